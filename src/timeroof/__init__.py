@@ -1,0 +1,57 @@
+"""timeroof: where the seconds of a deep-learning program go, and how many can come back.
+
+Heavy libraries load on first use, so `import timeroof` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from timeroof.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from timeroof.api import analyze, load, machine
+    from timeroof.core.machine import Ceiling, Machine, MemoryLevel
+    from timeroof.core.profile import Profile, Source
+    from timeroof.core.report import Finding, Report
+    from timeroof.errors import TimeroofError
+
+_HOMES = {
+    "analyze": "timeroof.api",
+    "load": "timeroof.api",
+    "machine": "timeroof.api",
+    "Ceiling": "timeroof.core.machine",
+    "Machine": "timeroof.core.machine",
+    "MemoryLevel": "timeroof.core.machine",
+    "Profile": "timeroof.core.profile",
+    "Source": "timeroof.core.profile",
+    "Finding": "timeroof.core.report",
+    "Report": "timeroof.core.report",
+    "TimeroofError": "timeroof.errors",
+}
+
+__all__ = [
+    "Ceiling",
+    "Finding",
+    "Machine",
+    "MemoryLevel",
+    "Profile",
+    "Report",
+    "Source",
+    "TimeroofError",
+    "__version__",
+    "analyze",
+    "load",
+    "machine",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'timeroof' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

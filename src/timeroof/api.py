@@ -1,0 +1,96 @@
+"""What the package does for its users, joined from the rooms."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.core.profile import Profile
+from timeroof.core.report import Finding, Report
+from timeroof.core.run_file import SavedRun, load_run, save_run
+from timeroof.errors import InputError
+from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
+from timeroof.model.judge import RoofPair, judge
+from timeroof.model.totals import totals
+from timeroof.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from timeroof.core.machine import Machine
+    from timeroof.core.resources import Scope
+
+__all__ = ["analyze", "judged_rows", "load", "machine", "machine_names", "save"]
+
+
+def machine(name: str) -> Machine:
+    """A machine by catalogue name, device name or TOML path.
+
+    >>> machine("v100-paper").rate("byte/dram")
+    828800000000.0
+    """
+    return find_machine(name)
+
+
+def analyze(
+    profile: Profile,
+    machine: Machine | str | None = None,
+    *,
+    pair: RoofPair | None = None,
+    scope: Scope = "all",
+    findings: Iterable[Finding] = (),
+) -> Report:
+    """Judge a profile; without a machine, on the device that the profile names."""
+    chosen = find_machine(machine) if isinstance(machine, str) else machine
+    notes: list[str] = []
+    if chosen is None and profile.device is not None:
+        chosen = machine_of_device(profile.device)
+        if chosen is None:
+            notes.append(
+                f"The device {profile.device!r} is not in the catalogue: name a machine with"
+                " --machine."
+            )
+    verdicts = judge(profile, chosen, pair=pair, scope=scope)
+    return Report(
+        profile=profile,
+        machine=chosen,
+        verdicts=verdicts,
+        totals=totals(profile, verdicts, chosen, scope),
+        findings=tuple(findings),
+        notes=(*profile.notes, *notes, *verdicts.notes),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        version=VERSION,
+    )
+
+
+def judged_rows(report: Report) -> pl.DataFrame:
+    """The rows of a report with their verdicts beside them, as one table."""
+    verdicts = report.verdicts.table.drop("id")
+    return pl.concat([report.profile.kernels, verdicts], how="horizontal")
+
+
+def save(report: Report, path: str | Path) -> None:
+    """Save a report by suffix: .troof (the run itself) or .json."""
+    path = Path(path)
+    if path.suffix == ".json":
+        from timeroof.core.writing import write_atomically
+
+        write_atomically(path, report.to_json())
+    elif path.suffix == ".troof":
+        run = SavedRun(report.profile, report.machine, report.created, report.version)
+        save_run(run, path, report.totals)
+    else:
+        raise InputError(
+            f"{path.name!r} has no known suffix", advice="end the name in .troof or .json"
+        )
+
+
+def load(path: str | Path, machine: Machine | str | None = None) -> Report:
+    """Load a saved run and judge it, on another machine if one is named."""
+    run = load_run(Path(path))
+    report = analyze(run.profile, machine if machine is not None else run.machine)
+    return replace(report, created=run.created, version=run.version)

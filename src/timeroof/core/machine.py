@@ -1,0 +1,182 @@
+"""A machine: what it offers per second of every resource, and where each figure comes from."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from timeroof.core.resources import LAUNCH, ORIGINS, SCOPES, Origin, Scope, is_resource
+from timeroof.errors import InputError
+
+MACHINE_SCHEMA = "timeroof.machine/1"
+
+# Which figure is the roof where a machine has several for one resource: what was
+# seen on the device beats what its maker prints, and a default comes last.
+ORIGIN_RANK: dict[str, int] = {
+    name: rank
+    for rank, name in enumerate(
+        (
+            "user",
+            "measured",
+            "published",
+            "datasheet",
+            "theoretical",
+            "counted",
+            "inferred",
+            "modelled",
+        )
+    )
+}
+
+Launching = Literal["asynchronous", "synchronous"]
+
+
+class Ceiling(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A rate per second that a machine offers of one resource."""
+
+    resource: str
+    rate: float
+    origin: Origin
+    scope: Scope = "all"
+    threads: int | None = None
+    spread: float | None = None
+    source: str = ""
+    variants: dict[str, float] = {}
+
+
+class MemoryLevel(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A level of the memory hierarchy and how much it holds over the whole device."""
+
+    level: str
+    size_bytes: int
+    source: str = ""
+
+
+class Machine(msgspec.Struct, kw_only=True, frozen=True):
+    """A device with its ceilings.
+
+    `launching` says whether starting work overlaps with doing it (asynchronous:
+    a GPU's queue) or comes on top of it (synchronous: a CPU running eagerly).
+    `emulated` maps a resource that the device has no unit for to the resource
+    whose unit really runs, such as flop/bf16 to flop/fp32.
+    """
+
+    name: str
+    device: str
+    ceilings: list[Ceiling]
+    memory: list[MemoryLevel] = []
+    software: dict[str, str] = {}
+    vendor: str = ""
+    kind: str = "gpu"
+    architecture: str = ""
+    compute_capability: str | None = None
+    launching: Launching = "asynchronous"
+    device_names: list[str] = []
+    emulated: dict[str, str] = {}
+    notes: list[str] = []
+
+    def roofs(self, scope: Scope = "all", origin: Origin | None = None) -> dict[str, Ceiling]:
+        """The ceiling that counts per resource, of one scope and, if asked, one origin."""
+        best: dict[str, Ceiling] = {}
+        for ceiling in self.ceilings:
+            if ceiling.scope != scope and not _scopeless(ceiling):
+                continue
+            if origin is not None and ceiling.origin != origin:
+                continue
+            held = best.get(ceiling.resource)
+            if held is None or ORIGIN_RANK[ceiling.origin] < ORIGIN_RANK[held.origin]:
+                best[ceiling.resource] = ceiling
+        for resource, unit in self.emulated.items():
+            if resource not in best and unit in best:
+                best[resource] = best[unit]
+        return best
+
+    def rate(self, resource: str, scope: Scope = "all") -> float | None:
+        """Rate of one resource per second, or None where the machine has no figure."""
+        ceiling = self.roofs(scope).get(resource)
+        return None if ceiling is None else ceiling.rate
+
+    @property
+    def launch_overhead_s(self) -> float | None:
+        """Seconds that one launch takes at least."""
+        rate = self.rate(LAUNCH)
+        return None if rate is None else 1.0 / rate
+
+    def memory_size(self, level: str) -> int | None:
+        """Size of a memory level in bytes, or None where it is not known."""
+        return next((m.size_bytes for m in self.memory if m.level == level), None)
+
+    @property
+    def largest_cache_bytes(self) -> int | None:
+        """Size of the largest level above DRAM."""
+        sizes = [m.size_bytes for m in self.memory if m.level != "dram"]
+        return max(sizes, default=None)
+
+
+def _scopeless(ceiling: Ceiling) -> bool:
+    """A launch costs the same whether one core works or all of them."""
+    return ceiling.resource == LAUNCH
+
+
+def check_machine(machine: Machine, where: str) -> Machine:
+    """Refuse a machine whose figures cannot be divided by; name file and field."""
+    if not machine.name.strip():
+        raise InputError("'name' is empty", where=where, advice="give the machine a name")
+    if not machine.ceilings:
+        raise InputError(
+            "'ceilings' has no entry", where=where, advice="a machine needs at least one ceiling"
+        )
+    seen: set[tuple[str, str, str]] = set()
+    for index, ceiling in enumerate(machine.ceilings):
+        field = f"ceilings[{index}] ({ceiling.resource})"
+        _check_ceiling(ceiling, field, where)
+        key = (ceiling.resource, ceiling.origin, ceiling.scope)
+        if key in seen:
+            raise InputError(
+                f"{field} repeats {ceiling.resource} with origin {ceiling.origin}"
+                f" and scope {ceiling.scope}",
+                where=where,
+                advice="keep one ceiling per resource, origin and scope",
+            )
+        seen.add(key)
+    for resource, unit in machine.emulated.items():
+        if not (is_resource(resource) and is_resource(unit)):
+            raise InputError(f"emulated.{resource} = {unit!r} names no known resource", where=where)
+    for index, memory in enumerate(machine.memory):
+        if memory.size_bytes <= 0:
+            raise InputError(
+                f"memory[{index}] ({memory.level}) has size_bytes {memory.size_bytes}",
+                where=where,
+                advice="sizes are above 0",
+            )
+    return machine
+
+
+def _check_ceiling(ceiling: Ceiling, field: str, where: str) -> None:
+    if not is_resource(ceiling.resource):
+        raise InputError(
+            f"{field} names no known resource",
+            where=where,
+            advice="use flop/<precision>, byte/<level>, launch, fault or link/<name>",
+        )
+    if not (math.isfinite(ceiling.rate) and ceiling.rate > 0):
+        raise InputError(
+            f"{field} has rate {ceiling.rate}",
+            where=where,
+            advice="a rate is a finite number above 0, per second",
+        )
+    for name, value in ceiling.variants.items():
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(
+                f"{field} has variant {name!r} with rate {value}",
+                where=where,
+                advice="a rate is a finite number above 0, per second",
+            )
+    if ceiling.spread is not None and not (math.isfinite(ceiling.spread) and ceiling.spread >= 0):
+        raise InputError(f"{field} has spread {ceiling.spread}", where=where)
+
+
+assert set(ORIGIN_RANK) == set(ORIGINS)
+assert set(SCOPES) == {"all", "core", "socket"}

@@ -1,0 +1,248 @@
+"""A profile: what ran, how long, and how much of every resource it used, as one table.
+
+One row is one (kind, name, op, shape, dtype, module, phase, stream, rank, labels);
+times and amounts are totals over its calls, and no second is in two rows.
+
+Columns beside the fixed ones of `KERNEL_COLUMNS`:
+
+* an amount has its resource's name: ``flop/fp32``, ``byte/dram``, ``link/nvlink``, ``fault``.
+  A column that is absent means that nobody used that resource; a null means unknown; 0 means 0.
+  So FLOPs of a row are known if there is a flop column and none of them is null.
+* ``origin.<what>`` says how an amount came about: ``origin.time``, ``origin.flops``,
+  ``origin.bytes/dram``.
+* ``label.<key>`` holds whatever else a source says of a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+import polars as pl
+
+from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
+from timeroof.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+KERNEL_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "id": pl.Int64,
+    "kind": pl.String,
+    "name": pl.String,
+    "short_name": pl.String,
+    "op": pl.String,
+    "phase": pl.String,
+    "module": pl.String,
+    "shape": pl.String,
+    "dtype": pl.String,
+    "device": pl.String,
+    "stream": pl.String,
+    "rank": pl.Int64,
+    "parent": pl.Int64,
+    "calls": pl.Float64,
+    "launches": pl.Float64,
+    "time_s": pl.Float64,
+    "time_spread": pl.Float64,
+    "idle_before_s": pl.Float64,
+    "samples": pl.List(pl.Float64),
+    "contraction_flops": pl.Float64,
+}
+TIMELINE_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "start_s": pl.Float64,
+    "duration_s": pl.Float64,
+    "stream": pl.String,
+    "kernel": pl.Int64,
+    "idle_cause": pl.String,
+}
+LABEL = "label."
+ORIGIN = "origin."
+
+# Kinds of row that move data and compute nothing.
+FLOP_FREE_KINDS = ("copy", "memset")
+
+_NOT_NEGATIVE = (
+    "calls",
+    "launches",
+    "time_s",
+    "time_spread",
+    "idle_before_s",
+    "contraction_flops",
+)
+
+
+class SourceFile(msgspec.Struct, kw_only=True, frozen=True):
+    """A file that numbers came from."""
+
+    name: str
+    sha256: str | None = None
+
+
+class Source(msgspec.Struct, kw_only=True, frozen=True):
+    """The tool that made the numbers, its files and its command."""
+
+    tool: str
+    version: str | None = None
+    files: list[SourceFile] = []
+    command: str | None = None
+
+
+class Steps(msgspec.Struct, kw_only=True, frozen=True):
+    """How many steps were seen, and how long one took with and without instruments."""
+
+    count: int
+    clean_s: float | None = None
+    timed_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What ran: the table of kernels, and what is known of the whole."""
+
+    kernels: pl.DataFrame
+    source: Source
+    device: str | None = None
+    threads: int | None = None
+    wall_s: float | None = None
+    kernel_s: float | None = None
+    idle_by_cause: dict[str, float] = field(default_factory=dict)
+    steps: Steps | None = None
+    timeline: pl.DataFrame | None = None
+    rungs: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        table: pl.DataFrame | Mapping[str, object] | Iterable[Mapping[str, object]],
+        source: Source,
+        **whole: object,
+    ) -> Profile:
+        """Make a profile from a table that has at least `name` and `time_s`.
+
+        Missing columns are filled with what absence means (kind `kernel`, one call,
+        as many launches as calls); what cannot be true (a negative time, NaN, an
+        unknown phase) is refused with the column and row that has it.
+        """
+        where = source.files[0].name if source.files else source.tool
+        kernels = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+        profile = cls(kernels=complete_kernels(kernels, where), source=source)
+        return replace(profile, **whole)  # type: ignore[arg-type]
+
+    def with_kernels(self, kernels: pl.DataFrame) -> Profile:
+        """The same run with another table of kernels, checked anew."""
+        return replace(self, kernels=complete_kernels(kernels, self.source.tool))
+
+    @property
+    def amount_columns(self) -> list[str]:
+        """Resources that this profile has amounts of, launches apart."""
+        return amount_columns(self.kernels)
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the labels that rows may have."""
+        return [c.removeprefix(LABEL) for c in self.kernels.columns if c.startswith(LABEL)]
+
+    def __len__(self) -> int:
+        return self.kernels.height
+
+
+def amount_columns(table: pl.DataFrame) -> list[str]:
+    """The columns of a table that are amounts of a resource."""
+    return [c for c in table.columns if is_resource(c) and c != "launch"]
+
+
+def complete_kernels(table: pl.DataFrame, where: str) -> pl.DataFrame:
+    """Bring a table into the form that every profile has: typed, checked, sorted by time."""
+    for needed in ("name", "time_s"):
+        if needed not in table.columns:
+            raise InputError(
+                f"column {needed!r} is missing", where=where, advice="name and time_s are required"
+            )
+    table = _typed(table, where)
+    filled = table.with_columns(
+        pl.col("kind").fill_null("kernel"),
+        pl.col("calls").fill_null(1.0),
+    ).with_columns(
+        pl.col("launches").fill_null(pl.col("calls")),
+        pl.col("short_name").fill_null(pl.col("name")),
+    )
+    flops = [c for c in amount_columns(filled) if c.startswith("flop/")]
+    filled = filled.with_columns(
+        pl.when(pl.col("kind").is_in(FLOP_FREE_KINDS))
+        .then(pl.col(c).fill_null(0.0))
+        .otherwise(pl.col(c))
+        .alias(c)
+        for c in flops
+    )
+    _check(filled, where)
+    if filled["id"].null_count():
+        if filled["parent"].null_count() < filled.height:
+            raise InputError("column 'parent' is given without 'id'", where=where)
+        filled = _sorted(filled).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
+    elif filled["id"].n_unique() != filled.height:
+        raise InputError("column 'id' repeats a value", where=where)
+    return _sorted(filled)
+
+
+def _sorted(table: pl.DataFrame) -> pl.DataFrame:
+    return table.sort("time_s", descending=True, nulls_last=True, maintain_order=True)
+
+
+def _typed(table: pl.DataFrame, where: str) -> pl.DataFrame:
+    wanted: list[pl.Expr] = []
+    for name, dtype in KERNEL_COLUMNS.items():
+        wanted.append(
+            pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype).alias(name)
+        )
+    for name in table.columns:
+        if name in KERNEL_COLUMNS:
+            continue
+        if is_resource(name) and name != "launch":
+            wanted.append(pl.col(name).cast(pl.Float64))
+        elif name.startswith((LABEL, ORIGIN)):
+            wanted.append(pl.col(name).cast(pl.String))
+        else:
+            raise InputError(
+                f"column {name!r} is no field, resource, origin or label",
+                where=where,
+                advice=f"call it {LABEL}{name} to keep it as a label",
+            )
+    try:
+        return table.select(wanted)
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"a column has the wrong type ({reason})", where=where) from error
+
+
+def _check(table: pl.DataFrame, where: str) -> None:
+    numbers = [*_NOT_NEGATIVE, *amount_columns(table)]
+    wrong = table.select(
+        (~(pl.col(c).is_finite() & (pl.col(c) >= 0))).fill_null(False).arg_max().alias(c)
+        for c in numbers
+        if table.height
+    )
+    for c in wrong.columns:
+        row = wrong[c][0]
+        value = table[c][row]
+        if value is not None and not (value >= 0 and value != float("inf")):
+            raise InputError(
+                f"column {c!r} has {value} in row {row}",
+                where=where,
+                advice="use finite numbers of at least 0, and leave unknown cells empty",
+            )
+    if table["name"].null_count():
+        raise InputError(f"row {table['name'].is_null().arg_max()} has no name", where=where)
+    for column, allowed in (("kind", KINDS), ("phase", PHASES)):
+        strange = table[column].drop_nulls().unique().to_list()
+        unknown = sorted(set(strange) - set(allowed))
+        if unknown:
+            raise InputError(
+                f"column {column!r} has {unknown[0]!r}",
+                where=where,
+                advice=f"use one of {', '.join(allowed)}",
+            )
+
+
+assert is_resource(FAULT)

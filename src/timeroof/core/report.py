@@ -1,0 +1,171 @@
+"""A report: a judged profile with its totals and findings, and the JSON that others script on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from timeroof.core.machine import Ceiling, Machine, MemoryLevel
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.core.verdict import Verdicts
+
+REPORT_SCHEMA = "timeroof.report/1"
+
+Number = int | float
+
+
+class Ladder(msgspec.Struct, kw_only=True, frozen=True):
+    """Seconds as it ran, every kernel at its roof, each phase fused, the step one ideal kernel."""
+
+    measured_s: float
+    roof_s: float | None
+    fused_s: float | None
+    ideal_s: float | None
+
+
+class Totals(msgspec.Struct, kw_only=True, frozen=True):
+    """Sums over a judged profile."""
+
+    wall_s: float | None
+    kernel_s: float
+    idle_s: float | None
+    idle_by_cause: dict[str, float]
+    steps: Steps | None
+    launches: Number
+    flops: dict[str, Number | None]
+    contraction_flops: Number | None
+    bytes: dict[str, Number | None]
+    bound_s: float | None
+    gap_s: float | None
+    kernel_efficiency: float | None
+    efficiency: float | None
+    known_time_share: float | None
+    ladder: Ladder
+    recoverable_s: float | None
+    by_limiter: dict[str, float]
+
+
+class Finding(msgspec.Struct, kw_only=True, frozen=True):
+    """Something to know or to do, with the seconds at stake and the evidence."""
+
+    code: str
+    title: str
+    why: str
+    kernels: list[int] = []
+    gain_s: float | None = None
+    action: str | None = None
+    evidence: dict[str, Any] = {}
+
+
+class KernelRow(msgspec.Struct, kw_only=True, frozen=True):
+    """One row of the report's `kernels`."""
+
+    id: int
+    kind: str
+    name: str
+    short_name: str
+    op: str | None
+    phase: str | None
+    module: str | None
+    shape: str | None
+    dtype: str | None
+    device: str | None
+    stream: str | None
+    rank: int | None
+    parent: int | None
+    labels: dict[str, str]
+    calls: Number
+    launches: Number
+    time_s: float | None
+    time_spread: float | None
+    idle_before_s: float | None
+    samples: list[float]
+    flops: dict[str, Number | None] | None
+    contraction_flops: Number | None
+    bytes: dict[str, Number | None] | None
+    origin: dict[str, str]
+    bounds: dict[str, float]
+    limiter: str
+    work_bound_s: float | None
+    bound_s: float | None
+    gap_s: float | None
+    kernel_efficiency: float | None
+    efficiency: float | None
+    ai: float | None
+    compute_time_s: float | None
+    bandwidth_time_s: float | None
+    overhead_time_s: float | None
+    inside_overhead_box: bool | None
+    paper_class: str | None
+    above_roof: str | None
+
+
+class MachineDocument(msgspec.Struct, kw_only=True, frozen=True):
+    """The report's `machine` object; `timeroof machine --json` writes it alone."""
+
+    name: str
+    device: str
+    ceilings: list[Ceiling]
+    memory: list[MemoryLevel]
+    software: dict[str, str]
+    vendor: str
+    kind: str
+    architecture: str
+    compute_capability: str | None
+    launching: str
+    device_names: list[str]
+    emulated: dict[str, str]
+    notes: list[str]
+
+
+class TimelineEvent(msgspec.Struct, kw_only=True, frozen=True):
+    """One interval of the timeline of a step."""
+
+    start_s: float
+    duration_s: float
+    stream: str | None
+    kernel: int | None
+    idle_cause: str | None
+
+
+class ReportDocument(msgspec.Struct, kw_only=True, frozen=True):
+    """The JSON of a report, `timeroof.report/1`."""
+
+    schema: str
+    created: str
+    version: str
+    machine: MachineDocument | None
+    source: Source
+    totals: Totals
+    kernels: list[KernelRow]
+    timeline: list[TimelineEvent]
+    findings: list[Finding]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A profile judged on a machine; what every view shows."""
+
+    profile: Profile
+    machine: Machine | None
+    verdicts: Verdicts
+    totals: Totals
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    created: str = ""
+    version: str = ""
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """The report as the JSON of the contract."""
+        from timeroof.core.report_json import report_document
+
+        return msgspec.json.encode(report_document(self))
+
+
+def report_json_schema() -> dict[str, Any]:
+    """The JSON Schema of `timeroof.report/1`."""
+    return msgspec.json.schema(ReportDocument)

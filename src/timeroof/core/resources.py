@@ -1,0 +1,69 @@
+"""The names of what a kernel uses and a machine offers: one vocabulary for the whole package."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+Origin = Literal[
+    "measured", "counted", "modelled", "inferred", "user", "datasheet", "theoretical", "published"
+]
+Phase = Literal["forward", "backward", "optimizer", "data", "other"]
+Kind = Literal["kernel", "op", "primitive", "copy", "memset", "collective", "unit"]
+Scope = Literal["all", "core", "socket"]
+
+ORIGINS: tuple[str, ...] = get_args(Origin)
+PHASES: tuple[str, ...] = get_args(Phase)
+KINDS: tuple[str, ...] = get_args(Kind)
+SCOPES: tuple[str, ...] = get_args(Scope)
+
+VECTOR_PRECISIONS = ("fp64", "fp32", "fp16", "bf16", "int8")
+TENSOR_PRECISIONS = (
+    "fp64-tensor",
+    "tf32-tensor",
+    "fp16-tensor",
+    "bf16-tensor",
+    "fp8-tensor",
+    "fp4-tensor",
+    "int8-tensor",
+)
+PRECISIONS = VECTOR_PRECISIONS + TENSOR_PRECISIONS
+LEVELS = ("l1", "l2", "l3", "dram")
+CACHE_LEVELS = LEVELS[:-1]
+
+LAUNCH = "launch"
+FAULT = "fault"
+DRAM = "byte/dram"
+
+_LINK = re.compile(r"^link/[A-Za-z0-9][A-Za-z0-9._-]*$")
+
+RESOURCES = (
+    *(f"flop/{p}" for p in PRECISIONS),
+    *(f"byte/{level}" for level in LEVELS),
+    LAUNCH,
+    FAULT,
+)
+
+
+def is_resource(name: str) -> bool:
+    """Whether a name is a resource of the contract.
+
+    >>> is_resource("flop/fp32"), is_resource("link/nvlink"), is_resource("flop/fp17")
+    (True, True, False)
+    """
+    return name in RESOURCES or bool(_LINK.match(name))
+
+
+def limiter_kind(resource: str) -> str:
+    """The kind of limit a resource sets: compute, memory, launch, fault, link or unknown.
+
+    >>> limiter_kind("flop/fp32"), limiter_kind("byte/l2"), limiter_kind("launch")
+    ('compute', 'memory', 'launch')
+    """
+    head = resource.split("/", 1)[0]
+    return {"flop": "compute", "byte": "memory"}.get(
+        head, head if head in ("launch", "fault", "link") else "unknown"
+    )
+
+
+LIMITER_KINDS = ("compute", "memory", "launch", "fault", "link", "unknown")

@@ -1,0 +1,150 @@
+"""Saved runs: `.troof`, a zip that holds a Profile and its Machine, so that any view can be made."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from timeroof.core.machine import Machine, check_machine
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.core.report import Totals
+from timeroof.core.schema import check_schema
+from timeroof.core.writing import atomic_path
+from timeroof.errors import InputError, TimeroofError
+
+RUN_SCHEMA = "timeroof.run/1"
+
+# A table larger than this in one saved run is taken for a trap.
+MAX_MEMBER_BYTES = 16 * 2**30
+
+
+class _Whole(msgspec.Struct, kw_only=True):
+    """What a profile knows beside its tables."""
+
+    device: str | None
+    threads: int | None
+    wall_s: float | None
+    kernel_s: float | None
+    idle_by_cause: dict[str, float]
+    steps: Steps | None
+    notes: list[str]
+
+
+class _Meta(msgspec.Struct, kw_only=True):
+    schema: str
+    version: str
+    created: str
+    machine: Machine | None
+    source: Source
+    whole: _Whole
+    totals: Totals | None = None
+
+
+class _SchemaOnly(msgspec.Struct):
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A profile and the machine it was judged on."""
+
+    profile: Profile
+    machine: Machine | None
+    created: str = ""
+    version: str = ""
+
+
+def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
+    """Write a run; the file is replaced whole or not at all."""
+    profile = run.profile
+    meta = _Meta(
+        schema=RUN_SCHEMA,
+        version=run.version,
+        created=run.created,
+        machine=run.machine,
+        source=profile.source,
+        whole=_Whole(
+            **{f: getattr(profile, f) for f in _Whole.__struct_fields__ if f != "notes"},
+            notes=list(profile.notes),
+        ),
+        totals=totals,
+    )
+    samples = profile.kernels.select("id", "samples").drop_nulls()
+    tables = {"kernels": profile.kernels.drop("samples")}
+    if samples.height:
+        tables["samples"] = samples
+    if profile.timeline is not None:
+        tables["timeline"] = profile.timeline
+    if profile.rungs is not None:
+        tables["rungs"] = profile.rungs
+    with atomic_path(path) as part, zipfile.ZipFile(part, "w") as archive:
+        archive.writestr("meta.json", msgspec.json.encode(meta), zipfile.ZIP_DEFLATED)
+        for name, table in tables.items():
+            buffer = io.BytesIO()
+            table.write_parquet(buffer, compression="zstd")
+            archive.writestr(f"{name}.parquet", buffer.getvalue(), zipfile.ZIP_STORED)
+
+
+def load_run(path: Path) -> SavedRun:
+    """Read a saved run, or refuse it with a word that names what is wrong."""
+    where = str(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(archive, where)
+    except TimeroofError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise _broken(where, "it is no zip archive") from error
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror or error})", where=where, advice="check the path"
+        ) from error
+    except (KeyError, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        raise _broken(where, str(error).splitlines()[0] if str(error) else "it is cut") from error
+    except pl.exceptions.PolarsError as error:
+        raise _broken(where, str(error).splitlines()[0]) from error
+
+
+def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
+    for member in archive.infolist():
+        if member.file_size > MAX_MEMBER_BYTES:
+            raise _broken(where, f"{member.filename} unpacks to {member.file_size} bytes")
+    raw = archive.read("meta.json")
+    check_schema(msgspec.json.decode(raw, type=_SchemaOnly).schema, RUN_SCHEMA, where)
+    meta = msgspec.json.decode(raw, type=_Meta)
+    if meta.machine is not None:
+        check_machine(meta.machine, where)
+    kernels = _table(archive, "kernels")
+    if kernels is None:
+        raise _broken(where, "kernels.parquet is missing")
+    samples = _table(archive, "samples")
+    if samples is not None:
+        kernels = kernels.join(samples, on="id", how="left")
+    known = {f: getattr(meta.whole, f) for f in _Whole.__struct_fields__ if f != "notes"}
+    profile = Profile.of(
+        kernels,
+        meta.source,
+        **known,
+        notes=tuple(meta.whole.notes),
+        timeline=_table(archive, "timeline"),
+        rungs=_table(archive, "rungs"),
+    )
+    return SavedRun(profile, meta.machine, created=meta.created, version=meta.version)
+
+
+def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:
+    member = f"{name}.parquet"
+    if member not in archive.namelist():
+        return None
+    return pl.read_parquet(io.BytesIO(archive.read(member)))
+
+
+def _broken(where: str, why: str) -> InputError:
+    return InputError(
+        f"is not a whole saved run ({why})", where=where, advice="save it again with --save"
+    )

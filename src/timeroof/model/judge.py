@@ -1,0 +1,271 @@
+"""Judge a profile on a machine: amounts / rates = bounds, and the largest bound limits.
+
+Pure and columnar: ten rows and ten million go the same way. Every word is
+defined in docs/model.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.profile import FLOP_FREE_KINDS, Profile
+from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
+from timeroof.core.verdict import BOUND, Verdicts
+from timeroof.model.above_roof import above_roof_cause
+from timeroof.model.overlap import combined_bound
+
+# A known bound that explains this share of the time settles the limiter, whatever
+# the amounts that are not known may be.
+EXPLAINING_SHARE = 0.9
+
+UNKNOWN = "unknown"
+
+
+class RoofPair(NamedTuple):
+    """One compute and one memory ceiling for all rows: the two axes of the paper's planes.
+
+    The authors divide the FLOPs of all precisions by the tensor-core peak; with a
+    pair, so do the time coordinates and `paper_class`. Bounds never use it.
+    """
+
+    compute: str = "flop/fp16-tensor"
+    memory: str = DRAM
+
+
+def judge(
+    profile: Profile,
+    machine: Machine | None,
+    *,
+    pair: RoofPair | None = None,
+    scope: Scope = "all",
+) -> Verdicts:
+    """Bounds, limiter, gap and efficiency of every row; without a machine all are null."""
+    roofs = machine.roofs(scope) if machine is not None else {}
+    asynchronous = machine is None or machine.launching == "asynchronous"
+    amounts = profile.amount_columns
+    table = (
+        profile.kernels.lazy()
+        .with_columns(_bounds(amounts, roofs))
+        .with_columns(_partial_bounds(amounts, roofs))
+        .with_columns(
+            combined_bound(
+                pl.col("work_bound_s"),
+                pl.col("fault_bound_s"),
+                pl.col("overhead_time_s"),
+                asynchronous=asynchronous,
+            ).alias("bound_s"),
+            _elapsed().alias("elapsed_s"),
+        )
+        .with_columns(_pair_bounds(amounts, roofs, pair))
+        .with_columns(
+            _limiter(amounts, roofs),
+            _gap().alias("gap_s"),
+            _ratio("work_bound_s", "time_s").alias("kernel_efficiency"),
+            _ratio("bound_s", "elapsed_s").alias("efficiency"),
+            _intensity(amounts).alias("ai"),
+            *_time_coordinates(),
+            _inside_box().alias("inside_overhead_box"),
+        )
+        .with_columns(
+            _paper_class().alias("paper_class"),
+            above_roof_cause(profile.kernels.columns, roofs, machine).alias("above_roof"),
+        )
+        .select(_verdict_columns(amounts, roofs))
+        .collect()
+    )
+    return Verdicts(table=table, roofs=roofs, notes=_notes(profile, machine, roofs))
+
+
+def flop_columns(amounts: list[str]) -> list[str]:
+    """The amounts that are FLOPs."""
+    return [a for a in amounts if a.startswith("flop/")]
+
+
+def flops_known(amounts: list[str]) -> pl.Expr:
+    """Whether all FLOPs of a row are known; copies have none by nature."""
+    free = pl.col("kind").is_in(FLOP_FREE_KINDS)
+    flops = flop_columns(amounts)
+    if not flops:
+        return free
+    return free | pl.all_horizontal(pl.col(c).is_not_null() for c in flops)
+
+
+def bytes_known(amounts: list[str]) -> pl.Expr:
+    """Whether the DRAM bytes of a row are known."""
+    return pl.col(DRAM).is_not_null() if DRAM in amounts else pl.lit(False)
+
+
+def total_flops(amounts: list[str]) -> pl.Expr:
+    """FLOPs of all precisions, null where any is unknown."""
+    flops = flop_columns(amounts)
+    if not flops:
+        return pl.when(pl.col("kind").is_in(FLOP_FREE_KINDS)).then(0.0)
+    return pl.when(flops_known(amounts)).then(pl.sum_horizontal(flops))
+
+
+def _bounded(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
+    return [a for a in amounts if a in roofs]
+
+
+def _bounds(amounts: list[str], roofs: dict[str, Ceiling]) -> list[pl.Expr]:
+    bounds = [
+        (pl.col(a) / roofs[a].rate).alias(f"{BOUND}{a}") for a in _bounded(amounts, roofs)
+    ]
+    if LAUNCH in roofs:
+        bounds.append((pl.col("launches") / roofs[LAUNCH].rate).alias(f"{BOUND}{LAUNCH}"))
+    return bounds
+
+
+def _partial_bounds(amounts: list[str], roofs: dict[str, Ceiling]) -> list[pl.Expr]:
+    work = [f"{BOUND}{a}" for a in _bounded(amounts, roofs) if a != FAULT]
+    null = pl.lit(None, pl.Float64)
+    fault = pl.col(f"{BOUND}{FAULT}") if FAULT in _bounded(amounts, roofs) else null
+    launch = pl.col(f"{BOUND}{LAUNCH}") if LAUNCH in roofs else null
+    return [
+        (pl.max_horizontal(work) if work else null).alias("work_bound_s"),
+        fault.alias("fault_bound_s"),
+        launch.alias("overhead_time_s"),
+    ]
+
+
+def _elapsed() -> pl.Expr:
+    return pl.col("time_s") + pl.col("idle_before_s").fill_null(0.0)
+
+
+def _pair_bounds(
+    amounts: list[str], roofs: dict[str, Ceiling], pair: RoofPair | None
+) -> list[pl.Expr]:
+    """Compute and memory seconds at the roof, the two coordinates of a complexity point."""
+    null = pl.lit(None, pl.Float64)
+    if pair is not None:
+        compute = total_flops(amounts) / roofs[pair.compute].rate if pair.compute in roofs else null
+        memory = (
+            pl.col(pair.memory) / roofs[pair.memory].rate
+            if pair.memory in roofs and pair.memory in amounts
+            else null
+        )
+    else:
+        flops = [f"{BOUND}{a}" for a in flop_columns(_bounded(amounts, roofs))]
+        compute = pl.when(flops_known(amounts)).then(pl.max_horizontal(flops)) if flops else null
+        memory = pl.col(f"{BOUND}{DRAM}") if DRAM in _bounded(amounts, roofs) else null
+    return [compute.alias("compute_at_roof_s"), memory.alias("memory_at_roof_s")]
+
+
+def _limiter(amounts: list[str], roofs: dict[str, Ceiling]) -> pl.Expr:
+    resources = [*_bounded(amounts, roofs), *([LAUNCH] if LAUNCH in roofs else [])]
+    if not resources:
+        return pl.lit(UNKNOWN).alias("limiter")
+    largest = pl.max_horizontal(f"{BOUND}{r}" for r in resources)
+    settled = (flops_known(amounts) & bytes_known(amounts)) | (
+        largest >= EXPLAINING_SHARE * pl.col("elapsed_s")
+    )
+    choice = pl.when(~settled.fill_null(False) | largest.is_null()).then(pl.lit(UNKNOWN))
+    for resource in resources:
+        choice = choice.when(pl.col(f"{BOUND}{resource}") == largest).then(pl.lit(resource))
+    return choice.otherwise(pl.lit(UNKNOWN)).alias("limiter")
+
+
+def _gap() -> pl.Expr:
+    """Seconds above the bound; never below 0 for a row that launching outlasts."""
+    gap = pl.col("elapsed_s") - pl.col("bound_s")
+    return pl.when(_inside_box()).then(pl.max_horizontal(gap, 0.0)).otherwise(gap)
+
+
+def _inside_box() -> pl.Expr:
+    return pl.col("time_s") <= pl.col("overhead_time_s")
+
+
+def _ratio(over: str, under: str) -> pl.Expr:
+    return pl.when(pl.col(under) > 0).then(pl.col(over) / pl.col(under))
+
+
+def _intensity(amounts: list[str]) -> pl.Expr:
+    if DRAM not in amounts:
+        return pl.lit(None, pl.Float64)
+    return pl.when(pl.col(DRAM) > 0).then(total_flops(amounts) / pl.col(DRAM))
+
+
+def _time_coordinates() -> list[pl.Expr]:
+    """Run time on the two axes of the time plane: the larger is T, and AI keeps its direction."""
+    compute, memory, time = (
+        pl.col("compute_at_roof_s"),
+        pl.col("memory_at_roof_s"),
+        pl.col("time_s"),
+    )
+    known = compute.is_not_null() & memory.is_not_null() & (pl.max_horizontal(compute, memory) > 0)
+    return [
+        pl.when(known)
+        .then(pl.when(compute > memory).then(time).otherwise(time * compute / memory))
+        .alias("compute_time_s"),
+        pl.when(known)
+        .then(pl.when(compute > memory).then(time * memory / compute).otherwise(time))
+        .alias("bandwidth_time_s"),
+    ]
+
+
+def _paper_class() -> pl.Expr:
+    compute, memory = pl.col("compute_at_roof_s"), pl.col("memory_at_roof_s")
+    return (
+        pl.when(pl.col("inside_overhead_box"))
+        .then(pl.lit("overhead"))
+        .when(compute.is_null() | memory.is_null())
+        .then(pl.lit(None, pl.String))
+        .when(compute > memory)
+        .then(pl.lit("compute"))
+        .otherwise(pl.lit("bandwidth"))
+    )
+
+
+def _verdict_columns(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
+    bounds = [f"{BOUND}{a}" for a in _bounded(amounts, roofs)]
+    if LAUNCH in roofs:
+        bounds.append(f"{BOUND}{LAUNCH}")
+    return [
+        "id",
+        *bounds,
+        "limiter",
+        "work_bound_s",
+        "overhead_time_s",
+        "bound_s",
+        "elapsed_s",
+        "gap_s",
+        "kernel_efficiency",
+        "efficiency",
+        "ai",
+        "compute_time_s",
+        "bandwidth_time_s",
+        "inside_overhead_box",
+        "paper_class",
+        "above_roof",
+    ]
+
+
+def _notes(
+    profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling]
+) -> tuple[str, ...]:
+    if machine is None:
+        return (
+            "No machine is known for this profile, so nothing is bounded; name one with --machine.",
+        )
+    used = [a for a in profile.amount_columns if _is_used(profile, a)]
+    notes = [
+        f"{machine.name} has no ceiling for {resource}: it bounds nothing."
+        for resource in [*used, LAUNCH]
+        if resource not in roofs
+    ]
+    notes += [
+        f"{resource} is emulated on {machine.name}: judged on the ceiling of {unit}."
+        for resource, unit in machine.emulated.items()
+        if resource in used and roofs.get(resource) is roofs.get(unit)
+    ]
+    return tuple(notes)
+
+
+def _is_used(profile: Profile, resource: str) -> bool:
+    return bool(profile.kernels.select((pl.col(resource) > 0).any()).item())
+
+
+__all__ = ["RoofPair", "bytes_known", "flops_known", "judge", "total_flops"]

@@ -1,0 +1,119 @@
+"""Totals of a judged profile: where the seconds are, and how many could come back."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.core.machine import Machine
+from timeroof.core.profile import Profile
+from timeroof.core.report import Ladder, Totals
+from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
+from timeroof.core.verdict import Verdicts
+from timeroof.model.judge import bytes_known, flops_known, judge
+
+
+def totals(
+    profile: Profile, verdicts: Verdicts, machine: Machine | None, scope: Scope = "all"
+) -> Totals:
+    """Sum a judged profile up; what is not known stays out of a sum and is said so."""
+    rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
+    time_s = _sum(rows, "time_s") or 0.0
+    kernel_s = profile.kernel_s if profile.kernel_s is not None else time_s
+    ladder = _ladder(profile, rows, machine, scope)
+    bound_s, gap_s = _sum(rows, "bound_s"), _sum(rows, "gap_s")
+    fused_s, measured_s = ladder.fused_s, ladder.measured_s
+    recoverable_s = measured_s - fused_s if fused_s is not None else gap_s
+    return Totals(
+        wall_s=profile.wall_s,
+        kernel_s=kernel_s,
+        idle_s=None if profile.wall_s is None else profile.wall_s - kernel_s,
+        idle_by_cause=profile.idle_by_cause,
+        steps=profile.steps,
+        launches=_sum(rows, "launches") or 0.0,
+        flops=_sums(rows, "flop/"),
+        contraction_flops=_sum(rows, "contraction_flops"),
+        bytes=_sums(rows, "byte/"),
+        bound_s=bound_s,
+        gap_s=gap_s,
+        kernel_efficiency=_share(rows, "work_bound_s", "time_s"),
+        efficiency=_efficiency(rows, measured_s),
+        known_time_share=_known_time_share(profile, rows, time_s),
+        ladder=ladder,
+        recoverable_s=recoverable_s,
+        by_limiter=seconds_by_limiter(rows),
+    )
+
+
+def seconds_by_limiter(rows: pl.DataFrame) -> dict[str, float]:
+    """Seconds of rows by what kind of resource limits them; they sum to all seconds."""
+    seconds = dict.fromkeys(LIMITER_KINDS, 0.0)
+    for limiter, time_s in rows.group_by("limiter").agg(pl.col("time_s").sum()).iter_rows():
+        seconds[limiter_kind(limiter)] += time_s
+    return seconds
+
+
+def _sum(rows: pl.DataFrame, column: str) -> float | None:
+    """Sum of what is known, None where nothing is."""
+    values = rows[column].drop_nulls()
+    return float(values.sum()) if len(values) else None
+
+
+def _sums(rows: pl.DataFrame, prefix: str) -> dict[str, float | None]:
+    return {c.removeprefix(prefix): _sum(rows, c) for c in rows.columns if c.startswith(prefix)}
+
+
+def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
+    """Ratio of two sums over the rows that have both."""
+    known = rows.filter(pl.col(over).is_not_null() & (pl.col(under) > 0))
+    below = known[under].sum()
+    return float(known[over].sum() / below) if below else None
+
+
+def _efficiency(rows: pl.DataFrame, measured_s: float) -> float | None:
+    """Bound over elapsed time, idle included; rows without a bound are left out of both."""
+    known = rows.filter(pl.col("bound_s").is_not_null())
+    unbounded_s = rows.filter(pl.col("bound_s").is_null())["time_s"].sum()
+    elapsed_s = measured_s - unbounded_s
+    return float(known["bound_s"].sum() / elapsed_s) if known.height and elapsed_s > 0 else None
+
+
+def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float) -> float | None:
+    if time_s <= 0:
+        return None
+    amounts = profile.amount_columns
+    known = rows.filter(flops_known(amounts) & bytes_known(amounts))
+    return float(known["time_s"].sum() / time_s)
+
+
+def _ladder(
+    profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope: Scope
+) -> Ladder:
+    """The rungs from the run as it was down to one ideal kernel.
+
+    A row without a bound keeps its time on the second rung: no gain is claimed
+    where nothing is known.
+    """
+    measured_s = profile.wall_s
+    if profile.steps is not None and profile.steps.clean_s is not None:
+        measured_s = profile.steps.clean_s
+    if measured_s is None:
+        measured_s = float(rows["elapsed_s"].sum())
+    bounded = rows["bound_s"].null_count() < rows.height
+    roof_s = float(rows.select(pl.col("bound_s").fill_null(pl.col("elapsed_s")).sum()).item())
+    return Ladder(
+        measured_s=measured_s,
+        roof_s=roof_s if bounded else None,
+        fused_s=_rung(profile, machine, "fused", scope),
+        ideal_s=_rung(profile, machine, "ideal", scope),
+    )
+
+
+def _rung(profile: Profile, machine: Machine | None, rung: str, scope: Scope) -> float | None:
+    """Bound of the fused kernels of one rung: each phase's, or the whole step's."""
+    if profile.rungs is None or machine is None:
+        return None
+    rows = profile.rungs.filter(pl.col("name") == rung)
+    if not rows.height:
+        return None
+    table = judge(Profile.of(rows, profile.source), machine, scope=scope).table
+    return None if table["bound_s"].null_count() else float(table["bound_s"].sum())
