@@ -1,0 +1,78 @@
+"""What a chart draws: units with their work and time, the roofs they meet, and their look."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+# Okabe and Ito's palette: told apart by all common kinds of colour vision.
+PALETTE = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#E69F00",
+    "#8C6D1F",
+    "#000000",
+)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a unit is drawn: which colour and marker of the chart's, open or filled."""
+
+    colour: str = PALETTE[0]
+    marker: str = "o"
+    filled: bool = True
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kernel or a whole pass: FLOPs, bytes per level, seconds, launches."""
+
+    name: str
+    flops: float
+    bytes_by_level: dict[str, float]
+    time_s: float
+    launches: float = 0.0
+    look: Look = field(default_factory=Look)
+
+    def bytes_at(self, level: str) -> float:
+        """Bytes moved at one level, NaN where they are not known."""
+        return self.bytes_by_level.get(level, math.nan)
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """The pair of roofs behind a chart's second axes, and the cost of a launch."""
+
+    compute_name: str
+    flops_per_s: float
+    memory_name: str
+    bytes_per_s: float
+    launch_s: float | None = None
+    level: str = "dram"
+
+    @property
+    def balance(self) -> float:
+        """Machine balance in FLOP per byte."""
+        return self.flops_per_s / self.bytes_per_s
+
+    def at_roof_s(self, unit: Unit) -> tuple[float, float]:
+        """Seconds that a unit's bytes and FLOPs take at the roofs."""
+        return unit.bytes_at(self.level) / self.bytes_per_s, unit.flops / self.flops_per_s
+
+    def time_point_s(self, unit: Unit) -> tuple[float, float]:
+        """Run time on the two axes: the larger is T, the ratio is the unit's own."""
+        memory_s, compute_s = self.at_roof_s(unit)
+        slowest = max(memory_s, compute_s)
+        if slowest <= 0:
+            return math.nan, math.nan
+        return unit.time_s * memory_s / slowest, unit.time_s * compute_s / slowest
+
+
+def drawable(unit: Unit, level: str) -> bool:
+    """Whether a unit has a place on a plane: its bytes are known and it took time."""
+    return unit.bytes_at(level) > 0 and unit.time_s > 0 and unit.flops >= 0
