@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from timeroof.version import VERSION as __version__
+from timeroof.version import VERSION
 
 if TYPE_CHECKING:
     from timeroof.api import analyze, load, machine
@@ -30,6 +30,8 @@ _HOMES = {
     "Report": "timeroof.core.report",
     "TimeroofError": "timeroof.errors",
 }
+
+__version__ = VERSION
 
 __all__ = [
     "Ceiling",

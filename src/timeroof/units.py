@@ -69,7 +69,7 @@ def format_percent(share: float | None, digits: int = 2) -> str:
     if share is None:
         return "?"
     percent = share * 100
-    return f"{percent:.0f} %" if abs(percent) >= 10**(digits - 1) else f"{percent:.{digits}g} %"
+    return f"{percent:.0f} %" if abs(percent) >= 10 ** (digits - 1) else f"{percent:.{digits}g} %"
 
 
 def parse_seconds(text: str) -> float:

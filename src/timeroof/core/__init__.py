@@ -1,0 +1,1 @@
+"""The nouns: machine, profile, verdicts, report, and their files."""

@@ -41,9 +41,7 @@ def machine_document(machine: Machine | None) -> MachineDocument | None:
     """The `machine` object, null where no machine is known."""
     if machine is None:
         return None
-    return MachineDocument(
-        **{f: getattr(machine, f) for f in MachineDocument.__struct_fields__}
-    )
+    return MachineDocument(**{f: getattr(machine, f) for f in MachineDocument.__struct_fields__})
 
 
 def kernel_rows(profile: Profile, verdicts: Verdicts) -> list[KernelRow]:

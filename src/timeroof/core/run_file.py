@@ -1,4 +1,4 @@
-"""Saved runs: `.troof`, a zip that holds a Profile and its Machine, so that any view can be made."""
+"""Saved runs: `.troof`, a zip with a Profile and its Machine, from which any view can be made."""
 
 from __future__ import annotations
 

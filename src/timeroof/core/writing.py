@@ -25,8 +25,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     part = Path(name)
     try:
         yield part
-        os.chmod(part, 0o666 & ~_umask())
-        os.replace(part, path)
+        part.chmod(0o666 & ~_umask())
+        part.replace(path)
     except OSError as error:
         raise _cannot_write(path, error) from error
     finally:

@@ -1,0 +1,1 @@
+"""Known machines, one TOML file each, and how they are found."""

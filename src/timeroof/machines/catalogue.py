@@ -74,6 +74,8 @@ def nearest_machines(name: str) -> list[str]:
         ((len(words & set(key.split())), key) for key in index), key=lambda pair: -pair[0]
     )
     by_word = [index[key] for count, key in shared if count and _telling(words, key)]
+    if not by_word:
+        by_word = [index[key] for key in index if _nearly_shares(words, key)]
     by_letter = [index[key] for key in difflib.get_close_matches(plain[:80], index, NEAREST, 0.6)]
     return list(dict.fromkeys([*by_word, *by_letter]))[:NEAREST]
 
@@ -82,6 +84,12 @@ def _telling(words: set[str], key: str) -> bool:
     """Whether a shared word says which chip it is: it has a digit and is no memory size."""
     common = words & set(key.split())
     return any(re.search(r"\d", w) and not re.fullmatch(r"\d+(gb|core)?", w) for w in common)
+
+
+def _nearly_shares(words: set[str], key: str) -> bool:
+    """Whether a word with a digit is one slip away from a word of a known name."""
+    telling = [w for w in words if re.search(r"\d", w)]
+    return any(difflib.get_close_matches(w[:40], key.split(), 1, 0.74) for w in telling)
 
 
 @cache

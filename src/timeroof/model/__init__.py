@@ -1,0 +1,1 @@
+"""Pure functions on tables: bounds, groups, totals."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from timeroof.core.machine import Ceiling, Machine
@@ -29,11 +31,12 @@ def above_roof_cause(
     above = pl.col("time_s") * (1 + spread + ROUNDING) < pl.col("work_bound_s")
     excess = pl.col("work_bound_s") / pl.col("time_s")
     work = [c for c in columns if c in roofs and c.split("/")[0] in ("flop", "byte", "link")]
-    cause = pl.when(~above.fill_null(False)).then(pl.lit(None, pl.String))
+    cause: Any = pl.when(~above.fill_null(False)).then(pl.lit(None, pl.String))
     for resource in work:
         limits = pl.col(f"{BOUND}{resource}") == pl.col("work_bound_s")
         cause = cause.when(limits).then(_cause(resource, columns, excess, roofs[resource], machine))
-    return cause.otherwise(pl.lit(None, pl.String))
+    expression: pl.Expr = cause.otherwise(pl.lit(None, pl.String))
+    return expression
 
 
 def _cause(

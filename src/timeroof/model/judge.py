@@ -6,7 +6,7 @@ defined in docs/model.md.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -111,9 +111,7 @@ def _bounded(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
 
 
 def _bounds(amounts: list[str], roofs: dict[str, Ceiling]) -> list[pl.Expr]:
-    bounds = [
-        (pl.col(a) / roofs[a].rate).alias(f"{BOUND}{a}") for a in _bounded(amounts, roofs)
-    ]
+    bounds = [(pl.col(a) / roofs[a].rate).alias(f"{BOUND}{a}") for a in _bounded(amounts, roofs)]
     if LAUNCH in roofs:
         bounds.append((pl.col("launches") / roofs[LAUNCH].rate).alias(f"{BOUND}{LAUNCH}"))
     return bounds
@@ -162,10 +160,11 @@ def _limiter(amounts: list[str], roofs: dict[str, Ceiling]) -> pl.Expr:
     settled = (flops_known(amounts) & bytes_known(amounts)) | (
         largest >= EXPLAINING_SHARE * pl.col("elapsed_s")
     )
-    choice = pl.when(~settled.fill_null(False) | largest.is_null()).then(pl.lit(UNKNOWN))
+    choice: Any = pl.when(~settled.fill_null(False) | largest.is_null()).then(pl.lit(UNKNOWN))
     for resource in resources:
         choice = choice.when(pl.col(f"{BOUND}{resource}") == largest).then(pl.lit(resource))
-    return choice.otherwise(pl.lit(UNKNOWN)).alias("limiter")
+    limiter: pl.Expr = choice.otherwise(pl.lit(UNKNOWN)).alias("limiter")
+    return limiter
 
 
 def _gap() -> pl.Expr:
@@ -243,9 +242,7 @@ def _verdict_columns(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]
     ]
 
 
-def _notes(
-    profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling]
-) -> tuple[str, ...]:
+def _notes(profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling]) -> tuple[str, ...]:
     if machine is None:
         return (
             "No machine is known for this profile, so nothing is bounded; name one with --machine.",

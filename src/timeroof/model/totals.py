@@ -65,16 +65,15 @@ def _sums(rows: pl.DataFrame, prefix: str) -> dict[str, float | None]:
 def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
     """Ratio of two sums over the rows that have both."""
     known = rows.filter(pl.col(over).is_not_null() & (pl.col(under) > 0))
-    below = known[under].sum()
-    return float(known[over].sum() / below) if below else None
+    below = float(known[under].sum())
+    return float(known[over].sum()) / below if below else None
 
 
 def _efficiency(rows: pl.DataFrame, measured_s: float) -> float | None:
     """Bound over elapsed time, idle included; rows without a bound are left out of both."""
     known = rows.filter(pl.col("bound_s").is_not_null())
-    unbounded_s = rows.filter(pl.col("bound_s").is_null())["time_s"].sum()
-    elapsed_s = measured_s - unbounded_s
-    return float(known["bound_s"].sum() / elapsed_s) if known.height and elapsed_s > 0 else None
+    elapsed_s = measured_s - float(rows.filter(pl.col("bound_s").is_null())["time_s"].sum())
+    return float(known["bound_s"].sum()) / elapsed_s if known.height and elapsed_s > 0 else None
 
 
 def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float) -> float | None:
@@ -82,12 +81,10 @@ def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float) -> fl
         return None
     amounts = profile.amount_columns
     known = rows.filter(flops_known(amounts) & bytes_known(amounts))
-    return float(known["time_s"].sum() / time_s)
+    return float(known["time_s"].sum()) / time_s
 
 
-def _ladder(
-    profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope: Scope
-) -> Ladder:
+def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope: Scope) -> Ladder:
     """The rungs from the run as it was down to one ideal kernel.
 
     A row without a bound keeps its time on the second rung: no gain is claimed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -129,7 +130,10 @@ def auto_tuning(rows: pl.DataFrame, machine: Machine) -> Finding:
         title="Auto-tuning: same job, another algorithm, another time",
         why=why,
         kernels=_ids(stride_1),
-        evidence={"executed_over_direct_flops": work, "time_ratio": slow["time_s"] / fast["time_s"]},
+        evidence={
+            "executed_over_direct_flops": work,
+            "time_ratio": slow["time_s"] / fast["time_s"],
+        },
     )
 
 
@@ -141,9 +145,7 @@ def launch_overhead(rows: pl.DataFrame, machine: Machine) -> Finding:
         .group_by("op", FRAMEWORK, maintain_order=True)
         .agg(pl.col("share").min().alias("low"), pl.col("share").max().alias("high"))
     )
-    spans = {
-        f"{op} {framework}": (low, high) for op, framework, low, high in shares.iter_rows()
-    }
+    spans = {f"{op} {framework}": (low, high) for op, framework, low, high in shares.iter_rows()}
     conv = [v for k, v in spans.items() if k.startswith("conv2d")]
     steps = {
         key: _slope(part) for key, part in _by_series(sweep(rows, "lstm", "forward", "time_steps"))
@@ -183,8 +185,8 @@ def launch_overhead(rows: pl.DataFrame, machine: Machine) -> Finding:
 def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
     """What FP16 gains where tensor cores work, and where they are missed."""
     pairs = _precision_pairs(rows)
-    used = pairs.filter(pl.col("tensor_share") >= TENSOR_SHARE)["gain"]
-    missed = pairs.filter(pl.col("tensor_share") < TENSOR_SHARE)["gain"]
+    used: list[float] = pairs.filter(pl.col("tensor_share") >= TENSOR_SHARE)["gain"].to_list()
+    missed: list[float] = pairs.filter(pl.col("tensor_share") < TENSOR_SHARE)["gain"].to_list()
     conv = rows.filter((pl.col("op") == "conv2d") & (pl.col("phase") == "forward"))
     best = (
         conv.with_columns((total_flops(rows) / pl.col("time_s")).alias("rate"))
@@ -196,9 +198,9 @@ def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
     why = (
         f"The best forward convolution ({best['name']}) runs at"
         f" {format_amount(best['rate'], 'FLOP/s')}, {format_percent(share)} of the tensor-core"
-        f" peak. FP16 makes forward convolutions {float(used.min()):.1f} to"
-        f" {float(used.max()):.1f} times as fast as FP32 where tensor cores do most FLOPs"
-        f" ({len(used)} cases), {float(missed.min()):.1f} to {float(missed.max()):.1f} times where"
+        f" peak. FP16 makes forward convolutions {min(used):.1f} to"
+        f" {max(used):.1f} times as fast as FP32 where tensor cores do most FLOPs"
+        f" ({len(used)} cases), {min(missed):.1f} to {max(missed):.1f} times where"
         f" they are missed ({len(missed)} cases)."
     )
     return Finding(
@@ -209,8 +211,8 @@ def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
         evidence={
             "best_flop_per_s": best["rate"],
             "share_of_peak": share,
-            "gain_where_used": [float(used.min()), float(used.max())],
-            "gain_where_missed": [float(missed.min()), float(missed.max())],
+            "gain_where_used": [min(used), max(used)],
+            "gain_where_missed": [min(missed), max(missed)],
         },
     )
 
@@ -241,9 +243,8 @@ def _flops(row: dict[str, Any]) -> float:
 
 def _slope(part: pl.DataFrame) -> float:
     """Least-squares slope of launches over the swept value."""
-    x, y = part["value"].cast(pl.Float64), part["launches"]
-    dx, dy = x - x.mean(), y - y.mean()
-    return float((dx * dy).sum() / (dx * dx).sum())
+    x, y = part["value"].cast(pl.Float64).to_list(), part["launches"].to_list()
+    return statistics.linear_regression(x, y).slope
 
 
 def _flatness(rows: pl.DataFrame) -> tuple[float, float]:
@@ -255,7 +256,8 @@ def _flatness(rows: pl.DataFrame) -> tuple[float, float]:
 
 def _span(moves: list[dict[str, float]], key: str) -> str:
     low, high = min(m[key] for m in moves), max(m[key] for m in moves)
-    return f"{low:.2g} to {high:.2g} times"
+    texts = list(dict.fromkeys((f"{low:.2g}", f"{high:.2g}")))
+    return f"{' to '.join(texts)} times"
 
 
 def _ids(rows: pl.DataFrame) -> list[int]:

@@ -1,0 +1,1 @@
+"""What people see: pictures, pages, tables, the terminal."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
+from timeroof.units import format_amount
 from timeroof.views.figures.frame import (
     GUIDE_COLOUR,
     FigureSize,
-    LegendEntry,
-    add_legend,
+    Legend,
     decade_axis,
     log_limits,
     new_figure,
     styled,
 )
-from timeroof.views.figures.guides import diagonal_angle
+from timeroof.views.figures.labels import LabelPlacer
 from timeroof.views.figures.marks import mark
 from timeroof.views.figures.points import Unit
 
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Steps in log10 by which two labels on one edge must differ to be read apart.
-LABEL_GAP = 0.13
+# A memory roof is named near its lower end, where the roofs lie apart.
+COMPUTE_PLACES = (0.98, 0.92, 0.85, 0.78)
+MEMORY_PLACES = (0.02, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 def hierarchical_roofline(
@@ -36,7 +36,7 @@ def hierarchical_roofline(
     *,
     levels: Sequence[str] = ("dram",),
     title: str = "",
-    legend: Sequence[LegendEntry] = (),
+    legend: Legend = (),
     size: FigureSize | None = None,
 ) -> Figure:
     """FLOP/s over intensity, one point per unit and level, all ceilings drawn and named.
@@ -44,7 +44,7 @@ def hierarchical_roofline(
     Units without FLOPs have no place here; a line on the chart counts them.
     """
     with styled():
-        figure, axes = new_figure(size or FigureSize(), title)
+        figure, axes = new_figure(size or FigureSize(), title, legend)
         shown = [u for u in units if u.flops > 0 and u.time_s > 0]
         points = [
             (u.flops / u.bytes_at(level), u.flops / u.time_s, u)
@@ -53,20 +53,27 @@ def hierarchical_roofline(
             if u.bytes_at(level) > 0
         ]
         _limits(axes, [(x, y) for x, y, _ in points], compute_roofs, memory_roofs)
-        add_legend(figure, legend)
         axes.set_xlabel("arithmetic intensity (FLOP/byte)")
         axes.set_ylabel("FLOP/s")
-        figure.draw_without_rendering()
-        _draw_roofs(axes, compute_roofs, memory_roofs)
+        decade_axis(axes.xaxis, "", axes.get_xlim())
+        decade_axis(axes.yaxis, "", axes.get_ylim())
+        labels = LabelPlacer(axes, [(x, y) for x, y, _ in points])
+        _draw_compute_roofs(axes, compute_roofs, max(memory_roofs.values()), labels)
+        _draw_memory_roofs(axes, memory_roofs, max(compute_roofs.values()), labels)
         for x, y, unit in points:
             mark(axes, x, y, unit.look)
         missing = len(units) - len(shown)
         if missing:
-            axes.text(0.985, 0.015, f"not drawn: {missing} without FLOPs",
-                      transform=axes.transAxes, ha="right", va="bottom", fontsize=5.5,
-                      color=GUIDE_COLOUR)
-        decade_axis(axes.xaxis, "")
-        decade_axis(axes.yaxis, "FLOP/s")
+            axes.text(
+                0.985,
+                0.015,
+                f"not drawn: {missing} without FLOPs",
+                transform=axes.transAxes,
+                ha="right",
+                va="bottom",
+                fontsize=5.5,
+                color=GUIDE_COLOUR,
+            )
     return figure
 
 
@@ -78,33 +85,30 @@ def _limits(
 ) -> None:
     top = max(compute_roofs.values())
     ridges = [top / max(memory_roofs.values()), top / min(memory_roofs.values())]
-    axes.set_xlim(log_limits([x for x, _ in points] + [ridges[1] * 2], pad=1.8))
+    axes.set_xlim(log_limits([x for x, _ in points] + [ridges[1] * 6], pad=1.8))
     axes.set_ylim(log_limits([y for _, y in points] + [top * 1.3], pad=1.8))
 
 
-def _draw_roofs(
-    axes: Axes, compute_roofs: dict[str, float], memory_roofs: dict[str, float]
+def _draw_compute_roofs(
+    axes: Axes, roofs: dict[str, float], fastest: float, labels: LabelPlacer
 ) -> None:
-    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
-    top, fastest = max(compute_roofs.values()), max(memory_roofs.values())
-    last = math.inf
-    for name, rate in sorted(compute_roofs.items(), key=lambda item: -item[1]):
+    (x0, x1), (y0, _) = axes.get_xlim(), axes.get_ylim()
+    for name, rate in sorted(roofs.items(), key=lambda item: -item[1]):
         start = max(x0, rate / fastest)
-        if start >= x1 or rate < y0:
-            continue
-        axes.plot([start, x1], [rate, rate], color=GUIDE_COLOUR, lw=0.9, zorder=1)
-        height = math.log10(rate)
-        if last - height > LABEL_GAP:
-            axes.text(x1 * 0.94, rate, f"{name} {rate / 1e12:.3g} TFLOP/s", ha="right",
-                      va="bottom", fontsize=5.5, color=GUIDE_COLOUR, zorder=2)
-            last = height
-    for name, rate in memory_roofs.items():
-        end = min(x1, top / rate)
-        start = max(x0, y0 / rate)
-        if end <= start:
-            continue
-        axes.plot([start, end], [rate * start, rate * end], color=GUIDE_COLOUR, lw=0.9, zorder=1)
-        at = start * (end / start) ** 0.06
-        axes.text(at, rate * at, f"{name} {rate / 1e9:.4g} GB/s", rotation=diagonal_angle(axes),
-                  rotation_mode="anchor", fontsize=5.5, color=GUIDE_COLOUR, va="bottom",
-                  ha="left", zorder=2, clip_on=True)
+        if start < x1 and rate > y0:
+            axes.plot([start, x1], [rate, rate], color=GUIDE_COLOUR, lw=0.9, zorder=1)
+            # The text may reach further left than a short roof does.
+            text = f"{name} {format_amount(rate, 'FLOP/s')}"
+            labels.write((x0, rate), (x1, rate), text, places=COMPUTE_PLACES)
+
+
+def _draw_memory_roofs(
+    axes: Axes, roofs: dict[str, float], top: float, labels: LabelPlacer
+) -> None:
+    (x0, x1), (y0, _) = axes.get_xlim(), axes.get_ylim()
+    for name, rate in roofs.items():
+        start, end = max(x0, y0 / rate), min(x1, top / rate)
+        if end > start:
+            line = ((start, rate * start), (end, rate * end))
+            axes.plot(*zip(*line, strict=True), color=GUIDE_COLOUR, lw=0.9, zorder=1)
+            labels.write(*line, f"{name} {format_amount(rate, 'B/s')}", places=MEMORY_PLACES)

@@ -1,0 +1,39 @@
+# Two commands on a fresh machine: `make run` and `make test`. Both make .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test setup lint bench coverage schemas clean
+
+run: setup  ## judge and draw the paper's measurements
+	$(BIN)/timeroof paper --out out/paper
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("timeroof needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip -c constraints.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/coverage report --include='src/timeroof/core/*,src/timeroof/model/*' --fail-under=95
+
+bench: setup
+	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+schemas: setup  ## write docs/schemas anew from the code
+	$(BIN)/python -m timeroof.core.published_schemas docs/schemas
+
+clean:
+	rm -rf $(VENV) out .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,49 @@
+"""`timeroof machines`: list the catalogue."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def machines(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Show only machines that have these words.")
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(help="Write the list as JSON to a file, or to stdout with '-'.")
+    ] = None,
+) -> None:
+    """List the machines of the catalogue with their main ceilings.
+
+    Example: `timeroof machines hopper`
+    """
+    import msgspec
+
+    from timeroof.api import machine, machine_names
+    from timeroof.cli.outputs import write_json
+    from timeroof.core.report_json import machine_document
+    from timeroof.errors import UsageError
+    from timeroof.views.terminal import print_machines
+
+    found = [machine(name) for name in machine_names()]
+    for word in words or []:
+        found = [
+            m
+            for m in found
+            if word.lower() in _text(m.name, m.device, m.vendor, m.architecture, m.kind)
+        ]
+    if not found:
+        raise UsageError(
+            f"no machine has the words {' '.join(words or [])!r}",
+            advice="`timeroof machines` lists all",
+        )
+    if json is not None:
+        write_json(msgspec.json.encode([machine_document(m) for m in found]), json)
+    else:
+        print_machines(found)
+
+
+def _text(*parts: str) -> str:
+    return " ".join(parts).lower()

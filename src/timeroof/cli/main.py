@@ -1,0 +1,117 @@
+"""The command `timeroof`: one place that finds the commands and turns errors into messages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Protocol, runtime_checkable
+
+import typer
+
+from timeroof.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
+from timeroof.version import VERSION
+
+EXIT_INTERNAL = 70
+
+
+@runtime_checkable
+class UsageMistake(Protocol):
+    """What click's usage errors have in common; typer brings its own copy of click or not."""
+
+    def format_message(self) -> str:
+        """The error in words."""
+        ...
+
+
+app = typer.Typer(
+    name="timeroof",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"timeroof {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def timeroof(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Where the seconds of a deep-learning program go, what bounds each kernel
+    (compute, a memory level, launching, a link), and how many seconds can come back.
+
+    Start with `timeroof paper`, the published result behind the model, or
+    `timeroof machines`, the machines it knows.
+    """
+
+
+def _add_commands() -> None:
+    # Each file's function is a command; its docstring is the help text.
+    from timeroof.cli.machine import machine
+    from timeroof.cli.machines import machines
+    from timeroof.cli.paper import paper
+
+    for command in (paper, machine, machines):
+        app.command()(command)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code; bad input is one line on stderr."""
+    _add_commands_once()
+    try:
+        code = app(arguments, standalone_mode=False, prog_name="timeroof")
+    except TimeroofError as error:
+        return _fail(error.message, error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", EXIT_INTERRUPT)
+    except BrokenPipeError:
+        # The reader of our output left; nobody is there to be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if isinstance(error, UsageMistake):
+            return _refuse_usage(error)
+        if os.environ.get("TIMEROOF_DEBUG"):
+            raise
+        return _fail(
+            f"internal error, {type(error).__name__}: {error}; this is a bug: please report it"
+            " with the output of TIMEROOF_DEBUG=1",
+            EXIT_INTERNAL,
+        )
+    return code if isinstance(code, int) else 0
+
+
+def _add_commands_once() -> None:
+    if not app.registered_commands:
+        _add_commands()
+
+
+def _refuse_usage(error: UsageMistake) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # The help is printed already.
+        return EXIT_INPUT
+    path = getattr(getattr(error, "ctx", None), "command_path", None)
+    hint = f"; see `{path} --help`" if path else ""
+    return _fail(" ".join(error.format_message().split()).rstrip(".") + hint, EXIT_INPUT)
+
+
+def _fail(message: str, code: int) -> int:
+    printable = "".join(c if c.isprintable() else "�" for c in message)
+    sys.stderr.write(f"timeroof: {printable}\n")
+    return code
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    sys.exit(main())

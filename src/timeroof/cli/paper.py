@@ -1,0 +1,77 @@
+"""`timeroof paper`: the paper's own data, judged and drawn."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class PictureFormat(StrEnum):
+    """File formats of pictures."""
+
+    PNG = "png"
+    SVG = "svg"
+    PDF = "pdf"
+
+
+def paper(
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write figures, the findings page, JSON, CSV and the run to this folder."
+            " [default: timeroof-paper, unless another output is asked for]"
+        ),
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
+    ] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="Draw only this figure; may be repeated. 'list' prints all names."),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        PictureFormat, typer.Option(help="Format of the pictures.")
+    ] = PictureFormat.PNG,
+) -> None:
+    """Judge and draw the 264 published measurements behind the model (arXiv 2009.04598).
+
+    Compute, bandwidth and launch time of every pass on a V100, the authors' twelve figures and
+    the ones they never drew, and what the numbers say about arithmetic intensity, cache
+    locality, auto-tuning, launch overhead and tensor cores.
+
+    Example: `timeroof paper --figure conv2d_time_batch --format pdf --out figures`
+    """
+    from timeroof.api import save as save_report
+    from timeroof.cli.outputs import check_folder, write_json
+    from timeroof.cli.progress import progress_bar
+    from timeroof.paper.build import build_paper, chosen_figures, write_folder
+    from timeroof.views.terminal import console, print_findings, print_summary
+
+    if figure == ["list"]:
+        for known in chosen_figures(None):
+            typer.echo(known.name)
+        return
+    figures = chosen_figures(figure)
+    if out is None and (figure or (json is None and save is None)):
+        out = Path("timeroof-paper")
+    if out is not None:
+        check_folder(out)
+    report = build_paper()
+    if json is not None:
+        write_json(report.to_json(), json)
+    if save is not None:
+        save_report(report, save)
+    if out is not None:
+        with progress_bar("drawing", len(figures)) as advance:
+            page = write_folder(report, out, figures, format.value, advance, whole=not figure)
+    print_summary(report)
+    print_findings(report.findings)
+    if out is not None:
+        console(stderr=True).print(f"\n{len(figures)} figures in {out}; open {page}")

@@ -1,0 +1,78 @@
+"""The paper's report, and the folder that `timeroof paper` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timeroof.api import analyze, judged_rows, machine, save
+from timeroof.core.writing import write_atomically
+from timeroof.errors import UsageError
+from timeroof.model.judge import RoofPair
+from timeroof.paper.data import MACHINE, paper_profile
+from timeroof.paper.factors import paper_findings
+from timeroof.paper.figures import PaperFigure, draw, paper_figures
+from timeroof.views.figures import save_figure
+from timeroof.views.gallery import Picture, gallery_page, markdown_page
+from timeroof.views.tables import csv_bytes
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+
+TITLE = "Time-based roofline of the published V100 measurements"
+
+
+def build_paper() -> Report:
+    """Judge the published passes with the authors' pair of roofs and draw the conclusions."""
+    chosen = machine(MACHINE)
+    report = analyze(paper_profile(), chosen, pair=RoofPair())
+    return replace(report, findings=tuple(paper_findings(judged_rows(report), chosen)))
+
+
+def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
+    """Figures by name, all where none is named."""
+    known = {figure.name: figure for figure in paper_figures()}
+    if not names:
+        return list(known.values())
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"no figure is called {name!r}", advice="`--figure list` prints all names"
+            )
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def write_folder(
+    report: Report,
+    folder: Path,
+    figures: list[PaperFigure],
+    suffix: str,
+    advance: Callable[[str], None],
+    *,
+    whole: bool,
+) -> Path:
+    """Write pictures and, if the whole is wanted, page, JSON, CSV and run; return what to open."""
+    rows = judged_rows(report)
+    assert report.machine is not None
+    pictures = []
+    for figure in figures:
+        path = folder / f"{figure.name}.{suffix}"
+        save_figure(draw(figure, rows, report.machine), path)
+        pictures.append(Picture(path.name, _caption(figure)))
+        advance(figure.name)
+    if not whole:
+        return folder / pictures[0].file
+    page = folder / "index.html"
+    write_atomically(page, gallery_page(TITLE, report, pictures).encode())
+    write_atomically(folder / "findings.md", markdown_page(TITLE, report).encode())
+    write_atomically(folder / "passes.csv", csv_bytes(report.profile, report.verdicts))
+    save(report, folder / "paper.json")
+    save(report, folder / "paper.troof")
+    return page
+
+
+def _caption(figure: PaperFigure) -> str:
+    drawn = "drawn by the authors" if figure.drawn_by_authors else "not drawn by the authors"
+    return f"{figure.name} ({drawn})"

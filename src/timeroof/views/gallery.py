@@ -1,0 +1,80 @@
+"""A page of pictures and findings, as HTML and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from timeroof.units import format_percent, format_seconds
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+
+LIMITER_COLOURS = {
+    "compute": "#0072B2",
+    "memory": "#D55E00",
+    "launch": "#CC79A7",
+    "fault": "#E69F00",
+    "link": "#009E73",
+    "unknown": "#999999",
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture's file beside the page, and what to say under it."""
+
+    file: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class _Part:
+    share: str
+    colour: str
+    text: str
+
+
+def gallery_page(title: str, report: Report, pictures: Sequence[Picture]) -> str:
+    """An HTML page that shows findings and pictures; it opens from disk."""
+    from jinja2 import Environment, StrictUndefined
+
+    text = (resources.files("timeroof.views") / "assets" / "gallery.html.j2").read_text("utf-8")
+    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    return template.render(
+        title=title,
+        rows=len(report.profile),
+        machine=report.machine.device if report.machine else "no machine",
+        version=report.version,
+        created=report.created,
+        parts=_parts(report),
+        findings=report.findings,
+        pictures=pictures,
+        notes=report.notes,
+    )
+
+
+def markdown_page(title: str, report: Report) -> str:
+    """The findings as Markdown."""
+    lines = [f"# {title}", ""]
+    lines += [f"- {part.text}" for part in _parts(report)]
+    for finding in report.findings:
+        lines += ["", f"## {finding.title}", "", finding.why]
+    lines += ["", "## Notes", "", *(f"- {note}" for note in report.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _parts(report: Report) -> list[_Part]:
+    seconds = report.totals.by_limiter
+    whole = sum(seconds.values()) or 1.0
+    return [
+        _Part(
+            share=f"{100 * s / whole:.3f}",
+            colour=LIMITER_COLOURS[kind],
+            text=f"{kind}: {format_seconds(s)} ({format_percent(s / whole)})",
+        )
+        for kind, s in seconds.items()
+        if s > 0
+    ]

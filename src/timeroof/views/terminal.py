@@ -1,0 +1,160 @@
+"""The terminal: tables and summaries that fit 80 columns, plain where nobody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from timeroof.core.resources import FAULT, LAUNCH
+from timeroof.units import format_amount, format_bytes_binary, format_percent, format_seconds
+
+if TYPE_CHECKING:
+    from timeroof.core.machine import Ceiling, Machine
+    from timeroof.core.report import Finding, Report
+
+BAR = 30
+COLOURS = {
+    "compute": "blue",
+    "memory": "dark_orange",
+    "launch": "magenta",
+    "fault": "red",
+    "link": "green",
+    "unknown": "bright_black",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for stdout or stderr; rich leaves colour out by itself for pipes and NO_COLOR."""
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def plain_text(text: str) -> str:
+    """A text from a file, without characters that could steer a terminal or reorder a line.
+
+    >>> plain_text("a\\x1b[31m\\u202eb\\nc")
+    'a�[31m�b�c'
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def format_rate(ceiling: Ceiling) -> str:
+    """A ceiling's rate as a person reads it; launches and faults as seconds each."""
+    head = ceiling.resource.split("/")[0]
+    if ceiling.resource in (LAUNCH, FAULT):
+        return f"{format_seconds(1 / ceiling.rate)} each"
+    return format_amount(ceiling.rate, {"flop": "FLOP/s"}.get(head, "B/s"))
+
+
+def print_machines(machines: Sequence[Machine]) -> None:
+    """One line per machine: best vector and matrix rate, bandwidth, launch."""
+    out = console()
+    rates = {"FP32": 12, "FP16 matrix": 12, "DRAM": 9}
+    longest = max(len(m.name) for m in machines)
+    # Names and rates stay whole; the title gives way.
+    room = max(12, out.width - longest - sum(rates.values()) - 2 * len(rates) - 3)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("name", no_wrap=True, min_width=longest)
+    table.add_column("device", no_wrap=True, overflow="ellipsis", max_width=room)
+    for column, width in rates.items():
+        table.add_column(column, justify="right", no_wrap=True, min_width=width)
+    for m in machines:
+        half = m.rate("flop/fp16-tensor") or m.rate("flop/bf16-tensor")
+        cells = [
+            _rate(m.rate("flop/fp32"), "FLOP/s"),
+            _rate(half, "FLOP/s"),
+            _rate(m.rate("byte/dram"), "B/s"),
+        ]
+        table.add_row(Text(m.name), Text(plain_text(m.device)), *cells)
+    out.print(table)
+    out.print(
+        f"\n{len(machines)} machines. `timeroof machine NAME` shows one with all its sources."
+    )
+
+
+def _rate(value: float | None, unit: str) -> str:
+    return "-" if value is None else format_amount(value, unit)
+
+
+def print_machine(machine: Machine) -> None:
+    """Every ceiling of a machine with origin and source, and its memory."""
+    out = console()
+    out.print(Text(plain_text(f"{machine.name}: {machine.device}"), style="bold"))
+    facts = [machine.vendor, machine.architecture, machine.compute_capability or "", machine.kind]
+    queue = f"{machine.launching} launching"
+    out.print(Text(plain_text(", ".join([*(f for f in facts if f), queue]))))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("resource", "ceiling", "origin"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("source", overflow="fold")
+    for ceiling in machine.ceilings:
+        scope = "" if ceiling.scope == "all" else f" ({ceiling.scope})"
+        table.add_row(
+            Text(ceiling.resource + scope),
+            Text(format_rate(ceiling)),
+            Text(ceiling.origin),
+            Text(plain_text(ceiling.source)),
+        )
+        for name, rate in ceiling.variants.items():
+            variant = f"  {plain_text(name)}"
+            unit = "FLOP/s" if ceiling.resource.startswith("flop") else "B/s"
+            table.add_row(Text(variant), Text(format_amount(rate, unit)), "", "")
+    for level in machine.memory:
+        table.add_row(
+            f"{level.level} size",
+            format_bytes_binary(level.size_bytes),
+            "",
+            Text(plain_text(level.source)),
+        )
+    out.print(table)
+    if machine.device_names:
+        names = ", ".join(plain_text(n) for n in machine.device_names)
+        out.print(Text(f"Profilers print it as: {names}"))
+    for note in machine.notes:
+        out.print(Text(f"Note: {plain_text(note)}"))
+
+
+def print_summary(report: Report, *, stderr: bool = True) -> None:
+    """Time by limiter, efficiency, coverage: the report in a few lines."""
+    out = console(stderr=stderr)
+    totals = report.totals
+    out.print(
+        Text.assemble(
+            (f"{format_seconds(totals.ladder.measured_s)}", "bold"),
+            f" measured, bound {format_seconds(totals.bound_s)}, "
+            f"efficiency {format_percent(totals.efficiency)}, "
+            f"amounts known for {format_percent(totals.known_time_share)} of the time",
+        )
+    )
+    whole = sum(totals.by_limiter.values()) or 1.0
+    for kind, seconds in totals.by_limiter.items():
+        if seconds > 0:
+            bar = "█" * max(1, round(BAR * seconds / whole))
+            out.print(
+                Text.assemble(
+                    f"  {kind:8} ",
+                    (f"{bar:{BAR}}", COLOURS[kind]),
+                    f" {format_seconds(seconds):>8} {format_percent(seconds / whole):>6}",
+                )
+            )
+
+
+def print_findings(findings: Iterable[Finding], *, stderr: bool = True) -> None:
+    """Findings in words."""
+    out = console(stderr=stderr)
+    for finding in findings:
+        out.print(f"\n[bold]{escape(plain_text(finding.title))}[/bold]")
+        out.print(Text(plain_text(finding.why)))
+        if finding.action:
+            out.print(Text(f"Do: {plain_text(finding.action)}"))
+
+
+def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:
+    """Notes, one a line."""
+    out = console(stderr=stderr)
+    for note in notes:
+        out.print(Text(f"Note: {plain_text(note)}"))

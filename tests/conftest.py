@@ -1,0 +1,51 @@
+"""What all tests share: the recorded data where it is there, and a small machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from timeroof.core.machine import Ceiling, Machine, MemoryLevel
+from timeroof.core.profile import Source
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip("the recorded data (../shared/data) is not here")
+    return SHARED
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source(tool="test")
+
+
+def make_machine(**changes: object) -> Machine:
+    """Round numbers: 100 FLOP/s, 200 tensor FLOP/s, 10 B/s, 40 B/s in L2, 0.1 s per launch."""
+    values: dict[str, object] = {
+        "name": "toy",
+        "device": "Toy device",
+        "ceilings": [
+            Ceiling(resource="flop/fp32", rate=100.0, origin="measured"),
+            Ceiling(resource="flop/fp16-tensor", rate=200.0, origin="measured"),
+            Ceiling(resource="byte/l2", rate=40.0, origin="measured"),
+            Ceiling(resource="byte/dram", rate=10.0, origin="measured"),
+            Ceiling(resource="link/nvlink", rate=5.0, origin="datasheet"),
+            Ceiling(resource="fault", rate=2.0, origin="measured"),
+            Ceiling(resource="launch", rate=10.0, origin="measured"),
+        ],
+        "memory": [
+            MemoryLevel(level="l2", size_bytes=50),
+            MemoryLevel(level="dram", size_bytes=10**6),
+        ],
+    }
+    return Machine(**(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return make_machine()

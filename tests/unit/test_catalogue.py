@@ -1,0 +1,103 @@
+"""The catalogue: complete, sourced, and found under the names that profilers print."""
+
+from __future__ import annotations
+
+import pytest
+
+from timeroof.core.machine import Machine
+from timeroof.errors import UnknownMachineError
+from timeroof.machines.catalogue import (
+    catalogue_machine,
+    find_machine,
+    machine_names,
+    nearest_machines,
+)
+
+ALL = [catalogue_machine(name) for name in machine_names()]
+
+REQUIRED = set(
+    """
+    v100-paper p100-sxm2 p100-pcie v100-sxm2 v100-pcie t4 rtx-2080-ti rtx-3080 rtx-3090
+    rtx-4090 rtx-5070 rtx-5080 rtx-5090 a10 a30 a40 a100-sxm4-40gb a100-sxm4-80gb
+    a100-pcie-40gb a100-pcie-80gb l4 l40s h100-sxm h100-pcie h100-nvl h200 h800 h20 gh200 b200
+    gb200 jetson-agx-orin mi100 mi210 mi250x mi300a mi300x mi325x mi350x mi355x rx-7900-xtx
+    ryzen-ai-max-395 tpu-v2 tpu-v3 tpu-v4 tpu-v5e tpu-v5p tpu-v6e max-1550 gaudi-2 gaudi-3
+    apple-m1 apple-m2 apple-m3 apple-m4 epyc-9654 xeon-8480plus
+    """.split()  # noqa: SIM905
+)
+
+
+def test_the_catalogue_has_what_was_promised() -> None:
+    assert not REQUIRED - set(machine_names())
+    assert len(machine_names()) >= 45
+
+
+@pytest.mark.parametrize("machine", ALL, ids=lambda m: m.name)
+def test_every_figure_has_a_source(machine: Machine) -> None:
+    for ceiling in machine.ceilings:
+        # A source is a sentence, not a key that nobody resolved.
+        assert len(ceiling.source) > 12, ceiling.resource
+        assert " " in ceiling.source, ceiling.resource
+    for level in machine.memory:
+        assert " " in level.source, level.level
+
+
+@pytest.mark.parametrize("machine", ALL, ids=lambda m: m.name)
+def test_rates_are_plausible(machine: Machine) -> None:
+    rates = {r: c.rate for r, c in machine.roofs().items()}
+    if "flop/fp64" in rates:
+        assert rates["flop/fp32"] >= rates["flop/fp64"]
+    for resource, rate in rates.items():
+        if resource.startswith("flop/"):
+            assert 1e10 < rate < 5e16, resource
+        if resource.startswith("byte/"):
+            assert 1e9 < rate < 1e15, resource
+    levels = [rates[f"byte/{x}"] for x in ("l1", "l2", "l3", "dram") if f"byte/{x}" in rates]
+    assert levels == sorted(levels, reverse=True)
+    if machine.kind == "gpu" and machine.vendor in ("NVIDIA", "AMD"):
+        assert machine.launch_overhead_s == pytest.approx(4.2e-6)
+
+
+def test_peaks_are_dense() -> None:
+    assert find_machine("h100-sxm").rate("flop/fp16-tensor") == pytest.approx(989.4e12, rel=2e-3)
+    assert find_machine("h100-sxm").rate("flop/fp8-tensor") == pytest.approx(1978.9e12, rel=2e-3)
+    assert find_machine("a100-sxm4-80gb").rate("flop/bf16-tensor") == pytest.approx(312e12)
+    assert find_machine("mi300x").rate("flop/fp16-tensor") == pytest.approx(1307.4e12, rel=1e-3)
+    assert find_machine("a100-sxm4-40gb").rate("flop/fp64") == pytest.approx(9.7e12)
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("AMD Instinct MI300X VF", "mi300x"),
+        ("Tesla V100-SXM2-32GB", "v100-sxm2-32gb"),
+        ("Tesla V100-SXM2-16GB", "v100-sxm2"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm4-40gb"),
+        ("nvidia geforce rtx 4090", "rtx-4090"),
+        ("NVIDIA B200", "b200"),
+        ("Intel(R) Xeon(R) Platinum 8480+", "xeon-8480plus"),
+        ("h100-sxm", "h100-sxm"),
+    ],
+)
+def test_device_names_resolve(device: str, name: str) -> None:
+    assert find_machine(device).name == name
+
+
+def test_no_device_name_belongs_to_two_machines() -> None:
+    seen: dict[str, str] = {}
+    for machine in ALL:
+        for device in machine.device_names:
+            assert device not in seen, f"{device}: {machine.name} and {seen.get(device)}"
+            seen[device] = machine.name
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    with pytest.raises(UnknownMachineError) as caught:
+        find_machine("NVIDIA H100 96GB HBM5")
+    assert "h100-" in caught.value.message
+    assert "timeroof machines" in caught.value.message
+    assert "mi300x" in nearest_machines("mi300xx")
+    assert nearest_machines("zzzz") == []
+    with pytest.raises(UnknownMachineError, match=r"\.\.\."):
+        find_machine("x" * 10_000)

@@ -1,0 +1,124 @@
+"""Totals and groups by hand."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from timeroof.core.machine import Machine
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.errors import UsageError
+from timeroof.model.group import group, summed_units
+from timeroof.model.judge import judge
+from timeroof.model.totals import totals
+
+ROWS = [
+    {"name": "gemm", "phase": "forward", "time_s": 4.0, "flop/fp32": 200.0, "byte/dram": 10.0},
+    {"name": "copy", "phase": "forward", "time_s": 2.0, "flop/fp32": 0.0, "byte/dram": 10.0},
+    {"name": "odd", "phase": "backward", "time_s": 2.0, "flop/fp32": None, "byte/dram": None},
+]
+
+
+def sums(machine: Machine | None, **whole: object) -> object:
+    profile = Profile.of(ROWS, Source(tool="test"), **whole)
+    return totals(profile, judge(profile, machine), machine)
+
+
+def test_sums(machine: Machine) -> None:
+    got = sums(machine)
+    assert got.kernel_s == 8.0
+    assert got.wall_s is None
+    assert got.idle_s is None
+    assert got.flops == {"fp32": 200.0}
+    assert got.bytes == {"dram": 20.0}
+    assert got.bound_s == pytest.approx(2.0 + 1.0 + 0.1)
+    assert got.gap_s == pytest.approx(2.0 + 1.0 + 1.9)
+    assert got.by_limiter == {
+        "compute": 4.0,
+        "memory": 2.0,
+        "launch": 0.0,
+        "fault": 0.0,
+        "link": 0.0,
+        "unknown": 2.0,
+    }
+    assert got.known_time_share == pytest.approx(0.75)
+    assert got.kernel_efficiency == pytest.approx(3.0 / 6.0)
+    assert got.ladder.measured_s == 8.0
+    assert got.ladder.fused_s is None
+    assert got.recoverable_s == got.gap_s
+
+
+def test_wall_time_and_steps(machine: Machine) -> None:
+    got = sums(machine, wall_s=10.0, kernel_s=7.5)
+    assert (got.wall_s, got.kernel_s, got.idle_s) == (10.0, 7.5, 2.5)
+    assert got.ladder.measured_s == 10.0
+    stepped = sums(machine, wall_s=10.0, steps=Steps(count=3, clean_s=9.0))
+    assert stepped.ladder.measured_s == 9.0
+
+
+def test_rungs_give_fused_and_ideal(machine: Machine) -> None:
+    rungs = pl.DataFrame(
+        {
+            "name": ["fused", "fused", "ideal"],
+            "phase": ["forward", "backward", None],
+            "time_s": [None, None, None],
+            "flop/fp32": [100.0, 100.0, 200.0],
+            "byte/dram": [5.0, 20.0, 5.0],
+        },
+        schema_overrides={"time_s": pl.Float64},
+    )
+    got = sums(machine, rungs=rungs)
+    assert got.ladder.fused_s == pytest.approx(1.0 + 2.0)
+    assert got.ladder.ideal_s == pytest.approx(2.0)
+    assert got.recoverable_s == pytest.approx(8.0 - 3.0)
+    only_ideal = sums(machine, rungs=rungs.filter(pl.col("name") == "ideal"))
+    assert only_ideal.ladder.fused_s is None
+
+
+def test_without_a_machine() -> None:
+    got = sums(None)
+    assert got.bound_s is None
+    assert got.ladder.roof_s is None
+    assert got.efficiency is None
+    assert got.by_limiter["unknown"] == 8.0
+
+
+def test_an_empty_profile(machine: Machine, source: Source) -> None:
+    profile = Profile.of(pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64}), source)
+    got = totals(profile, judge(profile, machine), machine)
+    assert got.kernel_s == 0.0
+    assert got.known_time_share is None
+
+
+def test_group_by_phase(machine: Machine, source: Source) -> None:
+    profile = Profile.of(ROWS, source)
+    table = group(profile, judge(profile, machine), ["phase"])
+    forward = table.row(0, named=True)
+    assert forward["phase"] == "forward"
+    assert forward["rows"] == 2
+    assert forward["time_s"] == 6.0
+    assert forward["bound_s"] == pytest.approx(3.0)
+    assert forward["limiter"] == "flop/fp32"
+    assert forward["unknown_time_s"] == 0.0
+    backward = table.row(1, named=True)
+    assert backward["flop/fp32"] is None
+    assert backward["limiter"] == "unknown"
+
+
+def test_group_by_a_label_and_by_nonsense(machine: Machine, source: Source) -> None:
+    profile = Profile.of([{"name": "a", "time_s": 1.0, "label.batch": "16"}], source)
+    verdicts = judge(profile, machine)
+    assert group(profile, verdicts, ["batch"]).height == 1
+    with pytest.raises(UsageError, match="colour"):
+        group(profile, verdicts, ["colour"])
+
+
+def test_summed_units_are_the_papers_passes(machine: Machine, source: Source) -> None:
+    units = summed_units(Profile.of(ROWS, source), ["phase"])
+    assert len(units) == 2
+    forward = units.kernels.row(0, named=True)
+    assert (forward["kind"], forward["name"], forward["time_s"]) == ("unit", "forward", 6.0)
+    assert forward["flop/fp32"] == 200.0
+    assert forward["byte/dram"] == 20.0
+    assert units.kernels.row(1, named=True)["flop/fp32"] is None
+    assert judge(units, machine).table["bound_s"][0] == pytest.approx(2.0)
