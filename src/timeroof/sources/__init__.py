@@ -1,0 +1,1 @@
+"""Where profiles come from: files that profilers wrote, and live programs."""

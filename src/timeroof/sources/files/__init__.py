@@ -1,0 +1,1 @@
+"""Profiler files of every vendor: one file per format, sniffed from content."""

@@ -1,0 +1,249 @@
+"""Open what a user names: plain or compressed files, archives, folders, all with bounded memory.
+
+An `Entry` is one file's content as a stream, whatever it was wrapped in. A reader sees
+decompressed bytes and the name that the user would recognise (``runs.zip!/rank0.json``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from timeroof.errors import InputError
+
+HEAD_BYTES = 64 * 1024
+CHUNK_BYTES = 4 * 2**20
+DEFAULT_MAX_BYTES = 64 * 10**9
+# Wrapped more often than this is a trap, not a file.
+MAX_WRAPPING = 3
+MAX_FOLDER_FILES = 20_000
+
+_GZIP, _ZSTD, _XZ, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"PK\x03\x04"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file's content: a name to show, and how to open its decompressed bytes."""
+
+    name: str
+    opener: Callable[[], BinaryIO]
+    max_bytes: int = DEFAULT_MAX_BYTES
+    # Where the bytes lie plainly on disk, for libraries that want a path (SQLite).
+    plain_path: Path | None = None
+    size_bytes: int | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The decompressed bytes; damage and size beyond the limit become clear errors."""
+        with _errors_named(self.name), self.opener() as stream:
+            yield _Bounded(stream, self.name, self.max_bytes)  # type: ignore[misc]
+
+    def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+        """The decompressed bytes, piece by piece."""
+        with self.open() as stream:
+            while chunk := stream.read(size):
+                yield chunk
+
+    def read(self) -> bytes:
+        """All bytes at once, for formats that are small."""
+        return b"".join(self.chunks())
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes, for sniffing; what can be read before damage, if there is any."""
+        try:
+            with self.opener() as stream:
+                return stream.read(HEAD_BYTES)
+        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+            return b""
+
+    def sha256(self) -> str:
+        """Digest of the decompressed bytes."""
+        digest = hashlib.sha256()
+        for chunk in self.chunks():
+            digest.update(chunk)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Input:
+    """What one path on the command line holds: one entry, or the entries of a folder or archive."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    is_folder: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def only(self) -> Entry:
+        """The entry of an input that has just one."""
+        return self.entries[0]
+
+
+def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
+    """What a path holds, with all wrapping taken off."""
+    try:
+        if path.is_dir():
+            return Input(str(path), tuple(_folder_entries(path, max_bytes)), is_folder=True)
+        size = path.stat().st_size
+        if not path.is_file():
+            raise InputError("is no file or folder", where=str(path))
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror})", where=str(path), advice="check the path"
+        ) from error
+    if size == 0:
+        raise InputError("is empty", where=str(path), advice="record it again")
+    entry = Entry(str(path), lambda: path.open("rb"), max_bytes, plain_path=path, size_bytes=size)
+    entries = tuple(_unwrapped(entry, 0))
+    return Input(str(path), entries, is_folder=len(entries) != 1)
+
+
+def _folder_entries(folder: Path, max_bytes: int) -> Iterator[Entry]:
+    """Files below a folder in order; links are not followed, so that none can form a loop."""
+    paths = []
+    for root, folders, files in folder.walk() if hasattr(folder, "walk") else _walk(folder):
+        folders.sort()
+        paths += [root / name for name in sorted(files) if not (root / name).is_symlink()]
+        if len(paths) > MAX_FOLDER_FILES:
+            raise InputError(
+                f"has more than {MAX_FOLDER_FILES} files",
+                where=str(folder),
+                advice="name the folder of one run",
+            )
+    for path in paths:
+        size = path.stat().st_size
+        if size == 0 or not path.is_file():
+            continue
+
+        def opener(path: Path = path) -> BinaryIO:
+            return path.open("rb")
+
+        entry = Entry(str(path), opener, max_bytes, plain_path=path, size_bytes=size)
+        yield from _unwrapped(entry, 0)
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    import os
+
+    for root, folders, files in os.walk(folder, followlinks=False):
+        yield Path(root), folders, files
+
+
+def _unwrapped(entry: Entry, depth: int) -> Iterator[Entry]:
+    """An entry without its compression or archive; several where an archive holds several."""
+    head = entry.head[:512]
+    if depth >= MAX_WRAPPING:
+        yield entry
+    elif head.startswith((_GZIP, _ZSTD, _XZ)):
+        inner = Entry(entry.name, _decompressor(entry, head), entry.max_bytes)
+        yield from _unwrapped(inner, depth + 1)
+    elif head.startswith(_ZIP) and not _is_saved_run(entry):
+        yield from _zip_entries(entry, depth)
+    elif head[257:262] == b"ustar":
+        yield from _tar_entries(entry, depth)
+    else:
+        yield entry
+
+
+def _decompressor(entry: Entry, head: bytes) -> Callable[[], BinaryIO]:
+    def opener() -> BinaryIO:
+        raw = entry.opener()
+        if head.startswith(_GZIP):
+            return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+        if head.startswith(_XZ):
+            return lzma.LZMAFile(raw)  # type: ignore[return-value]
+        import zstandard
+
+        reader = zstandard.ZstdDecompressor().stream_reader(
+            raw, read_across_frames=True, closefd=True
+        )
+        return io.BufferedReader(reader)
+
+    return opener
+
+
+def _is_saved_run(entry: Entry) -> bool:
+    """Whether a zip is one of our own saved runs, which is read whole."""
+    return b"meta.json" in entry.head[:60]
+
+
+def _zip_entries(entry: Entry, depth: int) -> Iterator[Entry]:
+    with _errors_named(entry.name), entry.opener() as stream, zipfile.ZipFile(stream) as archive:
+        members = [m.filename for m in archive.infolist() if not m.is_dir() and m.file_size]
+    for member in sorted(members):
+
+        def opener(member: str = member) -> BinaryIO:
+            return zipfile.ZipFile(entry.opener()).open(member)  # type: ignore[return-value]
+
+        inner = Entry(f"{entry.name}!/{member}", opener, entry.max_bytes)
+        yield from _unwrapped(inner, depth + 1)
+
+
+def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
+    with _errors_named(entry.name), entry.opener() as stream:
+        archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115
+        members = [m.name for m in archive if m.isfile() and m.size]
+    for member in sorted(members):
+
+        def opener(member: str = member) -> BinaryIO:
+            archive = tarfile.open(fileobj=entry.opener(), mode="r:")  # noqa: SIM115
+            stream = archive.extractfile(member)
+            assert stream is not None
+            return stream  # type: ignore[return-value]
+
+        inner = Entry(f"{entry.name}!/{member}", opener, entry.max_bytes)
+        yield from _unwrapped(inner, depth + 1)
+
+
+class _Bounded:
+    """A stream that refuses to give more bytes than allowed: a bomb ends here."""
+
+    def __init__(self, stream: BinaryIO, name: str, limit: int) -> None:
+        self._stream, self._name, self._left, self._limit = stream, name, limit, limit
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size if size >= 0 else self._left + 1)
+        self._left -= len(data)
+        if self._left < 0:
+            raise InputError(
+                f"unpacks to more than {self._limit} bytes",
+                where=self._name,
+                advice="raise --max-size if you trust the file",
+            )
+        return data
+
+
+@contextmanager
+def _errors_named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"is damaged ({error or type(error).__name__})",
+            where=name,
+            advice="copy or record it again",
+        ) from error
+    except tarfile.TarError as error:
+        raise InputError(f"is no whole tar archive ({error})", where=name) from error
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", where=name) from error
+    except Exception as error:
+        if type(error).__name__ == "ZstdError":
+            raise InputError(
+                f"is damaged ({error})", where=name, advice="copy or record it again"
+            ) from error
+        raise
