@@ -23,8 +23,9 @@ RESOURCES = ("flop/fp32", "flop/fp16-tensor", "byte/l1", "byte/l2", "byte/dram")
 
 def make_profile(rows: int) -> Profile:
     random = np.random.default_rng(7)
+    names = pl.Series([f"kernel_{i}" for i in range(1000)])
     table = {
-        "name": pl.Series([f"kernel_{i}" for i in range(1000)]).gather(random.integers(0, 1000, rows)),
+        "name": names.gather(random.integers(0, len(names), rows)),
         "time_s": random.lognormal(-9, 2, rows),
         "launches": np.ones(rows),
     }
