@@ -1,0 +1,162 @@
+"""What a kernel does and in which pass: tables of patterns, the first that fits decides.
+
+`head` rows look at the function's own name, `signature` rows at its template arguments too
+(wrappers such as `cutlass::Kernel2<…>` say nothing in their head).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from timeroof.work.names.patterns import bounded
+
+if TYPE_CHECKING:
+    from timeroof.work.names.anatomy import Anatomy
+
+# Products of matrices in one form or another: FLOPs that a matrix unit could do.
+CONTRACTIONS = frozenset(
+    {"gemm", "gemv", "implicit-gemm", "winograd", "fft", "direct", "flash-attention"}
+)
+CONVOLUTIONS = frozenset({"implicit-gemm", "winograd", "fft", "direct"})
+COLLECTIVES = frozenset(
+    {"all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "send-recv"}
+    | {"all-to-all", "collective"}
+)
+
+_HEAD, _SIGNATURE = "head", "signature"
+
+_TABLE: tuple[tuple[str, str, str], ...] = (
+    (_HEAD, r"memcpy|rocclr_copyBuffer|^_copy_tensor_kernel", "copy"),
+    (_HEAD, r"memset|rocclr_fillBuffer|SetZero", "memset"),
+    (_HEAD, r"page faults", "page-fault"),
+    # Communication
+    (_HEAD, r"all_?reduce", "all-reduce"),
+    (_HEAD, r"all_?gather", "all-gather"),
+    (_HEAD, r"reduce_?scatter", "reduce-scatter"),
+    (_HEAD, r"^nccl\w*_broadcast", "broadcast"),
+    (_HEAD, r"^nccl\w*_send_?recv", "send-recv"),
+    (_HEAD, r"all_?to_?all|::ep::(?:internode|intranode)::", "all-to-all"),
+    (_HEAD, r"^nccl\w*_reduce", "reduce"),
+    (_HEAD, r"^nccl", "collective"),
+    # Attention; what only prepares or merges its parts has no products
+    (_HEAD, r"reshape_and_cache|_copy_page_indices", "copy"),
+    (_SIGNATURE, r"splitkv_combine|MergeStates|^reduce_segments$", "reduction"),
+    (_SIGNATURE, r"FlashAttn\w*(?:Pre|Post)process", "reduction"),
+    (_SIGNATURE, r"flash_bwd_(?:dot_do_o|convert)|fmha_bwd_(?:dot|convert)", "reduction"),
+    (_SIGNATURE, r"flash_(?:fwd|bwd|attn|fprop|bprop)|FlashAttn|fmha", "flash-attention"),
+    (_SIGNATURE, r"attn_(?:fwd|bwd)|unified_attention", "flash-attention"),
+    (_SIGNATURE, r"PagedKVCache|sdpa|MemEffAttention", "flash-attention"),
+    (_SIGNATURE, r"^bwd_kernel_(?:fuse|dk_dv|dq)|compute_attn", "flash-attention"),
+    (_SIGNATURE, r"paged_attention|triton_tem_\w*(?:attention|flex)", "flash-attention"),
+    # Wrappers around a functor: the head decides, the functor may say more
+    (
+        _SIGNATURE,
+        r"multi_tensor_apply\w*<.*(?:Adam|SGD|Lamb|Adagrad|RMSprop|Lion)\w*Functor",
+        "optimizer",
+    ),
+    (_SIGNATURE, r"multi_tensor_apply\w*<.*Norm\w*Functor", "reduction"),
+    (_SIGNATURE, r"elementwise\w*<.*?(?:copy_kernel|copy_device_to_device|_copy\()", "copy"),
+    (
+        _SIGNATURE,
+        r"elementwise\w*<.*?(?:index_kernel|index_put|gpu_index|masked_scatter|_cuda_scatter|scatter_gather)",
+        "gather",
+    ),
+    (_SIGNATURE, r"elementwise\w*<.*?dropout", "dropout"),
+    (_HEAD, r"distribution_elementwise|_random|philox|curand|bernoulli", "random"),
+    (_HEAD, r"vectorized_elementwise|unrolled_elementwise", "elementwise"),
+    (_HEAD, r"^\w*::?elementwise_kernel|legacy::elementwise", "elementwise"),
+    (_HEAD, r"elementwise_kernel|^elementwise|multi_tensor_apply|EigenMetaKernel", "elementwise"),
+    # Convolution
+    (_SIGNATURE, r"compute\w*OffsetsKernel|kern_precompute_indices|generateWinogradTiles", "setup"),
+    (_SIGNATURE, r"winograd|\bwino:|Sp3AsmConv", "winograd"),
+    (_SIGNATURE, r"fft2d|gcgemm|fft_kernel|regular_fft|vector_fft", "fft"),
+    (_SIGNATURE, r"reduce_wgrad|ReduceSplitK|splitK?_?reduce", "reduction"),
+    (_SIGNATURE, r"implicit_gemm|ImplicitGemm|igemm_(?:fwd|bwd|wrw)", "implicit-gemm"),
+    (_SIGNATURE, r"implicit_convolve|precomputed_convolve", "implicit-gemm"),
+    (_SIGNATURE, r"\ds?cudnn_|_scudnn|_hcudnn|_icudnn|grouped_conv_", "implicit-gemm"),
+    (_SIGNATURE, r"gemm\w*_bwd_weight|cudnn-conv", "implicit-gemm"),
+    (_SIGNATURE, r"tensorop\w*(?:fprop|dgrad|wgrad)_", "implicit-gemm"),
+    (_SIGNATURE, r"xmma\w*_(?:fprop|dgrad|wgrad)", "implicit-gemm"),
+    (_HEAD, r"[dw]grad_alg\d|[dw]grad2d_alg|[dw]grad_engine|^brgconv|brgemm_conv", "implicit-gemm"),
+    (_HEAD, r"dgrad_1x1_stride", "implicit-gemm"),
+    (_HEAD, r"depthwise|conv2d_c1_k1|conv2d_grouped|grad2d_(?:c1_k1|grouped|shmem)", "direct"),
+    (_HEAD, r"naive_conv|ssm_conv", "direct"),
+    (_HEAD, r"causal_conv1d|conv_direct|Conv2DShmem|convolve_common", "direct"),
+    (_HEAD, r"gridwise_convolution|^jit\w*:.*conv", "direct"),
+    (_HEAD, r"im2col|col2im|vol2col|vol2im", "layout"),
+    # Matrix products
+    (_HEAD, r"gemv|mul_mat_vec", "gemv"),
+    (_SIGNATURE, r"cublas(?:Gemv|Dot)\w*Params|gemvx|GemvKernel", "gemv"),
+    (_HEAD, r"fill_tensormaps|finalize_matmul|moe_align", "setup"),
+    (_HEAD, r"permute_2D|permute_indices|permute_pooled|recat_copy", "layout"),
+    (_HEAD, r"grouped_gemm\w*::\w*::?utils::transpose", "layout"),
+    (_SIGNATURE, r"gemm(?!_gpu|::cuda::utils)|^Cijk_|^nvjet_|matmul|^bmm_", "gemm"),
+    (_SIGNATURE, r"matrix_multiplication|triton_tem_\w*mm", "gemm"),
+    (_HEAD, r"mul_mat_q|^triton_(?:mm|bmm|addmm)", "gemm"),
+    # The rest of a network
+    (_HEAD, r"soft_?max", "softmax"),
+    (_SIGNATURE, r"softmax_op_gpu|SubtractAndExpFunctor|GenerateNormalizedProb", "softmax"),
+    (_SIGNATURE, r"softmaxSoftmax", "softmax"),
+    (_SIGNATURE, r"batch_?norm|layer_?norm|group_?norm|rms_?norm|instance_?norm", "norm"),
+    (_SIGNATURE, r"\bln_(?:fwd|bwd)_|l2_norm", "norm"),
+    (_HEAD, r"bn_(?:fw|bw)_|GammaBeta|MIOpenBatchNorm|normalize_kernel|Rmsnorm|lpnorm", "norm"),
+    (_HEAD, r"nll_loss|ClassNLL|ctc_loss|cross_entropy|mse_loss", "loss"),
+    (_HEAD, r"pool", "pooling"),
+    (_HEAD, r"upsample|resize_|ResizeBilinear|interpolate", "interpolation"),
+    (_HEAD, r"elementWise_bp|elemWiseRNN|lstm_cell|gru_cell|RNN_", "recurrent-cell"),
+    (_HEAD, r"adagrad|_adam_|_sgd_|optimizer", "optimizer"),
+    (_HEAD, r"rotary|rope", "rotary"),
+    (_HEAD, r"kernelTransformReduce|moe::.*finalize", "reduction"),
+    (_HEAD, r"embedding|compute_grad_weight|krn_partial|num_of_partial_segments", "embedding"),
+    (_HEAD, r"sum_and_scatter", "embedding"),
+    (_HEAD, r"linearize_index|bounds_check|to_dense_representation|_offsets_range", "embedding"),
+    (_HEAD, r"dropout", "dropout"),
+    (_HEAD, r"radix_?sort|bitonicSort|merge_?sort|block_merge|sort_kernel", "sort"),
+    (_HEAD, r"topk|gatherTopK|routing|expert|fused_mapping|bitmatrix|dispatch_layout", "sort"),
+    (_HEAD, r"searchsorted", "sort"),
+    (_HEAD, r"scan|CompactInit|lookback|partition_kernel|cumsum", "scan"),
+    (_HEAD, r"index|gather|scatter|get_rows|expand_to_fused", "gather"),
+    (_HEAD, r"CatArray|concat|::S2B|PadInput|slice", "copy"),
+    (_HEAD, r"transpose|nchwTo|nhwcTo|NhwcKernel|SwapDimension|ShuffleInTensor|permut", "layout"),
+    (_HEAD, r"region_transform|Reformat", "layout"),
+    (_HEAD, r"quant|(?<!b)cast|convertTensor|_autocast_to_", "cast"),
+    (_HEAD, r"^triton_(?:red|per)_", "reduction"),
+    (_HEAD, r"^triton_poi_|^loop_", "elementwise"),
+    (_HEAD, r"reduc|CleanupSegments|_sum_|\bdot_kernel", "reduction"),
+    (_HEAD, r"SubTensorOp|OpTensor|scalePacked|swiglu|silu|gelu|relu|activat|unary", "elementwise"),
+    (_HEAD, r"bin_bcast|add_bias", "elementwise"),
+    (_HEAD, r"scale_|axpy|triad|::(?:add|mul|fill)_", "elementwise"),
+    (_HEAD, r"^(?:add|mul|fill|init|square|scale)_|globalKernel", "elementwise"),
+    (_HEAD, r"copy|Copy", "copy"),
+    (_HEAD, r"fill|zero", "memset"),
+)
+_RULES = tuple((scope, bounded(p, re.IGNORECASE), name) for scope, p, name in _TABLE)
+
+_PASSES: tuple[tuple[str, str], ...] = (
+    (r"[Ww]grad|_wrw_|bwd_weight|AccGradParameters|grad_weight|backward_weights", "wgrad"),
+    (r"[Dd]grad|igemm_bwd_|bwd_data|UpdateGradInput|grad_input_kernel|backward_data", "dgrad"),
+    (r"[Ff]prop|igemm_fwd_|conv_fwd|UpdateOutput|implicit_convolve|precomputed_convolve", "fprop"),
+    (r"_relu_\w*v1$", "fprop"),
+    (r"[Bb]ackward|_bwd|bwd_|Bwd|_bw_|_bp\d|fmha_cutlassB|_grad\b|GradKernel", "backward"),
+    (r"[Ff]orward|_fwd|fwd_|Fwd|_fw_|fmha_cutlassF", "forward"),
+)
+_PASS_RULES = tuple((bounded(pattern), name) for pattern, name in _PASSES)
+
+
+def algorithm_of(parts: Anatomy) -> str | None:
+    """What the kernel does, or None where its name does not tell."""
+    where = {_HEAD: parts.head, _SIGNATURE: parts.signature}
+    return next((name for scope, rule, name in _RULES if rule.search(where[scope])), None)
+
+
+def pass_of(parts: Anatomy, algorithm: str | None) -> str | None:
+    """The pass: fprop, dgrad, wgrad of a convolution; forward or backward of the rest."""
+    for rule, name in _PASS_RULES:
+        if rule.search(parts.signature):
+            if name in ("forward", "backward") or algorithm in CONVOLUTIONS:
+                return name
+            if algorithm in ("gemm", "gemv"):  # `relu` in their names is an epilogue, no pass
+                return None
+            return "forward" if name == "fprop" else "backward"
+    return None
