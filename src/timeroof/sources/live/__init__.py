@@ -1,0 +1,1 @@
+"""Live programs: one file per framework, each imported only where that framework is used."""

@@ -1,0 +1,180 @@
+"""What a call costs: FLOPs by number format and compulsory bytes, or why that is unknown.
+
+Conventions (contract.md): a multiply-add is 2 FLOPs; beside contractions one FLOP per
+basic operation of the op's definition, a transcendental counting one. Arithmetic on
+integers and booleans is not floating point: it has 0 FLOPs by nature, its bytes count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from timeroof.core.resources import Origin
+from timeroof.work.call import Tensor
+from timeroof.work.dtypes import COMPLEX, REAL_PART, is_floating, nature
+from timeroof.work.traffic import read_bytes, written_bytes
+
+# A complex multiply-add is four real ones; a complex addition two real ones.
+_COMPLEX_CONTRACTION, _COMPLEX_OTHER = 4, 2
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """The work of one call.
+
+    `contraction` holds the FLOPs of matrix products, convolutions and attention
+    products by number format, `other` all further ones; both are None where FLOPs are
+    unknown, as are the bytes where those are. `unknown` then says why. `free` marks
+    what does no work by nature (views, allocation), `composite` an op whose work is
+    done by the ops it calls (see `timeroof.work.nesting`). `reduced` maps an algorithm
+    (Winograd, FFT) to the FLOPs that it needs for the same result.
+    """
+
+    contraction: Mapping[str, float] | None = {}
+    other: Mapping[str, float] | None = {}
+    bytes_read: float | None = 0.0
+    bytes_written: float | None = 0.0
+    link_bytes: float | None = 0.0
+    unknown: str | None = None
+    free: bool = False
+    composite: bool = False
+    origin: Origin = "counted"
+    reduced: Mapping[str, float] = {}
+    notes: tuple[str, ...] = ()
+
+    @property
+    def contraction_flops(self) -> float | None:
+        """FLOPs that torch's FlopCounterMode would count too."""
+        return None if self.contraction is None else float(sum(self.contraction.values()))
+
+    @property
+    def other_flops(self) -> float | None:
+        """FLOPs outside contractions."""
+        return None if self.other is None else float(sum(self.other.values()))
+
+    @property
+    def flops(self) -> float | None:
+        """All FLOPs."""
+        if self.contraction is None or self.other is None:
+            return None
+        return float(sum(self.contraction.values()) + sum(self.other.values()))
+
+    @property
+    def bytes(self) -> float | None:
+        """Bytes read and written."""
+        if self.bytes_read is None or self.bytes_written is None:
+            return None
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def known(self) -> bool:
+        """Whether FLOPs and bytes are both known."""
+        return self.flops is not None and self.bytes is not None
+
+
+FREE = Cost(free=True)
+
+
+def unknown(reason: str) -> Cost:
+    """A cost that nobody could count, and why."""
+    return Cost(
+        contraction=None,
+        other=None,
+        bytes_read=None,
+        bytes_written=None,
+        link_bytes=None,
+        unknown=reason,
+    )
+
+
+def cost(
+    reads: Iterable[Tensor | None],
+    writes: Iterable[Tensor | None],
+    *,
+    contraction: float = 0,
+    other: float = 0,
+    dtype: str | None = None,
+    origin: Origin = "counted",
+    notes: tuple[str, ...] = (),
+) -> Cost:
+    """The cost of a call that reads and writes these tensors and computes in one format.
+
+    The format is that of the first floating-point tensor unless `dtype` says another.
+
+    >>> c = cost([Tensor((4,), "fp16")], [Tensor((4,), "fp16")], other=4)
+    >>> c.other, c.bytes
+    ({'fp16': 4.0}, 16.0)
+    """
+    reads, writes = list(reads), list(writes)
+    computed = dtype or computing_dtype([*reads, *writes])
+    return Cost(
+        contraction=contraction_in(computed, contraction),
+        other=other_in(computed, other),
+        bytes_read=float(read_bytes(reads)),
+        bytes_written=float(written_bytes(writes)),
+        origin=origin,
+        notes=notes,
+    )
+
+
+def computing_dtype(tensors: Iterable[Tensor | None]) -> str:
+    """The format that a call computes in: that of its first floating-point tensor."""
+    present = [t for t in tensors if t is not None]
+    floating = [t.dtype for t in present if is_floating(t.dtype)]
+    return next(iter(floating), present[0].dtype if present else "fp32")
+
+
+def contraction_in(dtype: str, flops: float) -> dict[str, float]:
+    """FLOPs of a contraction by format; complex numbers as the real operations they are."""
+    if nature(dtype) == COMPLEX:
+        return {REAL_PART[dtype]: float(flops * _COMPLEX_CONTRACTION)} if flops else {}
+    if dtype == "uint8":
+        dtype = "int8"
+    return {dtype: float(flops)} if flops else {}
+
+
+def other_in(dtype: str, flops: float) -> dict[str, float]:
+    """FLOPs outside contractions by format; none for integers and booleans."""
+    if not flops or not is_floating(dtype):
+        return {}
+    if nature(dtype) == COMPLEX:
+        return {REAL_PART[dtype]: float(flops * _COMPLEX_OTHER)}
+    return {dtype: float(flops)}
+
+
+def merged(*parts: Mapping[str, float] | None) -> dict[str, float] | None:
+    """FLOPs by format, added up; None where one part is unknown.
+
+    >>> merged({"fp32": 1}, {"fp32": 2, "fp16": 1})
+    {'fp32': 3.0, 'fp16': 1.0}
+    """
+    total: dict[str, float] = {}
+    for part in parts:
+        if part is None:
+            return None
+        for dtype, flops in part.items():
+            total[dtype] = total.get(dtype, 0.0) + float(flops)
+    return total
+
+
+def together(costs: Iterable[Cost]) -> Cost:
+    """Several costs one after the other: everything adds up, bytes too."""
+    parts = list(costs)
+    reasons = [p.unknown for p in parts if p.unknown]
+    return Cost(
+        contraction=merged(*(p.contraction for p in parts)),
+        other=merged(*(p.other for p in parts)),
+        bytes_read=_sum([p.bytes_read for p in parts]),
+        bytes_written=_sum([p.bytes_written for p in parts]),
+        link_bytes=_sum([p.link_bytes for p in parts]),
+        unknown=reasons[0] if reasons else None,
+        free=bool(parts) and all(p.free for p in parts),
+        origin="counted" if all(p.origin == "counted" for p in parts) else "modelled",
+        notes=tuple(dict.fromkeys(n for p in parts for n in p.notes)),
+    )
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return float(sum(known)) if len(known) == len(values) else None

@@ -1,0 +1,317 @@
+"""Convolution: 2·N·K·(C/groups)·R·S·P·Q FLOPs, and as many again for either gradient.
+
+The algorithmic count of a direct convolution, padding included, as the paper and torch
+count it. Executed FLOPs of Winograd or FFT kernels are in `timeroof.work.reduced`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import msgspec
+
+from timeroof.work.args import (
+    UncountableError,
+    flag,
+    flags,
+    integer,
+    integers,
+    optional,
+    ranked,
+    tensor,
+)
+from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.cost import Cost, cost
+from timeroof.work.reduced import reduced_flops
+from timeroof.work.registry import formula
+from timeroof.work.shapes import touched, window_count
+
+
+class Convolution(msgspec.Struct, frozen=True):
+    """A convolution with all its sizes known; `x` and `weight` as the forward pass has them."""
+
+    x: Tensor
+    weight: Tensor
+    out: Tensor
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int = 1
+    transposed: bool = False
+
+    @property
+    def flops(self) -> int:
+        """2 FLOPs per weight and window; a transposed one has a window per input place."""
+        windows = self.x if self.transposed else self.out
+        return 2 * windows.shape[0] * prod(windows.shape[2:]) * self.weight.count
+
+    def touched_input(self) -> Tensor:
+        """The part of the input that some window touches."""
+        if self.transposed:
+            return self.x
+        places = zip(
+            self.x.shape[2:], self.out.shape[2:], self.weight.shape[2:], self.stride, self.dilation,
+            strict=True,
+        )  # fmt: skip
+        spatial = tuple(touched(*p) for p in places)
+        if spatial == self.x.shape[2:]:
+            return self.x
+        return Tensor((*self.x.shape[:2], *spatial), self.x.dtype)
+
+
+def convolution(
+    x: Arg, weight: Arg, stride: Arg, padding: Arg, dilation: Arg, groups: Arg,
+    transposed: bool = False, output_padding: Arg = 0,
+) -> Convolution:  # fmt: skip
+    """Work out a convolution's sizes from an op's arguments."""
+    w = ranked(weight, "the weight", 3, 4, 5)
+    spatial = len(w.shape) - 2
+    x = batched(ranked(x, "the input", spatial + 1, spatial + 2), spatial)
+    step, wide = integers(stride, "stride", spatial), integers(dilation, "dilation", spatial)
+    parts = integer(groups, "groups")
+    if parts < 1 or x.shape[1] != w.shape[0 if transposed else 1] * (1 if transposed else parts):
+        raise UncountableError(f"weight {list(w.shape)} does not fit input {list(x.shape)}")
+    pad = _padding(padding, w, x, step, wide)
+    if transposed:
+        more = integers(output_padding, "output padding", spatial)
+        sizes = tuple(
+            (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+            for n, s, p, d, k, e in zip(
+                x.shape[2:], step, pad, wide, w.shape[2:], more, strict=True
+            )
+        )
+        channels = w.shape[1] * parts
+    else:
+        places = zip(x.shape[2:], w.shape[2:], step, pad, wide, strict=True)
+        sizes, channels = tuple(window_count(*p) for p in places), w.shape[0]
+    out = Tensor((x.shape[0], channels, *sizes), x.dtype)
+    return Convolution(x, w, out, step, pad, wide, parts, transposed)
+
+
+def batched(x: Tensor, spatial: int) -> Tensor:
+    """The input with its batch dimension, which torch lets one leave out."""
+    return x if len(x.shape) == spatial + 2 else Tensor((1, *x.shape), x.dtype)
+
+
+def _padding(
+    padding: Arg, w: Tensor, x: Tensor, stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> tuple[int, ...]:
+    if not isinstance(padding, str):
+        return integers(padding, "padding", len(w.shape) - 2)
+    if padding.lower() == "valid":
+        return (0,) * (len(w.shape) - 2)
+    if padding.lower() != "same" or set(stride) != {1}:
+        raise UncountableError(f"padding {padding!r}")
+    return tuple(d * (k - 1) // 2 for d, k in zip(dilation, w.shape[2:], strict=True))
+
+
+def forward_cost(
+    conv: Convolution, bias: Tensor | None = None, other: float = 0, extra: Tensor | None = None
+) -> Cost:
+    """The forward pass; adding the bias is one FLOP per result."""
+    found = cost(
+        [conv.touched_input(), conv.weight, bias, extra],
+        [conv.out],
+        contraction=conv.flops,
+        other=other + (conv.out.count if bias else 0),
+        dtype=conv.x.dtype,
+    )
+    reduced = {} if conv.transposed else reduced_flops(
+        conv.x.shape, conv.weight.shape, conv.out.shape, conv.stride, conv.dilation, conv.groups
+    )  # fmt: skip
+    return msgspec.structs.replace(found, reduced=reduced)
+
+
+def gradient_costs(conv: Convolution, grad: Tensor, bias: bool = True) -> dict[str, Cost]:
+    """The gradients apart, for input, weight and bias: each as its own kernel.
+
+    Every weight meets every window once more in either gradient, so each needs the
+    forward pass's FLOPs; the bias needs one addition per element of the gradient.
+    """
+    touched_input = conv.touched_input()
+    found = {
+        "input": cost([grad, conv.weight], [conv.x], contraction=conv.flops, dtype=grad.dtype),
+        "weight": cost(
+            [grad, touched_input], [conv.weight], contraction=conv.flops, dtype=grad.dtype
+        ),
+    }
+    if bias:
+        out = Tensor((grad.shape[1],), grad.dtype)
+        found["bias"] = cost([grad], [out], other=grad.count, dtype=grad.dtype)
+    return found
+
+
+@formula("aten::convolution", "aten::convolution_overrideable", composite=True)
+def generic(
+    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0, dilation: Arg = 1,
+    transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """Any convolution, the op above the library's own."""
+    turned = flag(transposed, "transposed")
+    conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
+    return forward_cost(conv, optional(bias))
+
+
+formula("aten::_convolution", composite=True)(generic)
+
+
+@formula("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution_mode", composite=True)
+def conv(
+    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0, dilation: Arg = 1,
+    groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """The functional forms, whose padding may be a word."""
+    return forward_cost(convolution(x, weight, stride, padding, dilation, groups), optional(bias))
+
+
+@formula(
+    "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d", composite=True
+)
+def conv_transpose(
+    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0,
+    output_padding: Arg = 0, groups: Arg = 1, dilation: Arg = 1,
+) -> Cost:  # fmt: skip
+    """The functional forms of transposed convolution."""
+    found = convolution(x, weight, stride, padding, dilation, groups, True, output_padding)
+    return forward_cost(found, optional(bias))
+
+
+@formula("aten::mkldnn_convolution", "aten::miopen_convolution",
+         "aten::miopen_depthwise_convolution",
+         "mkldnn::_convolution_pointwise", "onednn::convolution")  # fmt: skip
+def library_convolution(
+    x: Arg, weight: Arg, bias: Arg = None, padding: Arg = 0, stride: Arg = 1, dilation: Arg = 1,
+    groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """oneDNN's and MIOpen's convolutions: padding comes before stride."""
+    return forward_cost(convolution(x, weight, stride, padding, dilation, groups), optional(bias))
+
+
+@formula("aten::cudnn_convolution", "cudnn::convolution")
+def cudnn_convolution(
+    x: Arg, weight: Arg, padding: Arg = 0, stride: Arg = 1, dilation: Arg = 1, groups: Arg = 1
+) -> Cost:
+    """cuDNN's convolution: no bias, padding before stride."""
+    return forward_cost(convolution(x, weight, stride, padding, dilation, groups))
+
+
+@formula("aten::cudnn_convolution_transpose")
+def cudnn_transpose(
+    x: Arg, weight: Arg, padding: Arg = 0, output_padding: Arg = 0, stride: Arg = 1,
+    dilation: Arg = 1, groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """cuDNN's transposed convolution: no bias."""
+    return forward_cost(
+        convolution(x, weight, stride, padding, dilation, groups, True, output_padding)
+    )
+
+
+@formula("aten::miopen_convolution_transpose", "mkldnn::_convolution_transpose_pointwise")
+def miopen_transpose(
+    x: Arg, weight: Arg, bias: Arg = None, padding: Arg = 0, output_padding: Arg = 0,
+    stride: Arg = 1, dilation: Arg = 1, groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """MIOpen's transposed convolution: a bias in third place."""
+    conv = convolution(x, weight, stride, padding, dilation, groups, True, output_padding)
+    return forward_cost(conv, optional(bias))
+
+
+@formula("aten::cudnn_convolution_relu", "aten::miopen_convolution_relu")
+def convolution_relu(
+    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0, dilation: Arg = 1,
+    groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """Convolution, bias and relu in one kernel."""
+    conv = convolution(x, weight, stride, padding, dilation, groups)
+    return forward_cost(conv, optional(bias), other=conv.out.count)
+
+
+@formula("aten::cudnn_convolution_add_relu", "aten::miopen_convolution_add_relu")
+def convolution_add_relu(
+    x: Arg, weight: Arg, z: Arg, alpha: Arg = None, bias: Arg = None, stride: Arg = 1,
+    padding: Arg = 0, dilation: Arg = 1, groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """Convolution, bias, residual and relu in one kernel."""
+    conv = convolution(x, weight, stride, padding, dilation, groups)
+    return forward_cost(conv, optional(bias), other=2 * conv.out.count, extra=tensor(z))
+
+
+@formula("aten::_slow_conv2d_forward", "aten::slow_conv3d_forward", "aten::_conv_depthwise2d",
+         "aten::conv_depthwise3d", "aten::slow_conv_dilated2d",
+         "aten::slow_conv_dilated3d")  # fmt: skip
+def native_convolution(
+    x: Arg, weight: Arg, kernel_size: Arg = None, bias: Arg = None, stride: Arg = 1,
+    padding: Arg = 0, dilation: Arg = 1,
+) -> Cost:  # fmt: skip
+    """torch's own convolutions; depthwise ones tell their groups by the weight's shape."""
+    w, found = ranked(weight, "the weight", 4, 5), tensor(x, "the input")
+    wide = dilation if isinstance(dilation, tuple) else 1
+    groups = found.shape[-len(w.shape) + 1] // max(w.shape[1], 1)
+    return forward_cost(convolution(x, weight, stride, padding, wide, groups), optional(bias))
+
+
+@formula("aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d")
+def native_transpose(
+    x: Arg, weight: Arg, kernel_size: Arg = None, bias: Arg = None, stride: Arg = 1,
+    padding: Arg = 0, output_padding: Arg = 0, dilation: Arg = 1,
+) -> Cost:  # fmt: skip
+    """torch's own transposed convolutions."""
+    conv = convolution(x, weight, stride, padding, dilation, 1, True, output_padding)
+    return forward_cost(conv, optional(bias))
+
+
+def backward_cost(conv: Convolution, grad: Tensor, mask: tuple[bool, ...]) -> Cost:
+    """The wanted gradients in one call: the incoming gradient is read once."""
+    conv_flops = conv.flops * (mask[0] + mask[1])
+    bias = Tensor((grad.shape[1],), grad.dtype)
+    return cost(
+        [grad, conv.weight if mask[0] else None, conv.touched_input() if mask[1] else None],
+        [conv.x if mask[0] else None, conv.weight if mask[1] else None, bias if mask[2] else None],
+        contraction=conv_flops,
+        other=grad.count if mask[2] else 0,
+        dtype=grad.dtype,
+    )
+
+
+@formula("aten::convolution_backward", "aten::convolution_backward_overrideable")
+def convolution_backward(
+    grad: Arg, x: Arg, weight: Arg, bias_sizes: Arg = None, stride: Arg = 1, padding: Arg = 0,
+    dilation: Arg = 1, transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1,
+    output_mask: Arg = None,
+) -> Cost:  # fmt: skip
+    """Gradients for input, weight and bias, as `output_mask` asks."""
+    turned = flag(transposed, "transposed")
+    conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
+    return backward_cost(conv, _fitting(grad, conv), flags(output_mask, "output_mask", 3))
+
+
+def _fitting(grad: Arg, conv: Convolution) -> Tensor:
+    found = batched(tensor(grad, "the gradient"), len(conv.x.shape) - 2)
+    if found.shape != conv.out.shape:
+        raise UncountableError(f"gradient {list(found.shape)} is not {list(conv.out.shape)}")
+    return found
+
+
+@formula("aten::mkldnn_convolution_backward", "aten::miopen_convolution_backward",
+         "aten::cudnn_convolution_backward")  # fmt: skip
+def library_backward(
+    call: Call, x: Arg, grad: Arg, weight: Arg, padding: Arg = 0, stride: Arg = 1,
+    dilation: Arg = 1, groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """The libraries' own backward ops of older versions; the mask comes last."""
+    conv = convolution(x, weight, stride, padding, dilation, groups)
+    masks = [r for r in call.inputs[7:] if isinstance(r, tuple)]
+    mask = flags(masks[-1] if masks else None, "output_mask", 2)
+    return backward_cost(
+        conv, _fitting(grad, conv), (*mask[:2], mask[2] if len(mask) > 2 else False)
+    )
+
+
+@formula("aten::_slow_conv2d_backward")
+def slow_backward(
+    grad: Arg, x: Arg, weight: Arg, kernel_size: Arg = None, stride: Arg = 1, padding: Arg = 0,
+    output_mask: Arg = None,
+) -> Cost:  # fmt: skip
+    """torch's own backward convolution, without dilation and groups."""
+    conv = convolution(x, weight, stride, padding, 1, 1)
+    return backward_cost(conv, _fitting(grad, conv), flags(output_mask, "output_mask", 3))

@@ -1,0 +1,292 @@
+"""Copies, casts, layout changes and fills: zero FLOPs by nature, all bytes count."""
+
+from __future__ import annotations
+
+from timeroof.work.args import (
+    UncountableError,
+    dtype_of,
+    integer,
+    integers,
+    optional,
+    tensor,
+    tensors,
+)
+from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.cost import FREE, Cost, cost
+from timeroof.work.registry import formula
+
+
+@formula("aten::copy_", "aten::copy", "aten::_copy_from", "aten::_copy_from_and_resize")
+def copy(destination: Arg, source: Arg) -> Cost:
+    """Read the source (a broadcast one once), write the destination, perhaps in another format."""
+    return cost([tensor(source, "the source")], [_dense(tensor(destination, "the destination"))])
+
+
+def _dense(x: Tensor, dtype: str | None = None) -> Tensor:
+    return Tensor(x.shape, dtype or x.dtype)
+
+
+@formula("aten::clone", "aten::contiguous", "aten::resolve_conj", "aten::resolve_neg",
+         "aten::pin_memory", "aten::_pin_memory", "aten::_to_cpu", "aten::cpu", "aten::cuda",
+         "aten::ravel", "aten::_reshape_copy", "aten::reshape", "aten::flatten", "aten::reshape_as",
+         composite=True)  # fmt: skip
+def maybe_clone(call: Call, x: Arg) -> Cost:
+    """Ops that copy by calling copy_; without a child some of them were views."""
+    found = tensor(x, "the input")
+    if call.op.split("::")[-1] not in ("clone", "pin_memory", "_pin_memory"):
+        return FREE
+    return cost([found], [_dense(found)])
+
+
+@formula("aten::_to_copy", "aten::to_dense", "aten::to_mkldnn", "aten::_to_dense",
+         "aten::_autocast_to_reduced_precision", "aten::_autocast_to_full_precision",
+         "aten::type_as", composite=True)  # fmt: skip
+def to_copy(call: Call, x: Arg, dtype: Arg = None) -> Cost:
+    """A cast or a move to another device."""
+    found = tensor(x, "the input")
+    wanted = dtype_of(dtype) if "_to_copy" in call.op else None
+    return cost([found], [_dense(found, wanted)])
+
+
+@formula("aten::to", "aten::float", "aten::half", "aten::double", "aten::int", "aten::long",
+         "aten::bool", "aten::bfloat16", composite=True)  # fmt: skip
+def to(x: Arg) -> Cost:
+    """A cast that calls _to_copy where there is anything to do."""
+    return FREE
+
+
+@formula("aten::cat", "aten::_cat", "aten::concat", "aten::concatenate", "aten::stack",
+         "aten::hstack", "aten::vstack", "aten::dstack", "aten::flatten_dense_tensors",
+         "aten::column_stack", "jax::concatenate", "tf::ConcatV2",
+         composite=True)  # fmt: skip
+def cat(pieces: Arg) -> Cost:
+    """Every piece read once and written once; some variants call cat."""
+    found = tensors(pieces, "the pieces")
+    return cost(found, [_dense(t) for t in found])
+
+
+@formula("aten::split_with_sizes_copy", "aten::split_copy", "aten::unbind_copy",
+         "aten::view_copy", "aten::squeeze_copy", "aten::unsqueeze_copy", "aten::alias_copy",
+         "aten::t_copy", "aten::detach_copy",
+         "aten::slice_copy", "aten::permute_copy", "aten::transpose_copy", "aten::flip",
+         "aten::roll",
+         "aten::rot90", "aten::tril", "aten::triu", "aten::pixel_shuffle", "aten::pixel_unshuffle",
+         "aten::channel_shuffle", "aten::native_channel_shuffle",
+         "aten::mkldnn_reorder_conv2d_weight",
+         "aten::mkldnn_reorder_conv3d_weight", "aten::fliplr", "aten::flipud", "onednn::reorder",
+         "mkldnn::_reorder_linear_weight", "aten::_mkldnn_reorder",
+         "aten::unflatten_dense_tensors")  # fmt: skip
+def rearranged(x: Arg) -> Cost:
+    """The same elements in another order."""
+    found = tensor(x, "the input")
+    return cost([found], [_dense(found)])
+
+
+@formula("aten::repeat", "aten::tile", composite=True)
+def repeat(x: Arg, repeats: Arg) -> Cost:
+    """Read once, written many times."""
+    found, times = tensor(x, "the input"), integers(repeats, "the repeats")
+    out = found.count
+    for n in times:
+        out *= n
+    return cost([found], [Tensor((out,), found.dtype)])
+
+
+@formula("aten::constant_pad_nd", "aten::pad", "aten::reflection_pad1d", "aten::reflection_pad2d",
+         "aten::reflection_pad3d", "aten::replication_pad1d", "aten::replication_pad2d",
+         "aten::replication_pad3d", "aten::_pad_circular", composite=True)  # fmt: skip
+def pad(x: Arg, padding: Arg) -> Cost:
+    """A larger tensor: pairs of padding count from the last dimension."""
+    found, pairs = tensor(x, "the input"), integers(padding, "the padding")
+    shape = list(found.shape)
+    if len(pairs) % 2 or len(pairs) > 2 * len(shape):
+        raise UncountableError("padding does not fit the input")
+    for i in range(len(pairs) // 2):
+        shape[-1 - i] = max(shape[-1 - i] + pairs[2 * i] + pairs[2 * i + 1], 0)
+    return cost([found], [Tensor(tuple(shape), found.dtype)])
+
+
+@formula("aten::reflection_pad1d_backward", "aten::reflection_pad2d_backward",
+         "aten::replication_pad2d_backward", "aten::replication_pad3d_backward",
+         "aten::reflection_pad3d_backward")  # fmt: skip
+def pad_backward(grad: Arg, x: Arg) -> Cost:
+    """The gradient folded back: border elements are added."""
+    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
+    return cost([g], [found], other=max(g.count - found.count, 0), dtype=g.dtype)
+
+
+@formula("aten::fill_", "aten::fill", "aten::fill_diagonal_")
+def fill(x: Arg) -> Cost:
+    """Written, not read."""
+    return cost([], [_dense(tensor(x, "the tensor"))])
+
+
+@formula(
+    "aten::zero_",
+    "aten::zero",
+    "aten::zeros_like",
+    "aten::ones_like",
+    "aten::full_like",
+    composite=True,
+)
+def fill_op(call: Call, x: Arg) -> Cost:
+    """Fills that call fill_ on most devices."""
+    wanted = named_dtype(call, 2 if "full" in call.op else 1) if "like" in call.op else None
+    return cost([], [_dense(tensor(x, "the tensor"), wanted)])
+
+
+@formula(
+    "aten::zeros",
+    "aten::ones",
+    "aten::full",
+    "aten::eye",
+    "aten::scalar_tensor",
+    "aten::tensor",
+    composite=True,
+)
+def new(call: Call, size: Arg) -> Cost:
+    """A new tensor filled by fill_ or zero_."""
+    shape = integers(size, "the size") if isinstance(size, tuple) else ()
+    if "eye" in call.op:
+        side = integer(size, "the size")
+        second = call.inputs[1:2]
+        wide = second and isinstance(second[0], int) and not isinstance(second[0], bool)
+        shape = (side, integer(second[0], "the size") if wide and len(call.inputs) != 5 else side)
+    return cost([], [Tensor(shape, named_dtype(call, 2 if "full" in call.op else 1) or "fp32")])
+
+
+def named_dtype(call: Call, place: int) -> str | None:
+    """The format that a call asks for, by name or in its place among the arguments."""
+    named = dict(call.kwargs).get("dtype")
+    if named is not None:
+        return dtype_of(named)
+    return dtype_of(call.inputs[place]) if place < len(call.inputs) else None
+
+
+@formula("aten::new_zeros", "aten::new_ones", "aten::new_full", composite=True)
+def new_like(call: Call, x: Arg, size: Arg) -> Cost:
+    """A new tensor, of another's format unless told otherwise, filled by fill_ or zero_."""
+    found = tensor(x, "the tensor")
+    dtype = named_dtype(call, 3 if "full" in call.op else 2) or found.dtype
+    return cost([], [Tensor(integers(size, "the size"), dtype)])
+
+
+@formula("aten::arange", "aten::range")
+def arange(call: Call) -> Cost:
+    """Numbers in order; (end), (start, end) or (start, end, step), then four options or none."""
+    given = call.inputs[:-4] if len(call.inputs) >= 5 else call.inputs
+    values = [v for v in given if isinstance(v, int | float) and not isinstance(v, bool)]
+    if not values or len(values) > 3:
+        raise UncountableError("the limits are not recorded")
+    start, end = (values[0], values[1]) if len(values) > 1 else (0, values[0])
+    step = values[2] if len(values) > 2 else 1
+    dtype = named_dtype(call, len(call.inputs) - 4 if len(call.inputs) >= 5 else 99)
+    written = next((t.dtype for t in call.inputs if isinstance(t, Tensor)), None)
+    whole = "int64" if all(isinstance(v, int) for v in values) else "fp32"
+    length = max(int(-(-(end - start) // step)), 0)
+    return cost([], [Tensor((length,), dtype or written or whole)])
+
+
+@formula("aten::linspace", "aten::logspace")
+def linspace(start: Arg, end: Arg, steps: Arg) -> Cost:
+    """Numbers at equal distance: multiply and add each."""
+    out = Tensor((integer(steps, "the steps"),), "fp32")
+    return cost([], [out], other=2 * out.count)
+
+
+@formula("aten::slice_backward", "aten::select_backward", "aten::diagonal_backward", composite=True)
+def view_backward(grad: Arg, sizes: Arg) -> Cost:
+    """Zeros of the input's size with the gradient copied in."""
+    g = tensor(grad, "the gradient")
+    return cost([g], [Tensor(integers(sizes, "the sizes"), g.dtype)])
+
+
+@formula("aten::unfold_backward")
+def unfold_backward(grad: Arg, sizes: Arg) -> Cost:
+    """Windows added back into the input's shape."""
+    g = tensor(grad, "the gradient")
+    return cost([g], [Tensor(integers(sizes, "the sizes"), g.dtype)], other=g.count)
+
+
+@formula("aten::im2col")
+def im2col(x: Arg, kernel: Arg, dilation: Arg = 1, padding: Arg = 0, stride: Arg = 1) -> Cost:
+    """Windows laid out as columns."""
+    from timeroof.work.shapes import window_count
+
+    found = tensor(x, "the input")
+    sizes = [
+        integers(a, n, 2)
+        for a, n in (
+            (kernel, "kernel"),
+            (stride, "stride"),
+            (padding, "padding"),
+            (dilation, "dilation"),
+        )
+    ]
+    windows = 1
+    for i in (0, 1):
+        windows *= window_count(
+            found.shape[i - 2], sizes[0][i], sizes[1][i], sizes[2][i], sizes[3][i]
+        )
+    out = Tensor((*found.shape[:-2], sizes[0][0] * sizes[0][1], windows), found.dtype)
+    return cost([found], [out])
+
+
+@formula("aten::col2im")
+def col2im(x: Arg, output_size: Arg, kernel: Arg) -> Cost:
+    """Columns added back into an image."""
+    found, window = tensor(x, "the input"), integers(kernel, "kernel", 2)
+    channels = found.shape[-2] // max(window[0] * window[1], 1)
+    out = Tensor((*found.shape[:-2], channels, *integers(output_size, "the size")), found.dtype)
+    return cost([found], [out], other=found.count)
+
+
+@formula("aten::item", composite=True)
+def item(x: Arg) -> Cost:
+    """One number for the host; it calls _local_scalar_dense."""
+    return cost([tensor(x, "the tensor")], [])
+
+
+@formula("aten::_local_scalar_dense")
+def local_scalar(x: Arg) -> Cost:
+    """One number read from the device."""
+    found = tensor(x, "the tensor")
+    return cost([Tensor((), found.dtype)], [])
+
+
+@formula("torch.distributed.ddp.reducer::copy_bucket_to_grad", "memcpy", "Memcpy")
+def plain_copy(x: Arg) -> Cost:
+    """A tensor copied as it is."""
+    found = tensor(x, "the tensor")
+    return cost([found], [_dense(found)])
+
+
+@formula("aten::diag", "aten::diagflat", "aten::tril_indices",
+         "aten::triu_indices", "aten::meshgrid", "aten::cartesian_prod",
+         composite=True)  # fmt: skip
+def made_of_copies(call: Call, x: Arg = None) -> Cost:
+    """Ops that fill and copy; the result's size comes from the record only."""
+    if call.outputs is None:
+        raise UncountableError("the result is not recorded")
+    return cost([optional(x)], call.outputs)
+
+
+@formula("aten::diag_embed")
+def diag_embed(x: Arg, offset: Arg = 0) -> Cost:
+    """Rows laid on the diagonals of square matrices of zeros."""
+    found, shift = tensor(x, "the input"), abs(integer(offset, "the offset"))
+    side = found.shape[-1] + shift
+    return cost([found], [Tensor((*found.shape[:-1], side, side), found.dtype)])
+
+
+@formula(
+    "aten::slice_scatter",
+    "aten::select_scatter",
+    "aten::diagonal_scatter",
+    "aten::as_strided_scatter",
+)
+def view_scatter(x: Arg, source: Arg) -> Cost:
+    """A copy with one part of it replaced; what is replaced need not be read."""
+    found, part = tensor(x, "the input"), tensor(source, "the source")
+    kept = Tensor((max(found.count - part.count, 0),), found.dtype)
+    return cost([kept, part], [_dense(found)])

@@ -1,0 +1,82 @@
+"""Kernels that a compiler fused: the ops are in the name, the buffers in the arguments.
+
+Inductor calls its Triton kernels ``triton_poi_fused_add_mul_2``. Every buffer is read or
+written at least once, which gives the bytes; each op of the name runs over the largest
+buffer, which gives the FLOPs. Both are inferred, and lower bounds of the definition.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from timeroof.work.args import UncountableError, every_tensor
+from timeroof.work.call import Call
+from timeroof.work.cost import Cost, cost
+from timeroof.work.families.elementwise import ARITHMETIC, BACKWARD, COMPARISONS, TRANSCENDENTAL
+from timeroof.work.patterns import pattern
+from timeroof.work.registry import Rule
+
+_NAME = re.compile(r"^triton_(?:poi|red|per|tem|for)_fused_(.*?)_?\d*$")
+_FURTHER = {
+    "sum": 1, "mean": 1, "var_mean": 4, "amax": 1, "amin": 1, "_softmax": 5, "_log_softmax": 5,
+    "native_layer_norm": 8, "native_batch_norm": 8, "_native_batch_norm_legit": 8,
+    "_native_batch_norm_legit_functional": 8, "native_dropout": 2, "prod": 1, "cumsum": 1,
+    "_softmax_backward_data": 4, "_log_softmax_backward_data": 4, "native_layer_norm_backward": 13,
+    "native_batch_norm_backward": 13, "nll_loss_forward": 0, "nll_loss_backward": 0, "mse_loss": 2,
+    "max_pool2d_with_indices": 8, "embedding": 0, "rms_norm": 4, "_fused_rms_norm": 4,
+}  # fmt: skip
+_MOVES = (
+    "_to_copy", "_unsafe_view", "view", "clone", "cat", "stack", "permute", "transpose", "t",
+    "slice", "select", "squeeze", "unsqueeze", "expand", "zeros", "ones", "full", "zeros_like",
+    "full_like", "ones_like", "empty", "arange", "copy", "split", "index", "index_put", "gather",
+    "scatter", "constant_pad_nd", "alias", "detach", "as_strided", "lift_fresh_copy", "repeat",
+    "scalar_tensor", "convolution", "addmm", "mm", "bmm", "new_zeros", "iota", "reshape",
+    "slice_backward", "select_backward", "slice_scatter", "select_scatter", "moe", "forward",
+    "embedding_dense_backward", "split_with_sizes", "unbind", "flip", "sort", "bernoulli",
+    "inductor",
+    "seeds", "random", "lookup", "seed", "prims", "convert", "element", "type", "scaled", "dot",
+    "product", "attention", "flash", "efficient",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def fused_flops(words: str) -> int:
+    """FLOPs per element of all ops in a fused kernel's name; unknown words count nothing.
+
+    >>> fused_flops("add_mean_mul_pow_rsqrt"), fused_flops("_unsafe_view_mul_silu")
+    (5, 6)
+    """
+    table = {**ARITHMETIC, **TRANSCENDENTAL, **COMPARISONS, **BACKWARD, **_FURTHER}
+    table |= dict.fromkeys(_MOVES, 0)
+    parts, total, place = words.split("_"), 0, 0
+    while place < len(parts):
+        for end in range(len(parts), place, -1):
+            name = "_".join(parts[place:end])
+            if name in table:
+                total += table[name]
+                break
+        else:
+            end = place + 1
+        place = end
+    return total
+
+
+def fused(call: Call) -> Cost:
+    """Every buffer once, and the name's ops over the largest of them."""
+    match = _NAME.match(call.op)
+    buffers = list(every_tensor(*call.inputs))
+    if match is None or not buffers:
+        raise UncountableError("the kernel's buffers are not recorded")
+    largest = max(t.count for t in buffers)
+    note = ("ops taken from the kernel's name",)
+    return cost(buffers, [], other=fused_flops(match[1]) * largest, origin="inferred", notes=note)
+
+
+_RULE = Rule(fused, (), True, False)
+
+
+@pattern
+def by_name(name: str) -> Rule | None:
+    """The rule of Inductor's Triton kernels."""
+    return _RULE if _NAME.match(name) else None

@@ -1,0 +1,230 @@
+"""Matrix products: 2·m·n·k FLOPs, every operand read once and the result written once."""
+
+from __future__ import annotations
+
+from math import prod
+
+from timeroof.work.args import UncountableError, dtype_of, number, optional, ranked, tensor, tensors
+from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.cost import Cost, cost
+from timeroof.work.registry import formula
+from timeroof.work.shapes import broadcast
+
+SIXTEEN_BIT_RESULT = {"fp8": "bf16", "fp4": "bf16", "int8": "int32", "uint8": "int32"}
+
+
+def product(
+    call: Call | None,
+    a: Tensor,
+    b: Tensor,
+    out: Tensor,
+    inner: int,
+    extra: tuple[Tensor | None, ...] = (),
+    other: float = 0,
+) -> Cost:
+    """A matrix product with its result's shape and the length of its inner dimension."""
+    dtype = a.dtype if a.dtype == b.dtype else _wider(a, b)
+    return cost([a, b, *extra], [out], contraction=2 * out.count * inner, other=other, dtype=dtype)
+
+
+def _wider(a: Tensor, b: Tensor) -> str:
+    """Mixed operands compute in the wider of the two (weight-only quantisation unpacks)."""
+    return max(a, b, key=lambda t: t.size_bytes / max(t.count, 1)).dtype
+
+
+def _inner(a: int, b: int) -> int:
+    if a != b:
+        raise UncountableError(f"inner sizes {a} and {b} differ")
+    return a
+
+
+def _added(
+    bias: Tensor | None, out: Tensor, beta: float, alpha: float
+) -> tuple[Tensor | None, float]:
+    """What adding ``beta·bias`` reads and computes; beta 0 does not even read it."""
+    if bias is None or beta == 0:
+        return None, 0 if alpha == 1 else out.count
+    return bias, out.count * (1 + (beta != 1) + (alpha != 1))
+
+
+@formula("aten::mm", "aten::_int_mm", "aten::mv", "aten::dot", "aten::vdot", "onednn::matmul")
+def mm(call: Call, a: Arg, b: Arg) -> Cost:
+    """Two matrices, a matrix and a vector, or two vectors."""
+    x, y = ranked(a, "the first operand", 1, 2), ranked(b, "the second operand", 1, 2)
+    inner = _inner(x.shape[-1], y.shape[0])
+    return product(call, x, y, _result(x, y, (*x.shape[:-1], *y.shape[1:])), inner)
+
+
+def _result(x: Tensor, y: Tensor, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
+    same = x.dtype if x.dtype == y.dtype else _wider(x, y)
+    return Tensor(shape, dtype or ("int32" if same in ("int8", "uint8") else same))
+
+
+@formula("aten::addmm", "aten::_addmm_activation", "aten::addmv", "aten::addr")
+def addmm(call: Call, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
+    """``beta·bias + alpha·(a @ b)``; the addition is no contraction."""
+    x, y = ranked(a, "the first operand", 1, 2), ranked(b, "the second operand", 1, 2)
+    if len(x.shape) == len(y.shape) == 1:  # addr: an outer product
+        out = _result(x, y, (*x.shape, *y.shape))
+        return product(call, x, y, out, 1, (optional(bias),), out.count)
+    out = _result(x, y, (*x.shape[:-1], *y.shape[1:]))
+    extra, other = _added(optional(bias), out, number(beta, 1), number(alpha, 1))
+    inner = _inner(x.shape[-1], y.shape[0])
+    return product(call, x, y, out, inner, (extra,), other)
+
+
+@formula("aten::bmm", "tf::BatchMatMul", "tf::BatchMatMulV2")
+def bmm(call: Call, a: Arg, b: Arg) -> Cost:
+    """A batch of matrix products."""
+    x, y = ranked(a, "the first operand", 3), ranked(b, "the second operand", 3)
+    if x.shape[0] != y.shape[0]:
+        raise UncountableError(f"batches {x.shape[0]} and {y.shape[0]} differ")
+    inner = _inner(x.shape[2], y.shape[1])
+    return product(call, x, y, _result(x, y, (*x.shape[:2], y.shape[2])), inner)
+
+
+@formula("aten::baddbmm", "aten::addbmm")
+def baddbmm(call: Call, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
+    """``beta·bias + alpha·(a @ b)`` for a batch; addbmm also sums over the batch."""
+    x, y = ranked(a, "the first operand", 3), ranked(b, "the second operand", 3)
+    inner = _inner(x.shape[2], y.shape[1])
+    whole = _result(x, y, (x.shape[0], x.shape[1], y.shape[2]))
+    out = Tensor(whole.shape[1:], whole.dtype) if call.op.startswith("aten::addbmm") else whole
+    extra, other = _added(optional(bias), out, number(beta, 1), number(alpha, 1))
+    batch = x.shape[0] if out is not whole else 1
+    return product(call, x, y, out, inner * batch, (extra,), other)
+
+
+@formula("aten::matmul", "aten::__matmul__", "aten::inner", composite=True)
+def matmul(call: Call, a: Arg, b: Arg) -> Cost:
+    """NumPy's matmul: leading dimensions are batches and broadcast."""
+    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
+    if not x.shape or not y.shape:
+        raise UncountableError("an operand has no dimensions")
+    rows, columns = x.shape[-2:-1], y.shape[-1:] if len(y.shape) > 1 else ()
+    inner = _inner(x.shape[-1], y.shape[-2] if len(y.shape) > 1 else y.shape[0])
+    batch = broadcast(x.shape[:-2], y.shape[:-2])
+    return product(call, x, y, _result(x, y, (*batch, *rows, *columns)), inner)
+
+
+@formula("aten::linear", "onednn::inner_product", composite=True)
+def linear(call: Call, x: Arg, weight: Arg, bias: Arg = None) -> Cost:
+    """``x @ weight.T + bias`` over the last dimension."""
+    return linear_cost(
+        call, tensor(x, "the input"), ranked(weight, "the weight", 1, 2), optional(bias)
+    )
+
+
+def linear_cost(call: Call | None, x: Tensor, w: Tensor, bias: Tensor | None) -> Cost:
+    """The cost of a linear layer, for the layers built on it."""
+    inner = _inner(x.shape[-1], w.shape[-1])
+    out = _result(x, w, (*x.shape[:-1], *w.shape[:-1]))
+    return product(call, x, w, out, inner, (bias,), out.count if bias else 0)
+
+
+@formula("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "aten::_mkl_linear",
+         "mkl::_mkl_linear",
+         "vllm::rocm_unquantized_gemm")  # fmt: skip
+def kernel_linear(call: Call, x: Arg, weight: Arg, bias: Arg = None) -> Cost:
+    """A linear layer that one kernel computes."""
+    return linear(call, x, weight, bias)
+
+
+@formula("aten::linear_backward", "aten::mkldnn_linear_backward")
+def linear_backward(x: Arg, grad: Arg, weight: Arg, output_mask: Arg = (True, True, True)) -> Cost:
+    """Gradients of a linear layer: one product for the input, one for the weight."""
+    x, g, w = tensor(x, "the input"), tensor(grad, "the gradient"), tensor(weight, "the weight")
+    wanted = output_mask if isinstance(output_mask, tuple) else (True, True, True)
+    each = 2 * g.count * x.shape[-1]
+    bias = Tensor(g.shape[-1:], g.dtype)
+    writes = [t for t, w_ in zip((x, w, bias), wanted, strict=False) if w_]
+    return cost(
+        [g, w if wanted[0] else None, x if wanted[1] else None],
+        writes,
+        contraction=each * (bool(wanted[0]) + bool(wanted[1])),
+        other=g.count if wanted[2] else 0,
+        dtype=g.dtype,
+    )
+
+
+@formula("aten::_scaled_mm", "aten::_scaled_mm_v2")
+def scaled_mm(
+    call: Call, a: Arg, b: Arg, scale_a: Arg = None, scale_b: Arg = None, bias: Arg = None,
+    scale_result: Arg = None, out_dtype: Arg = None,
+) -> Cost:  # fmt: skip
+    """A product of 8-bit or 4-bit operands with scales; the scaling is one FLOP per result."""
+    x, y = ranked(a, "the first operand", 2), ranked(b, "the second operand", 2)
+    dtype = dtype_of(out_dtype) or x.dtype
+    out = Tensor((x.shape[0], y.shape[1]), dtype)
+    scales = (optional(scale_a), optional(scale_b), optional(bias), optional(scale_result))
+    added = out.count * (1 + (scales[2] is not None))
+    return product(call, x, y, out, _inner(x.shape[1], y.shape[0]), scales, added)
+
+
+@formula(
+    "aten::_weight_int8pack_mm", "aten::_weight_int4pack_mm", "aten::_weight_int4pack_mm_for_cpu"
+)
+def packed_mm(call: Call, a: Arg, weight: Arg, scales: Arg = None, zeros: Arg = None) -> Cost:
+    """Activations times a packed integer weight of n rows, in the activations' format."""
+    x, w = ranked(a, "the input", 2), tensor(weight, "the weight")
+    rows = w.shape[0] * (8 if len(w.shape) == 4 else 1)
+    out = Tensor((x.shape[0], rows), x.dtype)
+    found = product(call, x, w, out, x.shape[1], tuple(t for t in (optional(zeros),) if t))
+    return cost(
+        [x, w, optional(zeros)], [out], contraction=found.contraction_flops or 0, dtype=x.dtype
+    )
+
+
+@formula("aten::_grouped_mm", "aten::_scaled_grouped_mm")
+def grouped_mm(call: Call, a: Arg, b: Arg, offs: Arg = None) -> Cost:
+    """Products of row groups, each with its own matrix (mixture of experts).
+
+    With offsets the groups partition the rows of `a` (or the inner dimension, where both
+    operands are matrices), so the total does not depend on where they lie.
+    """
+    x, y = ranked(a, "the first operand", 2, 3), ranked(b, "the second operand", 2, 3)
+    inner = _inner(x.shape[-1], y.shape[-2])
+    groups = tensor(offs, "the offsets").shape[0] if isinstance(offs, Tensor) else 1
+    dtype = SIXTEEN_BIT_RESULT.get(x.dtype, x.dtype)
+    if len(x.shape) == len(y.shape) == 2:
+        out = Tensor((groups, x.shape[0], y.shape[1]), dtype)
+        return cost([x, y], [out], contraction=2 * x.shape[0] * y.shape[1] * inner, dtype=x.dtype)
+    shape = (x.shape[0], y.shape[-1]) if len(x.shape) == 2 else (*x.shape[:2], y.shape[-1])
+    return product(call, x, y, Tensor(shape, dtype), inner)
+
+
+@formula("aten::einsum", "aten::tensordot", "aten::bilinear", "aten::_trilinear", composite=True)
+def einsum(call: Call, equation: Arg = None, operands: Arg = None) -> Cost:
+    """Two operands over an equation: 2 FLOPs for every combination of all its letters."""
+    if not isinstance(equation, str):
+        raise UncountableError("the equation is not recorded")
+    found = tensors(operands, "the operands")
+    terms, _, result = equation.replace(" ", "").partition("->")
+    parts = terms.split(",")
+    if len(parts) != len(found) or "." in equation:
+        raise UncountableError(f"equation {equation!r} does not fit its operands")
+    sizes = {
+        c: n for p, t in zip(parts, found, strict=True) for c, n in zip(p, t.shape, strict=True)
+    }
+    letters = (
+        result if "->" in equation else "".join(c for c in sorted(sizes) if terms.count(c) == 1)
+    )
+    out = Tensor(tuple(sizes[c] for c in letters), found[0].dtype)
+    steps = max(len(found) - 1, 1)
+    return cost(found, [out], contraction=2 * prod(sizes.values()) * steps)
+
+
+@formula("aten::kron", "aten::outer", "aten::ger", composite=True)
+def outer(a: Arg, b: Arg) -> Cost:
+    """Every element of one with every element of the other: one multiplication each."""
+    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
+    out = Tensor((x.count * y.count,), x.dtype)
+    return cost([x, y], [out], other=out.count)
+
+
+@formula("aten::cdist", "aten::_cdist_forward", "aten::_euclidean_dist")
+def distances(a: Arg, b: Arg) -> Cost:
+    """Distances between all pairs of rows: subtract, square and add per coordinate."""
+    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
+    out = Tensor((*broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2]), x.dtype)
+    return cost([x, y], [out], other=out.count * (3 * x.shape[-1] + 1))

@@ -1,0 +1,229 @@
+"""Recurrent ops under the names of torch, oneDNN, cuDNN and MIOpen: see `timeroof.work.layers`."""
+
+from __future__ import annotations
+
+from timeroof.work.args import (
+    UncountableError,
+    every_tensor,
+    flag,
+    integer,
+    ranked,
+    tensor,
+    tensors,
+)
+from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.cost import Cost, cost
+from timeroof.work.layers import (
+    CELL_BACKWARD_FLOPS,
+    CELL_FLOPS,
+    Recurrent,
+    backward_cost,
+    forward_cost,
+)
+from timeroof.work.registry import formula
+
+MODES = {0: "rnn", 1: "rnn", 2: "lstm", 3: "gru"}
+
+
+def sequence(x: Tensor, batch_first: bool, batch_sizes: Arg = None) -> tuple[int, int]:
+    """Rows (batch times steps) and batch; a packed sequence has its rows in one dimension."""
+    if len(x.shape) == 2:
+        if isinstance(batch_sizes, tuple) and batch_sizes:
+            return x.shape[0], integer(batch_sizes[0], "batch size")
+        return x.shape[0], 1
+    return x.shape[0] * x.shape[1], x.shape[0 if batch_first else 1]
+
+
+def _fused(
+    x: Arg, mode: Arg, hidden: Arg, projection: Arg, layers: Arg, bidirectional: Arg,
+    batch_first: Arg, batch_sizes: Arg, biases: bool = True,
+) -> Recurrent:  # fmt: skip
+    found = ranked(x, "the input", 2, 3)
+    kind = MODES.get(integer(mode, "the mode"))
+    if kind is None:
+        raise UncountableError(f"recurrent mode {mode}")
+    rows, batch = sequence(found, flag(batch_first, "batch_first", False), batch_sizes)
+    return Recurrent(
+        kind=kind,
+        rows=rows,
+        batch=batch,
+        features=found.shape[-1],
+        hidden=integer(hidden, "the hidden size"),
+        projection=integer(projection, "the projection's size"),
+        layers=integer(layers, "the number of layers"),
+        directions=1 + flag(bidirectional, "bidirectional"),
+        biases=biases,
+        dtype=found.dtype,
+    )
+
+
+@formula("aten::mkldnn_rnn_layer", "onednn::rnn")
+def mkldnn_layer(
+    x: Arg, weight0: Arg = None, weight1: Arg = None, weight2: Arg = None, weight3: Arg = None,
+    hx: Arg = None, cx: Arg = None, reverse: Arg = None, batch_sizes: Arg = None, mode: Arg = None,
+    hidden_size: Arg = None, num_layers: Arg = None, has_biases: Arg = True,
+    bidirectional: Arg = None, batch_first: Arg = None, train: Arg = False,
+) -> Cost:  # fmt: skip
+    """oneDNN on a CPU: one layer in one direction per call, whatever the whole has."""
+    biases = flag(has_biases, "has_biases", True)
+    r = _fused(x, mode, hidden_size, 0, 1, False, False, batch_sizes, biases)
+    return forward_cost(r, training=flag(train, "train", False))
+
+
+@formula("aten::mkldnn_rnn_layer_backward")
+def mkldnn_layer_backward(
+    x: Arg, weight1: Arg = None, weight2: Arg = None, weight3: Arg = None, weight4: Arg = None,
+    hx: Arg = None, cx: Arg = None, output: Arg = None, hy: Arg = None, cy: Arg = None,
+    grad_output: Arg = None, grad_hy: Arg = None, grad_cy: Arg = None, reverse: Arg = None,
+    mode: Arg = None, hidden_size: Arg = None, num_layers: Arg = None, has_biases: Arg = True,
+    train: Arg = None, bidirectional: Arg = None, batch_sizes: Arg = None,
+) -> Cost:  # fmt: skip
+    """All gradients of one oneDNN layer: it computes them together."""
+    biases = flag(has_biases, "has_biases", True)
+    return backward_cost(_fused(x, mode, hidden_size, 0, 1, False, False, batch_sizes, biases))
+
+
+@formula("aten::_cudnn_rnn", "cudnn::rnn")
+def cudnn_rnn(
+    x: Arg, weight: Arg = None, weight_stride0: Arg = None, weight_buf: Arg = None, hx: Arg = None,
+    cx: Arg = None, mode: Arg = None, hidden_size: Arg = None, proj_size: Arg = 0,
+    num_layers: Arg = None, batch_first: Arg = None, dropout: Arg = 0.0, train: Arg = False,
+    bidirectional: Arg = None, batch_sizes: Arg = None,
+) -> Cost:  # fmt: skip
+    """cuDNN's whole stack of layers in one op."""
+    r = _fused(x, mode, hidden_size, proj_size, num_layers, bidirectional, batch_first, batch_sizes)
+    return forward_cost(r, training=flag(train, "train", False))
+
+
+@formula("aten::_cudnn_rnn_backward")
+def cudnn_rnn_backward(
+    x: Arg, weight: Arg = None, weight_stride0: Arg = None, weight_buf: Arg = None, hx: Arg = None,
+    cx: Arg = None, output: Arg = None, grad_output: Arg = None, grad_hy: Arg = None,
+    grad_cy: Arg = None, mode: Arg = None, hidden_size: Arg = None, proj_size: Arg = 0,
+    num_layers: Arg = None, batch_first: Arg = None, dropout: Arg = 0.0, train: Arg = True,
+    bidirectional: Arg = None, batch_sizes: Arg = None, dropout_state: Arg = None,
+    reserve: Arg = None, output_mask: Arg = None,
+) -> Cost:  # fmt: skip
+    """cuDNN's gradients, as `output_mask` asks (input, hx, cx, weights)."""
+    r = _fused(x, mode, hidden_size, proj_size, num_layers, bidirectional, batch_first, batch_sizes)
+    return _masked_backward(r, output_mask)
+
+
+def _masked_backward(r: Recurrent, mask: Arg) -> Cost:
+    wanted = mask if isinstance(mask, tuple) and len(mask) >= 4 else (True,) * 4
+    return backward_cost(r, weights=bool(wanted[3]), inputs=bool(wanted[0]))
+
+
+@formula("aten::miopen_rnn")
+def miopen_rnn(
+    x: Arg, weight: Arg = None, weight_stride0: Arg = None, hx: Arg = None, cx: Arg = None,
+    mode: Arg = None, hidden_size: Arg = None, num_layers: Arg = None, batch_first: Arg = None,
+    dropout: Arg = 0.0, train: Arg = False, bidirectional: Arg = None, batch_sizes: Arg = None,
+) -> Cost:  # fmt: skip
+    """MIOpen's whole stack of layers in one op."""
+    r = _fused(x, mode, hidden_size, 0, num_layers, bidirectional, batch_first, batch_sizes)
+    return forward_cost(r, training=flag(train, "train", False))
+
+
+@formula("aten::miopen_rnn_backward")
+def miopen_rnn_backward(
+    x: Arg, weight: Arg = None, weight_stride0: Arg = None, weight_buf: Arg = None, hx: Arg = None,
+    cx: Arg = None, output: Arg = None, grad_output: Arg = None, grad_hy: Arg = None,
+    grad_cy: Arg = None, mode: Arg = None, hidden_size: Arg = None, num_layers: Arg = None,
+    batch_first: Arg = None, dropout: Arg = 0.0, train: Arg = True, bidirectional: Arg = None,
+    batch_sizes: Arg = None, dropout_state: Arg = None, reserve: Arg = None,
+    output_mask: Arg = None,
+) -> Cost:  # fmt: skip
+    """MIOpen's gradients."""
+    r = _fused(x, mode, hidden_size, 0, num_layers, bidirectional, batch_first, batch_sizes)
+    return _masked_backward(r, output_mask)
+
+
+@formula("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", composite=True)
+def whole_stack(call: Call) -> Cost:
+    """The op that nn.LSTM, nn.GRU and nn.RNN call, dense or packed.
+
+    Dense: input, states, parameters, has_biases, layers, dropout, train, bidirectional,
+    batch_first. Packed: data, batch sizes, states, parameters, and the rest alike.
+    """
+    kind = {"aten::lstm": "lstm", "aten::gru": "gru"}.get(call.op.split(".")[0], "rnn")
+    x = ranked(call.inputs[0], "the input", 2, 3)
+    packed = isinstance(call.inputs[1], Tensor) and len(call.inputs) == 9 and not isinstance(
+        call.inputs[3], bool | int
+    )  # fmt: skip
+    states = list(tensors(call.inputs[2 if packed else 1], "the states"))
+    rest = call.inputs[4 if packed else 3 :]
+    first = flag(rest[5], "batch_first", False) if len(rest) > 5 else False
+    rows, batch = sequence(x, first)
+    hidden = states[-1].shape[-1]
+    r = Recurrent(
+        kind=kind,
+        rows=rows,
+        batch=states[0].shape[-2] if len(states[0].shape) == 3 else batch,
+        features=x.shape[-1],
+        hidden=hidden,
+        projection=states[0].shape[-1] if states[0].shape[-1] != hidden else 0,
+        layers=integer(rest[1], "the number of layers"),
+        directions=1 + flag(rest[4], "bidirectional"),
+        biases=flag(rest[0], "has_biases"),
+        dtype=x.dtype,
+    )
+    return forward_cost(r, training=flag(rest[3], "train", False))
+
+
+@formula("aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell",
+         composite=True)  # fmt: skip
+def one_cell(call: Call, x: Arg, hx: Arg, w_ih: Arg, w_hh: Arg, b_ih: Arg = None) -> Cost:
+    """One time step."""
+    kind = {"aten::lstm_cell": "lstm", "aten::gru_cell": "gru"}.get(call.op.split(".")[0], "rnn")
+    found, state = tensor(x, "the input"), tensors(hx, "the state")[0]
+    rows = found.shape[0] if len(found.shape) == 2 else 1
+    return forward_cost(
+        Recurrent(
+            kind=kind,
+            rows=rows,
+            batch=rows,
+            features=found.shape[-1],
+            hidden=state.shape[-1],
+            biases=isinstance(b_ih, Tensor),
+            dtype=found.dtype,
+        )
+    )
+
+
+@formula("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell")
+def fused_cell(
+    call: Call, input_gates: Arg, hidden_gates: Arg, state: Arg, b_ih: Arg = None, b_hh: Arg = None
+) -> Cost:
+    """The element-wise part of a step, from gates that matrix products have made."""
+    kind = "lstm" if "lstm" in call.op else "gru"
+    gates, old = tensor(input_gates, "the gates"), tensor(state, "the state")
+    biases = [b for b in (b_ih, b_hh) if isinstance(b, Tensor)]
+    saved = Tensor(
+        (old.shape[0], gates.shape[-1] if kind == "lstm" else 5 * old.shape[-1]), old.dtype
+    )
+    return cost(
+        [gates, tensor(hidden_gates, "the gates"), old, *biases],
+        [old, old if kind == "lstm" else None, saved],
+        other=CELL_FLOPS[kind] * old.count + len(biases) * gates.count,
+        dtype=gates.dtype,
+    )
+
+
+@formula("aten::_thnn_fused_lstm_cell_backward", "aten::_thnn_fused_lstm_cell_backward_impl")
+def fused_lstm_backward(
+    grad_hy: Arg = None, grad_cy: Arg = None, cx: Arg = None, cy: Arg = None, workspace: Arg = None
+) -> Cost:
+    """Gradients of the element-wise part of an LSTM step."""
+    old, gates = tensor(cx, "the cell state"), tensor(workspace, "the gates")
+    reads = list(every_tensor(grad_hy, grad_cy, cx, cy, workspace))
+    return cost(reads, [gates, old], other=CELL_BACKWARD_FLOPS["lstm"] * old.count, dtype=old.dtype)
+
+
+@formula("aten::_thnn_fused_gru_cell_backward")
+def fused_gru_backward(grad_hy: Arg, workspace: Arg, has_bias: Arg = True) -> Cost:
+    """Gradients of the element-wise part of a GRU step."""
+    grad, saved = tensor(grad_hy, "the gradient"), tensor(workspace, "the gates")
+    gates = Tensor((*grad.shape[:-1], 3 * grad.shape[-1]), grad.dtype)
+    flops = CELL_BACKWARD_FLOPS["gru"] * grad.count
+    return cost([grad, saved], [gates, gates, grad], other=flops, dtype=grad.dtype)

@@ -1,0 +1,126 @@
+"""The registry of formulas: which function counts which op, under all its names.
+
+A formula is a plain function whose parameters carry the names of the op's arguments,
+in the op's order; arguments that were not passed keep their defaults. If its first
+parameter is called ``call`` it gets the whole call too.
+
+    @formula("aten::mm", "onednn::matmul")
+    def mm(a: Arg, b: Arg) -> Cost: ...
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+import msgspec
+
+from timeroof.errors import UsageError
+from timeroof.work.call import Arg, Call
+from timeroof.work.cost import Cost
+
+Function = Callable[..., Cost]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A formula with what is known of it."""
+
+    function: Function
+    parameters: tuple[str, ...]
+    takes_call: bool
+    composite: bool
+
+    def apply(self, call: Call) -> Cost:
+        """Bind the call's arguments to the formula's parameters and count."""
+        bound: dict[str, Arg] = dict(zip(self.parameters, call.inputs, strict=False))
+        bound.update((k, v) for k, v in call.kwargs if k in self.parameters)
+        found = self.function(call, **bound) if self.takes_call else self.function(**bound)
+        return msgspec.structs.replace(found, composite=True) if self.composite else found
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def formula(*names: str, composite: bool = False) -> Callable[[Function], Function]:
+    """Register a function as the formula of one op under all these names.
+
+    A composite op only calls others; see `timeroof.work.nesting`.
+    """
+
+    def register(function: Function) -> Function:
+        names_of = tuple(inspect.signature(function).parameters)
+        takes_call = names_of[:1] == ("call",)
+        rule = Rule(function, names_of[takes_call:], takes_call, composite)
+        for name in names:
+            if name in _RULES:
+                raise UsageError(
+                    f"{name} already has a formula", advice="an op has one formula only"
+                )
+            _RULES[name] = rule
+        _loaded_rule.cache_clear()
+        return function
+
+    return register
+
+
+_DOTTED = re.compile(r"^(?:torch\.ops\.)?([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\.\w+)?$")
+
+
+@lru_cache(maxsize=65536)
+def plain_name(op: str) -> str:
+    """An op's name without its overload, in the way of profilers.
+
+    >>> plain_name("aten::add.Tensor"), plain_name("torch.ops.aten.add.out"), plain_name("aten.mm")
+    ('aten::add', 'aten::add', 'aten::mm')
+    """
+    name = op.strip()
+    if "::" not in name:
+        dotted = _DOTTED.match(name)
+        return f"{dotted[1]}::{dotted[2]}" if dotted else name
+    space, _, rest = name.partition("::")
+    return f"{space}::{rest.split('.', 1)[0]}" if "<" not in rest else name
+
+
+def is_in_place(op: str) -> bool:
+    """Whether a name says that the first argument is overwritten.
+
+    >>> is_in_place("aten::add_"), is_in_place("aten::__and__"), is_in_place("aten::relu")
+    (True, False, False)
+    """
+    name = plain_name(op)
+    return name.endswith("_") and not name.endswith("__")
+
+
+def find_rule(op: str) -> Rule | None:
+    """The formula of an op, whatever its overload; in-place ops share the plain op's."""
+    load_families()
+    return _loaded_rule(plain_name(op))
+
+
+@lru_cache(maxsize=65536)
+def _loaded_rule(name: str) -> Rule | None:
+    if name in _RULES:
+        return _RULES[name]
+    if is_in_place(name) and name[:-1] in _RULES:
+        return _RULES[name[:-1]]
+    from timeroof.work.patterns import rule_by_pattern
+
+    return rule_by_pattern(name)
+
+
+@lru_cache(maxsize=1)
+def load_families() -> None:
+    """Import every family, which registers its formulas."""
+    families = import_module("timeroof.work.families")
+    for module in iter_modules(families.__path__):
+        import_module(f"timeroof.work.families.{module.name}")
+
+
+def registered() -> dict[str, Rule]:
+    """All names that have a formula of their own."""
+    load_families()
+    return dict(_RULES)
