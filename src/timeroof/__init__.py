@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from timeroof.core.profile import Profile, Source
     from timeroof.core.report import Finding, Report
     from timeroof.errors import TimeroofError
+    from timeroof.work.user import cost_of
 
 _HOMES = {
     "analyze": "timeroof.api",
@@ -29,6 +30,7 @@ _HOMES = {
     "Finding": "timeroof.core.report",
     "Report": "timeroof.core.report",
     "TimeroofError": "timeroof.errors",
+    "cost_of": "timeroof.work.user",
 }
 
 __version__ = VERSION
@@ -44,6 +46,7 @@ __all__ = [
     "TimeroofError",
     "__version__",
     "analyze",
+    "cost_of",
     "load",
     "machine",
 ]

@@ -23,10 +23,19 @@ class ReadOptions:
     progress: Progress = field(default=silent)
     # A second input that lends a trace its shapes (an ExecutionTrace beside a Kineto trace).
     companions: tuple[Input, ...] = ()
+    # What the caller knows of the chip where the file does not say it: a compute capability
+    # ("7.0", "gfx942") or an architecture's name ("Volta").
+    architecture: str | None = None
 
 
 class Format(Protocol):
-    """One profiler format. A format's module ends in ``FORMAT = …``; formats.py lists them all."""
+    """One profiler format. A format's module ends in ``FORMAT = …``; formats.py lists them all.
+
+    A format that makes one profile of several files (a workload folder, one metric per file)
+    has the attribute ``reads_folders = True``: folders and archives are then offered to it
+    whole, as one Input with many entries. All others see one entry at a time, and several
+    files of theirs are taken for ranks of one run.
+    """
 
     @property
     def name(self) -> str:

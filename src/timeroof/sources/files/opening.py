@@ -110,6 +110,27 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
     return Input(str(path), entries, is_folder=len(entries) != 1)
 
 
+def folder_in(found: Input, entry: Entry) -> str:
+    """The folder of an entry, seen from its input: "run/fw" for the input "…/run".
+
+    Files that were named one by one have folders only where they lie in several.
+    """
+    if found.is_folder:
+        inside = entry.name.removeprefix(found.name).lstrip("!/")
+        return "/".join([Path(found.name).resolve().name, *inside.split("/")[:-1]])
+    folders = {e.name.rpartition("/")[0] for e in found.entries}
+    return entry.name.rpartition("/")[0] if len(folders) > 1 else ""
+
+
+def short_name(name: str) -> str:
+    """A name to keep in a report: the file and its folder, not the whole path.
+
+    >>> short_name("/home/me/runs/fw/out.csv"), short_name("runs.zip!/rank0.json")
+    ('fw/out.csv', 'runs.zip!/rank0.json')
+    """
+    return "/".join(name.split("/")[-2:])
+
+
 def _folder_entries(folder: Path, max_bytes: int) -> Iterator[Entry]:
     """Files below a folder in order; links are not followed, so that none can form a loop."""
     paths = []
