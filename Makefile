@@ -30,7 +30,7 @@ test: lint
 	$(BIN)/coverage report --include='src/timeroof/core/*,src/timeroof/model/*' --fail-under=95
 
 bench: setup
-	for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 schemas: setup  ## write docs/schemas anew from the code
 	$(BIN)/python -m timeroof.core.published_schemas docs/schemas

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Source
+
+# No deadline: shared machines stall. The same cases every time: a failure can be run again.
+settings.register_profile("timeroof", deadline=None, derandomize=True)
+settings.load_profile("timeroof")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

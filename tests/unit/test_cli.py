@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -181,3 +182,63 @@ def test_version_and_bare_call() -> None:
     bare = run()
     assert bare.returncode == 2
     assert "Usage" in bare.stdout + bare.stderr
+
+
+@pytest.mark.parametrize("arguments", [["machines"], ["machine", "h100-sxm"], ["--help"]])
+def test_a_terminal_that_knows_only_ascii(arguments: list[str]) -> None:
+    done = run(*arguments, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["machines"], ["--help"], ["--version"], ["machines", "--json", "-"]]
+)
+def test_a_full_or_closed_stdout(arguments: list[str]) -> None:
+    if not Path("/dev/full").is_char_device():
+        pytest.skip("no /dev/full here")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "timeroof", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("timeroof: ")
+    command = " ".join([sys.executable, "-m", "timeroof", *arguments])
+    closed = subprocess.run(["sh", "-c", f"{command} >&-"], capture_output=True, check=False)
+    assert closed.returncode == 0
+    silent = f"{sys.executable} -m timeroof machine nosuch 2>&-"
+    assert subprocess.run(["sh", "-c", silent], check=False).returncode == 2
+
+
+def test_ctrl_c_is_130_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Also where a callback swallows the exception: the flag is looked at between figures."""
+    from timeroof.cli.interrupt import _remember, listen, stop_if_pressed
+
+    listen()
+    stop_if_pressed()
+    with pytest.raises(KeyboardInterrupt):
+        _remember(2, None)
+    with pytest.raises(KeyboardInterrupt):
+        stop_if_pressed()
+    listen()
+    script = tmp_path / "press.py"
+    script.write_text(
+        "import os, signal, sys, threading\n"
+        "from timeroof.cli.main import main\n"
+        "from timeroof.paper import build\n"
+        "draw = build.draw\n"
+        "def pressed(*a):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return draw(*a)\n"
+        "build.draw = pressed\n"
+        f"sys.exit(main(['paper', '--out', {str(tmp_path / 'out')!r}]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130
+    assert done.stderr == "timeroof: interrupted\n"
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []

@@ -84,6 +84,12 @@ def test_round_trip_through_toml(tmp_path: Path, machine: Machine) -> None:
         (('schema = "timeroof.machine/1"\n', ""), ["schema", "missing"]),
         (('resource = "launch"\nseconds_each', 'resource = "flop/fp32"\nrate'), None),
         (("rate = 1e12", "rate = 1e12\nspread = -1.0"), ["spread"]),
+        (("rate = 1e12", "rate = 5e-324"), ["ceilings[0]"]),
+        (("rate = 1e12", "seconds_each = 1.0"), ["ceilings[0]", "launch and fault"]),
+        (("rate = 1e12", "rate = " + "9" * 5000), ["TOML"]),
+        (('name = "mine"', 'name = "mine"\nkind = "zorg"'), ["zorg"]),
+        (("[sources]", '[[memory]]\nlevel = "l77"\nsize_bytes = 9\n[sources]'), ["l77"]),
+        (("[sources]", '[emulated]\n"flop/bf16" = "flop/bf16"\n[sources]'), ["emulated"]),
         (("rate = 1e12", "rate = 1e12\nvariants = { a = -1.0 }"), ["variant", "'a'"]),
         (("[sources]", '[[memory]]\nlevel = "l2"\nsize_bytes = 0\n[sources]'), ["memory[0]"]),
         (("[sources]", '[emulated]\n"flop/bf16" = "flop/x"\n[sources]'), ["emulated"]),
@@ -124,8 +130,13 @@ def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"name = '\xff'")
     with pytest.raises(InputError, match="UTF-8"):
         read_machine(tmp_path / "latin.toml")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is no file"):
         read_machine(tmp_path)
+    (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert read_machine(tmp_path / "bom.toml").name == "mine"
+    (tmp_path / "long.toml").write_bytes(b"#" * 5_000_000)
+    with pytest.raises(InputError, match="too large"):
+        read_machine(tmp_path / "long.toml")
 
 
 def test_a_schema_that_is_no_number_is_refused() -> None:

@@ -62,3 +62,28 @@ def test_null_is_unknown_and_allowed(source: Source) -> None:
     profile = Profile.of([{"name": "a", "time_s": 1.0, "flop/fp32": None}], source)
     assert profile.kernels["flop/fp32"].dtype == pl.Float64
     assert profile.kernels["flop/fp32"][0] is None
+
+
+def test_rows_that_state_flops_have_none_of_the_others(source: Source) -> None:
+    rows = [
+        {"name": "conv", "time_s": 3.0, "flop/fp16-tensor": 9.0},
+        {"name": "relu", "time_s": 2.0, "flop/fp32": 1.0},
+        {"name": "dark", "time_s": 1.0},
+        {"name": "half", "time_s": 0.5, "flop/fp32": 1.0, "flop/fp16-tensor": None},
+    ]
+    table = Profile.of(rows, source).kernels
+    assert table["flop/fp32"].to_list() == [0.0, 1.0, None, 1.0]
+    assert table["flop/fp16-tensor"].to_list() == [9.0, 0.0, None, None]
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"name": "a", "time_s": 10**400}], 7, [{"name": "\ud800", "time_s": 1.0}]]
+)
+def test_rows_that_make_no_table(rows: object, source: Source) -> None:
+    with pytest.raises(InputError):
+        Profile.of(rows, source)  # type: ignore[arg-type]
+
+
+def test_absurd_sizes_are_refused(source: Source) -> None:
+    with pytest.raises(InputError, match="1e\\+308"):
+        Profile.of([{"name": "a", "time_s": 1e308}], source)

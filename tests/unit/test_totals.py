@@ -122,3 +122,16 @@ def test_summed_units_are_the_papers_passes(machine: Machine, source: Source) ->
     assert forward["byte/dram"] == 20.0
     assert units.kernels.row(1, named=True)["flop/fp32"] is None
     assert judge(units, machine).table["bound_s"][0] == pytest.approx(2.0)
+
+
+def test_rows_without_a_time_do_not_count_against_time(machine: Machine, source: Source) -> None:
+    rows = [
+        {"name": "a", "time_s": 1.0, "flop/fp32": 50.0, "byte/dram": 1.0},
+        {"name": "b", "time_s": None, "flop/fp32": 1e9, "byte/dram": 1e9},
+    ]
+    profile = Profile.of(rows, source)
+    got = totals(profile, judge(profile, machine), machine)
+    assert got.efficiency == pytest.approx(0.5)
+    assert got.bound_s == pytest.approx(0.5)
+    assert got.ladder.roof_s == pytest.approx(0.5)
+    assert got.flops == {"fp32": 1e9 + 50}

@@ -34,8 +34,11 @@ def machine(
     from timeroof.cli.outputs import write_json
     from timeroof.core.machine_file import write_machine
     from timeroof.core.report_json import machine_document
+    from timeroof.errors import UsageError
     from timeroof.views.terminal import print_machine
 
+    if save is not None and save.suffix != ".toml":
+        raise UsageError(f"{str(save)!r} is no machine file", advice="end its name in .toml")
     found = find(name)
     if save is not None:
         write_machine(found, save)

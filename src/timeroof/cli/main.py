@@ -8,6 +8,8 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
+from timeroof.cli.interrupt import listen, stop_if_pressed
+from timeroof.cli.streams import abandon_stdout, prepare_streams, say
 from timeroof.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
 from timeroof.version import VERSION
 
@@ -68,28 +70,38 @@ def _add_commands() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code; bad input is one line on stderr."""
+    prepare_streams()
+    listen()
     _add_commands_once()
     try:
         code = app(arguments, standalone_mode=False, prog_name="timeroof")
+        sys.stdout.flush()
+        stop_if_pressed()
     except TimeroofError as error:
         return _fail(error.message, error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", EXIT_INTERRUPT)
     except BrokenPipeError:
         # The reader of our output left; nobody is there to be told.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_stdout()
         return 0
+    except OSError as error:
+        abandon_stdout()
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_INPUT)
     except Exception as error:
-        if isinstance(error, UsageMistake):
-            return _refuse_usage(error)
-        if os.environ.get("TIMEROOF_DEBUG"):
-            raise
-        return _fail(
-            f"internal error, {type(error).__name__}: {error}; this is a bug: please report it"
-            " with the output of TIMEROOF_DEBUG=1",
-            EXIT_INTERNAL,
-        )
-    return code if isinstance(code, int) else 0
+        return _refuse_usage(error) if isinstance(error, UsageMistake) else _confess(error)
+    code = code if isinstance(code, int) else 0
+    return _fail("interrupted", code) if code == EXIT_INTERRUPT else code
+
+
+def _confess(error: Exception) -> int:
+    if os.environ.get("TIMEROOF_DEBUG"):
+        raise error
+    return _fail(
+        f"internal error, {type(error).__name__}: {error}; this is a bug: please report it with"
+        " the output of TIMEROOF_DEBUG=1",
+        EXIT_INTERNAL,
+    )
 
 
 def _add_commands_once() -> None:
@@ -107,11 +119,5 @@ def _refuse_usage(error: UsageMistake) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    printable = "".join(c if c.isprintable() else "�" for c in message)
-    sys.stderr.write(f"timeroof: {printable}\n")
+    say(message)
     return code
-
-
-def run() -> None:
-    """Entry point of the console script."""
-    sys.exit(main())

@@ -74,4 +74,5 @@ def paper(
     print_summary(report)
     print_findings(report.findings)
     if out is not None:
-        console(stderr=True).print(f"\n{len(figures)} figures in {out}; open {page}")
+        what = "1 figure" if len(figures) == 1 else f"{len(figures)} figures"
+        console(stderr=True).print(f"\n{what} in {out}; open {page}", soft_wrap=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from timeroof.cli.interrupt import stop_if_pressed
+
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
@@ -24,6 +26,7 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
         task = bar.add_task(what, total=total)
 
         def advance(label: str) -> None:
+            stop_if_pressed()
             bar.update(task, advance=1, description=f"{what} {label}"[:40])
 
         yield advance

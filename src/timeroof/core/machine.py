@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from timeroof.core.resources import LAUNCH, ORIGINS, SCOPES, Origin, Scope, is_resource
+from timeroof.core.resources import LAUNCH, LEVELS, ORIGINS, SCOPES, Origin, Scope, is_resource
 from timeroof.errors import InputError
 
 MACHINE_SCHEMA = "timeroof.machine/1"
@@ -30,6 +30,10 @@ ORIGIN_RANK: dict[str, int] = {
     )
 }
 
+# Rates beyond these are slips of the pen, and would turn times into 0 or infinity.
+SLOWEST, FASTEST = 1e-9, 1e30
+
+DeviceKind = Literal["gpu", "cpu", "tpu", "accelerator"]
 Launching = Literal["asynchronous", "synchronous"]
 
 
@@ -69,7 +73,7 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
     memory: list[MemoryLevel] = []
     software: dict[str, str] = {}
     vendor: str = ""
-    kind: str = "gpu"
+    kind: DeviceKind = "gpu"
     architecture: str = ""
     compute_capability: str | None = None
     launching: Launching = "asynchronous"
@@ -142,16 +146,33 @@ def check_machine(machine: Machine, where: str) -> Machine:
             )
         seen.add(key)
     for resource, unit in machine.emulated.items():
-        if not (is_resource(resource) and is_resource(unit)):
-            raise InputError(f"emulated.{resource} = {unit!r} names no known resource", where=where)
-    for index, memory in enumerate(machine.memory):
-        if memory.size_bytes <= 0:
+        if not (is_resource(resource) and is_resource(unit)) or unit in machine.emulated:
             raise InputError(
-                f"memory[{index}] ({memory.level}) has size_bytes {memory.size_bytes}",
+                f"emulated.{resource} = {unit!r} names no unit",
+                where=where,
+                advice="name the resource whose unit really runs, such as flop/fp32",
+            )
+    _check_memory(machine, where)
+    return machine
+
+
+def _check_memory(machine: Machine, where: str) -> None:
+    levels: set[str] = set()
+    for index, memory in enumerate(machine.memory):
+        field = f"memory[{index}] ({memory.level})"
+        if not 0 < memory.size_bytes < 2**60:
+            raise InputError(
+                f"{field} has size_bytes {memory.size_bytes}",
                 where=where,
                 advice="sizes are above 0",
             )
-    return machine
+        if memory.level not in LEVELS or memory.level in levels:
+            raise InputError(
+                f"{field} is no level or is given twice",
+                where=where,
+                advice=f"use each of {', '.join(LEVELS)} once",
+            )
+        levels.add(memory.level)
 
 
 def _check_ceiling(ceiling: Ceiling, field: str, where: str) -> None:
@@ -161,14 +182,14 @@ def _check_ceiling(ceiling: Ceiling, field: str, where: str) -> None:
             where=where,
             advice="use flop/<precision>, byte/<level>, launch, fault or link/<name>",
         )
-    if not (math.isfinite(ceiling.rate) and ceiling.rate > 0):
+    if not SLOWEST <= ceiling.rate <= FASTEST:
         raise InputError(
             f"{field} has rate {ceiling.rate}",
             where=where,
             advice="a rate is a finite number above 0, per second",
         )
     for name, value in ceiling.variants.items():
-        if not (math.isfinite(value) and value > 0):
+        if not SLOWEST <= value <= FASTEST:
             raise InputError(
                 f"{field} has variant {name!r} with rate {value}",
                 where=where,

@@ -11,15 +11,18 @@ import msgspec
 from timeroof.core.machine import (
     MACHINE_SCHEMA,
     Ceiling,
+    DeviceKind,
     Launching,
     Machine,
     MemoryLevel,
     check_machine,
 )
-from timeroof.core.resources import Origin, Scope
+from timeroof.core.resources import FAULT, LAUNCH, Origin, Scope
 from timeroof.core.schema import check_schema
 from timeroof.core.writing import write_atomically
 from timeroof.errors import InputError
+
+LARGEST_FILE_BYTES = 4 * 2**20
 
 # What a file may give as `source` without spelling it out under [sources].
 COMMON_SOURCES = {
@@ -34,7 +37,7 @@ class _CeilingEntry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     resource: str
     rate: float | None = None
     seconds_each: float | None = None
-    origin: Origin = "datasheet"
+    origin: Origin = "user"
     scope: Scope = "all"
     threads: int | None = None
     spread: float | None = None
@@ -48,7 +51,7 @@ class _MachineFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     title: str
     ceilings: list[_CeilingEntry]
     vendor: str = ""
-    kind: str = "gpu"
+    kind: DeviceKind = "gpu"
     architecture: str = ""
     compute_capability: str | None = None
     launching: Launching = "asynchronous"
@@ -63,7 +66,13 @@ class _MachineFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 def read_machine(path: Path) -> Machine:
     """Read a machine from a TOML file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.exists() and not path.is_file():
+            raise InputError("is no file", where=str(path), advice="name a TOML file")
+        with path.open("rb") as stream:
+            raw = stream.read(LARGEST_FILE_BYTES + 1)
+        if len(raw) > LARGEST_FILE_BYTES:
+            raise InputError("is too large for a machine file", where=str(path))
+        text = raw.decode("utf-8-sig")
     except OSError as error:
         raise InputError(
             f"cannot be read ({error.strerror})", where=str(path), advice="check the path"
@@ -79,10 +88,8 @@ def parse_machine(text: str, where: str) -> Machine:
     """Make a machine from the text of a TOML file."""
     try:
         data: dict[str, Any] = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(
-            f"is not valid TOML ({error})", where=where, advice="mend the line that it names"
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is not valid TOML ({error})", where=where) from error
     check_schema(data.get("schema"), MACHINE_SCHEMA, where)
     try:
         entry = msgspec.convert(data, _MachineFile)
@@ -128,9 +135,13 @@ def _ceiling_of(entry: _CeilingEntry, index: int, sources: dict[str, str], where
             where=where,
             advice="give the rate per second, or the seconds that one launch or fault takes",
         )
-    if entry.seconds_each is not None and not entry.seconds_each > 0:
+    if entry.seconds_each is not None and not (
+        entry.seconds_each > 0 and entry.resource in (LAUNCH, FAULT)
+    ):
         raise InputError(
-            f"{field} has seconds_each {entry.seconds_each}", where=where, advice="use a value > 0"
+            f"{field} has seconds_each {entry.seconds_each}",
+            where=where,
+            advice="it is above 0, and only launch and fault have one; others have a rate",
         )
     rate = entry.rate if entry.rate is not None else 1.0 / (entry.seconds_each or 1.0)
     return Ceiling(
@@ -152,7 +163,10 @@ def machine_toml(machine: Machine) -> str:
     data = msgspec.to_builtins(machine)
     device = data.pop("device")
     data = {"schema": MACHINE_SCHEMA, "name": data.pop("name"), "title": device} | data
-    return tomli_w.dumps(_without_nones(data))
+    for ceiling in data["ceilings"]:
+        if ceiling["resource"] in (LAUNCH, FAULT):
+            ceiling["seconds_each"] = 1.0 / ceiling.pop("rate")
+    return tomli_w.dumps(_said(data))
 
 
 def write_machine(machine: Machine, path: Path) -> None:
@@ -160,9 +174,11 @@ def write_machine(machine: Machine, path: Path) -> None:
     write_atomically(path, machine_toml(machine).encode())
 
 
-def _without_nones(value: Any) -> Any:
+def _said(value: Any) -> Any:
+    """A value without the parts that say nothing."""
     if isinstance(value, dict):
-        return {k: _without_nones(v) for k, v in value.items() if v is not None}
+        kept = {k: _said(v) for k, v in value.items()}
+        return {k: v for k, v in kept.items() if v not in (None, "", [], {})}
     if isinstance(value, list):
-        return [_without_nones(item) for item in value]
+        return [_said(item) for item in value]
     return value

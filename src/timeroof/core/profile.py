@@ -15,17 +15,14 @@ Columns beside the fixed ones of `KERNEL_COLUMNS`:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
 
 from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
 from timeroof.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 KERNEL_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "id": pl.Int64,
@@ -58,6 +55,9 @@ TIMELINE_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 LABEL = "label."
 ORIGIN = "origin."
+
+# No time, count or amount of a real run is larger; sums of such numbers stay finite.
+LARGEST = 1e30
 
 # Kinds of row that move data and compute nothing.
 FLOP_FREE_KINDS = ("copy", "memset")
@@ -123,10 +123,12 @@ class Profile:
 
         Missing columns are filled with what absence means (kind `kernel`, one call,
         as many launches as calls); what cannot be true (a negative time, NaN, an
-        unknown phase) is refused with the column and row that has it.
+        unknown phase) is refused with the column and row that has it. Rows come out
+        sorted by time, longest first. Of rows given one by one, a row that states FLOPs
+        of some precision has none of those that it leaves out; None says unknown.
         """
         where = source.files[0].name if source.files else source.tool
-        kernels = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+        kernels = table if isinstance(table, pl.DataFrame) else _frame(table, where)
         profile = cls(kernels=complete_kernels(kernels, where), source=source)
         return replace(profile, **whole)  # type: ignore[arg-type]
 
@@ -146,6 +148,23 @@ class Profile:
 
     def __len__(self) -> int:
         return self.kernels.height
+
+
+def _frame(
+    table: Mapping[str, object] | Iterable[Mapping[str, object]], where: str
+) -> pl.DataFrame:
+    try:
+        if isinstance(table, Mapping):
+            return pl.DataFrame(table)
+        rows = [dict(row) for row in table]
+        flops = {c for row in rows for c in row if c.startswith("flop/")}
+        for row in rows:
+            if any(c in row for c in flops):
+                row.update(dict.fromkeys(flops - set(row), 0.0))
+        return pl.DataFrame(rows, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"the rows make no table ({reason})", where=where) from error
 
 
 def amount_columns(table: pl.DataFrame) -> list[str]:
@@ -219,18 +238,21 @@ def _typed(table: pl.DataFrame, where: str) -> pl.DataFrame:
 def _check(table: pl.DataFrame, where: str) -> None:
     numbers = [*_NOT_NEGATIVE, *amount_columns(table)]
     wrong = table.select(
-        (~(pl.col(c).is_finite() & (pl.col(c) >= 0))).fill_null(False).arg_max().alias(c)
+        (~(pl.col(c).is_finite() & (pl.col(c) >= 0) & (pl.col(c) <= LARGEST)))
+        .fill_null(False)
+        .arg_max()
+        .alias(c)
         for c in numbers
         if table.height
     )
     for c in wrong.columns:
         row = wrong[c][0]
         value = table[c][row]
-        if value is not None and not (value >= 0 and value != float("inf")):
+        if value is not None and not 0 <= value <= LARGEST:
             raise InputError(
                 f"column {c!r} has {value} in row {row}",
                 where=where,
-                advice="use finite numbers of at least 0, and leave unknown cells empty",
+                advice=f"use numbers from 0 to {LARGEST:g}, and leave unknown cells empty",
             )
     if table["name"].null_count():
         raise InputError(f"row {table['name'].is_null().arg_max()} has no name", where=where)

@@ -12,7 +12,7 @@ from timeroof.core.report import MachineDocument, ReportDocument
 
 SCHEMAS: dict[str, Any] = {
     "timeroof.report-1.json": ReportDocument,
-    "timeroof.machine-1.json": MachineDocument,
+    "timeroof.report-1.machine.json": MachineDocument,
 }
 
 

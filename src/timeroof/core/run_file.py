@@ -19,8 +19,10 @@ from timeroof.errors import InputError, TimeroofError
 
 RUN_SCHEMA = "timeroof.run/1"
 
-# A table larger than this in one saved run is taken for a trap.
+# Tables are stored as they are and meta.json packs a few times: more is a trap.
 MAX_MEMBER_BYTES = 16 * 2**30
+MAX_META_BYTES = 256 * 2**20
+MAX_PACKING = 200
 
 
 class _Whole(msgspec.Struct, kw_only=True):
@@ -112,7 +114,9 @@ def load_run(path: Path) -> SavedRun:
 
 def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
     for member in archive.infolist():
-        if member.file_size > MAX_MEMBER_BYTES:
+        limit = MAX_META_BYTES if member.filename == "meta.json" else MAX_MEMBER_BYTES
+        limit = min(limit, 2**20 + MAX_PACKING * member.compress_size)
+        if member.file_size > limit:
             raise _broken(where, f"{member.filename} unpacks to {member.file_size} bytes")
     raw = archive.read("meta.json")
     check_schema(msgspec.json.decode(raw, type=_SchemaOnly).schema, RUN_SCHEMA, where)

@@ -16,7 +16,9 @@ def totals(
     profile: Profile, verdicts: Verdicts, machine: Machine | None, scope: Scope = "all"
 ) -> Totals:
     """Sum a judged profile up; what is not known stays out of a sum and is said so."""
-    rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
+    every = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
+    # A row without a time has bounds, but nothing to hold them against.
+    rows = every.filter(pl.col("time_s").is_not_null())
     time_s = _sum(rows, "time_s") or 0.0
     kernel_s = profile.kernel_s if profile.kernel_s is not None else time_s
     ladder = _ladder(profile, rows, machine, scope)
@@ -29,10 +31,10 @@ def totals(
         idle_s=None if profile.wall_s is None else profile.wall_s - kernel_s,
         idle_by_cause=profile.idle_by_cause,
         steps=profile.steps,
-        launches=_sum(rows, "launches") or 0.0,
-        flops=_sums(rows, "flop/"),
-        contraction_flops=_sum(rows, "contraction_flops"),
-        bytes=_sums(rows, "byte/"),
+        launches=_sum(every, "launches") or 0.0,
+        flops=_sums(every, "flop/"),
+        contraction_flops=_sum(every, "contraction_flops"),
+        bytes=_sums(every, "byte/"),
         bound_s=bound_s,
         gap_s=gap_s,
         kernel_efficiency=_share(rows, "work_bound_s", "time_s"),

@@ -74,5 +74,5 @@ def write_folder(
 
 
 def _caption(figure: PaperFigure) -> str:
-    drawn = "drawn by the authors" if figure.drawn_by_authors else "not drawn by the authors"
+    drawn = "also in the paper" if figure.drawn_by_authors else "not in the paper"
     return f"{figure.name} ({drawn})"

@@ -71,7 +71,7 @@ def paper_profile() -> Profile:
         ),
     )
     source = Source(
-        tool="Nsight Compute (nv-nsight-cu-cli, CUDA 11.0), one profiled iteration after five",
+        tool="Nsight Compute (CUDA 11.0), one profiled iteration after five warm-ups",
         version=None,
         files=[SourceFile(name=f"timeroof/paper/v100_passes.csv: {SOURCE}")],
         command="timeroof paper",

@@ -79,9 +79,7 @@ def cache_locality(rows: pl.DataFrame, machine: Machine) -> Finding:
     traffic = sorted(o["byte/dram"] / own["byte/dram"] for o in others)
     time = sorted(o["time_s"] / own["time_s"] for o in others)
     levels = {
-        name: {
-            level: round(_flops(row) / row[f"byte/{level}"], 2) for level in ("l1", "l2", "dram")
-        }
+        name: {level: _flops(row) / row[f"byte/{level}"] for level in ("l1", "l2", "dram")}
         for name, row in by_name.items()
     }
     why = (
@@ -89,7 +87,7 @@ def cache_locality(rows: pl.DataFrame, machine: Machine) -> Finding:
         f" {traffic[0]:.1f} to {traffic[1]:.1f} times the DRAM bytes of PyTorch"
         f" ({', '.join(format_amount(o['byte/dram'], 'B') for o in others)} against"
         f" {format_amount(own['byte/dram'], 'B')}), launches"
-        f" {'/'.join(str(int(o['launches'])) for o in others)} kernels instead of"
+        f" {' and '.join(str(int(o['launches'])) for o in others)} kernels instead of"
         f" {int(own['launches'])}, and takes {time[0]:.1f} to {time[1]:.1f} times as long."
         f" Intensity per level, TF2: L1 {levels['TF2']['l1']:.1f}, L2 {levels['TF2']['l2']:.1f},"
         f" DRAM {levels['TF2']['dram']:.1f} FLOP/B; PyTorch: L1 {levels['PT']['l1']:.1f},"
@@ -164,8 +162,9 @@ def launch_overhead(rows: pl.DataFrame, machine: Machine) -> Finding:
         f" {format_percent(max(c[1] for c in conv))} of a forward convolution, but of a forward"
         f" LSTM: {lstm}. It is the largest bound in {launch.height} of"
         f" {rows.filter(pl.col('op') == 'lstm').height} LSTM passes, and {inside.height} of"
-        f" {rows.height} passes lie inside their overhead box. Hidden size 16 to 128 changes LSTM"
-        f" time by only {flat[0]:.2f} to {flat[1]:.2f} times; launches per time step:"
+        f" {rows.height} passes lie inside their overhead box. Hidden size 16 to 128 changes"
+        f" forward LSTM time by only {flat[0]:.2f} to {flat[1]:.2f} times; launches grow per time"
+        " step by:"
         f" {', '.join(f'{k} {v:.1f}' for k, v in steps.items())}."
     )
     return Finding(

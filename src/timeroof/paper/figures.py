@@ -112,7 +112,8 @@ def _draw_overview(figure: PaperFigure, rows: pl.DataFrame, machine: Machine, ti
     units = [_unit(row, "o") for row in part.iter_rows(named=True)]
     plane = complexity_plane if figure.chart == "complexity" else time_plane
     word = "work of all cases" if figure.chart == "complexity" else "time of all cases"
-    return plane(units, paper_roofs(machine), title=f"{title}: {word}", legend=_series_legend())
+    legend = _series_legend(boxed=True)
+    return plane(units, paper_roofs(machine), title=f"{title}: {word}", legend=legend)
 
 
 def _draw_hierarchy(
@@ -181,7 +182,7 @@ def _unit(row: dict[str, Any], marker: str) -> Unit:
     )
 
 
-def _series_legend(*, paired: bool = False) -> list[list[LegendEntry]]:
+def _series_legend(*, paired: bool = False, boxed: bool = False) -> list[list[LegendEntry]]:
     """Frameworks by colour, precisions by filling; for the combined chart work and time by size."""
     frameworks = {"PT": "PyTorch", "TF1": "TensorFlow 1", "TF2": "TensorFlow 2"}
     colours = [LegendEntry(text, Look(COLOURS[key], "o")) for key, text in frameworks.items()]
@@ -189,9 +190,10 @@ def _series_legend(*, paired: bool = False) -> list[list[LegendEntry]]:
         LegendEntry("open: FP32", Look(GREY, "o", filled=False)),
         LegendEntry("filled: FP16", Look(GREY, "o", filled=True)),
     ]
+    box = LegendEntry("launch box", Look(GREY, "o"), dashed=True)
     if not paired:
-        return [colours, fillings]
-    colours.append(LegendEntry("launch box", Look(GREY, "o"), dashed=True))
+        return [colours, [*fillings, box] if boxed else fillings]
+    colours.append(box)
     sizes = [
         LegendEntry("small: work", Look(GREY, "o"), size=SIZE - 1.2),
         LegendEntry("large: time", Look(GREY, "o"), size=SIZE + 0.6),

@@ -58,12 +58,24 @@ def gallery_page(title: str, report: Report, pictures: Sequence[Picture]) -> str
 
 def markdown_page(title: str, report: Report) -> str:
     """The findings as Markdown."""
-    lines = [f"# {title}", ""]
+    lines = [f"# {markdown_text(title)}", ""]
     lines += [f"- {part.text}" for part in _parts(report)]
     for finding in report.findings:
-        lines += ["", f"## {finding.title}", "", finding.why]
-    lines += ["", "## Notes", "", *(f"- {note}" for note in report.notes)]
+        lines += ["", f"## {markdown_text(finding.title)}", "", markdown_text(finding.why)]
+    lines += ["", "## Notes", "", *(f"- {markdown_text(note)}" for note in report.notes)]
     return "\n".join(lines) + "\n"
+
+
+_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_[]|"} | {"<": "&lt;", "&": "&amp;"})
+
+
+def markdown_text(text: str) -> str:
+    """A text that Markdown shows as it is: no markup, no HTML, no control characters.
+
+    >>> markdown_text("<b> a_b [x](y)")
+    '&lt;b> a\\\\_b \\\\[x\\\\](y)'
+    """
+    return "".join(c if c.isprintable() else " " for c in text).translate(_MARKDOWN)
 
 
 def _parts(report: Report) -> list[_Part]:

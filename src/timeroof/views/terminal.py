@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from timeroof.core.report import Finding, Report
 
 BAR = 30
+PIPE_WIDTH = 160
 COLOURS = {
     "compute": "blue",
     "memory": "dark_orange",
@@ -30,7 +32,11 @@ COLOURS = {
 
 def console(*, stderr: bool = False) -> Console:
     """A console for stdout or stderr; rich leaves colour out by itself for pipes and NO_COLOR."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    out = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        # A pipe has no edge: nothing need be cut.
+        return Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
+    return out
 
 
 def plain_text(text: str) -> str:
@@ -125,9 +131,10 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     out.print(
         Text.assemble(
             (f"{format_seconds(totals.ladder.measured_s)}", "bold"),
-            f" measured, bound {format_seconds(totals.bound_s)}, "
-            f"efficiency {format_percent(totals.efficiency)}, "
-            f"amounts known for {format_percent(totals.known_time_share)} of the time",
+            f" measured, bound {format_seconds(totals.bound_s)}, at most"
+            f" {format_seconds(totals.recoverable_s)} recoverable; efficiency"
+            f" {format_percent(totals.efficiency)}, amounts known for"
+            f" {format_percent(totals.known_time_share)} of the time",
         )
     )
     whole = sum(totals.by_limiter.values()) or 1.0
