@@ -1,11 +1,17 @@
-"""`timeroof machine NAME`: show one machine with every ceiling and its source."""
+"""`timeroof machine`: measure this computer, or show a machine of the catalogue."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from timeroof.core.machine import Machine
+    from timeroof.probe.measurement import Measurement
+
+HERE = "here"
 
 
 def machine(
@@ -13,36 +19,114 @@ def machine(
         str,
         typer.Argument(
             help="A catalogue name (h100-sxm), a device name as profilers print it"
-            " ('NVIDIA H100 80GB HBM3'), or the path of a TOML file."
+            " ('NVIDIA H100 80GB HBM3'), or the path of a TOML file; 'here' measures this computer."
         ),
-    ],
+    ] = HERE,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure again although a measurement is kept.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure in seconds rather than up to a minute.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to measure with. [default: one per core]")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="A torch device to measure, such as cuda or cuda:1.")
+    ] = "cpu",
     json: Annotated[
         str | None, typer.Option(help="Write the machine as JSON to a file, or to stdout with '-'.")
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(help="Write the machine as a TOML file, to edit and to use with --machine."),
+        typer.Option(help="Write the machine as a TOML file, to share and to use as a machine."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Draw the ceilings and the bandwidth curve into this folder."),
     ] = None,
 ) -> None:
-    """Show a machine of the catalogue: its ceilings, memory and the source of each figure.
+    """Measure this computer's ceilings, or show those of a machine in the catalogue.
 
-    Example: `timeroof machine h100-sxm`
+    Measured: peak FLOP/s per precision, bandwidth per memory level, the cost of a launch and of
+    touching fresh memory, for one core and for all, with their spread, and beside them what the
+    hardware could do in theory. The result is kept; `--fresh` measures again.
+
+    Example: `timeroof machine --quick`, `timeroof machine h100-sxm`
     """
     import msgspec
 
-    from timeroof.api import machine as find
-    from timeroof.cli.outputs import write_json
+    from timeroof.cli.outputs import check_folder, write_json
     from timeroof.core.machine_file import write_machine
     from timeroof.core.report_json import machine_document
     from timeroof.errors import UsageError
-    from timeroof.views.terminal import print_machine
 
     if save is not None and save.suffix != ".toml":
         raise UsageError(f"{str(save)!r} is no machine file", advice="end its name in .toml")
-    found = find(name)
+    if out is not None:
+        check_folder(out)
+    if name == HERE:
+        measured = _measure(fresh=fresh, quick=quick, threads=threads, device=device)
+        found = measured.machine
+    elif fresh or quick or threads is not None or device != "cpu":
+        raise UsageError(
+            "--fresh, --quick, --threads and --device are for measuring", advice="leave NAME out"
+        )
+    else:
+        measured, found = None, _find(name)
     if save is not None:
         write_machine(found, save)
+    if out is not None:
+        _draw(found, measured, out)
     if json is not None:
         write_json(msgspec.json.encode(machine_document(found)), json)
-    if json is None:
-        print_machine(found)
+    else:
+        _show(found, measured)
+
+
+def _find(name: str) -> Machine:
+    from timeroof.api import machine as find
+
+    return find(name)
+
+
+def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> Measurement:
+    from timeroof.cli.progress import share_bar
+    from timeroof.probe.measure import load_or_measure
+
+    with share_bar("measuring") as progress:
+        return load_or_measure(
+            fresh=fresh, quick=quick, threads=threads, device=device, progress=progress
+        )
+
+
+def _show(machine: Machine, measured: Measurement | None) -> None:
+    from timeroof.views.measured import print_measured, print_remarks
+    from timeroof.views.terminal import print_machine
+
+    if measured is None:
+        print_machine(machine)
+        return
+    print_measured(machine)
+    print_remarks("Note", measured.notes)
+    print_remarks("Warning", measured.warnings, style="yellow")
+    print_remarks("Refused", measured.errors, style="red")
+    print_remarks("Measured", [f"{measured.created} in {measured.duration_s:.0f} s"])
+
+
+def _draw(machine: Machine, measured: Measurement | None, out: Path) -> None:
+    from timeroof.views.figures import save_figure
+    from timeroof.views.figures.machine import CurvePoint, bandwidth_curve, machine_roofline
+
+    save_figure(machine_roofline(machine), out / f"{machine.name}_ceilings.png")
+    if measured is None or not measured.sweep:
+        return
+    most = max(point.threads for point in measured.sweep)
+    points = [
+        CurvePoint(p.pattern, p.size_bytes, p.rate_per_s)
+        for p in measured.sweep
+        if p.threads == most
+    ]
+    caches = {m.level: m.size_bytes for m in machine.memory if m.level != "dram"}
+    title = f"bandwidth over working set, {most} thread{'s' if most > 1 else ''}"
+    save_figure(bandwidth_curve(points, caches, title), out / f"{machine.name}_bandwidth.png")

@@ -30,3 +30,22 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
             bar.update(task, advance=1, description=f"{what} {label}"[:40])
 
         yield advance
+
+
+@contextmanager
+def share_bar(what: str) -> Iterator[Callable[[str, float], None]]:
+    """A bar for work that tells its own share done, from 0 to 1."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from timeroof.views.terminal import console
+
+    out = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task(what, total=1.0)
+
+        def tell(label: str, share: float) -> None:
+            stop_if_pressed()
+            bar.update(task, completed=min(share, 1.0), description=f"{what}: {label}"[:48])
+
+        yield tell

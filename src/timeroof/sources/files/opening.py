@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO, Protocol
 
 from timeroof.errors import InputError
 
@@ -65,7 +65,8 @@ class Entry:
         try:
             with self.opener() as stream:
                 return stream.read(HEAD_BYTES)
-        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+        except Exception:
+            # Whatever is wrong shows itself with its name when the entry is read.
             return b""
 
     def sha256(self) -> str:
@@ -182,15 +183,15 @@ def _decompressor(entry: Entry, head: bytes) -> Callable[[], BinaryIO]:
     def opener() -> BinaryIO:
         raw = entry.opener()
         if head.startswith(_GZIP):
-            return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+            return _owning(gzip.GzipFile(fileobj=raw, mode="rb"), raw)
         if head.startswith(_XZ):
-            return lzma.LZMAFile(raw)  # type: ignore[return-value]
+            return _owning(lzma.LZMAFile(raw), raw)
         import zstandard
 
         reader = zstandard.ZstdDecompressor().stream_reader(
             raw, read_across_frames=True, closefd=True
         )
-        return io.BufferedReader(reader)
+        return _owning(io.BufferedReader(reader), raw)
 
     return opener
 
@@ -203,29 +204,86 @@ def _is_saved_run(entry: Entry) -> bool:
 def _zip_entries(entry: Entry, depth: int) -> Iterator[Entry]:
     with _errors_named(entry.name), entry.opener() as stream, zipfile.ZipFile(stream) as archive:
         members = [m.filename for m in archive.infolist() if not m.is_dir() and m.file_size]
+    _refuse_many(members, entry.name)
     for member in sorted(members):
 
         def opener(member: str = member) -> BinaryIO:
-            return zipfile.ZipFile(entry.opener()).open(member)  # type: ignore[return-value]
+            raw = entry.opener()
+            try:
+                archive = zipfile.ZipFile(raw)
+                return _owning(archive.open(member), archive, raw)
+            except (RuntimeError, NotImplementedError, KeyError) as error:
+                # A member that is encrypted, or packed in a way that Python cannot unpack.
+                raw.close()
+                raise InputError(f"cannot be unpacked ({error})", where=entry.name) from error
+            except BaseException:
+                raw.close()
+                raise
 
         inner = Entry(f"{entry.name}!/{member}", opener, entry.max_bytes)
         yield from _unwrapped(inner, depth + 1)
 
 
 def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
-    with _errors_named(entry.name), entry.opener() as stream:
-        archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115
+    with (
+        _errors_named(entry.name),
+        entry.opener() as stream,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
+    ):
         members = [m.name for m in archive if m.isfile() and m.size]
+    _refuse_many(members, entry.name)
     for member in sorted(members):
 
         def opener(member: str = member) -> BinaryIO:
-            archive = tarfile.open(fileobj=entry.opener(), mode="r:")  # noqa: SIM115
-            stream = archive.extractfile(member)
-            assert stream is not None
-            return stream  # type: ignore[return-value]
+            raw = entry.opener()
+            try:
+                archive = tarfile.open(fileobj=raw, mode="r:")  # noqa: SIM115
+                stream = archive.extractfile(member)
+                assert stream is not None
+                return _owning(stream, archive, raw)
+            except BaseException:
+                raw.close()
+                raise
 
         inner = Entry(f"{entry.name}!/{member}", opener, entry.max_bytes)
         yield from _unwrapped(inner, depth + 1)
+
+
+def _refuse_many(members: list[str], where: str) -> None:
+    if len(members) > MAX_FOLDER_FILES:
+        raise InputError(
+            f"holds more than {MAX_FOLDER_FILES} files", where=where, advice="name one run"
+        )
+
+
+class _Closable(Protocol):
+    def close(self) -> object: ...
+
+
+class _Owned:
+    """A stream that also closes the streams that it stands on."""
+
+    def __init__(self, stream: IO[bytes], below: tuple[_Closable, ...]) -> None:
+        self._stream, self._below = stream, below
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> _Owned:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the stream, then what it reads from."""
+        self._stream.close()
+        for below in self._below:
+            below.close()
+
+
+def _owning(stream: Any, *below: _Closable) -> BinaryIO:
+    return _Owned(stream, below)  # type: ignore[return-value]
 
 
 class _Bounded:

@@ -1,0 +1,169 @@
+"""`timeroof read FILE…`: import what any profiler wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+
+# Work that is over sooner needs no bar.
+PATIENCE_S = 2.0
+
+
+def read(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE…",
+            help="Files, folders or archives of one run; several ranks or metrics too.",
+            show_default=False,
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="Judge on this machine: a catalogue name, a TOML file or 'here'."
+            " [default: the device that the files name]"
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        str | None,
+        typer.Option(help="Read as this format instead of asking the content; 'list' prints all."),
+    ] = None,
+    max_size: Annotated[
+        str, typer.Option(help="Refuse files that unpack to more text than this.")
+    ] = "64GB",
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write page, JSON, CSV and run to this folder.")
+    ] = None,
+) -> None:
+    """Import profiler files of any vendor and judge them.
+
+    The format is told by the content: Kineto and Chrome traces, Nsight Compute and Systems,
+    nvprof, rocprof, Omniperf, XLA, oneDNN logs, tidy tables (docs/reading.md). Files may be
+    compressed or in archives. Several files are parts or ranks of one run.
+
+    Example: `timeroof read rank*.json.gz --machine h100-sxm --html report.html`
+    """
+    from timeroof.api import machine as find_machine
+    from timeroof.cli.outputs import check_folder, write_json
+    from timeroof.units import parse_size
+    from timeroof.views.terminal import print_notes, print_summary
+
+    if format == "list":
+        _list_formats()
+        return
+    chosen = None if machine is None else find_machine(machine)
+    if out is not None:
+        check_folder(out)
+    with _late_bar() as progress:
+        report = _report(files or [], chosen, format, int(parse_size(max_size)), progress)
+    if json is not None:
+        write_json(report.to_json(), json)
+    if save is not None:
+        from timeroof.api import save as save_report
+
+        save_report(report, save)
+    if html is not None:
+        _write_html(report, html)
+    if out is not None:
+        _write_folder(report, out)
+    print_summary(report)
+    print_notes(report.notes)
+
+
+def _report(
+    files: list[Path],
+    machine: object,
+    format: str | None,  # noqa: A002
+    max_bytes: int,
+    progress: Callable[[str, float], None],
+) -> Report:
+    from timeroof.api import analyze
+    from timeroof.core.machine import Machine
+    from timeroof.sources.files.format import ReadOptions
+    from timeroof.sources.files.reading import read_run
+
+    chosen = machine if isinstance(machine, Machine) else None
+    architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
+    options = ReadOptions(progress=progress, architecture=architecture)
+    run = read_run(files, options, format=format, max_bytes=max_bytes)
+    return analyze(run.profile, chosen or run.machine)
+
+
+def _list_formats() -> None:
+    from timeroof.sources.files.formats import all_formats
+
+    for known in all_formats():
+        typer.echo(f"{known.name:16} {known.title}")
+
+
+def _write_html(report: Report, path: Path) -> None:
+    from timeroof.core.writing import write_atomically
+    from timeroof.errors import UsageError
+
+    try:
+        from timeroof.views.html import html_page
+    except ImportError as error:
+        raise UsageError(
+            f"this installation writes no HTML ({error})", advice="use --json or --save instead"
+        ) from error
+    write_atomically(path, html_page(report).encode())
+
+
+def _write_folder(report: Report, folder: Path) -> None:
+    import importlib.util
+
+    from timeroof.api import save
+    from timeroof.core.writing import write_atomically
+    from timeroof.views.tables import csv_bytes
+
+    save(report, folder / "report.json")
+    save(report, folder / "run.troof")
+    write_atomically(folder / "kernels.csv", csv_bytes(report.profile, report.verdicts))
+    if importlib.util.find_spec("timeroof.views.html") is not None:
+        _write_html(report, folder / "report.html")
+
+
+@contextmanager
+def _late_bar() -> Iterator[Callable[[str, float], None]]:
+    """A progress bar on stderr that shows itself only when the work takes a while."""
+    import time
+
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from timeroof.views.terminal import console, plain_text
+
+    out = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+    start_s = time.monotonic()
+    task = bar.add_task("reading", total=1.0)
+    shown = False
+
+    def progress(what: str, share: float) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - start_s >= PATIENCE_S:
+            bar.start()
+            shown = True
+        if shown:
+            bar.update(task, completed=share, description=plain_text(Path(what).name or what)[:40])
+
+    try:
+        yield progress
+    finally:
+        bar.stop()

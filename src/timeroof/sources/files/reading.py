@@ -1,0 +1,102 @@
+"""Read what a user names: files, folders, archives, several ranks, of whatever profiler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from timeroof.core.profile import Profile, SourceFile
+from timeroof.core.run_file import SavedRun
+from timeroof.errors import UsageError
+from timeroof.sources.files.digests import Digests
+from timeroof.sources.files.format import Progress, ReadOptions, silent
+from timeroof.sources.files.formats import format_named
+from timeroof.sources.files.merging import merged_ranks
+from timeroof.sources.files.opening import DEFAULT_MAX_BYTES, Entry, Input, open_input
+from timeroof.sources.files.planning import Job, Plan, plan_of
+from timeroof.sources.files.saved_run import SavedRunFormat, load_entry
+from timeroof.sources.files.workers import read_in_processes, worth_processes
+
+
+def read_files(
+    paths: list[Path],
+    *,
+    format: str | None = None,  # noqa: A002
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    progress: Progress = silent,
+    architecture: str | None = None,
+) -> Profile:
+    """The profile that files hold, their format told by their content.
+
+    Several files are parts of one run (metrics of separate runs, an ExecutionTrace beside a
+    Kineto trace) or its ranks. `architecture` names the chip where the files do not.
+    """
+    options = ReadOptions(progress=progress, architecture=architecture)
+    return read_run(paths, options, format=format, max_bytes=max_bytes).profile
+
+
+def read_run(
+    paths: list[Path],
+    options: ReadOptions,
+    *,
+    format: str | None = None,  # noqa: A002
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> SavedRun:
+    """The profile that files hold, and the machine where it is a saved run that has one."""
+    forced = None if format is None else format_named(format)
+    plan = Plan()
+    for found in _inputs(paths, max_bytes):
+        part = plan_of(found, forced)
+        plan.jobs += part.jobs
+        plan.notes += [*part.notes, *found.notes]
+    if len(plan.jobs) == 1 and isinstance(plan.jobs[0].format, SavedRunFormat):
+        return load_entry(plan.jobs[0].found.only)
+    with Digests(_entries(plan)) as digests:
+        profiles = _read(plan.jobs, options)
+        files = digests.files
+    named = [_with_files(p, job, files) for p, job in zip(profiles, plan.jobs, strict=True)]
+    profile = merged_ranks(named, [Path(job.found.name).name for job in plan.jobs])
+    return SavedRun(replace(profile, notes=(*profile.notes, *plan.notes)), machine=None)
+
+
+def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:
+    """What the paths hold; files named one by one make one input, folders one each."""
+    if not paths:
+        raise UsageError("no file is named", advice="name a file or folder to read")
+    inputs = [open_input(path, max_bytes) for path in paths]
+    if len(inputs) == 1 or any(len(found.entries) != 1 for found in inputs):
+        return inputs
+    entries = tuple(found.only for found in inputs)
+    return [Input(f"{inputs[0].name} and {len(inputs) - 1} more", entries)]
+
+
+def _entries(plan: Plan) -> list[Entry]:
+    lent = [c for job in plan.jobs for c in job.companions]
+    return [e for found in [*(job.found for job in plan.jobs), *lent] for e in found.entries]
+
+
+def _read(jobs: list[Job], options: ReadOptions) -> list[Profile]:
+    if len(jobs) > 1 and worth_processes(jobs):
+        return read_in_processes(jobs, options)
+    profiles = []
+    for index, job in enumerate(jobs):
+
+        def part(what: str, share: float, index: int = index) -> None:
+            options.progress(what, (index + share) / len(jobs))
+
+        own = replace(options, progress=part, companions=job.companions)
+        profiles.append(job.format.read(job.found, own))
+    options.progress("", 1.0)
+    return profiles
+
+
+def _with_files(profile: Profile, job: Job, files: dict[str, SourceFile]) -> Profile:
+    """The profile with the names and digests of the files that it came from."""
+    if isinstance(job.format, SavedRunFormat):
+        return profile
+    inputs = [job.found, *job.companions]
+    own = dict.fromkeys(Digests.key(e) for found in inputs for e in found.entries)
+    source = msgspec.structs.replace(profile.source, files=[files[key] for key in own])
+    return replace(profile, source=source)

@@ -1,0 +1,90 @@
+"""rocpd: rocprofv3's SQLite database. Its tables end in the run's id, one set per process."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from timeroof.core.profile import Profile, Source, SourceFile
+from timeroof.errors import InputError
+from timeroof.sources.files import rocpd_tables as of
+from timeroof.sources.files.amd_counters import with_amounts
+from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.nsys_sqlite.database import (
+    Database,
+    holds_table,
+    open_database,
+    table_errors,
+)
+from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of
+from timeroof.sources.files.nsys_sqlite.idle import link_launches
+from timeroof.sources.files.nsys_sqlite.ranges import Places
+from timeroof.sources.files.opening import Input, short_name
+from timeroof.sources.files.rocprof_csv_passes import lend_counters, mark_lent, wide
+
+_DISPATCHES = re.compile(r"^rocpd_kernel_dispatch(_?[0-9a-fA-F_]*)$")
+_KEYS = ["name", "grid"]
+
+
+class Rocpd:
+    """rocprofv3's database."""
+
+    name = "rocpd"
+    title = "rocpd (rocprofv3's SQLite database)"
+
+    def sniff(self, found: Input) -> bool:
+        """An SQLite file with rocpd's tables."""
+        return len(found.entries) == 1 and holds_table(found.only, "rocpd_")
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The profile of all processes in the database."""
+        entry = found.only
+        with open_database(entry) as database, table_errors(entry.name, "rocpd database"):
+            options.progress("reading tables", 0.2)
+            return _read(database, entry.name)
+
+
+def _read(database: Database, where: str) -> Profile:
+    suffixes = sorted(m.group(1) for t in database.tables if (m := _DISPATCHES.match(t)))
+    runs = [of.Run(database, suffix) for suffix in suffixes]
+    parts = [run.kernels(number) for number, run in enumerate(runs)]
+    parts = [part for part in parts if part.height]
+    if not parts:
+        raise InputError(
+            "has no kernel dispatches", where=where, advice="record with --kernel-trace"
+        )
+    events, notes = pl.concat(parts, how="diagonal_relaxed"), []
+    counted = [c for c in (run.counters() for run in runs) if c.height]
+    if counted:
+        events, lent = lend_counters(events, wide(pl.concat(counted), _KEYS), _KEYS)
+        events, missing = with_amounts(events)
+        events, notes = mark_lent(events), [*lent, *missing]
+    copies = [c for c in (run.copies(n) for n, run in enumerate(runs)) if c.height]
+    events = pl.concat([events, *copies], how="diagonal_relaxed")
+    events = _linked(events, pl.concat([run.calls(n) for n, run in enumerate(runs)]))
+    names = events["device"].drop_nulls().unique().to_list()
+    if len(names) != 1:
+        notes.append("the file names no device or several")
+    source = Source(
+        tool="rocprofv3",
+        files=[SourceFile(name=short_name(where))],
+        command=runs[0].command(),
+    )
+    events = events.drop("process", "correlation", "grid", strict=False)
+    device = str(names[0]) if len(names) == 1 else None
+    return profile_of(events, Whole(source, device, tuple(notes)))
+
+
+def _linked(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Events with their launches and the ranges (roctx) around them."""
+    is_mark = pl.col("category").str.contains("MARKER")
+    events = link_launches(events, calls.filter(~is_mark).drop("category"))
+    marks = calls.filter(is_mark).rename({"name": "text"})
+    if marks.height and "launch_thread" in events.columns:
+        places = Places(marks.select("thread", "start_ns", "end_ns", "text"))
+        events = events.hstack(places.at(events["launch_thread"], events["launch_start_ns"]))
+    return events.drop("launch_thread", strict=False)
+
+
+FORMAT = Rocpd()

@@ -1,0 +1,134 @@
+"""Ranks read side by side in processes of their own.
+
+Each is a plain `python -m` process that leaves a saved run behind, and no fork: a fork of a
+process with Polars' threads can hang, and spawning re-runs an unguarded user script.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from timeroof.core.profile import Profile
+from timeroof.core.run_file import SavedRun, load_run, save_run
+from timeroof.errors import EXIT_INPUT, InputError, TimeroofError
+from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.formats import format_named
+from timeroof.sources.files.opening import Input, open_input
+from timeroof.sources.files.planning import Job
+
+# Below this many bytes on disk, starting processes costs more than it saves.
+WORTH_BYTES = 16 * 2**20
+MAX_PROCESSES = 8
+
+
+class Order(msgspec.Struct):
+    """What a worker reads: a file on disk, the entry in it, and what it is told."""
+
+    path: str
+    entry: str
+    format: str
+    max_bytes: int
+    architecture: str | None
+    companions: list[tuple[str, str]]
+
+
+class Failure(msgspec.Struct):
+    """An error on its way back from a worker."""
+
+    what: str
+    where: str | None
+    advice: str | None
+
+
+def worth_processes(jobs: list[Job]) -> bool:
+    """Whether the files are large enough, and there are processors for them."""
+    paths = {Path(_path(e.name)) for job in jobs for e in job.found.entries}
+    several = (os.cpu_count() or 1) > 1 and all(len(j.found.entries) == 1 for j in jobs)
+    return several and sum(p.stat().st_size for p in paths) >= WORTH_BYTES
+
+
+def read_in_processes(jobs: list[Job], options: ReadOptions) -> list[Profile]:
+    """The profiles of all jobs, in their order."""
+    count = min(len(jobs), os.cpu_count() or 1, MAX_PROCESSES)
+    with (
+        tempfile.TemporaryDirectory(prefix="timeroof-") as folder,
+        ThreadPoolExecutor(count) as pool,
+    ):
+        waiting = [
+            pool.submit(_read_apart, _order(job, options), Path(folder) / f"{index}.troof")
+            for index, job in enumerate(jobs)
+        ]
+        profiles = []
+        try:
+            for index, (job, future) in enumerate(zip(jobs, waiting, strict=True)):
+                profiles.append(future.result())
+                options.progress(job.found.name, (index + 1) / len(jobs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return profiles
+
+
+def _order(job: Job, options: ReadOptions) -> Order:
+    entry = job.found.only
+    return Order(
+        path=_path(entry.name),
+        entry=entry.name,
+        format=job.format.name,
+        max_bytes=entry.max_bytes,
+        architecture=options.architecture,
+        companions=[(_path(c.only.name), c.only.name) for c in job.companions],
+    )
+
+
+def _path(name: str) -> str:
+    return name.partition("!/")[0]
+
+
+def _read_apart(order: Order, target: Path) -> Profile:
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, str(target)],
+        input=msgspec.json.encode(order),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return load_run(target).profile
+    try:
+        failure = msgspec.json.decode(done.stdout, type=Failure)
+    except msgspec.DecodeError:
+        last = done.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise InputError(f"could not be read ({last})", where=order.entry) from None
+    raise InputError(failure.what, where=failure.where, advice=failure.advice)
+
+
+def _entry(path: str, name: str, max_bytes: int) -> Input:
+    found = open_input(Path(path), max_bytes)
+    return Input(name, tuple(e for e in found.entries if e.name == name))
+
+
+def main(target: str) -> int:
+    """Read one order from stdin and save its profile; an error goes to stdout as JSON."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    try:
+        companions = tuple(_entry(p, n, order.max_bytes) for p, n in order.companions)
+        options = ReadOptions(architecture=order.architecture, companions=companions)
+        found = _entry(order.path, order.entry, order.max_bytes)
+        profile = format_named(order.format).read(found, options)
+        save_run(SavedRun(profile, None), Path(target))
+    except TimeroofError as error:
+        failure = Failure(error.what, error.where, error.advice)
+        sys.stdout.buffer.write(msgspec.json.encode(failure))
+        return EXIT_INPUT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

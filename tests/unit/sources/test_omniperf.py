@@ -1,0 +1,105 @@
+"""Workload folders of Omniperf / rocprof-compute."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from timeroof.errors import InputError
+from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.formats import sniffed
+from timeroof.sources.files.omniperf import FORMAT
+from timeroof.sources.files.omniperf.ceilings import is_roofline, measured_ceilings
+from timeroof.sources.files.opening import open_input
+from timeroof.sources.files.rocprof_csv_table import find_header
+
+COUNTERS = """\
+Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,SQ_WAVES,FETCH_SIZE,WRITE_SIZE,Start_Timestamp,End_Timestamp
+0,a.kd,0,64,64,1,1,1,1000,1900
+1,b.kd,0,64,64,1,1,1,2000,2900
+2,a.kd,0,64,64,1,3,1,3000,3900
+"""
+TIMES = """\
+Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,Start_Timestamp,End_Timestamp
+0,b.kd,0,64,64,100,150
+1,a.kd,0,64,64,200,300
+2,a.kd,0,64,64,400,520
+"""
+SYSTEM = """\
+workload_name,command,version,gpu_model,gpu_arch,cu_per_gpu
+w,./app,3,MI300X_A1,gfx942,304
+"""
+ROOFLINE = """\
+device,HBMBw,HBMBwLow,L2Bw,L1Bw,FP32Flops,MFMABF16Flops,MFMAF4Flops
+0,4000,1,25000,32000,120000,500000,0
+1,4200,1,25000,32000,120000,500000,0
+"""
+
+
+def write_workload(folder: Path, **changes: str) -> Path:
+    tables = {"x": COUNTERS, "y": TIMES, "z": SYSTEM, "r": ROOFLINE} | changes
+    folder.mkdir(parents=True)
+    for name, text in tables.items():
+        if text:
+            (folder / name).write_text(text)
+    (folder / "log.txt").write_text("hello\n")
+    return folder
+
+
+def test_times_are_of_the_run_without_counters(tmp_path: Path) -> None:
+    found = open_input(write_workload(tmp_path / "w"))
+    assert sniffed(found) is FORMAT
+    profile = FORMAT.read(found, ReadOptions())
+    rows = {r["name"]: r for r in profile.kernels.iter_rows(named=True)}
+    assert rows["a"]["time_s"] == pytest.approx(220e-9)
+    assert rows["b"]["time_s"] == pytest.approx(50e-9)
+    assert rows["a"]["byte/dram"] == 1024 * 6
+    assert profile.device == "MI300X_A1"
+    assert profile.source.tool == "rocprof-compute"
+    assert any("4.10 TB/s" in note for note in profile.notes)
+
+
+def test_without_a_clean_run_the_counted_times_stay(tmp_path: Path) -> None:
+    found = open_input(write_workload(tmp_path / "w", y=""))
+    profile = FORMAT.read(found, ReadOptions())
+    assert profile.kernels["time_s"].sum() == pytest.approx(2700e-9)
+
+
+def test_a_zipped_folder_reads_the_same(tmp_path: Path) -> None:
+    folder = write_workload(tmp_path / "w")
+    with zipfile.ZipFile(tmp_path / "w.zip", "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, path.name)
+    found = open_input(tmp_path / "w.zip")
+    plain = FORMAT.read(open_input(folder), ReadOptions())
+    assert sniffed(found) is FORMAT
+    assert FORMAT.read(found, ReadOptions()).kernels.equals(plain.kernels)
+
+
+@pytest.mark.parametrize(("text", "says"), [(SYSTEM, "description"), (ROOFLINE, "ceilings")])
+def test_tables_without_kernels_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "x").write_text(text)
+    found = open_input(tmp_path / "x")
+    assert sniffed(found) is FORMAT
+    with pytest.raises(InputError, match=says):
+        FORMAT.read(found, ReadOptions())
+
+
+def test_several_workloads_are_refused(tmp_path: Path) -> None:
+    write_workload(tmp_path / "all" / "one")
+    write_workload(tmp_path / "all" / "two")
+    with pytest.raises(InputError, match="several workloads"):
+        FORMAT.read(open_input(tmp_path / "all"), ReadOptions())
+
+
+def test_measured_ceilings_are_medians(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(ROOFLINE)
+    entry = open_input(tmp_path / "x").only
+    header = find_header(entry, is_roofline)
+    assert header is not None
+    rates = {c.resource: c.rate for c in measured_ceilings(entry, header)}
+    assert rates["byte/dram"] == pytest.approx(4100e9)
+    assert rates["flop/bf16-tensor"] == pytest.approx(500e12)
+    assert "flop/fp4-tensor" not in rates

@@ -1,0 +1,129 @@
+"""Tidy tables: columns, unknown cells, labels, and what is refused with its place."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from timeroof.core.profile import Profile
+from timeroof.errors import InputError
+from timeroof.sources.files.opening import open_input
+from timeroof.sources.files.planning import plan_of
+from timeroof.sources.files.reading import read_files
+
+
+def read_text(tmp_path: Path, text: str) -> Profile:
+    path = tmp_path / "table"
+    path.write_text(text)
+    return read_files([path])
+
+
+def test_defaults_and_unknown_cells(tmp_path: Path) -> None:
+    profile = read_text(tmp_path, "name,time_s,calls,flops_fp32,bytes_dram\na,1,4,,8\nb,,,3,\n")
+    a, b = sorted(profile.kernels.to_dicts(), key=lambda row: row["name"])
+    assert (a["kind"], a["calls"], a["launches"], a["flop/fp32"]) == ("kernel", 4.0, 4.0, None)
+    assert (b["time_s"], b["calls"], b["flop/fp32"], b["byte/dram"]) == (None, 1.0, 3.0, None)
+
+
+def test_every_documented_column(tmp_path: Path) -> None:
+    values = {
+        "name": "k",
+        "time_s": "2e-3",
+        "kind": "collective",
+        "op": "aten::mm",
+        "phase": "backward",
+        "module": "net.0",
+        "dtype": "bf16",
+        "shape": "4x4",
+        "device": "GPU",
+        "stream": "7",
+        "rank": "3",
+        "calls": "2",
+        "launches": "5",
+        "idle_before_s": "1e-4",
+        "flops_fp8_tensor": "10",
+        "flops_int8": "11",
+        "bytes_l1": "12",
+        "link_nvlink-c2c": "13",
+        "batch": "16",
+    }
+    profile = read_text(tmp_path, ",".join(values) + "\n" + ",".join(values.values()) + "\n")
+    row = profile.kernels.row(0, named=True)
+    assert row["flop/fp8-tensor"] == 10.0
+    assert row["flop/int8"] == 11.0
+    assert row["byte/l1"] == 12.0
+    assert row["link/nvlink-c2c"] == 13.0
+    assert row["label.batch"] == "16"
+    assert (row["rank"], row["launches"], row["idle_before_s"]) == (3, 5.0, 1e-4)
+    assert [row[c] for c in ("op", "phase", "module", "dtype", "shape", "stream")] == [
+        values[c] for c in ("op", "phase", "module", "dtype", "shape", "stream")
+    ]
+    assert profile.device == "GPU"
+    assert row["origin.time"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name,time_s\na,soon\n", r"column 'time_s' has 'soon' in row 1, which is no number"),
+        ("name,time_s\na,1\nb,-1\n", r"'time_s' has -1.0 in row"),
+        ("name,time_s\na,nan\n", r"'time_s' has nan"),
+        ("name,time_s\n,1\n", "has no name"),
+        ("name,time_s\n", "no rows"),
+        ("name,time_s,time_s\na,1,2\n", "'time_s' twice"),
+        (
+            "name,time_s,flops_fp17\na,1,2\n",
+            "'flops_fp17' names no known resource.*fp16_tensor|fp16",
+        ),
+        ("name,time_s,bytes_l9\na,1,2\n", "'bytes_l9' names no known resource"),
+        ("name,time_s,phase\na,1,lunch\n", "column 'phase' has 'lunch'"),
+        ("name,time_s,kind\na,1,thing\n", "column 'kind' has 'thing'"),
+    ],
+)
+def test_wrong_cells_are_refused_with_their_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_text(tmp_path, text)
+
+
+def test_ten_thousand_columns_are_refused(tmp_path: Path) -> None:
+    many = ",".join(f"c{i}" for i in range(10_000))
+    with pytest.raises(InputError, match="10000 columns that are no amounts"):
+        read_text(tmp_path, f"name,time_s,{many}\na,1,{many}\n")
+
+
+def test_parquet_reads_like_csv(tmp_path: Path) -> None:
+    table = pl.DataFrame(
+        {"name": ["a", "b"], "time_s": [1.0, 2.0], "flops_fp32": [3, None], "batch": [16, 16]}
+    )
+    path = tmp_path / "x"
+    table.write_parquet(path)
+    assert plan_of(open_input(path)).jobs[0].format.name == "tidy-parquet"
+    profile = read_files([path])
+    assert profile.kernels["flop/fp32"].to_list() == [None, 3.0]
+    assert profile.kernels["label.batch"].to_list() == ["16", "16"]
+    (tmp_path / "y").write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(InputError, match="no whole Parquet"):
+        read_files([tmp_path / "y"])
+    buffer = io.BytesIO()
+    table.drop("time_s").write_parquet(buffer)
+    (tmp_path / "z").write_bytes(buffer.getvalue())
+    with pytest.raises(InputError, match="no column 'time_s'"):
+        read_files([tmp_path / "z"])
+
+
+def test_our_own_csv_reads_back(tmp_path: Path) -> None:
+    profile = read_text(
+        tmp_path, "name,time_s,flop/fp32,byte/dram,origin.time,label.x\na,1,2,3,counted,y\n"
+    )
+    row = profile.kernels.row(0, named=True)
+    assert (row["flop/fp32"], row["byte/dram"]) == (2.0, 3.0)
+    assert (row["origin.time"], row["label.x"]) == ("counted", "y")
+
+
+def test_semicolons_and_tabs_separate_too(tmp_path: Path) -> None:
+    for separator in ";\t":
+        text = "name,time_s,batch\na,1,2\n".replace(",", separator)
+        assert read_text(tmp_path, text).kernels["label.batch"].to_list() == ["2"]

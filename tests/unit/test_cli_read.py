@@ -1,0 +1,100 @@
+"""`timeroof read` as a user types it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import msgspec
+import pytest
+import typer
+
+from timeroof.cli import main as cli
+from timeroof.cli.main import main
+from timeroof.cli.read import read
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    cli._add_commands_once()
+    if not any(c.callback is read for c in cli.app.registered_commands):
+        app = typer.Typer(
+            no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+        )
+        app.callback()(cli.timeroof)
+        for command in [*(c.callback for c in cli.app.registered_commands), read]:
+            assert command is not None
+            app.command()(command)
+        monkeypatch.setattr(cli, "app", app)
+
+
+def test_the_device_in_the_file_names_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", str(GOLDEN / "ncu_wide.csv"), "--json", "-"]) == 0
+    out, err = capsys.readouterr()
+    report = msgspec.json.decode(out)
+    assert report["schema"] == "timeroof.report/1"
+    assert report["machine"]["name"] == "a100-sxm4-40gb"
+    assert report["source"]["files"][0]["name"] == "ncu_wide.csv"
+    gemm = report["kernels"][0]
+    assert gemm["flops"] == {"fp32": 8300, "fp16": None, "fp16-tensor": None}
+    assert "measured" in err
+    assert "Not collected" in err
+
+
+def test_a_named_machine_tells_the_chip(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = (GOLDEN / "ncu_long.csv").read_text().replace("volta_h884_gemm", "gemm")
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    flops = {}
+    for machine in ("v100-paper", "a100-sxm4-40gb"):
+        assert main(["read", str(path), "--machine", machine, "--json", "-"]) == 0
+        report = msgspec.json.decode(capsys.readouterr().out)
+        flops[machine] = report["kernels"][0]["flops"]["fp16-tensor"]
+    assert flops == {"v100-paper": 32768, "a100-sxm4-40gb": None}
+
+
+def test_a_file_without_a_device_is_not_judged_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", str(GOLDEN / "ncu_console.txt"), "--json", "-"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out)
+    assert report["machine"] is None
+    assert any("--machine" in note for note in report["notes"])
+
+
+def test_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved, out = tmp_path / "a.troof", tmp_path / "out"
+    arguments = ["read", str(GOLDEN / "tidy.csv"), "--machine", "v100-paper"]
+    assert main([*arguments, "--save", str(saved), "--out", str(out)]) == 0
+    assert {"report.json", "run.troof", "kernels.csv"} <= {p.name for p in out.iterdir()}
+    capsys.readouterr()
+    assert main(["read", str(saved), "--json", "-"]) == 0
+    again = msgspec.json.decode(capsys.readouterr().out)
+    assert again["machine"]["name"] == "v100-paper"
+    assert len(again["kernels"]) == 3
+    assert main(["read", str(out / "kernels.csv"), "--json", "-"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["/no/such/file"], "/no/such/file: cannot be read"),
+        ([], "no file is named"),
+        ([str(GOLDEN / "tidy.csv"), "--format", "frob"], "no format is called 'frob'"),
+        ([str(GOLDEN / "tidy.csv"), "--max-size", "10B"], "unpacks to more than 10 bytes"),
+        ([str(GOLDEN / "tidy.csv"), "--machine", "frob"], "no machine is called 'frob'"),
+        ([str(GOLDEN / "expected.json")], "JSON, but of no profiler"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["read", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", "--format", "list"]) == 0
+    assert "ncu-csv" in capsys.readouterr().out
