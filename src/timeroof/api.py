@@ -11,15 +11,19 @@ import polars as pl
 
 from timeroof.core.profile import Profile
 from timeroof.core.report import Finding, Report
-from timeroof.core.run_file import SavedRun, load_run, save_run
+from timeroof.core.run_file import SavedRun, save_run
 from timeroof.errors import InputError
 from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
 from timeroof.model.judge import RoofPair, judge
 from timeroof.model.totals import totals
+from timeroof.recorded_work import with_recorded_work
+from timeroof.sources.files.format import Progress, ReadOptions, silent
+from timeroof.sources.files.opening import DEFAULT_MAX_BYTES
+from timeroof.sources.files.reading import read_run
 from timeroof.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
@@ -89,8 +93,27 @@ def save(report: Report, path: str | Path) -> None:
         )
 
 
-def load(path: str | Path, machine: Machine | str | None = None) -> Report:
-    """Load a saved run and judge it, on another machine if one is named."""
-    run = load_run(Path(path))
-    report = analyze(run.profile, machine if machine is not None else run.machine)
-    return replace(report, created=run.created, version=run.version)
+def load(
+    path: str | Path | Sequence[str | Path],
+    machine: Machine | str | None = None,
+    *,
+    format: str | None = None,  # noqa: A002
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    progress: Progress = silent,
+) -> Report:
+    """Load a saved run or any profiler's file or files, count what was recorded, and judge it.
+
+    Without a machine: the one that a saved run was judged on, else the device that the file
+    names. Several paths are parts or ranks of one run.
+    """
+    chosen = find_machine(machine) if isinstance(machine, str) else machine
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
+    options = ReadOptions(progress=progress, architecture=architecture)
+    run = read_run([Path(p) for p in paths], options, format=format, max_bytes=max_bytes)
+    if run.created:
+        report = analyze(run.profile, chosen or run.machine)
+        return replace(report, created=run.created, version=run.version)
+    if chosen is None and run.profile.device is not None:
+        chosen = machine_of_device(run.profile.device)
+    return analyze(with_recorded_work(run.profile, chosen), chosen)

@@ -53,8 +53,9 @@ def timeroof(
     """Where the seconds of a deep-learning program go, what bounds each kernel
     (compute, a memory level, launching, a link), and how many seconds can come back.
 
-    Start with `timeroof paper`, the published result behind the model, or
-    `timeroof machines`, the machines it knows.
+    Start with `timeroof paper`, the published result behind the model,
+    `timeroof machine`, this computer's ceilings, or `timeroof read FILE` on a
+    profiler's file.
     """
 
 
@@ -63,8 +64,9 @@ def _add_commands() -> None:
     from timeroof.cli.machine import machine
     from timeroof.cli.machines import machines
     from timeroof.cli.paper import paper
+    from timeroof.cli.read import read
 
-    for command in (paper, machine, machines):
+    for command in (read, machine, machines, paper):
         app.command()(command)
 
 

@@ -59,6 +59,7 @@ def read(
 
     Example: `timeroof read rank*.json.gz --machine h100-sxm --html report.html`
     """
+    from timeroof.api import load
     from timeroof.api import machine as find_machine
     from timeroof.cli.outputs import check_folder, write_json
     from timeroof.units import parse_size
@@ -71,7 +72,13 @@ def read(
     if out is not None:
         check_folder(out)
     with _late_bar() as progress:
-        report = _report(files or [], chosen, format, int(parse_size(max_size)), progress)
+        report = load(
+            files or [],
+            chosen,
+            format=format,
+            max_bytes=int(parse_size(max_size)),
+            progress=progress,
+        )
     if json is not None:
         write_json(report.to_json(), json)
     if save is not None:
@@ -84,25 +91,6 @@ def read(
         _write_folder(report, out)
     print_summary(report)
     print_notes(report.notes)
-
-
-def _report(
-    files: list[Path],
-    machine: object,
-    format: str | None,  # noqa: A002
-    max_bytes: int,
-    progress: Callable[[str, float], None],
-) -> Report:
-    from timeroof.api import analyze
-    from timeroof.core.machine import Machine
-    from timeroof.sources.files.format import ReadOptions
-    from timeroof.sources.files.reading import read_run
-
-    chosen = machine if isinstance(machine, Machine) else None
-    architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
-    options = ReadOptions(progress=progress, architecture=architecture)
-    run = read_run(files, options, format=format, max_bytes=max_bytes)
-    return analyze(run.profile, chosen or run.machine)
 
 
 def _list_formats() -> None:

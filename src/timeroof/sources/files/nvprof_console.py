@@ -90,6 +90,8 @@ def _summary_frame(rows: list[tuple[str, str, str]]) -> pl.DataFrame:
 def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
     """Rows of a GPU trace; its columns are apart by two spaces or more."""
     columns = _GAP.split(heading.strip())
+    if not {"Start", "Duration", "Name"} <= set(columns):
+        return
     for line in source:
         cells = _GAP.split(line.strip(), maxsplit=len(columns) - 1)
         if len(cells) < len(columns) or not _TIME.match(cells[0]):

@@ -22,12 +22,23 @@ SPELLINGS: tuple[tuple[str, str, str], ...] = (
     (r"unsigned short|short", "int16", "short"),
     (r"unsigned int|int", "int32", "int"),
     (r"bool", "bool", "bool"),
+    # Copies by size alone: torch moves elements of so many bytes, whatever they mean.
+    *(
+        (
+            rf"(?:at::native::)?(?:\(anonymous namespace\)::)?OpaqueType<{size}u?>",
+            f"bits{8 * size}",
+            f"{size} B",
+        )
+        for size in (1, 2, 4, 8, 16)
+    ),
 )
 _TOKEN = re.compile(
-    "|".join(rf"(?P<t{i}>(?<![\w:]){spelt}(?!\w))" for i, (spelt, _, _) in enumerate(SPELLINGS))
+    "|".join(rf"(?P<t{i}>(?<![\w:])(?:{spelt})(?!\w))" for i, (spelt, _, _) in enumerate(SPELLINGS))
 )
 # Integers are often sizes and indices: a floating type anywhere says more.
-FLOATING = frozenset({"bf16", "fp16", "fp8", "tf32", "fp64", "fp32"})
+FLOATING = frozenset({"bf16", "fp16", "fp8", "tf32", "fp64", "fp32"}) | {
+    f"bits{8 * size}" for size in (1, 2, 4, 8, 16)
+}
 
 # What vector units compute these in; 16-bit data are widened to fp32 by all libraries we know.
 VECTOR_PRECISION = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32", "int8": "int8"}
