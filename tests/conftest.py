@@ -24,6 +24,12 @@ def shared_data() -> Path:
     return SHARED
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements that tests make never touch those of the user."""
+    monkeypatch.setenv("TIMEROOF_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+
+
 @pytest.fixture
 def source() -> Source:
     return Source(tool="test")

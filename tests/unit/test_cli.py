@@ -68,7 +68,7 @@ def test_machines_lists_and_filters(capsys: pytest.CaptureFixture[str]) -> None:
         (["machine", "h100-sxn"], ["no machine is called 'h100-sxn'", "h100-sxm"]),
         (["machine", "none/such.toml"], ["none/such.toml", "cannot be read"]),
         (["machines", "zzz"], ["zzz"]),
-        (["machine"], ["name", "--help"]),
+        (["machine", "h100-sxm", "--fresh"], ["--fresh", "measuring"]),
         (["frobnicate"], ["frobnicate"]),
         (["machine", "a100", "--frob"], ["--frob"]),
         (["paper", "--figure", "mona_lisa"], ["mona_lisa", "--figure list"]),
@@ -167,7 +167,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["paper", "machine", "machines"])
+@pytest.mark.parametrize("command", ["paper", "machine", "machines", "read"])
 def test_every_command_has_help_with_an_example_and_a_docs_entry(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
