@@ -1,0 +1,152 @@
+"""One event of a Chrome trace as it is decoded: the fields that Kineto and XLA write and we read.
+
+Values are `Any` because writers disagree (numbers as text, missing fields); columns.py
+makes numbers of them. Arguments stay raw until a category that needs them asks, and what
+an op was called with stays raw text: it is compared, and parsed once per signature.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+NOTHING = msgspec.Raw(b"")
+
+# What each spelling of a category is; torch 1.8 and other back ends spell them differently.
+OPS = frozenset({"cpu_op", "Operator", "mtia_op", "hpu_op"})
+KERNELS = frozenset({"kernel", "Kernel", "mtia_ccp_events", "concurrent_kernel"})
+COPIES = frozenset({"gpu_memcpy", "Memcpy"})
+MEMSETS = frozenset({"gpu_memset", "Memset"})
+LAUNCHES = frozenset(
+    {
+        "cuda_runtime",
+        "cuda_driver",
+        "Runtime",
+        "hip_runtime",
+        "xpu_runtime",
+        "xpu_driver",
+        "mtia_runtime",
+        "privateuse1_runtime",
+        "privateuse1_driver",
+    }
+)
+ANNOTATION = "user_annotation"
+PYTHON = "python_function"
+OVERHEAD = "overhead"
+RANGE = "cuda_profiler_range"
+# Known and of no use here: arrows, device copies of annotations, memory events, the span itself.
+UNUSED = frozenset(
+    {
+        "ac2g",
+        "fwdbwd",
+        "async_cpu_to_gpu",
+        "gpu_user_annotation",
+        "cpu_instant_event",
+        "Trace",
+        "cuda_sync",
+        "cuda_event",
+        "collective_comm",
+    }
+)
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """A phase letter, a category, a name, a place, and a time in microseconds."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    args: msgspec.Raw = NOTHING
+
+
+_COLLECTIVE_NAMES = {
+    "collective": "Collective name",
+    "in_elements": "In msg nelems",
+    "out_elements": "Out msg nelems",
+    "group_size": "Group size",
+    "group": "Process Group Name",
+    "group_ranks": "Process Group Ranks",
+}
+
+
+class OpArgs(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "dims": "Input Dims",
+        "types": "Input type",
+        "strides": "Input Strides",
+        "values": "Concrete Inputs",
+        "record_id": "Record function id",
+        "sequence": "Sequence number",
+        **_COLLECTIVE_NAMES,
+    },
+):
+    """What an op was called with, and the numbers that tie it to others."""
+
+    external_id: Any = None
+    dims: msgspec.Raw = NOTHING
+    types: msgspec.Raw = NOTHING
+    strides: msgspec.Raw = NOTHING
+    values: msgspec.Raw = NOTHING
+    record_id: Any = None
+    sequence: Any = None
+    collective: Any = None
+    in_elements: Any = None
+    out_elements: Any = None
+    dtype: Any = None
+    group_size: Any = None
+    group: Any = None
+    group_ranks: Any = None
+
+
+class LaunchArgs(msgspec.Struct, frozen=True, gc=False):
+    """A call of the device's runtime; HIP says here how large a copy is."""
+
+    correlation: Any = None
+    size: Any = None
+
+
+class DeviceArgs(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={"external_id": "External id", **_COLLECTIVE_NAMES},
+):
+    """A kernel, copy or memset on a device."""
+
+    correlation: Any = None
+    external_id: Any = None
+    stream: Any = None
+    device: Any = None
+    bytes: Any = None
+    grid: msgspec.Raw = NOTHING
+    collective: Any = None
+    in_elements: Any = None
+    out_elements: Any = None
+    dtype: Any = None
+    group_size: Any = None
+    group: Any = None
+    group_ranks: Any = None
+
+
+class PlainArgs(msgspec.Struct, frozen=True, gc=False):
+    """Arguments in traces without categories: names of processes, and what XLA writes."""
+
+    name: Any = None
+    hlo_op: Any = None
+    hlo_module: Any = None
+    tf_op: Any = None
+
+
+NO_OP_ARGS = OpArgs()
+NO_LAUNCH_ARGS = LaunchArgs()
+NO_DEVICE_ARGS = DeviceArgs()
+NO_PLAIN_ARGS = PlainArgs()
