@@ -1,0 +1,56 @@
+// The table's columns: how a row and a group fill them, as values (to sort, to copy) and as text.
+const onPhone = window.innerWidth < 640;
+const textColumn = (key, title, width, of) => ({ key, title, width, of, group: (g) => sharedWord(g.rows, of), text: (value) => value || "" });
+const numberColumn = (key, title, width, of, group, text) => ({ key, title, width, number: true, of, group, text });
+
+// The word that all rows of a group share, or nothing.
+function sharedWord(list, of) {
+  const first = of(list[0]);
+  return list.every((i) => of(i) === first) ? first : null;
+}
+
+const sumOf = (list, of) => { let total = NaN; for (const i of list) { const v = of(i); if (known(v)) total = (known(total) ? total : 0) + v; } return total; };
+const summed = (key, title, width, of, text) => numberColumn(key, title, width, of, (g) => sumOf(g.rows, of), text);
+
+const columnList = [
+  { key: "name", title: "kernel", width: onPhone ? 150 : 260, of: rowName, group: (g) => g.label, text: (value) => value || "" },
+  ...(runs.length > 1 ? [textColumn("run", "run", 130, (i) => runs[runOf[i]].name)] : []),
+  textColumn("op", "op", 120, (i) => word("op", i)),
+  { ...textColumn("module", "module", 190, (i) => word("module", i)), text: (value) => shortenStart(value || "", 25) },
+  textColumn("phase", "phase", 85, (i) => word("phase", i)),
+  textColumn("shape", "shapes", 190, (i) => word("shape", i)),
+  textColumn("dtype", "dtype", 90, (i) => word("dtype", i)),
+  textColumn("precision", "precision", 110, (i) => word("precision", i)),
+  textColumn("kind", "kind", 80, (i) => word("kind", i)),
+  textColumn("device", "device", 110, (i) => word("device", i)),
+  textColumn("stream", "stream", 80, (i) => word("stream", i)),
+  ...labelNames.map((name) => textColumn(`label.${name}`, name, 100, (i) => word(`label.${name}`, i))),
+  numberColumn("rows", "rows", 70, () => 1, (g) => g.rows.length, formatCount),
+  summed("calls", "calls", 65, (i) => calls[i], formatCount),
+  summed("launches", "launches", 90, (i) => launches[i], formatCount),
+  { ...numberColumn("time_s", "time", 85, (i) => time[i], (g) => g.total.time, formatSeconds), rowText: (i) => formatSeconds(time[i], digitsFor(spread[i])) },
+  { ...numberColumn("share", "share", 120, (i) => time[i] / allTime, (g) => g.total.time / allTime, formatPercent), bar: true },
+  numberColumn("time_spread", "spread", 80, (i) => spread[i], () => NaN, formatPercent),
+  summed("idle_before_s", "idle before", 95, (i) => idle[i], formatSeconds),
+  summed("bound_s", "bound", 85, (i) => bound[i], formatSeconds),
+  numberColumn("bound_of_sums_s", "bound of sums", 115, (i) => bound[i], (g) => boundOfSums(g.rows), formatSeconds),
+  textColumn("limiter", "limiter", onPhone ? 105 : 190, (i) => word("limiter", i)),
+  summed("gap_s", "gap", 85, (i) => gap[i], formatSeconds),
+  numberColumn("efficiency", "efficiency", 90, (i) => bound[i] / elapsed[i], (g) => g.total.bound / g.total.boundedElapsed, formatPercent),
+  numberColumn("kernel_efficiency", "kernel eff.", 100, (i) => workBound[i] / time[i], (g) => g.total.work / g.total.boundedTime, formatPercent),
+  summed("flops", "FLOPs", 110, (i) => flops[i], (value) => formatAmount(value, "FLOP")),
+  ...byteNames.map((name) => summed(name, `${resourceLabel(name)} bytes`, 105, (i) => amountOf(name, i), (value) => formatAmount(value, "B"))),
+  numberColumn("ai", "FLOP/byte", 95, (i) => flops[i] / amountOf("byte/dram", i), (g) => sumOf(g.rows, (i) => flops[i]) / sumOf(g.rows, (i) => amountOf("byte/dram", i)), formatIntensity),
+  numberColumn("flop_per_s", "FLOP/s", 115, (i) => flops[i] / time[i], (g) => sumOf(g.rows, (i) => flops[i]) / g.total.time, (value) => formatAmount(value, "FLOP/s")),
+  numberColumn("byte_per_s", "DRAM B/s", 105, (i) => amountOf("byte/dram", i) / time[i], (g) => sumOf(g.rows, (i) => amountOf("byte/dram", i)) / g.total.time, (value) => formatAmount(value, "B/s")),
+  textColumn("paper_class", "paper's class", 110, (i) => word("paper_class", i)),
+  textColumn("above_roof", "above roof", 120, (i) => word("above_roof", i)),
+];
+const columnOf = new Map(columnList.map((column) => [column.key, column]));
+
+// Columns that say nothing in this report are not offered; few are shown at first.
+const says = (column) => !/^(op|module|phase|shape|dtype|device|stream|paper_class|above_roof|label\.)/.test(column.key) || words(column.key).dict.length > 0;
+const offered = columnList.filter((column) => says(column) && !(column.key === "time_spread" && !spread.some(known)) && !(column.key === "idle_before_s" && !idle.some(known)));
+const firstColumns = ["name", "run", "op", "module", "phase", "calls", "time_s", "share", "bound_s", "limiter", "gap_s", "efficiency"];
+if (onPhone) firstColumns.splice(0, firstColumns.length, "name", "time_s", "gap_s", "limiter", "efficiency");
+else if (!words("module").dict.length) firstColumns.push(...labelNames.slice(0, 2).map((name) => `label.${name}`));

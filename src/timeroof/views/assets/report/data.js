@@ -1,0 +1,158 @@
+// The embedded columns of all runs as one table. A number that is not known is NaN.
+const payload = JSON.parse(document.getElementById("data").textContent);
+const runs = payload.runs;
+const runStart = [];
+let rowCount = 0;
+for (const run of runs) {
+  runStart.push(rowCount);
+  rowCount += run.rows;
+}
+const runOf = new Int32Array(rowCount);
+runs.forEach((run, r) => runOf.fill(r, runStart[r], runStart[r] + run.rows));
+
+const numberCache = new Map();
+const wordCache = new Map();
+
+function each(name, absent, put) {
+  runs.forEach((run, r) => {
+    const column = run.columns[name];
+    for (let k = 0; k < run.rows; k++) {
+      const value = column === undefined ? absent : "c" in column ? column.c : column.v[k];
+      put(runStart[r] + k, value);
+    }
+  });
+}
+
+// A column of numbers; `absent` is what a run without that column has.
+function numbers(name, absent = null) {
+  if (!numberCache.has(name)) {
+    const values = new Float64Array(rowCount);
+    each(name, absent, (i, value) => { values[i] = value === null ? NaN : value; });
+    numberCache.set(name, values);
+  }
+  return numberCache.get(name);
+}
+
+// A column of words: the different ones, and which of them each row has (-1: none).
+function words(name) {
+  if (wordCache.has(name)) return wordCache.get(name);
+  const dict = [];
+  const place = new Map();
+  const codes = new Int32Array(rowCount).fill(-1);
+  // Words that were shortened for the page may look alike and still differ: within a run
+  // the place counts, between runs the text.
+  runs.forEach((run, r) => {
+    const column = run.columns[name];
+    if (column === undefined) return;
+    const source = "c" in column ? (column.c === null ? [] : [column.c]) : column.d || [];
+    const taken = new Set();
+    const mapped = source.map((raw) => {
+      const word = String(raw);
+      let code = place.get(word);
+      if (code === undefined || taken.has(code)) {
+        code = dict.push(word) - 1;
+        if (!place.has(word)) place.set(word, code);
+      }
+      taken.add(code);
+      return code;
+    });
+    for (let k = 0; k < run.rows; k++) {
+      const at = "c" in column ? (column.c === null ? -1 : 0) : column.i ? column.i[k] : -1;
+      codes[runStart[r] + k] = at < 0 ? -1 : mapped[at];
+    }
+  });
+  const result = { dict, codes };
+  wordCache.set(name, result);
+  return result;
+}
+
+const word = (name, i) => {
+  const column = words(name);
+  return column.codes[i] < 0 ? null : column.dict[column.codes[i]];
+};
+
+const amountNames = [...new Set(runs.flatMap((run) => run.amounts))];
+const flopNames = amountNames.filter((a) => a.startsWith("flop/"));
+const byteNames = amountNames.filter((a) => a.startsWith("byte/"));
+const labelNames = [...new Set(runs.flatMap((run) => run.labels))];
+const originNames = [...new Set(runs.flatMap((run) => run.origins))];
+const hasFlops = runs.map((run) => run.amounts.some((a) => a.startsWith("flop/")));
+
+const time = numbers("time_s");
+const calls = numbers("calls");
+const launches = numbers("launches");
+const bound = numbers("bound_s");
+const workBound = numbers("work_bound_s");
+const gap = numbers("gap_s");
+const idle = numbers("idle_before_s");
+const spread = numbers("time_spread");
+const elapsed = Float64Array.from(time, (t, i) => t + (idle[i] || 0));
+const seconds = (i) => time[i] || 0;
+
+// Bytes at a level are unknown to a run that has no such column; FLOPs of a precision are none.
+const amountOf = (name, i) => numbers(name, name.startsWith("byte/") ? null : 0)[i];
+
+const flops = new Float64Array(rowCount);
+for (let i = 0; i < rowCount; i++) {
+  const free = ["copy", "memset"].includes(word("kind", i));
+  flops[i] = hasFlops[runOf[i]] ? flopNames.reduce((sum, name) => sum + amountOf(name, i), 0) : free ? 0 : NaN;
+}
+
+const roofRate = (i, resource) => (runs[runOf[i]].roofs[resource] || [NaN])[0];
+const launchCost = (r) => (runs[r].roofs.launch ? 1 / runs[r].roofs.launch[0] : NaN);
+
+// Bounds of a row: seconds per resource, largest first.
+function boundsOf(i) {
+  const found = amountNames
+    .map((name) => ({ resource: name, amount: amountOf(name, i), rate: roofRate(i, name) }))
+    .concat([{ resource: "launch", amount: launches[i], rate: roofRate(i, "launch") }])
+    .map((b) => ({ ...b, seconds: b.amount / b.rate }));
+  return found.filter((b) => known(b.seconds) && b.seconds > 0).sort((a, b) => b.seconds - a.seconds);
+}
+
+const limiterKinds = ["compute", "memory", "launch", "fault", "link", "unknown"];
+function limiterKind(resource) {
+  const head = (resource || "unknown").split("/")[0];
+  return { flop: "compute", byte: "memory" }[head] || (limiterKinds.includes(head) ? head : "unknown");
+}
+
+// The precision that most FLOPs of a row are in.
+function precisionOf(i) {
+  if (!known(flops[i])) return "unknown";
+  if (flops[i] === 0) return "no FLOPs";
+  return flopNames.reduce((best, name) => (amountOf(name, i) > amountOf(best, i) ? name : best)).slice(5);
+}
+
+function derivedWords(name, of) {
+  const place = new Map();
+  const codes = new Int32Array(rowCount);
+  for (let i = 0; i < rowCount; i++) {
+    const value = of(i);
+    if (!place.has(value)) place.set(value, place.size);
+    codes[i] = place.get(value);
+  }
+  wordCache.set(name, { dict: [...place.keys()], codes });
+}
+derivedWords("precision", precisionOf);
+derivedWords("limiter_kind", (i) => limiterKind(word("limiter", i)));
+derivedWords("run", (i) => runs[runOf[i]].name);
+
+// All rows, longest first.
+const byTime = Int32Array.from({ length: rowCount }, (_, i) => i);
+if (runs.length > 1) byTime.sort((a, b) => seconds(b) - seconds(a) || a - b);
+
+const rowOfId = runs.map((run, r) => {
+  const ids = numbers("id");
+  const map = new Map();
+  for (let k = 0; k < run.rows; k++) map.set(ids[runStart[r] + k], runStart[r] + k);
+  return map;
+});
+
+// What rows can be coloured and grouped by, where it says anything.
+const varies = (name) => words(name).dict.length > 0;
+const DIMENSIONS = [
+  ["limiter_kind", "limiter"], ["phase", "phase"], ["op", "op"], ["module", "module"], ["precision", "precision"],
+  ["dtype", "dtype"], ["kind", "kind"], ["device", "device"], ["stream", "stream"], ["paper_class", "paper's class"],
+  ...labelNames.map((name) => [`label.${name}`, name]),
+].filter(([name]) => varies(name) && (words(name).dict.length > 1 || ["limiter_kind", "precision"].includes(name)));
+if (runs.length > 1) DIMENSIONS.unshift(["run", "run"]);

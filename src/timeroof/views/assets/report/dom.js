@@ -1,0 +1,71 @@
+// Elements from plain data: texts are always set as text.
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(element.style, value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+const byId = (id) => document.getElementById(id);
+const announce = (text) => { byId("announce").textContent = text; };
+const shorten = (text, limit) => (text.length > limit ? `${text.slice(0, limit - 1)}…` : text);
+
+// The end of a long path says more than its beginning.
+const shortenStart = (text, limit) => (text.length > limit ? `…${text.slice(1 - limit)}` : text);
+
+function selectControl(label, options, value, change, id) {
+  const select = make("select", { id, onchange: (event) => change(event.target.value) });
+  for (const [key, text] of options) select.append(make("option", { value: key, selected: key === value }, shorten(text, 60)));
+  return make("label", { class: "control" }, label, select);
+}
+
+function checkControl(label, checked, change, id) {
+  const input = make("input", { type: "checkbox", id, onchange: (event) => change(event.target.checked) });
+  input.checked = checked;
+  return make("label", { class: "check" }, input, label);
+}
+
+// Tabs that arrow keys walk through; Home and End go to the ends.
+function tabKeys(list, choose) {
+  list.addEventListener("keydown", (event) => {
+    const tabs = [...list.querySelectorAll('[role="tab"]')];
+    const at = tabs.indexOf(document.activeElement);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    const tab = tabs[(to + tabs.length) % tabs.length];
+    choose(tab);
+    tab.focus();
+  });
+}
+
+function markTab(list, chosen) {
+  for (const tab of list.querySelectorAll('[role="tab"]')) {
+    tab.setAttribute("aria-selected", tab === chosen ? "true" : "false");
+    tab.tabIndex = tab === chosen ? 0 : -1;
+  }
+}
+
+let frame = new Map();
+// Run once at the next frame, however often it is asked for.
+function soon(key, run) {
+  if (frame.has(key)) return;
+  frame.set(key, requestAnimationFrame(() => { frame.delete(key); run(); }));
+}
+
+function closePopsOnOutside() {
+  document.addEventListener("click", (event) => {
+    for (const pop of document.querySelectorAll("details.pop[open]")) if (!pop.contains(event.target)) pop.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const pop of document.querySelectorAll("details.pop[open]")) {
+      pop.open = false;
+      pop.querySelector("summary").focus();
+    }
+  });
+}

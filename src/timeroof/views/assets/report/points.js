@@ -1,0 +1,65 @@
+// Where rows stand: work in bytes and FLOPs, time on the same two axes. Small rows are merged.
+const MAX_SINGLE = 800;
+const MAX_MERGED = 400;
+
+function chartRoofs() {
+  const run = runs[state.roofRun];
+  const rate = (resource) => (resource && run.roofs[resource] ? run.roofs[resource][0] : NaN);
+  const own = state.roof === "own";
+  const compute = own ? run.pair[0] : state.roof;
+  return { level: state.level, beta: rate(state.level), compute, peak: rate(compute), own, t0: launchCost(state.roofRun) };
+}
+
+// FLOPs of a row; with its own roofs, what the chart's roof would compute in the same time.
+function flopsAt(i, roofs) {
+  if (!roofs.own || !known(flops[i])) return flops[i];
+  return roofs.peak * Math.max(0, ...flopNames.map((name) => amountOf(name, i) / roofRate(i, name)).filter(known));
+}
+
+// One row's place, or nothing where it has none: its work is unknown, or it took no time.
+function placeOf(i, roofs) {
+  const scale = state.perCall && calls[i] > 0 ? 1 / calls[i] : 1;
+  const F = flopsAt(i, roofs) * scale;
+  const B = (roofs.level ? amountOf(roofs.level, i) : NaN) * scale;
+  const T = time[i] * scale;
+  if (!(T > 0) || !known(F) || !known(B) || F + B === 0) return null;
+  const memory = B / roofs.beta;
+  const compute = F / roofs.peak;
+  const slowest = Math.max(memory, compute);
+  return { rows: [i], F, B, T, n: launches[i] * scale, share: seconds(i), bandwidth: T * memory / slowest, compute: T * compute / slowest };
+}
+
+const meanLog = (list, key) => Math.exp(list.reduce((sum, p) => sum + Math.log(p[key]), 0) / list.length);
+
+function mergedPoint(list) {
+  const point = { rows: list.flatMap((p) => p.rows), share: list.reduce((sum, p) => sum + p.share, 0), merged: true };
+  for (const key of ["F", "B", "T", "n", "bandwidth", "compute"]) point[key] = list[0][key] === 0 ? 0 : meanLog(list, key);
+  return point;
+}
+
+function merge(list, cell) {
+  const category = categories(state.colour);
+  const bins = new Map();
+  const at = (value) => (value > 0 ? Math.round(Math.log10(value) / cell) : "zero");
+  for (const point of list) {
+    const axes = known(point.bandwidth) ? [point.bandwidth, point.compute] : [point.B, point.F];
+    const key = `${category.place.get(category.of(point.rows[0]))}|${at(axes[0])}|${at(axes[1])}`;
+    if (bins.has(key)) bins.get(key).push(point);
+    else bins.set(key, [point]);
+  }
+  if (bins.size > MAX_MERGED && cell < 3) return merge(list, cell * 1.6);
+  return [...bins.values()].map((members) => (members.length > 1 ? mergedPoint(members) : members[0]));
+}
+
+// Points of rows (longest first), and the rows that have no place with their seconds.
+function collect(list, roofs) {
+  const found = [];
+  const lost = [];
+  for (const i of list) {
+    const point = placeOf(i, roofs);
+    if (point) found.push(point);
+    else lost.push(i);
+  }
+  const points = found.length <= MAX_SINGLE * 1.25 ? found : found.slice(0, MAX_SINGLE).concat(merge(found.slice(MAX_SINGLE), 0.2));
+  return { points, lost, placed: found.length };
+}

@@ -1,0 +1,238 @@
+"""The first screen of the page in words and shares: time, efficiency, ladder, limiters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.units import format_amount, format_percent, format_seconds
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report, Totals
+
+# Below this known share of the time, no gain is promised in words.
+MOSTLY_UNKNOWN = 0.5
+
+LIMITER_WORDS = {
+    "compute": "compute",
+    "memory": "memory",
+    "launch": "launching",
+    "fault": "page faults",
+    "link": "links",
+    "unknown": "unknown",
+}
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage; what is next to nothing is called so.
+
+    >>> percent(0.5478), percent(6e-9), percent(0.0)
+    ('55 %', '< 0.01 %', '0 %')
+    """
+    return "< 0.01 %" if share is not None and 0 < share < 1e-4 else format_percent(share)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One number of the headline; `value` is the plain number behind the text."""
+
+    key: str
+    label: str
+    text: str
+    value: float | None
+    hint: str
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rung of the ladder of limits; a share of the measured time, none where unknown."""
+
+    key: str
+    label: str
+    hint: str
+    seconds: float | None
+    text: str
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a stacked bar."""
+
+    key: str
+    label: str
+    seconds: float
+    text: str
+    percent: str
+    share: float
+
+
+def time_label(totals: Totals) -> str:
+    """What the measured seconds are seconds of."""
+    if totals.steps is not None and totals.steps.clean_s is not None:
+        return "Step time"
+    return "Run time" if totals.wall_s is not None else "Kernel time"
+
+
+def cards(report: Report) -> list[Card]:
+    """The numbers that a reader takes away in ten seconds."""
+    totals = report.totals
+    measured, recoverable = totals.ladder.measured_s, totals.recoverable_s
+    share = recoverable / measured if recoverable is not None and measured > 0 else None
+    return [
+        Card("measured_s", time_label(totals), format_seconds(measured), measured, _steps(report)),
+        Card(
+            "efficiency",
+            "Efficiency",
+            percent(totals.efficiency),
+            totals.efficiency,
+            "lower bound over elapsed time; kernels alone "
+            f"{percent(totals.kernel_efficiency)}",
+        ),
+        Card(
+            "recoverable_s",
+            "Recoverable",
+            format_seconds(recoverable),
+            recoverable,
+            _recoverable_hint(share),
+        ),
+        Card(
+            "known_time_share",
+            "Known",
+            percent(totals.known_time_share),
+            totals.known_time_share,
+            "of the time is in rows whose FLOPs and bytes are both known",
+        ),
+    ]  # fmt: skip
+
+
+def _recoverable_hint(share: float | None) -> str:
+    """What the recoverable seconds are a share of.
+
+    >>> _recoverable_hint(0.27), _recoverable_hint(1.9)
+    ('at most: 27 % of the time', 'summed over rows that ran at the same time')
+    """
+    if share is not None and share > 1:
+        return "summed over rows that ran at the same time"
+    return f"at most: {percent(share)} of the time"
+
+
+def _steps(report: Report) -> str:
+    totals = report.totals
+    rows = f"{len(report.profile):,} rows, {totals.launches:,.0f} launches"
+    if totals.steps is not None and totals.steps.count:
+        return f"one of {totals.steps.count:,} steps; {rows}"
+    if totals.wall_s is not None:
+        return f"wall clock; kernels {format_seconds(totals.kernel_s)}; {rows}"
+    return f"sum over the rows, gaps not included; {rows}"
+
+
+def ladder(report: Report) -> list[Rung]:
+    """From the run as it was down to one ideal kernel."""
+    limits = report.totals.ladder
+    steps = (
+        ("measured_s", "As it ran", "idle included"),
+        ("roof_s", "Every kernel at its roof", "same work, same launches"),
+        ("fused_s", "Each phase perfectly fused", "intermediates never reach memory"),
+        ("ideal_s", "One ideal kernel", "the whole step fused into one"),
+    )
+    whole = limits.measured_s
+    rungs = []
+    for key, label, hint in steps:
+        seconds = getattr(limits, key)
+        share = seconds / whole if seconds is not None and whole > 0 else None
+        rungs.append(Rung(key, label, hint, seconds, format_seconds(seconds), share))
+    return rungs
+
+
+def limiter_parts(totals: Totals) -> list[Part]:
+    """Seconds by what limits them, of the kinds that have any."""
+    return _parts(totals.by_limiter, LIMITER_WORDS)
+
+
+def idle_parts(totals: Totals) -> list[Part]:
+    """Busy and idle seconds of the wall clock, idle by cause where it is known."""
+    if totals.wall_s is None or totals.idle_s is None or totals.idle_s <= 0:
+        return []
+    named = sum(totals.idle_by_cause.values())
+    rest = totals.idle_s - named
+    seconds = {
+        "busy": totals.kernel_s,
+        **{f"idle: {k}": v for k, v in totals.idle_by_cause.items()},
+    }
+    if rest > 1e-3 * totals.idle_s:
+        seconds["idle"] = rest
+    return _parts(seconds, {})
+
+
+def _parts(seconds: dict[str, float], words: dict[str, str]) -> list[Part]:
+    whole = sum(seconds.values()) or 1.0
+    return [
+        Part(key, words.get(key, key), s, format_seconds(s), percent(s / whole), s / whole)
+        for key, s in seconds.items()
+        if s > 0
+    ]
+
+
+def verdict_sentence(report: Report) -> str:
+    """What the run is bound by and where seconds could come back, in one or two sentences."""
+    totals = report.totals
+    if report.machine is None:
+        return "No machine is known for this run, so nothing is bounded: name one with --machine."
+    parts = sorted(limiter_parts(totals), key=lambda part: -part.seconds)
+    if not parts:
+        return "No kernel took any time."
+    first = parts[0]
+    by = "of unknown limit" if first.key == "unknown" else f"bound by {first.label}"
+    words = [f"{first.percent} of the kernel time is {by}"]
+    words += [f"{part.percent} by {part.label}" for part in parts[1:3] if part.share >= 0.05]
+    known = totals.known_time_share
+    if known is not None and known < MOSTLY_UNKNOWN:
+        return (
+            f"{', '.join(words)}. FLOPs and bytes are known for only {percent(known)} of it:"
+            " efficiency and recoverable time say little until more is counted."
+        )
+    return f"{', '.join(words)}. {_gap_sentence(report)}".strip()
+
+
+def _gap_sentence(report: Report) -> str:
+    gaps = report.verdicts.table["gap_s"].drop_nulls()
+    gaps = gaps.filter(gaps > 0).sort(descending=True)
+    whole = float(gaps.sum())
+    if not whole:
+        return ""
+    reach = int((gaps.cum_sum() < 0.8 * whole).sum()) + 1
+    rows = "1 row holds" if reach == 1 else f"{reach:,} of {len(report.profile):,} rows hold"
+    return f"{rows} 80 % of what better kernels could bring back ({format_seconds(whole)})."
+
+
+def amounts_line(totals: Totals) -> str:
+    """Total work in a line."""
+    flops = [v for v in totals.flops.values() if v is not None]
+    texts = [format_amount(float(sum(flops)), "FLOP")] if flops else []
+    texts += [
+        f"{format_amount(float(v), 'B')} at {level.upper()}"
+        for level, v in totals.bytes.items()
+        if v is not None
+    ]
+    return ", ".join(texts)
+
+
+def origin_rows(report: Report) -> list[tuple[str, str, int, str]]:
+    """How every kind of number came about: what, origin, rows, share of the time."""
+    rows = report.profile.kernels
+    whole = float(rows["time_s"].sum()) or 1.0
+    found = []
+    for name in (c for c in rows.columns if c.startswith("origin.")):
+        groups = (
+            rows.group_by(name)
+            .agg(pl.len(), pl.col("time_s").sum())
+            .sort("time_s", descending=True)
+        )
+        found += [
+            (name.removeprefix("origin."), origin or "unknown", count, percent(s / whole))
+            for origin, count, s in groups.iter_rows()
+        ]
+    return found

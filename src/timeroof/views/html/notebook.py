@@ -1,0 +1,90 @@
+"""A report in a notebook: the headline as a small piece of HTML without scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.core.resources import limiter_kind
+from timeroof.units import format_percent, format_seconds
+from timeroof.views.gallery import LIMITER_COLOURS
+from timeroof.views.html import headline
+from timeroof.views.html.embed import asset
+from timeroof.views.html.page import page_title, run_names, shown
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from timeroof.core.report import Report
+
+TOP = 8
+
+
+@dataclass(frozen=True)
+class GapLine:
+    """One of the rows with the largest gap."""
+
+    name: str
+    full_name: str
+    time: str
+    bound: str
+    limiter: str
+    colour: str
+    gap: str
+    efficiency: str
+
+
+def notebook_html(report: Report) -> str:
+    """Headline, ladder, limiters, largest gaps: a few kB that every notebook shows.
+
+    It has no script, so that it also shows where a notebook is not trusted; the
+    whole page is `report.save("report.html")`, the charts are `report.figure(name)`.
+    """
+    return _template().render(
+        title=page_title([report], run_names([report])),
+        verdict=headline.verdict_sentence(report),
+        cards=headline.cards(report),
+        ladder=headline.ladder(report),
+        limiters=headline.limiter_parts(report.totals),
+        colours=LIMITER_COLOURS,
+        gaps=_gaps(report),
+        findings=report.findings[:5],
+        notes=report.notes,
+    )
+
+
+def _gaps(report: Report) -> list[GapLine]:
+    names = report.profile.kernels.select("short_name", "name", "time_s")
+    verdicts = report.verdicts.table.select("limiter", "bound_s", "gap_s", "efficiency")
+    table = pl.concat([names, verdicts], how="horizontal")
+    rows = table.filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
+    return [
+        GapLine(
+            name=row["short_name"][:120],
+            full_name=row["name"][:600],
+            time=format_seconds(row["time_s"]),
+            bound=format_seconds(row["bound_s"]),
+            limiter=headline.LIMITER_WORDS[limiter_kind(row["limiter"])],
+            colour=LIMITER_COLOURS[limiter_kind(row["limiter"])],
+            gap=format_seconds(row["gap_s"]),
+            efficiency=format_percent(row["efficiency"]),
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=shown,
+    )
+    return environment.from_string(asset("notebook.html.j2"))

@@ -1,0 +1,157 @@
+"""The page itself: static words by template, data and scripts embedded, nothing fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from timeroof.units import format_percent, format_seconds
+from timeroof.views.html import ceilings, headline
+from timeroof.views.html.embed import (
+    asset,
+    content_policy,
+    page_script,
+    page_styles,
+    plotly_script,
+    script_safe_json,
+)
+from timeroof.views.html.findings import FindingCard, finding_cards
+from timeroof.views.html.payload import MAX_ROWS, page_payload
+from timeroof.views.html.text import clip, plain_line, plain_lines
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from timeroof.core.report import Report
+
+LONGEST_TEXT = 4_000
+START_CHARTS = "timeroofPage.startCharts();"
+
+
+@dataclass(frozen=True)
+class RunPanel:
+    """One run's part of the static page."""
+
+    index: int
+    name: str
+    report: Report
+    cards: list[headline.Card]
+    ladder: list[headline.Rung]
+    limiters: list[headline.Part]
+    idle: list[headline.Part]
+    verdict: str
+    amounts: str
+    ceilings: list[ceilings.CeilingLine]
+    facts: list[str]
+    findings: list[FindingCard]
+    origins: list[tuple[str, str, int, str]]
+    notes: list[str]
+
+
+def html_page(
+    report: Report, *, title: str | None = None, runs: Sequence[Report] | None = None
+) -> str:
+    """One self-contained page of a report, or of several runs beside one another.
+
+    With `runs` the page shows all of them, `report` first; colours may then tell runs apart.
+    """
+    reports = [report, *(r for r in runs or () if r is not report)]
+    names = run_names(reports)
+    heading = clip(plain_line(title or page_title(reports, names)), 200)
+    panels = [_panel(i, name, r) for i, (name, r) in enumerate(zip(names, reports, strict=True))]
+    script, plotly = page_script(), plotly_script()
+    payload = script_safe_json(page_payload(reports, names, heading))
+    return _template().render(
+        title=heading,
+        panels=panels,
+        policy=content_policy(script, plotly, START_CHARTS),
+        styles=Markup(page_styles()),
+        data=Markup(payload),
+        plotly=Markup(plotly),
+        script=Markup(script),
+        starter=Markup(START_CHARTS),
+    )
+
+
+def run_names(reports: Sequence[Report]) -> list[str]:
+    """A short and different name for every run."""
+    names: list[str] = []
+    for report in reports:
+        name = _run_name(report)
+        same = sum(n == name or n.startswith(f"{name} #") for n in names)
+        names.append(f"{name} #{same + 1}" if same else name)
+    return names
+
+
+def _run_name(report: Report) -> str:
+    source = report.profile.source
+    given = report.extras.get("name")
+    file = source.files[0].name.split(": ")[0].rsplit("/", 1)[-1] if source.files else None
+    return clip(plain_line(str(given or file or source.command or source.tool)), 60)
+
+
+def page_title(reports: Sequence[Report], names: Sequence[str]) -> str:
+    """A title for runs that were given none."""
+    if len(reports) > 1:
+        return f"{len(reports)} runs: {', '.join(names[:3])}{'…' if len(names) > 3 else ''}"
+    machine = reports[0].machine
+    return f"{names[0]} on {machine.device}" if machine else names[0]
+
+
+def _panel(index: int, name: str, report: Report) -> RunPanel:
+    totals = report.totals
+    return RunPanel(
+        index=index,
+        name=name,
+        report=report,
+        cards=headline.cards(report),
+        ladder=headline.ladder(report),
+        limiters=headline.limiter_parts(totals),
+        idle=headline.idle_parts(totals),
+        verdict=headline.verdict_sentence(report),
+        amounts=headline.amounts_line(totals),
+        ceilings=ceilings.ceiling_lines(report),
+        facts=ceilings.machine_facts(report.machine) if report.machine else [],
+        findings=finding_cards(report),
+        origins=headline.origin_rows(report),
+        notes=[*report.notes, *_page_notes(report)],
+    )
+
+
+def _page_notes(report: Report) -> list[str]:
+    rows = report.profile.kernels
+    if rows.height <= MAX_ROWS:
+        return []
+    share = float(rows["time_s"].head(MAX_ROWS).sum()) / (float(rows["time_s"].sum()) or 1.0)
+    return [
+        f"This page lists the {MAX_ROWS:,} longest of {rows.height:,} rows,"
+        f" {format_percent(share, 3)} of the time; the totals count all."
+    ]
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=shown,
+    )
+    environment.filters["seconds"] = format_seconds
+    return environment.from_string(asset("page.html.j2"))
+
+
+def shown(value: object) -> object:
+    """What a template writes: texts of files lose what cannot be seen and their excess length.
+
+    >>> shown("a\x07b"), shown(3)
+    ('a\ufffdb', 3)
+    """
+    return clip(plain_lines(value), LONGEST_TEXT) if type(value) is str else value
