@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from timeroof.version import VERSION
 
 if TYPE_CHECKING:
-    from timeroof.api import analyze, load, machine
+    from timeroof.api import Report, analyze, load, machine
     from timeroof.core.machine import Ceiling, Machine, MemoryLevel
     from timeroof.core.profile import Profile, Source
-    from timeroof.core.report import Finding, Report
+    from timeroof.core.report import Finding
     from timeroof.errors import TimeroofError
     from timeroof.work.user import cost_of
 
@@ -28,7 +28,7 @@ _HOMES = {
     "Profile": "timeroof.core.profile",
     "Source": "timeroof.core.profile",
     "Finding": "timeroof.core.report",
-    "Report": "timeroof.core.report",
+    "Report": "timeroof.api",
     "TimeroofError": "timeroof.errors",
     "cost_of": "timeroof.work.user",
 }

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from timeroof.core import report as core_report
 from timeroof.core.profile import Profile
-from timeroof.core.report import Finding, Report
 from timeroof.core.run_file import SavedRun, save_run
-from timeroof.errors import InputError
 from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
 from timeroof.model.judge import RoofPair, judge
 from timeroof.model.totals import totals
@@ -25,10 +24,32 @@ from timeroof.version import VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from plotly.graph_objects import Figure
+
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
 
-__all__ = ["analyze", "judged_rows", "load", "machine", "machine_names", "save"]
+__all__ = ["Report", "analyze", "judged_rows", "load", "machine", "machine_names", "save"]
+
+
+class Report(core_report.Report):
+    """A profile judged on a machine, that saves and shows itself."""
+
+    def save(self, path: str | Path) -> None:
+        """Write it by suffix: .troof, html, json, md, csv, parquet, png, svg, pdf."""
+        save(self, path)
+
+    def figure(self, name: str = "combined") -> Figure:
+        """An interactive chart: combined, complexity, time or roofline."""
+        from timeroof.views.plotly_figures import plotly_figure
+
+        return plotly_figure(self, name)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from timeroof.views.html.notebook import notebook_html
+
+        return notebook_html(self)
 
 
 def machine(name: str) -> Machine:
@@ -46,7 +67,7 @@ def analyze(
     *,
     pair: RoofPair | None = None,
     scope: Scope = "all",
-    findings: Iterable[Finding] = (),
+    findings: Iterable[core_report.Finding] = (),
 ) -> Report:
     """Judge a profile; without a machine, on the device that the profile names."""
     chosen = find_machine(machine) if isinstance(machine, str) else machine
@@ -71,26 +92,22 @@ def analyze(
     )
 
 
-def judged_rows(report: Report) -> pl.DataFrame:
+def judged_rows(report: core_report.Report) -> pl.DataFrame:
     """The rows of a report with their verdicts beside them, as one table."""
     verdicts = report.verdicts.table.drop("id")
     return pl.concat([report.profile.kernels, verdicts], how="horizontal")
 
 
-def save(report: Report, path: str | Path) -> None:
-    """Save a report by suffix: .troof (the run itself) or .json."""
+def save(report: core_report.Report, path: str | Path) -> None:
+    """Save a report by suffix: .troof (the run itself), html, json, md, csv, parquet, pictures."""
     path = Path(path)
-    if path.suffix == ".json":
-        from timeroof.core.writing import write_atomically
-
-        write_atomically(path, report.to_json())
-    elif path.suffix == ".troof":
+    if path.suffix == ".troof":
         run = SavedRun(report.profile, report.machine, report.created, report.version)
         save_run(run, path, report.totals)
-    else:
-        raise InputError(
-            f"{path.name!r} has no known suffix", advice="end the name in .troof or .json"
-        )
+        return
+    from timeroof.views.render import render
+
+    render(report, path)
 
 
 def load(
@@ -100,20 +117,23 @@ def load(
     format: str | None = None,  # noqa: A002
     max_bytes: int = DEFAULT_MAX_BYTES,
     progress: Progress = silent,
+    roof: str | None = None,
 ) -> Report:
     """Load a saved run or any profiler's file or files, count what was recorded, and judge it.
 
     Without a machine: the one that a saved run was judged on, else the device that the file
-    names. Several paths are parts or ranks of one run.
+    names. Several paths are parts or ranks of one run. `roof` is the compute ceiling of the
+    time coordinates, such as flop/fp32.
     """
+    pair = None if roof is None else RoofPair(roof)
     chosen = find_machine(machine) if isinstance(machine, str) else machine
     paths = [path] if isinstance(path, str | Path) else list(path)
     architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
     options = ReadOptions(progress=progress, architecture=architecture)
     run = read_run([Path(p) for p in paths], options, format=format, max_bytes=max_bytes)
     if run.created:
-        report = analyze(run.profile, chosen or run.machine)
+        report = analyze(run.profile, chosen or run.machine, pair=pair)
         return replace(report, created=run.created, version=run.version)
     if chosen is None and run.profile.device is not None:
         chosen = machine_of_device(run.profile.device)
-    return analyze(with_recorded_work(run.profile, chosen), chosen)
+    return analyze(with_recorded_work(run.profile, chosen), chosen, pair=pair)

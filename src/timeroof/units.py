@@ -69,6 +69,8 @@ def format_percent(share: float | None, digits: int = 2) -> str:
     if share is None:
         return "?"
     percent = share * 100
+    if 0 < abs(percent) < 0.01:
+        return "under 0.01 %"
     return f"{percent:.0f} %" if abs(percent) >= 10 ** (digits - 1) else f"{percent:.{digits}g} %"
 
 

@@ -86,6 +86,10 @@ def test_unknown_amounts_give_an_unknown_limiter(machine: Machine) -> None:
         "nothing": "unknown",
     }
     assert table["ai"].to_list() == [None] * 4
+    known = table.filter(pl.col("limiter") != "unknown")
+    assert known["gap_s"].null_count() == 0
+    unknown = table.filter(pl.col("limiter") == "unknown")
+    assert unknown["gap_s"].null_count() == unknown["efficiency"].null_count() == 3
 
 
 def test_a_tensor_metric_that_was_not_collected_leaves_flops_unknown(machine: Machine) -> None:
@@ -133,14 +137,21 @@ def test_time_coordinates_keep_the_larger_at_run_time(machine: Machine) -> None:
     assert memory["paper_class"] == "bandwidth"
 
 
-def test_the_papers_pair_divides_all_flops_by_one_roof(machine: Machine) -> None:
-    row = {"flop/fp32": 100.0, "flop/fp16-tensor": 100.0, "byte/dram": 20.0}
-    own = verdict(machine, time_s=4.0, **row)
-    pair = verdict(machine, RoofPair(), time_s=4.0, **row)
-    assert (own["compute_time_s"], pair["compute_time_s"]) == (2.0, 2.0)
-    row["flop/fp16-tensor"] = 300.0
-    assert verdict(machine, RoofPair(), time_s=4.0, **row)["compute_time_s"] == pytest.approx(4.0)
-    assert verdict(machine, time_s=4.0, **row)["compute_time_s"] == pytest.approx(3.0)
+def test_time_coordinates_use_the_highest_roof_that_the_run_uses(machine: Machine) -> None:
+    row = {"flop/fp32": 100.0, "flop/fp16-tensor": 300.0, "byte/dram": 20.0}
+    headline = verdict(machine, time_s=4.0, **row)
+    assert headline["compute_time_s"] == pytest.approx(4.0)
+    assert headline["bandwidth_time_s"] == pytest.approx(4.0)
+    assert headline == verdict(machine, RoofPair(), time_s=4.0, **row)
+    named = verdict(machine, RoofPair("flop/fp32"), time_s=4.0, **row)
+    assert named["bandwidth_time_s"] == pytest.approx(2.0)
+    assert named["bound_s"] == headline["bound_s"]
+    unused = verdict(machine, time_s=4.0, **(row | {"flop/fp16-tensor": 0.0}))
+    assert unused["compute_time_s"] == pytest.approx(2.0)
+    assert (
+        verdict(machine, time_s=1.0, **{"flop/fp32": 0.0, "byte/dram": 0.0})["compute_time_s"]
+        is None
+    )
 
 
 def test_a_pair_without_ceilings_gives_no_coordinates(machine: Machine) -> None:

@@ -112,7 +112,7 @@ def test_the_folder_has_everything(report: Report, tmp_path: Path) -> None:
     assert seen == [f.name for f in chosen]
     assert {p.name for p in tmp_path.iterdir()} == {
         *(f"{f.name}.png" for f in chosen),
-        "index.html", "findings.md", "passes.csv", "paper.json", "paper.troof",
+        "index.html", "findings.md", "passes.csv", "paper.json", "paper.troof", "report.html",
     }  # fmt: skip
     html = page.read_text("utf-8")
     assert all(f.title in html for f in report.findings)

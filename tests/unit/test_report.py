@@ -15,7 +15,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.core.published_schemas import SCHEMAS, schema_text
 from timeroof.core.report import report_json_schema
-from timeroof.errors import InputError
+from timeroof.errors import UsageError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
@@ -122,5 +122,5 @@ def test_save_and_load_by_suffix(tmp_path: Path, machine: Machine) -> None:
     assert again.to_json() == report.to_json()
     other = load(tmp_path / "r.troof", machine="h100-sxm")
     assert other.machine.name == "h100-sxm"
-    with pytest.raises(InputError, match="suffix"):
+    with pytest.raises(UsageError, match="suffix"):
         save(report, tmp_path / "r.xyz")

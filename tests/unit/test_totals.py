@@ -32,7 +32,10 @@ def test_sums(machine: Machine) -> None:
     assert got.flops == {"fp32": 200.0}
     assert got.bytes == {"dram": 20.0}
     assert got.bound_s == pytest.approx(2.0 + 1.0 + 0.1)
-    assert got.gap_s == pytest.approx(2.0 + 1.0 + 1.9)
+    # The row whose amounts are unknown claims no gap and keeps its time on the ladder.
+    assert got.gap_s == pytest.approx(2.0 + 1.0)
+    assert got.ladder.roof_s == pytest.approx(2.0 + 1.0 + 2.0)
+    assert got.efficiency == pytest.approx(3.0 / 6.0)
     assert got.by_limiter == {
         "compute": 4.0,
         "memory": 2.0,
@@ -98,6 +101,7 @@ def test_group_by_phase(machine: Machine, source: Source) -> None:
     assert forward["rows"] == 2
     assert forward["time_s"] == 6.0
     assert forward["bound_s"] == pytest.approx(3.0)
+    assert forward["summed_bound_s"] == pytest.approx(2.0)
     assert forward["limiter"] == "flop/fp32"
     assert forward["unknown_time_s"] == 0.0
     backward = table.row(1, named=True)

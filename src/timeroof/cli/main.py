@@ -65,8 +65,9 @@ def _add_commands() -> None:
     from timeroof.cli.machines import machines
     from timeroof.cli.paper import paper
     from timeroof.cli.read import read
+    from timeroof.cli.report import report
 
-    for command in (read, machine, machines, paper):
+    for command in (read, report, machine, machines, paper):
         app.command()(command)
 
 

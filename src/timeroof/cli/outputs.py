@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from timeroof.core.writing import write_atomically
 from timeroof.errors import UsageError
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
 
 
 def write_json(data: bytes, target: str) -> None:
@@ -23,3 +27,22 @@ def check_folder(path: Path) -> Path:
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file", advice="name a folder with --out")
     return path
+
+
+def write_outputs(
+    report: Report, *, html: Path | None = None, save: Path | None = None, out: Path | None = None
+) -> None:
+    """Write a report's page, its run, or a folder with all its forms."""
+    from timeroof.api import save as save_report
+
+    if html is not None:
+        if html.suffix != ".html":
+            raise UsageError(f"{str(html)!r} is no page's name", advice="end it in .html")
+        save_report(report, html)
+    if save is not None:
+        if save.suffix != ".troof":
+            raise UsageError(f"{str(save)!r} is no run's name", advice="end it in .troof")
+        save_report(report, save)
+    if out is not None:
+        for name in ("report.html", "report.json", "report.md", "kernels.csv", "run.troof"):
+            save_report(report, out / name)

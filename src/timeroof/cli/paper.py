@@ -29,6 +29,9 @@ def paper(
         str | None,
         typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the report as one interactive HTML page.")
+    ] = None,
     save: Annotated[
         Path | None, typer.Option(help="Save the judged run to this file (.troof).")
     ] = None,
@@ -48,8 +51,7 @@ def paper(
 
     Example: `timeroof paper --figure conv2d_time_batch --format pdf --out figures`
     """
-    from timeroof.api import save as save_report
-    from timeroof.cli.outputs import check_folder, write_json
+    from timeroof.cli.outputs import check_folder, write_json, write_outputs
     from timeroof.cli.progress import progress_bar
     from timeroof.paper.build import build_paper, chosen_figures, write_folder
     from timeroof.views.terminal import console, print_findings, print_summary
@@ -59,15 +61,14 @@ def paper(
             typer.echo(known.name)
         return
     figures = chosen_figures(figure)
-    if out is None and (figure or (json is None and save is None)):
+    if out is None and (figure or (json is None and save is None and html is None)):
         out = Path("timeroof-paper")
     if out is not None:
         check_folder(out)
     report = build_paper()
     if json is not None:
         write_json(report.to_json(), json)
-    if save is not None:
-        save_report(report, save)
+    write_outputs(report, html=html, save=save)
     if out is not None:
         with progress_bar("drawing", len(figures)) as advance:
             page = write_folder(report, out, figures, format.value, advance, whole=not figure)

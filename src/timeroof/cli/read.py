@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from timeroof.core.report import Report
 
 # Work that is over sooner needs no bar.
 PATIENCE_S = 2.0
@@ -30,6 +27,13 @@ def read(
         typer.Option(
             help="Judge on this machine: a catalogue name, a TOML file or 'here'."
             " [default: the device that the files name]"
+        ),
+    ] = None,
+    roof: Annotated[
+        str | None,
+        typer.Option(
+            help="Compute ceiling of the time coordinates, such as flop/fp32."
+            " [default: the highest that the run uses]"
         ),
     ] = None,
     format: Annotated[  # noqa: A002
@@ -61,7 +65,7 @@ def read(
     """
     from timeroof.api import load
     from timeroof.api import machine as find_machine
-    from timeroof.cli.outputs import check_folder, write_json
+    from timeroof.cli.outputs import check_folder, write_json, write_outputs
     from timeroof.units import parse_size
     from timeroof.views.terminal import print_notes, print_summary
 
@@ -78,17 +82,11 @@ def read(
             format=format,
             max_bytes=int(parse_size(max_size)),
             progress=progress,
+            roof=roof,
         )
     if json is not None:
         write_json(report.to_json(), json)
-    if save is not None:
-        from timeroof.api import save as save_report
-
-        save_report(report, save)
-    if html is not None:
-        _write_html(report, html)
-    if out is not None:
-        _write_folder(report, out)
+    write_outputs(report, html=html, save=save, out=out)
     print_summary(report)
     print_notes(report.notes)
 
@@ -98,33 +96,6 @@ def _list_formats() -> None:
 
     for known in all_formats():
         typer.echo(f"{known.name:16} {known.title}")
-
-
-def _write_html(report: Report, path: Path) -> None:
-    from timeroof.core.writing import write_atomically
-    from timeroof.errors import UsageError
-
-    try:
-        from timeroof.views.html import html_page
-    except ImportError as error:
-        raise UsageError(
-            f"this installation writes no HTML ({error})", advice="use --json or --save instead"
-        ) from error
-    write_atomically(path, html_page(report).encode())
-
-
-def _write_folder(report: Report, folder: Path) -> None:
-    import importlib.util
-
-    from timeroof.api import save
-    from timeroof.core.writing import write_atomically
-    from timeroof.views.tables import csv_bytes
-
-    save(report, folder / "report.json")
-    save(report, folder / "run.troof")
-    write_atomically(folder / "kernels.csv", csv_bytes(report.profile, report.verdicts))
-    if importlib.util.find_spec("timeroof.views.html") is not None:
-        _write_html(report, folder / "report.html")
 
 
 @contextmanager

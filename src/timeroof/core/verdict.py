@@ -26,6 +26,7 @@ class Verdicts:
 
     table: pl.DataFrame
     roofs: dict[str, Ceiling]
+    asynchronous: bool = True
     notes: tuple[str, ...] = ()
 
     @property

@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.core.profile import LABEL, Profile, amount_columns
-from timeroof.core.verdict import Verdicts
+from timeroof.core.resources import FAULT, LAUNCH
+from timeroof.core.verdict import BOUND, Verdicts
 from timeroof.errors import UsageError
+from timeroof.model.overlap import combined_bound
 
 SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops")
 SUMMED_VERDICTS = ("work_bound_s", "overhead_time_s", "bound_s", "elapsed_s", "gap_s")
@@ -15,14 +17,15 @@ SUMMED_VERDICTS = ("work_bound_s", "overhead_time_s", "bound_s", "elapsed_s", "g
 def group(profile: Profile, verdicts: Verdicts, by: list[str]) -> pl.DataFrame:
     """Sum judged rows per group, longest first.
 
-    The bound of a group is the sum of its rows' bounds: every kernel at its roof.
+    The bound of a group is the sum of its rows' bounds: every kernel at its roof. Beside
+    it, `summed_bound_s` is the bound of the summed amounts: the group as one kernel.
     A sum is null where no row of the group knows the value; `unknown_time_s` are
     the seconds of rows without a bound. `limiter` is the one that holds most seconds.
     """
     rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
     keys = [_column(rows, name) for name in by]
     amounts = amount_columns(rows)
-    summed = [*SUMMED, *SUMMED_VERDICTS, *amounts]
+    summed = [*SUMMED, *SUMMED_VERDICTS, *amounts, *(f"{BOUND}{r}" for r in verdicts.resources)]
     limiter = (
         rows.group_by(*keys, "limiter", maintain_order=True)
         .agg(pl.col("time_s").sum())
@@ -35,6 +38,8 @@ def group(profile: Profile, verdicts: Verdicts, by: list[str]) -> pl.DataFrame:
         *(_known_sum(c) for c in summed),
         pl.col("time_s").filter(pl.col("bound_s").is_null()).sum().alias("unknown_time_s"),
     )
+    groups = groups.with_columns(_summed_bound(verdicts).alias("summed_bound_s"))
+    groups = groups.drop(f"{BOUND}{r}" for r in verdicts.resources)
     return (
         groups.join(limiter, on=keys, nulls_equal=True, how="left")
         .with_columns(
@@ -42,6 +47,19 @@ def group(profile: Profile, verdicts: Verdicts, by: list[str]) -> pl.DataFrame:
             _ratio("bound_s", "elapsed_s").alias("efficiency"),
         )
         .sort("time_s", descending=True, nulls_last=True, maintain_order=True)
+    )
+
+
+def _summed_bound(verdicts: Verdicts) -> pl.Expr:
+    """The bound of summed amounts from sums of bounds: both are amounts over the same rates."""
+    null = pl.lit(None, pl.Float64)
+    parts = {r: pl.col(f"{BOUND}{r}") for r in verdicts.resources}
+    work = [e for r, e in parts.items() if r not in (FAULT, LAUNCH)]
+    return combined_bound(
+        pl.max_horizontal(work) if work else null,
+        parts.get(FAULT, null),
+        parts.get(LAUNCH, null),
+        asynchronous=verdicts.asynchronous,
     )
 
 

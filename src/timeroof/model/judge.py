@@ -27,12 +27,19 @@ UNKNOWN = "unknown"
 class RoofPair(NamedTuple):
     """One compute and one memory ceiling for all rows: the two axes of the paper's planes.
 
-    The authors divide the FLOPs of all precisions by the tensor-core peak; with a
-    pair, so do the time coordinates and `paper_class`. Bounds never use it.
+    Time coordinates and `paper_class` divide the FLOPs of all precisions by this compute
+    ceiling, as the authors do with the tensor-core peak. Bounds never use it.
     """
 
     compute: str = "flop/fp16-tensor"
     memory: str = DRAM
+
+
+def headline_pair(profile: Profile, roofs: dict[str, Ceiling]) -> RoofPair | None:
+    """The highest compute ceiling among the precisions that the run uses, and DRAM."""
+    used = [r for r in flop_columns(profile.amount_columns) if r in roofs and _is_used(profile, r)]
+    used = used or [r for r in roofs if r.startswith("flop/")]
+    return RoofPair(max(used, key=lambda r: roofs[r].rate)) if used else None
 
 
 def judge(
@@ -42,8 +49,12 @@ def judge(
     pair: RoofPair | None = None,
     scope: Scope = "all",
 ) -> Verdicts:
-    """Bounds, limiter, gap and efficiency of every row; without a machine all are null."""
+    """Bounds, limiter, gap and efficiency of every row; without a machine all are null.
+
+    `pair` are the roofs of the time coordinates; by default the run's headline pair.
+    """
     roofs = machine.roofs(scope) if machine is not None else {}
+    pair = pair or headline_pair(profile, roofs)
     asynchronous = machine is None or machine.launching == "asynchronous"
     amounts = profile.amount_columns
     table = (
@@ -60,11 +71,12 @@ def judge(
             _elapsed().alias("elapsed_s"),
         )
         .with_columns(_pair_bounds(amounts, roofs, pair))
+        .with_columns(_limiter(amounts, roofs))
         .with_columns(
-            _limiter(amounts, roofs),
-            _gap().alias("gap_s"),
-            _ratio("work_bound_s", "time_s").alias("kernel_efficiency"),
-            _ratio("bound_s", "elapsed_s").alias("efficiency"),
+            # What the unknown amounts would bound is unknown too: no gap is claimed for it.
+            _settled(_gap()).alias("gap_s"),
+            _settled(_ratio("work_bound_s", "time_s")).alias("kernel_efficiency"),
+            _settled(_ratio("bound_s", "elapsed_s")).alias("efficiency"),
             _intensity(amounts).alias("ai"),
             *_time_coordinates(),
             _inside_box().alias("inside_overhead_box"),
@@ -76,7 +88,12 @@ def judge(
         .select(_verdict_columns(amounts, roofs))
         .collect()
     )
-    return Verdicts(table=table, roofs=roofs, notes=_notes(profile, machine, roofs))
+    return Verdicts(
+        table=table,
+        roofs=roofs,
+        asynchronous=asynchronous,
+        notes=_notes(profile, machine, roofs),
+    )
 
 
 def flop_columns(amounts: list[str]) -> list[str]:
@@ -136,20 +153,17 @@ def _elapsed() -> pl.Expr:
 def _pair_bounds(
     amounts: list[str], roofs: dict[str, Ceiling], pair: RoofPair | None
 ) -> list[pl.Expr]:
-    """Compute and memory seconds at the roof, the two coordinates of a complexity point."""
-    null = pl.lit(None, pl.Float64)
-    if pair is not None:
-        compute = total_flops(amounts) / roofs[pair.compute].rate if pair.compute in roofs else null
-        memory = (
-            pl.col(pair.memory) / roofs[pair.memory].rate
-            if pair.memory in roofs and pair.memory in amounts
-            else null
-        )
-    else:
-        flops = [f"{BOUND}{a}" for a in flop_columns(_bounded(amounts, roofs))]
-        compute = pl.when(flops_known(amounts)).then(pl.max_horizontal(flops)) if flops else null
-        memory = pl.col(f"{BOUND}{DRAM}") if DRAM in _bounded(amounts, roofs) else null
+    """Compute and memory seconds at the pair's roofs: a complexity point's coordinates."""
+    compute = memory = pl.lit(None, pl.Float64)
+    if pair is not None and pair.compute in roofs:
+        compute = total_flops(amounts) / roofs[pair.compute].rate
+    if pair is not None and pair.memory in roofs and pair.memory in amounts:
+        memory = pl.col(pair.memory) / roofs[pair.memory].rate
     return [compute.alias("compute_at_roof_s"), memory.alias("memory_at_roof_s")]
+
+
+def _settled(value: pl.Expr) -> pl.Expr:
+    return pl.when(pl.col("limiter") != UNKNOWN).then(value)
 
 
 def _limiter(amounts: list[str], roofs: dict[str, Ceiling]) -> pl.Expr:
@@ -265,4 +279,4 @@ def _is_used(profile: Profile, resource: str) -> bool:
     return bool(profile.kernels.select((pl.col(resource) > 0).any()).item())
 
 
-__all__ = ["RoofPair", "bytes_known", "flops_known", "judge", "total_flops"]
+__all__ = ["RoofPair", "bytes_known", "flops_known", "headline_pair", "judge", "total_flops"]

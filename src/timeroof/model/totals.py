@@ -25,6 +25,9 @@ def totals(
     bound_s, gap_s = _sum(rows, "bound_s"), _sum(rows, "gap_s")
     fused_s, measured_s = ladder.fused_s, ladder.measured_s
     recoverable_s = measured_s - fused_s if fused_s is not None else gap_s
+    if recoverable_s is not None:
+        # Gaps of streams that ran side by side add up to more than the run took.
+        recoverable_s = min(recoverable_s, measured_s)
     return Totals(
         wall_s=profile.wall_s,
         kernel_s=kernel_s,
@@ -66,15 +69,17 @@ def _sums(rows: pl.DataFrame, prefix: str) -> dict[str, float | None]:
 
 def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
     """Ratio of two sums over the rows that have both."""
-    known = rows.filter(pl.col(over).is_not_null() & (pl.col(under) > 0))
+    known = rows.filter(
+        pl.col(over).is_not_null() & (pl.col(under) > 0) & pl.col("gap_s").is_not_null()
+    )
     below = float(known[under].sum())
     return float(known[over].sum()) / below if below else None
 
 
 def _efficiency(rows: pl.DataFrame, measured_s: float) -> float | None:
     """Bound over elapsed time, idle included; rows without a bound are left out of both."""
-    known = rows.filter(pl.col("bound_s").is_not_null())
-    elapsed_s = measured_s - float(rows.filter(pl.col("bound_s").is_null())["time_s"].sum())
+    known = rows.filter(pl.col("gap_s").is_not_null())
+    elapsed_s = measured_s - float(rows.filter(pl.col("gap_s").is_null())["elapsed_s"].sum())
     return float(known["bound_s"].sum()) / elapsed_s if known.height and elapsed_s > 0 else None
 
 
@@ -89,16 +94,18 @@ def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float) -> fl
 def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope: Scope) -> Ladder:
     """The rungs from the run as it was down to one ideal kernel.
 
-    A row without a bound keeps its time on the second rung: no gain is claimed
-    where nothing is known.
+    A row whose limiter is unknown keeps its time on the second rung: no gain is
+    claimed where nothing is known.
     """
     measured_s = profile.wall_s
     if profile.steps is not None and profile.steps.clean_s is not None:
         measured_s = profile.steps.clean_s
     if measured_s is None:
         measured_s = float(rows["elapsed_s"].sum())
-    bounded = rows["bound_s"].null_count() < rows.height
-    roof_s = float(rows.select(pl.col("bound_s").fill_null(pl.col("elapsed_s")).sum()).item())
+    known = pl.col("gap_s").is_not_null()
+    bounded = rows["gap_s"].null_count() < rows.height
+    roof = pl.when(known).then(pl.col("bound_s")).otherwise(pl.col("elapsed_s"))
+    roof_s = float(rows.select(roof.sum()).item())
     return Ladder(
         measured_s=measured_s,
         roof_s=roof_s if bounded else None,

@@ -70,6 +70,7 @@ def write_folder(
     write_atomically(folder / "passes.csv", csv_bytes(report.profile, report.verdicts))
     save(report, folder / "paper.json")
     save(report, folder / "paper.troof")
+    save(report, folder / "report.html")
     return page
 
 
