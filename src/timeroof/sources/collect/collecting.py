@@ -1,0 +1,52 @@
+"""One call for every profiler: run it around a program and read what it counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from timeroof.errors import UsageError
+from timeroof.sources.collect.forecasting import forecast_of
+from timeroof.sources.collect.ncu import collect_ncu
+from timeroof.sources.collect.options import Collected, CollectOptions, Forecast
+from timeroof.sources.collect.perf import collect_perf
+from timeroof.sources.collect.rocprofv3 import collect_rocprofv3
+from timeroof.sources.collect.selecting import select
+from timeroof.sources.collect.sets import find_set
+
+_DRIVERS: dict[str, Callable[[list[str], str | None, CollectOptions], Collected]] = {
+    "ncu": collect_ncu,
+    "rocprofv3": collect_rocprofv3,
+    "perf": collect_perf,
+}
+TOOLS = tuple(_DRIVERS)
+
+
+def collect(
+    tool: str,
+    command: list[str],
+    *,
+    architecture: str | None = None,
+    options: CollectOptions | None = None,
+) -> Collected:
+    """Run a program under a profiler and return what was counted.
+
+    `architecture` names the chip (a machine's compute capability or architecture); without it
+    the driver is asked. Whatever goes wrong is an InputError or a UsageError of one sentence;
+    an interruption keeps what was counted until then, marked `interrupted`.
+    """
+    if tool not in _DRIVERS:
+        raise UsageError(f"no profiler is called {tool!r}", advice=f"use one of {', '.join(TOOLS)}")
+    if not command:
+        raise UsageError("no program is named", advice="name a command to count")
+    return _DRIVERS[tool](command, architecture, options or CollectOptions())
+
+
+def forecast(tool: str, architecture: str, options: CollectOptions) -> Forecast:
+    """How long counting will take, from the metric set alone: nothing is run.
+
+    >>> forecast("ncu", "Volta", CollectOptions(max_kernels=10, metrics_per_run=1)).runs
+    15
+    """
+    metrics = find_set(tool, architecture)
+    selection = select(metrics, lambda _: True, "", whole_machine=options.system_wide)
+    return forecast_of(tool, selection, options)
