@@ -1,0 +1,1 @@
+"""What each kind of device needs to be measured."""

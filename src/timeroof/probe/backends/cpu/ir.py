@@ -1,0 +1,161 @@
+"""LLVM IR that every micro-kernel shares: start together, time inside, hand back a checksum.
+
+A micro-kernel is one function `i64 @kernel(ptr a, ptr b, ptr c, i64 count, i64 repetitions)`
+in a module of its own. The clock is read next to it, in native code, so that neither Python
+nor its lock is in the measured time, and the threads of a team spin on one counter so that
+none starts before the last one is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+# A thread that waits gives way now and then: the one it waits for may need this very core
+# to get started. A power of two, less one.
+LOOKS_AT_ONCE = (1 << 12) - 1
+
+# A thread that never arrives must not hang the others for good: after this many looks
+# at the counter (some seconds) they start without it.
+MOST_LOOKS = 1 << 28
+
+SIGNATURE = "define internal i64 @kernel(ptr %a, ptr %b, ptr %c, i64 %count, i64 %repetitions)"
+
+_POSIX_CLOCK = """
+declare i32 @clock_gettime(i32, ptr)
+define internal i64 @now() {{
+  %time = alloca [2 x i64], align 16
+  %status = call i32 @clock_gettime(i32 {clock}, ptr %time)
+  %seconds = load i64, ptr %time, align 8
+  %rest_at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest_at, align 8
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  ret i64 %now
+}}
+"""
+
+_WINDOWS_CLOCK = """
+declare i32 @QueryPerformanceCounter(ptr)
+define internal i64 @now() {
+  %time = alloca i64, align 8
+  %status = call i32 @QueryPerformanceCounter(ptr %time)
+  %now = load i64, ptr %time, align 8
+  ret i64 %now
+}
+"""
+
+# The fields of Job in job order; see threads.py.
+_RUN = """
+declare i32 @{give_way}()
+define void @run(ptr %job) {{
+entry:
+  %arrived = load ptr, ptr %job, align 8
+  %threads_at = getelementptr i64, ptr %job, i64 1
+  %threads = load i64, ptr %threads_at, align 8
+  %a_at = getelementptr i64, ptr %job, i64 2
+  %a = load ptr, ptr %a_at, align 8
+  %b_at = getelementptr i64, ptr %job, i64 3
+  %b = load ptr, ptr %b_at, align 8
+  %c_at = getelementptr i64, ptr %job, i64 4
+  %c = load ptr, ptr %c_at, align 8
+  %count_at = getelementptr i64, ptr %job, i64 5
+  %count = load i64, ptr %count_at, align 8
+  %repetitions_at = getelementptr i64, ptr %job, i64 6
+  %repetitions = load i64, ptr %repetitions_at, align 8
+  %before = atomicrmw add ptr %arrived, i64 1 seq_cst
+  br label %wait
+wait:
+  %looks = phi i64 [ 0, %entry ], [ %looks_next, %look_again ], [ %looks_next, %give_way ]
+  %there = load atomic i64, ptr %arrived seq_cst, align 8
+  %looks_next = add i64 %looks, 1
+  %all_there = icmp uge i64 %there, %threads
+  %enough = icmp uge i64 %looks_next, {most_looks}
+  %go = or i1 %all_there, %enough
+  br i1 %go, label %work, label %look_again
+look_again:
+  %rest = and i64 %looks_next, {looks_at_once}
+  %tired = icmp eq i64 %rest, 0
+  br i1 %tired, label %give_way, label %wait
+give_way:
+  %given = call i32 @{give_way}()
+  br label %wait
+work:
+  %start = call i64 @now()
+  %checksum = call i64 @kernel(ptr %a, ptr %b, ptr %c, i64 %count, i64 %repetitions)
+  %end = call i64 @now()
+  %start_at = getelementptr i64, ptr %job, i64 7
+  store i64 %start, ptr %start_at, align 8
+  %end_at = getelementptr i64, ptr %job, i64 8
+  store i64 %end, ptr %end_at, align 8
+  %checksum_at = getelementptr i64, ptr %job, i64 9
+  store i64 %checksum, ptr %checksum_at, align 8
+  ret void
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A vector type of LLVM IR, or a plain scalar where it has one lane.
+
+    >>> Vector("double", 4).type, Vector("float", 1).type
+    ('<4 x double>', 'float')
+    """
+
+    element: str
+    lanes: int
+
+    @property
+    def type(self) -> str:
+        """The type as IR spells it."""
+        return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
+
+    @property
+    def suffix(self) -> str:
+        """How names of intrinsics end for this type, such as v4f64."""
+        letter = {"double": "f64", "float": "f32", "i64": "i64"}[self.element]
+        return letter if self.lanes == 1 else f"v{self.lanes}{letter}"
+
+    @property
+    def bytes(self) -> int:
+        """Size of one vector in bytes."""
+        return self.lanes * {"double": 8, "float": 4, "i64": 8}[self.element]
+
+    def splat(self, name: str, value: str) -> list[str]:
+        """Lines that put one scalar into every lane, as %name."""
+        if self.lanes == 1:
+            zero = "0" if self.element == "i64" else "0.0"
+            # `select` is the copy instruction that IR does not have.
+            return [f"%{name} = select i1 true, {self.type} {value}, {self.type} {zero}"]
+        first = f"%{name}_first = insertelement {self.type} poison, {self.element} {value}, i32 0"
+        mask = f"<{self.lanes} x i32> zeroinitializer"
+        spread = f"%{name} = shufflevector {self.type} %{name}_first, {self.type} poison, {mask}"
+        return [first, spread]
+
+
+def module(kernel: str, *, platform: str = sys.platform, attributes: str = "") -> str:
+    """The whole text of a module: the kernel, the clock and the common way in."""
+    if platform == "win32":
+        clock = _WINDOWS_CLOCK
+    else:
+        # CLOCK_MONOTONIC has another number on macOS.
+        clock = _POSIX_CLOCK.format(clock=6 if platform == "darwin" else 1)
+    start = _RUN.format(
+        most_looks=MOST_LOOKS,
+        looks_at_once=LOOKS_AT_ONCE,
+        give_way="SwitchToThread" if platform == "win32" else "sched_yield",
+    )
+    flags = f"attributes #0 = {{ noinline nounwind {attributes} }}\n"
+    return kernel + clock + start + flags
+
+
+def width_attributes(width_bits: int, architecture: str) -> str:
+    """Function attributes that keep vectors of a width whole instead of split in two."""
+    if architecture == "aarch64" and width_bits > 128:
+        scale = width_bits // 128
+        return f'vscale_range({scale},{scale}) "target-features"="+sve"'
+    if architecture == "x86_64":
+        width = max(width_bits, 128)
+        return f'"min-legal-vector-width"="{width}" "prefer-vector-width"="{width}"'
+    return ""

@@ -1,0 +1,199 @@
+"""The probe's front door: measure this machine, or take what was measured before."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from timeroof.core.machine import Ceiling, Machine, check_machine
+from timeroof.probe import store
+from timeroof.probe.backends.cpu.jit import host_cpu_name
+from timeroof.probe.backends.cpu.microarchitectures import find_microarchitecture
+from timeroof.probe.backends.cpu.probe import CpuFindings, measure_cpu, total_memory
+from timeroof.probe.backends.cpu.reduced import Reduced, describe_without_torch, measure_reduced
+from timeroof.probe.backends.cpu.topology import read_topology
+from timeroof.probe.fingerprint import fingerprint, hardware, software
+from timeroof.probe.launch import launch_ceiling, measure_torch_launches, torch_installed
+from timeroof.probe.measurement import LaunchCost, Measurement
+from timeroof.probe.noise import Watch, spread_warning
+from timeroof.probe.progress import Budget, Progress, Steps
+from timeroof.probe.sampling import Plan
+
+# Seconds that the micro-kernels may take; torch's import, launches and products come on top.
+CPU_LIMIT_S = {True: 5.5, False: 36.0}
+TOTAL_WEIGHT = 28.0
+# A full measurement that is not here by now has to hurry to end within a minute.
+SHORT_AFTER_S = 44.0
+
+
+def measure(
+    *,
+    quick: bool = False,
+    threads: int | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Measurement:
+    """Measure this machine's CPU, or another device through torch; keeps nothing.
+
+    `progress` is called with the name of each step and the share done so far.
+    """
+    if device != "cpu":
+        return _measure_torch_device(device, quick=quick, progress=progress)
+    budget = Budget(CPU_LIMIT_S[quick])
+    watch = Watch()
+    steps = Steps(progress, TOTAL_WEIGHT)
+    found = measure_cpu(quick=quick, threads=threads, steps=steps, budget=budget)
+    reduced, launches, notes = _through_torch(
+        found, steps, lambda: quick or budget.used_s() > SHORT_AFTER_S, quick=quick
+    )
+    ceilings = [*found.ceilings, *reduced.ceilings]
+    launch = launch_ceiling(launches)
+    ceilings += [launch] if launch is not None else []
+    steps.end()
+    notes = [*found.notes, *reduced.notes, *notes]
+    return Measurement(
+        machine=_machine(found, ceilings, reduced, notes),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        quick=quick,
+        duration_s=budget.used_s(),
+        fingerprint=current_fingerprint(threads=threads),
+        clocks=found.clocks,
+        sweep=found.sweep,
+        latency=found.latency,
+        faults=found.faults,
+        launches=launches,
+        notes=notes,
+        warnings=[*watch.warnings(), *found.warnings, *_spread_warnings(ceilings)],
+        errors=found.errors,
+    )
+
+
+def _through_torch(
+    found: CpuFindings, steps: Steps, short: Callable[[], bool], *, quick: bool
+) -> tuple[Reduced, list[LaunchCost], list[str]]:
+    """What only a framework can tell: launching, and products of short numbers.
+
+    `short` says whether time is short, as on a busy machine, and care must be left out.
+    """
+    if not torch_installed():
+        note = "torch is not installed: no cost of launching, hence no launch ceiling"
+        return describe_without_torch(found.features), [], [note]
+    steps.begin("launching (torch)", 3.0)
+    plan = Plan(sample_s=1e-3) if quick else Plan(sample_s=3e-3, most=60)
+    launches, notes = measure_torch_launches(plan=plan, compiled=not short())
+    steps.begin("matrix products of short numbers (torch)", 3.0)
+    return measure_reduced(found.features, found.scopes, quick=short()), launches, notes
+
+
+def _machine(
+    found: CpuFindings, ceilings: list[Ceiling], reduced: Reduced, notes: list[str]
+) -> Machine:
+    core = find_microarchitecture(host_cpu_name())
+    title = core.title if core else ""
+    name = found.topology.model_name or title or platform.processor() or platform.machine()
+    machine = Machine(
+        name="here",
+        device=name,
+        ceilings=ceilings,
+        memory=found.memory,
+        software=software(),
+        vendor=_vendor(title or name),
+        kind="cpu",
+        architecture=title or host_cpu_name(),
+        launching="synchronous",
+        emulated=reduced.emulated,
+        notes=notes,
+    )
+    return check_machine(machine, "the measured machine")
+
+
+def _vendor(title: str) -> str:
+    return next((v for v in ("AMD", "Intel", "Apple", "Arm", "Fujitsu") if v in title), "")
+
+
+def _spread_warnings(ceilings: list[Ceiling]) -> list[str]:
+    spreads = {
+        f"{ceiling.resource} ({ceiling.scope})": ceiling.spread
+        for ceiling in ceilings
+        if ceiling.spread is not None and ceiling.scope != "socket"
+    }
+    warning = spread_warning(spreads)
+    return [warning] if warning else []
+
+
+def _measure_torch_device(device: str, *, quick: bool, progress: Progress | None) -> Measurement:
+    from timeroof.probe.backends.torch_device import QUICK, Settings, measure_device
+
+    budget = Budget(0.0)
+    found = measure_device(device, QUICK if quick else Settings(), progress)
+    machine = Machine(
+        name="here",
+        device=found.name,
+        ceilings=found.ceilings,
+        memory=found.memory,
+        software=software(),
+        kind="gpu" if device != "cpu" else "cpu",
+        notes=found.notes,
+    )
+    return Measurement(
+        machine=check_machine(machine, f"the measured device {device}"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        quick=quick,
+        duration_s=budget.used_s(),
+        fingerprint=current_fingerprint(device=device),
+        sweep=found.sweep,
+        launches=found.launches,
+        notes=found.notes,
+        warnings=[*found.warnings, *_spread_warnings(found.ceilings)],
+    )
+
+
+def current_fingerprint(*, threads: int | None = None, device: str = "cpu") -> str:
+    """The key of this machine as it is now."""
+    shape = hardware(read_topology(), host_cpu_name(), total_memory())
+    return fingerprint(shape, software(), threads, device)
+
+
+def cached(*, threads: int | None = None, device: str = "cpu") -> Measurement | None:
+    """The kept measurement of this machine, full before quick, or None."""
+    return store.load_best(current_fingerprint(threads=threads, device=device))[0]
+
+
+def cached_machine() -> Machine | None:
+    """The kept machine, or None if this one was never measured."""
+    kept = cached()
+    return None if kept is None else kept.machine
+
+
+def load_or_measure(
+    *,
+    fresh: bool = False,
+    quick: bool = False,
+    threads: int | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    measuring: Callable[..., Measurement] | None = None,
+) -> Measurement:
+    """The kept measurement if there is a good enough one, else a new one, which is kept.
+
+    A full one serves where a quick one is asked for, not the other way round. The file is
+    only replaced once the new measurement is complete: Ctrl-C leaves it as it was.
+    """
+    key = current_fingerprint(threads=threads, device=device)
+    notes: list[str] = []
+    if not fresh:
+        kept, notes = store.load_best(key) if quick else _load_full(key)
+        if kept is not None:
+            return kept
+    new = (measuring or measure)(quick=quick, threads=threads, device=device, progress=progress)
+    new = msgspec.structs.replace(new, fingerprint=key, notes=[*notes, *new.notes])
+    store.save(new)
+    return new
+
+
+def _load_full(key: str) -> tuple[Measurement | None, list[str]]:
+    kept, note = store.load(key, quick=False)
+    return kept, [note] if note else []

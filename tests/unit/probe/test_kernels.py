@@ -1,0 +1,196 @@
+"""Every micro-kernel does its work: the checksums say so, and a deleted one is caught."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+
+import numpy as np
+import pytest
+
+from timeroof.probe.backends.cpu import compute, ir, ir_compute, ir_memory, jit
+from timeroof.probe.backends.cpu.bandwidth import Setup, measure_point
+from timeroof.probe.backends.cpu.faults import PAGES, measure_faults
+from timeroof.probe.backends.cpu.features import read_features
+from timeroof.probe.backends.cpu.latency import ring_order, sample_walk
+from timeroof.probe.backends.cpu.memory import Region, regions
+from timeroof.probe.backends.cpu.streams import PATTERNS, Stream, compiled_stream
+from timeroof.probe.backends.cpu.threads import Team, Work
+from timeroof.probe.problems import ProbeError, recorded
+from timeroof.probe.sampling import Plan
+
+FEATURES = read_features(jit.architecture(), jit.host_features())
+TINY = Plan(sample_s=1e-5, least=2, most=2)
+KINDS = [
+    (precision, width, fma)
+    for precision in compute.PRECISIONS
+    for width, fma in compute.variants(FEATURES, quick=False)
+]
+
+
+@pytest.mark.parametrize(("precision", "width", "fma"), KINDS)
+def test_compute_kernels_count_every_step(precision: str, width: int, fma: bool) -> None:
+    with Team([None, None]) as team:
+        figure = compute.measure_flops(
+            team, precision, width, fma=fma, features=FEATURES, plan=TINY
+        )
+    assert figure.rate_per_s > 0
+
+
+def test_a_compute_kernel_that_skips_work_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute, "_ONE", {"fp64": ctypes.c_double(0.5)})
+    with Team([None]) as team, pytest.raises(ProbeError, match="fp64 scalar"):
+        compute.measure_flops(team, "fp64", 0, fma=False, features=FEATURES, plan=TINY)
+
+
+def test_the_clock_chain_counts_its_adds() -> None:
+    with Team([None]) as team:
+        assert compute.measure_clock(team, TINY).rate_per_s > 0
+
+
+@pytest.mark.parametrize("width", FEATURES.widths_bits)
+@pytest.mark.parametrize("name", PATTERNS)
+def test_streams_leave_what_they_must(name: str, width: int) -> None:
+    with Team([None, None]) as team:
+        setup = Setup(team, regions(team, 1 << 16), FEATURES, TINY)
+        point = measure_point(setup, PATTERNS[name], 40_000, width)
+    assert 0.9 * 40_000 < point.size_bytes <= 40_000
+    assert point.figure.rate_per_s > 0
+
+
+@pytest.mark.parametrize("name", [n for n in PATTERNS if n != "read"])
+@pytest.mark.parametrize("blocks", [3, 1 << 15])
+def test_a_stream_that_stops_early_is_caught(name: str, blocks: int) -> None:
+    pattern = PATTERNS[name]
+    with Team([None]) as team:
+        region = regions(team, pattern.arrays * (blocks + 8) * ir_memory.BLOCK_BYTES)[0]
+        stream = Stream(pattern, region, blocks)
+        stream.fill()
+        region.array(0, blocks * 64)[:] = 1.25
+        kernel = compiled_stream(pattern, FEATURES.widths_bits[0], FEATURES)
+        work = stream.work
+        team.run(kernel, [Work(work.a, work.b, work.c, blocks - 1)], 1)
+    with pytest.raises(ProbeError, match="wrong result"):
+        stream.check(1)
+
+
+def test_a_read_that_skips_a_block_is_caught() -> None:
+    with Team([None]) as team:
+        stream = Stream(PATTERNS["read"], regions(team, 1 << 16)[0], 4)
+        stream.fill()
+        kernel = compiled_stream(PATTERNS["read"], FEATURES.widths_bits[0], FEATURES)
+        whole = team.run(kernel, [stream.work], 5)
+        short = team.run(kernel, [Work(stream.work.a, 0, 0, 3)], 5)
+    stream.check_sum(whole.checksums[0], 5)
+    with pytest.raises(ProbeError):
+        stream.check_sum(short.checksums[0], 5)
+
+
+def test_streams_work_without_fma_too() -> None:
+    text = ir.module(ir_memory.stream_kernel("triad", 128, fma=False))
+    assert "llvm.fma" not in text
+    kernel = jit.compile_ir(text)
+    with Team([None]) as team:
+        stream = Stream(PATTERNS["triad"], regions(team, 1 << 16)[0], 4)
+        stream.fill()
+        team.run(kernel, [stream.work], 2)
+        stream.check(2)
+
+
+def test_the_walk_visits_every_line_and_ends_where_it_must() -> None:
+    order = ring_order(1000)
+    assert sorted(order.tolist()) == list(range(1000))
+    with Team([None]) as team:
+        region = regions(team, 1 << 17)[0]
+        samples = sample_walk(team, region, 64_000, TINY)
+    assert samples.best_s > 0
+
+
+@pytest.mark.parametrize("pages", PAGES)
+def test_fresh_pages_are_counted(pages: str) -> None:
+    with Team([None]) as team:
+        cost = measure_faults(team, pages, size_bytes=1 << 21, samples=2)
+    if cost is None:
+        pytest.skip("this system cannot be asked for such pages")
+    assert cost.bytes_per_s == pytest.approx(cost.pages_per_s * mmap.PAGESIZE)
+
+
+def test_regions_are_private_and_aligned() -> None:
+    region = Region(1 << 16, huge=None)
+    assert region.address % (2 << 20) == 0
+    array = region.array(0, 8, np.uint64)
+    assert not array.any()
+    del region
+    array[:] = 7
+    assert array.sum() == 56
+
+
+def test_threads_are_pinned_and_errors_come_back() -> None:
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("this system cannot pin threads")
+    cpu = min(os.sched_getaffinity(0))
+    with Team([cpu]) as team:
+        assert team.call(lambda _: os.sched_getaffinity(0)) == [{cpu}]
+        assert team.pinned
+        with pytest.raises(ZeroDivisionError):
+            team.call(lambda index: 1 // index)
+        assert team.call(lambda index: index) == [0]
+    with Team([None]) as team:
+        team.call(lambda index: index)
+        assert not team.pinned
+
+
+def test_probe_errors_are_recorded_once() -> None:
+    errors: list[str] = []
+    for _ in range(2):
+        with recorded(errors):
+            raise ProbeError("wrong")
+    assert errors == ["wrong"]
+
+
+ARM = "aarch64-unknown-linux-gnu"
+
+
+@pytest.mark.parametrize(
+    ("width", "cpu", "instruction"),
+    [(128, "neoverse-n1", "fmla\tv"), (512, "a64fx", "z")],
+)
+def test_arm_gets_its_own_vector_instructions(width: int, cpu: str, instruction: str) -> None:
+    kernel = ir_compute.compute_kernel("fp64", width // 64, fma=True, chains=24)
+    text = ir.module(kernel, attributes=ir.width_attributes(width, "aarch64"))
+    code = _assembly(text, ARM, cpu)
+    body = code.split("kernel:")[1].split("now:")[0]
+    # One instruction per chain in the loop, and no spills to the stack.
+    assert sum("fmla" in line or "fmad" in line for line in body.splitlines()) == 24
+    assert instruction in body
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_arm_streams_compile(name: str) -> None:
+    code = _assembly(ir.module(ir_memory.stream_kernel(name, 128)), ARM, "neoverse-v2")
+    assert ("stnp" in code) == name.endswith("-nt")
+
+
+@pytest.mark.parametrize(("cpu", "register"), [("haswell", "ymm"), ("skylake-avx512", "zmm")])
+def test_x86_vectors_stay_whole(cpu: str, register: str) -> None:
+    width = {"ymm": 256, "zmm": 512}[register]
+    kernel = ir_compute.compute_kernel("fp32", width // 32, fma=True, chains=12)
+    text = ir.module(kernel, attributes=ir.width_attributes(width, "x86_64"))
+    body = _assembly(text, "x86_64-unknown-linux-gnu", cpu).split("kernel:")[1]
+    lines = [line for line in body.splitlines() if "vfmadd" in line]
+    assert len(lines) == 12
+    assert all(register in line for line in lines)
+
+
+def test_other_systems_get_their_own_clock() -> None:
+    kernel = ir_compute.chain_kernel()
+    assert "QueryPerformanceCounter" in ir.module(kernel, platform="win32")
+    assert "@clock_gettime(i32 6" in ir.module(kernel, platform="darwin")
+
+
+def _assembly(text: str, triple: str, cpu: str) -> str:
+    try:
+        return jit.assembly(text, triple, cpu)
+    except RuntimeError as error:
+        pytest.skip(f"this llvmlite does not build for {triple}: {error}")

@@ -1,0 +1,195 @@
+"""Launching, products and streams through torch, on device cpu with tiny sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from timeroof.core.machine import Machine, check_machine
+from timeroof.probe.backends.cpu import reduced
+from timeroof.probe.backends.cpu.features import read_features
+from timeroof.probe.backends.nvml import read_gpu_state
+from timeroof.probe.backends.torch_device import Settings, measure_device
+from timeroof.probe.backends.torch_gemm import check_product, operands, product, tf32, torch_threads
+from timeroof.probe.backends.torch_streams import PATTERNS, check_stream, stream, sustain
+from timeroof.probe.backends.torch_timing import DeviceTimer
+from timeroof.probe.launch import launch_ceiling, measure_torch_launches, timed
+from timeroof.probe.measurement import LaunchCost
+from timeroof.probe.problems import ProbeError
+from timeroof.probe.sampling import Plan
+
+torch: Any = pytest.importorskip("torch")
+
+TINY = Plan(sample_s=1e-5, least=2, most=2)
+SMALL = Settings(
+    gemm_sizes=(16, 32),
+    stream_bytes=1 << 16,
+    curve_bytes=(1 << 12, 1 << 14),
+    link_bytes=1 << 12,
+    cache_bytes=1 << 13,
+    sustained_s=1e-3,
+    plan=TINY,
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads that wait for one another make tiny ops slow on a busy machine."""
+    with torch_threads(1):
+        yield
+
+
+def test_launch_costs_of_torch() -> None:
+    costs, notes = measure_torch_launches(plan=TINY, compiled=False)
+    assert {cost.python_loop for cost in costs} == {True, False}
+    assert "to save time" in notes[0]
+    for cost in costs:
+        assert 0 < cost.best_s <= cost.p25_s <= cost.median_s <= cost.p75_s <= cost.p95_s
+
+
+def test_a_python_loop_is_timed_with_the_given_clock() -> None:
+    now = iter([10.0, 14.0])
+    calls: list[int] = []
+    assert timed(lambda: calls.append(1), lambda: next(now))(4) == 4.0
+    assert len(calls) == 4
+
+
+def cost(what: str, best_s: float, *, python: bool) -> LaunchCost:
+    times = {"p25_s": best_s, "median_s": best_s * 2, "p75_s": best_s * 2, "p95_s": best_s * 3}
+    return LaunchCost(
+        framework="torch", what=what, python_loop=python, best_s=best_s, samples=10, **times
+    )
+
+
+def test_the_launch_ceiling_is_the_cheapest_op_without_python() -> None:
+    costs = [
+        cost("a", 4e-7, python=False),
+        cost("b", 1e-7, python=True),
+        cost("c", 2e-7, python=False),
+    ]
+    ceiling = launch_ceiling(costs)
+    assert ceiling is not None
+    assert ceiling.rate == pytest.approx(5e6)
+    assert ceiling.spread == 0.5
+    assert set(ceiling.variants) == {"a", "b", "c"}
+    assert launch_ceiling([cost("b", 1e-7, python=True)]) is None
+
+
+@pytest.mark.parametrize("precision", ["fp64", "fp32", "fp16", "bf16", "int8"])
+def test_products_are_checked(precision: str) -> None:
+    left, right = operands(precision, 32, "cpu")
+    result = product(left, right)()
+    check_product(result, left, right)
+    with pytest.raises(ProbeError, match="matrix product"):
+        check_product(result * 0, left, right)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_streams_are_checked(pattern: str) -> None:
+    call, moved, size = stream(pattern, 4096, "cpu")
+    check_stream(pattern, call)
+    loads_and_stores = {"read": 1, "write": 1, "update": 2, "copy": 1, "triad": 1}[pattern]
+    assert moved == pytest.approx(size * loads_and_stores)
+    with pytest.raises(ProbeError, match="stream"):
+        check_stream(pattern, lambda: torch.zeros(4) if pattern != "read" else torch.zeros(()))
+
+
+def test_a_whole_device() -> None:
+    steps: list[tuple[str, float]] = []
+    found = measure_device("cpu", SMALL, lambda name, share: steps.append((name, share)))
+    resources = {ceiling.resource for ceiling in found.ceilings}
+    assert {"flop/fp32", "flop/fp64", "byte/dram", "launch"} <= resources
+    assert {"link/host-to-device", "link/device-to-host"} <= resources
+    machine = Machine(name="here", device=found.name, ceilings=found.ceilings)
+    assert check_machine(machine, "test") is machine
+    fp32 = next(c for c in found.ceilings if c.resource == "flop/fp32")
+    assert set(fp32.variants) == {"16×16", "32×32", "sustained"}
+    assert {point.pattern for point in found.sweep} == set(PATTERNS)
+    assert [name for name, _ in steps] == ["matrix products", "memory", "host links", "launching"]
+
+
+def test_a_dtype_that_the_device_lacks_becomes_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("not implemented for 'Char'\nmore")
+
+    monkeypatch.setattr(torch, "_int_mm", refuse)
+    found = measure_device("cpu", SMALL)
+    assert "flop/int8" not in {ceiling.resource for ceiling in found.ceilings}
+    assert "not implemented for 'Char'" in " ".join(found.notes)
+
+
+def test_settings_of_torch_are_put_back() -> None:
+    torch.set_num_threads(2)
+    threads, precision = 2, torch.get_float32_matmul_precision()
+    with torch_threads(1), tf32(True):
+        assert torch.get_num_threads() == 1
+        assert torch.get_float32_matmul_precision() == "high"
+    assert torch.get_num_threads() == threads
+    assert torch.get_float32_matmul_precision() == precision
+
+
+def test_the_timer_uses_the_given_clock() -> None:
+    ticks = iter(range(100))
+    timer = DeviceTimer("cpu", clock=lambda: float(next(ticks)))
+    assert timer.run(lambda: None)(5) == 1.0
+    assert timer.submit(lambda: None)(5) == 1.0
+    assert timer.cold(lambda: None, 64)(5) == 1.0
+
+
+def test_sustained_leaves_the_warm_up_out() -> None:
+    now = iter([0.0, 0.0, 1.0, 2.0, 3.0, 4.0])
+    times = iter([8.0, 8.0, 2.0, 2.0])
+    samples = sustain(
+        lambda n: next(times), sustained_s=4.0, repetitions=2, clock=lambda: next(now)
+    )
+    assert list(samples.times_s) == [1.0, 1.0]
+
+
+def test_short_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduced, "SIZES", (32,))
+    monkeypatch.setattr(reduced, "EMULATED_SIZE", 16)
+    monkeypatch.setattr(reduced, "PLAN", TINY)
+    features = read_features("x86_64", {"avx512bf16", "amx-int8"})
+    found = reduced.measure_reduced(features, {"core": 1, "all": 1}, quick=True)
+    assert {(c.resource, c.scope) for c in found.ceilings} == {
+        ("flop/bf16", "core"),
+        ("flop/bf16", "all"),
+        ("flop/int8-tensor", "core"),
+        ("flop/int8-tensor", "all"),
+    }
+    assert found.emulated == {"flop/fp16": "flop/fp32", "flop/int8": "flop/int8-tensor"}
+    assert "fp16 has no unit" in found.notes[0]
+
+
+def nvml(pids: list[int]) -> SimpleNamespace:
+    return SimpleNamespace(
+        NVML_CLOCK_SM=1,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetClockInfo=lambda *_: 1200,
+        nvmlDeviceGetMaxClockInfo=lambda *_: 1980,
+        nvmlDeviceGetPowerUsage=lambda _: 250_000,
+        nvmlDeviceGetTemperature=lambda *_: 60,
+        nvmlDeviceGetComputeRunningProcesses=lambda _: [SimpleNamespace(pid=pid) for pid in pids],
+    )
+
+
+def test_the_driver_is_asked_for_clock_power_and_neighbours() -> None:
+    state = read_gpu_state(0, nvml([1, 2]))
+    assert state.notes == ["SM clock 1200 of 1980 MHz, 250 W, 60 °C"]
+    assert "2 other process(es)" in state.warnings[0]
+    assert read_gpu_state(0, nvml([])).warnings == []
+
+
+def test_a_driver_that_fails_is_no_failure_of_ours() -> None:
+    broken = nvml([])
+    broken.nvmlInit = lambda: 1 / 0
+    assert read_gpu_state(0, broken).notes == []
+    broken = nvml([])
+    broken.nvmlDeviceGetPowerUsage = lambda _: 1 / 0
+    assert "does not answer" in read_gpu_state(0, broken).notes[0]
