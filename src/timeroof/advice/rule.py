@@ -1,0 +1,166 @@
+"""A rule: a stable code, a name after the pattern it looks for, and the seconds it claims."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import polars as pl
+
+from timeroof.advice.context import Context
+from timeroof.core.report import Finding
+
+# A cure that gives back less than this share of the run is not worth a line.
+MIN_SHARE = 0.01
+
+_GAINS = {"id": pl.Int64, "busy_s": pl.Float64, "idle_s": pl.Float64}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding, and whose seconds it claims: so that none is promised twice.
+
+    `gains` has per row the busy and the idle seconds that the cure can give back at
+    most; `outside_s` are idle seconds by cause that belong to no row. A claim that
+    informs has none.
+    """
+
+    code: str
+    title: str
+    why: str
+    action: str | None
+    kernels: list[int]
+    evidence: dict[str, Any]
+    gains: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_GAINS))
+    outside_s: dict[str, float] = field(default_factory=dict)
+    informs: bool = False
+    most_s: float = float("inf")
+
+    @property
+    def gain_s(self) -> float | None:
+        """Seconds at stake, at most all of the run; None for information."""
+        if self.informs:
+            return None
+        rows = float(self.gains["busy_s"].sum()) + float(self.gains["idle_s"].sum())
+        return min(rows + sum(self.outside_s.values()), self.most_s)
+
+    @property
+    def finding(self) -> Finding:
+        """The claim as a finding of the contract."""
+        return Finding(
+            code=self.code,
+            title=self.title,
+            why=self.why,
+            kernels=self.kernels,
+            gain_s=self.gain_s,
+            action=self.action,
+            evidence=self.evidence,
+        )
+
+
+class Rule(ABC):
+    """Looks for one pattern. The docstring of a rule is its page in the documentation."""
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    title: ClassVar[str]
+    actions: ClassVar[dict[str, str]]
+    # Whether its rows are accounted for, so that rules which only say "slow" leave them alone …
+    explains: ClassVar[bool] = True
+    # … as those do that have this.
+    last_resort: ClassVar[bool] = False
+
+    @abstractmethod
+    def claims(self, context: Context) -> list[Claim]:
+        """What the pattern claims in a run; empty where it is not there."""
+
+    def find(self, context: Context) -> list[Finding]:
+        """The findings of this rule in a run."""
+        return [claim.finding for claim in self.claims(context)]
+
+    def documentation(self) -> str:
+        """The rule's page."""
+        return inspect.cleandoc(self.__doc__ or "")
+
+    def claim(
+        self,
+        context: Context,
+        rows: pl.DataFrame,
+        why: str,
+        evidence: dict[str, Any],
+        *,
+        title: str | None = None,
+        action: str | None = None,
+        outside_s: dict[str, float] | None = None,
+        least_share: float = MIN_SHARE,
+    ) -> list[Claim]:
+        """Claim the columns `busy_gain_s` and `idle_gain_s` of rows, if they are worth it.
+
+        Silent below `least_share` of the run and below the noise of the rows themselves.
+        """
+        gains = _gains(rows, context.ranks)
+        claim = Claim(
+            code=self.code,
+            title=title or self.title,
+            why=why,
+            action=action or context.action(self.actions),
+            kernels=gains["id"].to_list(),
+            evidence={**evidence, "share_of_time": _share(rows, context)},
+            gains=gains,
+            outside_s=outside_s or {},
+            most_s=context.total_s,
+        )
+        gain_s = claim.gain_s or 0.0
+        worth = gain_s >= least_share * context.total_s and gain_s > 0
+        return [claim] if worth and gain_s > noise_s(rows) / context.ranks else []
+
+    def inform(
+        self,
+        context: Context,
+        rows: pl.DataFrame,
+        why: str,
+        evidence: dict[str, Any],
+        *,
+        title: str | None = None,
+    ) -> list[Claim]:
+        """Say something that costs or saves no seconds by itself."""
+        return [
+            Claim(
+                code=self.code,
+                title=title or self.title,
+                why=why,
+                action=context.action(self.actions),
+                kernels=rows["id"].to_list(),
+                evidence={**evidence, "share_of_time": _share(rows, context)},
+                informs=True,
+            )
+        ]
+
+
+def noise_s(rows: pl.DataFrame) -> float:
+    """Seconds by which the rows' medians may be off, were they all to move together.
+
+    The standard error of a median is about 0.93 spreads by the root of the samples; a
+    spread without its samples counts in full.
+    """
+    if "time_spread" not in rows.columns or not rows.height:
+        return 0.0
+    samples = pl.col("samples").list.len().fill_null(0) if "samples" in rows.columns else pl.lit(0)
+    error = pl.when(samples > 1).then(0.93 / samples.sqrt()).otherwise(1.0)
+    spread = pl.col("time_spread").fill_null(0.0)
+    return float(rows.select((spread * pl.col("time_s") * error).sum()).item())
+
+
+def _gains(rows: pl.DataFrame, ranks: int) -> pl.DataFrame:
+    busy = pl.col("busy_gain_s").fill_null(0.0).clip(lower_bound=0.0) / ranks
+    idle = pl.col("idle_gain_s") if "idle_gain_s" in rows.columns else pl.lit(0.0)
+    gains = rows.select("id", busy.alias("busy_s"), (idle / ranks).alias("idle_s"))
+    worth = pl.col("busy_s") + pl.col("idle_s")
+    return gains.filter(worth > 0).sort(worth, descending=True, maintain_order=True)
+
+
+def _share(rows: pl.DataFrame, context: Context) -> float:
+    time_s = float(context.rows["time_s"].sum())
+    return round(float(rows["time_s"].sum()) / time_s, 4) if time_s else 0.0

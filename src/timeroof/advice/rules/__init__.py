@@ -1,0 +1,1 @@
+"""One rule per file, named after the pattern that it looks for."""

@@ -1,0 +1,110 @@
+"""`timeroof check RUN --baseline BASE`: a gate for CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+    from timeroof.model.check import Limits
+
+DEFAULT_SLOWDOWN = "5%"
+
+
+def check(
+    run: Annotated[Path, typer.Argument(help="The run to check: .troof or a profiler's file.")],
+    baseline: Annotated[Path | None, typer.Option(help="The run that it is held against.")] = None,
+    max_slowdown: Annotated[
+        str | None,
+        typer.Option(help="How much slower than the baseline it may be. [default: 5%]"),
+    ] = None,
+    min_efficiency: Annotated[
+        str | None, typer.Option(help="The least efficiency (bound / elapsed), such as 40%.")
+    ] = None,
+    max_launches: Annotated[int | None, typer.Option(help="The most launches.")] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A limit of your own: 'phase=backward:time<12ms', 'op=aten::mm:efficiency>60%',"
+            " 'time<105%' (of the baseline); may be repeated."
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="Judge on this machine: a catalogue name or a TOML file."),
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(help="Write timeroof.check/1 to a file, or to stdout with '-'.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write a summary for pull requests to this file.")
+    ] = None,
+) -> None:
+    """Fail with exit code 1 where a run breaks a limit by more than the noise.
+
+    Example: `timeroof check run.troof --baseline main.troof --max-slowdown 5%`
+    """
+    import msgspec
+
+    from timeroof.api import load
+    from timeroof.cli.outputs import write_json
+    from timeroof.core.writing import write_atomically
+    from timeroof.errors import GateFailedError
+    from timeroof.model.check import check as check_limits
+    from timeroof.views.check import markdown_check, print_check
+
+    limits = _limits(baseline, max_slowdown, min_efficiency, max_launches, rule or [])
+    report = load(run, machine=machine)
+    base = None if baseline is None else load(baseline, machine=machine)
+    result = check_limits(report, base, limits)
+    document = result.document()
+    if json is not None:
+        write_json(msgspec.json.encode(document), json)
+    if markdown is not None:
+        text = markdown_check(document, _comparison(report, base, (str(baseline), str(run))))
+        write_atomically(markdown, text.encode())
+    print_check(document)
+    if not result.passed:
+        broken = [limit.what for limit in result.limits if not limit.passed]
+        raise GateFailedError(f"{len(broken)} of {len(result.limits)} limits broken: {broken[0]}")
+
+
+def _limits(
+    baseline: Path | None,
+    max_slowdown: str | None,
+    min_efficiency: str | None,
+    max_launches: int | None,
+    rules: list[str],
+) -> Limits:
+    """The limits that were asked for; a baseline alone asks for the default slow-down."""
+    from timeroof.errors import UsageError
+    from timeroof.model.check import Limits
+    from timeroof.model.check_rules import parse_percent, parse_rule
+
+    parsed = tuple(parse_rule(text) for text in rules)
+    if baseline is None and (max_slowdown is not None or any(r.relative for r in parsed)):
+        raise UsageError(
+            "a slow-down needs something to be slower than", advice="name a run with --baseline"
+        )
+    if baseline is None and min_efficiency is None and max_launches is None and not parsed:
+        raise UsageError("nothing is to be checked", advice="give --baseline or a limit")
+    slowdown = max_slowdown or (DEFAULT_SLOWDOWN if baseline is not None else None)
+    return Limits(
+        max_slowdown=None if slowdown is None else parse_percent(slowdown),
+        min_efficiency=None if min_efficiency is None else parse_percent(min_efficiency),
+        max_launches=max_launches,
+        rules=parsed,
+    )
+
+
+def _comparison(report: Report, base: Report | None, names: tuple[str, str]) -> str:
+    """What changed against the baseline, as Markdown."""
+    from timeroof.model.compare import compare
+    from timeroof.views.compare import markdown_comparison
+
+    if base is None:
+        return ""
+    return markdown_comparison(compare(base, report, names).document())

@@ -1,0 +1,51 @@
+"""`timeroof explain RUN`: the ladder of limits and the findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(help="A saved run (.troof) or a profiler's file.")],
+    code: Annotated[
+        list[str] | None,
+        typer.Option(help="Show only findings with this code, such as TR101; may be repeated."),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="Judge on this machine: a catalogue name or a TOML file."),
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(help="Write the report with its findings to a file, or to stdout with '-'."),
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write the findings as Markdown to this file.")
+    ] = None,
+) -> None:
+    """Say which seconds can come back, by what change, with what evidence.
+
+    First the ladder of limits: as it ran, every kernel at its roof, fused, ideal. Then the
+    findings, largest gain first; a second that several claim counts once in the total.
+
+    Example: `timeroof explain run.troof --code TR101`
+    """
+    from dataclasses import replace
+
+    from timeroof.advice import advise, rule_of
+    from timeroof.api import load
+    from timeroof.cli.outputs import write_json
+    from timeroof.core.writing import write_atomically
+    from timeroof.views.explain import markdown_findings, print_explanation
+
+    codes = None if not code else [rule_of(c).code for c in code]
+    report = load(run, machine=machine)
+    findings = advise(report, codes)
+    if json is not None:
+        write_json(replace(report, findings=tuple(findings)).to_json(), json)
+    if markdown is not None:
+        write_atomically(markdown, markdown_findings(report, findings).encode())
+    print_explanation(report, findings, stderr=True)

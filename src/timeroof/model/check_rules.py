@@ -1,0 +1,114 @@
+"""Limits in words: `phase=backward:time<12ms`, `op=aten::mm:efficiency>60%`, `launches<=500`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from timeroof.core.profile import LABEL
+from timeroof.errors import UsageError
+from timeroof.units import parse_seconds, parse_size
+
+METRICS = ("time", "launches", "efficiency", "kernel_efficiency", "bytes", "flops", "share", "gap")
+_RATIOS = ("efficiency", "kernel_efficiency", "share")
+_CONDITION = re.compile(r"^\s*([a-z_]+)\s*(<=|>=|<|>)\s*(.+?)\s*$")
+_SELECTION = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*=\s*(.*?)\s*$")
+
+
+@dataclass(frozen=True)
+class LimitRule:
+    """A metric of some rows with a limit: absolute, or relative to the same rows of a baseline."""
+
+    text: str
+    where: tuple[tuple[str, str], ...]
+    metric: str
+    sign: str
+    value: float
+    relative: bool = False
+
+    def rows(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The rows that the rule is about."""
+        for column, value in self.where:
+            found = next((c for c in (column, f"{LABEL}{column}") if c in table.columns), None)
+            if found is None:
+                raise UsageError(
+                    f"rule {self.text!r}: rows have no {column!r}",
+                    advice="use phase, op, module, name, dtype, limiter or a label",
+                )
+            table = table.filter(pl.col(found).cast(pl.String) == value)
+        return table
+
+    def holds(self, value: float, limit: float) -> bool:
+        """Whether a value keeps the limit."""
+        return {
+            "<": value < limit,
+            "<=": value <= limit,
+            ">": value > limit,
+            ">=": value >= limit,
+        }[self.sign]
+
+
+def parse_rule(text: str) -> LimitRule:
+    """A rule as a person types it.
+
+    >>> parse_rule("phase=backward,op=aten::mm:time<12ms").where
+    (('phase', 'backward'), ('op', 'aten::mm'))
+    >>> parse_rule("time<105%").relative
+    True
+    """
+    selection, _, condition = text.rpartition(":")
+    if not _CONDITION.match(condition) and _CONDITION.match(text):
+        selection, condition = "", text
+    match = _CONDITION.match(condition)
+    if match is None or match[1] not in METRICS:
+        raise _refused(text)
+    value, relative = _value(match[1], match[3], text)
+    where = tuple(_pair(part, text) for part in selection.split(",") if part.strip())
+    return LimitRule(text, where, match[1], match[2], value, relative)
+
+
+def _pair(part: str, text: str) -> tuple[str, str]:
+    match = _SELECTION.match(part)
+    if match is None:
+        raise _refused(text)
+    return match[1], match[2]
+
+
+def _value(metric: str, written: str, text: str) -> tuple[float, bool]:
+    """The limit as a number; a percentage of a metric that is no ratio is one of the baseline."""
+    if written.endswith("%"):
+        return parse_percent(written), metric not in _RATIOS
+    try:
+        if metric in ("time", "gap"):
+            return parse_seconds(written), False
+        if metric in ("bytes", "flops"):
+            return parse_size(written.removesuffix("FLOP")), False
+        return float(written), False
+    except (ValueError, UsageError):
+        raise _refused(text) from None
+
+
+def parse_percent(text: str) -> float:
+    """A share that a person typed as a percentage or a number.
+
+    >>> parse_percent("5%"), parse_percent("0.05")
+    (0.05, 0.05)
+    """
+    number = text.strip()
+    try:
+        value = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        raise UsageError(f"{text!r} is no share", advice="write for example 5% or 0.05") from None
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"{text!r} is no share", advice="write for example 5% or 0.05")
+    return value
+
+
+def _refused(text: str) -> UsageError:
+    return UsageError(
+        f"{text!r} is no rule",
+        advice="write for example 'phase=backward:time<12ms', 'op=aten::mm:efficiency>60%' or"
+        f" 'time<105%' (of the baseline); metrics: {', '.join(METRICS)}",
+    )

@@ -1,0 +1,161 @@
+"""The same run on another machine: its bounds there, and the time that today's efficiency gives.
+
+A model, not a measurement. Per row, with the resources that both machines have ceilings for:
+
+* Work keeps its efficiency: time there = time here × work bound there / work bound here.
+* Rows whose launching outweighs their work here scale with the cost of a launch.
+* On a synchronous device launching is taken out first and added again at the other's cost.
+* The idle before a row scales with the cost of a launch; idle outside of rows stays.
+* Rows without a bound scale like all the others together.
+
+The interval: a row's time may follow any of its resources that are in play (whose bound is at
+least `IN_PLAY` of the largest), so the least and the most favourable of their ratios are its
+ends; and its efficiency may change by the factor by which the rows of the same limiter differ
+today (quartiles, at least `LEAST_CHANGE`, at most `MOST_CHANGE`). It never ends below the bound.
+A machine with the same ceilings gives exactly what was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+
+from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.profile import Profile
+from timeroof.core.resources import LAUNCH
+from timeroof.model.judge import judge
+from timeroof.model.project_amounts import in_precision, scaled, without
+from timeroof.model.project_rows import project_rows
+from timeroof.model.totals import seconds_by_limiter
+
+# Units that do the work where a machine lacks one; the first that it has.
+SUBSTITUTES: dict[str, tuple[str, ...]] = {
+    "flop/fp16-tensor": ("flop/bf16-tensor", "flop/fp16", "flop/fp32"),
+    "flop/bf16-tensor": ("flop/fp16-tensor", "flop/bf16", "flop/fp32"),
+    "flop/tf32-tensor": ("flop/fp32",),
+    "flop/fp8-tensor": ("flop/fp16-tensor", "flop/bf16-tensor", "flop/fp32"),
+    "flop/fp4-tensor": ("flop/fp8-tensor", "flop/fp16-tensor", "flop/fp32"),
+    "flop/int8-tensor": ("flop/int8", "flop/fp16-tensor", "flop/fp32"),
+    "flop/fp64-tensor": ("flop/fp64",),
+    "flop/fp16": ("flop/fp32",),
+    "flop/bf16": ("flop/fp32",),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What else is different: amounts by a factor, parts left out, another precision."""
+
+    scale: dict[str, float] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    precision: str | None = None
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A run on one machine.
+
+    `table` has per row `id`, `bound_s`, `limiter`, `predicted_s`, `low_s`, `high_s`, and
+    `limiter_now`. `outside_s` are seconds beside the rows (idle), part of the sums.
+    """
+
+    machine: Machine
+    table: pl.DataFrame
+    bound_s: float | None
+    predicted_s: float
+    low_s: float
+    high_s: float
+    outside_s: float
+    by_limiter: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+
+def project(
+    profile: Profile,
+    here: Machine,
+    there: Machine,
+    change: Change | None = None,
+    *,
+    measured_s: float | None = None,
+) -> Projection:
+    """The run of `profile`, measured on `here`, as it would go on `there`."""
+    change = change or Change()
+    likely, least = _changed(profile, change, least=False), _changed(profile, change, least=True)
+    target, notes = _with_substitutes(there, likely)
+    if "launch" in change.without:
+        target = _without_launching(target)
+    now, then = judge(profile, here), judge(likely, target)
+    floor = judge(least, target).table
+    table = project_rows(
+        profile.kernels,
+        now.table,
+        then.table,
+        floor["bound_s"],
+        here=here,
+        there=target,
+        drop_idle=bool({"idle", "launch"} & change.without),
+        changed=bool(change.scale or change.without or change.precision),
+    )
+    outside_s, overlap = _outside(table, measured_s, drop="idle" in change.without)
+    return Projection(
+        machine=there,
+        table=table,
+        bound_s=float(floor["bound_s"].sum()) if floor["bound_s"].count() else None,
+        predicted_s=_sum(table, "predicted_s") * overlap + outside_s,
+        low_s=_sum(table, "low_s") * overlap + outside_s,
+        high_s=_sum(table, "high_s") * overlap + outside_s,
+        outside_s=outside_s,
+        by_limiter=seconds_by_limiter(
+            table.select("limiter", pl.col("predicted_s").alias("time_s"))
+        ),
+        notes=notes,
+    )
+
+
+def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:
+    changed = without(profile, set(change.without))
+    if change.precision is not None:
+        changed = in_precision(changed, change.precision)
+    return scaled(changed, change.scale, least=least) if change.scale else changed
+
+
+def _with_substitutes(machine: Machine, profile: Profile) -> tuple[Machine, tuple[str, ...]]:
+    """The machine with another unit in place of one that it lacks but the run uses."""
+    roofs = machine.roofs()
+    emulated, notes = dict(machine.emulated), []
+    for resource in profile.amount_columns:
+        if resource in roofs or not profile.kernels.select((pl.col(resource) > 0).any()).item():
+            continue
+        unit = next((s for s in SUBSTITUTES.get(resource, ()) if s in roofs), None)
+        if unit is not None:
+            emulated[resource] = unit
+            notes.append(f"{machine.name} has no {resource}: its {unit} is used.")
+        elif resource.startswith("flop/"):
+            notes.append(f"{machine.name} has no ceiling for {resource}: left out of its bounds.")
+    if LAUNCH not in roofs:
+        notes.append(
+            f"{machine.name} has no launch ceiling: rows that launching limits keep their time."
+        )
+    return msgspec.structs.replace(machine, emulated=emulated), tuple(notes)
+
+
+def _without_launching(machine: Machine) -> Machine:
+    """The machine with launches that cost nothing."""
+    kept: list[Ceiling] = [c for c in machine.ceilings if c.resource != LAUNCH]
+    return msgspec.structs.replace(machine, ceilings=kept)
+
+
+def _outside(table: pl.DataFrame, measured_s: float | None, *, drop: bool) -> tuple[float, float]:
+    """Seconds beside the rows, and how much rows overlap (1: not at all)."""
+    rows_s = _sum(table, "elapsed_s")
+    if measured_s is None or not rows_s or abs(measured_s - rows_s) <= 1e-9 * rows_s:
+        return 0.0, 1.0
+    if rows_s > measured_s:
+        return 0.0, measured_s / rows_s
+    return (0.0 if drop else measured_s - rows_s), 1.0
+
+
+def _sum(table: pl.DataFrame, column: str) -> float:
+    return float(table[column].fill_null(0.0).sum())

@@ -1,0 +1,74 @@
+"""The gate's result: a table for a terminal, and Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from timeroof.units import format_amount, format_percent, format_seconds
+from timeroof.views.explain import markdown_text
+from timeroof.views.terminal import console, plain_text
+
+HEADS = ("limit", "allowed", "found", "noise", "")
+
+
+def print_check(document: Mapping[str, Any], *, stderr: bool = True) -> None:
+    """A `timeroof.check/1` document as a table."""
+    out = console(stderr=stderr)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(HEADS[0], overflow="fold")
+    for head in HEADS[1:4]:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column(HEADS[4], no_wrap=True)
+    for limit in document["limits"]:
+        style = "green" if limit["passed"] else "bold red"
+        what, *numbers = cells(limit)
+        table.add_row(Text(what), *numbers, Text(_word(limit), style=style))
+    out.print(table)
+    for note in document["notes"]:
+        out.print(Text(f"Note: {plain_text(note)}"))
+
+
+def cells(limit: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """A limit's name, allowed value, value found and noise as a person reads them."""
+    what = plain_text(limit["what"])
+    if limit["note"]:
+        what += f" ({plain_text(limit['note'])})"
+    noise = "unknown" if limit["noise"] is None else shown(limit["noise"], limit["unit"])
+    return what, shown(limit["limit"], limit["unit"]), shown(limit["value"], limit["unit"]), noise
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A value in the unit of its limit.
+
+    >>> shown(0.05, "share"), shown(0.0123, "s"), shown(500, ""), shown(None, "s")
+    ('5 %', '12.3 ms', '500', '?')
+    """
+    if value is None:
+        return "?"
+    if unit == "share":
+        return format_percent(value, 3).replace(".00", "")
+    if unit == "s":
+        return format_seconds(value)
+    return f"{value:,.0f}" if unit == "" else format_amount(value, unit)
+
+
+def _word(limit: Mapping[str, Any]) -> str:
+    return "holds" if limit["passed"] else "BROKEN"
+
+
+def markdown_check(document: Mapping[str, Any], comparison: str = "") -> str:
+    """The check as Markdown, with what changed against the baseline if that is given."""
+    verdict = "passed" if document["passed"] else "FAILED"
+    lines = [f"### timeroof check: {verdict}", "", "| limit | allowed | found | noise | |"]
+    lines.append("|---|---:|---:|---:|---|")
+    for limit in document["limits"]:
+        what, *numbers = cells(limit)
+        lines.append(f"| {markdown_text(what)} | {' | '.join(numbers)} | {_word(limit)} |")
+    lines += ["", *(markdown_text(note) for note in document["notes"])]
+    if comparison:
+        lines += ["", comparison]
+    return "\n".join(lines).rstrip() + "\n"

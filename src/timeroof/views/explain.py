@@ -1,0 +1,119 @@
+"""Findings in words: the ladder of limits, then what to do, in seconds order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from timeroof.units import format_percent, format_seconds
+from timeroof.views.terminal import console, plain_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from timeroof.core.report import Finding, Report, Totals
+
+BAR = 24
+CUMULATIVE = "cumulative_gain_s"
+
+
+def ladder_rungs(totals: Totals) -> list[tuple[str, float | None, str]]:
+    """The rungs with their seconds and what would lead there."""
+    ladder = totals.ladder
+    return [
+        ("measured", ladder.measured_s, "as it ran, idle included"),
+        ("roof", ladder.roof_s, "better kernels: every one at its bound"),
+        ("fused", ladder.fused_s, "fusion: each phase one kernel, no intermediate results"),
+        ("ideal", ladder.ideal_s, "the whole step one ideal kernel"),
+    ]
+
+
+def print_explanation(report: Report, findings: Sequence[Finding], *, stderr: bool = False) -> None:
+    """The ladder and the findings of a run."""
+    out = console(stderr=stderr)
+    _print_ladder(out, report.totals)
+    if not findings:
+        out.print(f"\n{_nothing(report)}")
+    for place, finding in enumerate(findings, 1):
+        _print_finding(out, place, finding, report.totals.ladder.measured_s)
+    claimed = [f for f in findings if f.gain_s is not None]
+    if claimed:
+        together = claimed[-1].evidence.get(CUMULATIVE, 0.0)
+        out.print(
+            Text(
+                f"\nTogether at most {format_seconds(together)} of"
+                f" {format_seconds(report.totals.ladder.measured_s)}: seconds that several findings"
+                " claim count once."
+            )
+        )
+
+
+def _nothing(report: Report) -> str:
+    """Why there is no finding."""
+    if report.machine is None:
+        return "No finding: the machine is not known, so nothing is judged; name it with --machine."
+    return "No finding: nothing that the rules look for holds 1 % of the run."
+
+
+def _print_ladder(out: Console, totals: Totals) -> None:
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    whole = totals.ladder.measured_s or 1.0
+    for name, seconds, words in ladder_rungs(totals):
+        if seconds is None:
+            continue
+        bar = "█" * max(1, min(BAR, round(BAR * seconds / whole)))
+        table.add_row(name, format_seconds(seconds), Text(bar, style="blue"), words)
+    out.print(Text("The ladder of limits", style="bold"))
+    out.print(table)
+    missing = [name for name, seconds, _ in ladder_rungs(totals) if seconds is None]
+    if missing:
+        out.print(f"Not known from this source: {', '.join(missing)}.")
+
+
+def _print_finding(out: Console, place: int, finding: Finding, whole_s: float) -> None:
+    gain = "for information"
+    if finding.gain_s is not None:
+        share = format_percent(finding.gain_s / whole_s) if whole_s else "?"
+        together = finding.evidence.get(CUMULATIVE)
+        gain = f"at most {format_seconds(finding.gain_s)} ({share})"
+        gain += f", together with those above {format_seconds(together)}" if place > 1 else ""
+    out.print(
+        Text.assemble(
+            "\n", (f"{place}. {finding.code} {plain_text(finding.title)}", "bold"), f": {gain}"
+        )
+    )
+    out.print(Text(plain_text(finding.why)))
+    if finding.action:
+        out.print(Text(f"Do: {plain_text(finding.action)}"))
+
+
+def markdown_findings(report: Report, findings: Sequence[Finding]) -> str:
+    """The same as Markdown."""
+    lines = ["| limit | seconds | what leads there |", "|---|---:|---|"]
+    lines += [
+        f"| {name} | {format_seconds(seconds)} | {words} |"
+        for name, seconds, words in ladder_rungs(report.totals)
+        if seconds is not None
+    ]
+    for finding in findings:
+        gain = "for information"
+        if finding.gain_s is not None:
+            gain = f"at most {format_seconds(finding.gain_s)}"
+        lines += ["", f"**{finding.code} {markdown_text(finding.title)}** ({gain})", ""]
+        lines.append(markdown_text(finding.why))
+        if finding.action:
+            lines += ["", f"Do: {markdown_text(finding.action)}"]
+    return "\n".join(lines) + "\n"
+
+
+def markdown_text(text: str) -> str:
+    r"""A text from a file without the characters that Markdown or HTML would act on.
+
+    >>> markdown_text("<b>|*x*_y_`z`")
+    '&lt;b&gt;\\|\\*x\\*\\_y\\_\\`z\\`'
+    """
+    safe = plain_text(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{c}" if c in "\\`*_[]|#~!@" else c for c in safe)

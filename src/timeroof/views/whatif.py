@@ -1,0 +1,98 @@
+"""The same work on other machines: one table of machines, one of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from timeroof.units import format_percent, format_seconds
+from timeroof.views.terminal import COLOURS, console, plain_text
+
+BAR = 30
+MOST_ROWS = 12
+
+
+def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
+    """A `timeroof.whatif/1` document as tables."""
+    out = console(stderr=stderr)
+    out.print(
+        Text(
+            f"Measured on {plain_text(document['from'])}: {format_seconds(document['measured_s'])},"
+            f" bound {format_seconds(document['measured_bound_s'])}",
+            style="bold",
+        )
+    )
+    out.print(_machines(document))
+    for machine in document["machines"]:
+        out.print(_bar(document, machine))
+    for machine in document["machines"]:
+        for change, seconds in list(machine["limiter_changes_s"].items())[:4]:
+            out.print(
+                Text(
+                    f"{plain_text(machine['name'])}: {format_seconds(seconds)} with another"
+                    f" limiter, {plain_text(change)}"
+                )
+            )
+    out.print(_rows(document))
+    for note in document["notes"]:
+        out.print(Text(f"Note: {plain_text(note)}"))
+
+
+def _machines(document: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("machine", no_wrap=True)
+    for column in ("bound", "predicted", "low", "high", "speed-up"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for m in document["machines"]:
+        faster = document["measured_s"] / m["predicted_s"] if m["predicted_s"] else None
+        table.add_row(
+            Text(plain_text(m["name"])),
+            *(format_seconds(m[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")),
+            "?" if faster is None else f"{faster:.2f}x",
+        )
+    return table
+
+
+def _bar(document: Mapping[str, Any], machine: Mapping[str, Any]) -> Text:
+    """Predicted seconds by limiter, drawn to the scale of the slowest machine."""
+    longest = max([document["measured_s"], *(m["predicted_s"] for m in document["machines"])])
+    text = Text(f"{plain_text(machine['name'])[:20]:20} ")
+    for kind, seconds in machine["by_limiter"].items():
+        if seconds > 0 and longest > 0:
+            text.append("█" * max(1, round(BAR * seconds / longest)), COLOURS[kind])
+    shares = [
+        f"{kind} {format_percent(seconds / (sum(machine['by_limiter'].values()) or 1.0))}"
+        for kind, seconds in machine["by_limiter"].items()
+        if seconds > 0
+    ]
+    return text.append(" " + ", ".join(shares))
+
+
+def _rows(document: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("kernel", no_wrap=True, overflow="ellipsis", max_width=36)
+    table.add_column("now", justify="right", no_wrap=True)
+    names = [m["name"] for m in document["machines"]][:3]
+    for name in names:
+        table.add_column(plain_text(name), justify="right", no_wrap=True)
+    longest = sorted(document["rows"], key=lambda row: -(row["elapsed_s"] or 0.0))
+    for row in longest[:MOST_ROWS]:
+        cells = [
+            f"{format_seconds(m['predicted_s'])}{' *' if m['limiter_changes'] else ''}"
+            for m in row["machines"][: len(names)]
+        ]
+        now = format_seconds(row["elapsed_s"])
+        table.add_row(Text(plain_text(row["short_name"])), now, *cells)
+    rest = len(document["rows"]) - MOST_ROWS
+    if rest > 0:
+        table.add_row(Text(f"({rest} more rows)"), "", *([""] * len(names)))
+    table.caption = "* another limiter" if _any_change(document) else None
+    table.caption_justify = "left"
+    return table
+
+
+def _any_change(document: Mapping[str, Any]) -> bool:
+    return any(m["limiter_changes"] for row in document["rows"] for m in row["machines"])

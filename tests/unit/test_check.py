@@ -1,0 +1,127 @@
+"""The gate: limits hold up to their boundary and the noise, and broken ones are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.test_compare import noisy, report, row
+from timeroof.core.report import Report
+from timeroof.errors import UsageError
+from timeroof.model.check import Limit, Limits, check
+from timeroof.model.check_rules import parse_percent, parse_rule
+
+
+def only(run: Report, base: Report | None, **limits: Any) -> Limit:
+    result = check(run, base, Limits(**limits))
+    assert len(result.limits) == 1
+    assert result.passed is result.limits[0].passed
+    return result.limits[0]
+
+
+def rule(text: str, run: Report, base: Report | None = None) -> Limit:
+    return only(run, base, rules=[parse_rule(text)])
+
+
+def test_slow_down_has_a_plain_boundary_without_samples() -> None:
+    base = report([row(100.0)])
+    assert only(report([row(105.0)]), base, max_slowdown=0.05 + 1e-12).passed
+    broken = only(report([row(105.1)]), base, max_slowdown=0.05)
+    assert not broken.passed
+    assert broken.value == pytest.approx(0.051)
+    assert broken.noise is None
+    assert check(report([row(1.0)]), base, Limits(max_slowdown=0.05)).notes
+
+
+def test_noise_widens_the_limit_and_a_real_slow_down_still_fails() -> None:
+    base, again = noisy(1, 0.05), noisy(2, 0.05)
+    assert only(again, base, max_slowdown=0.05).passed
+    rows = [{**r, "time_s": r["time_s"] * 1.4} for r in base.profile.kernels.to_dicts()]
+    assert not only(report(rows), base, max_slowdown=0.05).passed
+
+
+def test_two_runs_of_one_program_pass_twenty_times() -> None:
+    for seed in range(20):
+        limits = Limits(max_slowdown=0.05, rules=[parse_rule("phase=forward:time<105%")])
+        assert check(noisy(100 + seed, 0.1), noisy(200 + seed, 0.1), limits).passed
+
+
+def test_efficiency_and_launches() -> None:
+    run = report([row(10.0, 500.0, 7.0)])
+    assert only(run, None, min_efficiency=0.5).passed
+    assert not only(run, None, min_efficiency=0.51).passed
+    assert only(run, None, max_launches=7).passed
+    assert not only(run, None, max_launches=6).passed
+
+
+def test_efficiency_of_an_unjudged_run_fails_with_a_word() -> None:
+    from timeroof.api import analyze
+
+    run = analyze(report([row(1.0)]).profile, None)
+    broken = only(run, None, min_efficiency=0.1)
+    assert not broken.passed
+    assert "machine" in broken.note
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "passed"),
+    [
+        ("time<13.1s", 13.0, True),
+        ("time<13s", 13.0, False),
+        ("time<=13s", 13.0, True),
+        ("phase=backward:time<3.5s", 3.0, True),
+        ("op=aten::mm:time<9s", 10.0, False),
+        ("op=aten::mm,phase=forward:kernel_efficiency>40%", 0.5, True),
+        ("op=aten::mm:kernel_efficiency>0.6", 0.5, False),
+        ("launches<=3", 3.0, True),
+        ("phase=backward:share<20%", 3.0 / 13.0, False),
+        ("bytes<1kB", 2.0, True),
+        ("flops>=1k", 1000.0, True),
+        ("phase=nothing:time<1ms", 0.0, True),
+        ("phase=backward:gap<1s", 0.0, True),
+    ],
+)
+def test_rules(text: str, value: float, passed: bool) -> None:
+    later = row(3.0, 500.0, 2.0, name="b", op="aten::add", phase="backward", time_spread=None)
+    later["time_s"], later["flop/fp32"] = 3.0, 500.0
+    if "gap" in text:
+        later["flop/fp32"] = 300.0
+    limit = rule(text, report([row(10.0), later]))
+    assert limit.value == pytest.approx(value)
+    assert limit.passed is passed
+
+
+def test_a_percentage_of_time_is_one_of_the_baseline() -> None:
+    base = report([row(10.0)])
+    assert rule("phase=forward:time<105%", report([row(10.4)]), base).passed
+    limit = rule("phase=forward:time<105%", report([row(10.6)]), base)
+    assert not limit.passed
+    assert limit.limit == pytest.approx(10.5)
+    assert not rule("time<105%", report([row(1.0)]), None).passed
+
+
+@pytest.mark.parametrize(
+    "text", ["", "time", "colour<3", "time<soon", "phase:time<3s", "phase=x:time=3s", "time<<3"]
+)
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no rule"):
+        parse_rule(text)
+
+
+def test_a_rule_about_no_column_is_refused() -> None:
+    with pytest.raises(UsageError, match="colour"):
+        rule("colour=red:time<3s", report([row(1.0)]))
+
+
+@pytest.mark.parametrize("text", ["-5%", "five", "nan", "inf%"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_percent(text)
+
+
+def test_the_document_has_what_the_contract_names() -> None:
+    document = check(report([row(1.0)]), report([row(1.0)]), Limits(max_slowdown=0.05)).document()
+    assert document["schema"] == "timeroof.check/1"
+    assert document["passed"] is True
+    assert {"what", "limit", "value", "passed"} <= set(document["limits"][0])

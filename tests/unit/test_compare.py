@@ -1,0 +1,220 @@
+"""Comparing runs: causes sum to the difference, noise is no change, names may change."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import make_machine
+from tests.unit.test_project import faster
+from timeroof.api import analyze
+from timeroof.core.machine import Machine
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.core.report import Report
+from timeroof.model.compare import OUTSIDE, Comparison, compare
+
+ROW = {"name": "mm", "op": "aten::mm", "shape": "[4, 4]", "module": "m.0", "phase": "forward"}
+
+
+def row(time_s: float, flops: float = 500.0, launches: float = 1.0, **more: Any) -> dict[str, Any]:
+    amounts = {"flop/fp32": flops, "byte/dram": 1.0, "launches": launches}
+    return {**ROW, "time_s": time_s, **amounts, **more}
+
+
+def report(rows: list[dict[str, Any]], machine: Machine | None = None, **whole: Any) -> Report:
+    return analyze(Profile.of(rows, Source(tool="t"), **whole), machine or make_machine())
+
+
+def sums_up(comparison: Comparison) -> None:
+    assert math.fsum(comparison.causes.values()) == pytest.approx(comparison.delta_s, abs=1e-12)
+    for made in comparison.document()["rows"]:
+        assert math.fsum(made["causes"].values()) == pytest.approx(made["delta_s"], abs=1e-12)
+
+
+def test_a_run_with_itself_is_the_same() -> None:
+    made = report([row(10.0), row(3.0, name="b", op="aten::add")], wall_s=20.0)
+    got = compare(made, made)
+    assert got.delta_s == 0.0
+    assert not got.significant
+    assert not got.rows["significant"].any()
+    assert set(got.causes.values()) == {0.0}
+
+
+def test_less_work() -> None:
+    got = compare(report([row(10.0, 500.0)]), report([row(5.0, 250.0)]))
+    sums_up(got)
+    assert got.causes["work"] == pytest.approx(-5.0)
+    assert got.causes["efficiency"] == pytest.approx(0.0)
+    assert got.significant
+
+
+def test_higher_efficiency() -> None:
+    got = compare(report([row(10.0)]), report([row(6.0)]))
+    sums_up(got)
+    assert got.causes["efficiency"] == pytest.approx(-4.0)
+
+
+def test_fewer_launches() -> None:
+    got = compare(report([row(9.0, 1.0, 100.0)]), report([row(3.0, 1.0, 33.0)]))
+    sums_up(got)
+    assert got.causes["launches"] == pytest.approx(-9.0 * 0.67)
+    synchronous = make_machine(launching="synchronous")
+    before, after = row(10.0, 500.0, 40.0), row(7.0, 500.0, 10.0)
+    got = compare(report([before], synchronous), report([after], synchronous))
+    sums_up(got)
+    assert got.causes["launches"] == pytest.approx(-3.0)
+    assert got.causes["efficiency"] == pytest.approx(0.0)
+
+
+def test_another_machine() -> None:
+    got = compare(report([row(10.0)]), report([row(5.0)], faster(flop_fp32=2.0)))
+    sums_up(got)
+    assert got.causes["machine"] == pytest.approx(-5.0)
+    slow = compare(
+        report([row(9.0, 1.0, 100.0)]), report([row(18.0, 1.0, 100.0)], faster(launch=0.5))
+    )
+    sums_up(slow)
+    assert slow.causes["machine"] == pytest.approx(9.0)
+
+
+def test_unknown_work_is_other() -> None:
+    unknown = {**ROW, "flop/fp32": None, "byte/dram": None, "launches": 0.0}
+    got = compare(report([{**unknown, "time_s": 4.0}]), report([{**unknown, "time_s": 2.0}]))
+    sums_up(got)
+    assert got.causes["other"] == pytest.approx(-2.0)
+
+
+def test_seconds_beside_the_kernels_have_their_own_row() -> None:
+    got = compare(report([row(10.0)], wall_s=12.0), report([row(10.0)], wall_s=18.0))
+    sums_up(got)
+    assert got.rows["name"][0] == OUTSIDE
+    assert got.causes["other"] == pytest.approx(6.0)
+    assert got.significant
+
+
+def test_rows_of_live_runs_are_brought_to_clean_seconds() -> None:
+    steps = Steps(count=5, clean_s=6.0, timed_s=12.0)
+    live = report([row(10.0)], wall_s=12.0, steps=steps)
+    got = compare(live, report([row(5.0)], wall_s=6.0))
+    sums_up(got)
+    assert got.delta_s == 0.0
+    assert got.rows["delta_s"].abs().max() == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        ({}, "name kind op module shape dtype phase labels rank"),
+        ({"name": "mm_v2"}, "op module shape dtype phase labels"),
+        ({"name": "mm_v2", "dtype": "fp16"}, "op module shape phase"),
+        ({"op": "aten::addmm"}, "name shape phase labels"),
+        ({"name": "x", "module": "net.first"}, "op shape phase"),
+        ({"name": "x", "shape": "[8, 8]"}, "module op phase"),
+        ({"name": "x", "shape": "[8, 8]", "module": None}, "op phase"),
+        ({"shape": "[8, 8]", "op": None, "module": None}, "name"),
+        ({"name": "triton_fused", "op": None, "shape": None, "module": None}, "phase"),
+    ],
+)
+def test_rows_match_by_less_and_less(change: dict[str, Any], level: str) -> None:
+    got = compare(report([row(10.0)]), report([row(10.0, **change)]))
+    assert got.rows.height == 1
+    assert got.rows["matched_by"].item() == level
+    sums_up(got)
+
+
+def test_eager_against_compiled_meets_phase_by_phase() -> None:
+    eager = [row(2.0, 50.0, 20.0, name=f"k{i}", op=f"aten::op{i}") for i in range(4)]
+    fused = {**row(3.0, 200.0, 1.0), "name": "triton", "op": None, "module": None, "shape": None}
+    got = compare(report(eager), report([fused]))
+    sums_up(got)
+    assert got.rows.height == 1
+    assert got.rows["a_s"].item() == 8.0
+    assert got.causes["launches"] < 0
+
+
+def test_what_one_side_alone_has_is_work_and_launches() -> None:
+    extra = row(4.0, name="b", op="aten::conv", phase="backward")
+    got = compare(report([row(10.0)]), report([row(10.0), extra]))
+    sums_up(got)
+    assert got.causes["work"] == pytest.approx(4.0)
+
+
+times = st.floats(0.001, 100.0)
+sides = st.lists(
+    st.tuples(times, st.floats(0, 1e4), st.integers(0, 300), st.sampled_from("abcd")),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=40)
+@given(sides, sides, st.sampled_from(["asynchronous", "synchronous"]), st.floats(0.2, 5.0))
+def test_causes_always_sum_to_the_difference(
+    a: list[tuple[float, float, int, str]],
+    b: list[tuple[float, float, int, str]],
+    launching: str,
+    factor: float,
+) -> None:
+    def made(side: list[tuple[float, float, int, str]], machine: Machine) -> Report:
+        rows = [row(t, f, float(n), name=k, op=f"op::{k}", module=None) for t, f, n, k in side]
+        return report(rows, machine)
+
+    there = faster(flop_fp32=factor, launch=1 / factor)
+    first = make_machine(launching=launching)
+    second = make_machine(name="b", launching=launching, ceilings=there.ceilings)
+    got = compare(made(a, first), made(b, second))
+    assert math.fsum(got.causes.values()) == pytest.approx(got.delta_s, rel=1e-9, abs=1e-9)
+    assert got.rows["a_s"].sum() == pytest.approx(got.a_s)
+
+
+def noisy(seed: int, spread: float) -> Report:
+    """A run whose rows vary as a shared machine makes them vary."""
+    source = random.Random(seed)
+    slower = 1 + abs(source.gauss(0, spread / 2))
+    rows = []
+    for i in range(30):
+        samples = [(1 + i) * slower * (1 + abs(source.gauss(0, spread))) for _ in range(15)]
+        ordered = sorted(samples)
+        middle = ordered[7]
+        iqr = (ordered[11] - ordered[3]) / middle
+        rows.append(row(middle, 100.0, name=f"k{i}", time_spread=iqr, samples=samples))
+    return report(rows)
+
+
+def test_two_runs_of_one_program_show_no_change() -> None:
+    for seed in range(20):
+        got = compare(noisy(2 * seed, 0.1), noisy(2 * seed + 1, 0.1))
+        assert not got.significant
+        assert not got.rows["significant"].any(), seed
+        assert got.spread_known
+
+
+def test_a_real_change_shows_through_the_noise() -> None:
+    before = noisy(1, 0.02)
+    rows = [
+        {**r, "time_s": r["time_s"] * 1.5} for r in before.profile.kernels.to_dicts() if r["id"] < 5
+    ] + [r for r in before.profile.kernels.to_dicts() if r["id"] >= 5]
+    got = compare(before, report(rows))
+    assert got.significant
+    assert got.rows["significant"].sum() == 5
+
+
+def test_without_samples_a_plain_threshold_applies_and_is_said() -> None:
+    assert compare(report([row(10.0)]), report([row(10.4)])).significant is False
+    got = compare(report([row(10.0)]), report([row(10.6)]))
+    assert got.significant
+    assert "5%" in got.notes[0]
+
+
+def test_the_document_has_what_the_contract_names() -> None:
+    document = compare(report([row(10.0)]), report([row(6.0)]), ("a.troof", "b.troof")).document()
+    assert document["schema"] == "timeroof.compare/1"
+    assert (document["a"], document["b"]) == ("a.troof", "b.troof")
+    assert {"a_s", "b_s", "delta_s", "significant"} <= set(document["total"])
+    assert set(document["causes"]) == {"work", "launches", "efficiency", "machine", "other"}
+    assert {"name", "a_s", "b_s", "delta_s", "significant", "causes"} <= set(document["rows"][0])

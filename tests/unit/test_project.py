@@ -1,0 +1,200 @@
+"""What-if: exact on the same machine, ratios of rates elsewhere, an interval that holds the guess."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import make_machine
+from timeroof.api import analyze
+from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.profile import Profile, Source
+from timeroof.errors import UsageError
+from timeroof.model.project import Change, Projection, project
+from timeroof.model.project_document import what_if
+
+COMPUTE = {"name": "mm", "time_s": 10.0, "flop/fp32": 800.0, "byte/dram": 1.0, "launches": 1.0}
+MEMORY = {"name": "add", "time_s": 10.0, "flop/fp32": 1.0, "byte/dram": 80.0, "launches": 1.0}
+LAUNCH = {"name": "tiny", "time_s": 8.0, "flop/fp32": 1.0, "byte/dram": 1.0, "launches": 100.0}
+
+
+def faster(**factors: float) -> Machine:
+    """The toy machine with some rates multiplied, keyed `flop_fp32`, `byte_dram`, `launch`."""
+    ceilings = [
+        Ceiling(
+            resource=c.resource,
+            rate=c.rate * factors.get(c.resource.replace("/", "_"), 1.0),
+            origin=c.origin,
+        )
+        for c in make_machine().ceilings
+    ]
+    return make_machine(name="other", ceilings=ceilings)
+
+
+def run(
+    rows: list[dict[str, Any]], there: Machine, change: Change | None = None, **more: Any
+) -> Projection:
+    return project(Profile.of(rows, Source(tool="t")), make_machine(), there, change, **more)
+
+
+amounts = st.floats(0.0, 1e3)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-9, 1e3), amounts, amounts, st.integers(0, 500)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from(["asynchronous", "synchronous"]),
+)
+def test_the_same_machine_gives_exactly_what_was_measured(
+    rows: list[tuple[float, float, float, int]], launching: str
+) -> None:
+    table = [
+        {"name": f"k{i}", "time_s": t, "flop/fp32": f, "byte/dram": b, "launches": float(n)}
+        for i, (t, f, b, n) in enumerate(rows)
+    ]
+    profile = Profile.of(table, Source(tool="t"))
+    machine = make_machine(launching=launching)
+    got = project(profile, machine, machine).table
+    for column in ("predicted_s", "low_s", "high_s"):
+        assert got[column].to_list() == profile.kernels["time_s"].to_list()
+
+
+def test_rows_follow_the_rate_of_what_limits_them() -> None:
+    twice = faster(flop_fp32=2.0)
+    assert run([COMPUTE], twice).predicted_s == pytest.approx(5.0)
+    assert run([MEMORY], twice).predicted_s == pytest.approx(10.0)
+    assert run([MEMORY], faster(byte_dram=4.0)).predicted_s == pytest.approx(2.5)
+    assert run([LAUNCH], faster(launch=2.0)).predicted_s == pytest.approx(4.0)
+    assert run([LAUNCH], faster(flop_fp32=2.0, byte_dram=2.0)).predicted_s == pytest.approx(8.0)
+
+
+def test_efficiency_is_carried_over_a_change_of_limiter() -> None:
+    row = {**COMPUTE, "byte/dram": 40.0}
+    got = run([row], faster(flop_fp32=4.0))
+    assert got.table["limiter_now"].item() == "flop/fp32"
+    assert got.table["limiter"].item() == "byte/dram"
+    assert got.predicted_s == pytest.approx(10.0 * 4.0 / 8.0)
+    assert got.table["low_s"].item() == pytest.approx(4.0)
+    assert got.table["high_s"].item() == pytest.approx(10.0 * 1.25)
+
+
+def test_work_never_becomes_shorter_than_launching() -> None:
+    row = {**COMPUTE, "launches": 50.0}
+    assert run([row], faster(flop_fp32=100.0)).predicted_s == pytest.approx(5.0)
+
+
+def test_launching_is_taken_out_and_added_where_it_adds() -> None:
+    here = make_machine(launching="synchronous")
+    rows = [{**COMPUTE, "launches": 20.0}]
+    there = make_machine(name="b", launching="synchronous", ceilings=faster(flop_fp32=2.0).ceilings)
+    got = project(Profile.of(rows, Source(tool="t")), here, there)
+    assert got.predicted_s == pytest.approx((10.0 - 2.0) / 2 + 2.0)
+
+
+def test_idle_beside_the_rows_stays_and_overlap_is_kept() -> None:
+    twice = faster(flop_fp32=2.0)
+    assert run([COMPUTE], twice, measured_s=15.0).predicted_s == pytest.approx(5.0 + 5.0)
+    assert run([COMPUTE, COMPUTE], twice, measured_s=10.0).predicted_s == pytest.approx(5.0)
+    gone = Change(without=frozenset({"idle"}))
+    assert run([COMPUTE], twice, gone, measured_s=15.0).predicted_s == pytest.approx(5.0)
+
+
+def test_rows_without_a_bound_scale_like_the_rest() -> None:
+    unknown = {
+        "name": "custom",
+        "time_s": 6.0,
+        "flop/fp32": None,
+        "byte/dram": None,
+        "launches": 0.0,
+    }
+    got = run([COMPUTE, unknown], faster(flop_fp32=2.0))
+    assert got.predicted_s == pytest.approx(5.0 + 3.0)
+
+
+def test_a_larger_batch_grows_work_and_not_launches_or_the_optimizer() -> None:
+    machine = make_machine()
+    change = Change(scale={"batch": 4.0})
+    assert run([COMPUTE], machine, change).predicted_s == pytest.approx(40.0)
+    assert run([LAUNCH], machine, change).predicted_s == pytest.approx(8.0)
+    assert run([{**MEMORY, "phase": "optimizer"}], machine, change).predicted_s == pytest.approx(
+        10.0
+    )
+    weights = {**MEMORY, "contraction_flops": 1.0}
+    assert run([weights], machine, change).bound_s == pytest.approx(8.0)
+    assert run([{**MEMORY, "contraction_flops": 0.0}], machine, change).bound_s == pytest.approx(
+        32.0
+    )
+
+
+def test_another_precision_moves_contractions_and_halves_bytes() -> None:
+    row = {**COMPUTE, "dtype": "fp32", "contraction_flops": 600.0}
+    got = run([row], make_machine(), Change(precision="fp16"))
+    assert got.bound_s == pytest.approx(max(600.0 / 200, 200.0 / 100))
+    assert got.predicted_s == pytest.approx(10.0 * 3.0 / 8.0)
+    memory = {**MEMORY, "dtype": "fp32"}
+    assert run([memory], make_machine(), Change(precision="fp16")).bound_s == pytest.approx(4.0)
+
+
+def test_without_launching_the_bound_is_the_work() -> None:
+    got = run([LAUNCH], make_machine(), Change(without=frozenset({"launch"})))
+    assert got.bound_s == pytest.approx(0.1)
+    faults = {**MEMORY, "fault": 18.0}
+    assert run([faults], make_machine()).bound_s == pytest.approx(9.0)
+    no_faults = Change(without=frozenset({"fault"}))
+    assert run([faults], make_machine(), no_faults).bound_s == pytest.approx(8.0)
+
+
+@settings(max_examples=40)
+@given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(0.1, 10))
+def test_the_interval_holds_the_prediction(flops: float, dram: float, launch: float) -> None:
+    there = faster(flop_fp32=flops, byte_dram=dram, launch=launch)
+    table = run([COMPUTE, MEMORY, LAUNCH], there).table
+    assert (table["low_s"] <= table["predicted_s"]).all()
+    assert (table["predicted_s"] <= table["high_s"]).all()
+
+
+def test_a_missing_unit_has_a_substitute_and_a_note() -> None:
+    row = {**COMPUTE, "flop/fp32": 0.0, "flop/fp16-tensor": 1600.0}
+    vector = [c for c in make_machine().ceilings if c.resource != "flop/fp16-tensor"]
+    got = run([row], make_machine(name="plain", ceilings=vector))
+    assert got.predicted_s == pytest.approx(20.0)
+    assert "flop/fp32" in got.notes[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(scale={"colour": 2.0}),
+        Change(scale={"batch": 0.0}),
+        Change(without=frozenset({"gravity"})),
+        Change(precision="fp13"),
+    ],
+)
+def test_nonsense_is_refused(change: Change) -> None:
+    with pytest.raises(UsageError):
+        run([COMPUTE], make_machine(), change)
+
+
+def test_the_document_has_what_the_contract_names() -> None:
+    report = analyze(Profile.of([COMPUTE, MEMORY], Source(tool="t")), make_machine())
+    document = what_if(report, [faster(flop_fp32=2.0), make_machine()]).document()
+    assert document["schema"] == "timeroof.whatif/1"
+    first, second = document["machines"]
+    assert {"name", "bound_s", "predicted_s", "low_s", "high_s", "by_limiter"} <= set(first)
+    assert second["predicted_s"] == second["low_s"] == second["high_s"] == 20.0
+    assert sum(first["by_limiter"].values()) == pytest.approx(first["predicted_s"])
+    assert [m["name"] for m in document["rows"][0]["machines"]] == ["other", "toy"]
+
+
+def test_a_run_of_an_unknown_machine_needs_one() -> None:
+    report = analyze(Profile.of([COMPUTE], Source(tool="t")), None)
+    with pytest.raises(UsageError, match="--from"):
+        what_if(report, [make_machine()])
+    assert what_if(report, [make_machine()], here=make_machine()).projections[0].predicted_s == 10.0
