@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from timeroof.advice.advise import advise
 from timeroof.core import report as core_report
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, save_run
@@ -67,9 +68,12 @@ def analyze(
     *,
     pair: RoofPair | None = None,
     scope: Scope = "all",
-    findings: Iterable[core_report.Finding] = (),
+    findings: Iterable[core_report.Finding] | None = None,
 ) -> Report:
-    """Judge a profile; without a machine, on the device that the profile names."""
+    """Judge a profile and say what to do; without a machine, on the device that it names.
+
+    `findings` replace those of the rules in `timeroof.advice`.
+    """
     chosen = find_machine(machine) if isinstance(machine, str) else machine
     notes: list[str] = []
     if chosen is None and profile.device is not None:
@@ -80,16 +84,16 @@ def analyze(
                 " --machine."
             )
     verdicts = judge(profile, chosen, pair=pair, scope=scope)
-    return Report(
+    report = Report(
         profile=profile,
         machine=chosen,
         verdicts=verdicts,
         totals=totals(profile, verdicts, chosen, scope),
-        findings=tuple(findings),
         notes=(*profile.notes, *notes, *verdicts.notes),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
+    return replace(report, findings=tuple(advise(report) if findings is None else findings))
 
 
 def judged_rows(report: core_report.Report) -> pl.DataFrame:

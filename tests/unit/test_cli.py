@@ -167,7 +167,10 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["paper", "machine", "machines", "read"])
+@pytest.mark.parametrize(
+    "command",
+    ["paper", "machine", "machines", "read", "report", "explain", "compare", "check", "whatif"],
+)
 def test_every_command_has_help_with_an_example_and_a_docs_entry(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,13 +61,18 @@ def timeroof(
 
 def _add_commands() -> None:
     # Each file's function is a command; its docstring is the help text.
+    from timeroof.cli.check import check
+    from timeroof.cli.compare import compare
+    from timeroof.cli.explain import explain
     from timeroof.cli.machine import machine
     from timeroof.cli.machines import machines
     from timeroof.cli.paper import paper
     from timeroof.cli.read import read
     from timeroof.cli.report import report
+    from timeroof.cli.whatif import whatif
 
-    for command in (read, report, machine, machines, paper):
+    plain = (read, report, explain, compare, check, whatif, machine, machines, paper)
+    for command in plain:
         app.command()(command)
 
 

@@ -67,6 +67,7 @@ def read(
     from timeroof.api import machine as find_machine
     from timeroof.cli.outputs import check_folder, write_json, write_outputs
     from timeroof.units import parse_size
+    from timeroof.views.gaps import print_gaps
     from timeroof.views.terminal import print_notes, print_summary
 
     if format == "list":
@@ -88,6 +89,7 @@ def read(
         write_json(report.to_json(), json)
     write_outputs(report, html=html, save=save, out=out)
     print_summary(report)
+    print_gaps(report)
     print_notes(report.notes)
 
 
