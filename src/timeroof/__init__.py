@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from timeroof.core.profile import Profile, Source
     from timeroof.core.report import Finding
     from timeroof.errors import TimeroofError
+    from timeroof.live import cost, profile, step
     from timeroof.work.user import cost_of
 
 _HOMES = {
@@ -30,7 +31,10 @@ _HOMES = {
     "Finding": "timeroof.core.report",
     "Report": "timeroof.api",
     "TimeroofError": "timeroof.errors",
+    "cost": "timeroof.live",
     "cost_of": "timeroof.work.user",
+    "profile": "timeroof.live",
+    "step": "timeroof.live",
 }
 
 __version__ = VERSION
@@ -46,9 +50,12 @@ __all__ = [
     "TimeroofError",
     "__version__",
     "analyze",
+    "cost",
     "cost_of",
     "load",
     "machine",
+    "profile",
+    "step",
 ]
 
 

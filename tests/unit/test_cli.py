@@ -169,7 +169,18 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["paper", "machine", "machines", "read", "report", "explain", "compare", "check", "whatif"],
+    [
+        "paper",
+        "machine",
+        "machines",
+        "read",
+        "report",
+        "explain",
+        "compare",
+        "check",
+        "whatif",
+        "run",
+    ],
 )
 def test_every_command_has_help_with_an_example_and_a_docs_entry(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -53,9 +53,9 @@ def timeroof(
     """Where the seconds of a deep-learning program go, what bounds each kernel
     (compute, a memory level, launching, a link), and how many seconds can come back.
 
-    Start with `timeroof paper`, the published result behind the model,
-    `timeroof machine`, this computer's ceilings, or `timeroof read FILE` on a
-    profiler's file.
+    Start with `timeroof run train.py` on a PyTorch program of yours,
+    `timeroof read FILE` on a profiler's file, or `timeroof paper`, the published
+    result behind the model.
     """
 
 
@@ -69,8 +69,11 @@ def _add_commands() -> None:
     from timeroof.cli.paper import paper
     from timeroof.cli.read import read
     from timeroof.cli.report import report
+    from timeroof.cli.run import CONTEXT_SETTINGS, RunCommand
+    from timeroof.cli.run import run as run_program
     from timeroof.cli.whatif import whatif
 
+    app.command("run", cls=RunCommand, context_settings=CONTEXT_SETTINGS)(run_program)
     plain = (read, report, explain, compare, check, whatif, machine, machines, paper)
     for command in plain:
         app.command()(command)

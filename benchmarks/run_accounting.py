@@ -1,0 +1,119 @@
+"""Does every second add up: the examples under `timeroof run`, their parts and their residual.
+
+    python benchmarks/run_accounting.py [--steps 40] [--small] [--repeat 1] [names …]
+
+Per example: the parts sum to the timed step exactly; what is left between timed steps without
+the profiler's cost and clean ones is at most the larger of 3 % and two standard errors; coverage;
+kernels above their roof; and, with --repeat 2, the share of the time whose limiter stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = {
+    "resnet50": ["--image-size", "96"],
+    "gpt2": ["--layers", "2", "--length", "32"],
+    "lstm_loop": [],
+    "unet": ["--small", "--batch", "8"],
+    "dlrm": ["--batch", "512", "--tables", "8"],
+}
+CHILD = """
+import json, sys
+from timeroof.live.reporting import report_of
+from timeroof.sources.live.torch_run.program import Program, run_program
+from timeroof.sources.live.torch_run.session import Session, activate
+session = Session(steps=int(sys.argv[1]))
+activate(session)
+session.start()
+run_program(Program(sys.argv[2], tuple(sys.argv[3:])).prepare())
+report = report_of(session.finish())
+balance = report.extras["balance"]
+document = json.loads(report.to_json())
+document["balance"] = {f: getattr(balance, f) for f in balance.__dataclass_fields__}
+sys.stderr.write("\\nREPORT" + json.dumps(document))
+"""
+
+
+def watched(name: str, steps: int, options: list[str]) -> dict:
+    script = str(ROOT / "examples" / f"{name}.py")
+    words = [script, "--steps", str(steps + 4), "--threads", "1", *options]
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(steps), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict = json.loads(done.stderr.rpartition("REPORT")[2])
+    return found
+
+
+def limiters(report: dict) -> dict[tuple, tuple[str, float]]:
+    return {
+        (r["kind"], r["name"], r["shape"], r["module"], r["phase"]): (r["limiter"], r["time_s"])
+        for r in report["kernels"]
+    }
+
+
+def same_share(first: dict, second: dict) -> float:
+    """Share of the first run's time whose rows have the same limiter in the second."""
+    a, b = limiters(first), limiters(second)
+    same = sum(s for key, (limiter, s) in a.items() if b.get(key, ("", 0))[0] == limiter)
+    return same / sum(s for _, s in a.values())
+
+
+def check(name: str, report: dict) -> bool:
+    totals, balance = report["totals"], report["balance"]
+    rows = report["kernels"]
+    parts = sum(r["time_s"] for r in rows) + sum(totals["idle_by_cause"].values())
+    exact = abs(parts - balance["timed_s"]) < 1e-9 * balance["timed_s"]
+    residual = balance["residual_s"] / balance["clean_s"]
+    error = (balance["error_s"] or 0.0) / balance["clean_s"]
+    small = abs(residual) <= max(0.03, 2 * error)
+    above = [
+        r for r in rows
+        if r["work_bound_s"] and r["time_s"] / r["calls"] > 50e-6
+        and r["work_bound_s"] > 1.1 * r["time_s"]
+    ]  # fmt: skip
+    flagged = sum(r["above_roof"] is not None for r in above)
+    print(
+        f"{name:10} clean {balance['clean_s'] * 1e3:8.2f} ms, timed"
+        f" {balance['timed_s'] * 1e3:8.2f} ms, profiler {balance['profiler_s'] * 1e3:6.2f} ms,"
+        f" more faults {balance['extra_faults_s'] * 1e3:5.2f} ms:"
+        f" residual {residual:+.1%} ± {error:.1%} {'ok' if small else 'TOO LARGE'};"
+        f" parts {'exact' if exact else 'DIFFER'}; known {totals['known_time_share']:.2%};"
+        f" above the roof by 10 %: {len(above)} ({flagged} flagged)"
+    )
+    return exact and small
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--repeat", type=int, default=1)
+    args = parser.parse_args()
+    held = True
+    for name in args.names or EXAMPLES:
+        options = ["--small"] if args.small else EXAMPLES[name]
+        with contextlib.redirect_stdout(io.StringIO()):
+            reports = [watched(name, args.steps, options) for _ in range(args.repeat)]
+        for report in reports:
+            held &= check(name, report)
+        if len(reports) > 1:
+            share = same_share(reports[0], reports[1])
+            print(f"{'':10} the same limiter for {share:.1%} of the time in two runs")
+            held &= share >= 0.95
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""`timeroof run SCRIPT`: run an unchanged program and report on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+    from timeroof.sources.live.torch_run.program import Ended
+    from timeroof.sources.live.torch_run.recording import Recording
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
+
+
+class StepMarker(StrEnum):
+    """What ends a step."""
+
+    AUTO = "auto"
+    OPTIMIZER = "optimizer"
+    FORWARD = "forward"
+    MANUAL = "manual"
+
+
+class RunCommand(TyperCommand):
+    """Options end at the script, or at the module that follows `-m`: the rest is the program's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the arguments of a module away from our own options."""
+        takers = {
+            name for p in self.params if not getattr(p, "is_flag", False)
+            for name in getattr(p, "opts", ()) if name.startswith("-")
+        }  # fmt: skip
+        return super().parse_args(ctx, after_module(args, takers))
+
+
+def after_module(args: list[str], takers: set[str]) -> list[str]:
+    """Put `--` behind `-m MOD`, where that comes before any script.
+
+    >>> after_module(["--steps", "3", "-m", "pkg.train", "--steps", "9"], {"--steps", "-m"})
+    ['--steps', '3', '-m', 'pkg.train', '--', '--steps', '9']
+    """
+    place = 0
+    while place < len(args) and args[place].startswith("-") and args[place] != "--":
+        if args[place] == "-m" and place + 1 < len(args):
+            return [*args[: place + 2], "--", *args[place + 2 :]]
+        place += 2 if args[place] in takers else 1
+    return args
+
+
+def run(
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SCRIPT [ARGS]...", help="The program and its own arguments."),
+    ] = None,
+    module: Annotated[
+        str | None, typer.Option("-m", metavar="MOD", help="Run a module, as `python -m` does.")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps to look at after the warm-up.")] = 20,
+    warmup: Annotated[int, typer.Option(min=1, help="Steps to let pass first.")] = 2,
+    step_marker: Annotated[
+        StepMarker,
+        typer.Option(
+            help="What ends a step: an optimizer's step, a forward call of the outermost module,"
+            " or timeroof.step() in the program."
+        ),
+    ] = StepMarker.AUTO,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="Judge on this machine: a catalogue name, a TOML file or 'here'."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write page, JSON, CSV and run to this folder.")
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+) -> int:
+    """Run an unchanged PyTorch program and say where its seconds go.
+
+    After a few warm-up steps, some steps run without instruments (the true time), some with
+    torch's profiler, one with shapes, tensors and modules. The program's output, arguments and
+    exit code are its own; the summary goes to stderr.
+
+    Example: `timeroof run --html report.html train.py --epochs 1`
+    """
+    from timeroof.cli.outputs import check_folder
+    from timeroof.errors import UsageError
+
+    words = program or []
+    if module is None and not words:
+        raise UsageError("no program is named", advice="timeroof run SCRIPT, or -m MODULE")
+    if machine is not None and machine != "here":
+        from timeroof.api import machine as find_machine
+
+        find_machine(machine)  # refused before any work is done
+    if out is not None:
+        check_folder(out)
+    ended, recording = _watched(module, words, warmup, steps, step_marker.value)
+    try:
+        report = _report(recording, machine, [module or "", *words] if module else words)
+        _write(report, out, json, save, html)
+    except Exception as error:
+        if os.environ.get("TIMEROOF_DEBUG"):
+            raise
+        sys.stderr.write(f"timeroof: no report: {type(error).__name__}: {error}\n")
+    return ended.code
+
+
+def _watched(
+    module: str | None, words: list[str], warmup: int, steps: int, marker: str
+) -> tuple[Ended, Recording]:
+    """Run the program under a session."""
+    from timeroof.sources.live.torch_run.program import Program, run_program
+    from timeroof.sources.live.torch_run.session import Session, activate, deactivate
+
+    if module is not None:
+        wanted = Program(module, tuple(words), is_module=True)
+    else:
+        wanted = Program(words[0], tuple(words[1:]))
+    execute = wanted.prepare()
+    session = Session(warmup=warmup, steps=steps, marker=marker, told=_teller())
+    activate(session)
+    session.start()
+    ended = run_program(execute)
+    deactivate(session)
+    return ended, session.finish(ended.early)
+
+
+def _teller() -> Any:
+    """Progress on a terminal's stderr; None in pipes."""
+    if not sys.stderr.isatty():
+        return None
+
+    def told(step: int, what: str) -> None:
+        if what != "free":
+            sys.stderr.write(f"\r\x1b[Ktimeroof: step {step}, {what}\r")
+            sys.stderr.flush()
+
+    return told
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"timeroof: {text}\n")
+    sys.stderr.flush()
+
+
+def _report(recording: Recording, machine: str | None, words: list[str]) -> Report:
+    from timeroof.live.reporting import report_of
+    from timeroof.live.summary import print_run
+
+    report = report_of(recording, machine, "timeroof run " + " ".join(words), _say)
+    print_run(report)
+    return report
+
+
+def _write(
+    report: Report, out: Path | None, json: str | None, save: Path | None, html: Path | None
+) -> None:
+    from timeroof.api import save as save_report
+    from timeroof.cli.outputs import write_json
+
+    if out is not None:
+        from timeroof.core.writing import write_atomically
+        from timeroof.views.tables import csv_bytes
+
+        save_report(report, out / "report.json")
+        save_report(report, out / "run.troof")
+        write_atomically(out / "kernels.csv", csv_bytes(report.profile, report.verdicts))
+        _write_html(report, out / "report.html")
+    if html is not None:
+        _write_html(report, html)
+    if save is not None:
+        save_report(report, save)
+    if json is not None:
+        write_json(report.to_json(), json)
+
+
+def _write_html(report: Report, path: Path) -> None:
+    from timeroof.core.writing import write_atomically
+
+    try:
+        from timeroof.views.html import html_page
+    except ImportError as error:
+        _say(f"this installation writes no HTML ({error})")
+        return
+    write_atomically(path, html_page(report).encode())

@@ -1,0 +1,87 @@
+"""Amounts of rows: what the described ops of each add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from timeroof.core.machine import Machine
+from timeroof.core.resources import DRAM
+from timeroof.live.calls import Counted
+from timeroof.live.memory import Traffic
+from timeroof.live.rows import Rows
+from timeroof.sources.live.torch_run.contexts import ENGINE
+from timeroof.sources.live.torch_run.recording import Described
+from timeroof.work import Cost
+from timeroof.work import amounts as amounts_of
+
+Amounts = dict[str, float | None]
+
+
+def op_amounts(
+    counted: Sequence[Counted], found: Traffic | None, units: Collection[str]
+) -> list[Amounts]:
+    """Amounts of every described op; bytes at each level from the residency model."""
+    listed: list[Amounts] = []
+    for place, c in enumerate(counted):
+        amount = dict(amounts_of(c.cost, units))
+        if found is not None and c.cost.bytes is not None:
+            for level, values in found.by_level.items():
+                amount[f"byte/{level}"] = float(values[place])
+        elif c.cost.bytes is None:
+            amount[DRAM] = None
+        listed.append(amount)
+    return listed
+
+
+def stated_amounts(cost: Cost, units: Collection[str]) -> Amounts:
+    """Amounts of a region whose cost the user stated."""
+    return dict(amounts_of(cost, units))
+
+
+def matrix_units(machine: Machine | None) -> list[str]:
+    """The tensor precisions that a machine has."""
+    if machine is None:
+        return []
+    names = {c.resource.removeprefix("flop/") for c in machine.ceilings}
+    return sorted(n for n in names if n.endswith("-tensor"))
+
+
+def launches_of(ops: Sequence[Described], counted: Sequence[Counted]) -> list[int]:
+    """Launches of every op: what Python or autograd dispatched counts once, views do not.
+
+    A launch is on the account of the first op that works: the dispatched one, or below it
+    (``addmm`` of a ``linear``).
+    """
+    found = [0] * len(ops)
+    launched: set[int] = set()
+    top: list[int] = []
+    for place, (op, c) in enumerate(zip(ops, counted, strict=True)):
+        above = op.parent if op.parent is not None and op.parent < place else None
+        is_top = above is None or _is_host(ops[above])
+        top.append(place if is_top or above is None else top[above])
+        works = not c.cost.free and not _is_host(op)
+        if works and top[place] not in launched and not _is_host(ops[top[place]]):
+            launched.add(top[place])
+            found[place] = 1
+    return found
+
+
+def _is_host(op: Described) -> bool:
+    """Whether it is an annotation or a node of autograd, not an op."""
+    return op.scope != 0 or op.name.startswith(ENGINE)
+
+
+def summed(rows: Rows, listed: Sequence[Amounts]) -> list[Amounts]:
+    """Amounts per row; unknown where one op's is. Rows without described ops have none."""
+    names = sorted({name for amount in listed for name in amount})
+    totals: list[Amounts] = [{} for _ in rows.keys]
+    for row, amount in zip(rows.of_described, listed, strict=True):
+        if row < 0:
+            continue
+        total = totals[row]
+        known = amount.get("flop/fp32", 0.0) is not None
+        for name in names:
+            value = amount.get(name, 0.0 if known or not name.startswith("flop/") else None)
+            before = total.get(name, 0.0)
+            total[name] = None if value is None or before is None else before + value
+    return totals

@@ -1,0 +1,213 @@
+"""From a recording to a profile: rows with times and amounts, the account, rungs, a timeline."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from timeroof.core.machine import Machine
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.live.accounting import Account, Balance, account, balance, middle_half
+from timeroof.live.amounts import (
+    Amounts,
+    launches_of,
+    matrix_units,
+    op_amounts,
+    stated_amounts,
+    summed,
+)
+from timeroof.live.calls import Counted, count_ops
+from timeroof.live.faults import share_faults
+from timeroof.live.here import scope_for
+from timeroof.live.memory import Traffic, traffic
+from timeroof.live.primitive_rows import split_primitives
+from timeroof.live.rows import Rows, Timed, described_rows, phases_of, timed_rows
+from timeroof.live.rungs import rungs
+from timeroof.live.table import kernel_table, timeline
+from timeroof.sources.live.torch_run.compiling import is_compiled
+from timeroof.sources.live.torch_run.contexts import contexts
+from timeroof.sources.live.torch_run.recording import Described, Recording, TimedStep
+
+# Fewer page faults a step than this are not worth a word.
+LEAST_UNOWNED = 1000
+
+
+@dataclass(frozen=True)
+class Built:
+    """A profile and how the timed step compares with the clean one."""
+
+    profile: Profile
+    balance: Balance | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """The described step: its ops with costs, phases and traffic."""
+
+    ops: Sequence[Described]
+    counted: Sequence[Counted]
+    phases: Sequence[str]
+    traffic: Traffic | None
+    amounts: list[Amounts]
+    launches: list[int]
+
+
+def build_profile(recording: Recording, machine: Machine | None, command: str | None) -> Built:
+    """The profile of an average step; empty, with notes, where no step was timed."""
+    source = Source(tool="timeroof run", version=recording.torch_version or None, command=command)
+    steps = timed_steps(recording)
+    if not steps:
+        return Built(_nothing(recording, source), None)
+    accounts = [account(s, recording.event_cost_ns or 0.0) for s in steps]
+    chosen = middle_half([s.duration_ns for s in steps])
+    ops = recording.described
+    work, rows = _described(recording, accounts, machine)
+    timed = timed_rows(rows, ops, accounts)
+    found = balance(recording, accounts, chosen, _fault_rate(recording, machine))
+    totals = _totals(rows, work, machine)
+    _add_faults(recording, rows, work, totals)
+    table = kernel_table(rows, timed, totals, _launches(rows, work), chosen)
+    table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
+    table, more = split_primitives(table, recording, rows, ops, matrix_units(machine), machine)
+    idle = {
+        cause: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
+        for cause in accounts[0].idle_ns
+    }
+    typical = chosen[len(chosen) // 2]
+    profile = Profile.of(
+        table,
+        source,
+        threads=recording.threads,
+        wall_s=found.timed_s,
+        kernel_s=found.timed_s - sum(idle.values()),
+        idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
+        steps=Steps(count=recording.steps_seen, clean_s=found.clean_s, timed_s=found.timed_s),
+        timeline=timeline(accounts[typical], timed.row_of_event[typical]),
+        rungs=rungs(work.phases, work.amounts, work.traffic, table),
+        notes=(*notes_of(recording, rows, found), *more),
+    )
+    return Built(profile, found)
+
+
+def _fault_rate(recording: Recording, machine: Machine | None) -> float | None:
+    if machine is None:
+        return None
+    return machine.rate("fault", scope_for(recording.threads, machine))
+
+
+def timed_steps(recording: Recording) -> list[TimedStep]:
+    """The timed steps; a block that ran once stands in where there are none."""
+    if recording.timed:
+        return recording.timed
+    return [recording.block] if recording.block is not None and len(recording.block) else []
+
+
+def _described(
+    recording: Recording, accounts: Sequence[Account], machine: Machine | None
+) -> tuple[Work, Rows]:
+    ops = recording.described
+    counted = count_ops(ops)
+    found = contexts(ops)
+    phases = phases_of(ops, found, accounts)
+    moved = traffic(ops, counted, phases, machine) if ops and machine is not None else None
+    amounts = op_amounts(counted, moved, matrix_units(machine))
+    work = Work(ops, counted, phases, moved, amounts, launches_of(ops, counted))
+    return work, described_rows(ops, counted, found, phases)
+
+
+def _totals(rows: Rows, work: Work, machine: Machine | None) -> list[Amounts]:
+    totals = summed(rows, work.amounts)
+    for row, cost in rows.stated.items():
+        totals[row] = stated_amounts(cost, matrix_units(machine))
+        totals[row]["user"] = 1.0
+    return totals
+
+
+def _launches(rows: Rows, work: Work) -> tuple[list[float], list[float]]:
+    """Launches and described calls per row."""
+    launches, calls = np.zeros(len(rows.keys)), np.zeros(len(rows.keys))
+    for row, launch in zip(rows.of_described, work.launches, strict=True):
+        if row >= 0:
+            launches[row] += launch
+            calls[row] += 1
+    return launches.tolist(), calls.tolist()
+
+
+def _add_faults(recording: Recording, rows: Rows, work: Work, totals: list[Amounts]) -> None:
+    faults = statistics.median([s.faults for s in recording.clean]) if recording.clean else 0.0
+    if not faults or work.traffic is None:
+        return
+    shares = share_faults(float(faults), work.traffic.fresh_bytes)
+    for row, share in zip(rows.of_described, shares, strict=True):
+        if row >= 0:
+            totals[row]["fault"] = (totals[row].get("fault") or 0.0) + share
+    given = sum(shares)
+    if faults - given > max(LEAST_UNOWNED, 0.1 * faults):
+        recording.note(
+            f"{faults:.0f} page faults per step; {faults - given:.0f} of them are not on any op's"
+            " account (scratch memory, Python)"
+        )
+
+
+def _nothing(recording: Recording, source: Source) -> Profile:
+    empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
+    durations = [s.duration_ns / 1e9 for s in recording.clean]
+    clean_s = statistics.median(durations) if durations else None
+    steps = Steps(count=recording.steps_seen, clean_s=clean_s) if recording.steps_seen else None
+    notes = (*recording.notes, why_nothing(recording), *_partial(recording))
+    return Profile.of(empty, source, wall_s=clean_s, kernel_s=0.0, steps=steps, notes=notes)
+
+
+def why_nothing(recording: Recording) -> str:
+    """Why there is nothing to show, and what to do."""
+    if not recording.has_torch:
+        return "the program did not import torch: nothing was measured"
+    if not recording.steps_seen:
+        return (
+            "no step was found (no optimizer step, no repeated call of a module): call"
+            " timeroof.step() after each step, or put the work in `with timeroof.profile():`"
+        )
+    return (
+        f"only {recording.steps_seen} steps were seen, none left to time after the warm-up: run"
+        " more steps or use --warmup 1"
+    )
+
+
+def _partial(recording: Recording) -> list[str]:
+    if recording.partial is None:
+        return []
+    return [f"partial: the program did not run to its end, {recording.partial}"]
+
+
+def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
+    """What the reader has to know of how the numbers came about."""
+    notes = [*_partial(recording), *recording.notes]
+    if not recording.timed:
+        notes.append(
+            "a block that ran once: described and timed in one pass, its times are perturbed"
+            " by the measuring"
+        )
+    elif found.clean_s is None:
+        notes.append("no clean step was seen: the step time is the timed one's")
+    if not recording.described:
+        notes.append("no step was described: shapes and amounts are unknown; run more steps")
+    elif rows.unmatched:
+        share = rows.unmatched / max(rows.events, 1)
+        notes.append(f"{share:.1%} of the timed ops have no described counterpart: amounts unknown")
+    if any(is_compiled(key[0]) for key in rows.keys):
+        notes.append("kernels that Inductor compiled are rows; their amounts are unknown")
+    if recording.uses_gpu:
+        notes.append(
+            "a GPU is in use: its kernels are not in the rows, which are the host's ops; read a"
+            " torch.profiler trace with `timeroof read` for them"
+        )
+    if found.line is not None:
+        notes.append(found.line)
+    return notes
+
+
+__all__ = ["Built", "Timed", "build_profile", "timed_steps", "why_nothing"]

@@ -1,0 +1,118 @@
+"""Described ops as calls that can be counted, and their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from timeroof.sources.live.torch_meta import derive
+from timeroof.sources.live.torch_run.costing import COST
+from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
+from timeroof.work.call import Arg, frozen
+from timeroof.work.counting import Derivation
+from timeroof.work.dtypes import parse_dtype
+
+USER_SCOPE = 7
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A described op as a call, with the cost that is its own."""
+
+    call: Call
+    cost: Cost
+
+
+def count_ops(ops: Sequence[Described]) -> list[Counted]:
+    """Every op's own cost; what lies in a region whose cost the user states owes nothing."""
+    calls = [_call(op) for op in ops]
+    costs = [FREE if op.scope else count(c, _derive) for op, c in zip(ops, calls, strict=True)]
+    covered = below(ops, COST)
+    costs = [FREE if inside else c for c, inside in zip(costs, covered, strict=True)]
+    own = _without_repeats(ops, own_costs([op.parent for op in ops], costs))
+    return [Counted(call, cost) for call, cost in zip(calls, own, strict=True)]
+
+
+def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
+    """An op whose products are all done by ops below it owes none of its own.
+
+    ``convolution_backward`` does them itself with oneDNN, and calls an op for them without.
+    """
+    inner = [0.0] * len(ops)
+    for place in range(len(ops) - 1, -1, -1):
+        above = ops[place].parent
+        if above is not None and above < place:
+            inner[above] += max(inner[place], costs[place].contraction_flops or 0.0)
+    return [
+        FREE if (c.contraction_flops or 0.0) > 0 and inner[i] >= 0.99 * c.contraction_flops else c  # type: ignore[operator]
+        for i, c in enumerate(costs)
+    ]
+
+
+def below(ops: Sequence[Described], head: str) -> list[bool]:
+    """Whether an op is an annotation whose name begins so, or is below one."""
+    found: list[bool] = []
+    for place, op in enumerate(ops):
+        above = op.parent is not None and op.parent < place and found[op.parent]
+        found.append(above or op.name.startswith(head))
+    return found
+
+
+def _derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> Derivation | None:
+    return cast("Derivation | None", derive(op, inputs, kwargs))
+
+
+def _call(op: Described) -> Call:
+    tensors: list[TensorSeen] = []
+    inputs = tuple(_argument(value, tensors) for value in op.inputs)
+    outputs = [t for t in flat(op.outputs) if isinstance(t, TensorSeen)]
+    return Call(op.name, inputs, tuple(_tensor(t, None) for t in outputs))
+
+
+def _argument(value: Any, seen: list[TensorSeen]) -> Arg:
+    if isinstance(value, TensorSeen):
+        if parse_dtype(value.dtype) is None and "null" in value.dtype:
+            return None
+        place = next((i for i, t in enumerate(seen) if _is_same(t, value)), None)
+        seen.append(value)
+        return _tensor(value, place)
+    if isinstance(value, tuple):
+        return tuple(_argument(v, seen) for v in value)
+    return frozen(value)
+
+
+def _is_same(a: TensorSeen, b: TensorSeen) -> bool:
+    return (a.storage, a.offset, a.shape, a.strides) == (b.storage, b.offset, b.shape, b.strides)
+
+
+def _tensor(seen: TensorSeen, place: int | None) -> Tensor:
+    strides = seen.strides if len(seen.strides) == len(seen.shape) else None
+    return Tensor(seen.shape, parse_dtype(seen.dtype) or seen.dtype, strides, place)
+
+
+def flat(values: Any) -> list[Any]:
+    """The leaves of nested tuples."""
+    if isinstance(values, tuple):
+        return [leaf for value in values for leaf in flat(value)]
+    return [values]
+
+
+def shape_text(call: Call, most: int = 4) -> str | None:
+    """The shapes of a call's tensors, as a row shows them.
+
+    >>> shape_text(Call.of("aten::mm", Tensor((2, 3)), Tensor((3, 4))))
+    '2x3, 3x4'
+    """
+    tensors = [t for t in flat(call.inputs) if isinstance(t, Tensor)]
+    texts = ["x".join(map(str, t.shape)) or "scalar" for t in tensors[:most]]
+    if len(tensors) > most:
+        texts.append(f"and {len(tensors) - most} more")
+    return ", ".join(texts) or None
+
+
+def dtype_of(call: Call) -> str | None:
+    """The format of a call's first tensor, inputs before outputs."""
+    tensors = [t for t in flat((call.inputs, call.outputs or ())) if isinstance(t, Tensor)]
+    return tensors[0].dtype if tensors else None

@@ -1,0 +1,55 @@
+"""The machine that a live run is judged on: the named one, or this one, measured once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+from timeroof.api import machine as find_machine
+from timeroof.core.machine import Machine
+from timeroof.core.resources import Scope
+
+HERE = "here"
+LIMIT_S = 180
+_MEASURE = "from timeroof.probe.measure import load_or_measure; load_or_measure(quick=True)"
+
+
+def machine_for(
+    name: str | Machine | None, told: Callable[[str], None] | None = None
+) -> tuple[Machine | None, list[str]]:
+    """A machine, and notes on how it came about; None where this one cannot be measured."""
+    if isinstance(name, Machine):
+        return name, []
+    if name not in (None, HERE):
+        return find_machine(str(name)), []
+    try:
+        return _this_machine(told)
+    except Exception as error:  # a report without bounds is better than none
+        return None, [f"this machine could not be measured ({error}): nothing is bounded"]
+
+
+def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str]]:
+    from timeroof.probe.measure import cached_machine
+
+    found = cached_machine()
+    if found is not None:
+        return found, []
+    if told is not None:
+        told("measuring this machine once (a few seconds)")
+    # In a process of its own: the program may hold memory, threads and settings of torch.
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE], capture_output=True, timeout=LIMIT_S, check=False
+    )
+    found = cached_machine()
+    if found is None:
+        reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
+        raise RuntimeError(reason)
+    return found, ["the machine was measured quickly; `timeroof machine` measures it in full"]
+
+
+def scope_for(threads: int | None, machine: Machine | None) -> Scope:
+    """One thread is judged on one core's ceilings, where the machine has them."""
+    if threads == 1 and machine is not None and any(c.scope == "core" for c in machine.ceilings):
+        return "core"
+    return "all"

@@ -1,0 +1,180 @@
+"""Which bytes the ops of a step touch, and what of it must pass each level of the hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from timeroof.core.machine import Machine
+from timeroof.live.calls import Counted, flat
+from timeroof.live.lives import Lives
+from timeroof.live.lives import is_made as _is_made
+from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
+from timeroof.work.locality.accesses import Range
+from timeroof.work.locality.ladder import LadderBytes
+
+# The cache whose misses are the traffic of a level.
+CACHE_ABOVE = {"l2": "l1", "l3": "l2"}
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes per op and level, the bytes that fusing cannot avoid, and fresh bytes per op."""
+
+    by_level: dict[str, Floats]
+    ladder: LadderBytes
+    fresh_bytes: list[dict[Hashable, int]]
+
+
+def traffic(
+    ops: Sequence[Described], counted: Sequence[Counted], phases: Sequence[str], machine: Machine
+) -> Traffic:
+    """The least traffic of every op at every level of a machine, caches warm from other steps."""
+    order = completion_order(ops)
+    ranges = _all_ranges(ops, counted, order)
+    accesses = Accesses.of(ranges, _changed(ranges))
+    levels = _levels(machine)
+    found = ideal_traffics(accesses, [size for _, size in levels], warm=True)
+    by_level: dict[str, Floats] = {"l1": np.zeros(len(ops))}
+    by_level["l1"][order] = [sum(r[2] for r in own) for own in ranges]
+    for (level, _), t in zip(levels, found, strict=True):
+        by_level[level] = np.zeros(len(ops))
+        by_level[level][order] = t.read_bytes + t.write_bytes
+    fresh: list[dict[Hashable, int]] = [{} for _ in ops]
+    for place, bytes_of in zip(order, _fresh(ranges), strict=True):
+        fresh[place] = bytes_of
+    return Traffic(by_level, ladder_bytes(accesses, [phases[i] for i in order]), fresh)
+
+
+def _all_ranges(
+    ops: Sequence[Described], counted: Sequence[Counted], order: Sequence[int]
+) -> list[list[Range]]:
+    """Ranges of all ops as they end; what an op had written by one that it called is not its own.
+
+    The gradient of an embedding is filled with zeros below, and then a few rows are added to.
+    Products are left alone: they read and write the whole result again.
+    """
+    written: list[dict[Hashable, int]] = [{} for _ in ops]
+    found: list[list[Range]] = []
+    lives = Lives(ops)
+    for place in order:
+        lives.end(place)
+        inner = written[place]
+        own = [(lives.named(r[0]), *r[1:]) for r in ranges_of(ops[place], counted[place])]
+        if inner and not counted[place].cost.contraction_flops:
+            own = [r for r in own if r[3] == "read" or inner.get(r[0], 0) < r[2]]
+        above = ops[place].parent
+        if above is not None:
+            for storage, _, length, kind in own:
+                if kind == "write":
+                    written[above][storage] = max(length, written[above].get(storage, 0))
+            written[above].update(inner)
+        found.append(own)
+    return found
+
+
+def completion_order(ops: Sequence[Described]) -> list[int]:
+    """Places of the ops in the order in which they end: what is called before its caller.
+
+    An op that fills a table with zeros by calling another writes its own rows afterwards.
+    """
+    order: list[int] = []
+    open_: list[int] = []
+    for place, op in enumerate(ops):
+        while open_ and open_[-1] != op.parent:
+            order.append(open_.pop())
+        open_.append(place)
+    return order + open_[::-1]
+
+
+def _levels(machine: Machine) -> list[tuple[str, int]]:
+    """Levels with the size of the cache above each."""
+    found = [("dram", machine.largest_cache_bytes or 0)]
+    for level, cache in CACHE_ABOVE.items():
+        size = machine.memory_size(cache)
+        if size is not None and machine.memory_size(level) is not None:
+            found.append((level, size))
+    return found
+
+
+def ranges_of(op: Described, counted: Counted) -> list[Range]:
+    """What an op that does work of its own reads and writes, no more than was counted."""
+    cost = counted.cost
+    if cost.free or op.scope:
+        return []
+    inputs = [t for t in flat(op.inputs) if _is_real(t)]
+    outputs = [t for t in flat(op.outputs) if _is_real(t)]
+    written = [*outputs, *_overwritten(op)]
+    reads = _trimmed([_extent(t) for t in inputs], cost.bytes_read)
+    writes = _trimmed([_extent(t) for t in written], cost.bytes_written)
+    found: list[Range] = [(*r, "read") for r in reads]
+    found += [(*w, "write") for w in writes]
+    return found
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, TensorSeen) and value.device.startswith("cpu") and value.item_bytes > 0
+
+
+def _overwritten(op: Described) -> list[TensorSeen]:
+    """Arguments that the schema marks as written: ``Tensor(a!) self``."""
+    arguments = op.schema.partition("(")[2].rpartition(" -> ")[0].split(", ")
+    found: list[TensorSeen] = []
+    for argument, value in zip((a for a in arguments if a != "*"), op.inputs, strict=False):
+        if "!" in argument.split(" ")[0]:
+            found += [t for t in flat(value) if _is_real(t)]
+    return found
+
+
+Extent = tuple[int, int, int]
+
+
+def _extent(tensor: TensorSeen) -> Extent:
+    """Storage, first byte and length; a view with holes counts its own bytes only."""
+    count, reach = 1, 1
+    for size, stride in zip(tensor.shape, tensor.strides, strict=False):
+        count *= size
+        reach += (size - 1) * abs(stride)
+    elements = min(count, reach) if tensor.strides or not tensor.shape else count
+    return tensor.storage, tensor.offset * tensor.item_bytes, elements * tensor.item_bytes
+
+
+def _trimmed(extents: list[Extent], most_bytes: float | None) -> list[Extent]:
+    """Different extents; the largest is cut where an op touches less (the rows of a table)."""
+    different = list(dict.fromkeys(e for e in extents if e[2] > 0))
+    if most_bytes is None:
+        return different
+    if most_bytes <= 0:
+        return []
+    excess = sum(e[2] for e in different) - int(most_bytes)
+    for storage, offset, length in sorted(different, key=lambda e: -e[2]):
+        if excess <= 0:
+            break
+        cut = min(excess, length)
+        different[different.index((storage, offset, length))] = (storage, offset, length - cut)
+        excess -= cut
+    return [e for e in different if e[2] > 0]
+
+
+def _changed(ranges: list[list[Range]]) -> set[Hashable]:
+    """Storages from before the step that it writes: later steps need them."""
+    return {s for op in ranges for s, _, _, kind in op if kind == "write" and not _is_made(s)}
+
+
+def _fresh(ranges: list[list[Range]]) -> list[dict[Hashable, int]]:
+    """Bytes of storages made in the step that each op is the first to write."""
+    seen: set[Hashable] = set()
+    found: list[dict[Hashable, int]] = []
+    for op in ranges:
+        fresh: dict[Hashable, int] = {}
+        for storage, _, length, kind in op:
+            if kind == "write" and _is_made(storage) and storage not in seen:
+                fresh[storage] = max(length, fresh.get(storage, 0))
+        seen.update(fresh)
+        found.append(fresh)
+    return found

@@ -1,0 +1,199 @@
+"""oneDNN primitives as rows below their ops: an op's time is split, never counted twice."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from timeroof.core.machine import Machine
+from timeroof.core.resources import DRAM
+from timeroof.live.accounting import account
+from timeroof.live.rows import Rows
+from timeroof.sources.live.torch_run.alignment import NO_MATCH, align
+from timeroof.sources.live.torch_run.recording import (
+    Described,
+    PrimitiveSeen,
+    PrimitiveStep,
+    Recording,
+)
+from timeroof.work import Cost, count
+from timeroof.work import amounts as amounts_of
+from timeroof.work.onednn import call_from_onednn
+
+MOVERS = ("reorder", "concat", "shuffle", "zero_pad")
+# kind, implementation, propagation, formats, problem
+Key = tuple[str, str, str, str, str]
+
+
+def split_primitives(
+    table: pl.DataFrame,
+    recording: Recording,
+    rows: Rows,
+    ops: Sequence[Described],
+    units: Collection[str],
+    machine: Machine | None,
+) -> tuple[pl.DataFrame, list[str]]:
+    """The table with primitives split off their ops' time, and notes."""
+    if not recording.primitive_steps or not ops:
+        return table, []
+    shares, outside = _shares(recording, rows, list(ops))
+    if not shares:
+        return table, []
+    lines: list[dict[str, Any]] = []
+    next_id = len(rows.keys)
+    for line in table.iter_rows(named=True):
+        below = shares.get(line["id"])
+        if below is None:
+            lines.append(line)
+            continue
+        made = _split(line, below, units, machine, next_id)
+        next_id += len(made) - 1
+        lines += made
+    notes = [f"{outside} oneDNN primitives ran outside any op that was seen"] if outside else []
+    return pl.DataFrame(lines, infer_schema_length=None), notes
+
+
+Spent = dict[int, dict[Key, tuple[float, float]]]
+# What an op spends beside its primitives.
+_REST: Key = ("", "", "", "", "")
+
+
+def _shares(recording: Recording, rows: Rows, ops: list[Described]) -> tuple[Spent, int]:
+    """Per row and kind of primitive: its share of the op's self time, and its calls a step.
+
+    Medians over the steps, as one step may have been disturbed.
+    """
+    steps = [_spent(seen, rows, ops) for seen in recording.primitive_steps]
+    found: Spent = {}
+    for row in dict.fromkeys(row for spent, _ in steps for row in spent):
+        kinds = dict.fromkeys(key for spent, _ in steps for key in spent.get(row, {}))
+        seen_in = [spent[row] for spent, _ in steps if row in spent]
+        medians = {
+            key: tuple(median([s.get(key, (0.0, 0.0))[i] for s in seen_in]) for i in (0, 1))
+            for key in kinds
+        }
+        total = sum(ns for ns, _ in medians.values()) or 1.0
+        found[row] = {k: (ns / total, n) for k, (ns, n) in medians.items() if k != _REST}
+    return found, max((outside for _, outside in steps), default=0)
+
+
+def _spent(seen: PrimitiveStep, rows: Rows, ops: list[Described]) -> tuple[Spent, int]:
+    """Nanoseconds and calls per row and primitive in one step, the rest of the op apart."""
+    found = account(seen.timed, 0.0)
+    matches = align(seen.timed, ops)
+    cut = found.cut
+    sums: dict[int, dict[Key, tuple[float, float]]] = defaultdict(dict)
+    outside = 0
+    events = _innermost(cut.start_ns, cut.end_ns, cut.owner, seen.primitives)
+    for primitive, event in zip(seen.primitives, events, strict=True):
+        row = rows.of_described[matches[event]] if event >= 0 and matches[event] >= 0 else -1
+        if row < 0:
+            outside += 1
+            continue
+        ns, calls = sums[row].get(_key(primitive), (0.0, 0.0))
+        sums[row][_key(primitive)] = (ns + primitive.duration_ns, calls + 1)
+    op_ns: dict[int, float] = defaultdict(float)
+    for event in np.flatnonzero(found.is_op).tolist():
+        if matches[event] != NO_MATCH:
+            op_ns[rows.of_described[matches[event]]] += float(found.self_ns[event])
+    for row, kinds in sums.items():
+        kinds[_REST] = (max(0.0, op_ns[row] - sum(ns for ns, _ in kinds.values())), 0.0)
+    return sums, outside
+
+
+def _innermost(start: Any, end: Any, owner: Any, primitives: Sequence[PrimitiveSeen]) -> list[int]:
+    """The event whose own segment holds the middle of each primitive."""
+    middles = np.array([p.start_ns + p.duration_ns // 2 for p in primitives], np.int64)
+    at = np.searchsorted(start, middles, side="right") - 1
+    inside = (at >= 0) & (middles < end[np.maximum(at, 0)])
+    return np.where(inside, owner[np.maximum(at, 0)], -1).tolist()  # type: ignore[no-any-return]
+
+
+def _key(primitive: PrimitiveSeen) -> Key:
+    words = (*primitive.words, *[""] * 7)
+    return words[0], words[1], words[2], words[3], primitive.words[-1]
+
+
+def _split(
+    line: dict[str, Any],
+    below: dict[Key, tuple[float, float]],
+    units: Collection[str],
+    machine: Machine | None,
+    first_id: int,
+) -> list[dict[str, Any]]:
+    """An op's row and its primitives' rows; work goes to the primitives that compute."""
+    costs = {key: _cost(key) for key in below}
+    working = [k for k in below if k[0] not in MOVERS]
+    weights = _weights(working, costs, below)
+    amounts = [n for n in line if "/" in n and not n.startswith("origin.")]
+    amounts += [n for n in ("contraction_flops", "fault") if n in line]
+    made = [dict(line)]
+    made[0]["time_s"] *= max(0.0, 1.0 - sum(share for share, _ in below.values()))
+    made[0]["samples"] = [s * made[0]["time_s"] / line["time_s"] if line["time_s"] else 0.0
+                          for s in line["samples"]]  # fmt: skip
+    for number, (key, (share, calls)) in enumerate(below.items()):
+        row = _row(line, key, share, calls, first_id + number)
+        for name in amounts:
+            row[name] = None if line[name] is None else line[name] * weights.get(key, 0.0)
+        if key[0] in MOVERS:
+            row |= _moved(costs[key], calls, amounts, units, machine)
+        made.append(row)
+    if working:
+        made[0] |= {n: 0.0 for n in amounts if n != "fault" and line[n] is not None}
+    return made
+
+
+def _weights(
+    working: list[Key], costs: dict[Key, Cost], below: dict[Key, tuple[float, float]]
+) -> dict[Key, float]:
+    flops = {k: (costs[k].flops or 0.0) * below[k][1] for k in working}
+    total = sum(flops.values())
+    if total <= 0:
+        return {k: 1.0 / len(working) for k in working}
+    return {k: f / total for k, f in flops.items()}
+
+
+def _row(line: dict[str, Any], key: Key, share: float, calls: float, number: int) -> dict[str, Any]:
+    kind, implementation, propagation, formats, problem = key
+    return line | {
+        "id": number,
+        "kind": "primitive",
+        "name": f"onednn::{kind} {implementation} {propagation}".removesuffix(" undef"),
+        "op": line["op"],
+        "shape": problem,
+        "parent": line["id"],
+        "calls": calls,
+        "launches": 0.0,
+        "time_s": line["time_s"] * share,
+        "samples": [s * share for s in line["samples"]],
+        "label.formats": formats,
+    }
+
+
+def _cost(key: Key) -> Cost:
+    kind, _, propagation, formats, problem = key
+    return count(call_from_onednn(kind, propagation, formats, problem))
+
+
+def _moved(
+    cost: Cost, calls: float, amounts: list[str], units: Collection[str], machine: Machine | None
+) -> dict[str, float | None]:
+    """A primitive that only moves data: no FLOPs, and at each level what no cache could hold."""
+    found: dict[str, float | None] = {n: 0.0 for n in amounts if n.startswith(("flop/", "contr"))}
+    counted = amounts_of(cost, units).get(DRAM)
+    caches = {"l1": 0, "l2": _size(machine, "l1"), "l3": _size(machine, "l2")}
+    caches["dram"] = (machine.largest_cache_bytes or 0) if machine is not None else 0
+    for level, cache in caches.items():
+        if f"byte/{level}" in amounts:
+            least = None if counted is None else max(0.0, counted - 2 * cache) * calls
+            found[f"byte/{level}"] = least
+    return found
+
+
+def _size(machine: Machine | None, level: str) -> int:
+    return (machine.memory_size(level) or 0) if machine is not None else 0

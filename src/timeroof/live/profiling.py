@@ -1,0 +1,142 @@
+"""`timeroof.profile`: a block, a function or a loop of the program itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from timeroof.sources.live.torch_run.markers import MANUAL
+from timeroof.sources.live.torch_run.session import Session, activate, active, deactivate
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from timeroof.core.machine import Machine
+    from timeroof.core.report import Report
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def step() -> None:
+    """Say that a step of the program ended; does nothing where nobody profiles."""
+    session = active()
+    if session is not None:
+        session.step()
+
+
+class Profiler:
+    """Profiles what runs inside it; `step()` after each step gives clean, timed, described ones.
+
+    with timeroof.profile() as p:
+        train()
+    p.report().totals.by_limiter
+    """
+
+    def __init__(self, *, machine: Machine | str | None, warmup: int, steps: int) -> None:
+        self._machine = machine
+        self._session = Session(warmup=warmup, steps=steps, marker=MANUAL)
+        self._report: Report | None = None
+        self._open = False
+
+    def __enter__(self) -> Profiler:
+        import torch  # noqa: F401
+
+        self._session.start()
+        activate(self._session)
+        self._open = True
+        self._session.open_block()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(f"it raised {kind.__name__}" if kind is not None else None)
+
+    def close(self, partial: str | None = None) -> None:
+        """End the profiling."""
+        if self._open:
+            self._open = False
+            deactivate(self._session)
+            self._session.finish(partial)
+
+    def step(self) -> None:
+        """A step ended."""
+        if self._open:
+            self._session.close_block()
+            self._session.step()
+
+    def report(self) -> Report:
+        """What was seen, judged."""
+        self.close()
+        if self._report is None:
+            from timeroof.live.reporting import report_of
+
+            self._report = report_of(self._session.recording, self._machine)
+        return self._report
+
+
+@overload
+def profile(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def profile(
+    function: None = None,
+    /,
+    *,
+    machine: Machine | str | None = None,
+    warmup: int = 2,
+    steps: int = 20,
+) -> _Maker: ...
+def profile(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    machine: Machine | str | None = None,
+    warmup: int = 2,
+    steps: int = 20,
+) -> Any:
+    """Profile a block (`with timeroof.profile() as p`) or a function (`@timeroof.profile`).
+
+    A block that runs once is described and timed in one pass. With `p.step()` after every
+    step, or a decorated function that is called again and again, there are warm-up, clean,
+    timed and described steps as `timeroof run` has them. A decorated function has `report()`.
+    """
+    maker = _Maker(machine=machine, warmup=warmup, steps=steps)
+    return maker if function is None else maker(function)
+
+
+class _Maker(Profiler):
+    """A profiler that is also a decorator."""
+
+    def _begin_call(self) -> None:
+        if self._report is not None:
+            return
+        if not self._open:
+            self.__enter__()
+        else:
+            activate(self._session)
+            self._session.open_step()
+
+    def _end_call(self) -> None:
+        if self._open:
+            self._session.close_block()
+            self._session.close_step()
+            deactivate(self._session)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Every call of the function is a step."""
+
+        @functools.wraps(function)
+        def watched(*args: P.args, **kwargs: P.kwargs) -> R:
+            self._begin_call()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._end_call()
+
+        watched.report = self.report  # type: ignore[attr-defined]
+        return watched

@@ -1,0 +1,124 @@
+"""The table of ops: one row per op, shapes, module and phase, with time and amounts of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from timeroof.live.accounting import DISPATCHER, Account
+from timeroof.live.calls import Counted, dtype_of, shape_text
+from timeroof.sources.live.torch_run.alignment import NO_MATCH, align
+from timeroof.sources.live.torch_run.contexts import Context
+from timeroof.sources.live.torch_run.costing import stated
+from timeroof.sources.live.torch_run.recording import Described, Ints
+from timeroof.work.cost import Cost
+from timeroof.work.user import as_cost
+
+Key = tuple[str, str | None, str | None, str | None, str, int]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass
+class Rows:
+    """Rows by key (name, shape, dtype, module, phase, thread), and which op is in which."""
+
+    keys: list[Key] = field(default_factory=list)
+    of_described: list[int] = field(default_factory=list)
+    stated: dict[int, Cost] = field(default_factory=dict)
+    unmatched: int = 0
+    events: int = 0
+    _places: dict[Key, int] = field(default_factory=dict)
+
+    def place(self, key: Key) -> int:
+        """The row of a key, new or known."""
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = len(self.keys)
+            self.keys.append(key)
+        return found
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds and calls per timed step (lines) and row (columns), and the row of every event."""
+
+    seconds: Floats
+    calls: Floats
+    row_of_event: list[Ints]
+
+
+def phases_of(
+    ops: Sequence[Described], found: Sequence[Context], accounts: Sequence[Account]
+) -> list[str]:
+    """Phases of described ops; where an annotation was open when the step ended (the optimizer's
+    step holds our hook), from the timed step, which has it."""
+    phases = [c.phase for c in found]
+    if accounts:
+        matches = align(accounts[0].step, list(ops))
+        for event, place in enumerate(matches.tolist()):
+            timed = accounts[0].phase[event]
+            if place != NO_MATCH and timed is not None and phases[place] in ("other", "forward"):
+                phases[place] = timed
+    return phases
+
+
+def described_rows(
+    ops: Sequence[Described], counted: Sequence[Counted], found: Sequence[Context],
+    phases: Sequence[str],
+) -> Rows:  # fmt: skip
+    """A row for every different described op that does work of its own."""
+    rows = Rows()
+    for op, c, context, phase in zip(ops, counted, found, phases, strict=True):
+        key = (op.name, shape_text(c.call), dtype_of(c.call), context.module, phase, op.thread)
+        is_row = op.scope == 0 and not c.cost.free
+        rows.of_described.append(rows.place(key) if is_row else -1)
+    return rows
+
+
+def timed_rows(rows: Rows, ops: Sequence[Described], accounts: Sequence[Account]) -> Timed:
+    """Put the events of all timed steps into rows; new ones for what was not described.
+
+    The time of ops that do no work of their own is noted as the dispatcher's.
+    """
+    described = list(ops)
+    row_of_event = [_rows_of_events(rows, described, a) for a in accounts]
+    shape = (len(accounts), len(rows.keys))
+    seconds, calls = np.zeros(shape), np.zeros(shape)
+    for line, (a, at) in enumerate(zip(accounts, row_of_event, strict=True)):
+        own = (at >= 0) & (a.owner == np.arange(len(at)))
+        np.add.at(seconds[line], at[own], a.self_ns[own] / 1e9)
+        np.add.at(calls[line], at[own], 1.0)
+        nobody = (at < 0) & (a.is_op > 0)
+        a.idle_ns[DISPATCHER] = int(a.self_ns[nobody].sum())
+    return Timed(seconds, calls, row_of_event)
+
+
+def _rows_of_events(rows: Rows, ops: list[Described], a: Account) -> Ints:
+    matches = align(a.step, ops) if ops else np.full(len(a.step), NO_MATCH)
+    found = np.full(len(a.step), -1, np.int64)
+    for event in np.flatnonzero(a.is_op).tolist():
+        owner = int(a.owner[event])
+        if owner != event:
+            found[event] = found[owner]
+            continue
+        rows.events += 1
+        if matches[event] != NO_MATCH:
+            found[event] = rows.of_described[matches[event]]
+            continue
+        found[event] = _new_row(rows, a, event)
+    return found
+
+
+def _new_row(rows: Rows, a: Account, event: int) -> int:
+    name = a.step.names[a.step.name[event]]
+    phase, thread = a.phase[event] or "other", int(a.step.thread[event])
+    figures = stated(name)
+    if figures is None:
+        rows.unmatched += 1
+        return rows.place((name, None, None, None, phase, thread))
+    row = rows.place((str(figures["name"]), None, None, None, phase, thread))
+    rows.stated[row] = as_cost({k: v for k, v in figures.items() if v is not None and k != "name"})
+    return row

@@ -1,0 +1,113 @@
+"""What is seen at the end of a run: step time, where it went, top ops, what can come back."""
+
+from __future__ import annotations
+
+import polars as pl
+from rich.console import Console
+from rich.text import Text
+
+from timeroof.api import judged_rows
+from timeroof.core.report import Report
+from timeroof.core.resources import limiter_kind
+from timeroof.units import format_percent, format_seconds
+from timeroof.views.terminal import COLOURS, console, plain_text, print_notes, print_summary
+
+BAR = 24
+TOP = 8
+CHUNKS = 3
+
+
+def print_run(report: Report) -> None:
+    """The whole summary, on stderr."""
+    out = console(stderr=True)
+    _print_step(report, out)
+    if len(report.profile):
+        print_summary(report)
+        _print_account(report, out)
+        _print_top(report, out)
+        _print_chunks(report, out)
+    print_notes(report.notes)
+
+
+def _print_step(report: Report, out: Console) -> None:
+    steps = report.profile.steps
+    if steps is None:
+        return
+    clean = f"a step takes {format_seconds(steps.clean_s)}" if steps.clean_s else "no clean step"
+    timed = f", {format_seconds(steps.timed_s)} when timed" if steps.timed_s else ""
+    out.print(Text(f"\n{clean}{timed}; {steps.count} steps seen", style="bold"))
+
+
+def _print_account(report: Report, out: Console) -> None:
+    """Parts of the timed step; they sum to it."""
+    totals = report.totals
+    whole = totals.wall_s or 1.0
+    parts = {"ops": totals.kernel_s, **totals.idle_by_cause}
+    texts = [f"{name} {format_percent(s / whole)}" for name, s in parts.items()]
+    out.print(Text(f"timed step = {' + '.join(texts)}"))
+
+
+def _print_top(report: Report, out: Console) -> None:
+    """The largest ops by name and phase: a bar of time, its bound in colour."""
+    rows = judged_rows(report).with_columns(
+        pl.col("bound_s").fill_null(0.0).alias("known_bound_s"),
+    )
+    groups = (
+        rows.group_by("name", "phase")
+        .agg(
+            pl.col("time_s").sum(),
+            pl.col("known_bound_s").sum(),
+            pl.col("calls").sum(),
+            pl.col("limiter").sort_by("time_s").last(),
+        )
+        .sort("time_s", descending=True)
+        .head(TOP)
+    )
+    longest = float(groups["time_s"].max() or 0.0) or 1.0  # type: ignore[arg-type]
+    out.print(Text("\nlargest ops (█ bound, ░ gap)", style="bold"))
+    for row in groups.iter_rows(named=True):
+        out.print(_line(row, longest))
+
+
+def _line(row: dict[str, object], longest: float) -> Text:
+    time_s, bound_s = float(str(row["time_s"])), float(str(row["known_bound_s"]))
+    width = max(1, round(BAR * time_s / longest))
+    solid = min(width, round(width * bound_s / time_s)) if time_s > 0 else 0
+    colour = COLOURS[limiter_kind(str(row["limiter"]))]
+    name = plain_text(str(row["name"]))
+    return Text.assemble(
+        f"  {name[:34]:34} {row['phase'] or '':9} ",
+        ("█" * solid, colour),
+        ("░" * (width - solid), colour),
+        " " * (BAR - width),
+        f" {format_seconds(time_s):>8} {format_percent(bound_s / time_s if time_s else None):>6}",
+    )
+
+
+def _print_chunks(report: Report, out: Console) -> None:
+    """The three largest recoverable chunks: findings with a gain, else the largest gaps."""
+    chunks = [
+        (finding.gain_s, finding.title)
+        for finding in sorted(report.findings, key=lambda f: -(f.gain_s or 0.0))
+        if finding.gain_s
+    ]
+    if len(chunks) < CHUNKS:
+        chunks += _gaps(report)[: CHUNKS - len(chunks)]
+    out.print(Text("\nlargest recoverable chunks", style="bold"))
+    for gain_s, title in chunks[:CHUNKS]:
+        out.print(Text(f"  {format_seconds(gain_s):>8}  {plain_text(title)}"))
+
+
+def _gaps(report: Report) -> list[tuple[float, str]]:
+    rows = judged_rows(report).filter(pl.col("gap_s") > 0)
+    groups = rows.group_by("name", "phase").agg(pl.col("gap_s").sum(), pl.col("module").n_unique())
+    found = [
+        (float(g["gap_s"]), f"{g['name']} ({g['phase']}) above its bound")
+        for g in groups.iter_rows(named=True)
+    ]
+    found += [
+        (s, f"host time: {cause}")
+        for cause, s in report.totals.idle_by_cause.items()
+        if cause != "profiler"
+    ]
+    return sorted(found, reverse=True)

@@ -1,0 +1,100 @@
+"""Where a described op belongs: its module and its phase, from annotations and autograd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from timeroof.sources.live.torch_run.describing import module_of
+from timeroof.sources.live.torch_run.recording import Described
+
+ENGINE = "autograd::engine::evaluate_function"
+OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
+DATA = "enumerate(DataLoader)"
+BACKWARD_SCOPE = 1
+
+
+@dataclass(frozen=True)
+class Context:
+    """The phase and, where it is known, the module of an op."""
+
+    phase: str
+    module: str | None
+
+
+def phase_of_name(name: str) -> str | None:
+    """The phase that an event's name opens for everything below it.
+
+    >>> phase_of_name("Optimizer.step#SGD.step"), phase_of_name("aten::mm")
+    ('optimizer', None)
+    """
+    if name.startswith(ENGINE):
+        return "backward"
+    if name.startswith(OPTIMIZER):
+        return "optimizer"
+    return "data" if name.startswith(DATA) else None
+
+
+def contexts(ops: list[Described]) -> list[Context]:
+    """Phase and module of every op: below an annotation, by autograd's sequence numbers, or other.
+
+    A backward node bears the number of the forward op that made it. Forward ops outside any
+    module (a loss) are known by having made a node that was evaluated.
+    """
+    inside = _inside(ops)
+    evaluated = {op.sequence for op in ops if op.scope == BACKWARD_SCOPE and op.sequence >= 0}
+    maker = _makers(ops, inside, evaluated)
+    making = _with_ancestors(ops, set(maker.values()))
+    found: list[Context] = []
+    sequence: list[int] = []
+    # The engine's own work for a node (adding gradients up) belongs to that node's maker too.
+    nodes = {op.parent: op.sequence for op in ops if op.scope == BACKWARD_SCOPE}
+    for place, op in enumerate(ops):
+        above = None if op.parent is None or op.parent >= place else op.parent
+        number = sequence[above] if above is not None else -1
+        number = nodes.get(place, number)
+        if op.scope == BACKWARD_SCOPE and op.sequence >= 0:
+            number = op.sequence
+        sequence.append(number)
+        phase, module = inside[place]
+        if phase == "backward":
+            made_by = maker.get(number)
+            found.append(Context(phase, None if made_by is None else inside[made_by][1]))
+        elif phase is not None:
+            found.append(Context(phase, module))
+        elif module is not None or place in making:
+            found.append(Context("forward", module))
+        else:
+            below = above is not None and found[above].phase == "forward"
+            found.append(Context("forward" if below else "other", module))
+    return found
+
+
+def _inside(ops: list[Described]) -> list[tuple[str | None, str | None]]:
+    """Phase and module by the annotations and engine calls that an op is below."""
+    found: list[tuple[str | None, str | None]] = []
+    for place, op in enumerate(ops):
+        known = op.parent is not None and op.parent < place
+        phase, module = found[op.parent] if known and op.parent is not None else (None, None)
+        found.append((phase_of_name(op.name) or phase, module_of(op.name) or module))
+    return found
+
+
+def _makers(
+    ops: list[Described], inside: list[tuple[str | None, str | None]], evaluated: set[int]
+) -> dict[int, int]:
+    """The forward op behind every sequence number: the last one that saw it."""
+    return {
+        op.sequence: place
+        for place, op in enumerate(ops)
+        if op.sequence in evaluated and op.scope == 0 and inside[place][0] is None
+    }
+
+
+def _with_ancestors(ops: list[Described], places: set[int]) -> set[int]:
+    found: set[int] = set()
+    for place in places:
+        at: int | None = place
+        while at is not None and at not in found:
+            found.add(at)
+            at = ops[at].parent
+    return found

@@ -1,0 +1,119 @@
+"""The primitive pass: oneDNN's verbose lines, taken off file descriptor 1, beside a timed step."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from timeroof.sources.live.torch_run.recording import PrimitiveSeen, PrimitiveStep, Recording
+from timeroof.sources.live.torch_run.timing import Timing
+
+_HEAD = b"onednn_verbose,"
+# Read by oneDNN when it first runs; it stays silent until a pass asks for its lines.
+TIMESTAMP = "ONEDNN_VERBOSE_TIMESTAMP"
+
+
+class PrimitivePass:
+    """One step with oneDNN's lines caught; the program's own output goes where it belongs."""
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+        self._verbose: Any = None
+        self._kept: int | None = None
+        self._path: Path | None = None
+
+    def start(self) -> bool:
+        """Begin; False where oneDNN is not there."""
+        import torch
+
+        onednn: Any = torch.backends.mkldnn
+        if not onednn.is_available():
+            return False
+        self._catch()
+        self._verbose = onednn.verbose(onednn.VERBOSE_ON)
+        self._verbose.__enter__()
+        self._timing.start()
+        return True
+
+    def stop(self, recording: Recording) -> PrimitiveStep | None:
+        """End, pass the program's own lines on, and hand over what ran."""
+        if self._kept is None:
+            return None
+        step = self._timing.stop()
+        lines = self._release()
+        found = [p for p in map(_primitive, lines) if p is not None]
+        if not found and any(b",exec," in line for line in lines):
+            recording.note(
+                "oneDNN's lines have no time stamps, its primitives are not shown: set"
+                f" {TIMESTAMP}=1 before the program starts"
+            )
+        return PrimitiveStep(step, found) if step is not None and found else None
+
+    def abort(self) -> None:
+        """End and forget; the program's own lines are passed on all the same."""
+        if self._kept is not None:
+            self._release()
+
+    def _catch(self) -> None:
+        with suppress(Exception):
+            sys.stdout.flush()
+        handle, name = tempfile.mkstemp(prefix="timeroof-", suffix=".out")
+        self._path = Path(name)
+        self._kept = os.dup(1)
+        os.dup2(handle, 1)
+        os.close(handle)
+
+    def _release(self) -> list[bytes]:
+        if self._verbose is not None:
+            self._verbose.__exit__(None, None, None)
+            self._verbose = None
+        _flush()
+        if self._kept is None or self._path is None:
+            return []
+        os.dup2(self._kept, 1)
+        os.close(self._kept)
+        self._kept = None
+        data = self._path.read_bytes()
+        self._path.unlink(missing_ok=True)
+        lines = data.splitlines(keepends=True)
+        _write_all(b"".join(line for line in lines if not line.startswith(_HEAD)))
+        return [line for line in lines if line.startswith(_HEAD)]
+
+
+def _flush() -> None:
+    """Python's and C's buffers of stdout: oneDNN prints through C's."""
+    import ctypes
+
+    with suppress(Exception):
+        sys.stdout.flush()
+    with suppress(Exception):
+        ctypes.CDLL(None).fflush(None)
+
+
+def _write_all(data: bytes) -> None:
+    with suppress(OSError):
+        while data:
+            data = data[os.write(1, data) :]
+
+
+def _primitive(line: bytes) -> PrimitiveSeen | None:
+    """A line of an executed primitive: version, time stamp (ms), …, exec, engine, words, ms.
+
+    >>> _primitive(b"onednn_verbose,v1,1000.5,primitive,exec,cpu,reorder,jit,undef,f,,,2x2,0.25")
+    PrimitiveSeen(words=('reorder', 'jit', 'undef', 'f', '', '', '2x2'), start_ns=1000500000, \
+duration_ns=250000)
+    """
+    words = line.decode("utf-8", "replace").strip().split(",")
+    if "exec" not in words:
+        return None
+    place = words.index("exec")
+    try:
+        stamp_ms = next(float(w) for w in words[1:place] if w.replace(".", "", 1).isdigit())
+        duration_ms = float(words[-1])
+    except (StopIteration, ValueError):
+        return None
+    return PrimitiveSeen(tuple(words[place + 2 : -1]), int(stamp_ms * 1e6), int(duration_ms * 1e6))

@@ -1,0 +1,290 @@
+"""One profiled program: at every step's end the running pass is closed and the next opened."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from timeroof.sources.live.torch_run.calibration import Calibration
+from timeroof.sources.live.torch_run.compiling import show_compiled_kernels
+from timeroof.sources.live.torch_run.describing import Describing
+from timeroof.sources.live.torch_run.importing import after_import
+from timeroof.sources.live.torch_run.markers import AUTO, MANUAL, Markers
+from timeroof.sources.live.torch_run.primitives import TIMESTAMP, PrimitivePass
+from timeroof.sources.live.torch_run.recording import CleanStep, Recording, TimedStep
+from timeroof.sources.live.torch_run.schedule import Pass, Schedule
+from timeroof.sources.live.torch_run.stepping_aside import step_aside
+from timeroof.sources.live.torch_run.timing import Timing, is_profiling
+
+Told = Callable[[int, str], None]
+
+# Timed steps are kept until they have so many events together, about 50 bytes each.
+MOST_EVENTS = 4_000_000
+
+
+class Session:
+    """Watches a program from torch's import to its end; never lets an error of ours into it."""
+
+    def __init__(
+        self, *, warmup: int = 2, steps: int = 20, marker: str = AUTO, told: Told | None = None
+    ) -> None:
+        self.recording = Recording(marker=marker)
+        # The first step is over when the first mark comes: it is one of the warm-up.
+        self.schedule = Schedule(max(0, warmup - 1), steps)
+        self.markers = Markers(marker, self.boundary)
+        self._told = told
+        self._pid, self._thread = os.getpid(), threading.get_ident()
+        self._pass = Pass.WARMUP
+        self._timing, self._describing = Timing(), Describing()
+        self._primitives = PrimitivePass(self._timing)
+        self._calibration = Calibration()
+        self._begin_ns, self._begin_faults = 0, 0
+        self._pending: list[Describing] = []
+        self._unpatch: Callable[[], None] = lambda: None
+        self._unhook: Callable[[], None] = lambda: None
+        self._uncompile: Callable[[], None] = lambda: None
+        self._block: Describing | None = None
+        self._in_block = False
+        self._foreign = False
+        self._over = False
+        self._events = 0
+
+    def start(self) -> None:
+        """Wait for torch, or attach at once where it is there."""
+        _abort_before_fork(self)
+        os.environ.setdefault(TIMESTAMP, "1")
+        self._unhook = after_import("torch", self._attach)
+
+    def _attach(self) -> None:
+        try:
+            import torch
+
+            self.recording.has_torch = True
+            self.recording.torch_version = str(torch.__version__)
+            self._unpatch = step_aside(self._yield_profiler, self._profiler_is_back)
+            self._uncompile = show_compiled_kernels()
+            self.markers.attach()
+        except Exception as error:  # the program must not suffer from us
+            self._fail(error)
+
+    def boundary(self) -> None:
+        """A step ended: close its pass and open the next one's."""
+        self.close_step()
+        self.open_step()
+
+    def close_step(self) -> None:
+        """A step ended; what follows until the next one opens is not looked at."""
+        end_ns = time.perf_counter_ns()
+        if self._is_ours():
+            try:
+                self._close(end_ns)
+                self.recording.steps_seen += 1
+            except Exception as error:
+                self._fail(error)
+
+    def open_step(self) -> None:
+        """A step begins."""
+        if self._is_ours():
+            try:
+                self._open(self.schedule.next())
+            except Exception as error:
+                self._fail(error)
+
+    def _is_ours(self) -> bool:
+        """Whether we still watch, in this process and this thread."""
+        if self._over or os.getpid() != self._pid:
+            return False
+        if threading.get_ident() != self._thread:
+            self.recording.note("steps in other threads than the first are not looked at")
+            return False
+        return True
+
+    def _close(self, end_ns: int) -> None:
+        done, self._pass = self._pass, Pass.FREE
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - self._begin_faults
+        if done is Pass.CLEAN:
+            step = CleanStep(end_ns - self._begin_ns, faults, self._foreign or is_profiling())
+            self.recording.clean.append(step)
+        elif done is Pass.TIMED:
+            self.recording.timed_faults.append(faults)
+            self._keep(self._timing.stop())
+        elif done is Pass.DESCRIBED:
+            self._describing.stop()
+            self._pending.append(self._describing)
+        elif done is Pass.PRIMITIVES:
+            seen = self._primitives.stop(self.recording)
+            if seen is not None:
+                self.recording.primitive_steps.append(seen)
+
+    def _keep(self, step: TimedStep | None) -> None:
+        if step is None or not len(step):
+            return
+        self.recording.timed.append(step)
+        self._events += len(step)
+        if not self._foreign:
+            self._calibration.after_step(len(step))
+
+    def _open(self, chosen: Pass) -> None:
+        if self._told is not None:
+            self._told(self.recording.steps_seen, str(chosen))
+        if chosen in (Pass.TIMED, Pass.PRIMITIVES) and (self._foreign or is_profiling()):
+            self.recording.note(
+                "the program's own torch.profiler was on: steps under it are not timed by op"
+            )
+            chosen = Pass.FREE
+        if chosen is Pass.TIMED and self._events > MOST_EVENTS:
+            chosen = Pass.CLEAN
+        if chosen is Pass.WARMUP and not self._foreign:
+            self._calibration.take(1)  # the profiler's own first use is slow
+        elif chosen is Pass.TIMED:
+            self._timing.start()
+        elif chosen is Pass.PRIMITIVES:
+            chosen = chosen if self._primitives.start() else Pass.CLEAN
+        elif chosen is Pass.DESCRIBED and not self._describing.start(self.markers.entered):
+            self.recording.note("another execution trace is being recorded: no step is described")
+            chosen = Pass.CLEAN
+        self._pass = chosen
+        self._begin_faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        self._begin_ns = time.perf_counter_ns()
+
+    def open_block(self) -> None:
+        """Time and describe what follows in one pass, for blocks that may run only once."""
+        if not self.recording.has_torch or self._foreign or is_profiling():
+            return
+        block = Describing()
+        if block.start():
+            self._pending.append(block)
+            self._block = block
+        self._timing.start()
+        self._in_block = True
+
+    def close_block(self) -> None:
+        """End the block's pass."""
+        if self._in_block:
+            self._in_block = False
+            self.recording.block = self._timing.stop()
+            if self._block is not None:
+                self._block.stop()
+                self._block = None
+
+    def step(self) -> None:
+        """The program says that a step ended."""
+        self.recording.marker = MANUAL
+        self.markers.step()
+
+    def _yield_profiler(self) -> None:
+        """The program starts a profiler of its own: ours gives way."""
+        self._foreign = True
+        if self._pass in (Pass.TIMED, Pass.PRIMITIVES):
+            self.abort_pass()
+            self.recording.note("the program started its own torch.profiler: a timed step was lost")
+
+    def abort_pass(self) -> None:
+        """Give up a pass that records times, so that nothing of it is left switched on."""
+        if os.getpid() == self._pid and self._pass in (Pass.TIMED, Pass.PRIMITIVES):
+            self._primitives.abort()
+            self._timing.abort()
+            self._pass = Pass.FREE
+
+    def _profiler_is_back(self) -> None:
+        self._foreign = False
+
+    def _fail(self, error: Exception) -> None:
+        self._over = True
+        self.recording.note(f"watching stopped: {type(error).__name__}: {error}")
+        with contextlib.suppress(Exception):
+            self._shut()
+
+    def _shut(self) -> None:
+        self._primitives.abort()
+        self._timing.abort()
+        self._describing.stop()
+        self.markers.detach()
+        self._unpatch()
+
+    def finish(self, partial: str | None = None) -> Recording:
+        """Take everything away from torch and hand the recording over."""
+        self._unhook()
+        self._uncompile()
+        self._over = True
+        found = self.recording
+        found.partial = partial
+        if found.has_torch:
+            import torch
+
+            with contextlib.suppress(Exception):
+                self.close_block()
+            with contextlib.suppress(Exception):
+                self._shut()
+            found.threads = torch.get_num_threads()
+            rank = os.environ.get("RANK", "")
+            found.rank = int(rank) if rank.isdigit() else None
+            cuda: Any = torch.cuda
+            found.uses_gpu = bool(cuda.is_available() and cuda.is_initialized())
+            found.marker = self.markers.found or found.marker
+            self._read_described()
+            self._find_event_cost()
+        return found
+
+    def _find_event_cost(self) -> None:
+        if not self.recording.timed and self.recording.block is None:
+            return
+        with contextlib.suppress(Exception):
+            cost = self._calibration.cost()
+            if cost is not None:
+                self.recording.event_cost_ns, self.recording.event_cost_error_ns = cost
+
+    def _read_described(self) -> None:
+        """The last described step that can be read."""
+        for source in self._pending:
+            try:
+                found = source.read()
+            except Exception as error:
+                self.recording.note(f"a described step cannot be read ({error})")
+                continue
+            self.recording.described = found or self.recording.described
+        self._describing.forget()
+
+
+def _abort_before_fork(session: Session) -> None:
+    """A forked worker must inherit neither a profiler that is on nor a redirected stdout."""
+    watcher = weakref.ref(session)
+
+    def before() -> None:
+        alive = watcher()
+        if alive is not None:
+            with contextlib.suppress(Exception):
+                alive.abort_pass()
+
+    os.register_at_fork(before=before)
+
+
+def active() -> Session | None:
+    """The session that watches this program, if any."""
+    return _ACTIVE[-1] if _ACTIVE else None
+
+
+_ACTIVE: list[Session] = []
+
+
+def activate(session: Session) -> None:
+    """Make a session the one that `timeroof.step()` speaks to."""
+    _ACTIVE.append(session)
+
+
+def deactivate(session: Session) -> None:
+    """The session is over."""
+    if session in _ACTIVE:
+        _ACTIVE.remove(session)
+
+
+def torch_is_loaded() -> bool:
+    """Whether the program has imported torch."""
+    return "torch" in sys.modules

@@ -1,0 +1,145 @@
+"""Plain data: who owns which nanosecond, which op is which, whose faults."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeroof.live.accounting import account, middle_half
+from timeroof.live.faults import share_faults
+from timeroof.live.lives import Lives
+from timeroof.live.memory import completion_order
+from timeroof.sources.live.torch_run.alignment import align
+from timeroof.sources.live.torch_run.exclusive import exclusive
+from timeroof.sources.live.torch_run.recording import Described, TensorSeen, TimedStep
+from timeroof.sources.live.torch_run.schedule import Pass, Schedule
+
+
+def timed(events: list[tuple[str, int, int, int]], finish: int = 100) -> TimedStep:
+    """A step from (name, start, end, thread)."""
+    events = sorted(events, key=lambda e: (e[1], -e[2]))
+    names = list(dict.fromkeys(e[0] for e in events))
+    return TimedStep(
+        names=tuple(names),
+        name=np.array([names.index(e[0]) for e in events], np.int64),
+        start_ns=np.array([e[1] for e in events], np.int64),
+        end_ns=np.array([e[2] for e in events], np.int64),
+        thread=np.array([e[3] for e in events], np.int64),
+        sequence=np.full(len(events), -1),
+        scope=np.zeros(len(events), np.int64),
+        begin_ns=0,
+        finish_ns=finish,
+        main_thread=1,
+    )
+
+
+def described(names: list[str]) -> list[Described]:
+    return [Described(n, None, 1, -1, 0, "", (), ()) for n in names]
+
+
+def test_self_times_and_gaps_cover_the_step() -> None:
+    cut = exclusive(timed([("a", 10, 60, 1), ("b", 20, 30, 1), ("c", 40, 50, 1)]))
+    assert cut.self_ns.tolist() == [30, 10, 10]
+    assert cut.gap_ns == 50
+    assert cut.parent.tolist() == [-1, 0, 0]
+
+
+def test_other_threads_only_fill_gaps() -> None:
+    cut = exclusive(timed([("a", 10, 30, 1), ("x", 20, 50, 2), ("y", 60, 70, 3)]))
+    assert cut.self_ns.tolist() == [20, 20, 10]
+    assert cut.gap_ns == 50
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"), st.integers(0, 99), st.integers(0, 60), st.integers(1, 3)
+        ),
+        max_size=30,
+    ),
+    st.floats(0, 40),
+)
+def test_every_nanosecond_is_somebody_s_once(events: list, cost_ns: float) -> None:
+    step = timed([(n, s, min(s + d, 100), t) for n, s, d, t in events])
+    cut = exclusive(step)
+    assert int(cut.self_ns.sum()) + cut.gap_ns == 100
+    assert (cut.self_ns >= 0).all()
+    found = account(step, cost_ns)
+    assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == 100
+    assert all(ns >= 0 for ns in found.idle_ns.values())
+
+
+def test_the_profiler_s_cost_comes_out_of_what_surrounds_an_event() -> None:
+    found = account(timed([("a", 10, 60, 1), ("b", 20, 30, 1), ("c", 40, 50, 1)]), 5.0)
+    assert found.self_ns.tolist() == [20, 10, 10]
+    assert found.idle_ns["profiler"] == 15
+    assert found.idle_ns["python"] == 45
+
+
+def test_equal_sequences_match_one_to_one() -> None:
+    step = timed([("a", 0, 1, 1), ("b", 2, 3, 1), ("a", 4, 5, 1)])
+    assert align(step, described(["a", "b", "a"])).tolist() == [0, 1, 2]
+
+
+def test_differing_sequences_match_where_they_agree() -> None:
+    step = timed([("a", 0, 1, 1), ("x", 2, 3, 1), ("b", 4, 5, 1), ("a", 6, 7, 1)])
+    assert align(step, described(["a", "b", "y", "a"])).tolist() == [0, -1, 1, 3]
+
+
+def test_no_timed_pass_follows_a_timed_one_and_all_kinds_come_early() -> None:
+    plan = Schedule(warmup=2, steps=20)
+    passes = [plan.next() for _ in range(2000)]
+    assert passes[:2] == [Pass.WARMUP] * 2
+    assert set(passes[2:5]) == {Pass.TIMED, Pass.DESCRIBED, Pass.CLEAN}
+    busy = [p in (Pass.TIMED, Pass.PRIMITIVES) for p in passes]
+    assert not any(a and b for a, b in pairwise(busy))
+    assert passes.count(Pass.FREE) > 1900
+    assert 0 < passes[22:].count(Pass.TIMED) < 50
+
+
+def test_faults_never_exceed_pages_and_large_blocks_come_first() -> None:
+    large, small = {1: 64 << 20}, {2: 1 << 20}
+    assert share_faults(100.0, [large, small]) == [100.0, 0.0]
+    pages = (64 << 20) // 4096
+    assert share_faults(pages + 1e6, [large, small]) == [pages, 256.0]
+    assert share_faults(0.0, [large]) == [0.0]
+
+
+def test_the_middle_half_is_around_the_median() -> None:
+    assert middle_half([3]) == [0]
+    assert middle_half([3, 1]) == [0, 1]
+    assert [sorted([9, 1, 5, 3, 7])[i] for i in (1, 2, 3)] == sorted(
+        [9, 1, 5, 3, 7][i] for i in middle_half([9, 1, 5, 3, 7])
+    )
+
+
+def test_a_step_without_events_is_all_gap() -> None:
+    found = account(timed([]), 100.0)
+    assert found.idle_ns["python"] == 100
+    assert pytest.approx(sum(found.idle_ns.values())) == 100
+
+
+def test_ops_end_after_those_that_they_call() -> None:
+    ops = [Described("x", parent, 1, -1, 0, "", (), ()) for parent in (None, 0, 1, 0, None)]
+    assert completion_order(ops) == [2, 1, 3, 0, 4]
+    assert completion_order([]) == []
+
+
+def seen(storage: int) -> TensorSeen:
+    return TensorSeen((4,), "float", (1,), storage, 0, 4, "cpu")
+
+
+def test_a_storage_that_gets_a_freed_one_s_number_is_a_new_one() -> None:
+    outer = Described("outer", None, 1, -1, 0, "", (seen(1),), (seen(2),))
+    inner = Described("empty", 0, 1, -1, 0, "", (), (seen(2),))
+    later = Described("later", None, 1, -1, 0, "", (seen(1),), (seen(2),))
+    lives = Lives([outer, inner, later])
+    names = []
+    for place in (1, 0, 2):
+        lives.end(place)
+        names.append((lives.named(1), lives.named(2)))
+    assert names == [((1, 0), (2, 1)), ((1, 0), (2, 1)), ((1, 0), (2, 2))]
