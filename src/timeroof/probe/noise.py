@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ BUSY_SHARE = 0.05
 STOLEN_SHARE = 0.02
 SLOWER_CLOCK = 0.05
 WIDE_SPREAD = 0.10
+UNLIKE_SITTINGS = 0.20
 
 
 @dataclass(frozen=True)
@@ -95,4 +96,16 @@ def spread_warning(spreads: dict[str, float]) -> str | None:
         f"{len(wide)} of {len(spreads)} ceilings scatter by more than {WIDE_SPREAD:.0%}"
         f" (most: {worst}, {wide[worst]:.0%}): the machine was busy; measure again with --fresh"
         " when it is quiet"
+    )
+
+
+def sittings_warning(what: str, rates_per_s: Sequence[float]) -> str | None:
+    """A word when one ceiling came out very differently at different times of one run."""
+    low, high = min(rates_per_s), max(rates_per_s)
+    if low >= (1 - UNLIKE_SITTINGS) * high:
+        return None
+    return (
+        f"{what} came out between {low / 1e9:.3g} and {high / 1e9:.3g} G/s within one run:"
+        " programs or a host that shares this memory; the highest is kept, and another run may"
+        " differ"
     )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from timeroof.probe.noise import Watch, clock_warning, read_cpu_times, spread_warning
+from timeroof.probe.noise import (
+    Watch,
+    clock_warning,
+    read_cpu_times,
+    sittings_warning,
+    spread_warning,
+)
 
 from .fake_system import write
 
@@ -51,3 +57,9 @@ def test_wide_spreads_are_told_with_the_worst_first() -> None:
     text = spread_warning({"a": 0.01, "b": 0.2, "c": 0.4}) or ""
     assert "2 of 3" in text
     assert "c, 40%" in text
+
+
+def test_sittings_that_differ_are_told() -> None:
+    assert sittings_warning("byte/dram", [90e9, 100e9]) is None
+    text = sittings_warning("byte/dram", [65e9, 130e9]) or ""
+    assert "byte/dram came out between 65 and 130 G/s" in text

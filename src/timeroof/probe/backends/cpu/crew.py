@@ -50,6 +50,8 @@ class Crew:
     sweep: list[SweepPoint] = field(default_factory=list)
     memory: list[Region] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    # The best of each sitting per level: where they differ, something outside changed.
+    sittings: dict[str, list[float]] = field(default_factory=dict)
     # The DRAM variant without huge pages, by its name.
     small_pages: dict[str, float] = field(default_factory=dict)
 
@@ -89,13 +91,20 @@ class Crew:
 
     def take_levels(self, may_go_on: Callable[[], bool]) -> None:
         """Measure every level at its anchors."""
+        sitting = [LevelFigures(held.level) for held in self.levels]
         measure_levels(
             self.setup(self.plan),
-            self.levels,
+            sitting,
             quick=self.quick,
             errors=self.errors,
             may_go_on=may_go_on,
         )
+        for held, new in zip(self.levels, sitting, strict=True):
+            if new.best is not None:
+                rates = self.sittings.setdefault(f"byte/{held.level.name}", [])
+                rates.append(new.best.figure.rate_per_s)
+            for point in new.by_pattern.values():
+                held.take(point)
 
     def take_small_pages(self) -> None:
         """The best DRAM pattern once more in small pages, which most programs have.

@@ -17,7 +17,7 @@ from timeroof.probe.sampling import LEAST_SAMPLES, Samples
 # Name → what is asked of the kernel. As it comes is what a program's allocator gets.
 PAGES: dict[str, bool | None] = {"default": None, "small pages": False, "huge pages": True}
 
-SIZE_BYTES = 8 * HUGE_BYTES
+SIZE_BYTES = 4 * HUGE_BYTES
 
 
 @functools.cache

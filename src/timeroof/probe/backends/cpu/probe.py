@@ -38,7 +38,7 @@ from timeroof.probe.backends.cpu.quota import available_memory
 from timeroof.probe.backends.cpu.threads import Team
 from timeroof.probe.backends.cpu.topology import MIB, Topology, read_topology
 from timeroof.probe.measurement import Clock, FaultCost, Latency, SweepPoint
-from timeroof.probe.noise import clock_warning
+from timeroof.probe.noise import clock_warning, sittings_warning
 from timeroof.probe.problems import recorded
 from timeroof.probe.progress import Budget, Steps
 from timeroof.probe.sampling import Plan
@@ -205,11 +205,11 @@ def _latency_and_faults(
             )
             found.latency.append(latency)
     steps.begin("page faults", 1.0)
-    size = SIZE_BYTES // 4 if quick else SIZE_BYTES
+    size, samples = (SIZE_BYTES // 2, 10) if quick else (SIZE_BYTES, 30)
     for crew in crews:
         for pages in PAGES:
             with recorded(found.errors):
-                cost = measure_faults(crew.team, pages, size_bytes=size)
+                cost = measure_faults(crew.team, pages, size_bytes=size, samples=samples)
                 found.faults += [cost] if cost is not None else []
     if not any(cost.pages == "huge pages" for cost in found.faults):
         found.notes.append("huge pages cannot be asked for here")
@@ -224,6 +224,9 @@ def _conclude(
     by_cpus = {cpus[crew.scope]: crew for crew in crews}
     for crew in crews:
         found.warnings += order_problems(crew)
+        for name, rates in crew.sittings.items():
+            warning = sittings_warning(f"{name} of {crew.team.size} core(s)", rates)
+            found.warnings += [warning] if warning else []
         found.errors += [error for error in crew.errors if error not in found.errors]
     for scope, own in cpus.items():
         crew = by_cpus[own]
