@@ -12,7 +12,9 @@ import polars as pl
 from timeroof.advice.advise import advise
 from timeroof.core import report as core_report
 from timeroof.core.profile import Profile
+from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
+from timeroof.errors import UsageError
 from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
 from timeroof.model.judge import RoofPair, judge
 from timeroof.model.totals import totals
@@ -129,6 +131,8 @@ def load(
     names. Several paths are parts or ranks of one run. `roof` is the compute ceiling of the
     time coordinates, such as flop/fp32.
     """
+    if roof is not None and not (is_resource(roof) and roof.startswith("flop/")):
+        raise UsageError(f"{roof!r} is no compute ceiling", advice="use for example flop/fp32")
     pair = None if roof is None else RoofPair(roof)
     chosen = find_machine(machine) if isinstance(machine, str) else machine
     paths = [path] if isinstance(path, str | Path) else list(path)

@@ -95,7 +95,10 @@ def parse_size(text: str) -> float:
     match = re.fullmatch(r"\s*([0-9.eE+-]+?)\s*([kKMGTPE]|[KMGT]i)?B?\s*", text)
     if match is None:
         raise UsageError(f"{text!r} is no size", advice="write for example 64GB, 512MiB or 1000")
-    return _number(match[1], text) * (_FACTORS | _BINARY)[match[2] or ""]
+    size = _number(match[1], text) * (_FACTORS | _BINARY)[match[2] or ""]
+    if not 0 < size < math.inf:
+        raise UsageError(f"{text!r} is no size", advice="sizes are above 0")
+    return size
 
 
 def _number(digits: str, text: str) -> float:

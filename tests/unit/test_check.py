@@ -78,7 +78,6 @@ def test_efficiency_of_an_unjudged_run_fails_with_a_word() -> None:
         ("phase=backward:share<20%", 3.0 / 13.0, False),
         ("bytes<1kB", 2.0, True),
         ("flops>=1k", 1000.0, True),
-        ("phase=nothing:time<1ms", 0.0, True),
         ("phase=backward:gap<1s", 0.0, True),
     ],
 )
@@ -125,3 +124,17 @@ def test_the_document_has_what_the_contract_names() -> None:
     assert document["schema"] == "timeroof.check/1"
     assert document["passed"] is True
     assert {"what", "limit", "value", "passed"} <= set(document["limits"][0])
+
+
+def test_a_rule_that_matches_no_row_is_a_mistake() -> None:
+    rule = parse_rule("phase=nothing:time<1ms")
+    with pytest.raises(UsageError, match="matches no row"):
+        check(noisy(1, 0.1), None, Limits(rules=(rule,)))
+
+
+def test_invocations_of_different_work_are_no_noise() -> None:
+    """A kernel's rows from a file gather calls of any shape: their spread excuses nothing."""
+    wide = {"kind": "kernel", "time_spread": 2.0, "samples": [0.1, 1.0, 6.0]}
+    base, slow = (report([row(t, 1.0, name="k", **wide)]) for t in (10.0, 15.0))
+    result = check(slow, base, Limits(max_slowdown=0.05))
+    assert not result.passed

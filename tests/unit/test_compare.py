@@ -182,7 +182,7 @@ def noisy(seed: int, spread: float) -> Report:
         ordered = sorted(samples)
         middle = ordered[7]
         iqr = (ordered[11] - ordered[3]) / middle
-        rows.append(row(middle, 100.0, name=f"k{i}", time_spread=iqr, samples=samples))
+        rows.append(row(middle, 100.0, name=f"k{i}", kind="op", time_spread=iqr, samples=samples))
     return report(rows)
 
 

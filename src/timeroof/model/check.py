@@ -9,8 +9,14 @@ from typing import Any
 import polars as pl
 
 from timeroof.core.report import Report
+from timeroof.errors import UsageError
 from timeroof.model.check_rules import LimitRule
-from timeroof.model.compare_noise import clean_scale, total_noise_s, variance
+from timeroof.model.compare_noise import (
+    clean_scale,
+    repeat_spread,
+    total_noise_s,
+    variance,
+)
 
 CHECK_SCHEMA = "timeroof.check/1"
 
@@ -112,6 +118,10 @@ def _efficiency(run: Report, limit: float) -> Limit:
 
 def _rule(run: Report, baseline: Report | None, rule: LimitRule) -> Limit:
     rows = rule.rows(_rows(run))
+    if rule.where and not rows.height:
+        raise UsageError(
+            f"rule {rule.text!r} matches no row", advice="`timeroof report RUN -o x.csv` lists them"
+        )
     value, unit = _metric(rows, rule.metric, run)
     against = rule.rows(_rows(baseline)) if rule.relative and baseline is not None else None
     base = None
@@ -171,7 +181,7 @@ def _rows(report: Report) -> pl.DataFrame:
 
 def _noise_s(*tables: pl.DataFrame) -> float | None:
     """Seconds by which chance may move the runs; None where no side has a spread."""
-    if all(table["time_spread"].count() == 0 for table in tables):
+    if all(table.select(repeat_spread()).to_series().count() == 0 for table in tables):
         return None
     return total_noise_s(*tables)
 

@@ -18,9 +18,19 @@ IQR_PER_DEVIATION = 1.349
 DEVIATIONS = 3.0
 
 
+# Rows of a profiler's file gather invocations of one kernel whatever their shapes: the spread of
+# those samples is not noise. Rows of a run of ours, and units, hold repeats of the same work.
+REPEATED_KINDS = ("op", "primitive", "unit")
+
+
+def repeat_spread() -> pl.Expr:
+    """The spread of repeats of the same work, null where samples are something else."""
+    return pl.when(pl.col("kind").is_in(REPEATED_KINDS)).then(pl.col("time_spread"))
+
+
 def variance() -> pl.Expr:
     """Variance of a row's seconds, 0 where it is not known."""
-    deviation = pl.col("time_spread").fill_null(0.0) * pl.col("time_s") / IQR_PER_DEVIATION
+    deviation = repeat_spread().fill_null(0.0) * pl.col("time_s") / IQR_PER_DEVIATION
     return deviation.fill_null(0.0) ** 2
 
 

@@ -27,7 +27,8 @@ def totals(
     recoverable_s = measured_s - fused_s if fused_s is not None else gap_s
     if recoverable_s is not None:
         # Gaps of streams that ran side by side add up to more than the run took.
-        recoverable_s = min(recoverable_s, measured_s)
+        # Rows above their roof have negative ones; nobody gains less than nothing.
+        recoverable_s = max(0.0, min(recoverable_s, measured_s))
     return Totals(
         wall_s=profile.wall_s,
         kernel_s=kernel_s,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from timeroof.core.report import Finding, Report
 
 BAR = 30
+# Below this share of time with known amounts, sums say more about ignorance than about the run.
+ENOUGH_KNOWN = 0.5
 PIPE_WIDTH = 160
 COLOURS = {
     "compute": "blue",
@@ -128,15 +130,26 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     """Time by limiter, efficiency, coverage: the report in a few lines."""
     out = console(stderr=stderr)
     totals = report.totals
+    known = totals.known_time_share
+    told = (
+        f"bound {format_seconds(totals.bound_s)}, at most"
+        f" {format_seconds(totals.recoverable_s)} recoverable; efficiency"
+        f" {format_percent(totals.efficiency)}"
+    )
+    if known is None or known < ENOUGH_KNOWN:
+        told = "too little is known for a bound of the whole"
     out.print(
         Text.assemble(
             (f"{format_seconds(totals.ladder.measured_s)}", "bold"),
-            f" measured, bound {format_seconds(totals.bound_s)}, at most"
-            f" {format_seconds(totals.recoverable_s)} recoverable; efficiency"
-            f" {format_percent(totals.efficiency)}, amounts known for"
-            f" {format_percent(totals.known_time_share)} of the time",
+            f" measured, {told}, amounts known for {format_percent(known)} of the time",
         )
     )
+    if totals.idle_s is not None and totals.idle_s > 0:
+        causes = sorted(totals.idle_by_cause.items(), key=lambda item: -item[1])
+        words = ", ".join(f"{plain_text(c)} {format_seconds(s)}" for c, s in causes if s > 0)
+        out.print(
+            Text(f"  idle     {format_seconds(totals.idle_s)}" + (f": {words}" if words else ""))
+        )
     whole = sum(totals.by_limiter.values()) or 1.0
     for kind, seconds in totals.by_limiter.items():
         if seconds > 0:

@@ -65,6 +65,8 @@ def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:
     """What the paths hold; files named one by one make one input, folders one each."""
     if not paths:
         raise UsageError("no file is named", advice="name a file or folder to read")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UsageError("the same file is named twice", advice="name every file once")
     inputs = [open_input(path, max_bytes) for path in paths]
     if len(inputs) == 1 or any(len(found.entries) != 1 for found in inputs):
         return inputs
