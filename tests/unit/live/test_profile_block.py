@@ -111,9 +111,14 @@ def test_an_error_leaves_a_partial_report_and_no_hooks() -> None:
 
 
 def test_steps_and_costs_are_nothing_where_nobody_profiles() -> None:
+    from torch.nn.modules import module as modules
+
     step()
     with cost(flops=1):
-        _ = A @ B
+        product = A @ B
+    assert torch.equal(product, A @ B)
+    assert not modules._global_forward_hooks
+    assert not torch.autograd._profiler_enabled()
 
 
 def test_the_program_s_random_numbers_are_its_own() -> None:

@@ -126,6 +126,10 @@ def test_a_budget_ends() -> None:
 
 
 def test_steps_without_a_listener() -> None:
-    steps = Steps(None, 1.0)
-    steps.begin("a", 1.0)
-    steps.end()
+    told: list[tuple[str, float]] = []
+    for listener in (None, lambda what, share: told.append((what, share))):
+        steps = Steps(listener, 1.0)
+        steps.begin("a", 1.0)
+        steps.end()
+    assert told[0][0] == "a"
+    assert told[-1][1] == 1.0
