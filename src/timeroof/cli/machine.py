@@ -80,8 +80,10 @@ def machine(
         _draw(found, measured, out)
     if json is not None:
         write_json(msgspec.json.encode(machine_document(found)), json)
-    else:
+    if json != "-":
         _show(found, measured)
+    elif measured is not None:
+        _remark(measured)
 
 
 def _find(name: str) -> Machine:
@@ -101,13 +103,20 @@ def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> M
 
 
 def _show(machine: Machine, measured: Measurement | None) -> None:
-    from timeroof.views.measured import print_measured, print_remarks
+    from timeroof.views.measured import print_measured
     from timeroof.views.terminal import print_machine
 
     if measured is None:
         print_machine(machine)
         return
     print_measured(machine)
+    _remark(measured)
+
+
+def _remark(measured: Measurement) -> None:
+    """What a reader must know of the figures, on stderr."""
+    from timeroof.views.measured import print_remarks
+
     print_remarks("Note", measured.notes)
     print_remarks("Warning", measured.warnings, style="yellow")
     print_remarks("Refused", measured.errors, style="red")

@@ -22,6 +22,7 @@ def print_measured(machine: Machine) -> None:
     out.print(Text(plain_text(f"{machine.name}: {machine.device}"), style="bold"))
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("resource", no_wrap=True)
+    table.add_column("scope", no_wrap=True)
     table.add_column("threads", justify="right")
     for column in ("measured", "theoretical", "ratio", "spread"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -31,6 +32,7 @@ def print_measured(machine: Machine) -> None:
             continue
         table.add_row(
             Text(best.resource),
+            Text(best.scope),
             Text("" if best.threads is None else str(best.threads)),
             Text(format_rate(measured) if measured else "-"),
             Text(format_rate(paper) if paper else "-"),
@@ -43,12 +45,20 @@ def print_measured(machine: Machine) -> None:
 
 
 def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:
-    """Measured and theoretical ceiling of every scope and resource, widest scope first."""
+    """Measured and theoretical ceiling of every scope and resource, widest scope first.
+
+    A machine with one socket has the same figures for it as for all: said once.
+    """
+    said: set[tuple[str, float, int | None]] = set()
     for scope in SCOPES:
         measured = {c.resource: c for c in machine.ceilings if _is(c, scope, ("measured",))}
         paper = {c.resource: c for c in machine.ceilings if _is(c, scope, ("theoretical",))}
         for resource in dict.fromkeys([*measured, *paper]):
-            yield measured.get(resource), paper.get(resource)
+            best = measured.get(resource) or paper[resource]
+            figures = (resource, best.rate, best.threads)
+            if scope == "core" or figures not in said:
+                yield measured.get(resource), paper.get(resource)
+            said.add(figures)
 
 
 def _is(ceiling: Ceiling, scope: str, origins: tuple[str, ...]) -> bool:

@@ -18,7 +18,6 @@ from timeroof.views.figures.frame import (
     new_figure,
     styled,
 )
-from timeroof.views.figures.labels import LabelPlacer
 from timeroof.views.figures.points import MARKERS, PALETTE, Look
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Machine
 
 MEASURED, THEORETICAL = PALETTE[0], PALETTE[5]
+# Horizontal roofs closer than this would have their names one over the other.
+SAME_LINE = 1.2
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class CurvePoint:
 
 
 def machine_roofline(machine: Machine, *, scope: Scope = "all") -> Figure:
-    """All ceilings of a machine: measured drawn through, paper ones dashed."""
+    """All ceilings of a machine: measured drawn through, paper ones dashed, figures in a table."""
     measured = _rates(machine, scope, "measured")
     paper = {
         name: rate
@@ -61,9 +62,10 @@ def machine_roofline(machine: Machine, *, scope: Scope = "all") -> Figure:
         axes.set_ylabel("FLOP/s")
         decade_axis(axes.xaxis, "", axes.get_xlim())
         decade_axis(axes.yaxis, "", axes.get_ylim())
-        labels = LabelPlacer(axes, [])
-        _draw_roofs(axes, measured, MEASURED, "-", labels)
-        _draw_roofs(axes, paper, THEORETICAL, (0, (4, 2.5)), labels)
+        _draw_roofs(axes, paper, THEORETICAL, (0, (4, 2.5)))
+        _draw_roofs(axes, measured, MEASURED, "-")
+        _name_roofs(axes, paper | measured)
+        _write_figures(axes, measured, paper)
     return figure
 
 
@@ -71,6 +73,8 @@ def bandwidth_curve(
     points: Sequence[CurvePoint], cache_sizes: dict[str, int], title: str
 ) -> Figure:
     """Bandwidth over the working set, a line per pattern, cache sizes marked."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     patterns = list(dict.fromkeys(p.pattern for p in points))
     looks = {
         pattern: Look(PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)])
@@ -90,6 +94,9 @@ def bandwidth_curve(
         axes.set_xlabel("working set over all threads")
         axes.set_ylabel("byte/s")
         decade_axis(axes.yaxis, "B/s", axes.get_ylim())
+        # 8 KiB, 128 KiB, 2 MiB ...: more would run into one another.
+        axes.xaxis.set_major_locator(LogLocator(base=16, subs=(0.5,)))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda size, _: format_bytes_binary(round(size)))
         for pattern, look in looks.items():
             part = sorted((p.size_bytes, p.rate_per_s) for p in points if p.pattern == pattern)
@@ -101,7 +108,8 @@ def bandwidth_curve(
 
 
 def _rates(machine: Machine, scope: Scope, origin: Origin) -> dict[str, float]:
-    return {r: c.rate for r, c in machine.roofs(scope, origin).items()}
+    roofs = machine.roofs(scope, origin)
+    return {r: c.rate for r, c in roofs.items() if r not in machine.emulated}
 
 
 def _roof_limits(axes: Axes, roofs: Sequence[tuple[str, float]]) -> None:
@@ -112,27 +120,77 @@ def _roof_limits(axes: Axes, roofs: Sequence[tuple[str, float]]) -> None:
     axes.set_ylim(log_limits([min(peaks) / 30, max(peaks) * 1.6]))
 
 
-def _draw_roofs(
-    axes: Axes, rates: dict[str, float], colour: str, line: object, labels: LabelPlacer
-) -> None:
+def _draw_roofs(axes: Axes, rates: dict[str, float], colour: str, line: object) -> None:
     (x0, x1), (y0, _) = axes.get_xlim(), axes.get_ylim()
-    peaks = {n: r for n, r in rates.items() if n.startswith("flop/")}
-    bandwidths = {n: r for n, r in rates.items() if n.startswith("byte/")}
+    peaks, bandwidths = _kind(rates, "flop/"), _kind(rates, "byte/")
     style = {"color": colour, "lw": 0.9, "ls": line}
-    for name, rate in sorted(peaks.items(), key=lambda item: -item[1]):
+    for rate in peaks.values():
         start = max(x0, rate / max(bandwidths.values(), default=rate / x0))
         axes.plot([start, x1], [rate, rate], **style)  # type: ignore[arg-type]
-        text = f"{name.partition('/')[2]} {format_amount(rate, 'FLOP/s')}"
-        labels.write((x0, rate), (x1, rate), text, places=(0.98, 0.72, 0.5))
     top = max(peaks.values(), default=y0 * 1e3)
-    for name, rate in bandwidths.items():
+    for rate in bandwidths.values():
         start, end = max(x0, y0 / rate), min(x1, top / rate)
         if end > start:
             axes.plot([start, end], [rate * start, rate * end], **style)  # type: ignore[arg-type]
-            text = f"{name.partition('/')[2]} {format_amount(rate, 'B/s')}"
-            labels.write(
-                (start, rate * start), (end, rate * end), text, places=(0.02, 0.4, 0.6, 0.8)
-            )
+
+
+def _kind(rates: dict[str, float], head: str) -> dict[str, float]:
+    found = {n.removeprefix(head): r for n, r in rates.items() if n.startswith(head)}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _name_roofs(axes: Axes, rates: dict[str, float]) -> None:
+    """Short names on the lines; ceilings that lie together share one text."""
+    (_, x1), (y0, _) = axes.get_xlim(), axes.get_ylim()
+    peaks, bandwidths = _kind(rates, "flop/"), _kind(rates, "byte/")
+    style = {"fontsize": 5.5, "color": GUIDE_COLOUR, "zorder": 3}
+    for names, rate in _together(peaks):
+        axes.text(x1 * 0.9, rate, names, ha="right", va="bottom", **style)  # type: ignore[arg-type]
+    lowest = min(peaks.values(), default=y0 * 1e3)
+    for place, (names, rate) in enumerate(_together(bandwidths)):
+        # Each further up its line than the one before, so that neighbours do not meet.
+        y = y0 * (lowest / y0) ** (0.25 + 0.18 * (place % 4))
+        axes.text(
+            y / rate, y, names, ha="center", va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, **style,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def _together(rates: dict[str, float]) -> list[tuple[str, float]]:
+    """Names of ceilings, largest first, those within a few pixels of each other in one."""
+    groups: list[tuple[list[str], float]] = []
+    for name, rate in rates.items():
+        if groups and groups[-1][1] / rate < SAME_LINE:
+            groups[-1][0].append(name)
+        else:
+            groups.append(([name], rate))
+    return [(", ".join(map(_short, names)), rate) for names, rate in groups]
+
+
+def _short(name: str) -> str:
+    """Memory levels in capitals, as people write them; precisions as they are."""
+    return name.upper() if name in ("l1", "l2", "l3", "dram") else name
+
+
+def _write_figures(axes: Axes, measured: dict[str, float], paper: dict[str, float]) -> None:
+    """Every figure in the corner below the roofs, where no line runs."""
+    names = [n for n in dict.fromkeys([*measured, *paper]) if n.startswith(("flop/", "byte/"))]
+    both = measured if measured else paper
+    unit = {"flop": "FLOP/s", "byte": "B/s"}
+    rows: list[tuple[str, ...]] = [("", "measured", "on paper")] if measured and paper else []
+    for name in sorted(names, key=lambda n: (n[:4] != "flop", -(both.get(n) or paper.get(n, 0)))):
+        texts = [
+            format_amount(rates[name], unit[name[:4]]) if name in rates else ""
+            for rates in ((measured, paper) if measured and paper else (both,))
+        ]
+        rows.append((_short(name.partition("/")[2]), *texts))
+    for place, cells in enumerate(reversed(rows)):
+        for cell, right in zip(cells, (0.52, 0.75, 0.98) if len(cells) > 2 else (0.74, 0.98),
+                               strict=True):  # fmt: skip
+            axes.text(
+                right, 0.02 + 0.033 * place, cell, transform=axes.transAxes,
+                ha="right", va="bottom", fontsize=5.5, color=GUIDE_COLOUR,
+            )  # fmt: skip
 
 
 def _mark_caches(axes: Axes, cache_sizes: dict[str, int]) -> None:
