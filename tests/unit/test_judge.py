@@ -34,6 +34,17 @@ def test_bounds_are_amounts_over_rates(machine: Machine) -> None:
     assert got["ai"] == pytest.approx(50 / 8)
 
 
+def test_products_with_padding_are_counted_but_not_owed(machine: Machine) -> None:
+    row = {"flop/fp32": 50.0, "byte/dram": 1.0, "padding_flops": 10.0}
+    got = verdict(machine, **row)
+    assert got["bound.flop/fp32"] == pytest.approx(0.4)
+    assert got["ai"] == pytest.approx(50)
+    assert verdict(machine, **row | {"padding_flops": None})["bound_s"] == pytest.approx(0.5)
+    assert (
+        verdict(machine, **row | {"flop/fp32": 0.0, "padding_flops": 0.0})["bound.flop/fp32"] == 0
+    )
+
+
 def test_launching_overlaps_on_a_queue_and_adds_without_one(machine: Machine) -> None:
     row = {"flop/fp32": 50.0, "byte/dram": 1.0, "launches": 3}
     assert verdict(machine, **row)["bound_s"] == pytest.approx(0.5)

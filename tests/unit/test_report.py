@@ -71,7 +71,8 @@ def test_the_document_has_every_field_of_the_contract(document: dict[str, Any]) 
     assert set(document["kernels"][0]) == {
         "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
         "stream", "rank", "parent", "labels", "calls", "launches", "time_s", "time_spread",
-        "idle_before_s", "samples", "flops", "contraction_flops", "bytes", "origin", "bounds",
+        "idle_before_s", "samples", "flops", "contraction_flops", "padding_flops", "bytes",
+        "origin", "bounds",
         "limiter", "work_bound_s", "bound_s", "gap_s", "kernel_efficiency", "efficiency", "ai",
         "compute_time_s", "bandwidth_time_s", "overhead_time_s", "inside_overhead_box",
         "paper_class", "above_roof",

@@ -10,6 +10,9 @@ Columns beside the fixed ones of `KERNEL_COLUMNS`:
   So FLOPs of a row are known if there is a flop column and none of them is null.
 * ``origin.<what>`` says how an amount came about: ``origin.time``, ``origin.flops``,
   ``origin.bytes/dram``.
+* ``padding_flops`` are FLOPs that convention counts (torch's FlopCounterMode, the paper) and
+  that nobody has to do, since one factor is a convolution's padding: they are in the flop
+  columns, and no bound contains them. Null means none.
 * ``label.<key>`` holds whatever else a source says of a row.
 """
 
@@ -45,6 +48,7 @@ KERNEL_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "idle_before_s": pl.Float64,
     "samples": pl.List(pl.Float64),
     "contraction_flops": pl.Float64,
+    "padding_flops": pl.Float64,
 }
 TIMELINE_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "start_s": pl.Float64,
@@ -69,6 +73,7 @@ _NOT_NEGATIVE = (
     "time_spread",
     "idle_before_s",
     "contraction_flops",
+    "padding_flops",
 )
 
 
@@ -89,11 +94,15 @@ class Source(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Steps(msgspec.Struct, kw_only=True, frozen=True):
-    """How many steps were seen, and how long one took with and without instruments."""
+    """How many steps were seen, and how long one took with and without instruments.
+
+    `clean_samples` are the seconds of single steps without instruments, in their order.
+    """
 
     count: int
     clean_s: float | None = None
     timed_s: float | None = None
+    clean_samples: list[float] = []
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ class KernelRow(msgspec.Struct, kw_only=True, frozen=True):
     samples: list[float]
     flops: dict[str, Number | None] | None
     contraction_flops: Number | None
+    padding_flops: Number | None = None
     bytes: dict[str, Number | None] | None
     origin: dict[str, str]
     bounds: dict[str, float]

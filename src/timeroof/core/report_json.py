@@ -59,7 +59,7 @@ def kernel_rows(profile: Profile, verdicts: Verdicts) -> list[KernelRow]:
         profile.kernels.iter_rows(named=True), verdicts.table.iter_rows(named=True), strict=True
     ):
         values: dict[str, Any] = {c: row[c] for c in fixed} | {c: verdict[c] for c in judged}
-        for count in ("calls", "launches", "contraction_flops"):
+        for count in ("calls", "launches", "contraction_flops", "padding_flops"):
             values[count] = whole(values[count])
         rows.append(
             KernelRow(

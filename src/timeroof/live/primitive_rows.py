@@ -131,7 +131,7 @@ def _split(
     working = [k for k in below if k[0] not in MOVERS]
     weights = _weights(working, costs, below)
     amounts = [n for n in line if "/" in n and not n.startswith("origin.")]
-    amounts += [n for n in ("contraction_flops", "fault") if n in line]
+    amounts += [n for n in ("contraction_flops", "padding_flops", "fault") if n in line]
     made = [dict(line)]
     made[0]["time_s"] *= max(0.0, 1.0 - sum(share for share, _ in below.values()))
     made[0]["samples"] = [s * made[0]["time_s"] / line["time_s"] if line["time_s"] else 0.0
@@ -184,7 +184,8 @@ def _moved(
     cost: Cost, calls: float, amounts: list[str], units: Collection[str], machine: Machine | None
 ) -> dict[str, float | None]:
     """A primitive that only moves data: no FLOPs, and at each level what no cache could hold."""
-    found: dict[str, float | None] = {n: 0.0 for n in amounts if n.startswith(("flop/", "contr"))}
+    none = ("flop/", "contraction_flops", "padding_flops")
+    found: dict[str, float | None] = {n: 0.0 for n in amounts if n.startswith(none)}
     counted = amounts_of(cost, units).get(DRAM)
     caches = {"l1": 0, "l2": _size(machine, "l1"), "l3": _size(machine, "l2")}
     caches["dram"] = (machine.largest_cache_bytes or 0) if machine is not None else 0

@@ -11,6 +11,8 @@ from timeroof.core.resources import DRAM
 from timeroof.live.amounts import Amounts
 from timeroof.live.memory import Traffic
 
+FLOPS = ("flop/", "padding_flops")
+
 
 def rungs(
     phases: Sequence[str],
@@ -24,7 +26,7 @@ def rungs(
     """
     if found is None or not amounts:
         return None
-    names = sorted({n for amount in amounts for n in amount if n.startswith("flop/")})
+    names = sorted({n for amount in amounts for n in amount if n.startswith(FLOPS)})
     lines: list[dict[str, Any]] = []
     moved = found.by_level["dram"]
     for phase in dict.fromkeys(phases):

@@ -10,7 +10,7 @@ from timeroof.core.verdict import BOUND, Verdicts
 from timeroof.errors import UsageError
 from timeroof.model.overlap import combined_bound
 
-SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops")
+SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops", "padding_flops")
 SUMMED_VERDICTS = ("work_bound_s", "overhead_time_s", "bound_s", "elapsed_s", "gap_s")
 
 

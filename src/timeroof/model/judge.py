@@ -123,12 +123,25 @@ def total_flops(amounts: list[str]) -> pl.Expr:
     return pl.when(flops_known(amounts)).then(pl.sum_horizontal(flops))
 
 
+def owed_share(amounts: list[str]) -> pl.Expr:
+    """The share of a row's FLOPs that has to be done: padding's products are counted, not owed."""
+    flops = pl.sum_horizontal(flop_columns(amounts)) if flop_columns(amounts) else pl.lit(0.0)
+    needless = pl.col("padding_flops") > 0
+    return (
+        pl.when(needless & (flops > 0)).then(1.0 - pl.col("padding_flops") / flops).otherwise(1.0)
+    )
+
+
 def _bounded(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
     return [a for a in amounts if a in roofs]
 
 
 def _bounds(amounts: list[str], roofs: dict[str, Ceiling]) -> list[pl.Expr]:
-    bounds = [(pl.col(a) / roofs[a].rate).alias(f"{BOUND}{a}") for a in _bounded(amounts, roofs)]
+    owed = owed_share(amounts)
+    bounds = [
+        (pl.col(a) * (owed if a.startswith("flop/") else 1.0) / roofs[a].rate).alias(f"{BOUND}{a}")
+        for a in _bounded(amounts, roofs)
+    ]
     if LAUNCH in roofs:
         bounds.append((pl.col("launches") / roofs[LAUNCH].rate).alias(f"{BOUND}{LAUNCH}"))
     return bounds
@@ -156,7 +169,7 @@ def _pair_bounds(
     """Compute and memory seconds at the pair's roofs: a complexity point's coordinates."""
     compute = memory = pl.lit(None, pl.Float64)
     if pair is not None and pair.compute in roofs:
-        compute = total_flops(amounts) / roofs[pair.compute].rate
+        compute = total_flops(amounts) * owed_share(amounts) / roofs[pair.compute].rate
     if pair is not None and pair.memory in roofs and pair.memory in amounts:
         memory = pl.col(pair.memory) / roofs[pair.memory].rate
     return [compute.alias("compute_at_roof_s"), memory.alias("memory_at_roof_s")]

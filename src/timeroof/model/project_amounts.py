@@ -62,7 +62,7 @@ def _work(table: pl.DataFrame, factor: float, least: bool) -> pl.DataFrame:
 def _amounts(table: pl.DataFrame) -> list[str]:
     heads = ("flop/", "byte/", "link/")
     found = [c for c in table.columns if c.startswith(heads) or c == FAULT]
-    return [*found, "contraction_flops"]
+    return [*found, "contraction_flops", "padding_flops"]
 
 
 _SCALING: dict[str, Callable[[pl.DataFrame, float, bool], pl.DataFrame]] = {

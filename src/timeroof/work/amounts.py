@@ -61,8 +61,8 @@ def amounts(
     """Amounts of one call: ``flop/<precision>``, ``byte/dram``, ``contraction_flops``.
 
     `matrix_units` names the device's tensor precisions; True means all of them. There
-    is always a flop entry, 0 where nothing is computed, None where it is unknown. With
-    `link`, bytes of collectives appear as ``link/<name>``.
+    is always a flop entry, 0 where nothing is computed, None where it is unknown.
+    ``padding_flops`` appear where there are any. With `link`, bytes of collectives appear as ``link/<name>``.
 
     >>> from timeroof.work.cost import Cost
     >>> amounts(Cost(contraction={"fp16": 8.0}, bytes_read=4.0), ["fp16-tensor"])
@@ -78,6 +78,8 @@ def amounts(
         for precision, flops in _by_precision(cost, units, tf32).items():
             found[f"flop/{precision}"] = flops
     found["contraction_flops"] = cost.contraction_flops
+    if cost.padding_flops:
+        found["padding_flops"] = cost.padding_flops
     found[DRAM] = cost.bytes
     if link is not None:
         found[f"link/{link}"] = cost.link_bytes

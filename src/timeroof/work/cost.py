@@ -28,7 +28,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     unknown, as are the bytes where those are. `unknown` then says why. `free` marks
     what does no work by nature (views, allocation), `composite` an op whose work is
     done by the ops it calls (see `timeroof.work.nesting`). `reduced` maps an algorithm
-    (Winograd, FFT) to the FLOPs that it needs for the same result.
+    (Winograd, FFT) to the FLOPs that it needs for the same result. `padding_flops` are
+    those of `contraction` that have a convolution's padding as a factor: counted by
+    convention, owed by nobody, in no bound.
     """
 
     contraction: Mapping[str, float] | None = {}
@@ -41,6 +43,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     composite: bool = False
     origin: Origin = "counted"
     reduced: Mapping[str, float] = {}
+    padding_flops: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property
@@ -171,6 +174,7 @@ def together(costs: Iterable[Cost]) -> Cost:
         unknown=reasons[0] if reasons else None,
         free=bool(parts) and all(p.free for p in parts),
         origin="counted" if all(p.origin == "counted" for p in parts) else "modelled",
+        padding_flops=sum(p.padding_flops for p in parts),
         notes=tuple(dict.fromkeys(n for p in parts for n in p.notes)),
     )
 

@@ -33,7 +33,15 @@ TEXTS = (
     "stream",
     "short_name",
 )
-NUMBERS = ("time_s", "calls", "launches", "idle_before_s", "time_spread", "contraction_flops")
+NUMBERS = (
+    "time_s",
+    "calls",
+    "launches",
+    "idle_before_s",
+    "time_spread",
+    "contraction_flops",
+    "padding_flops",
+)
 MAX_LABELS = 200
 MAX_ROWS = 50_000_000
 

@@ -97,7 +97,8 @@ def _at(value: Arg, place: int) -> Arg:
     return value[place] if place < len(value) else None
 
 
-_FOREACH = Rule(foreach, (), True, False)
+# Composite: without a fused kernel (on CPUs) it calls the single op for every place.
+_FOREACH = Rule(foreach, (), True, True)
 
 
 @pattern
