@@ -30,6 +30,21 @@ def test_every_wrapping_comes_off(tmp_path: Path) -> None:
         assert read_files([path]).kernels["time_s"].to_list() == [0.5]
 
 
+def test_bytes_behind_gzip_data_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "padded.csv.gz"
+    for tail in (b"\0" * 512, b"signature", b"\x1f"):
+        path.write_bytes(gzip.compress(TABLE[:12]) + gzip.compress(TABLE[12:]) + tail)
+        assert read_files([path]).kernels["time_s"].to_list() == [0.5]
+
+
+def test_gzip_that_breaks_off_before_anything_is_known_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    text = b'{"other": [' + b", ".join(b"%d" % (i * i) for i in range(90_000)) + b"]}"
+    path.write_bytes(gzip.compress(text)[:-2000])
+    with pytest.raises(InputError, match="is damaged"):
+        read_files([path])
+
+
 def test_an_archive_in_gzip_is_opened(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(TABLE)
     path = tmp_path / "x.tgz"

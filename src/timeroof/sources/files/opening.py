@@ -6,7 +6,6 @@ decompressed bytes and the name that the user would recognise (``runs.zip!/rank0
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import lzma
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 
 from timeroof.errors import InputError
+from timeroof.sources.files.gzip_stream import GzipStream
 
 HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 4 * 2**20
@@ -183,7 +183,7 @@ def _decompressor(entry: Entry, head: bytes) -> Callable[[], BinaryIO]:
     def opener() -> BinaryIO:
         raw = entry.opener()
         if head.startswith(_GZIP):
-            return _owning(gzip.GzipFile(fileobj=raw, mode="rb"), raw)
+            return _owning(io.BufferedReader(GzipStream(raw), HEAD_BYTES), raw)
         if head.startswith(_XZ):
             return _owning(lzma.LZMAFile(raw), raw)
         import zstandard
@@ -237,8 +237,8 @@ def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
         def opener(member: str = member) -> BinaryIO:
             raw = entry.opener()
             try:
-                archive = tarfile.open(fileobj=raw, mode="r:")  # noqa: SIM115
-                stream = archive.extractfile(member)
+                archive = tarfile.open(fileobj=raw, mode="r|")  # noqa: SIM115
+                stream = archive.extractfile(next(m for m in archive if m.name == member))
                 assert stream is not None
                 return _owning(stream, archive, raw)
             except BaseException:
@@ -310,7 +310,7 @@ def _errors_named(name: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise InputError(
             f"is damaged ({error or type(error).__name__})",
             where=name,

@@ -26,12 +26,18 @@ _BINARY = (
     (b"QDSTRM", "a raw Nsight Systems stream: open it in Nsight Systems once"),
 )
 
+# How far a packed file of no known profiler is searched for damage.
+MOST_CHUNKS = 16
+
 
 def refusal(entry: Entry) -> InputError:
     """An error that says what an unreadable file seems to be."""
-    # Damage that hid the content shows itself here.
-    with entry.open() as stream:
-        head = stream.read(4096)
+    # Damage that hid the content shows itself here; of plain files the head tells enough.
+    head = b""
+    for place, chunk in enumerate(entry.chunks()):
+        head = head or chunk[:4096]
+        if entry.plain_path is not None or place >= MOST_CHUNKS:
+            break
     what, advice = _what(entry, head)
     return InputError(what, where=entry.name, advice=advice)
 
