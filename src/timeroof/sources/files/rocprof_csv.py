@@ -108,6 +108,8 @@ def profile_of_dispatches(dispatches: pl.DataFrame, whole: Whole) -> Profile:
     """The profile of counted dispatches; without usable times these are unknown, not 0."""
     counters = [c for c in dispatches.columns if is_useful(c)]
     notes = same_counts_note(dispatches, counters)
+    if notes:
+        dispatches = dispatches.with_columns(pl.lit(None, pl.Float64).alias(c) for c in counters)
     events, missing = with_amounts(dispatches)
     notes += missing if counters else ["no counters that tell FLOPs or bytes are in the file"]
     events = events.rename({"grid": "label.grid", "block": "label.block"}).with_columns(

@@ -90,5 +90,8 @@ def same_counts_note(table: pl.DataFrame, counters: list[str]) -> list[str]:
     distinct = table.select(pl.col(c).drop_nulls().n_unique() for c in counters).row(0)
     above_zero = table.select((pl.col(c) > 0).any() for c in counters).row(0)
     if any(above_zero) and max(distinct) <= 1:
-        return ["all kernels show the same counts: the counters do not belong to single kernels"]
+        return [
+            "all kernels show the same counts: the counters do not belong to single kernels,"
+            " so their amounts are unknown"
+        ]
     return []
