@@ -8,9 +8,9 @@ import polars as pl
 
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
+from timeroof.sources.files.database import table_errors
+from timeroof.sources.files.device_events import COLLECTIVE, Whole, profile_of
 from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.nsys_sqlite.database import table_errors
-from timeroof.sources.files.nsys_sqlite.device_events import COLLECTIVE, Whole, profile_of
 from timeroof.sources.files.opening import Entry, Input, short_name
 from timeroof.sources.files.rocprof_csv_table import (
     Header,

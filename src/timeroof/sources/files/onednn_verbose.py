@@ -20,8 +20,8 @@ import polars as pl
 
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
+from timeroof.sources.files.device_events import Whole, profile_of
 from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of
 from timeroof.sources.files.onednn_verbose_lines import Execution, Primitive, parse_execution
 from timeroof.sources.files.opening import Entry, Input, short_name
 

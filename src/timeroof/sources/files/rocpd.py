@@ -10,17 +10,17 @@ from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
 from timeroof.sources.files import rocpd_tables as of
 from timeroof.sources.files.amd_counters import with_amounts
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.nsys_sqlite.database import (
+from timeroof.sources.files.database import (
     Database,
     holds_table,
     open_database,
     table_errors,
 )
-from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of
-from timeroof.sources.files.nsys_sqlite.idle import link_launches
-from timeroof.sources.files.nsys_sqlite.ranges import Places
+from timeroof.sources.files.device_events import Whole, profile_of
+from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.idle import link_launches
 from timeroof.sources.files.opening import Input, short_name
+from timeroof.sources.files.ranges import Places
 from timeroof.sources.files.rocprof_csv_passes import lend_counters, mark_lent, wide
 
 _DISPATCHES = re.compile(r"^rocpd_kernel_dispatch(_?[0-9a-fA-F_]*)$")

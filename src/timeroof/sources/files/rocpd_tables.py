@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.sources.files.nsys_sqlite.database import Database
-from timeroof.sources.files.nsys_sqlite.device_events import COLLECTIVE
+from timeroof.sources.files.database import Database
+from timeroof.sources.files.device_events import COLLECTIVE
 
 _AXES = tuple(f"{what}_{axis}" for what in ("grid_size", "workgroup_size") for axis in "xyz")
 

@@ -11,9 +11,9 @@ import polars as pl
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
 from timeroof.sources.files.amd_counters import is_useful, merge_channels, with_amounts
+from timeroof.sources.files.database import table_errors
+from timeroof.sources.files.device_events import Whole, profile_of, rows_of
 from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.nsys_sqlite.database import table_errors
-from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of, rows_of
 from timeroof.sources.files.opening import Entry, Input, short_name
 from timeroof.sources.files.rocprof_csv_passes import same_counts_note
 from timeroof.sources.files.rocprof_csv_rewritten import is_rewritten, read_rewritten

@@ -9,7 +9,7 @@ import polars as pl
 from timeroof.core.profile import Profile, Source
 from timeroof.errors import InputError
 from timeroof.sources.files.amd_counters import KIB, is_useful, with_amounts
-from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of
+from timeroof.sources.files.device_events import Whole, profile_of
 from timeroof.sources.files.opening import Entry
 from timeroof.sources.files.rocprof_csv_table import Names, find_header, number, read_table
 

@@ -11,10 +11,10 @@ from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
 from timeroof.sources.files import rocprofv3_json_records as of
 from timeroof.sources.files.amd_counters import with_amounts
+from timeroof.sources.files.database import table_errors
+from timeroof.sources.files.device_events import Whole, profile_of
 from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.nsys_sqlite.database import table_errors
-from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of
-from timeroof.sources.files.nsys_sqlite.idle import link_launches
+from timeroof.sources.files.idle import link_launches
 from timeroof.sources.files.opening import Entry, Input, short_name
 from timeroof.sources.files.rocprof_csv_passes import lend_counters, mark_lent, wide
 from timeroof.sources.files.rocprofv3_json_schema import Process, Root

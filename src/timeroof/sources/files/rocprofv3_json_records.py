@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from timeroof.sources.files.nsys_sqlite.device_events import COLLECTIVE
+from timeroof.sources.files.device_events import COLLECTIVE
 from timeroof.sources.files.rocprofv3_json_schema import (
     Agent,
     DispatchInfo,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.sources.files.nsys_sqlite.database import Database
-from timeroof.sources.files.nsys_sqlite.device_events import COLLECTIVE
+from timeroof.sources.files.database import Database
+from timeroof.sources.files.device_events import COLLECTIVE
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"

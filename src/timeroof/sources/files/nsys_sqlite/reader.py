@@ -9,18 +9,18 @@ import polars as pl
 
 from timeroof.core.profile import Profile, Source, SourceFile, Steps
 from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.nsys_sqlite import activities
-from timeroof.sources.files.nsys_sqlite.database import (
+from timeroof.sources.files.database import (
     Database,
     holds_table,
     open_database,
     table_errors,
 )
-from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of
-from timeroof.sources.files.nsys_sqlite.idle import link_launches
-from timeroof.sources.files.nsys_sqlite.ranges import Places, lend_places
+from timeroof.sources.files.device_events import Whole, profile_of
+from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.idle import link_launches
+from timeroof.sources.files.nsys_sqlite import activities
 from timeroof.sources.files.opening import Input, short_name
+from timeroof.sources.files.ranges import Places, lend_places
 
 _TABLES = r"StringIds|CUPTI_ACTIVITY_KIND_|META_DATA_EXPORT|EXPORT_META_DATA|TARGET_INFO_SESSION"
 _RANGE_TYPES = (59, 60, 70, 71)

@@ -6,7 +6,7 @@ import polars as pl
 
 from timeroof.core.profile import Profile, Source
 from timeroof.errors import InputError
-from timeroof.sources.files.nsys_sqlite.device_events import COLLECTIVE
+from timeroof.sources.files.device_events import COLLECTIVE
 from timeroof.sources.files.opening import Entry
 from timeroof.sources.files.rocprof_csv_table import Header, kernel_name, number, read_table
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from timeroof.sources.files.nsys_sqlite.device_events import COLLECTIVE
+from timeroof.sources.files.device_events import COLLECTIVE
 from timeroof.sources.files.opening import Entry, Input
 from timeroof.sources.files.rocprof_csv_table import (
     Header,

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from timeroof.sources.files.nsys_sqlite.device_events import COLLECTIVE
+from timeroof.sources.files.device_events import COLLECTIVE
 from timeroof.sources.files.xplane.space import Event, Line, Plane
 
 # A duration beyond a year or a time beyond int64 is no measurement.

@@ -8,10 +8,10 @@ import polars as pl
 
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
+from timeroof.sources.files.database import table_errors
+from timeroof.sources.files.device_events import Whole, profile_of
 from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.nsys_sqlite.database import table_errors
-from timeroof.sources.files.nsys_sqlite.device_events import Whole, profile_of
-from timeroof.sources.files.nsys_sqlite.idle import link_launches
+from timeroof.sources.files.idle import link_launches
 from timeroof.sources.files.opening import Entry, Input, short_name
 from timeroof.sources.files.xplane.devices import device_of
 from timeroof.sources.files.xplane.events import launches, table_of

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source, amount_columns
-from timeroof.sources.files.nsys_sqlite.idle import idle_by_cause, with_idle
+from timeroof.sources.files.idle import idle_by_cause, with_idle
 
 TIMELINE_EVENTS = 20_000
 NS = 1e9
