@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
 
+HERE = "here"
+
 __all__ = ["Report", "analyze", "judged_rows", "load", "machine", "machine_names", "save"]
 
 
@@ -56,12 +58,22 @@ class Report(core_report.Report):
 
 
 def machine(name: str) -> Machine:
-    """A machine by catalogue name, device name or TOML path.
+    """A machine by catalogue name, device name or TOML path; "here" is this computer.
+
+    This computer is measured quickly where no measurement of it is kept.
 
     >>> machine("v100-paper").rate("byte/dram")
     828800000000.0
     """
+    if name == HERE:
+        from timeroof.probe.measure import load_or_measure
+
+        return load_or_measure(quick=True).machine
     return find_machine(name)
+
+
+def _machine_named(name: Machine | str | None) -> Machine | None:
+    return machine(name) if isinstance(name, str) else name
 
 
 def analyze(
@@ -69,14 +81,15 @@ def analyze(
     machine: Machine | str | None = None,
     *,
     pair: RoofPair | None = None,
-    scope: Scope = "all",
+    scope: Scope | None = None,
     findings: Iterable[core_report.Finding] | None = None,
 ) -> Report:
     """Judge a profile and say what to do; without a machine, on the device that it names.
 
-    `findings` replace those of the rules in `timeroof.advice`.
+    `scope` are the cores whose ceilings count: by default one core for a program of one
+    thread, else all. `findings` replace those of the rules in `timeroof.advice`.
     """
-    chosen = find_machine(machine) if isinstance(machine, str) else machine
+    chosen = _machine_named(machine)
     notes: list[str] = []
     if chosen is None and profile.device is not None:
         chosen = machine_of_device(profile.device)
@@ -85,6 +98,7 @@ def analyze(
                 f"The device {profile.device!r} is not in the catalogue: name a machine with"
                 " --machine."
             )
+    scope = scope or scope_for(profile.threads, chosen)
     verdicts = judge(profile, chosen, pair=pair, scope=scope)
     report = Report(
         profile=profile,
@@ -96,6 +110,13 @@ def analyze(
         version=VERSION,
     )
     return replace(report, findings=tuple(advise(report) if findings is None else findings))
+
+
+def scope_for(threads: int | None, machine: Machine | None) -> Scope:
+    """One thread is judged on one core's ceilings, where the machine has them."""
+    if threads == 1 and machine is not None and any(c.scope == "core" for c in machine.ceilings):
+        return "core"
+    return "all"
 
 
 def judged_rows(report: core_report.Report) -> pl.DataFrame:
@@ -134,7 +155,7 @@ def load(
     if roof is not None and not (is_resource(roof) and roof.startswith("flop/")):
         raise UsageError(f"{roof!r} is no compute ceiling", advice="use for example flop/fp32")
     pair = None if roof is None else RoofPair(roof)
-    chosen = find_machine(machine) if isinstance(machine, str) else machine
+    chosen = _machine_named(machine)
     paths = [path] if isinstance(path, str | Path) else list(path)
     architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
     options = ReadOptions(progress=progress, architecture=architecture)

@@ -49,6 +49,25 @@ def test_a_saved_machine_can_be_named_by_its_path(tmp_path: Path) -> None:
     assert main(["machine", str(path)]) == 0
 
 
+def test_a_machines_name_does_not_leave_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    assert main(["machine", "h100-sxm", "--save", str(path)]) == 0
+    path.write_text(path.read_text().replace('name = "h100-sxm"', 'name = "../../escaped"'))
+    assert main(["machine", str(path), "--out", str(tmp_path / "a" / "b")]) == 0
+    found = [p for p in tmp_path.rglob("*.png")]
+    assert [p.parent for p in found] == [tmp_path / "a" / "b"]
+
+
+def test_what_cannot_be_written_or_measured_is_told_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["machine", "--save", str(tmp_path / "file" / "x.toml")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert main(["machine", "--device", "nonsense"]) == 2
+    assert "'nonsense' cannot be used" in capsys.readouterr().err
+
+
 def test_machines_lists_and_filters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["machines"]) == 0
     out = capsys.readouterr().out

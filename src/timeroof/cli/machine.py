@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,15 +57,12 @@ def machine(
     """
     import msgspec
 
-    from timeroof.cli.outputs import check_folder, write_json
+    from timeroof.cli.outputs import write_json
     from timeroof.core.machine_file import write_machine
     from timeroof.core.report_json import machine_document
     from timeroof.errors import UsageError
 
-    if save is not None and save.suffix != ".toml":
-        raise UsageError(f"{str(save)!r} is no machine file", advice="end its name in .toml")
-    if out is not None:
-        check_folder(out)
+    _check_targets(json, save, out)
     if name == HERE:
         measured = _measure(fresh=fresh, quick=quick, threads=threads, device=device)
         found = measured.machine
@@ -84,6 +82,20 @@ def machine(
         _show(found, measured)
     elif measured is not None:
         _remark(measured)
+
+
+def _check_targets(json: str | None, save: Path | None, out: Path | None) -> None:
+    """Refuse what could not be written before a minute is spent on measuring."""
+    from timeroof.cli.outputs import check_folder, check_target
+    from timeroof.errors import UsageError
+
+    if save is not None and save.suffix != ".toml":
+        raise UsageError(f"{str(save)!r} is no machine file", advice="end its name in .toml")
+    if out is not None:
+        check_folder(out)
+    for target in (save, Path(json) if json not in (None, "-") else None):
+        if target is not None:
+            check_target(target)
 
 
 def _find(name: str) -> Machine:
@@ -115,19 +127,28 @@ def _show(machine: Machine, measured: Measurement | None) -> None:
 
 def _remark(measured: Measurement) -> None:
     """What a reader must know of the figures, on stderr."""
+    from datetime import UTC, datetime
+
     from timeroof.views.measured import print_remarks
 
     print_remarks("Note", measured.notes)
     print_remarks("Warning", measured.warnings, style="yellow")
     print_remarks("Refused", measured.errors, style="red")
-    print_remarks("Measured", [f"{measured.created} in {measured.duration_s:.0f} s"])
+    how = "quickly, in" if measured.quick else "in"
+    words = f"{measured.created} {how} {measured.duration_s:.0f} s"
+    age_s = (datetime.now(UTC) - datetime.fromisoformat(measured.created)).total_seconds()
+    # What is older than this command can have taken since its measurement ended was kept.
+    kept = "" if age_s < 10 else "; kept since then, --fresh measures again"
+    print_remarks("Measured", [words + kept])
 
 
 def _draw(machine: Machine, measured: Measurement | None, out: Path) -> None:
     from timeroof.views.figures import save_figure
     from timeroof.views.figures.machine import CurvePoint, bandwidth_curve, machine_roofline
 
-    save_figure(machine_roofline(machine), out / f"{machine.name}_ceilings.png")
+    # A machine file's name is somebody's text: only plain letters of it may name a file.
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "_", machine.name).strip("._")[:80] or "machine"
+    save_figure(machine_roofline(machine), out / f"{stem}_ceilings.png")
     if measured is None or not measured.sweep:
         return
     most = max(point.threads for point in measured.sweep)
@@ -137,5 +158,5 @@ def _draw(machine: Machine, measured: Measurement | None, out: Path) -> None:
         if p.threads == most
     ]
     caches = {m.level: m.size_bytes for m in machine.memory if m.level != "dram"}
-    title = f"bandwidth over working set, {most} thread{'s' if most > 1 else ''}"
-    save_figure(bandwidth_curve(points, caches, title), out / f"{machine.name}_bandwidth.png")
+    title = f"{machine.device[:40]}: bandwidth, {most} thread{'s' if most > 1 else ''}"
+    save_figure(bandwidth_curve(points, caches, title), out / f"{stem}_bandwidth.png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,16 @@ def check_folder(path: Path) -> Path:
     """A folder to write into; a file of that name is refused before any work is done."""
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file", advice="name a folder with --out")
+    return path
+
+
+def check_target(path: Path) -> Path:
+    """A file to write; one that cannot be written is refused before any work is done."""
+    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if there != path and not there.is_dir():
+        raise UsageError(f"{path} cannot be written", advice=f"{there} is no folder")
+    if not os.access(there, os.W_OK) or str(there.resolve()).startswith("/proc"):
+        raise UsageError(f"{path} cannot be written", advice=f"{there} is not writable")
     return path
 
 

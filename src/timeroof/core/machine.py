@@ -56,6 +56,8 @@ class MemoryLevel(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, froz
     level: str
     size_bytes: int
     source: str = ""
+    # Of a load that needs the result of the load before it.
+    latency_s: float | None = None
 
 
 class Machine(msgspec.Struct, kw_only=True, frozen=True):
@@ -166,6 +168,12 @@ def _check_memory(machine: Machine, where: str) -> None:
                 where=where,
                 advice="sizes are above 0",
             )
+        if memory.latency_s is not None and not 0 < memory.latency_s < 1:
+            raise InputError(
+                f"{field} has latency_s {memory.latency_s}",
+                where=where,
+                advice="a latency is above 0, in seconds",
+            )
         if memory.level not in LEVELS or memory.level in levels:
             raise InputError(
                 f"{field} is no level or is given twice",
@@ -196,7 +204,15 @@ def _check_ceiling(ceiling: Ceiling, field: str, where: str) -> None:
                 advice="a rate is a finite number above 0, per second",
             )
     if ceiling.spread is not None and not (math.isfinite(ceiling.spread) and ceiling.spread >= 0):
-        raise InputError(f"{field} has spread {ceiling.spread}", where=where)
+        raise InputError(
+            f"{field} has spread {ceiling.spread}",
+            where=where,
+            advice="a spread is a share of the median, 0 or more",
+        )
+    if ceiling.threads is not None and ceiling.threads < 1:
+        raise InputError(
+            f"{field} has threads {ceiling.threads}", where=where, advice="use 1 or more"
+        )
 
 
 assert set(ORIGIN_RANK) == set(ORIGINS)

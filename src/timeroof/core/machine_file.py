@@ -71,7 +71,10 @@ def read_machine(path: Path) -> Machine:
         with path.open("rb") as stream:
             raw = stream.read(LARGEST_FILE_BYTES + 1)
         if len(raw) > LARGEST_FILE_BYTES:
-            raise InputError("is too large for a machine file", where=str(path))
+            raise InputError(
+                f"is too large for a machine file (over {LARGEST_FILE_BYTES // 2**20} MiB)",
+                where=str(path),
+            )
         text = raw.decode("utf-8-sig")
     except OSError as error:
         raise InputError(

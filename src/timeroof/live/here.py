@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable
 
 from timeroof.api import machine as find_machine
+from timeroof.api import scope_for
 from timeroof.core.machine import Machine
-from timeroof.core.resources import Scope
+
+__all__ = ["HERE", "machine_for", "scope_for"]
 
 HERE = "here"
 LIMIT_S = 180
@@ -46,10 +48,3 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
         raise RuntimeError(reason)
     return found, ["the machine was measured quickly; `timeroof machine` measures it in full"]
-
-
-def scope_for(threads: int | None, machine: Machine | None) -> Scope:
-    """One thread is judged on one core's ceilings, where the machine has them."""
-    if threads == 1 and machine is not None and any(c.scope == "core" for c in machine.ceilings):
-        return "core"
-    return "all"

@@ -18,9 +18,16 @@ LOOP = 1000
 Clock = Callable[[], float]
 
 
-def torch_installed() -> bool:
-    """Whether torch can be imported, without importing it."""
-    return importlib.util.find_spec("torch") is not None
+def why_no_torch() -> str | None:
+    """None where torch can be imported, else why it cannot: absent, or present and broken."""
+    try:
+        if importlib.util.find_spec("torch") is None:
+            return "torch is not installed"
+        import torch  # noqa: F401
+    except Exception as error:  # a library of its own that fails to load raises anything
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        return f"torch cannot be loaded ({reason})"
+    return None
 
 
 def timed(function: Callable[[], object], clock: Clock) -> Callable[[int], float]:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from timeroof.core.machine import Ceiling, Machine, check_machine
+from timeroof.core.machine import Ceiling, Machine, MemoryLevel, check_machine
+from timeroof.errors import InputError
 from timeroof.probe import store
 from timeroof.probe.backends.cpu.jit import host_cpu_name
 from timeroof.probe.backends.cpu.microarchitectures import find_microarchitecture
@@ -16,7 +17,7 @@ from timeroof.probe.backends.cpu.probe import CpuFindings, measure_cpu, total_me
 from timeroof.probe.backends.cpu.reduced import Reduced, describe_without_torch, measure_reduced
 from timeroof.probe.backends.cpu.topology import read_topology
 from timeroof.probe.fingerprint import fingerprint, hardware, software
-from timeroof.probe.launch import launch_ceiling, measure_torch_launches, torch_installed
+from timeroof.probe.launch import launch_ceiling, measure_torch_launches, why_no_torch
 from timeroof.probe.measurement import LaunchCost, Measurement
 from timeroof.probe.noise import Watch, spread_warning
 from timeroof.probe.progress import Budget, Progress, Steps
@@ -54,9 +55,13 @@ def measure(
     ceilings += [launch] if launch is not None else []
     steps.end()
     notes = [*found.notes, *reduced.notes, *notes]
+    warnings = [*watch.warnings(), *found.warnings, *_spread_warnings(ceilings)]
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    # A machine file travels: what disturbed its figures, and when they were taken, goes with it.
+    how = f"measured {'quickly ' if quick else ''}on {created}"
     return Measurement(
-        machine=_machine(found, ceilings, reduced, notes),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=_machine(found, ceilings, reduced, [how, *notes, *warnings]),
+        created=created,
         quick=quick,
         duration_s=budget.used_s(),
         fingerprint=current_fingerprint(threads=threads),
@@ -66,7 +71,7 @@ def measure(
         faults=found.faults,
         launches=launches,
         notes=notes,
-        warnings=[*watch.warnings(), *found.warnings, *_spread_warnings(ceilings)],
+        warnings=warnings,
         errors=found.errors,
     )
 
@@ -78,8 +83,9 @@ def _through_torch(
 
     `short` says whether time is short, as on a busy machine, and care must be left out.
     """
-    if not torch_installed():
-        note = "torch is not installed: no cost of launching, hence no launch ceiling"
+    missing = why_no_torch()
+    if missing is not None:
+        note = f"{missing}: no cost of launching, hence no launch ceiling"
         return describe_without_torch(found.features), [], [note]
     steps.begin("launching (torch)", 3.0)
     plan = Plan(sample_s=1e-3) if quick else Plan(sample_s=3e-3, most=60)
@@ -98,7 +104,7 @@ def _machine(
         name="here",
         device=name,
         ceilings=ceilings,
-        memory=found.memory,
+        memory=_with_latency(found),
         software=software(),
         vendor=_vendor(title or name),
         kind="cpu",
@@ -108,6 +114,13 @@ def _machine(
         notes=notes,
     )
     return check_machine(machine, "the measured machine")
+
+
+def _with_latency(found: CpuFindings) -> list[MemoryLevel]:
+    times = {latency.level: latency.time_s for latency in found.latency}
+    return [
+        msgspec.structs.replace(level, latency_s=times.get(level.level)) for level in found.memory
+    ]
 
 
 def _vendor(title: str) -> str:
@@ -189,9 +202,16 @@ def load_or_measure(
         if kept is not None:
             return kept
     new = (measuring or measure)(quick=quick, threads=threads, device=device, progress=progress)
-    new = msgspec.structs.replace(new, fingerprint=key, notes=[*notes, *new.notes])
-    store.save(new)
-    return new
+    new = msgspec.structs.replace(new, fingerprint=key)
+    try:
+        store.save(new)
+    except (InputError, OSError) as error:
+        notes.append(
+            f"the measurement could not be kept ({error}): set {store.HOME_VARIABLE} to a folder"
+            " that can be written to"
+        )
+    # What went wrong with the file before is of this run only.
+    return msgspec.structs.replace(new, notes=[*notes, *new.notes])
 
 
 def _load_full(key: str) -> tuple[Measurement | None, list[str]]:

@@ -81,8 +81,8 @@ def clock_warning(before_hz: float, after_hz: float) -> str | None:
         return None
     return (
         f"the clock fell from {before_hz / 1e9:.2f} to {after_hz / 1e9:.2f} GHz while measuring"
-        " (heat, power limit or battery): let the machine cool, plug it in and measure again"
-        " with --fresh"
+        " (heat, a power limit, a battery, or other programs): measure again with --fresh when"
+        " the machine is cool and quiet"
     )
 
 
@@ -102,10 +102,11 @@ def spread_warning(spreads: dict[str, float]) -> str | None:
 def sittings_warning(what: str, rates_per_s: Sequence[float]) -> str | None:
     """A word when one ceiling came out very differently at different times of one run."""
     low, high = min(rates_per_s), max(rates_per_s)
+    unit = "B" if what.startswith("byte/") else "FLOP"
     if low >= (1 - UNLIKE_SITTINGS) * high:
         return None
     return (
-        f"{what} came out between {low / 1e9:.3g} and {high / 1e9:.3g} G/s within one run:"
+        f"{what} came out between {low / 1e9:.3g} and {high / 1e9:.3g} G{unit}/s within one run:"
         " programs or a host that shares this memory; the highest is kept, and another run may"
         " differ"
     )

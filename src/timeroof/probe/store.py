@@ -43,7 +43,7 @@ def load(fingerprint: str, *, quick: bool) -> tuple[Measurement | None, str | No
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Measurement)
         check_machine(found.machine, str(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None, None
     except (OSError, msgspec.MsgspecError, InputError, UnicodeDecodeError) as error:
         return None, f"the kept measurement {path.name} cannot be used ({error}): measured again"

@@ -9,11 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from timeroof.core.resources import SCOPES
-from timeroof.units import format_percent
+from timeroof.units import format_percent, format_seconds
 from timeroof.views.terminal import console, format_rate, plain_text
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
+
+
+# Columns of a terminal that hold the whole table.
+WIDE = 76
 
 
 def print_measured(machine: Machine) -> None:
@@ -24,24 +28,36 @@ def print_measured(machine: Machine) -> None:
     table.add_column("resource", no_wrap=True)
     table.add_column("scope", no_wrap=True)
     table.add_column("threads", justify="right")
-    for column in ("measured", "theoretical", "ratio", "spread"):
+    # A narrow terminal loses whole columns, not the ends of figures.
+    columns = ("measured", "theoretical", "ratio", "spread")
+    shown = columns if out.width >= WIDE else columns[:1]
+    for column in shown:
         table.add_column(column, justify="right", no_wrap=True)
     for measured, paper in _pairs(machine):
         best = measured or paper
         if best is None:
             continue
+        spread = measured.spread if measured else None
+        figures = (
+            format_rate(measured) if measured else "-",
+            format_rate(paper) if paper else "-",
+            format_percent(measured.rate / paper.rate) if measured and paper else "",
+            format_percent(spread) if spread is not None else "",
+        )
         table.add_row(
             Text(best.resource),
             Text(best.scope),
             Text("" if best.threads is None else str(best.threads)),
-            Text(format_rate(measured) if measured else "-"),
-            Text(format_rate(paper) if paper else "-"),
-            Text(format_percent(measured.rate / paper.rate) if measured and paper else ""),
-            Text(
-                format_percent(measured.spread) if measured and measured.spread is not None else ""
-            ),
+            *(Text(figure) for figure in figures[: len(shown)]),
         )
     out.print(table)
+    latencies = [
+        f"{level.level} {format_seconds(level.latency_s)}"
+        for level in machine.memory
+        if level.latency_s is not None
+    ]
+    if latencies:
+        out.print(Text(f"a load that waits for the one before: {', '.join(latencies)}"))
 
 
 def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:
@@ -49,6 +65,7 @@ def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:
 
     A machine with one socket has the same figures for it as for all: said once.
     """
+    one = all(c.threads in (None, 1) for c in machine.ceilings)
     said: set[tuple[str, float, int | None]] = set()
     for scope in SCOPES:
         measured = {c.resource: c for c in machine.ceilings if _is(c, scope, ("measured",))}
@@ -56,7 +73,7 @@ def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:
         for resource in dict.fromkeys([*measured, *paper]):
             best = measured.get(resource) or paper[resource]
             figures = (resource, best.rate, best.threads)
-            if scope == "core" or figures not in said:
+            if (scope == "core" and not one) or figures not in said:
                 yield measured.get(resource), paper.get(resource)
             said.add(figures)
 

@@ -52,10 +52,14 @@ def plain_text(text: str) -> str:
 
 def format_rate(ceiling: Ceiling) -> str:
     """A ceiling's rate as a person reads it; launches and faults as seconds each."""
-    head = ceiling.resource.split("/")[0]
-    if ceiling.resource in (LAUNCH, FAULT):
-        return f"{format_seconds(1 / ceiling.rate)} each"
-    return format_amount(ceiling.rate, {"flop": "FLOP/s"}.get(head, "B/s"))
+    return _format_rate(ceiling.resource, ceiling.rate)
+
+
+def _format_rate(resource: str, rate: float) -> str:
+    if resource in (LAUNCH, FAULT):
+        return f"{format_seconds(1 / rate)} each"
+    unit = "FLOP/s" if resource.startswith("flop/") else "B/s"
+    return format_amount(rate, "OP/s" if resource.startswith("flop/int") else unit)
 
 
 def print_machines(machines: Sequence[Machine]) -> None:
@@ -99,7 +103,7 @@ def print_machine(machine: Machine) -> None:
     for column in ("resource", "ceiling", "origin"):
         table.add_column(column, no_wrap=True)
     table.add_column("source", overflow="fold")
-    for ceiling in machine.ceilings:
+    for ceiling in _said_once(machine.ceilings):
         scope = "" if ceiling.scope == "all" else f" ({ceiling.scope})"
         table.add_row(
             Text(ceiling.resource + scope),
@@ -109,8 +113,7 @@ def print_machine(machine: Machine) -> None:
         )
         for name, rate in ceiling.variants.items():
             variant = f"  {plain_text(name)}"
-            unit = "FLOP/s" if ceiling.resource.startswith("flop") else "B/s"
-            table.add_row(Text(variant), Text(format_amount(rate, unit)), "", "")
+            table.add_row(Text(variant), Text(_format_rate(ceiling.resource, rate)), "", "")
     for level in machine.memory:
         table.add_row(
             f"{level.level} size",
@@ -118,12 +121,23 @@ def print_machine(machine: Machine) -> None:
             "",
             Text(plain_text(level.source)),
         )
+        if level.latency_s is not None:
+            table.add_row(f"{level.level} latency", format_seconds(level.latency_s), "measured", "")
     out.print(table)
     if machine.device_names:
         names = ", ".join(plain_text(n) for n in machine.device_names)
         out.print(Text(f"Profilers print it as: {names}"))
     for note in machine.notes:
         out.print(Text(f"Note: {plain_text(note)}"))
+
+
+def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
+    """Ceilings without those of a socket that is the whole machine."""
+    whole = {(c.resource, c.origin, c.rate, c.threads) for c in ceilings if c.scope == "all"}
+    return [
+        c for c in ceilings
+        if c.scope != "socket" or (c.resource, c.origin, c.rate, c.threads) not in whole
+    ]  # fmt: skip
 
 
 def print_summary(report: Report, *, stderr: bool = True) -> None:
@@ -161,6 +175,26 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
                     f" {format_seconds(seconds):>8} {format_percent(seconds / whole):>6}",
                 )
             )
+    _print_above_roof(out, report)
+
+
+def _print_above_roof(out: Console, report: Report) -> None:
+    """Rows that beat a roof: a bound of the whole that contains them is no bound."""
+    verdicts = report.verdicts.table
+    above = verdicts.filter(verdicts["above_roof"].is_not_null())
+    if not above.height:
+        return
+    worst = above.sort("kernel_efficiency", descending=True, nulls_last=True).row(0, named=True)
+    names = dict(report.profile.kernels.select("id", "short_name").iter_rows())
+    rows = "1 row is" if above.height == 1 else f"{above.height} rows are"
+    out.print(
+        Text.assemble(
+            (f"{rows} above the roof", "yellow"),
+            f", most {plain_text(names[worst['id']])[:60]} at"
+            f" {format_percent(worst['kernel_efficiency'])} of it ({worst['above_roof']});"
+            " `timeroof explain` says more",
+        )
+    )
 
 
 def print_findings(findings: Iterable[Finding], *, stderr: bool = True) -> None:

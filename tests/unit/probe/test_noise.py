@@ -62,4 +62,4 @@ def test_wide_spreads_are_told_with_the_worst_first() -> None:
 def test_sittings_that_differ_are_told() -> None:
     assert sittings_warning("byte/dram", [90e9, 100e9]) is None
     text = sittings_warning("byte/dram", [65e9, 130e9]) or ""
-    assert "byte/dram came out between 65 and 130 G/s" in text
+    assert "byte/dram came out between 65 and 130 GB/s" in text

@@ -133,3 +133,22 @@ def test_steps_without_a_listener() -> None:
         steps.end()
     assert told[0][0] == "a"
     assert told[-1][1] == 1.0
+
+
+def test_a_folder_that_cannot_be_written_costs_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(store.HOME_VARIABLE, str(tmp_path / "file"))
+    found = door.load_or_measure(measuring=lambda **_: made(7.0))
+    assert rate(found) == 7.0
+    told = next(note for note in found.notes if "could not be kept" in note)
+    assert store.HOME_VARIABLE in told
+
+
+def test_a_damaged_file_is_told_once_and_not_kept(home: Path) -> None:
+    path = store.path_of("key", quick=False)
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    assert "cannot be used" in door.load_or_measure(measuring=lambda **_: made(2.0)).notes[0]
+    assert door.load_or_measure(measuring=lambda **_: made(3.0)).notes == []

@@ -6,15 +6,33 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from timeroof.errors import UsageError
+
+
+def _usable(name: str) -> tuple[Any, Any]:
+    """Torch and a device of it that can compute; else one line that says why not."""
+    try:
+        import torch
+
+        device = torch.device(name)
+        if device.type == "meta":
+            raise RuntimeError("it computes nothing")
+        torch.ones(1, device=device).add(1).item()
+    except Exception as error:  # torch raises anything, its text may be pages
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise UsageError(
+            f"the device {name!r} cannot be used here ({reason})",
+            advice="name a device that torch has on this computer, such as cuda, or leave it out",
+        ) from error
+    return torch, device
+
 
 class DeviceTimer:
     """Seconds of work on a device, without the time to submit it where events exist."""
 
     def __init__(self, device: str, clock: Callable[[], float] = time.perf_counter) -> None:
-        import torch
-
+        torch, self.device = _usable(device)
         self._torch = torch
-        self.device = torch.device(device)
         self._clock = clock
         # ROCm's torch calls its devices cuda too.
         self.has_events = self.device.type == "cuda"

@@ -50,10 +50,11 @@ def machine_roofline(machine: Machine, *, scope: Scope = "all") -> Figure:
     }
     everything = [*measured.items(), *paper.items()]
     with styled():
-        legend = [
-            [LegendEntry("measured", Look(MEASURED, "_"), size=9)],
-            [LegendEntry("theoretical or datasheet", Look(THEORETICAL), dashed=True)],
+        entries = [
+            (measured, LegendEntry("measured", Look(MEASURED, "_"), size=9)),
+            (paper, LegendEntry("theoretical or datasheet", Look(THEORETICAL), dashed=True)),
         ]
+        legend = [[entry] for rates, entry in entries if rates]
         figure, axes = new_figure(
             FigureSize(height=3.4), f"{machine.device[:52]} ({scope})", legend
         )

@@ -7,6 +7,8 @@ import functools
 import platform
 from typing import Any
 
+from timeroof.errors import UsageError
+
 
 class Compiled:
     """A compiled micro-kernel; keeps the engine that owns its code alive."""
@@ -26,8 +28,14 @@ def architecture() -> str:
 
 @functools.cache
 def _binding() -> Any:
-    import llvmlite.binding as llvm
-
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise UsageError(
+            f"this computer cannot be measured without llvmlite, which cannot be loaded ({reason})",
+            advice="install it (pip install llvmlite) or name a machine with --machine",
+        ) from error
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm

@@ -67,13 +67,21 @@ class CpuFindings:
     errors: list[str] = field(default_factory=list)
 
 
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
+
+
+def _are(count: int) -> str:
+    return f"{'is' if count == 1 else 'are'} {_cores(count)}"
+
+
 def scope_cpus(topology: Topology, threads: int | None) -> dict[Scope, tuple[int, ...]]:
     """The CPUs of each scope: one core, the first socket, and all (or so many threads)."""
     cores = topology.cores
     if threads is not None and not 1 <= threads <= len(cores):
         raise UsageError(
-            f"{threads} threads asked for, but there are {len(cores)} cores to use",
-            advice=f"use --threads 1 to {len(cores)}",
+            f"{threads} threads asked for, but there {_are(len(cores))} to use",
+            advice=f"use --threads 1 to {len(cores)}" if len(cores) > 1 else "use --threads 1",
         )
     everything = cores[: threads or len(cores)]
     socket = tuple(cpu for cpu in topology.sockets[0] if cpu in everything)
@@ -158,7 +166,7 @@ def _sit(
     for sitting in range(MOST_SITTINGS[quick]):
         rates = [crew.rates() for crew in crews]
         for crew in crews:
-            steps.begin(f"ceilings of {crew.team.size} core(s), sitting {sitting + 1}", 2.0)
+            steps.begin(f"ceilings of {_cores(crew.team.size)}, sitting {sitting + 1}", 2.0)
             crew.take_flops()
             crew.take_levels(budget.left)
             crew.take_clock()
@@ -178,10 +186,10 @@ def _sit(
 
 def _sweep(crews: Sequence[Crew], found: CpuFindings, steps: Steps, budget: Budget) -> None:
     for crew in crews:
-        steps.begin(f"bandwidth over the working set, {crew.team.size} core(s)", 6.0)
+        steps.begin(f"bandwidth over the working set, {_cores(crew.team.size)}", 6.0)
         if not crew.take_sweep(lambda: budget.left(0.7)):
             found.notes.append(
-                f"the sweep of {crew.team.size} core(s) was cut short to keep the time limit"
+                f"the sweep of {_cores(crew.team.size)} was cut short to keep the time limit"
             )
         found.sweep += crew.sweep
 
@@ -225,7 +233,7 @@ def _conclude(
     for crew in crews:
         found.warnings += order_problems(crew)
         for name, rates in crew.sittings.items():
-            warning = sittings_warning(f"{name} of {crew.team.size} core(s)", rates)
+            warning = sittings_warning(f"{name} of {_cores(crew.team.size)}", rates)
             found.warnings += [warning] if warning else []
         found.errors += [error for error in crew.errors if error not in found.errors]
     for scope, own in cpus.items():

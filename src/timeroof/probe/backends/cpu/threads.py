@@ -8,6 +8,7 @@ import os
 import platform
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -95,27 +96,37 @@ class Team:
 
     def call(self, function: Callable[[int], Any]) -> list[Any]:
         """Run a function of the thread's number on every thread; the results in order."""
-        for tasks in self._tasks:
-            tasks.put(function)
-        waiting = self.size
+        ended = [False] * self.size
+
+        def task(index: int) -> Any:
+            try:
+                return function(index)
+            finally:
+                ended[index] = True
+
         results: list[Any] = [None] * self.size
         failure: BaseException | None = None
         try:
-            while waiting:
+            for tasks in self._tasks:
+                tasks.put(task)
+            for _ in range(self.size):
                 index, result, error = self._results.get()
-                waiting -= 1
                 results[index], failure = result, failure or error
-        finally:
-            self._drain(waiting)
+        except BaseException:
+            self._wait_for(ended)
+            raise
         if failure is not None:
             raise failure
         return results
 
-    def _drain(self, waiting: int) -> None:
-        """After Ctrl-C: wait for kernels that still run, whose memory is about to go."""
-        for _ in range(waiting):
-            with contextlib.suppress(queue.Empty):
-                self._results.get(timeout=LONGEST_KERNEL_S)
+    def _wait_for(self, ended: list[bool]) -> None:
+        """After Ctrl-C: wait for kernels that still run, whose memory is about to go.
+
+        By flags, as Ctrl-C takes the result with it that the queue was about to hand over.
+        """
+        patience = time.monotonic() + LONGEST_KERNEL_S
+        while not all(ended) and time.monotonic() < patience:
+            time.sleep(0.005)
 
     def run(self, kernel: Compiled, work: Sequence[Work], repetitions: int) -> Outcome:
         """Run a kernel on every thread, from the last arrival to the last end."""

@@ -1,0 +1,106 @@
+"""The combined chart of two runs: matched kernels before and after, joined by arrows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from timeroof.errors import InputError
+from timeroof.units import format_seconds
+from timeroof.views.figures.arrows import Move, OtherBalance, arrow_chart
+from timeroof.views.figures.points import Roofs, Unit
+from timeroof.views.html.text import clip, plain_line
+from timeroof.views.report_points import chart_roofs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from timeroof.core.machine import Machine
+    from timeroof.core.report import Report
+    from timeroof.model.compare import Comparison
+
+# A level is drawn if kernels with this share of the time move bytes there; models that let data
+# stay in caches leave nothing for DRAM.
+ENOUGH = 0.6
+
+
+def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: str = "") -> Figure:
+    """Arrows from A to B in the combined chart, on the first run's roofs.
+
+    Kernels that changed significantly get arrows and numbers, the largest first; without any,
+    the chart shows where the kernels are.
+    """
+    roofs = plain_roofs(a) or plain_roofs(b)
+    if roofs is None:
+        raise InputError(
+            "neither run has a compute and a memory ceiling for a chart",
+            advice="name a machine with --machine",
+        )
+    moves = [_move(row, roofs.level) for row in comparison.rows.iter_rows(named=True)]
+    moves.sort(key=lambda m: (not m.arrow, -abs(m.after.time_s - m.before.time_s)))
+    heading = clip(
+        plain_line(title or f"{Path(comparison.a).name} → {Path(comparison.b).name}"), 90
+    )
+    balances = [] if a.machine == b.machine else balances_of([b.machine], roofs)
+    notes = [] if any(m.arrow for m in moves) else ["no kernel changed by more than the noise"]
+    return arrow_chart(moves, roofs, title=heading, balances=balances, notes=notes)
+
+
+def plain_roofs(report: Report) -> Roofs | None:
+    """The pair of roofs of a report's charts, None where it has none."""
+    roofs, rates = chart_roofs(report), report.verdicts.roofs
+    level = busiest_level(report)
+    if not math.isfinite(roofs.flops_per_s) or level is None:
+        return None
+    return Roofs(
+        compute_name=(roofs.compute or "").removeprefix("flop/"),
+        flops_per_s=roofs.flops_per_s,
+        memory_name=level.upper(),
+        bytes_per_s=rates[f"byte/{level}"].rate,
+        launch_s=roofs.launch_s,
+        level=level,
+    )
+
+
+def busiest_level(report: Report) -> str | None:
+    """The memory level to draw: DRAM if most of the time moves bytes there, else the next."""
+    kernels, rates = report.profile.kernels, report.verdicts.roofs
+    known = [c for c in ("dram", "l3", "l2", "l1") if f"byte/{c}" in rates]
+    known = [c for c in known if f"byte/{c}" in kernels.columns]
+    whole = float(kernels["time_s"].sum()) or 1.0
+    shares = {
+        c: float(kernels.filter(pl.col(f"byte/{c}") > 0)["time_s"].sum()) / whole for c in known
+    }
+    enough = next((c for c, share in shares.items() if share >= ENOUGH), None)
+    return enough or max(shares, key=lambda c: shares[c], default=None)
+
+
+def balances_of(machines: list[Machine | None], roofs: Roofs) -> list[OtherBalance]:
+    """Balances of other machines for the same compute unit and memory level."""
+    found = []
+    for machine in machines:
+        rates = {} if machine is None else machine.roofs()
+        compute, memory = (
+            rates.get(r) for r in (f"flop/{roofs.compute_name}", f"byte/{roofs.level}")
+        )
+        if machine is not None and compute is not None and memory is not None:
+            name = clip(plain_line(machine.name), 30)
+            found.append(OtherBalance(name, compute.rate / memory.rate))
+    return found
+
+
+def _move(row: dict[str, Any], level: str) -> Move:
+    name = clip(plain_line(row["name"]), 34)
+    text = f"{name}  {format_seconds(row['a_s'])} → {format_seconds(row['b_s'])}"
+    before, after = (_unit(row, side, level) for side in "ab")
+    return Move(before, after, text, arrow=bool(row["significant"]))
+
+
+def _unit(row: dict[str, Any], side: str, level: str) -> Unit:
+    """One side of a pair; what is not known is NaN and not drawn."""
+    flops, moved, time_s = (row[f"{side}.{c}"] for c in ("flops", f"byte/{level}", "time_s"))
+    known = math.nan if flops is None or moved is None else moved
+    return Unit(row["name"], flops or 0.0, {level: known}, time_s or 0.0)

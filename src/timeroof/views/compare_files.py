@@ -1,0 +1,85 @@
+"""A comparison or a what-if as files: the suffix of a name says which form, a folder gets all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from timeroof.core.writing import atomic_path, write_atomically
+from timeroof.errors import TimeroofError, UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURES = ("png", "svg", "pdf")
+SUFFIXES = ("html", *PICTURES, "md", "json")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What can be written of a result; pictures and pages are made only where asked for."""
+
+    name: str
+    document: Mapping[str, Any]
+    markdown: Callable[[], str]
+    page: Callable[[], str]
+    figures: Callable[[], Mapping[str, Figure]]
+
+
+def check_suffix(path: Path, allowed: tuple[str, ...] = SUFFIXES) -> Path:
+    """A path whose suffix says how to write it; another one is refused before any work."""
+    if path.suffix.lstrip(".").lower() not in allowed:
+        raise UsageError(
+            f"{path.name!r} has no known suffix", advice=f"end the name in .{', .'.join(allowed)}"
+        )
+    return path
+
+
+def write_output(outputs: Outputs, path: Path, kind: str | None = None) -> None:
+    """Write one file whole or not at all; a PDF has a page per picture, others the first."""
+    kind = kind or path.suffix.lstrip(".").lower()
+    if kind == "json":
+        write_atomically(path, msgspec.json.encode(outputs.document) + b"\n")
+    elif kind == "md":
+        write_atomically(path, outputs.markdown().encode())
+    elif kind == "html":
+        write_atomically(path, outputs.page().encode())
+    else:
+        _write_picture(outputs.figures(), path, kind)
+
+
+def write_folder(outputs: Outputs, folder: Path) -> None:
+    """Write every form into a folder; pictures only where the runs can be drawn."""
+    for kind in ("json", "md", "html"):
+        write_output(outputs, folder / f"{outputs.name}.{kind}")
+    try:
+        figures = outputs.figures()
+    except TimeroofError:
+        return
+    from timeroof.views.figures import save_figure
+
+    for name, figure in figures.items():
+        save_figure(figure, folder / f"{name}.png")
+
+
+def _write_picture(figures: Mapping[str, Figure], path: Path, kind: str) -> None:
+    from timeroof.views.figures import save_figure
+    from timeroof.views.figures.frame import styled
+
+    if kind != "pdf" or len(figures) == 1:
+        save_figure(next(iter(figures.values())), path)
+        return
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    # No date, so that the same numbers give the same file.
+    with (
+        atomic_path(path) as part,
+        styled(),
+        PdfPages(part, metadata={"CreationDate": None}) as pages,
+    ):
+        for figure in figures.values():
+            pages.savefig(figure)

@@ -1,0 +1,123 @@
+"""A comparison and a what-if as one static page: a picture and tables, no script, nothing fetched.
+
+The page follows the reader's light or dark theme; all texts of files are escaped by the template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from timeroof.units import format_seconds
+from timeroof.version import VERSION
+from timeroof.views.compare import CAUSE_WORDS, headline, main_cause, main_causes, signed_seconds
+from timeroof.views.figures.themed import themed_svg
+from timeroof.views.html.text import clip, plain_line
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from matplotlib.figure import Figure
+
+MOST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture of a page and the line under it."""
+
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page: texts only; the first column is left-aligned."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+def comparison_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) -> str:
+    """A `timeroof.compare/1` document as a page."""
+    causes = [[CAUSE_WORDS[c], signed_seconds(s)] for c, s in main_causes(document).items()]
+    moved = [row for row in document["rows"] if row["significant"]]
+    others = [row for row in document["rows"] if not row["significant"]]
+    return static_page(
+        f"{document['a']} → {document['b']}",
+        headline(document),
+        drawings,
+        [
+            Table("Why", ("cause", "seconds"), causes),
+            Table("Kernels that changed", _HEADS, _rows(moved), _count(moved)),
+            Table("All others", _HEADS, _rows(others)),
+        ],
+        document["notes"],
+    )
+
+
+_HEADS = ("kernel", "before", "after", "change", "noise", "mainly", "matched by")
+
+
+def _rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    return [
+        [
+            row["name"],
+            format_seconds(row["a_s"]),
+            format_seconds(row["b_s"]),
+            signed_seconds(row["delta_s"]),
+            format_seconds(row["noise_s"]) if row["spread_known"] else "unknown",
+            CAUSE_WORDS[main_cause(row)] if row["delta_s"] else "",
+            row["matched_by"],
+        ]
+        for row in rows[:MOST_ROWS]
+    ]
+
+
+def _count(moved: Sequence[object]) -> str:
+    return "" if moved else "No kernel changed by more than the noise."
+
+
+def static_page(
+    title: str,
+    lead: str,
+    drawings: Sequence[Drawing],
+    tables: Sequence[Table],
+    notes: Sequence[str],
+) -> str:
+    """A page of pictures and tables that opens from disk, in light and in dark."""
+    from markupsafe import Markup
+
+    pictures = [
+        (Markup(themed_svg(d.figure, f"p{i}", d.caption)), d.caption)
+        for i, d in enumerate(drawings)
+    ]
+    return _template().render(
+        title=title,
+        lead=lead,
+        pictures=pictures,
+        tables=[t for t in tables if t.rows or t.note],
+        notes=notes,
+        version=VERSION,
+    )
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    text = (resources.files("timeroof.views") / "assets" / "static.html.j2").read_text("utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=_shown,
+    )  # fmt: skip
+    return environment.from_string(text)
+
+
+def _shown(value: object) -> object:
+    """Texts of files lose what cannot be seen and their excess length."""
+    return clip(plain_line(value), 400) if type(value) is str else value

@@ -1,0 +1,120 @@
+"""Pictures of a what-if: bars per machine, and kernels in the combined chart as they would move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.units import format_seconds
+from timeroof.views.compare_chart import balances_of, plain_roofs
+from timeroof.views.figures.arrows import Move, arrow_chart
+from timeroof.views.figures.points import Roofs, Unit
+from timeroof.views.figures.whatif import OUTSIDE, Bar, machine_bars
+from timeroof.views.html.text import clip, plain_line
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from timeroof.model.project import Projection
+    from timeroof.model.project_document import WhatIf
+
+# One combined chart per machine; a page of twenty would help nobody.
+MOST_CHARTS = 4
+MOST_ROWS = 60
+
+
+def whatif_figures(result: WhatIf) -> dict[str, Figure]:
+    """The bars of all machines, then one combined chart per machine where roofs are known."""
+    figures = {"machines": bars_figure(result)}
+    for projection in result.projections[:MOST_CHARTS]:
+        made = moves_figure(result, projection)
+        if made is not None:
+            figures[f"combined-{_file_name(projection.machine.name)}"] = made
+    return figures
+
+
+def bars_figure(result: WhatIf) -> Figure:
+    """Measured and predicted seconds by limiter, with intervals and bounds."""
+    totals = result.report.totals
+    measured_s = totals.ladder.measured_s
+    now = _filled(totals.by_limiter, measured_s)
+    bars = [Bar(f"{_short(result.here.name)} (measured)", now, totals.bound_s)]
+    for p in result.projections:
+        rows_s = p.predicted_s - p.outside_s
+        seconds = _filled(p.by_limiter, rows_s) | ({OUTSIDE: p.outside_s} if p.outside_s else {})
+        bars.append(Bar(_short(p.machine.name), seconds, p.bound_s, (p.low_s, p.high_s)))
+    return machine_bars(bars, title="the same work on other machines (a model)")
+
+
+def _filled(by_limiter: dict[str, float], whole_s: float) -> dict[str, float]:
+    """Seconds by limiter that sum to the whole: overlapping rows shrink, idle is added."""
+    rows_s = sum(by_limiter.values())
+    if rows_s > whole_s and rows_s > 0:
+        return {k: s * whole_s / rows_s for k, s in by_limiter.items()}
+    rest = whole_s - rows_s
+    return by_limiter | ({OUTSIDE: rest} if rest > 1e-9 * whole_s else {})
+
+
+def moves_figure(result: WhatIf, projection: Projection) -> Figure | None:
+    """The longest kernels as measured and as predicted, on the roofs of the first machine."""
+    roofs = plain_roofs(result.report)
+    if roofs is None:
+        return None
+    moves = _moves(result, projection, roofs)
+    here, there = _short(result.here.name), _short(projection.machine.name)
+    return arrow_chart(
+        moves,
+        roofs,
+        title=f"{here} → {there} (a model); seconds on the axes are those of {here}",
+        balances=balances_of([projection.machine], roofs),
+    )
+
+
+def _moves(result: WhatIf, projection: Projection, roofs: Roofs) -> list[Move]:
+    kernels = result.report.profile.kernels
+    flops = [c for c in kernels.columns if c.startswith("flop/")]
+    moved = f"byte/{roofs.level}"
+    if not flops or moved not in kernels.columns:
+        return []
+    table = pl.concat(
+        [
+            kernels.select(
+                "short_name",
+                "time_s",
+                "launches",
+                pl.sum_horizontal(flops, ignore_nulls=False).alias("flops"),
+                pl.col(moved).alias("bytes"),
+            ),
+            projection.table.select("predicted_s", "low_s", "high_s", "limiter", "limiter_now"),
+        ],
+        how="horizontal",
+    ).filter(pl.col("time_s") > 0, pl.col("flops").is_not_null(), pl.col("bytes") > 0)
+    moves = []
+    for row in table.sort("time_s", descending=True).head(MOST_ROWS).iter_rows(named=True):
+        before, after = (
+            Unit(
+                row["short_name"],
+                row["flops"],
+                {roofs.level: row["bytes"]},
+                row[column] or 0.0,
+            )
+            for column in ("time_s", "predicted_s")
+        )
+        change = "" if row["limiter"] == row["limiter_now"] else f", then {row['limiter']}"
+        text = (
+            f"{clip(plain_line(row['short_name']), 30)}  {format_seconds(row['time_s'])} →"
+            f" {format_seconds(row['predicted_s'])}{change}"
+        )
+        moves.append(Move(before, after, text, interval_s=(row["low_s"], row["high_s"])))
+    return moves
+
+
+def _short(name: str) -> str:
+    return clip(plain_line(name), 24)
+
+
+def _file_name(name: str) -> str:
+    return (
+        "".join(c if c.isalnum() or c in "-." else "-" for c in name)[:60].strip(".") or "machine"
+    )
