@@ -6,7 +6,7 @@ Numbers that a source measured are never replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -18,15 +18,22 @@ from timeroof.work.amounts import amounts
 from timeroof.work.call import Call
 from timeroof.work.cost import Cost
 from timeroof.work.counting import count
+from timeroof.work.kernels import Kernel, count_kernel
 from timeroof.work.names import name_facts_table
 from timeroof.work.nesting import kernel_cost
 from timeroof.work.onednn import call_from_onednn
 from timeroof.work.recorded import call_from_kineto
 
-KINETO_LABELS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
-KINETO_ARGUMENTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+KINETO_LABELS = (
+    "input_dims", "input_types", "input_strides", "concrete_inputs", "output_dims", "output_types",
+)  # fmt: skip
+KINETO_ARGUMENTS = (
+    "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Output Dims", "Output type",
+)  # fmt: skip
 ONEDNN_LABELS = ("onednn_kind", "onednn_prop", "onednn_formats", "onednn_auxiliary")
 
+_LAUNCHED = tuple[tuple[str, tuple[int, ...]], ...]
+_COUNTED_NAME, _PER_LAUNCH = ".counted_name", ".per_launch"
 NAMED_KINDS = ("kernel", "collective")
 COUNTED_KINDS = ("kernel", "op", "primitive")
 
@@ -69,6 +76,11 @@ def _with_counted(rows: pl.DataFrame, units: Collection[str]) -> pl.DataFrame:
     build, signature = _recording(rows)
     if build is None:
         return rows
+    if "label.launched" in rows.columns:
+        # Kernels of such calls are counted one by one, by their names.
+        named = pl.when(pl.col("label.launched").is_not_null()).then(pl.col("name"))
+        rows = rows.with_columns(named.alias(_COUNTED_NAME))
+        signature = [*signature, "label.launched", _COUNTED_NAME]
     keys = [*signature, "kind", "precision", "tensor_core", "storage"]
     recorded = pl.col(signature[1]).is_not_null() & pl.col("kind").is_in(COUNTED_KINDS)
     calls = rows.filter(recorded).select(keys).unique(maintain_order=True)
@@ -79,12 +91,12 @@ def _with_counted(rows: pl.DataFrame, units: Collection[str]) -> pl.DataFrame:
     joined = rows.join(
         table, on=keys, how="left", nulls_equal=True, maintain_order="left", suffix="_counted"
     )
-    return _merged(joined, list(found[0]), recorded)
+    return _merged(joined, list(found[0]), recorded).drop(_COUNTED_NAME, strict=False)
 
 
 def _recording(
     rows: pl.DataFrame,
-) -> tuple[Callable[[dict[str, Any]], Call] | None, list[str]]:
+) -> tuple[Callable[[Mapping[str, Any]], Call] | None, list[str]]:
     """How the rows' calls were recorded: as Kineto arguments, as oneDNN texts, or not."""
     if "label.input_dims" in rows.columns:
         labels = [f"label.{n}" for n in KINETO_LABELS if f"label.{n}" in rows.columns]
@@ -96,7 +108,7 @@ def _recording(
     return None, []
 
 
-def _kineto_call(row: dict[str, Any]) -> Call:
+def _kineto_call(row: Mapping[str, Any]) -> Call:
     arguments = {}
     for label, key in zip(KINETO_LABELS, KINETO_ARGUMENTS, strict=True):
         text = row.get(f"label.{label}")
@@ -113,7 +125,7 @@ def _decoded(text: str) -> object:
         return None
 
 
-def _onednn_call(row: dict[str, Any]) -> Call:
+def _onednn_call(row: Mapping[str, Any]) -> Call:
     return call_from_onednn(
         row["label.onednn_kind"] or "",
         row.get("label.onednn_prop") or "",
@@ -128,21 +140,58 @@ def _algorithm(auxiliary: str) -> str:
 
 
 def _amounts_of(
-    row: dict[str, Any], build: Callable[[dict[str, Any]], Call], units: Collection[str]
+    row: dict[str, Any], build: Callable[[Mapping[str, Any]], Call], units: Collection[str]
 ) -> dict[str, Any]:
-    cost = count(build(row))
-    if row["kind"] == "kernel":
-        cost = kernel_cost(row["op"] or "", cost)
-    elif cost.composite and row.get("label.child_ops"):
-        # The ops below it do the work and are rows of their own.
-        cost = Cost(free=True, bytes_read=0.0, bytes_written=0.0)
+    cost, single = _cost_of(row, build)
     precision = row["precision"] or ""
     if precision.endswith("-tensor"):
         units = [precision]
     elif row["tensor_core"] is False:
         units = []
     found: dict[str, Any] = dict(amounts(cost, units, tf32=precision == "tf32-tensor"))
-    return found | {"origin.flops": cost.origin if cost.flops is not None else None}
+    origin = cost.origin if cost.flops is not None else None
+    return found | {"origin.flops": origin, _PER_LAUNCH: float(single)}
+
+
+def _cost_of(
+    row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]
+) -> tuple[Cost, bool]:
+    """The cost of a row's call, and whether it is the one of a single kernel instead."""
+    single = count_kernel(build(row), _kernel(row)) if row.get(_COUNTED_NAME) else None
+    cost = single or _counted(row, build)
+    if row["kind"] == "kernel":
+        return kernel_cost(row["op"] or "", cost), single is not None
+    if cost.composite and row.get("label.child_ops"):
+        # The ops below it do the work and are rows of their own.
+        return Cost(free=True, bytes_read=0.0, bytes_written=0.0), False
+    return cost, False
+
+
+def _counted(row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]) -> Cost:
+    """The cost of a row's call; inferred where the kernel's name has to tell a number format."""
+    cost = count(build({**row, "storage": None}))
+    if cost.unknown and row.get("storage"):
+        named = count(build(row))
+        return cost if named.unknown else msgspec.structs.replace(named, origin="inferred")
+    return cost
+
+
+def why_unknown(row: Mapping[str, Any]) -> str | None:
+    """Why the amounts of a row that recorded a PyTorch call are unknown; None: they are known."""
+    if row["kind"] not in COUNTED_KINDS:
+        return None if row.get("byte/dram") is not None else f"{row['kind']}: bytes not recorded"
+    facts = name_facts_table(pl.Series("name", [row["name"]])).row(0, named=True)
+    counted = {_COUNTED_NAME: row["name"]} if row.get("label.launched") else {}
+    return _cost_of({**facts, **row, **counted}, _kineto_call)[0].unknown
+
+
+def _kernel(row: Mapping[str, Any]) -> Kernel:
+    """The row's kernel, with the telling kernels of its call and their grids."""
+    try:
+        listed = msgspec.json.decode(row["label.launched"], type=_LAUNCHED)
+    except msgspec.DecodeError:
+        listed = ()
+    return Kernel(row[_COUNTED_NAME], listed)
 
 
 def _frame(found: list[dict[str, Any]]) -> pl.DataFrame:
@@ -167,22 +216,26 @@ def _merged(joined: pl.DataFrame, names: list[str], recorded: pl.Expr) -> pl.Dat
         if "label.op_calls" in joined.columns
         else pl.col("calls")
     )
+    # What one kernel does, instead of its share of an op's work, is counted per launch.
+    calls = pl.when(pl.col(_PER_LAUNCH) == 1).then(pl.col("calls")).otherwise(calls)
     exprs = []
-    for name in names:
+    for name in (n for n in names if n != _PER_LAUNCH):
         counted = f"{name}_counted" if f"{name}_counted" in joined.columns else name
-        if name.startswith("origin."):
-            value = pl.col(counted)
-        else:
-            # An op that stands for no call of its own does none of the work.
-            value = pl.when(calls == 0).then(0.0).otherwise(pl.col(counted) * calls)
+        # A kernel that stands for no call of its op does none of the op's work, but where
+        # that work is unknown nobody can tell which kernel does it: null, times 0 too.
+        is_text = name.startswith("origin.")
+        value = pl.col(counted) if is_text else pl.col(counted) * calls
         value = pl.when(recorded).then(value)
         if counted != name:
             value = pl.coalesce(pl.col(name), value)
         exprs.append(value.alias(name))
     merged = joined.with_columns(exprs)
     if "byte/dram" in names:
-        origin = pl.when(recorded & pl.col("byte/dram").is_not_null()).then(pl.lit("counted"))
+        # Modelled FLOPs may have counted bytes, but what names tell is inferred altogether.
+        said = pl.when(pl.col("origin.flops") == "inferred").then(pl.lit("inferred"))
+        known = recorded & pl.col("byte/dram").is_not_null()
+        origin = pl.when(known).then(said.otherwise(pl.lit("counted")))
         held = "origin.bytes/dram"
         kept = pl.coalesce(pl.col(held), origin) if held in merged.columns else origin
         merged = merged.with_columns(kept.alias(held))
-    return merged.drop([f"{n}_counted" for n in names], strict=False)
+    return merged.drop([f"{n}_counted" for n in names], _PER_LAUNCH, strict=False)

@@ -54,7 +54,7 @@ def test_a_machines_name_does_not_leave_the_folder(tmp_path: Path) -> None:
     assert main(["machine", "h100-sxm", "--save", str(path)]) == 0
     path.write_text(path.read_text().replace('name = "h100-sxm"', 'name = "../../escaped"'))
     assert main(["machine", str(path), "--out", str(tmp_path / "a" / "b")]) == 0
-    found = [p for p in tmp_path.rglob("*.png")]
+    found = list(tmp_path.rglob("*.png"))
     assert [p.parent for p in found] == [tmp_path / "a" / "b"]
 
 

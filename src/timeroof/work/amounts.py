@@ -62,7 +62,8 @@ def amounts(
 
     `matrix_units` names the device's tensor precisions; True means all of them. There
     is always a flop entry, 0 where nothing is computed, None where it is unknown.
-    ``padding_flops`` appear where there are any. With `link`, bytes of collectives appear as ``link/<name>``.
+    ``padding_flops`` appear where there are any. With `link`, bytes of collectives appear
+    as ``link/<name>``.
 
     >>> from timeroof.work.cost import Cost
     >>> amounts(Cost(contraction={"fp16": 8.0}, bytes_read=4.0), ["fp16-tensor"])

@@ -77,6 +77,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FREE = Cost(free=True)
+# No call of a real program does more: sums over many calls stay finite.
+MAX_AMOUNT = 1e24
 
 
 def unknown(reason: str) -> Cost:
@@ -89,6 +91,14 @@ def unknown(reason: str) -> Cost:
         link_bytes=None,
         unknown=reason,
     )
+
+
+def possible(found: Cost) -> Cost:
+    """The cost, or an unknown one where sizes are such that no machine could do it."""
+    known = [n for n in (found.flops, found.bytes, found.link_bytes) if n is not None]
+    if any(n > MAX_AMOUNT for n in known):
+        return unknown("sizes that no program can have")
+    return found
 
 
 def cost(

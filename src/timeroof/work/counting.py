@@ -8,7 +8,7 @@ from typing import Protocol
 
 from timeroof.work.args import UncountableError, every_tensor
 from timeroof.work.call import Call, Tensor, frozen
-from timeroof.work.cost import FREE, Cost, cost, unknown
+from timeroof.work.cost import FREE, Cost, cost, possible, unknown
 from timeroof.work.dtypes import parse_dtype
 from timeroof.work.registry import find_rule
 from timeroof.work.user import stated_cost, when_changed
@@ -26,7 +26,7 @@ Fallback = Callable[[str, Sequence[object], dict[str, object]], Derivation | Non
 
 CACHE_SIZE = 1 << 17
 # What a formula may stumble over when arguments are not what the op's schema says.
-_STUMBLES = (
+STUMBLES = (
     TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError,
 )  # fmt: skip
 
@@ -75,10 +75,10 @@ def _by_rule(call: Call) -> Cost:
     if rule is None:
         return unknown(f"no formula for {call.op}")
     try:
-        return rule.apply(call)
+        return possible(rule.apply(call))
     except UncountableError as error:
         return unknown(f"{call.op}: {error.reason}")
-    except _STUMBLES as error:
+    except STUMBLES as error:
         return unknown(f"{call.op}: malformed arguments ({type(error).__name__})")
 
 
@@ -94,7 +94,7 @@ def _derived(call: Call, fallback: Fallback) -> Cost | None:
             for shape, dtype, strides in derivation.outputs
         ]
         return _generic(call, writes, derivation.pointwise)
-    except (UncountableError, *_STUMBLES):
+    except (UncountableError, *STUMBLES):
         return None
 
 

@@ -3,6 +3,8 @@
 A PyTorch trace gives an op's arguments as parallel lists: "Input Dims" (nested for lists
 of tensors), "Input type", and in newer traces "Input Strides" and "Concrete Inputs"
 (values as text). Older traces have no values at all, and no format inside tensor lists.
+"Output Dims" and "Output type" are no words of Kineto: our reader adds them where the
+gradient of the same op tells the shape of its result.
 """
 
 from __future__ import annotations
@@ -47,7 +49,17 @@ def call_from_kineto(
         )
         for i in range(max(len(dims), len(types)))
     ]
-    return Call(str(name), tuple(inputs))
+    return Call(str(name), tuple(inputs), _results(args))
+
+
+def _results(args: Mapping[str, object]) -> tuple[Tensor, ...] | None:
+    """Results, where a reader knows their shapes; None unless all of them are whole."""
+    dims, types = _list(args.get("Output Dims")), _list(args.get("Output type"))
+    if not dims or len(dims) != len(types):
+        return None
+    found = [_argument(d, k, None, NO_VALUE, None) for d, k in zip(dims, types, strict=True)]
+    whole = [t for t in found if isinstance(t, Tensor)]
+    return tuple(whole) if len(whole) == len(found) else None
 
 
 def _list(value: object) -> Sequence[object]:

@@ -245,3 +245,11 @@ def test_cost_properties_say_unknown() -> None:
     lost = unknown("why")
     assert (lost.flops, lost.bytes, lost.contraction_flops, lost.known) == (None, None, None, False)
     assert Cost(contraction={"fp32": 1}, other=None).flops is None
+
+
+def test_sizes_that_no_program_can_have_are_unknown() -> None:
+    side = 1 << 45
+    found = count(Call.of("aten::mm", Tensor((side, 2)), Tensor((2, side))))
+    assert found.unknown == "sizes that no program can have"
+    assert (found.flops, found.bytes) == (None, None)
+    assert count(Call.of("aten::mm", Tensor((1 << 20, 2)), Tensor((2, 1 << 20)))).known

@@ -1,7 +1,8 @@
 """Convolution: 2·N·K·(C/groups)·R·S·P·Q FLOPs, and as many again for either gradient.
 
 The algorithmic count of a direct convolution, padding included, as the paper and torch
-count it. Executed FLOPs of Winograd or FFT kernels are in `timeroof.work.reduced`.
+count it; `Cost.padding_flops` says how many of these have padding as a factor. Executed FLOPs
+of Winograd or FFT kernels are in `timeroof.work.reduced`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from timeroof.work.args import (
 )
 from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost, cost
+from timeroof.work.padding import real_taps
 from timeroof.work.reduced import reduced_flops
 from timeroof.work.registry import formula
 from timeroof.work.shapes import touched, window_count
@@ -38,12 +40,34 @@ class Convolution(msgspec.Struct, frozen=True):
     dilation: tuple[int, ...]
     groups: int = 1
     transposed: bool = False
+    # Distance of the input's elements, zeros between them (JAX's lhs_dilation).
+    spread: tuple[int, ...] | None = None
 
     @property
     def flops(self) -> int:
         """2 FLOPs per weight and window; a transposed one has a window per input place."""
         windows = self.x if self.transposed else self.out
         return 2 * windows.shape[0] * prod(windows.shape[2:]) * self.weight.count
+
+    @property
+    def real_flops(self) -> int:
+        """FLOPs that meet real input, in the forward pass and in either gradient.
+
+        A transposed convolution's windows lie on its result, and what sticks out is cut off.
+        """
+        here, there = (self.x, self.out) if self.transposed else (self.out, self.x)
+        kernel = self.weight.shape[2:]
+        places = zip(
+            there.shape[2:], here.shape[2:], kernel, self.stride, self.padding, self.dilation,
+            self.spread or (1,) * len(kernel), strict=True,
+        )  # fmt: skip
+        taps = prod(real_taps(*p) for p in places)
+        return 2 * here.shape[0] * taps * (self.weight.count // max(prod(kernel), 1))
+
+    @property
+    def padding_flops(self) -> int:
+        """FLOPs with padding as a factor: counted by convention, owed by nobody."""
+        return self.flops - self.real_flops
 
     def touched_input(self) -> Tensor:
         """The part of the input that some window touches."""
@@ -84,6 +108,8 @@ def convolution(
     else:
         places = zip(x.shape[2:], w.shape[2:], step, pad, wide, strict=True)
         sizes, channels = tuple(window_count(*p) for p in places), w.shape[0]
+        if isinstance(padding, str) and padding.lower() == "same":
+            sizes = x.shape[2:]  # an odd place of padding goes behind
     out = Tensor((x.shape[0], channels, *sizes), x.dtype)
     return Convolution(x, w, out, step, pad, wide, parts, transposed)
 
@@ -119,7 +145,7 @@ def forward_cost(
     reduced = {} if conv.transposed else reduced_flops(
         conv.x.shape, conv.weight.shape, conv.out.shape, conv.stride, conv.dilation, conv.groups
     )  # fmt: skip
-    return msgspec.structs.replace(found, reduced=reduced)
+    return msgspec.structs.replace(found, reduced=reduced, padding_flops=float(conv.padding_flops))
 
 
 def gradient_costs(conv: Convolution, grad: Tensor, bias: bool = True) -> dict[str, Cost]:
@@ -128,13 +154,14 @@ def gradient_costs(conv: Convolution, grad: Tensor, bias: bool = True) -> dict[s
     Every weight meets every window once more in either gradient, so each needs the
     forward pass's FLOPs; the bias needs one addition per element of the gradient.
     """
-    touched_input = conv.touched_input()
+    touched_input, padding = conv.touched_input(), float(conv.padding_flops)
     found = {
         "input": cost([grad, conv.weight], [conv.x], contraction=conv.flops, dtype=grad.dtype),
         "weight": cost(
             [grad, touched_input], [conv.weight], contraction=conv.flops, dtype=grad.dtype
         ),
     }
+    found = {k: msgspec.structs.replace(c, padding_flops=padding) for k, c in found.items()}
     if bias:
         out = Tensor((grad.shape[1],), grad.dtype)
         found["bias"] = cost([grad], [out], other=grad.count, dtype=grad.dtype)
@@ -177,7 +204,7 @@ def conv_transpose(
 
 
 @formula("aten::mkldnn_convolution", "aten::miopen_convolution",
-         "aten::miopen_depthwise_convolution",
+         "aten::miopen_depthwise_convolution", "aten::_nnpack_spatial_convolution",
          "mkldnn::_convolution_pointwise", "onednn::convolution")  # fmt: skip
 def library_convolution(
     x: Arg, weight: Arg, bias: Arg = None, padding: Arg = 0, stride: Arg = 1, dilation: Arg = 1,
@@ -250,6 +277,9 @@ def native_convolution(
     return forward_cost(convolution(x, weight, stride, padding, wide, groups), optional(bias))
 
 
+formula("aten::thnn_conv2d", composite=True)(native_convolution)
+
+
 @formula("aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d")
 def native_transpose(
     x: Arg, weight: Arg, kernel_size: Arg = None, bias: Arg = None, stride: Arg = 1,
@@ -262,15 +292,16 @@ def native_transpose(
 
 def backward_cost(conv: Convolution, grad: Tensor, mask: tuple[bool, ...]) -> Cost:
     """The wanted gradients in one call: the incoming gradient is read once."""
-    conv_flops = conv.flops * (mask[0] + mask[1])
+    passes = mask[0] + mask[1]
     bias = Tensor((grad.shape[1],), grad.dtype)
-    return cost(
+    found = cost(
         [grad, conv.weight if mask[0] else None, conv.touched_input() if mask[1] else None],
         [conv.x if mask[0] else None, conv.weight if mask[1] else None, bias if mask[2] else None],
-        contraction=conv_flops,
+        contraction=conv.flops * passes,
         other=grad.count if mask[2] else 0,
         dtype=grad.dtype,
     )
+    return msgspec.structs.replace(found, padding_flops=float(conv.padding_flops * passes))
 
 
 @formula("aten::convolution_backward", "aten::convolution_backward_overrideable")

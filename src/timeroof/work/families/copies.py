@@ -13,6 +13,7 @@ from timeroof.work.args import (
 )
 from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import FREE, Cost, cost
+from timeroof.work.dtypes import FORMATS
 from timeroof.work.registry import formula
 
 
@@ -55,12 +56,21 @@ def to(x: Arg) -> Cost:
     return FREE
 
 
+def _recorded(pieces: Arg) -> bool:
+    """Whether all tensors of a list were recorded with their formats."""
+    return isinstance(pieces, tuple) and all(
+        isinstance(p, Tensor) and p.dtype in FORMATS for p in pieces
+    )
+
+
 @formula("aten::cat", "aten::_cat", "aten::concat", "aten::concatenate", "aten::stack",
          "aten::hstack", "aten::vstack", "aten::dstack", "aten::flatten_dense_tensors",
          "aten::column_stack", "jax::concatenate", "tf::ConcatV2",
          composite=True)  # fmt: skip
-def cat(pieces: Arg) -> Cost:
-    """Every piece read once and written once; some variants call cat."""
+def cat(call: Call, pieces: Arg = None) -> Cost:
+    """Every piece read once and written once; the result is as large as all of them."""
+    if call.outputs and not _recorded(pieces):
+        pieces = call.outputs
     found = tensors(pieces, "the pieces")
     return cost(found, [_dense(t) for t in found])
 

@@ -91,7 +91,8 @@ def conv_general(
     )
     out = Tensor((x.shape[0], w.shape[0], *sizes), x.dtype)
     groups = integer(feature_group_count, "feature_group_count")
-    return forward_cost(Convolution(x, w, out, step, tuple(p[0] for p in pads), wide, groups))
+    low = tuple(p[0] for p in pads)
+    return forward_cost(Convolution(x, w, out, step, low, wide, groups, spread=spread))
 
 
 def _is_words(value: Arg) -> TypeGuard[tuple[str, ...]]:

@@ -122,11 +122,18 @@ def linear_cost(call: Call | None, x: Tensor, w: Tensor, bias: Tensor | None) ->
     return product(call, x, w, out, inner, (bias,), out.count if bias else 0)
 
 
-@formula("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "aten::_mkl_linear",
-         "mkl::_mkl_linear",
-         "vllm::rocm_unquantized_gemm")  # fmt: skip
+@formula("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "vllm::rocm_unquantized_gemm")
 def kernel_linear(call: Call, x: Arg, weight: Arg, bias: Arg = None) -> Cost:
     """A linear layer that one kernel computes."""
+    return linear(call, x, weight, bias)
+
+
+@formula("aten::_mkl_linear", "mkl::_mkl_linear")
+def mkl_linear(
+    call: Call, x: Arg, packed: Arg, weight: Arg, bias: Arg = None, batch_size: Arg = None
+) -> Cost:
+    """A linear layer of MKL: the packed weight's shape says nothing, the first one's does."""
+    del packed, batch_size
     return linear(call, x, weight, bias)
 
 

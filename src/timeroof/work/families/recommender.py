@@ -1,8 +1,8 @@
-"""FBGEMM's ops of recommenders: embedding tables packed into one tensor, sparse features."""
+"""FBGEMM's ops of recommenders beside the lookups: sparse features packed, sorted, checked."""
 
 from __future__ import annotations
 
-from timeroof.work.args import UncountableError, optional, ranked, tensor
+from timeroof.work.args import ranked, tensor
 from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
@@ -11,74 +11,6 @@ _PERMUTE_NODE = (
     "torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction"
     "<&fbgemm_gpu::permute_pooled_embs_gpu> >"
 )
-LIKE_TABLES = ("all tables are taken as equally wide, and indices as all different",)
-
-
-def lookup_cost(
-    weights: list[Tensor], tables: int, width: float, indices: Tensor, offsets: Tensor,
-    per_index: Tensor | None,
-) -> Cost:  # fmt: skip
-    """Rows picked from all tables and added up per bag: an addition per element of a row.
-
-    There is an offset per table and sample, so samples are offsets / tables.
-    """
-    table = sum(t.count for t in weights)
-    dtype = weights[0].dtype
-    rows = Tensor((min(int(indices.count * width), table),), dtype)
-    out = Tensor((int((offsets.count - 1) * width),), dtype)
-    flops = indices.count * width * (1 + (per_index is not None))
-    reads = [rows, indices, offsets, per_index]
-    return cost(reads, [out], other=flops, dtype=dtype, origin="modelled", notes=LIKE_TABLES)
-
-
-@formula(
-    "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function",
-    "fbgemm::split_embedding_codegen_lookup_adagrad_function",
-    "fbgemm::split_embedding_codegen_lookup_sgd_function",
-    "fbgemm::split_embedding_codegen_lookup_adam_function",
-)
-def split_lookup(call: Call) -> Cost:
-    """Tables in several memories; row-wise moments tell how many rows there are."""
-    values = call.inputs
-    weights = [t for t in values[:3] if isinstance(t, Tensor) and t.count]
-    tables = tensor(values[5], "the tables' offsets").count
-    indices, offsets = tensor(values[11], "the indices"), tensor(values[12], "the offsets")
-    if isinstance(values[7], int):
-        width = values[7] / max(tables, 1)
-    elif "rowwise" in call.op:
-        moments = [t.count for t in values[20:22] if isinstance(t, Tensor)]
-        width = sum(t.count for t in weights) / max(sum(moments), 1)
-    else:
-        raise UncountableError("the tables' width is not recorded")
-    return lookup_cost(weights, tables, width, indices, offsets, optional(values[14]))
-
-
-@formula("fbgemm::dense_embedding_codegen_lookup_function")
-def dense_lookup(
-    weights: Arg, weights_offsets: Arg, d_offsets: Arg, total_d: Arg, max_d: Arg,
-    hash_size_cumsum: Arg, total_hash_size_bits: Arg, indices: Arg, offsets: Arg,
-    pooling_mode: Arg = None, indice_weights: Arg = None,
-) -> Cost:  # fmt: skip
-    """Tables whose gradients are dense."""
-    tables = tensor(weights_offsets, "the tables' offsets").count
-    if not isinstance(total_d, int):
-        raise UncountableError("the tables' width is not recorded")
-    width = total_d / max(tables, 1)
-    found = [tensor(weights, "the weights")]
-    index, starts = tensor(indices, "the indices"), tensor(offsets, "the offsets")
-    return lookup_cost(found, tables, width, index, starts, optional(indice_weights))
-
-
-@formula(
-    "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>",
-    "torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>",
-    "torch::autograd::CppNode<SplitLookupFunction_Dense_Op>",
-)
-def lookup_backward(call: Call) -> Cost:
-    """Gradients and update of the rows that were picked: an autograd node, of which only the
-    incoming gradient is recorded.
-    """
-    raise UncountableError("the indices of the forward pass are not recorded here")
 
 
 @formula("fbgemm::asynchronous_complete_cumsum", "fb::asynchronous_complete_cumsum",

@@ -54,14 +54,16 @@ def _convolution(
     step = steps[2:] if first else steps[1:3]
     height, width, inner, filters = kernel.shape
     same = str(padding).upper() == "SAME"
-    sizes = []
+    sizes, before = [], []
     for size, k, s in zip(space, (height, width), step, strict=True):
         low, high = same_padding(size, k, s, 1) if same else (0, 0)
         sizes.append(max((size + low + high - k) // s + 1, 0))
+        before.append(low)
     x = Tensor((n, c, *space), dtype)
     weight = Tensor((filters, inner, height, width), dtype)
     out = Tensor((n, filters, *sizes), dtype)
-    return Convolution(x, weight, out, step, (0, 0), (1, 1), max(c // max(inner, 1), 1))
+    groups = max(c // max(inner, 1), 1)
+    return Convolution(x, weight, out, step, tuple(before), (1, 1), groups)
 
 
 @formula("tf::Conv2D", "tf::_FusedConv2D")

@@ -10,6 +10,7 @@ import polars as pl
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
 from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.kineto.autograd import exchange
 from timeroof.sources.files.kineto.collecting import collect
 from timeroof.sources.files.kineto.companions import lend_shapes
 from timeroof.sources.files.kineto.cutting import EventStream
@@ -43,6 +44,7 @@ def read_trace(found: Input, options: ReadOptions) -> Profile:
         collect(trace, events)
     notes = [*text.notes, *stream.notes, *trace.notes]
     notes += lend_shapes(trace, options.companions)
+    exchange(trace)
     options.progress("linking kernels to ops", 0.92)
     source = _source(entry, stream.top, trace)
     profile = _profile(trace, stream.top, source)
@@ -148,7 +150,7 @@ def _link_notes(trace: Trace, work: Work) -> list[str]:
     if inferred:
         notes.append(
             f"{inferred} kernels without an op of their own take op and shapes from linked"
-            " kernels of the same name and grid (label inferred)"
+            " kernels of the same name and grid that take about as long (label inferred)"
         )
     if devices > 1:
         notes.append(_SEVERAL.format(devices))

@@ -20,7 +20,7 @@ from timeroof.sources.files.kineto.work import Work
 
 KEY = [
     "kind", "name", "op", "signature", "outer", "module", "phase",
-    "device", "stream", "link", "collective",
+    "device", "stream", "link", "collective", "launched",
 ]  # fmt: skip
 _US = 1e-6
 # Single times are kept where they are few enough to be looked at.
@@ -98,8 +98,14 @@ def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Ex
         text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
         text_of("outer", names).alias("label.outer_op"),
         text_of("link", LINK_NAMES).alias("label.link"),
+        *_launched_label(work),
         *signature_labels(recorded),
     ]
+
+
+def _launched_label(work: Work) -> list[pl.Expr]:
+    texts = work.launched.values_in_order()
+    return [text_of("launched", texts).alias("label.launched")] if texts else []
 
 
 def stream_name(trace: Trace) -> pl.Expr:
@@ -122,6 +128,17 @@ def signature_labels(recorded: list[Signature]) -> list[pl.Expr]:
         text_of("signature", [s.types for s in recorded]).alias("label.input_types"),
         text_of("signature", [s.strides for s in recorded]).alias("label.input_strides"),
         text_of("signature", [s.values for s in recorded]).alias("label.concrete_inputs"),
+        *_result_labels(recorded),
+    ]
+
+
+def _result_labels(recorded: list[Signature]) -> list[pl.Expr]:
+    """The results that gradients tell, where there are any."""
+    if not any(s.result_dims for s in recorded):
+        return []
+    return [
+        text_of("signature", [s.result_dims for s in recorded]).alias("label.output_dims"),
+        text_of("signature", [s.result_types for s in recorded]).alias("label.output_types"),
     ]
 
 

@@ -43,18 +43,25 @@ class Signature(NamedTuple):
     types: str | None = None
     strides: str | None = None
     values: str | None = None
+    result_dims: str | None = None
+    result_types: str | None = None
     shape: str | None = None
     dtype: str | None = None
 
 
-def signature(recorded: tuple[bytes, bytes, bytes, bytes]) -> Signature:
+def signature(recorded: tuple[bytes, ...]) -> Signature:
     """The signature that the raw texts of dims, types, strides and values say.
 
-    >>> signature((b"[[2, 3], [3, 4], []]", b'["float", "float", "Scalar"]', b"", b""))[4:]
+    Texts of the result's shape and type may follow, where somebody knows them.
+
+    >>> signature((b"[[2, 3], [3, 4], []]", b'["float", "float", "Scalar"]', b"", b""))[6:]
     ('2x3, 3x4', 'fp32')
     """
-    dims, types, strides, values = (t.decode("utf-8", "replace") or None for t in recorded)
-    return Signature(dims, types, strides, values, *_shown(dims, types))
+    texts: list[str | None] = [t.decode("utf-8", "replace") or None for t in recorded]
+    texts += [None] * (6 - len(texts))
+    dims, types, strides, values, result_dims, result_types = texts[:6]
+    shown = _shown(dims, types)
+    return Signature(dims, types, strides, values, result_dims, result_types, *shown)
 
 
 def _shown(dims: str | None, types: str | None) -> tuple[str | None, str | None]:

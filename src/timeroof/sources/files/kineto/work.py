@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from timeroof.sources.files.kineto.codes import NONE, Ints
+from timeroof.sources.files.kineto.codes import NONE, Codes, Ints
 from timeroof.sources.files.kineto.collectives import is_collective
 from timeroof.sources.files.kineto.contexts import Contexts, walk
 from timeroof.sources.files.kineto.idling import Idling, idle
+from timeroof.sources.files.kineto.launched import with_launched
 from timeroof.sources.files.kineto.lending import with_inferred, with_shares
 from timeroof.sources.files.kineto.linking import Links, launch_rows, link
 from timeroof.sources.files.kineto.trace import COLLECTIVE, COPY, KERNEL, Trace
@@ -24,6 +25,8 @@ class Work:
     links: Links
     contexts: Contexts
     idling: Idling
+    # Texts of the column `launched`, by their codes.
+    launched: Codes
 
 
 def device_work(trace: Trace) -> Work:
@@ -34,7 +37,9 @@ def device_work(trace: Trace) -> Work:
     links = link(trace, launch, used, contexts)
     idling = idle(trace, links, contexts)
     table = _table(trace, links, contexts, idling)
-    return Work(with_inferred(with_shares(table)), links, contexts, idling)
+    launched, names = Codes(), trace.names.values_in_order()
+    table = with_launched(trace, with_shares(table, names), launched)
+    return Work(with_inferred(table), links, contexts, idling, launched)
 
 
 def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl.DataFrame:

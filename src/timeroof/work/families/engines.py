@@ -1,0 +1,181 @@
+"""Ops of inference engines and of the flash-attn package that record all they work on.
+
+Names and orders of arguments are those that vLLM, SGLang and flash-attn register.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from timeroof.work.args import UncountableError, flag, optional, ranked, tensor
+from timeroof.work.call import Arg, Tensor
+from timeroof.work.cost import Cost, cost
+from timeroof.work.families.attention import (
+    Attention,
+    attention,
+    backward_cost,
+    forward_cost,
+    packed_attention,
+)
+from timeroof.work.families.gated import silu_and_mul
+from timeroof.work.families.normalization import vllm_fused_add_rms_norm, vllm_rms_norm
+from timeroof.work.registry import formula
+
+EVERY_EXPERT = ("every expert that rows can reach is taken as used",)
+_NARROW = ("fp8", "int8")
+
+formula("sgl_kernel::rmsnorm")(vllm_rms_norm)
+formula("sgl_kernel::fused_add_rmsnorm")(vllm_fused_add_rms_norm)
+formula("sgl_kernel::silu_and_mul")(silu_and_mul)
+
+
+@formula("_C::gelu_and_mul", "sgl_kernel::gelu_and_mul")
+def gelu_and_mul(out: Arg, x: Arg) -> Cost:
+    """gelu(a)·b: erf, add, and three products of the definition, then the gate."""
+    written, found = tensor(out, "the result"), tensor(x, "the input")
+    return cost([found], [written], other=6 * written.count)
+
+
+@formula("vllm::inplace_fused_experts", "vllm::outplace_fused_experts",
+         "sglang::inplace_fused_experts", "sglang::outplace_fused_experts")  # fmt: skip
+def fused_experts(x: Arg, w1: Arg, w2: Arg, topk_weights: Arg, topk_ids: Arg) -> Cost:
+    """The two products of a mixture of experts; activation and sum are ops below it.
+
+    Weights are (experts, 2·inner or inner, width) and (experts, width, inner).
+    """
+    tokens, ids = ranked(x, "the tokens", 2), ranked(topk_ids, "the experts' numbers", 2)
+    up, down = ranked(w1, "the first weights", 3), ranked(w2, "the second weights", 3)
+    scores = tensor(topk_weights, "the experts' shares")
+    inner, width = down.shape[2], tokens.shape[1]
+    if up.shape[2] != width or down.shape[1] != width or up.shape[1] not in (inner, 2 * inner):
+        raise UncountableError("the experts' weights are packed: their sizes are not recorded")
+    used = min(up.shape[0], ids.count)
+    weights = [Tensor((used, *w.shape[1:]), w.dtype) for w in (up, down)]
+    return cost(
+        [tokens, *weights, scores, ids],
+        [Tensor(tokens.shape, tokens.dtype)],
+        contraction=2 * ids.count * width * (up.shape[1] + inner),
+        dtype=up.dtype if up.dtype in _NARROW else tokens.dtype,
+        origin="modelled",
+        notes=EVERY_EXPERT,
+    )
+
+
+@formula("_moe_C::moe_align_block_size", "sgl_kernel::moe_align_block_size")
+def align_blocks(
+    ids: Arg, experts: Arg, block: Arg, sorted_ids: Arg, expert_ids: Arg, total: Arg
+) -> Cost:
+    """Rows sorted by expert: integers; what was allocated for the worst case is not all written."""
+    read = tensor(ids, "the experts' numbers")
+    least = Tensor((min(read.count, tensor(sorted_ids, "the order").count),), "int32")
+    return cost([read], [least, tensor(total, "the total")], origin="modelled")
+
+
+@formula("_moe_C::moe_sum", "sgl_kernel::moe_sum")
+def sum_experts(x: Arg, out: Arg) -> Cost:
+    """(tokens, chosen, width) added up over the chosen experts."""
+    found, written = ranked(x, "the input", 3), tensor(out, "the result")
+    return cost([found], [written], other=found.count - written.count)
+
+
+def _masked(found: Attention, lengths: tuple[float, float], causal: bool, left: Arg) -> Attention:
+    """The pairs under flash-attn's mask, whose corner is at the bottom right.
+
+    A window to the left keeps at most that many keys and the query's own.
+    """
+    queries, keys = lengths
+    if not causal:
+        if isinstance(left, int) and left >= 0:
+            raise UncountableError("attention with a window that is not causal")
+        return found
+    share = found.pairs / (queries * keys) if queries * keys else 0.0
+    kept = (
+        queries * keys - queries * (queries - 1) / 2 if keys >= queries else keys * (keys + 1) / 2
+    )
+    if isinstance(left, int) and 0 <= left < keys:
+        before = keys - queries  # keys that every query sees, were there no window
+        if before < 0:
+            raise UncountableError("a window over fewer keys than queries")
+        short = min(max(left - before, 0), queries)  # queries with less than a window before them
+        kept = queries * (left + 1) - short * (left - before) + short * (short - 1) / 2
+    return msgspec.structs.replace(found, pairs=share * kept)
+
+
+def _flash(q: Arg, k: Arg, v: Arg, causal: Arg, left: Arg) -> Attention:
+    found = attention(q, k, v, False, heads_inside=True)
+    lengths = found.q.shape[-3], found.k.shape[-3]
+    return _masked(found, lengths, flag(causal, "whether it is causal"), left)
+
+
+def _varied(q: Arg, k: Arg, v: Arg, starts: Arg, causal: Arg, left: Arg) -> Attention:
+    found = packed_attention(q, k, v, starts, False)
+    sequences = max(tensor(starts, "the sequence starts").count - 1, 1)
+    lengths = found.q.shape[0] / sequences, found.k.shape[0] / sequences
+    return _masked(found, lengths, flag(causal, "whether it is causal"), left)
+
+
+@formula("flash_attn::_flash_attn_forward")
+def flash_attn(
+    q: Arg, k: Arg, v: Arg, dropout: Arg = 0.0, scale: Arg = None, causal: Arg = None,
+    left: Arg = -1,
+) -> Cost:  # fmt: skip
+    """(batch, length, heads, depth)."""
+    return forward_cost(_flash(q, k, v, causal, left))
+
+
+@formula("flash_attn::_flash_attn_backward")
+def flash_attn_backward(
+    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, lse: Arg = None, dq: Arg = None,
+    dk: Arg = None, dv: Arg = None, dropout: Arg = 0.0, scale: Arg = None, causal: Arg = None,
+    left: Arg = -1,
+) -> Cost:  # fmt: skip
+    """Its gradients."""
+    return backward_cost(_flash(q, k, v, causal, left))
+
+
+@formula("flash_attn::_flash_attn_varlen_forward")
+def flash_attn_varlen(
+    q: Arg, k: Arg, v: Arg, starts_q: Arg, starts_k: Arg, max_q: Arg = None, max_k: Arg = None,
+    dropout: Arg = 0.0, scale: Arg = None, causal: Arg = None, left: Arg = -1,
+) -> Cost:  # fmt: skip
+    """Sequences packed one after the other."""
+    return forward_cost(_varied(q, k, v, starts_q, causal, left))
+
+
+@formula("flash_attn::_flash_attn_varlen_backward")
+def flash_attn_varlen_backward(
+    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, lse: Arg = None, dq: Arg = None,
+    dk: Arg = None, dv: Arg = None, starts_q: Arg = None, starts_k: Arg = None, max_q: Arg = None,
+    max_k: Arg = None, dropout: Arg = 0.0, scale: Arg = None, causal: Arg = None, left: Arg = -1,
+) -> Cost:  # fmt: skip
+    """Their gradients."""
+    return backward_cost(_varied(q, k, v, starts_q, causal, left))
+
+
+@formula("_C::paged_attention_v1", "_C::paged_attention_v2")
+def paged(x: Arg) -> Cost:
+    """vLLM's attention over pages: the lengths are data in a tensor."""
+    raise UncountableError("the lengths of the cached contexts are not recorded")
+
+
+@formula("fbgemm::jagged_dense_elementwise_add", "fbgemm::jagged_dense_elementwise_mul",
+         "fbgemm::jagged_dense_elementwise_add_jagged_output")  # fmt: skip
+def jagged_dense(values: Arg, offsets: Arg, dense: Arg) -> Cost:
+    """An element of the dense operand per packed element: the rest is never needed."""
+    packed = tensor(values, "the packed values")
+    met = min(packed.count, tensor(dense, "the dense operand").count)
+    other = Tensor((met,), tensor(dense, "the dense operand").dtype)
+    return cost([packed, other], [Tensor(packed.shape, packed.dtype)], other=met, origin="modelled")
+
+
+@formula("fbgemm::block_bucketize_sparse_features")
+def bucketize(lengths: Arg, indices: Arg) -> Cost:
+    """Indices sorted into the ranks that hold them: integers read and written once."""
+    found = [tensor(lengths, "the lengths"), tensor(indices, "the indices")]
+    return cost(found, [optional(indices)], origin="modelled")
+
+
+@formula("fbgemm::keyed_jagged_index_select_dim1", "fbgemm::jagged_index_select")
+def jagged_select(values: Arg) -> Cost:
+    """How many elements the picked rows have is data."""
+    raise UncountableError("the lengths of the picked rows are not recorded")

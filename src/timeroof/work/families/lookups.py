@@ -1,0 +1,165 @@
+"""FBGEMM's lookups: many embedding tables in one tensor, rows picked and added up per bag.
+
+There is an offset per table and sample. How wide each table is, is not recorded: the
+width here is the mean over bags, so that results have the right size. Forward, every
+element of a picked row is added once. Backward, it is added to the gradient of its row,
+and where the optimizer is fused, every row that was picked is read, updated and written.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from timeroof.work.args import UncountableError, optional, tensor
+from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.cost import Cost, cost
+from timeroof.work.families.optimizer import ADAGRAD_FLOPS, ADAM_FLOPS, SGD_FLOPS
+from timeroof.work.registry import formula
+
+NOTES = ("all tables are taken as equally wide, and indices as all different",)
+_NODE = "torch::autograd::CppNode<SplitLookupFunction_{}_Op>"
+
+
+class Optimizer(msgspec.Struct, frozen=True):
+    """A fused update: FLOPs per element and per row, and values of state per element and row."""
+
+    flops: int
+    state: int
+    row_flops: int = 0
+    row_state: int = 0
+
+
+OPTIMIZERS = {
+    "sgd": Optimizer(SGD_FLOPS, 0),
+    "adagrad": Optimizer(ADAGRAD_FLOPS, 1),
+    # Per element: square, add to the row's sum, scale, subtract; per row: mean, add, root, divide.
+    "rowwise_adagrad": Optimizer(4, 0, row_flops=4, row_state=1),
+    "adam": Optimizer(ADAM_FLOPS, 2),
+}
+
+
+class Lookup(msgspec.Struct, frozen=True, kw_only=True):
+    """One lookup with all its sizes."""
+
+    table: Tensor
+    width: float
+    indices: Tensor
+    offsets: Tensor
+    per_index: Tensor | None
+
+    @property
+    def rows(self) -> Tensor:
+        """What was picked, at most all that the tables hold."""
+        return Tensor((min(round(self.indices.count * self.width), self.table.count),),
+                      self.table.dtype)  # fmt: skip
+
+    @property
+    def row_count(self) -> int:
+        """How many different rows were picked, at most."""
+        return round(self.rows.count / self.width) if self.width else 0
+
+    @property
+    def pooled(self) -> Tensor:
+        """The result: a row per bag."""
+        return Tensor((round((self.offsets.count - 1) * self.width),), self.table.dtype)
+
+    @property
+    def sums(self) -> float:
+        """Additions per picked element; a weight per index multiplies first."""
+        return self.indices.count * self.width * (1 + (self.per_index is not None))
+
+
+def _width(bags: int, tables: int, total: Arg, out: Tensor | None) -> float | None:
+    if isinstance(total, int) and not isinstance(total, bool):
+        return total / max(tables, 1)
+    return out.count / bags if out is not None and bags > 0 else None
+
+
+def split_lookup_of(op: str, values: tuple[Arg, ...], out: Tensor | None) -> Lookup:
+    """The lookup of a call with a fused optimizer; row-wise moments tell the number of rows."""
+    if len(values) < 13:
+        raise UncountableError("the arguments of the lookup are not recorded")
+    weights = [tensor(t, "the weights") for t in values[:3] if isinstance(t, Tensor) and t.count]
+    if not weights:
+        raise UncountableError("the weights are not recorded")
+    tables = tensor(values[5], "the tables' offsets").count
+    indices, offsets = tensor(values[11], "the indices"), tensor(values[12], "the offsets")
+    table = Tensor((sum(t.count for t in weights),), weights[0].dtype)
+    width = _width(offsets.count - 1, tables, values[7], out)
+    moments = sum(t.count for t in values[20:22] if isinstance(t, Tensor))
+    if width is None and "rowwise" in op and moments:
+        width = table.count / moments
+    if width is None:
+        raise UncountableError("the tables' width is not recorded")
+    weighted = optional(values[14]) if len(values) > 14 else None
+    return Lookup(table=table, width=width, indices=indices, offsets=offsets, per_index=weighted)
+
+
+def dense_lookup_of(values: tuple[Arg, ...], out: Tensor | None) -> Lookup:
+    """The lookup of a call whose gradients are dense."""
+    if len(values) < 9:
+        raise UncountableError("the arguments of the lookup are not recorded")
+    tables = tensor(values[1], "the tables' offsets").count
+    indices, offsets = tensor(values[7], "the indices"), tensor(values[8], "the offsets")
+    width = _width(offsets.count - 1, tables, values[3], out)
+    if width is None:
+        raise UncountableError("the tables' width is not recorded")
+    weighted = optional(values[10]) if len(values) > 10 else None
+    return Lookup(
+        table=tensor(values[0], "the weights"), width=width, indices=indices, offsets=offsets,
+        per_index=weighted,
+    )  # fmt: skip
+
+
+def forward_cost(found: Lookup) -> Cost:
+    """Rows picked from all tables and added up per bag."""
+    reads = [found.rows, found.indices, found.offsets, found.per_index]
+    return cost(reads, [found.pooled], other=found.sums, dtype=found.table.dtype,
+                origin="modelled", notes=NOTES)  # fmt: skip
+
+
+def _result(call: Call) -> Tensor | None:
+    return tensor(call.outputs[0], "the result") if call.outputs else None
+
+
+@formula(*(f"fbgemm::split_embedding_codegen_lookup_{o}_function" for o in OPTIMIZERS))
+def split_lookup(call: Call) -> Cost:
+    """Tables in several memories, with a fused optimizer."""
+    return forward_cost(split_lookup_of(call.op, call.inputs, _result(call)))
+
+
+@formula("fbgemm::dense_embedding_codegen_lookup_function")
+def dense_lookup(call: Call) -> Cost:
+    """Tables whose gradients are dense."""
+    return forward_cost(dense_lookup_of(call.inputs, _result(call)))
+
+
+def _gradient(call: Call) -> tuple[Tensor, tuple[Arg, ...]]:
+    """The gradient that reaches a node, and the arguments of its function behind it."""
+    grad = tensor(call.inputs[0] if call.inputs else None, "the gradient")
+    if len(call.inputs) < 2:
+        raise UncountableError("the indices of the forward pass are not recorded here")
+    return grad, call.inputs[1:]
+
+
+@formula(*(_NODE.format(o) for o in OPTIMIZERS))
+def update(call: Call) -> Cost:
+    """Gradients of the picked rows, and the fused optimizer's update of them."""
+    grad, values = _gradient(call)
+    found = split_lookup_of(call.op, values, grad)
+    kind = call.op.partition("LookupFunction_")[2].partition("_Op")[0]
+    step, rows = OPTIMIZERS[kind], found.rows
+    state = Tensor((step.state * rows.count + step.row_state * found.row_count,), "fp32")
+    flops = found.sums + step.flops * rows.count + step.row_flops * found.row_count
+    reads = [grad, found.indices, found.offsets, found.per_index, rows, state]
+    return cost(reads, [rows, state], other=flops, dtype=rows.dtype, origin="modelled", notes=NOTES)
+
+
+@formula(_NODE.format("Dense"))
+def dense_backward(call: Call) -> Cost:
+    """A whole tensor of gradients, zero where no index points."""
+    grad, values = _gradient(call)
+    found = dense_lookup_of(values, grad)
+    reads = [grad, found.indices, found.offsets, found.per_index]
+    return cost(reads, [found.table], other=found.sums, dtype=grad.dtype,
+                origin="modelled", notes=NOTES)  # fmt: skip
