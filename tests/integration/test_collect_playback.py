@@ -81,6 +81,41 @@ def test_command_lines_and_a_join_with_a_clean_run(shared_data: Path, tmp_path: 
     assert joined.kernels["flop/fp32"].sum() == pytest.approx(known.flops["fp32"])
 
 
+def test_the_paper_list_through_a_live_run(shared_data: Path, tmp_path: Path) -> None:
+    """As `timeroof run --counters ncu --counter-metrics-per-run 1` does it on a V100."""
+    from timeroof.api import analyze
+    from timeroof.cli.counters import run_counted
+    from timeroof.core.profile import Profile, Source
+    from timeroof.live.counting import Counting
+    from timeroof.sources.live.torch_run.program import Program
+    from timeroof.sources.live.torch_run.recording import Recording
+
+    known = PAPER[0]
+    rows = play_back(shared_data, known.folder, tmp_path).profile.kernels
+    # A clean run of the same kernels: twice as fast, nothing counted.
+    clean = rows.select("name", "calls", pl.col("time_s") / 2)
+    report = analyze(Profile.of(clean, Source(tool="timeroof run")), "v100-sxm2")
+    (tmp_path / "bin" / "calls.jsonl").unlink()
+    counting = Counting(
+        tool="ncu", program=Program("train.py"), marker="auto", warmup=2, measured_steps=20,
+        steps=None, architecture="7.0", options=options(tmp_path / "bin", metrics_per_run=1),
+    )  # fmt: skip
+    after, code = run_counted(counting, report, Recording(steps_seen=9, uses_gpu=True), 0, 1.0)
+    assert code == 0
+    kernels = after.profile.kernels
+    assert kernels["time_s"].sum() == pytest.approx(known.time_s / 2, abs=1e-9)
+    totals = {c.removeprefix("flop/"): kernels[c].sum() for c in flop_columns(after.profile)}
+    assert {p: pytest.approx(n) for p, n in known.flops.items()} == {
+        p: n for p, n in totals.items() if n
+    }
+    found = tuple(kernels[f"byte/{v}"].sum() for v in ("dram", "l2", "l1"))
+    assert found == pytest.approx(known.byte_totals)
+    lines = calls(tmp_path / "bin")
+    assert len(lines) == 12
+    assert all(line[line.index("--profile-from-start") + 1] == "off" for line in lines)
+    assert after.totals.flops["fp16-tensor"] == pytest.approx(known.flops.get("fp16-tensor", 0.0))
+
+
 NEWER = [
     ("2021.2.0.0", "ncu/a100_attention_long/bert_torch_nsight.csv.gz", "Ampere", 26),
     ("2022.1.0.0", "ncu/a100_resnet18_raw_wide.csv.gz", "Ampere", 235),

@@ -160,12 +160,13 @@ def test_a_listing_filters_and_offers_other_names(tmp_path: Path) -> None:
     assert collected.profile.kernels["flop/fp16-tensor"].null_count() == 2
 
 
-def test_a_path_that_is_not_read_is_named(tmp_path: Path) -> None:
+def test_blackwell_counts_the_path_that_its_catalogue_lists(tmp_path: Path) -> None:
     path = "sm__ops_path_tensor_src_fp4_fp6_fp8_dst_fp32"
     listed = ["gpu__time_duration", "sm__ops_path_tensor_src_bf16_dst_fp32", path]
     found = install_ncu(tmp_path / "bin", GOOD, listed=listed)
     collected = collect("ncu", ["p"], architecture="10.0", options=options(found))
-    assert collected.not_collected[f"{path}.sum"] == "this version does not read it"
+    assert f"{path}.sum" in collected.metrics
+    assert collected.profile.kernels["flop/fp8-tensor"].sum() == 30
 
 
 def test_later_runs_that_fail_lose_nothing(tmp_path: Path) -> None:

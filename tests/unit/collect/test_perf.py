@@ -67,6 +67,17 @@ def test_intel_counts_by_width(tmp_path: Path) -> None:
     assert "flop/fp16" not in row
 
 
+def test_cycles_tell_the_clock(tmp_path: Path) -> None:
+    found = stand_in(tmp_path / "bin", ["cycles"])
+    collected = count(found, "Zen", subtract=True, rounds=1)
+    (row,) = collected.profile.kernels.to_dicts()
+    assert row["label.cycles"] == "100"
+    # 100 cycles in 100 (of what the stand-in gives for task-clock).
+    assert any("The cores ran at 1.00 Hz" in note for note in collected.notes)
+    (other,) = count(stand_in(tmp_path / "none", []), "Zen", rounds=1).profile.kernels.to_dicts()
+    assert "label.cycles" not in other
+
+
 def test_a_width_that_is_not_counted_makes_the_sum_unknown(tmp_path: Path) -> None:
     found = stand_in(tmp_path / "bin", [e for e in INTEL if "256b_packed_single" not in e])
     (row,) = count(found, "Intel", rounds=1).profile.kernels.to_dicts()

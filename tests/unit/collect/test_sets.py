@@ -19,8 +19,6 @@ from timeroof.sources.collect.sets import (
 from timeroof.sources.files import amd_counters, ncu_amounts
 from timeroof.sources.files.ncu_metrics import capability_of, role_of
 
-# Paths that FP4, FP6 and FP8 share: not read yet (see ncu_report.is_read).
-NOT_READ = ("sm__ops_path_tensor_src_fp4_fp6_fp8_",)
 NCU = [n for n in set_names() if load_set(n).tool == "ncu" and load_set(n).matches]
 AMD = [n for n in set_names() if load_set(n).tool == "rocprofv3" and load_set(n).matches]
 
@@ -53,9 +51,6 @@ def test_factors_of_ncu_are_those_of_the_reader(name: str) -> None:
     capability = capability_of(load_set(name).matches[0])
     for entry, choice in ways(name):
         for metric in choice.names:
-            if metric.startswith(NOT_READ):
-                assert role_of(metric) is None, "the reader reads it now: drop it from NOT_READ"
-                continue
             assert role_of(metric) is not None, metric
             metrics = all_metrics(name, entry, choice)
             if choice.factor is None:

@@ -4,16 +4,21 @@
 counted to the clean run's times.
 """
 
-from timeroof.sources.collect.collecting import TOOLS, collect, forecast
+from timeroof.sources.collect.case import CaseCounts, collect_case, count_executions
+from timeroof.sources.collect.collecting import TOOLS, check_tool, collect, forecast
 from timeroof.sources.collect.joining import join
 from timeroof.sources.collect.options import Collected, CollectOptions
 from timeroof.sources.collect.region import counted_region, repetitions
 
 __all__ = [
     "TOOLS",
+    "CaseCounts",
     "CollectOptions",
     "Collected",
+    "check_tool",
     "collect",
+    "collect_case",
+    "count_executions",
     "counted_region",
     "forecast",
     "join",

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from timeroof.errors import UsageError
 from timeroof.sources.collect.forecasting import forecast_of
 from timeroof.sources.collect.ncu import collect_ncu
+from timeroof.sources.collect.ncu_command import replay_words
 from timeroof.sources.collect.options import Collected, CollectOptions, Forecast
 from timeroof.sources.collect.perf import collect_perf
+from timeroof.sources.collect.perf_stat import SOFTWARE, is_counted
 from timeroof.sources.collect.rocprofv3 import collect_rocprofv3
 from timeroof.sources.collect.selecting import select
 from timeroof.sources.collect.sets import find_set
+from timeroof.sources.collect.tools import find_tool
+from timeroof.sources.collect.troubles import recognised
 
 _DRIVERS: dict[str, Callable[[list[str], str | None, CollectOptions], Collected]] = {
     "ncu": collect_ncu,
@@ -39,6 +43,18 @@ def collect(
     if not command:
         raise UsageError("no program is named", advice="name a command to count")
     return _DRIVERS[tool](command, architecture, options or CollectOptions())
+
+
+def check_tool(tool: str, options: CollectOptions) -> None:
+    """Refuse what can be known before anything is run: no such tool, too old, no permission."""
+    found = find_tool(tool, options.environment)
+    if tool == "ncu":
+        replay_words(found, options)
+    elif tool == "perf":
+        counted, said = is_counted(found, SOFTWARE[0], whole_machine=options.system_wide)
+        problem = None if counted else recognised("perf", said)
+        if problem is not None:
+            raise problem
 
 
 def forecast(tool: str, architecture: str, options: CollectOptions) -> Forecast:

@@ -46,7 +46,8 @@ def _averages(rows: pl.DataFrame, counted: Profile) -> tuple[pl.DataFrame, pl.Da
             f"{len(by_base)} kernels are matched by their bare names: the profiler spells their"
             " arguments differently."
         )
-    return found.select("id", *scaled, *origins), rows, notes + _unmatched(rows, sums)
+    notes += [*_unmatched(rows, sums), *_only_counted(rows, sums)]
+    return found.select("id", *scaled, *origins), rows, notes
 
 
 def _keys(names: pl.Series, of: object) -> pl.Series:
@@ -96,6 +97,19 @@ def _unmatched(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
     return [
         f"{alone.height} rows ({share} of the kernels' time) were not counted: their amounts stay"
         " as they were."
+    ]
+
+
+def _only_counted(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
+    """Say which share of the counted launches the clean run does not have."""
+    alone = sums.join(rows, on=_KEY, how="anti")
+    total = float(sums["counted_calls"].sum())
+    if not alone.height or not total:
+        return []
+    share = format_percent(float(alone["counted_calls"].sum()) / total)
+    return [
+        f"{alone.height} kernels of the counted run ({share} of its launches) are not in the clean"
+        " run: they are left out."
     ]
 
 

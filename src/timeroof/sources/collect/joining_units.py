@@ -9,6 +9,9 @@ import polars as pl
 from timeroof.core.profile import ORIGIN, Profile, amount_columns
 from timeroof.units import format_amount
 
+# The name of a region that is an average step.
+ONE_STEP = "one step"
+
 
 def is_one_unit(counted: Profile) -> bool:
     """Whether the counters are of one region as a whole."""
@@ -37,15 +40,25 @@ def join_unit(timed: Profile, counted: Profile) -> Profile:
 def _beside(timed: Profile, counted: Profile) -> list[str]:
     """What was counted for the whole, and what the rows' shapes say."""
     notes = []
-    for prefix, unit in (("flop/", "FLOP"), ("byte/dram", "B")):
+    for prefix, unit in (("flop/", "FLOP"), ("byte/dram", "B"), ("fault", "")):
         measured = _total(counted, prefix)
         if measured is not None:
-            own = format_amount(_total(timed, prefix), unit)
+            own = _total(timed, prefix)
             notes.append(
-                f"{counted.source.tool} counted {format_amount(measured, unit)} for the whole"
-                f" region; the rows' own amounts are {own} and stay as they were."
+                f"{counted.source.tool} counted {_shown(measured, unit)} for {_what(counted)}; the"
+                f" rows' own amounts are {_shown(own, unit)} and stay as they were."
             )
     return notes
+
+
+def _what(counted: Profile) -> str:
+    return ONE_STEP if counted.kernels["name"][0] == ONE_STEP else "the whole region"
+
+
+def _shown(value: float | None, unit: str) -> str:
+    if unit:
+        return format_amount(value, unit)
+    return "unknown" if value is None else f"{value:.0f} page faults"
 
 
 def _total(profile: Profile, prefix: str) -> float | None:

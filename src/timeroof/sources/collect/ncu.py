@@ -15,13 +15,12 @@ from timeroof.sources.collect.running import Ran, run
 from timeroof.sources.collect.selecting import Selection, base_name, select, words
 from timeroof.sources.collect.sets import TIME, MetricSet, find_set
 from timeroof.sources.collect.telling import finished
-from timeroof.sources.collect.tools import Tool, ask, find_tool, nvidia_capability
-from timeroof.sources.collect.troubles import failed
+from timeroof.sources.collect.tools import Tool, ask, chip_here, find_tool
+from timeroof.sources.collect.troubles import failed, nothing_known
 from timeroof.sources.collect.workspace import Workspace, workspace
 from timeroof.sources.files.reading import read_files
 
 UNKNOWN = "ncu does not know it on this machine"
-UNREAD = "this version does not read it"
 
 
 @dataclass
@@ -37,11 +36,13 @@ class _State:
 def collect_ncu(command: list[str], architecture: str | None, options: CollectOptions) -> Collected:
     """Count with Nsight Compute."""
     tool = find_tool("ncu", options.environment)
-    chip = architecture or nvidia_capability()
+    chip = architecture or chip_here("ncu")
     if chip is None:
         raise UsageError("no file and no driver tells the GPU", advice="name the machine")
     metrics = find_set("ncu", chip)
     selection = known_selection(tool, metrics)
+    if not selection.metrics:
+        raise nothing_known("ncu", metrics.architecture)
     options.progress(forecast_of("ncu", selection, options).text, 0.0)
     with workspace(options.folder) as space:
         state = _State(selection)
@@ -67,26 +68,16 @@ def collect_ncu(command: list[str], architecture: str | None, options: CollectOp
 
 
 def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
-    """The metrics that the installed ncu lists and the reader reads."""
+    """The metrics that the installed ncu lists."""
     listed = words(ask([tool.path, "--query-metrics"]) or "")
     # Where it lists nothing (no driver, other layout), the run itself will tell.
     families = {_family(name) for name in listed}
 
     def knows(metric: str) -> bool:
-        if not ncu_report.is_read(metric):
-            return False
         base = base_name(metric)
         return base in listed or _family(base) not in families
 
-    selection = select(metrics, knows, UNKNOWN)
-    unread = [
-        name
-        for entry in metrics.entry
-        if set(entry.names) & set(selection.left_out)
-        for name in (n for choice in entry.instead for n in choice.names)
-        if base_name(name) in listed and not ncu_report.is_read(name)
-    ]
-    return _one_way_of_tensor(selection.without(unread, UNREAD))
+    return _one_way_of_tensor(select(metrics, knows, UNKNOWN))
 
 
 def _one_way_of_tensor(selection: Selection) -> Selection:

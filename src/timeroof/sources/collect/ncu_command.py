@@ -31,7 +31,7 @@ def command_line(
         "all" if options.cache == "flush" else "none",
         "--clock-control",
         "base" if options.clock == "base" else "none",
-        *_replay(tool, options),
+        *replay_words(tool, options),
         *_region(options),
         *_kernels(tool, options),
         *command,
@@ -45,7 +45,8 @@ def _names_and_units(tool: Tool) -> list[str]:
     return ["--kernel-base", "demangled", "--units", "base"]
 
 
-def _replay(tool: Tool, options: CollectOptions) -> list[str]:
+def replay_words(tool: Tool, options: CollectOptions) -> list[str]:
+    """How to say what is replayed; refuses what the installed version cannot do."""
     if options.replay == "kernel":
         return []
     if not tool.since(2020, 3):

@@ -13,7 +13,7 @@ from timeroof.sources.collect.options import CollectOptions
 from timeroof.sources.files.ncu_amounts import amounts_of
 from timeroof.sources.files.ncu_csv import is_table, read_part
 from timeroof.sources.files.ncu_joining import joined, runs_of
-from timeroof.sources.files.ncu_metrics import capability_of, role_of
+from timeroof.sources.files.ncu_metrics import capability_of
 from timeroof.sources.files.opening import open_input
 from timeroof.sources.files.tables import find_table
 
@@ -78,11 +78,6 @@ def unknown_metrics(text: str, metrics: tuple[str, ...]) -> list[str]:
     """Metrics that ncu refused: it names the first that it does not know."""
     bases = set(_UNKNOWN.findall(text))
     return [m for m in metrics if m.split(".", maxsplit=1)[0] in bases]
-
-
-def is_read(metric: str) -> bool:
-    """Whether the reader of Nsight Compute's files knows what a metric means."""
-    return role_of(metric) is not None
 
 
 def launches_of(reports: Path, architecture: str) -> pl.DataFrame | None:

@@ -43,6 +43,9 @@ class CollectOptions:
     folder: Path | None = None
     working_folder: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    # The environment that `environment` is added to, in place of this process's own: a program
+    # that ran in this process may have changed that.
+    surroundings: Mapping[str, str] | None = None
     # The program's own output goes to the terminal too.
     show_output: bool = False
     max_output_bytes: int = 16 * 2**20

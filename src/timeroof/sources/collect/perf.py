@@ -12,19 +12,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from timeroof.core.profile import Profile, Source
+from timeroof.core.profile import LABEL, Profile, Source
 from timeroof.errors import InputError, UsageError
 from timeroof.sources.collect.forecasting import forecast_of
 from timeroof.sources.collect.options import REPETITIONS, Collected, CollectOptions
 from timeroof.sources.collect.perf_amounts import Counts, amounts_of
-from timeroof.sources.collect.perf_stat import SOFTWARE, command_line, is_counted, parse
+from timeroof.sources.collect.perf_stat import (
+    CYCLES,
+    SOFTWARE,
+    WHOLE_TIME,
+    command_line,
+    is_counted,
+    parse,
+)
 from timeroof.sources.collect.running import Ran, run
 from timeroof.sources.collect.selecting import Selection, select
 from timeroof.sources.collect.sets import MetricSet, find_set
 from timeroof.sources.collect.telling import finished
-from timeroof.sources.collect.tools import Tool, cpu_vendor, find_tool
+from timeroof.sources.collect.tools import Tool, chip_here, find_tool
 from timeroof.sources.collect.troubles import failed, recognised
 from timeroof.sources.collect.workspace import Workspace, workspace
+from timeroof.units import format_amount
 
 # perf itself ends well where a signal ends the program, and prints this.
 _DIED = re.compile(r"(?m)^\S+: (Killed|Segmentation fault|Terminated|Aborted|Bus error)$")
@@ -43,6 +51,8 @@ class _State:
     )
     seconds: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     shares: dict[str, float] = field(default_factory=dict)
+    # Beside the set: core cycles, where they are counted.
+    also: tuple[str, ...] = ()
     rans: list[Ran] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
@@ -52,14 +62,14 @@ def collect_perf(
 ) -> Collected:
     """Count with perf."""
     tool = find_tool("perf", options.environment)
-    chip = architecture or cpu_vendor()
+    chip = architecture or chip_here("perf")
     if chip is None:
         raise UsageError("nothing tells this computer's processor", advice="name the machine")
     metrics = find_set("perf", chip)
     selection = known_selection(tool, metrics, options)
     options.progress(forecast_of("perf", selection, options).text, 0.0)
     with workspace(options.folder) as space:
-        state = _State()
+        state = _State(also=tuple(e for e in (CYCLES,) if is_counted(tool, e)[0]))
         _run_all(tool, command, options, space, selection, state)
         profile = _profile(command, selection, options, state)
         return finished(
@@ -110,7 +120,8 @@ def _run_all(
     for done, (number, group, repeat) in enumerate(plan):
         options.progress(f"round {number + 1}", done / len(plan))
         report = space.reports / f"{number}_{groups.index(group)}_{repeat}.csv"
-        line = command_line(tool, (*SOFTWARE, *group), report, options, _filled(command, repeat))
+        events = (*SOFTWARE, *state.also, *group)
+        line = command_line(tool, events, report, options, _filled(command, repeat))
         ran = run(line, space.output, options, extra={REPETITIONS: str(repeat)})
         state.rans.append(ran)
         if not _settle(ran, report, repeat, space, state):
@@ -159,6 +170,18 @@ def _profile(
         notes.append("The region is two repetitions less one; start-up and preparation cancel.")
     else:
         notes.append("The whole program was counted, its start and imports with it.")
+    notes += _clock(counts, row)
     name = options.range_name if options.subtract else Path(command[0]).name
     row |= {"name": name, "kind": "unit", "time_s": time_s, "origin.time": "measured"}
     return Profile.of([row], Source(tool="perf"), notes=tuple(notes))
+
+
+def _clock(counts: Counts, row: dict[str, object]) -> list[str]:
+    """Core cycles as a label, and what they say of the clock."""
+    cycles, busy_s = counts.of(CYCLES), counts.of("task-clock")
+    if cycles is None:
+        return []
+    row[f"{LABEL}cycles"] = f"{cycles:.0f}"
+    if not busy_s or counts.shares.get(CYCLES, 1.0) < WHOLE_TIME:
+        return []
+    return [f"The cores ran at {format_amount(cycles / busy_s, 'Hz')} while they worked."]

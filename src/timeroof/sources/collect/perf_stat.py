@@ -12,6 +12,7 @@ from timeroof.sources.collect.tools import PATIENCE_S, Tool
 SEPARATOR = ";"
 # Counted by the kernel itself, so that they are there on every machine.
 SOFTWARE = ("task-clock", "page-faults")
+CYCLES = "cycles"
 # perf says so where counters took turns; beyond this the scaled value is an estimate.
 WHOLE_TIME = 0.99
 _UNITS = {"MiB": 2.0**20, "KiB": 2.0**10, "GiB": 2.0**30, "msec": 1e-3, "ns": 1e-9}

@@ -14,8 +14,8 @@ from timeroof.sources.collect.running import Ran, run
 from timeroof.sources.collect.selecting import Selection, select, words
 from timeroof.sources.collect.sets import MetricSet, find_set
 from timeroof.sources.collect.telling import finished
-from timeroof.sources.collect.tools import Tool, amd_target, ask, find_tool
-from timeroof.sources.collect.troubles import failed
+from timeroof.sources.collect.tools import Tool, ask, chip_here, find_tool
+from timeroof.sources.collect.troubles import failed, nothing_known
 from timeroof.sources.collect.workspace import Workspace, workspace
 from timeroof.sources.files.reading import read_files
 
@@ -39,11 +39,13 @@ def collect_rocprofv3(
 ) -> Collected:
     """Count with rocprofv3."""
     tool = find_tool("rocprofv3", options.environment)
-    chip = architecture or amd_target()
+    chip = architecture or chip_here("rocprofv3")
     if chip is None:
         raise UsageError("no file and no driver tells the GPU", advice="name the machine")
     metrics = find_set("rocprofv3", chip)
     selection = known_selection(tool, metrics)
+    if not selection.metrics:
+        raise nothing_known("rocprofv3", metrics.architecture)
     options.progress(forecast_of("rocprofv3", selection, options).text, 0.0)
     with workspace(options.folder) as space:
         state = _State(selection.groups(options.metrics_per_run))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +112,7 @@ def _started(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=options.working_folder,
-            env={**os.environ, **options.environment, **extra},
+            env={**_surroundings(options), **options.environment, **extra},
             start_new_session=True,
         )
     except OSError as error:
@@ -121,6 +121,10 @@ def _started(
             where=command[0],
             advice="check that it is installed and may be executed",
         ) from error
+
+
+def _surroundings(options: CollectOptions) -> Mapping[str, str]:
+    return os.environ if options.surroundings is None else options.surroundings
 
 
 def _wait(

@@ -94,6 +94,11 @@ def amd_target() -> str | None:
     return next((t for t in re.findall(r"gfx[0-9a-f]+", text) if t != "gfx000"), None)
 
 
+def chip_here(tool: str) -> str | None:
+    """The chip of this computer that a profiler counts on, as its driver names it."""
+    return {"ncu": nvidia_capability, "rocprofv3": amd_target, "perf": cpu_vendor}[tool]()
+
+
 def cpu_vendor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
     """The vendor of this computer's processor, as the kernel names it."""
     try:

@@ -72,6 +72,13 @@ _KNOWN = (
     ),
     Trouble(
         "",
+        r"CUDA out of memory|HIP out of memory|OutOfMemoryError|cudaErrorMemoryAllocation",
+        "or its program found too little of the GPU's memory",
+        "make the program smaller: profilers need memory of their own, and the clean run's process"
+        " still holds what its variables do",
+    ),
+    Trouble(
+        "",
         r"No space left on device|disk quota exceeded",
         "found the disk full",
         "make space, or choose another folder for the counters",
@@ -88,6 +95,14 @@ def too_old(tool: str, version: str, needed: str, what: str = "") -> UsageError:
     """The profiler is too old."""
     wanted = f" for {what}" if what else ""
     return UsageError(f"{tool} {version} is too old{wanted}", advice=f"install {needed} or newer")
+
+
+def nothing_known(tool: str, architecture: str) -> UsageError:
+    """The profiler lists none of a chip's metrics."""
+    return UsageError(
+        f"{tool} lists none of the metrics of {architecture}",
+        advice="check that it is the version for this chip, and that it sees the GPU",
+    )
 
 
 def recognised(tool: str, text: str) -> UsageError | None:

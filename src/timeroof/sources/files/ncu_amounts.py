@@ -8,12 +8,14 @@ import polars as pl
 
 from timeroof.sources.files.ncu_metrics import (
     INSTRUCTIONS,
+    PACKED_CAPABILITIES,
+    PACKED_INSTRUCTIONS,
     SECTOR_BYTES,
     TENSOR_FLOPS_PER_INSTRUCTION,
     VECTOR_FAMILIES,
     has_tensor_cores,
-    tensor_precision,
 )
+from timeroof.sources.files.ncu_tensor import TensorPath, apart, is_whole, path_of
 from timeroof.units import FLOPS_PER_FMA
 
 
@@ -65,7 +67,7 @@ def amounts_of(table: pl.DataFrame, roles: set[str], capability: str | None) -> 
     null. FP64 alone is taken as unused, as deep learning does not use it, with a note.
     """
     amounts = Amounts()
-    flops = _vector_flops(roles, amounts)
+    flops = _vector_flops(roles, capability, amounts)
     flops |= _tensor_flops(roles, capability, amounts)
     if "tensor_inst" in roles and not any(r.startswith("tensor:") for r in roles):
         _note_tensor_instructions(table, capability, amounts)
@@ -80,7 +82,9 @@ def amounts_of(table: pl.DataFrame, roles: set[str], capability: str | None) -> 
     return amounts
 
 
-def _vector_flops(roles: set[str], amounts: Amounts) -> dict[str, pl.Expr | None]:
+def _vector_flops(
+    roles: set[str], capability: str | None, amounts: Amounts
+) -> dict[str, pl.Expr | None]:
     flops: dict[str, pl.Expr | None] = {}
     inferred = False
     for precision, letter in VECTOR_FAMILIES.items():
@@ -99,6 +103,9 @@ def _vector_flops(roles: set[str], amounts: Amounts) -> dict[str, pl.Expr | None
                 f"{precision.upper()} FLOPs are unknown: {', '.join(collected)} were collected,"
                 f" {', '.join(absent)} were not."
             )
+    fp32 = flops.get("fp32")
+    if fp32 is not None:
+        flops["fp32"] = _with_packed(fp32, roles, capability, amounts)
     if inferred:
         amounts.notes.append(
             "FLOPs are instructions per cycle times cycles: the counts themselves were not"
@@ -107,6 +114,30 @@ def _vector_flops(roles: set[str], amounts: Amounts) -> dict[str, pl.Expr | None
     if flops:
         amounts.origin("flops", "inferred" if inferred else "measured")
     return flops
+
+
+def _with_packed(
+    fp32: pl.Expr, roles: set[str], capability: str | None, amounts: Amounts
+) -> pl.Expr:
+    """FP32 FLOPs with those of instructions that do two at a time."""
+    for suffix in ("", "_per_cycle"):
+        counts = [f"{name}{suffix}" for name in PACKED_INSTRUCTIONS]
+        if not roles.issuperset(counts):
+            continue
+        cycles = pl.lit(1.0) if not suffix else _cycles(roles)
+        if cycles is not None:
+            packed = 2.0 * _add_mul_fma(counts) * cycles
+            # A chip without them says "n/a".
+            has_them = capability in PACKED_CAPABILITIES
+            return fp32 + (packed if has_them else packed.fill_null(0.0))
+    if capability in PACKED_CAPABILITIES:
+        amounts.notes.append(
+            "Packed FP32 instructions (fadd2, fmul2, ffma2) were not all collected: FP32 FLOPs of"
+            " kernels that use them are too low."
+        )
+        some = any(r.startswith(PACKED_INSTRUCTIONS) for r in roles)
+        return pl.lit(None) if some else fp32
+    return fp32
 
 
 def _add_mul_fma(columns: list[str]) -> pl.Expr:
@@ -122,26 +153,41 @@ def _cycles(roles: set[str]) -> pl.Expr | None:
 def _tensor_flops(
     roles: set[str], capability: str | None, amounts: Amounts
 ) -> dict[str, pl.Expr | None]:
-    flops: dict[str, list[pl.Expr]] = {}
+    by_source: dict[str, list[TensorPath]] = {}
+    roles_of: dict[TensorPath, str] = {}
     for role in sorted(r for r in roles if r.startswith("tensor:")):
-        known = tensor_precision(role)
-        if known is None:
+        path = path_of(role.removeprefix("tensor:"))
+        if path is None or path.precision is None:
             amounts.notes.append(f"{role.removeprefix('tensor:')} is not counted: no such ceiling.")
-        elif not (known[1] and _whole_of(role) in roles):
-            flops.setdefault(known[0], []).append(pl.col(role))
+            continue
+        roles_of[path] = role
+        by_source.setdefault(path.source, []).append(path)
+    flops: dict[str, list[pl.Expr]] = {}
+    for source, paths in by_source.items():
+        chosen = apart(paths)
+        value = _some_known_sum([pl.col(roles_of[p]) for p in chosen])
+        if not is_whole(chosen, capability):
+            value = pl.lit(None)
+            amounts.notes.append(_some_instructions_only(source, chosen))
+        flops.setdefault(str(chosen[0].precision), []).append(value)
     if flops:
-        # A path that this chip does not have ("n/a") adds nothing to the others.
-        return {p: _some_known_sum(paths) for p, paths in flops.items()}
+        # A path that FP8 shares with FP4 may contain the one of FP8 alone: not added.
+        return {p: v[0] if len(v) == 1 else pl.max_horizontal(v) for p, v in flops.items()}
     if "tensor_inst" in roles:
         return {"fp16-tensor": _by_instruction(capability)}
     return {}
 
 
-def _whole_of(role: str) -> str:
-    return role.partition("_sparsity_")[0].removesuffix(".sum") + ".sum"
+def _some_instructions_only(source: str, paths: list[TensorPath]) -> str:
+    names = ", ".join(sorted({str(p.op) for p in paths}))
+    return (
+        f"Tensor operations on {source.upper()} are unknown: only those of {names} were collected,"
+        f" and the chip may have others. Collect sm__ops_path_tensor_src_{source}*."
+    )
 
 
 def _some_known_sum(columns: list[pl.Expr]) -> pl.Expr:
+    """The sum; a path that this chip does not have ("n/a") adds nothing to the others."""
     known = pl.any_horizontal(c.is_not_null() for c in columns)
     return pl.when(known).then(pl.sum_horizontal(columns))
 

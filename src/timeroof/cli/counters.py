@@ -1,0 +1,300 @@
+"""Options of `run` for a vendor's profiler, and what is said while it counts."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+    from timeroof.live.counting import Counting
+    from timeroof.sources.collect import CollectOptions
+    from timeroof.sources.live.torch_run.recording import Recording
+
+PANEL = "Counters (the program runs again under a vendor's profiler)"
+
+
+class CounterTool(StrEnum):
+    """Profilers that count."""
+
+    NCU = "ncu"
+    ROCPROFV3 = "rocprofv3"
+    PERF = "perf"
+
+
+class CounterCache(StrEnum):
+    """What caches hold before each kernel."""
+
+    FLUSH = "flush"
+    KEEP = "keep"
+
+
+class CounterClock(StrEnum):
+    """The clock that kernels run at while they are counted."""
+
+    BASE = "base"
+    FREE = "free"
+
+
+class CounterReplay(StrEnum):
+    """What is repeated where one pass does not hold all counters."""
+
+    KERNEL = "kernel"
+    APPLICATION = "application"
+
+
+def _option(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=PANEL, **more)
+
+
+Counters = Annotated[
+    CounterTool | None,
+    _option(
+        "--counters",
+        help="Count FLOPs and bytes with this profiler. The program runs a second time (on a GPU a"
+        " third, for the times of its kernels), is ended after the counted steps, and what it"
+        " prints then is not shown; TIMEROOF_COUNTED=1 is set for it.",
+    ),
+]
+Cache = Annotated[
+    CounterCache, _option("--counter-cache", help="ncu: caches before each kernel, cold or warm.")
+]
+Clock = Annotated[CounterClock, _option("--counter-clock", help="ncu: clock while counting.")]
+Replay = Annotated[
+    CounterReplay, _option("--counter-replay", help="ncu: repeat each kernel, or the program.")
+]
+Kernels = Annotated[
+    str | None,
+    _option("--counter-kernels", metavar="REGEX", help="Count only kernels with such names."),
+]
+MaxKernels = Annotated[
+    int | None, _option("--counter-max-kernels", min=1, help="Count at most so many kernels.")
+]
+CountedSteps = Annotated[
+    int | None,
+    _option(
+        "--counter-steps",
+        min=1,
+        help="Steps to count. [default: 1 on a GPU; with perf as many as --steps]",
+    ),
+]
+MetricsPerRun = Annotated[
+    int | None,
+    _option(
+        "--counter-metrics-per-run",
+        min=1,
+        help="Metrics of one run of the program; 1 is the paper's way. [default: all that fit]",
+    ),
+]
+Rounds = Annotated[
+    int, _option("--counter-rounds", min=1, help="perf: the median of so many rounds.")
+]
+WholeMachine = Annotated[
+    bool,
+    _option(
+        "--counter-whole-machine",
+        help="perf: memory controllers too, which count all programs of the machine.",
+    ),
+]
+Chip = Annotated[
+    str | None,
+    _option(
+        "--counter-chip",
+        metavar="NAME",
+        help="The chip where no driver tells it: 9.0, gfx942, Volta, GenuineIntel.",
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    _option("--counter-folder", help="Keep the profiler's files and the program's output here."),
+]
+Timeout = Annotated[
+    float | None,
+    _option("--counter-timeout", metavar="SECONDS", min=1, help="End a counted run after so long."),
+]
+
+
+def plan_counting(
+    tool: CounterTool | None,
+    program: tuple[str | None, list[str]],
+    steps: tuple[int, int, str],
+    machine: str | None,
+    chip: str | None,
+    counted_steps: int | None,
+    **more: Any,
+) -> Counting | None:
+    """What will be counted, or a refusal before the program runs; None without `--counters`.
+
+    `program` is a module (or None) and words, `steps` the warm-up, the steps and the marker.
+    """
+    if tool is None:
+        return None
+    from timeroof.api import machine as find_machine
+    from timeroof.errors import UsageError
+    from timeroof.live.counting import Counting
+    from timeroof.sources.collect import check_tool
+    from timeroof.sources.live.torch_run.program import Program
+
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
+        raise UsageError(
+            "a program of several processes (WORLD_SIZE) cannot be counted",
+            advice="run one process of it with --counters, and all of them without",
+        )
+    options = _options(**more)
+    check_tool(tool.value, options)
+    module, words = program
+    target, arguments = (module, words) if module is not None else (words[0], words[1:])
+    warmup, measured, marker = steps
+    return Counting(
+        tool=tool.value,
+        program=Program(target, tuple(arguments), is_module=module is not None),
+        marker=marker,
+        warmup=warmup,
+        measured_steps=measured,
+        steps=counted_steps,
+        options=options,
+        architecture=checked_chip(tool, chip),
+        machine=find_machine(machine) if machine not in (None, "here") else None,
+    )
+
+
+def _options(
+    *,
+    cache: CounterCache,
+    clock: CounterClock,
+    replay: CounterReplay,
+    kernels: str | None,
+    folder: Path | None,
+    **more: Any,
+) -> CollectOptions:
+    from timeroof.errors import UsageError
+    from timeroof.sources.collect import CollectOptions
+
+    if kernels is not None:
+        try:
+            re.compile(kernels)
+        except re.error as error:
+            raise UsageError(
+                f"--counter-kernels {kernels!r} is no regular expression ({error})"
+            ) from error
+    return CollectOptions(
+        cache=cache.value,
+        clock=clock.value,
+        replay=replay.value,
+        kernels=kernels,
+        folder=_free(folder),
+        working_folder=Path.cwd(),
+        # As they are now: the program runs in this process first, and may change them.
+        surroundings=dict(os.environ),
+        **more,
+    )
+
+
+def _free(folder: Path | None) -> Path | None:
+    """A folder that holds no counters yet; it is made when it is needed."""
+    from timeroof.cli.outputs import check_folder
+    from timeroof.errors import UsageError
+
+    if folder is None:
+        return None
+    place = check_folder(folder).absolute()
+    if (place / "reports").is_dir() and any((place / "reports").iterdir()):
+        raise UsageError(
+            f"{folder} holds counters of an earlier run",
+            advice="name another folder with --counter-folder",
+        )
+    return place
+
+
+def checked_chip(tool: CounterTool, chip: str | None) -> str | None:
+    """A chip that the profiler's metric sets know."""
+    from timeroof.sources.collect.sets import find_set
+
+    if chip is not None:
+        find_set(tool.value, chip)
+    return chip
+
+
+def run_counted(
+    counting: Counting, report: Report, recording: Recording, code: int, clean_s: float
+) -> tuple[Report, int]:
+    """The report with counters, and the exit code: the program's own, or 2 if counting failed."""
+    from dataclasses import replace
+
+    from timeroof.cli.interrupt import listen
+    from timeroof.cli.streams import say
+    from timeroof.errors import EXIT_INPUT
+    from timeroof.live.counting import count_run, with_note
+
+    if recording.partial is not None or code:
+        say(f"not counted: {recording.partial or f'the program ended with code {code}'}")
+        return with_note(report, "No counters: the program did not end well."), code
+    # The program may have put its own answer to Ctrl-C in place of ours.
+    listen()
+    try:
+        with _terminable(), _told(counting.tool) as progress:
+            options = replace(counting.options, progress=progress)
+            told = replace(counting, options=options)
+            counted = count_run(told, report, recording, clean_s=clean_s, told=say)
+    finally:
+        # A Ctrl-C that ended the counting has been answered.
+        listen()
+    _show(report, counted.report)
+    if counted.error is not None:
+        say(f"no counters: {counted.error.message}")
+        return counted.report, EXIT_INPUT
+    return counted.report, code
+
+
+def _show(before: Report, after: Report) -> None:
+    """The summary anew where rows changed, else what there is to say more."""
+    from timeroof.live.summary import print_run
+    from timeroof.views.terminal import print_notes
+
+    if after.profile.kernels.equals(before.profile.kernels):
+        print_notes([n for n in after.notes if n not in before.notes])
+    else:
+        print_run(after)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the profiler and its program with us: they have a session of their own."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+
+
+@contextmanager
+def _told(tool: str) -> Iterator[Callable[[str, float], None]]:
+    """Progress: the forecast as a line that stays, all else in a bar."""
+    from timeroof.cli.progress import share_bar
+    from timeroof.cli.streams import say
+
+    with share_bar(f"counting with {tool}") as advance:
+
+        def tell(what: str, share: float) -> None:
+            if what.startswith(f"{tool} will run"):
+                say(what)
+            else:
+                advance(what, share)
+
+        yield tell
