@@ -56,7 +56,9 @@ def main() -> None:
     for step in range(args.steps):
         begin = time.perf_counter()
         optimizer.zero_grad()
-        loss = nn.functional.mse_loss(model(x), target)
+        # The loss sees the same layout: its gradient needs no reorder either.
+        y = model(x).permute(0, 2, 3, 1)
+        loss = nn.functional.mse_loss(y, target.permute(0, 2, 3, 1))
         loss.backward()
         optimizer.step()
         print(f"step {step} loss {loss.item():.4f} time {time.perf_counter() - begin:.4f} s")

@@ -6,6 +6,7 @@ import math
 import random
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,12 +112,19 @@ def test_rows_of_live_runs_are_brought_to_clean_seconds() -> None:
     [
         ({}, "name kind op module shape dtype phase labels rank"),
         ({"name": "mm_v2"}, "op module shape dtype phase labels"),
-        ({"name": "mm_v2", "dtype": "fp16"}, "op module shape phase"),
+        ({"name": "mm_v2", "dtype": "fp16"}, "family module shape phase"),
+        ({"name": "x", "op": "aten::mm.out"}, "plain_op module shape dtype phase"),
+        ({"name": "x", "op": "aten::_mm_"}, "plain_op module shape dtype phase"),
+        ({"name": "x", "op": "aten::addmm"}, "family module shape phase"),
+        ({"name": "x", "op": "aten::addmm", "shape": None}, "module family phase"),
+        ({"name": "x", "op": "aten::addmm", "shape": None, "module": None}, "family phase"),
+        ({"name": "sm80_mm_128x64", "op": None, "module": None}, "stem phase"),
         ({"op": "aten::addmm"}, "name shape phase labels"),
-        ({"name": "x", "module": "net.first"}, "op shape phase"),
-        ({"name": "x", "shape": "[8, 8]"}, "module op phase"),
-        ({"name": "x", "shape": "[8, 8]", "module": None}, "op phase"),
+        ({"name": "x", "module": "net.first"}, "plain_op shape phase"),
+        ({"name": "x", "shape": "[8, 8]"}, "module plain_op phase"),
+        ({"name": "x", "shape": "[8, 8]", "module": None}, "plain_op phase"),
         ({"shape": "[8, 8]", "op": None, "module": None}, "name"),
+        ({"name": "triton_fused", "op": None, "shape": None}, "module phase"),
         ({"name": "triton_fused", "op": None, "shape": None, "module": None}, "phase"),
     ],
 )
@@ -194,12 +202,19 @@ def test_two_runs_of_one_program_show_no_change() -> None:
         assert got.spread_known
 
 
+def slowed(run: Report, factor: float, rows: int) -> list[dict[str, Any]]:
+    """The rows of a run, the first of them slower in every sample."""
+    return [
+        {**r, "time_s": r["time_s"] * factor, "samples": [s * factor for s in r["samples"]]}
+        if r["id"] < rows
+        else r
+        for r in run.profile.kernels.to_dicts()
+    ]
+
+
 def test_a_real_change_shows_through_the_noise() -> None:
     before = noisy(1, 0.02)
-    rows = [
-        {**r, "time_s": r["time_s"] * 1.5} for r in before.profile.kernels.to_dicts() if r["id"] < 5
-    ] + [r for r in before.profile.kernels.to_dicts() if r["id"] >= 5]
-    got = compare(before, report(rows))
+    got = compare(before, report(slowed(before, 1.5, 5)))
     assert got.significant
     assert got.rows["significant"].sum() == 5
 
@@ -218,3 +233,115 @@ def test_the_document_has_what_the_contract_names() -> None:
     assert {"a_s", "b_s", "delta_s", "significant"} <= set(document["total"])
     assert set(document["causes"]) == {"work", "launches", "efficiency", "machine", "other"}
     assert {"name", "a_s", "b_s", "delta_s", "significant", "causes"} <= set(document["rows"][0])
+
+
+def clean(*seconds: float) -> Report:
+    ordered = sorted(seconds)
+    middle = ordered[len(ordered) // 2]
+    steps = Steps(count=20, clean_s=middle, timed_s=middle, clean_samples=list(seconds))
+    return report([row(middle)], wall_s=middle, steps=steps)
+
+
+def test_whole_runs_are_told_apart_by_their_clean_steps() -> None:
+    before = clean(10.0, 10.1, 9.9, 10.0, 10.1, 9.9, 10.0)
+    assert compare(before, clean(10.8, 10.9, 10.7, 10.8, 10.9, 10.7, 10.8)).significant
+    assert not compare(before, clean(10.4, 10.5, 10.3, 10.4, 10.5, 10.3, 10.4)).significant
+    noisy_steps = clean(9.0, 12.8, 10.8, 14.0, 10.8, 9.5, 12.0)
+    got = compare(before, noisy_steps)
+    assert not got.significant
+    assert got.spread_known
+    assert got.noise_s > 1.0
+
+
+def test_a_neighbour_slows_steps_but_not_the_fastest_one() -> None:
+    before = clean(10.0, 10.1, 9.9, 10.0, 10.1, 9.9, 10.0, 10.0)
+    disturbed = clean(10.1, 20.0, 20.1, 19.9, 20.0, 20.1, 20.0, 19.9)
+    assert not compare(before, disturbed).significant
+    assert compare(before, clean(*(20.0 for _ in range(8)))).significant
+
+
+def test_a_run_that_drifts_says_so() -> None:
+    """The same samples count for more where the second half is slower than the first."""
+    from timeroof.model.compare_noise import samples_deviation_s
+
+    steady = samples_deviation_s([10.0, 10.1] * 6)
+    assert samples_deviation_s([10.0] * 6 + [10.1] * 6) > steady
+
+
+# What makes two runs hard to compare is said.
+
+
+def notes(a: Report, b: Report) -> str:
+    return " ".join(compare(a, b).notes)
+
+
+def test_different_programs_are_said_to_be_different() -> None:
+    other = row(8.0, name="conv", op="aten::conv", module="n.0", phase="backward")
+    got = compare(report([row(10.0)]), report([other]))
+    assert got.matched_share == 0.0
+    assert "different programs" in " ".join(got.notes)
+    mostly = compare(
+        report([row(2.0), row(8.0, name="a", op="aten::a", phase="backward")]),
+        report([row(2.0), {**other, "phase": "optimizer"}]),
+    )
+    assert mostly.matched_share == pytest.approx(0.2)
+    assert "Only 20%" in " ".join(mostly.notes)
+    assert compare(report([row(10.0)]), report([row(9.0)])).matched_share == 1.0
+    assert "program" not in notes(report([row(10.0)]), report([row(9.0)]))
+
+
+def nothing() -> Report:
+    empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
+    return analyze(Profile.of(empty, Source(tool="t")), make_machine())
+
+
+def test_an_empty_side_is_said() -> None:
+    assert "first run has no kernels" in notes(nothing(), report([row(1.0)]))
+    got = compare(nothing(), nothing())
+    assert got.delta_s == 0.0
+    assert not got.significant
+
+
+def test_machines_windows_versions_and_threads_are_said() -> None:
+    base = report([row(10.0)])
+    assert "Two machines: the first run was on toy" in notes(base, report([row(9.0)], faster()))
+    assert "measured anew" in notes(
+        base, report([row(9.0)], make_machine(ceilings=faster(launch=2.0).ceilings))
+    )
+    two, five = (report([row(10.0)], steps=Steps(count=n)) for n in (2, 5))
+    assert "2 steps" in notes(two, five)
+    live = report([row(10.0)], steps=Steps(count=5, clean_s=10.0))
+    assert "average step" in notes(live, two)
+    assert "2 times as often" in notes(base, report([row(20.0, calls=2.0)]))
+    assert "threads: 1, then 2" in notes(
+        report([row(1.0)], threads=1), report([row(1.0)], threads=2)
+    )
+    first, second = (
+        analyze(Profile.of([row(1.0)], Source(tool="timeroof run", version=v)), make_machine())
+        for v in ("2.8", "2.9")
+    )
+    assert "2.8 and 2.9" in notes(first, second)
+    assert compare(base, base).notes == (compare(base, base).notes[-1],)
+
+
+def test_one_machine_that_is_not_known_is_said() -> None:
+    nowhere = analyze(report([row(9.0)]).profile, None)
+    assert "second run is not known" in notes(report([row(10.0)]), nowhere)
+    assert "No machine is known" in notes(nowhere, nowhere)
+
+
+def test_kernels_of_two_gpus_meet_by_op_and_shape() -> None:
+    a = row(10.0, name="ampere_sgemm_128x64_nn", op="aten::mm", module=None)
+    b = row(5.0, name="sm90_xmma_gemm_f32f32_tn_n", op="aten::mm", module=None)
+    got = compare(report([a]), report([b], faster(flop_fp32=2.0)))
+    assert got.rows["matched_by"].item() == "op module shape dtype phase labels"
+    assert got.causes["machine"] == pytest.approx(-5.0)
+
+
+def test_eager_against_compiled_meets_module_by_module() -> None:
+    eager = [row(2.0, 50.0, 20.0, name=f"k{i}", op=f"aten::op{i}") for i in range(4)]
+    fused = row(3.0, 200.0, 1.0, name="triton_fused", op=None, shape=None)
+    got = compare(report(eager), report([fused]))
+    sums_up(got)
+    assert got.rows["matched_by"].to_list() == ["module phase"]
+    assert got.rows["name"].item() == "(kernels of m.0, forward)"

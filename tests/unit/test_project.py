@@ -198,3 +198,58 @@ def test_a_run_of_an_unknown_machine_needs_one() -> None:
     with pytest.raises(UsageError, match="--from"):
         what_if(report, [make_machine()])
     assert what_if(report, [make_machine()], here=make_machine()).projections[0].predicted_s == 10.0
+
+
+def test_what_the_roof_does_not_explain_may_stay() -> None:
+    """A kernel at a tenth of its roof may not get faster at all; one near it must."""
+    twice = faster(flop_fp32=2.0)
+    poor = {**COMPUTE, "flop/fp32": 100.0, "byte/dram": 0.1}
+    slow = run([poor], twice).table
+    assert slow["high_s"].item() == pytest.approx(10.0 * (0.1 * 0.5 + 0.9))
+    near = run([{**COMPUTE, "flop/fp32": 950.0}], twice).table
+    assert near["high_s"].item() == pytest.approx(10.0 * 0.5 * 1.25)
+    back = run([poor], faster(flop_fp32=0.5)).table
+    assert back["low_s"].item() == pytest.approx(10.0 * (0.1 * 2.0 + 0.9))
+
+
+def test_fp32_products_may_find_tf32_elsewhere() -> None:
+    row = {**COMPUTE, "contraction_flops": 800.0}
+    tf32 = Ceiling(resource="flop/tf32-tensor", rate=800.0, origin="datasheet")
+    there = make_machine(name="b", ceilings=[*faster(flop_fp32=2.0).ceilings, tf32])
+    got = run([row], there).table
+    assert got["predicted_s"].item() == pytest.approx(5.0)
+    assert got["low_s"].item() == pytest.approx(10.0 * 0.5 * 0.25 / 1.25)
+    assert run([{**row, "contraction_flops": 0.0}], there).table["low_s"].item() == 4.0
+
+
+def test_idle_before_rows_is_not_multiplied_by_a_change_of_efficiency() -> None:
+    got = run([{**COMPUTE, "idle_before_s": 100.0}], faster(flop_fp32=2.0)).table
+    assert got["predicted_s"].item() == pytest.approx(105.0)
+    assert got["low_s"].item() >= 100.0
+    assert got["busy_s"].item() == pytest.approx(5.0)
+
+
+def test_a_run_of_mostly_unknown_work_warns() -> None:
+    unknown = {"name": "x", "time_s": 9.0, "flop/fp32": None, "byte/dram": None, "launches": 0.0}
+    assert "47% of the time has unknown work" in run([COMPUTE, unknown], faster()).notes[0]
+    assert not run([COMPUTE], faster()).notes
+
+
+def test_how_good_a_prediction_was() -> None:
+    from timeroof.model.project_accuracy import accuracy
+
+    mm = {**COMPUTE, "op": "aten::mm", "shape": "[4, 4]", "phase": "forward", "calls": 2.0}
+    add = {**MEMORY, "op": "aten::add", "shape": "[9]", "phase": "forward"}
+    here = Profile.of([mm, add], Source(tool="t"))
+    twice = faster(flop_fp32=2.0)
+    projection = project(here, make_machine(), twice)
+    # Four calls of the product, each as predicted; the other row is far slower than predicted.
+    there = Profile.of([{**mm, "calls": 4.0, "time_s": 10.0}, {**add, "time_s": 90.0}], here.source)
+    got = accuracy(here, projection, there)
+    assert got.matched == pytest.approx(1.0)
+    assert got.inside == pytest.approx(0.1)
+    assert got.gemm_inside == pytest.approx(1.0)
+    other = Profile.of([{**mm, "shape": "[8, 8]"}], here.source)
+    assert accuracy(here, projection, other).matched == 0.0
+    same = accuracy(here, project(here, make_machine(), make_machine()), here)
+    assert same.inside == same.gemm_inside == 1.0

@@ -22,26 +22,52 @@ def compare(
     markdown: Annotated[
         Path | None, typer.Option(help="Write the comparison as Markdown to this file.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the chart and all kernels.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write by suffix: the combined chart with arrows (png, svg, pdf), html, md, json.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write page, chart, Markdown and JSON to this folder.")
+    ] = None,
 ) -> None:
     """Compare two runs kernel by kernel and split the difference by cause.
 
     Work, launches, efficiency, machine, other: the parts sum to the difference. Changes within
-    the noise of the samples are not called changes.
+    the noise of the samples are not called changes. The chart shows the kernels that changed as
+    arrows in the combined chart.
 
-    Example: `timeroof compare before.troof after.troof`
+    Example: `timeroof compare before.troof after.troof --html compare.html`
     """
     import msgspec
 
     from timeroof.api import load
-    from timeroof.cli.outputs import write_json
-    from timeroof.core.writing import write_atomically
+    from timeroof.cli.outputs import check_folder, write_json
     from timeroof.model.compare import compare as compare_reports
-    from timeroof.views.compare import markdown_comparison, print_comparison
+    from timeroof.views.compare import print_comparison
+    from timeroof.views.compare_files import check_suffix, write_folder, write_output
+    from timeroof.views.compare_outputs import comparison_outputs
 
+    files = [
+        *([check_suffix(html, ("html",))] if html is not None else []),
+        *([check_suffix(output)] if output is not None else []),
+        *([markdown] if markdown is not None else []),
+    ]
+    if out is not None:
+        check_folder(out)
     first, second = load(a, machine=machine), load(b, machine=machine)
-    document = compare_reports(first, second, (str(a), str(b))).document()
+    result = compare_reports(first, second, (str(a), str(b)))
+    outputs = comparison_outputs(result, first, second)
     if json is not None:
-        write_json(msgspec.json.encode(document), json)
-    if markdown is not None:
-        write_atomically(markdown, markdown_comparison(document).encode())
-    print_comparison(document, stderr=True)
+        write_json(msgspec.json.encode(outputs.document), json)
+    for path in files:
+        write_output(outputs, path, kind="md" if path is markdown else None)
+    if out is not None:
+        write_folder(outputs, out)
+    print_comparison(outputs.document, stderr=True)

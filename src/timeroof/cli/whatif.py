@@ -39,6 +39,21 @@ def whatif(
         str | None,
         typer.Option(help="Write timeroof.whatif/1 to a file, or to stdout with '-'."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the charts and all kernels.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write by suffix: the machines as bars (png, svg; pdf has all charts), html, md,"
+            " json.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write page, charts, Markdown and JSON to this folder.")
+    ] = None,
 ) -> None:
     """Predict the run on other machines, at another batch size or precision.
 
@@ -46,16 +61,25 @@ def whatif(
     today's efficiency, rows that launching limits follow the cost of a launch; the interval says
     how far that may be off.
 
-    Example: `timeroof whatif run.troof --machine h100-sxm a100-sxm4-80gb`
+    Example: `timeroof whatif run.troof --machine h100-sxm a100-sxm4-80gb --html whatif.html`
     """
     import msgspec
 
     from timeroof.api import load
     from timeroof.api import machine as find
-    from timeroof.cli.outputs import write_json
+    from timeroof.cli.outputs import check_folder, write_json
     from timeroof.model.project import Change
     from timeroof.model.project_document import what_if
+    from timeroof.views.compare_files import check_suffix, write_folder, write_output
+    from timeroof.views.compare_outputs import whatif_outputs
     from timeroof.views.whatif import print_whatif
+
+    files = [
+        *([check_suffix(html, ("html",))] if html is not None else []),
+        *([check_suffix(output)] if output is not None else []),
+    ]
+    if out is not None:
+        check_folder(out)
 
     change = Change(
         scale=dict(parse_scale(text) for text in scale or []),
@@ -65,10 +89,14 @@ def whatif(
     there = [find(name) for name in [*(machine or []), *(more or [])]]
     here = None if ran_on is None else find(ran_on)
     report = load(run, machine=here)
-    document = what_if(report, there, change, here).document()
+    outputs = whatif_outputs(what_if(report, there, change, here))
     if json is not None:
-        write_json(msgspec.json.encode(document), json)
-    print_whatif(document, stderr=True)
+        write_json(msgspec.json.encode(outputs.document), json)
+    for path in files:
+        write_output(outputs, path)
+    if out is not None:
+        write_folder(outputs, out)
+    print_whatif(outputs.document, stderr=True)
 
 
 def parse_scale(text: str) -> tuple[str, float]:

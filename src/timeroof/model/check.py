@@ -13,9 +13,12 @@ from timeroof.errors import UsageError
 from timeroof.model.check_rules import LimitRule
 from timeroof.model.compare_noise import (
     clean_scale,
-    repeat_spread,
-    total_noise_s,
-    variance,
+    deviation,
+    least_of_samples,
+    noise_of,
+    rows_deviation_s,
+    run_deviation_s,
+    run_least_s,
 )
 
 CHECK_SCHEMA = "timeroof.check/1"
@@ -99,15 +102,19 @@ def check(run: Report, baseline: Report | None, limits: Limits) -> CheckResult:
 def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
     now_s, before_s = run.totals.ladder.measured_s, baseline.totals.ladder.measured_s
     value = now_s / before_s - 1 if before_s > 0 else None
-    noise_s = _noise_s(_rows(run), _rows(baseline))
+    noise_s = noise_of(_run_deviation_s(run), _run_deviation_s(baseline))
     noise = noise_s / before_s if noise_s is not None and before_s > 0 else None
-    passed = value is not None and value <= limit + (noise or 0.0)
+    # A neighbour slows most steps down, a change of the program all of them.
+    least_s = run_least_s(baseline.totals)
+    least = run_least_s(run.totals) / least_s - 1 if least_s > 0 else None
+    sure = min(v for v in (value, least) if v is not None) if value is not None else None
+    passed = sure is not None and sure <= limit + (noise or 0.0)
     return Limit("slow-down against the baseline", limit, value, passed, "share", noise)
 
 
 def _efficiency(run: Report, limit: float) -> Limit:
     value = run.totals.efficiency
-    noise_s, measured_s = _noise_s(_rows(run)), run.totals.ladder.measured_s
+    noise_s, measured_s = noise_of(_run_deviation_s(run)), run.totals.ladder.measured_s
     noise = None
     if value is not None and noise_s is not None and measured_s > 0:
         noise = value * noise_s / measured_s
@@ -133,9 +140,24 @@ def _rule(run: Report, baseline: Report | None, rule: LimitRule) -> Limit:
     if value is None:
         return Limit(rule.text, limit, None, False, unit, note="no row has a known value")
     noise = _rule_noise(rule, rows, against, value)
+    sure = _sure_value(rule, rows, against, value, base)
     slack = noise or 0.0
-    passed = rule.holds(value - slack if rule.sign.startswith("<") else value + slack, limit)
+    passed = rule.holds(sure - slack if rule.sign.startswith("<") else sure + slack, limit)
     return Limit(rule.text, limit, value, passed, unit, noise, base)
+
+
+def _sure_value(
+    rule: LimitRule,
+    rows: pl.DataFrame,
+    against: pl.DataFrame | None,
+    value: float,
+    base: float | None,
+) -> float:
+    """A time against a baseline's counts only as far as the fastest samples confirm it."""
+    if rule.metric != "time" or against is None or not base or not rule.sign.startswith("<"):
+        return value
+    least_s, before_s = (float(table["least_s"].sum()) for table in (rows, against))
+    return min(value, base * least_s / before_s) if before_s > 0 else value
 
 
 def _rule_noise(
@@ -176,14 +198,23 @@ def _metric(rows: pl.DataFrame, metric: str, report: Report) -> tuple[float | No
 def _rows(report: Report) -> pl.DataFrame:
     table = pl.concat([report.profile.kernels, report.verdicts.table.drop("id")], how="horizontal")
     seconds = pl.col("time_s", "elapsed_s", "idle_before_s", "gap_s") * clean_scale(report.totals)
-    return table.with_columns(seconds).with_columns(variance().alias("variance_s"))
+    fastest = least_of_samples().fill_null(pl.col("time_s")) + _idle()
+    return table.with_columns(fastest.alias("least_s"), seconds).with_columns(
+        deviation().alias("deviation_s")
+    )
+
+
+def _idle() -> pl.Expr:
+    return (pl.col("elapsed_s") - pl.col("time_s")).fill_null(0.0)
+
+
+def _run_deviation_s(report: Report) -> float | None:
+    return run_deviation_s(report.totals, _rows(report))
 
 
 def _noise_s(*tables: pl.DataFrame) -> float | None:
-    """Seconds by which chance may move the runs; None where no side has a spread."""
-    if all(table.select(repeat_spread()).to_series().count() == 0 for table in tables):
-        return None
-    return total_noise_s(*tables)
+    """Seconds by which chance may move some rows of the runs; None where no side has a spread."""
+    return noise_of(*(rows_deviation_s(table) for table in tables))
 
 
 def _sum(rows: pl.DataFrame, column: str) -> float | None:

@@ -12,8 +12,21 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report
 from timeroof.model.compare_causes import CAUSES, with_causes
-from timeroof.model.compare_match import match
-from timeroof.model.compare_noise import clean_scale, noise_s, total_noise_s, variance
+from timeroof.model.compare_match import AMOUNTS, match
+from timeroof.model.compare_names import with_plain_names
+from timeroof.model.compare_noise import (
+    Drift,
+    clean_scale,
+    deviation,
+    deviations_needed,
+    drift,
+    least_of_samples,
+    noise_of,
+    run_deviation_s,
+    run_least_s,
+    sure_difference,
+)
+from timeroof.model.compare_notes import comparison_notes, matched_share
 from timeroof.model.judge import judge
 
 COMPARE_SCHEMA = "timeroof.compare/1"
@@ -30,7 +43,8 @@ class Comparison:
     """Two runs side by side.
 
     `rows` has per pair `name`, `matched_by`, `a_s`, `b_s`, `delta_s`, `significant`, one
-    column per cause, `spread_known` and `noise_s`; the largest difference first.
+    column per cause, `spread_known` and `noise_s`, and for charts `a.…` and `b.…` of `flops`,
+    `byte/<level>`, `time_s`, `launches` (null where not known); the largest difference first.
     """
 
     a: str
@@ -42,6 +56,7 @@ class Comparison:
     spread_known: bool
     causes: dict[str, float]
     rows: pl.DataFrame
+    matched_share: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -64,6 +79,7 @@ class Comparison:
                 "spread_known": self.spread_known,
             },
             "causes": self.causes,
+            "matched_share": self.matched_share,
             "rows": [_row(row) for row in self.rows.iter_rows(named=True)],
             "notes": list(self.notes),
         }
@@ -71,27 +87,30 @@ class Comparison:
 
 def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Comparison:
     """Match the rows of two runs and split the difference of every pair by cause."""
-    a_rows, b_rows = _side(a, b.machine), _side(b, a.machine)
+    a_rows, b_rows = _side(a, b), _side(b, a)
     pairs = with_causes(match(a_rows, b_rows), _launch_cost_ratio(a.machine, b.machine))
     a_s, b_s = a.totals.ladder.measured_s, b.totals.ladder.measured_s
-    known = bool(
-        pairs.select((pl.col("a.variance_s") > 0) | (pl.col("b.variance_s") > 0)).to_series().any()
-    )
-    noise = total_noise_s(a_rows, b_rows)
-    rows = _significant(_with_outside(pairs, a_s, b_s), max(a_s, b_s), noise)
-    limit_s = max(noise, PLAIN_THRESHOLD * max(a_s, b_s))
-    notes = () if known else (_no_spread(),)
+    noise = noise_of(run_deviation_s(a.totals, a_rows), run_deviation_s(b.totals, b_rows))
+    longer_s = max(a_s, b_s)
+    sure_s = abs(sure_difference(b_s - a_s, run_least_s(b.totals) - run_least_s(a.totals)))
+    significant = sure_s > max(noise or 0.0, PLAIN_THRESHOLD * longer_s)
+    moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift(0.0, 0.0)
+    # What moved all rows of runs that are not told apart is noise of every one of them.
+    common = 0.0 if significant else min(moved.common, PLAIN_THRESHOLD)
+    rows = _with_outside(pairs, a_s, b_s)
+    rows = _significant(rows, longer_s, noise or 0.0, Drift(common, moved.single))
     return Comparison(
         a=names[0],
         b=names[1],
         a_s=a_s,
         b_s=b_s,
-        significant=abs(b_s - a_s) > limit_s,
-        noise_s=noise,
-        spread_known=known,
+        significant=significant,
+        noise_s=noise or 0.0,
+        spread_known=noise is not None,
         causes={cause: math.fsum(rows[cause].to_list()) for cause in CAUSES},
         rows=rows,
-        notes=notes,
+        matched_share=matched_share(pairs),
+        notes=(*comparison_notes(a, b, pairs), *([] if noise is not None else [_no_spread()])),
     )
 
 
@@ -102,9 +121,9 @@ def _no_spread() -> str:
     )
 
 
-def _side(report: Report, other: Machine | None) -> pl.DataFrame:
+def _side(report: Report, against: Report) -> pl.DataFrame:
     """The rows of one run with what matching and causes need."""
-    profile, verdicts = report.profile, report.verdicts
+    profile, verdicts, other = report.profile, report.verdicts, against.machine
     moved = (
         verdicts.table["work_bound_s"]
         if other is None or other == report.machine
@@ -114,7 +133,7 @@ def _side(report: Report, other: Machine | None) -> pl.DataFrame:
     seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * clean_scale(report.totals)
     rows = rows.with_columns(moved.alias("work_other_s"), _labels(rows).alias("labels"), seconds)
     synchronous = report.machine is not None and report.machine.launching == "synchronous"
-    return rows.filter(pl.col("time_s").is_not_null()).with_columns(
+    rows = rows.filter(pl.col("time_s").is_not_null()).with_columns(
         pl.col("short_name").alias("title"),
         _launching(synchronous=synchronous).alias("launch_s"),
         pl.col("work_bound_s").fill_null(0.0).alias("work_s"),
@@ -123,8 +142,31 @@ def _side(report: Report, other: Machine | None) -> pl.DataFrame:
         .otherwise(0.0)
         .alias("known_s"),
         pl.col("work_other_s").fill_null(0.0),
-        variance().alias("variance_s"),
+        deviation().alias("deviation_s"),
+        _least_s(_least_scale(report, against)).alias("least_s"),
+        *_amounts(rows),
     )
+    return with_plain_names(rows)
+
+
+def _least_s(scale: float) -> pl.Expr:
+    """A row's least seconds with the idle before it; samples are those of timed steps."""
+    fastest = pl.when(pl.col("samples").list.len() > 1).then(least_of_samples() * scale)
+    return fastest.fill_null(pl.col("time_s")) + (pl.col("elapsed_s") - pl.col("time_s"))
+
+
+def _least_scale(report: Report, against: Report) -> float:
+    """Two timed runs are compared as they were timed: a scale is one more thing that is noisy."""
+    scales = [clean_scale(r.totals) for r in (report, against)]
+    return 1.0 if all(scale != 1.0 for scale in scales) else scales[0]
+
+
+def _amounts(rows: pl.DataFrame) -> list[pl.Expr]:
+    """FLOPs of all precisions and bytes of every level, null where one is not known."""
+    flops = [c for c in rows.columns if c.startswith("flop/")]
+    total = pl.sum_horizontal(flops, ignore_nulls=False) if flops else pl.lit(None, pl.Float64)
+    missing = [c for c in AMOUNTS if c.startswith("byte/") and c not in rows.columns]
+    return [total.alias("flops"), *(pl.lit(None, pl.Float64).alias(c) for c in missing)]
 
 
 def _launching(*, synchronous: bool) -> pl.Expr:
@@ -161,6 +203,8 @@ def _launch_cost_ratio(a: Machine | None, b: Machine | None) -> float:
 
 def _with_outside(pairs: pl.DataFrame, a_s: float, b_s: float) -> pl.DataFrame:
     """The pairs as rows of the result, and one for the seconds beside all kernels."""
+    chart = [f"{side}.{c}" for side in "ab" for c in (*AMOUNTS, "time_s", "launches")]
+    deviations = (pl.col("a.deviation_s"), pl.col("b.deviation_s"))
     rows = pairs.select(
         pl.col("title").alias("name"),
         "matched_by",
@@ -168,36 +212,51 @@ def _with_outside(pairs: pl.DataFrame, a_s: float, b_s: float) -> pl.DataFrame:
         pl.col("b.elapsed_s").alias("b_s"),
         "delta_s",
         *CAUSES,
-        noise_s().alias("noise_s"),
-        ((pl.col("a.variance_s") > 0) | (pl.col("b.variance_s") > 0)).alias("spread_known"),
+        (deviations[0] ** 2 + deviations[1] ** 2).sqrt().alias("deviation_s"),
+        ((deviations[0] > 0) | (deviations[1] > 0)).alias("spread_known"),
+        (pl.col("b.least_s") - pl.col("a.least_s")).alias("least_delta_s"),
+        *chart,
     )
     out_a, out_b = a_s - float(rows["a_s"].sum()), b_s - float(rows["b_s"].sum())
     if max(abs(out_a), abs(out_b)) <= 1e-9 * max(a_s, b_s):
         return rows
-    outside = dict.fromkeys(CAUSES, 0.0) | {"other": out_b - out_a}
-    beside = {
+    beside = dict.fromkeys(CAUSES, 0.0) | {
         "name": OUTSIDE,
         "matched_by": "",
         "a_s": out_a,
         "b_s": out_b,
         "delta_s": out_b - out_a,
+        "other": out_b - out_a,
+        "deviation_s": 0.0,
+        "least_delta_s": out_b - out_a,
+        "spread_known": False,
     }
-    extra = pl.DataFrame([beside | outside | {"noise_s": 0.0, "spread_known": False}])
-    return pl.concat([rows, extra.select(rows.columns)])
+    extra = pl.DataFrame([beside | dict.fromkeys(chart)], schema=rows.schema)
+    return pl.concat([rows, extra])
 
 
-def _significant(rows: pl.DataFrame, total_s: float, total_noise_s: float) -> pl.DataFrame:
+def _significant(
+    rows: pl.DataFrame, total_s: float, total_noise_s: float, moved: Drift
+) -> pl.DataFrame:
     """Mark differences beyond the noise, the plain threshold and a share of the run.
 
-    A row's noise is its own and its part of what moves the whole run.
+    A row's noise is its samples' and the drift of single rows, and what moved the whole run.
+    Seconds beside all kernels are what is left of the whole: they have its noise.
     """
     size = pl.col("delta_s").abs()
+    same_way = pl.col("delta_s") * pl.col("least_delta_s") > 0
+    sure = pl.when(same_way).then(pl.min_horizontal(size, pl.col("least_delta_s").abs()))
     longer = pl.max_horizontal(pl.col("a_s").abs(), pl.col("b_s").abs())
-    common = total_noise_s / total_s if total_s > 0 else 0.0
-    beside = pl.when(pl.col("name") == OUTSIDE).then(total_noise_s).otherwise(longer * common)
-    rows = rows.with_columns(pl.col("noise_s") + beside)
-    limit = pl.max_horizontal("noise_s", PLAIN_THRESHOLD * longer, pl.lit(LEAST_SHARE * total_s))
-    return rows.with_columns((size > limit).alias("significant")).sort(
+    needed = deviations_needed(rows.filter(longer >= LEAST_SHARE * total_s).height)
+    own = needed * pl.col("deviation_s")
+    between = (needed * moved.single + moved.common) * longer
+    outside = pl.col("name") == OUTSIDE
+    noise = pl.when(outside).then(total_noise_s).otherwise(pl.max_horizontal(own, between))
+    rows = rows.with_columns(noise.alias("noise_s"))
+    beyond = pl.when(outside).then(size > total_noise_s).otherwise((size > own) & (sure > between))
+    limit = pl.max_horizontal(PLAIN_THRESHOLD * longer, pl.lit(LEAST_SHARE * total_s))
+    rows = rows.with_columns((beyond & (sure > limit)).fill_null(False).alias("significant"))
+    return rows.drop("deviation_s", "least_delta_s").sort(
         size, descending=True, maintain_order=True
     )
 

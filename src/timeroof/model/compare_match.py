@@ -1,38 +1,63 @@
 """Which rows of two runs are the same work: by everything first, then by less and less.
 
 Rows are summed per key, so that a run which calls a kernel from two streams still matches one
-that uses one. What no key joins is compared phase by phase: a compiled program has other
-kernels than an eager one, but the same backward pass.
+that uses one. What no key joins is compared module by module, and then phase by phase: a compiled
+program has other kernels than an eager one, but the same modules and the same backward pass.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-# From the strictest to the loosest: names may change between versions, modules between
-# frameworks, shapes between batch sizes. A key needs at least its first column.
+from timeroof.core.resources import LEVELS as LEVELS_OF_MEMORY
+
+# From the strictest to the loosest: kernel names change between versions and chips, ops between
+# backends, modules between frameworks, shapes between batch sizes. A key needs its first column.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("name", "kind", "op", "module", "shape", "dtype", "phase", "labels", "rank"),
     ("op", "module", "shape", "dtype", "phase", "labels"),
     ("name", "shape", "phase", "labels"),
-    ("op", "module", "shape", "phase"),
-    ("op", "shape", "phase"),
-    ("module", "op", "phase"),
-    ("op", "phase"),
+    ("plain_op", "module", "shape", "dtype", "phase"),
+    ("family", "module", "shape", "phase"),
+    ("plain_op", "shape", "phase"),
+    ("module", "plain_op", "phase"),
+    ("module", "family", "phase"),
+    ("plain_op", "phase"),
     ("name",),
+    ("stem", "phase"),
+    ("family", "phase"),
 )
-REST = "phase"
+# Not the same kernels any more, only the same part of the program.
+PARTS: tuple[tuple[str, ...], ...] = (("module", "phase"), ("phase",))
+BY_PART = tuple(" ".join(part) for part in PARTS)
 
-SUMS = ("elapsed_s", "launches", "launch_s", "work_s", "work_other_s", "known_s", "variance_s")
+SUMS = (
+    "elapsed_s",
+    "time_s",
+    "calls",
+    "launches",
+    "launch_s",
+    "work_s",
+    "work_other_s",
+    "known_s",
+    "deviation_s",
+    "least_s",
+)
+# Sums of which one unknown member makes the whole unknown.
+AMOUNTS = ("flops", *(f"byte/{level}" for level in LEVELS_OF_MEMORY))
 
 
 def match(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
-    """One row per pair: `name`, `matched_by`, and every sum of both sides (`a.…`, `b.…`)."""
+    """One row per pair: `title`, `matched_by`, and every sum of both sides (`a.…`, `b.…`)."""
     pairs = []
     for level in LEVELS:
         paired, a, b = _join(a, b, list(level))
         if paired.height:
             pairs.append(paired.with_columns(pl.lit(" ".join(level)).alias("matched_by")))
+    modules, a, b = _join(a, b, list(PARTS[0]))
+    if modules.height:
+        title = pl.format("(kernels of {})", "title").alias("title")
+        pairs.append(modules.with_columns(title, pl.lit(BY_PART[0]).alias("matched_by")))
     pairs.append(_rest(a, b))
     return pl.concat(pairs)
 
@@ -47,30 +72,48 @@ def _join(
     found = paired.select(keys)
     a = a.join(found, on=keys, how="anti", nulls_equal=True, maintain_order="left")
     b = b.join(found, on=keys, how="anti", nulls_equal=True, maintain_order="left")
+    if keys == list(PARTS[0]):
+        paired = paired.with_columns(pl.format("{}, {}", "module", _phase()).alias("title"))
     return paired.select(_columns()), a, b
+
+
+def _phase() -> pl.Expr:
+    return pl.col("phase").fill_null("other")
 
 
 def _rest(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """What nothing matched, phase by phase; a side without such rows has zeros."""
-    sides = []
-    for side, table in (("a", a), ("b", b)):
-        named = table.with_columns(pl.col(REST).fill_null("other"))
-        sides.append(_summed(named, [REST], side))
-    both = sides[0].join(sides[1], on=REST, how="full", coalesce=True, maintain_order="left_right")
-    numbers = [c for c in both.columns if c.startswith(("a.", "b."))]
-    title = pl.format("(unmatched kernels of {})", REST).alias("title")
-    zeros = [pl.col(c).fill_null(0.0) for c in numbers]
-    return both.with_columns(title, *zeros, pl.lit("phase").alias("matched_by")).select(
+    sides = [
+        _summed(table.with_columns(_phase()), ["phase"], side)
+        for side, table in (("a", a), ("b", b))
+    ]
+    both = sides[0].join(
+        sides[1], on="phase", how="full", coalesce=True, maintain_order="left_right"
+    )
+    title = pl.format("(unmatched kernels of {})", "phase").alias("title")
+    zeros = [_or_zero(c, both) for c in both.columns if c.startswith(("a.", "b."))]
+    return both.with_columns(title, *zeros, pl.lit(BY_PART[1]).alias("matched_by")).select(
         [*_columns(), "matched_by"]
     )
 
 
+def _or_zero(column: str, both: pl.DataFrame) -> pl.Expr:
+    """0 where a side has no such rows; an unknown amount of rows that are there stays unknown."""
+    side = column[:2]
+    absent = pl.col(f"{side}elapsed_s").is_null()
+    return pl.when(absent).then(0.0).otherwise(pl.col(column)).alias(column)
+
+
 def _columns() -> list[str]:
-    return ["title", *(f"{side}.{c}" for side in "ab" for c in SUMS)]
+    return ["title", *(f"{side}.{c}" for side in "ab" for c in (*SUMS, *AMOUNTS))]
 
 
 def _summed(table: pl.DataFrame, keys: list[str], side: str) -> pl.DataFrame:
     sums = [pl.col(c).sum().alias(f"{side}.{c}") for c in SUMS]
+    known = [
+        pl.when(pl.col(c).null_count() == 0).then(pl.col(c).sum()).alias(f"{side}.{c}")
+        for c in AMOUNTS
+    ]
     longest = pl.col("title").sort_by("elapsed_s", descending=True).first()
     named = [longest] if side == "a" else []
-    return table.group_by(keys, maintain_order=True).agg(*sums, *named)
+    return table.group_by(keys, maintain_order=True).agg(*sums, *known, *named)

@@ -188,6 +188,9 @@ def _limiter(amounts: list[str], roofs: dict[str, Ceiling]) -> pl.Expr:
         largest >= EXPLAINING_SHARE * pl.col("elapsed_s")
     )
     choice: Any = pl.when(~settled.fill_null(False) | largest.is_null()).then(pl.lit(UNKNOWN))
+    # Known to do no work, not even a launch of its own: overhead, whatever the columns' order.
+    idle = LAUNCH if LAUNCH in roofs else UNKNOWN
+    choice = choice.when(largest == 0).then(pl.lit(idle))
     for resource in resources:
         choice = choice.when(pl.col(f"{BOUND}{resource}") == largest).then(pl.lit(resource))
     limiter: pl.Expr = choice.otherwise(pl.lit(UNKNOWN)).alias("limiter")

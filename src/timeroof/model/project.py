@@ -11,8 +11,11 @@ A model, not a measurement. Per row, with the resources that both machines have 
 The interval: a row's time may follow any of its resources that are in play (whose bound is at
 least `IN_PLAY` of the largest), so the least and the most favourable of their ratios are its
 ends; and its efficiency may change by the factor by which the rows of the same limiter differ
-today (quartiles, at least `LEAST_CHANGE`, at most `MOST_CHANGE`). It never ends below the bound.
-A machine with the same ceilings gives exactly what was measured.
+today (quartiles, at least `LEAST_CHANGE`, at most `MOST_CHANGE`). What the roof does not explain
+(time less bound: latency, too few tiles) may scale with the roof or stay as it is; a row of which
+nothing is known may do either as a whole. FP32 contractions may use TF32 where only the other
+machine has it. No interval ends below the bound. A machine with the same ceilings gives exactly
+what was measured.
 """
 
 from __future__ import annotations
@@ -43,6 +46,9 @@ SUBSTITUTES: dict[str, tuple[str, ...]] = {
     "flop/bf16": ("flop/fp32",),
 }
 
+# From this share of the time with unknown work on, a note warns.
+MOST_UNKNOWN = 0.3
+
 
 @dataclass(frozen=True)
 class Change:
@@ -57,8 +63,9 @@ class Change:
 class Projection:
     """A run on one machine.
 
-    `table` has per row `id`, `bound_s`, `limiter`, `predicted_s`, `low_s`, `high_s`, and
-    `limiter_now`. `outside_s` are seconds beside the rows (idle), part of the sums.
+    `table` has per row `id`, `bound_s`, `limiter`, `limiter_now`, `predicted_s`, `low_s`, `high_s`,
+    and the last three without the idle before the row as `busy_s`, `busy_low_s`, `busy_high_s`.
+    `outside_s` are seconds beside the rows (idle), part of the sums.
     """
 
     machine: Machine
@@ -110,8 +117,20 @@ def project(
         by_limiter=seconds_by_limiter(
             table.select("limiter", pl.col("predicted_s").alias("time_s"))
         ),
-        notes=notes,
+        notes=(*_unknown(now.table, table), *notes),
     )
+
+
+def _unknown(now: pl.DataFrame, table: pl.DataFrame) -> list[str]:
+    """A warning where most seconds have no known work: then the prediction hangs on the rest."""
+    unknown_s = float(table.filter(now["work_bound_s"].is_null())["elapsed_s"].sum())
+    whole_s = _sum(table, "elapsed_s")
+    if not whole_s or unknown_s < MOST_UNKNOWN * whole_s:
+        return []
+    return [
+        f"{unknown_s / whole_s:.0%} of the time has unknown work and is scaled like the rest: the"
+        " prediction says little; record shapes, or collect counters."
+    ]
 
 
 def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:

@@ -33,6 +33,7 @@ class WhatIf:
             "from": self.here.name,
             "measured_s": self.report.totals.ladder.measured_s,
             "measured_bound_s": self.report.totals.bound_s,
+            "known_time_share": self.report.totals.known_time_share,
             "machines": [_machine(p) for p in self.projections],
             "rows": self._rows(),
             "notes": [MODEL, *dict.fromkeys(n for p in self.projections for n in p.notes)],

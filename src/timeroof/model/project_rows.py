@@ -8,6 +8,10 @@ from timeroof.core.machine import Machine
 from timeroof.core.resources import FAULT, LAUNCH, limiter_kind
 from timeroof.core.verdict import BOUND
 
+COLUMNS = (
+    "id", "elapsed_s", "limiter_now", "limiter", "bound_s",
+    "predicted_s", "low_s", "high_s", "busy_s", "busy_low_s", "busy_high_s",
+)  # fmt: skip
 # A resource is in play if its bound is this part of the row's largest …
 IN_PLAY = 0.05
 # … and efficiency may change by this factor at least and at most.
@@ -45,16 +49,16 @@ def project_rows(
             "efficiency": now["kernel_efficiency"],
         }
     )
-    extremes = _extremes(now, then, common)
+    finer = _finer_unit(kernels, here, there)
+    extremes = _extremes(now, then, common, finer)
     same = not changed and _same_roofs(here, there)
-    table = table.with_columns(extremes).with_columns(
+    table = table.with_columns(*extremes, finer.alias("finer")).with_columns(
         (pl.col("elapsed_s") - pl.col("time_s")).alias("idle_s"),
         _change_factor(table, same=same).alias("change"),
     )
     table = _predicted(table, here, there, drop_idle=drop_idle)
-    return _interval(table).select(
-        "id", "elapsed_s", "limiter_now", "limiter", "bound_s", "predicted_s", "low_s", "high_s"
-    )
+    alike = here.launching == there.launching
+    return _interval(table, alike=alike).select(*COLUMNS)
 
 
 def _work_bounds(table: pl.DataFrame) -> list[str]:
@@ -68,7 +72,23 @@ def _largest(table: pl.DataFrame, columns: list[str]) -> pl.Series:
     return table.select(pl.max_horizontal(columns)).to_series()
 
 
-def _extremes(now: pl.DataFrame, then: pl.DataFrame, work: list[str]) -> list[pl.Series]:
+def _finer_unit(kernels: pl.DataFrame, here: Machine, there: Machine) -> pl.Series:
+    """How much shorter FP32 contractions may be on matrix units that only the other machine has.
+
+    Libraries use TF32 for FP32 convolutions, and products where allowed, without being told.
+    """
+    ours, theirs = here.roofs(), there.roofs()
+    fp32, tf32 = theirs.get("flop/fp32"), theirs.get("flop/tf32-tensor")
+    factor = 1.0
+    if fp32 is not None and tf32 is not None and "flop/tf32-tensor" not in ours:
+        factor = min(1.0, fp32.rate / tf32.rate)
+    contraction = (kernels["contraction_flops"].fill_null(0.0) > 0).cast(pl.Float64)
+    return 1.0 - contraction * (1.0 - factor)
+
+
+def _extremes(
+    now: pl.DataFrame, then: pl.DataFrame, work: list[str], finer: pl.Series
+) -> list[pl.Series]:
     """The least and the largest ratio among a row's resources in play."""
     if not work:
         nothing = pl.Series([None] * now.height, dtype=pl.Float64)
@@ -84,15 +104,19 @@ def _extremes(now: pl.DataFrame, then: pl.DataFrame, work: list[str]) -> list[pl
         )
         for c in work
     ]
+    # The finer unit's work is then bound by memory at the latest, whose ratio is among these.
+    fp32 = f"{BOUND}flop/fp32"
+    finest = [r * finer for r, c in zip(ratios, work, strict=True) if c == fp32]
     found = both.select(
-        pl.min_horizontal(ratios).alias("ratio_low"), pl.max_horizontal(ratios).alias("ratio_high")
+        pl.min_horizontal(*ratios, *finest).alias("ratio_low"),
+        pl.max_horizontal(ratios).alias("ratio_high"),
     )
     return found.get_columns()
 
 
 def _change_factor(table: pl.DataFrame, *, same: bool) -> pl.Expr:
     """By which efficiencies of rows with the same limiter differ today."""
-    if same:
+    if same or not table.height:
         return pl.lit(1.0)
     factors: dict[str, float] = {}
     for limiter in table["limiter_now"].unique().to_list():
@@ -123,22 +147,29 @@ def _predicted(
         pl.when(launching).then(launch_ratio.fill_null(1.0)).otherwise(work_ratio).alias("ratio")
     )
     table = table.with_columns(pl.col("ratio").fill_null(_overall(table)))
+    # A device's duration holds no launching: a kernel too short for its work to matter may follow
+    # the cost of a launch, or its work after all. Where launching adds, it is what the row is.
+    queues = here.launching == there.launching == "asynchronous"
+    ends = {"ratio_low": pl.min_horizontal, "ratio_high": pl.max_horizontal}
     table = table.with_columns(
-        pl.when(pl.col("launching"))
+        pl.when(pl.col("launching") & pl.lit(not queues))
         .then(pl.col("ratio"))
-        .otherwise(pl.col(end).fill_null(pl.col("ratio")))
+        .otherwise(pick(pl.col(end), pl.col("ratio")))
         .alias(end)
-        for end in ("ratio_low", "ratio_high")
+        for end, pick in ends.items()
     )
-    idle = pl.lit(0.0) if drop_idle else pl.col("idle_s") * pl.col("launch_ratio").fill_null(1.0)
+    kept = pl.lit(0.0 if drop_idle else 1.0)
+    ratio = pl.col("launch_ratio").fill_null(1.0)
+    table = table.with_columns(
+        (pl.col("idle_s") * ratio * kept).alias("idle_then_s"),
+        # It may follow the cost of a launch, or be the host's own and stay.
+        (pl.col("idle_s") * pl.min_horizontal(ratio, 1.0) * kept).alias("idle_low_s"),
+        (pl.col("idle_s") * pl.max_horizontal(ratio, 1.0) * kept).alias("idle_high_s"),
+    )
     return table.with_columns(
-        (busy_there(name, here, there) + idle).alias(out)
-        for name, out in (
-            ("ratio", "predicted_s"),
-            ("ratio_low", "least_s"),
-            ("ratio_high", "most_s"),
-        )
-    )
+        busy_there(name, here, there).alias(out)
+        for name, out in (("ratio", "busy_s"), ("ratio_low", "least_s"), ("ratio_high", "most_s"))
+    ).with_columns((pl.col("busy_s") + pl.col("idle_then_s")).alias("predicted_s"))
 
 
 def _overall(table: pl.DataFrame) -> float:
@@ -184,14 +215,31 @@ def _at_least_launching(scaled: pl.Expr, launch_now: pl.Expr, launch_then: pl.Ex
     return pl.when(was_longer).then(pl.max_horizontal(scaled, launch_then)).otherwise(scaled)
 
 
-def _interval(table: pl.DataFrame) -> pl.DataFrame:
-    """Ends that hold the prediction, not below the bound unless the prediction is."""
-    low = pl.max_horizontal(pl.col("least_s") / pl.col("change"), pl.col("bound_s"))
-    high = pl.col("most_s") * pl.col("change")
+def _interval(table: pl.DataFrame, *, alike: bool) -> pl.DataFrame:
+    """Ends that hold the prediction, not below the bound unless the prediction is.
+
+    What the roof does not explain today (latency, too few tiles, waiting) may follow the roof to
+    the other machine, or stay as it is: both are inside. Between a queue and an eager CPU it does
+    not stay, as launching is not the same there.
+    """
+    low, high = pl.col("least_s") / pl.col("change"), pl.col("most_s") * pl.col("change")
+    if alike:
+        low = pl.min_horizontal(low, _gap_stays("ratio_low"))
+        high = pl.max_horizontal(high, _gap_stays("ratio_high"))
+    low = pl.max_horizontal(low, pl.col("bound_s") * pl.col("finer"))
     return table.with_columns(
-        pl.min_horizontal(low, "predicted_s").alias("low_s"),
-        pl.max_horizontal(high, "predicted_s").alias("high_s"),
+        pl.min_horizontal(low, "busy_s").alias("busy_low_s"),
+        pl.max_horizontal(high, "busy_s").alias("busy_high_s"),
+    ).with_columns(
+        (pl.col("busy_low_s") + pl.col("idle_low_s")).alias("low_s"),
+        (pl.col("busy_high_s") + pl.col("idle_high_s")).alias("high_s"),
     )
+
+
+def _gap_stays(ratio: str) -> pl.Expr:
+    """Seconds if only the part that the roof explains scales; exact for equal machines."""
+    explained = pl.col("efficiency").fill_null(0.0).clip(0.0, 1.0)
+    return pl.col("time_s") * (pl.col(ratio) + (1.0 - explained) * (1.0 - pl.col(ratio)))
 
 
 def _same_roofs(here: Machine, there: Machine) -> bool:

@@ -11,6 +11,7 @@ from timeroof.api import analyze, judged_rows, machine, save
 from timeroof.core.writing import write_atomically
 from timeroof.errors import UsageError
 from timeroof.model.judge import RoofPair
+from timeroof.paper.compulsory import with_compulsory_bytes
 from timeroof.paper.data import MACHINE, paper_profile
 from timeroof.paper.factors import paper_findings
 from timeroof.paper.figures import PaperFigure, draw, paper_figures
@@ -27,7 +28,8 @@ TITLE = "Time-based roofline of the published V100 measurements"
 def build_paper() -> Report:
     """Judge the published passes with the authors' pair of roofs and draw the conclusions."""
     chosen = machine(MACHINE)
-    report = analyze(paper_profile(), chosen, pair=RoofPair(), findings=())
+    profile = with_compulsory_bytes(paper_profile())
+    report = analyze(profile, chosen, pair=RoofPair(), findings=())
     return replace(report, findings=tuple(paper_findings(judged_rows(report), chosen)))
 
 

@@ -21,8 +21,8 @@ from timeroof.views.figures import (
     time_plane,
 )
 from timeroof.views.figures.frame import LegendEntry
-from timeroof.views.figures.marks import SIZE
 from timeroof.views.figures.points import MARKERS, PALETTE
+from timeroof.views.figures.series import GREY, box_entry, row_unit, size_entries, value_entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 COLOURS = {"PT": PALETTE[0], "TF1": PALETTE[1], "TF2": PALETTE[2]}
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "HBM"}
-GREY = "#555555"
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,7 @@ def draw(figure: PaperFigure, rows: pl.DataFrame, machine: Machine) -> Figure:
     markers = dict(zip(part["value"].unique(maintain_order=True), MARKERS, strict=False))
     units = [_unit(row, markers[row["value"]]) for row in part.iter_rows(named=True)]
     word = PARAMETERS[figure.op][figure.parameter]
-    values = [
-        LegendEntry(f"{word} {_value(figure.parameter, v)}", Look(GREY, m))
-        for v, m in markers.items()
-    ]
+    values = value_entries(word, figure.parameter, markers)
     legend = [*_series_legend(paired=figure.chart == "time"), values]
     title = f"{title}: {word}"
     if figure.chart == "time":
@@ -172,14 +168,8 @@ def compute_roofs(machine: Machine) -> dict[str, float]:
 
 
 def _unit(row: dict[str, Any], marker: str) -> Unit:
-    return Unit(
-        name=row["name"],
-        flops=float(sum(v for k, v in row.items() if k.startswith("flop/"))),
-        bytes_by_level={level: row[f"byte/{level}"] for level in LEVEL_NAMES},
-        time_s=row["time_s"],
-        launches=row["launches"],
-        look=Look(COLOURS[row[f"{LABEL}framework"]], marker, row[f"{LABEL}precision"] == "FP16"),
-    )
+    half = row[f"{LABEL}precision"] == "FP16"
+    return row_unit(row, Look(COLOURS[row[f"{LABEL}framework"]], marker, half))
 
 
 def _series_legend(*, paired: bool = False, boxed: bool = False) -> list[list[LegendEntry]]:
@@ -190,16 +180,8 @@ def _series_legend(*, paired: bool = False, boxed: bool = False) -> list[list[Le
         LegendEntry("open: FP32", Look(GREY, "o", filled=False)),
         LegendEntry("filled: FP16", Look(GREY, "o", filled=True)),
     ]
-    box = LegendEntry("launch box", Look(GREY, "o"), dashed=True)
+    box = box_entry()
     if not paired:
         return [colours, [*fillings, box] if boxed else fillings]
     colours.append(box)
-    sizes = [
-        LegendEntry("small: work", Look(GREY, "o"), size=SIZE - 1.2),
-        LegendEntry("large: time", Look(GREY, "o"), size=SIZE + 0.6),
-    ]
-    return [colours, [*fillings, *sizes]]
-
-
-def _value(parameter: str, value: int) -> str:
-    return f"{value}x{value}" if parameter == "kernel" else str(value)
+    return [colours, [*fillings, *size_entries()]]

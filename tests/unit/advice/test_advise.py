@@ -102,6 +102,15 @@ def test_no_more_is_promised_than_there_is(
     ]
     report = report_of(table)
     total = report.totals.ladder.measured_s
+    together_before, added_up = 0.0, 0.0
+    for finding in advise(report):
+        if finding.gain_s is not None:
+            together = finding.evidence["cumulative_gain_s"]
+            added_up += finding.gain_s
+            # Every finding adds something or nothing, never more than it claims itself.
+            assert together_before * (1 - 1e-9) <= together <= added_up * (1 + 1e-9)
+            assert together <= (together_before + finding.gain_s) * (1 + 1e-9)
+            together_before = together
     elapsed = dict(report.profile.kernels.select("id", "time_s").iter_rows())
     for finding in advise(report):
         assert finding.why

@@ -111,6 +111,12 @@ def test_the_boundary_of_a_small_batch(side: int, fires: bool) -> None:
     assert bool(found("TR102", report_of([thin(f"[[{side}, 64], [64, 64]]")]))) is fires
 
 
+@pytest.mark.parametrize(("side", "fires"), [(1, True), (8, True), (9, False)])
+def test_a_library_names_its_products_by_three_sides(side: int, fires: bool) -> None:
+    row = thin(f"2048x{side}x2048", name="mkl::sgemm TN", kind="primitive")
+    assert bool(found("TR102", report_of([row]))) is fires
+
+
 def test_a_thin_last_layer_is_no_small_batch() -> None:
     assert found("TR102", report_of([thin(), fine(89.0)]))
     assert not found("TR102", report_of([thin(), fine(91.0)]))

@@ -87,12 +87,18 @@ def _thin(rows: pl.DataFrame) -> dict[str, bool]:
 def smallest_side(shape: str) -> int | None:
     """The smallest side of the matrices of a product, vectors being one row.
 
+    A library's product is one triple of sides, m × n × k; tensors come at least in pairs.
+
     >>> smallest_side("[[1, 2048], [2048, 2048]]"), smallest_side("[[10], [64, 32], [32, 10]]")
     (1, 10)
+    >>> smallest_side("2048x1x2048"), smallest_side("[[8, 1, 64], [8, 64, 64]]")
+    (1, 8)
     """
     matrices = [s for s in shapes_in(shape) if len(s) >= 2]
     if not matrices:
         return None
+    if len(matrices) == 1 and len(matrices[0]) == 3:
+        return min(matrices[0])
     sides = [min(_flat_sides(s)) for s in matrices]
     return min(sides)
 

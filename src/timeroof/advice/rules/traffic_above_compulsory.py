@@ -23,7 +23,7 @@ class TrafficAboveCompulsory(Rule):
 
     **What.** Rows whose counted DRAM bytes are twice the compulsory ones or more, while DRAM is
     a good part of their time. Compulsory bytes come from the label `compulsory_bytes`, else
-    from the row of another framework for the very same case, where it moves less.
+    from the forward pass of another framework for the very same case, where it moves less.
 
     **Why.** Every input read once and every output written once is the least. Far more means
     extra layout kernels, a workspace (im2col, explicit padding), or tiles that do not fit the
@@ -91,6 +91,8 @@ def with_compulsory(rows: pl.DataFrame) -> pl.DataFrame:
     if f"{LABEL}framework" not in rows.columns or not case:
         return rows.with_columns(told.alias("compulsory"))
     least = pl.col(DRAM).min().over(["op", "phase", "dtype", *case])
-    # Rows of whole passes only: single kernels of two frameworks are not the same work.
-    same_case = pl.when((pl.col("kind") == "unit") & (least > 0)).then(least)
+    # Whole forward passes only: single kernels of two frameworks are not the same work, and
+    # neither are their backward passes (input gradients or not, an optimizer's step or not).
+    same = (pl.col("kind") == "unit") & (pl.col("phase").fill_null("forward") == "forward")
+    same_case = pl.when(same & (least > 0)).then(least)
     return rows.with_columns(pl.coalesce(told, same_case).alias("compulsory"))
