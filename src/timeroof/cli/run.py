@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
+
+from timeroof.cli import counters as c
+from timeroof.cli.ranks import for_rank, launched, rank_here, run_launcher
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -71,6 +75,9 @@ def run(
             " or timeroof.step() in the program."
         ),
     ] = StepMarker.AUTO,
+    source: Annotated[
+        bool, typer.Option("--source", help="Tell ops apart by the line of the program.")
+    ] = False,
     machine: Annotated[
         str | None,
         typer.Option(help="Judge on this machine: a catalogue name, a TOML file or 'here'."),
@@ -86,12 +93,28 @@ def run(
         Path | None, typer.Option(help="Save the judged run to this file (.troof).")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+    counters: c.Counters = None,
+    counter_cache: c.Cache = c.CounterCache.FLUSH,
+    counter_clock: c.Clock = c.CounterClock.BASE,
+    counter_replay: c.Replay = c.CounterReplay.KERNEL,
+    counter_kernels: c.Kernels = None,
+    counter_max_kernels: c.MaxKernels = None,
+    counter_steps: c.CountedSteps = None,
+    counter_metrics_per_run: c.MetricsPerRun = None,
+    counter_rounds: c.Rounds = 3,
+    counter_whole_machine: c.WholeMachine = False,
+    counter_chip: c.Chip = None,
+    counter_folder: c.Folder = None,
+    counter_timeout: c.Timeout = None,
 ) -> int:
     """Run an unchanged PyTorch program and say where its seconds go.
 
     After a few warm-up steps, some steps run without instruments (the true time), some with
     torch's profiler, one with shapes, tensors and modules. The program's output, arguments and
     exit code are its own; the summary goes to stderr.
+
+    With `--counters` the program runs again under a vendor's profiler: what it writes or sends
+    before it is ended is written or sent again.
 
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
@@ -105,21 +128,51 @@ def run(
         from timeroof.api import machine as find_machine
 
         find_machine(machine)  # refused before any work is done
+    arguments = launched(module, words)
+    if arguments is not None:
+        return run_launcher(arguments).code
+    rank = rank_here()
+    out, save, html = for_rank(out, rank), for_rank(save, rank), for_rank(html, rank)
+    json = json if json in (None, "-") else str(for_rank(Path(str(json)), rank))
     if out is not None:
         check_folder(out)
-    ended, recording = _watched(module, words, warmup, steps, step_marker.value)
+    counting = c.plan_counting(
+        counters,
+        (module, words),
+        (warmup, steps, step_marker.value),
+        machine,
+        counter_chip,
+        counter_steps,
+        cache=counter_cache,
+        clock=counter_clock,
+        replay=counter_replay,
+        kernels=counter_kernels,
+        max_kernels=counter_max_kernels,
+        metrics_per_run=counter_metrics_per_run,
+        rounds=counter_rounds,
+        system_wide=counter_whole_machine,
+        folder=counter_folder,
+        timeout_s=counter_timeout,
+    )
+    began_s = time.monotonic()
+    ended, recording = _watched(module, words, warmup, steps, step_marker.value, source=source)
+    clean_s, code = time.monotonic() - began_s, ended.code
     try:
         report = _report(recording, machine, [module or "", *words] if module else words)
+        if counting is not None:
+            # Kept whatever becomes of the counted run.
+            _write(report, out, None if json == "-" else json, save, html)
+            report, code = c.run_counted(counting, report, recording, code, clean_s)
         _write(report, out, json, save, html)
     except Exception as error:
         if os.environ.get("TIMEROOF_DEBUG"):
             raise
         sys.stderr.write(f"timeroof: no report: {type(error).__name__}: {error}\n")
-    return ended.code
+    return code
 
 
 def _watched(
-    module: str | None, words: list[str], warmup: int, steps: int, marker: str
+    module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
     from timeroof.sources.live.torch_run.program import Program, run_program
@@ -130,7 +183,7 @@ def _watched(
     else:
         wanted = Program(words[0], tuple(words[1:]))
     execute = wanted.prepare()
-    session = Session(warmup=warmup, steps=steps, marker=marker, told=_teller())
+    session = Session(warmup=warmup, steps=steps, marker=marker, told=_teller(), source=source)
     activate(session)
     session.start()
     ended = run_program(execute)
@@ -161,7 +214,10 @@ def _report(recording: Recording, machine: str | None, words: list[str]) -> Repo
     from timeroof.live.summary import print_run
 
     report = report_of(recording, machine, "timeroof run " + " ".join(words), _say)
-    print_run(report)
+    if rank_here():
+        _say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")
+    else:
+        print_run(report)
     return report
 
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
+from timeroof.sources.live.torch_run.compiling import is_glue
 from timeroof.sources.live.torch_run.contexts import DATA, ENGINE, phase_of_name
 from timeroof.sources.live.torch_run.costing import COST
 from timeroof.sources.live.torch_run.exclusive import GAP, Exclusive, exclusive
@@ -50,7 +52,7 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
     cut = exclusive(step)
     kinds = np.array([_kind(n) for n in step.names], np.int64)
     kind = kinds[step.name] if len(step) else np.zeros(0, np.int64)
-    kind = np.where((kind == 0) & (step.scope == USER_SCOPE), _PYTHON, kind)
+    kind = np.where((kind == 0) & ((step.scope == USER_SCOPE) | _glue(step)), _PYTHON, kind)
     kind = np.where((kind == 0) & (step.scope == BACKWARD_SCOPE), _AUTOGRAD, kind)
     owner, phase = _inherit(step, cut.parent, kind)
     is_op = (kind[owner] >= 0).astype(np.int64) if len(step) else kind
@@ -64,6 +66,16 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
         idle[cause] += int(self_ns[kind == code].sum())
     own = np.where(kind >= 0, self_ns, 0)
     return Account(step, cut, is_op, owner, own, idle, kind, phase)
+
+
+def _glue(step: TimedStep) -> npt.NDArray[np.bool_]:
+    """Which events only surround others, by name and by whether autograd numbered them."""
+    plain = np.array([is_glue(n) for n in step.names], np.bool_)
+    numbered = np.array([is_glue(n, 0) for n in step.names], np.bool_)
+    found: npt.NDArray[np.bool_] = np.where(
+        step.sequence >= 0, numbered[step.name], plain[step.name]
+    )
+    return found
 
 
 def _kind(name: str) -> int:

@@ -9,6 +9,7 @@ from timeroof.core.resources import DRAM
 from timeroof.live.calls import Counted
 from timeroof.live.memory import Traffic
 from timeroof.live.rows import Rows
+from timeroof.sources.live.torch_run.compiling import is_glue
 from timeroof.sources.live.torch_run.contexts import ENGINE
 from timeroof.sources.live.torch_run.recording import Described
 from timeroof.work import Cost
@@ -20,13 +21,17 @@ Amounts = dict[str, float | None]
 def op_amounts(
     counted: Sequence[Counted], found: Traffic | None, units: Collection[str]
 ) -> list[Amounts]:
-    """Amounts of every described op; bytes at each level from the residency model."""
+    """Amounts of every described op; bytes at each level from the residency model.
+
+    Compiled kernels whose tensors were not seen move what their code says, at every level.
+    """
     listed: list[Amounts] = []
     for place, c in enumerate(counted):
         amount = dict(amounts_of(c.cost, units))
         if found is not None and c.cost.bytes is not None:
             for level, values in found.by_level.items():
-                amount[f"byte/{level}"] = float(values[place])
+                moved = c.cost.bytes if c.without_tensors else float(values[place])
+                amount[f"byte/{level}"] = moved
         elif c.cost.bytes is None:
             amount[DRAM] = None
         listed.append(amount)
@@ -67,8 +72,8 @@ def launches_of(ops: Sequence[Described], counted: Sequence[Counted]) -> list[in
 
 
 def _is_host(op: Described) -> bool:
-    """Whether it is an annotation or a node of autograd, not an op."""
-    return op.scope != 0 or op.name.startswith(ENGINE)
+    """Whether it is an annotation, a node of autograd or a wrapper, not an op."""
+    return op.scope != 0 or op.name.startswith(ENGINE) or is_glue(op.name, op.sequence)
 
 
 def summed(rows: Rows, listed: Sequence[Amounts]) -> list[Amounts]:

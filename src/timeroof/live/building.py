@@ -11,7 +11,14 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.live.accounting import Account, Balance, account, balance, middle_half
+from timeroof.live.accounting import (
+    Account,
+    Balance,
+    account,
+    balance,
+    clean_durations_s,
+    middle_half,
+)
 from timeroof.live.amounts import (
     Amounts,
     launches_of,
@@ -85,7 +92,12 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         wall_s=found.timed_s,
         kernel_s=found.timed_s - sum(idle.values()),
         idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
-        steps=Steps(count=recording.steps_seen, clean_s=found.clean_s, timed_s=found.timed_s),
+        steps=Steps(
+            count=recording.steps_seen,
+            clean_s=found.clean_s,
+            timed_s=found.timed_s,
+            clean_samples=clean_durations_s(recording.clean),
+        ),
         timeline=timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work.phases, work.amounts, work.traffic, table),
         notes=(*notes_of(recording, rows, found), *more),
@@ -110,13 +122,14 @@ def _described(
     recording: Recording, accounts: Sequence[Account], machine: Machine | None
 ) -> tuple[Work, Rows]:
     ops = recording.described
-    counted = count_ops(ops)
+    counted = count_ops(ops, recording.compiled)
     found = contexts(ops)
     phases = phases_of(ops, found, accounts)
     moved = traffic(ops, counted, phases, machine) if ops and machine is not None else None
     amounts = op_amounts(counted, moved, matrix_units(machine))
     work = Work(ops, counted, phases, moved, amounts, launches_of(ops, counted))
-    return work, described_rows(ops, counted, found, phases)
+    lines = recording.with_lines
+    return work, described_rows(ops, counted, found, phases, recording.compiled, lines)
 
 
 def _totals(rows: Rows, work: Work, machine: Machine | None) -> list[Amounts]:
@@ -198,12 +211,14 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
     elif rows.unmatched:
         share = rows.unmatched / max(rows.events, 1)
         notes.append(f"{share:.1%} of the timed ops have no described counterpart: amounts unknown")
-    if any(is_compiled(key[0]) for key in rows.keys):
-        notes.append("kernels that Inductor compiled are rows; their amounts are unknown")
+    if any(is_compiled(key[0]) and row not in rows.fused for row, key in enumerate(rows.keys)):
+        notes.append(
+            "some kernels were compiled before they could be looked at: their amounts are unknown"
+        )
     if recording.uses_gpu:
         notes.append(
-            "a GPU is in use: its kernels are not in the rows, which are the host's ops; read a"
-            " torch.profiler trace with `timeroof read` for them"
+            "a GPU is in use, but no step with its kernels was recorded: the rows are the host's"
+            " ops; run more steps, or read a torch.profiler trace with `timeroof read`"
         )
     if found.line is not None:
         notes.append(found.line)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from timeroof.live.compiled import compiled_cost
 from timeroof.sources.live.torch_meta import derive
+from timeroof.sources.live.torch_run.compiling import is_glue
 from timeroof.sources.live.torch_run.costing import COST
-from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.sources.live.torch_run.recording import CompiledKernel, Described, TensorSeen
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
 from timeroof.work.call import Arg, frozen
 from timeroof.work.counting import Derivation
@@ -23,16 +25,29 @@ class Counted:
 
     call: Call
     cost: Cost
+    # A compiled kernel that is known by its code alone.
+    without_tensors: bool = False
 
 
-def count_ops(ops: Sequence[Described]) -> list[Counted]:
+def count_ops(ops: Sequence[Described], compiled: Sequence[CompiledKernel] = ()) -> list[Counted]:
     """Every op's own cost; what lies in a region whose cost the user states owes nothing."""
-    calls = [_call(op) for op in ops]
-    costs = [FREE if op.scope else count(c, _derive) for op, c in zip(ops, calls, strict=True)]
+    calls = [call_of(op) for op in ops]
+    costs = [_cost(op, call, compiled) for op, call in zip(ops, calls, strict=True)]
     covered = below(ops, COST)
     costs = [FREE if inside else c for c, inside in zip(costs, covered, strict=True)]
     own = _without_repeats(ops, own_costs([op.parent for op in ops], costs))
-    return [Counted(call, cost) for call, cost in zip(calls, own, strict=True)]
+    return [
+        Counted(call, cost, op.kernel is not None and not op.inputs and not op.outputs)
+        for op, call, cost in zip(ops, calls, own, strict=True)
+    ]
+
+
+def _cost(op: Described, call: Call, compiled: Sequence[CompiledKernel]) -> Cost:
+    if op.scope or is_glue(op.name, op.sequence):
+        return FREE
+    if op.kernel is not None:
+        return compiled_cost(compiled[op.kernel], op)
+    return count(call, derived)
 
 
 def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
@@ -60,11 +75,13 @@ def below(ops: Sequence[Described], head: str) -> list[bool]:
     return found
 
 
-def _derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> Derivation | None:
+def derived(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> Derivation | None:
+    """What torch itself says of an op without a formula."""
     return cast("Derivation | None", derive(op, inputs, kwargs))
 
 
-def _call(op: Described) -> Call:
+def call_of(op: Described) -> Call:
+    """A described op as a call."""
     tensors: list[TensorSeen] = []
     inputs = tuple(_argument(value, tensors) for value in op.inputs)
     outputs = [t for t in flat(op.outputs) if isinstance(t, TensorSeen)]

@@ -36,9 +36,9 @@ def traffic(
 ) -> Traffic:
     """The least traffic of every op at every level of a machine, caches warm from other steps."""
     order = completion_order(ops)
-    ranges = _all_ranges(ops, counted, order)
+    ranges = all_ranges(ops, counted, order)
     accesses = Accesses.of(ranges, _changed(ranges))
-    levels = _levels(machine)
+    levels = caches_above(machine)
     found = ideal_traffics(accesses, [size for _, size in levels], warm=True)
     by_level: dict[str, Floats] = {"l1": np.zeros(len(ops))}
     by_level["l1"][order] = [sum(r[2] for r in own) for own in ranges]
@@ -51,7 +51,7 @@ def traffic(
     return Traffic(by_level, ladder_bytes(accesses, [phases[i] for i in order]), fresh)
 
 
-def _all_ranges(
+def all_ranges(
     ops: Sequence[Described], counted: Sequence[Counted], order: Sequence[int]
 ) -> list[list[Range]]:
     """Ranges of all ops as they end; what an op had written by one that it called is not its own.
@@ -92,7 +92,7 @@ def completion_order(ops: Sequence[Described]) -> list[int]:
     return order + open_[::-1]
 
 
-def _levels(machine: Machine) -> list[tuple[str, int]]:
+def caches_above(machine: Machine) -> list[tuple[str, int]]:
     """Levels with the size of the cache above each."""
     found = [("dram", machine.largest_cache_bytes or 0)]
     for level, cache in CACHE_ABOVE.items():

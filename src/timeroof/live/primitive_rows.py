@@ -1,4 +1,4 @@
-"""oneDNN primitives as rows below their ops: an op's time is split, never counted twice."""
+"""Primitives of oneDNN and MKL as rows below their ops: an op's time is split, never doubled."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
-from timeroof.live.accounting import account
+from timeroof.live.accounting import Account, account
+from timeroof.live.mkl_calls import NOBODY, Caller, callers_of, mkl_cost
 from timeroof.live.rows import Rows
 from timeroof.sources.live.torch_run.alignment import NO_MATCH, align
 from timeroof.sources.live.torch_run.recording import (
     Described,
+    Ints,
     PrimitiveSeen,
     PrimitiveStep,
     Recording,
 )
 from timeroof.work import Cost, count
 from timeroof.work import amounts as amounts_of
+from timeroof.work.cost import unknown
 from timeroof.work.onednn import call_from_onednn
 
 MOVERS = ("reorder", "concat", "shuffle", "zero_pad")
-# kind, implementation, propagation, formats, problem
+MKL = "mkl"
+# kind, implementation, propagation, formats, problem; of MKL: "mkl", routine, flags, "", sizes
 Key = tuple[str, str, str, str, str]
 
 
@@ -41,7 +45,7 @@ def split_primitives(
     """The table with primitives split off their ops' time, and notes."""
     if not recording.primitive_steps or not ops:
         return table, []
-    shares, outside = _shares(recording, rows, list(ops))
+    shares, outside = _shares(recording, rows, list(ops), _contracting(table))
     if not shares:
         return table, []
     lines: list[dict[str, Any]] = []
@@ -54,8 +58,16 @@ def split_primitives(
         made = _split(line, below, units, machine, next_id)
         next_id += len(made) - 1
         lines += made
-    notes = [f"{outside} oneDNN primitives ran outside any op that was seen"] if outside else []
+    notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []
     return pl.DataFrame(lines, infer_schema_length=None), notes
+
+
+def _contracting(table: pl.DataFrame) -> set[int]:
+    """Rows that may call MKL: products, and what factorises or transforms."""
+    names = pl.col("name").str.contains("linalg|fft|cholesky|solve|svd|triangular|lu_")
+    if "contraction_flops" in table.columns:
+        names = names | (pl.col("contraction_flops").fill_null(0.0) > 0)
+    return set(table.filter(names)["id"].to_list())
 
 
 Spent = dict[int, dict[Key, tuple[float, float]]]
@@ -63,12 +75,14 @@ Spent = dict[int, dict[Key, tuple[float, float]]]
 _REST: Key = ("", "", "", "", "")
 
 
-def _shares(recording: Recording, rows: Rows, ops: list[Described]) -> tuple[Spent, int]:
+def _shares(
+    recording: Recording, rows: Rows, ops: list[Described], contracting: set[int]
+) -> tuple[Spent, int]:
     """Per row and kind of primitive: its share of the op's self time, and its calls a step.
 
     Medians over the steps, as one step may have been disturbed.
     """
-    steps = [_spent(seen, rows, ops) for seen in recording.primitive_steps]
+    steps = [_spent(seen, rows, ops, contracting) for seen in recording.primitive_steps]
     found: Spent = {}
     for row in dict.fromkeys(row for spent, _ in steps for row in spent):
         kinds = dict.fromkeys(key for spent, _ in steps for key in spent.get(row, {}))
@@ -82,7 +96,9 @@ def _shares(recording: Recording, rows: Rows, ops: list[Described]) -> tuple[Spe
     return found, max((outside for _, outside in steps), default=0)
 
 
-def _spent(seen: PrimitiveStep, rows: Rows, ops: list[Described]) -> tuple[Spent, int]:
+def _spent(
+    seen: PrimitiveStep, rows: Rows, ops: list[Described], contracting: set[int]
+) -> tuple[Spent, int]:
     """Nanoseconds and calls per row and primitive in one step, the rest of the op apart."""
     found = account(seen.timed, 0.0)
     matches = align(seen.timed, ops)
@@ -97,6 +113,7 @@ def _spent(seen: PrimitiveStep, rows: Rows, ops: list[Described]) -> tuple[Spent
             continue
         ns, calls = sums[row].get(_key(primitive), (0.0, 0.0))
         sums[row][_key(primitive)] = (ns + primitive.duration_ns, calls + 1)
+    outside += _add_mkl(seen, found, matches, rows, ops, contracting, sums)
     op_ns: dict[int, float] = defaultdict(float)
     for event in np.flatnonzero(found.is_op).tolist():
         if matches[event] != NO_MATCH:
@@ -104,6 +121,31 @@ def _spent(seen: PrimitiveStep, rows: Rows, ops: list[Described]) -> tuple[Spent
     for row, kinds in sums.items():
         kinds[_REST] = (max(0.0, op_ns[row] - sum(ns for ns, _ in kinds.values())), 0.0)
     return sums, outside
+
+
+def _add_mkl(
+    seen: PrimitiveStep, found: Account, matches: Ints, rows: Rows, ops: list[Described],
+    contracting: set[int], sums: Spent,
+) -> int:  # fmt: skip
+    """Add MKL's calls to the sums; how many belong to no op."""
+    if not seen.mkl:
+        return 0
+    row_of = {
+        e: rows.of_described[matches[e]] for e in np.flatnonzero(found.is_op).tolist()
+        if matches[e] != NO_MATCH
+    }  # fmt: skip
+    callers = [
+        Caller(e, float(found.self_ns[e]), ops[matches[e]])
+        for e, row in row_of.items() if row in contracting and row not in sums
+    ]  # fmt: skip
+    events = callers_of(seen.mkl, callers)
+    for call, event in zip(seen.mkl, events, strict=True):
+        if event != NOBODY:
+            key = (MKL, call.routine, call.flags, "", "x".join(map(str, call.sizes)))
+            below = sums.setdefault(row_of[event], {})
+            ns, calls = below.get(key, (0.0, 0.0))
+            below[key] = (ns + call.duration_ns, calls + 1)
+    return sum(event == NOBODY for event in events)
 
 
 def _innermost(start: Any, end: Any, owner: Any, primitives: Sequence[PrimitiveSeen]) -> list[int]:
@@ -143,9 +185,34 @@ def _split(
         if key[0] in MOVERS:
             row |= _moved(costs[key], calls, amounts, units, machine)
         made.append(row)
-    if working:
+    if working and _does_all(working, costs, below, line):
         made[0] |= {n: 0.0 for n in amounts if n != "fault" and line[n] is not None}
+    elif working:
+        _keep_the_rest(made, line, weights, amounts)
     return made
+
+
+def _does_all(
+    working: list[Key], costs: dict[Key, Cost], below: dict[Key, tuple[float, float]],
+    line: dict[str, Any],
+) -> bool:  # fmt: skip
+    """Whether primitives do all of an op's work: oneDNN's always, MKL's where it is one call."""
+    return any(k[0] != MKL for k in working) or sum(below[k][1] for k in working) <= line["calls"]
+
+
+def _keep_the_rest(
+    made: list[dict[str, Any]], line: dict[str, Any], weights: dict[Key, float], amounts: list[str]
+) -> None:
+    """Many products inside an op (attention): they have its products, it keeps all the rest."""
+    flops = [n for n in amounts if n.startswith("flop/") and line[n]]
+    products = line.get("contraction_flops")
+    for row, weight in zip(made[1:], weights.values(), strict=True):
+        row |= {n: 0.0 for n in amounts if line[n] is not None}
+        if flops and products:
+            row[flops[0]] = row["contraction_flops"] = products * weight
+    if flops and products:
+        made[0][flops[0]] = max(0.0, line[flops[0]] - products)
+        made[0]["contraction_flops"] = 0.0
 
 
 def _weights(
@@ -160,23 +227,29 @@ def _weights(
 
 def _row(line: dict[str, Any], key: Key, share: float, calls: float, number: int) -> dict[str, Any]:
     kind, implementation, propagation, formats, problem = key
+    name = f"onednn::{kind} {implementation} {propagation}".removesuffix(" undef")
+    if kind == MKL:
+        name = f"mkl::{implementation} {propagation}".strip()
     return line | {
         "id": number,
         "kind": "primitive",
-        "name": f"onednn::{kind} {implementation} {propagation}".removesuffix(" undef"),
+        "name": name,
         "op": line["op"],
-        "shape": problem,
+        "shape": problem or line["shape"],
         "parent": line["id"],
         "calls": calls,
         "launches": 0.0,
         "time_s": line["time_s"] * share,
         "samples": [s * share for s in line["samples"]],
-        "label.formats": formats,
+        "label.formats": formats or None,
     }
 
 
 def _cost(key: Key) -> Cost:
-    kind, _, propagation, formats, problem = key
+    kind, routine, propagation, formats, problem = key
+    if kind == MKL:
+        sizes = [int(w) for w in problem.split("x") if w]
+        return mkl_cost(routine, sizes) or unknown("sizes are not in the line")
     return count(call_from_onednn(kind, propagation, formats, problem))
 
 

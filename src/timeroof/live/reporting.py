@@ -8,8 +8,10 @@ from dataclasses import replace
 from timeroof.api import analyze
 from timeroof.core.machine import Machine
 from timeroof.core.report import Finding, Report
+from timeroof.errors import TimeroofError
 from timeroof.live.building import build_profile
-from timeroof.live.here import machine_for, scope_for
+from timeroof.live.device import device_profile
+from timeroof.live.here import HERE, machine_for, scope_for
 from timeroof.sources.live.torch_run.recording import Recording
 
 
@@ -20,6 +22,9 @@ def report_of(
     told: Callable[[str], None] | None = None,
 ) -> Report:
     """Build the profile of an average step and judge it on a machine, by default this one."""
+    on_device = _device_report(recording, machine, command)
+    if on_device is not None:
+        return on_device
     found, notes = machine_for(machine, told)
     built = build_profile(recording, found, command)
     scope = scope_for(recording.threads, found)
@@ -29,6 +34,24 @@ def report_of(
     report = analyze(profile, found, scope=scope)
     extras = {"balance": built.balance, "partial": recording.partial}
     return replace(report, findings=_findings(report), extras=extras)
+
+
+def _device_report(
+    recording: Recording, machine: Machine | str | None, command: str | None
+) -> Report | None:
+    """The report of a GPU's kernels; None where the steps had none."""
+    if not recording.device_traces:
+        return None
+    named = machine_for(machine)[0] if machine not in (None, HERE) else None
+    try:
+        found = device_profile(recording, named, command)
+    except TimeroofError as error:
+        recording.note(f"the device's kernels could not be read ({error})")
+        return None
+    if found is None:
+        return None
+    report = analyze(found[0], found[1])
+    return replace(report, findings=_findings(report), extras={"partial": recording.partial})
 
 
 def _findings(report: Report) -> tuple[Finding, ...]:

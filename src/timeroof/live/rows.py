@@ -13,21 +13,24 @@ from timeroof.live.calls import Counted, dtype_of, shape_text
 from timeroof.sources.live.torch_run.alignment import NO_MATCH, align
 from timeroof.sources.live.torch_run.contexts import Context
 from timeroof.sources.live.torch_run.costing import stated
-from timeroof.sources.live.torch_run.recording import Described, Ints
+from timeroof.sources.live.torch_run.recording import CompiledKernel, Described, Ints
 from timeroof.work.cost import Cost
 from timeroof.work.user import as_cost
 
-Key = tuple[str, str | None, str | None, str | None, str, int]
+Key = tuple[str, str | None, str | None, str | None, str, int, str | None]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass
 class Rows:
-    """Rows by key (name, shape, dtype, module, phase, thread), and which op is in which."""
+    """Rows by key (name, shape, dtype, module, phase, thread, line), and which op is in which."""
 
     keys: list[Key] = field(default_factory=list)
     of_described: list[int] = field(default_factory=list)
     stated: dict[int, Cost] = field(default_factory=dict)
+    # The program's ops in a compiled kernel.
+    fused: dict[int, str] = field(default_factory=dict)
+    with_lines: bool = False
     unmatched: int = 0
     events: int = 0
     _places: dict[Key, int] = field(default_factory=dict)
@@ -67,14 +70,19 @@ def phases_of(
 
 def described_rows(
     ops: Sequence[Described], counted: Sequence[Counted], found: Sequence[Context],
-    phases: Sequence[str],
+    phases: Sequence[str], compiled: Sequence[CompiledKernel] = (), with_lines: bool = False,
 ) -> Rows:  # fmt: skip
     """A row for every different described op that does work of its own."""
-    rows = Rows()
+    rows = Rows(with_lines=with_lines)
     for op, c, context, phase in zip(ops, counted, found, phases, strict=True):
-        key = (op.name, shape_text(c.call), dtype_of(c.call), context.module, phase, op.thread)
+        line = context.source if with_lines else None
+        shape, dtype = shape_text(c.call), dtype_of(c.call)
+        key = (op.name, shape, dtype, context.module, phase, op.thread, line)
         is_row = op.scope == 0 and not c.cost.free
-        rows.of_described.append(rows.place(key) if is_row else -1)
+        row = rows.place(key) if is_row else -1
+        rows.of_described.append(row)
+        if is_row and op.kernel is not None:
+            rows.fused[row] = " + ".join(compiled[op.kernel].ops)
     return rows
 
 
@@ -118,7 +126,7 @@ def _new_row(rows: Rows, a: Account, event: int) -> int:
     figures = stated(name)
     if figures is None:
         rows.unmatched += 1
-        return rows.place((name, None, None, None, phase, thread))
-    row = rows.place((str(figures["name"]), None, None, None, phase, thread))
+        return rows.place((name, None, None, None, phase, thread, None))
+    row = rows.place((str(figures["name"]), None, None, None, phase, thread, None))
     rows.stated[row] = as_cost({k: v for k, v in figures.items() if v is not None and k != "name"})
     return row

@@ -25,6 +25,7 @@ def print_run(report: Report) -> None:
         print_summary(report)
         _print_account(report, out)
         _print_top(report, out)
+        _print_lines(report, out)
         _print_chunks(report, out)
     print_notes(report.notes)
 
@@ -67,6 +68,24 @@ def _print_top(report: Report, out: Console) -> None:
     out.print(Text("\nlargest ops (█ bound, ░ gap)", style="bold"))
     for row in groups.iter_rows(named=True):
         out.print(_line(row, longest))
+
+
+def _print_lines(report: Report, out: Console) -> None:
+    """The lines of the program that take longest, where they were asked for."""
+    rows = judged_rows(report)
+    if "label.source" not in rows.columns:
+        return
+    groups = (
+        rows.filter(pl.col("label.source").is_not_null())
+        .group_by("label.source")
+        .agg(pl.col("time_s").sum(), pl.col("gap_s").sum())
+        .sort("time_s", descending=True)
+        .head(TOP)
+    )
+    out.print(Text("\nlargest lines (time, of it above the bound)", style="bold"))
+    for row in groups.iter_rows(named=True):
+        time_s, gap_s = format_seconds(row["time_s"]), format_seconds(row["gap_s"])
+        out.print(Text(f"  {time_s:>8} {gap_s:>8}  {plain_text(str(row['label.source']))}"))
 
 
 def _line(row: dict[str, object], longest: float) -> Text:

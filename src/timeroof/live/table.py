@@ -52,14 +52,14 @@ def _line(
     row: int, rows: Rows, timed: Timed, time_s: float, calls: float,
     described: tuple[list[float], list[float]],
 ) -> dict[str, Any]:  # fmt: skip
-    name, shape, dtype, module, phase, thread = rows.keys[row]
+    name, shape, dtype, module, phase, thread, source = rows.keys[row]
     samples = timed.seconds[:, row].tolist()
     launches, seen = (d[row] if row < len(d) else 0.0 for d in described)
     return {
         "id": row,
-        "kind": "op",
+        "kind": "kernel" if row in rows.fused else "op",
         "name": name,
-        "op": name,
+        "op": rows.fused.get(row, name),
         "shape": shape,
         "dtype": dtype,
         "module": module,
@@ -72,7 +72,7 @@ def _line(
         "time_spread": _spread(samples),
         "samples": samples,
         "origin.time": "measured",
-    }
+    } | ({"label.source": source} if rows.with_lines else {})
 
 
 def _spread(samples: list[float]) -> float | None:

@@ -93,6 +93,8 @@ def test_an_import_is_noticed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert type(awaited_module.__loader__).__name__ == "SourceFileLoader"
     after_import("awaited_module", lambda: seen.append(1))
     assert seen == [5, 1]
+    before = list(sys.meta_path)
     take_back = after_import("never_imported", lambda: seen.append(2))
+    assert len(sys.meta_path) == len(before) + 1
     take_back()
-    assert not any(type(f).__name__ == "_Finder" for f in sys.meta_path)
+    assert sys.meta_path == before

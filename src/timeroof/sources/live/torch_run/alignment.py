@@ -26,12 +26,12 @@ def align(step: TimedStep, described: list[Described]) -> Ints:
         rows = np.flatnonzero((step.thread == thread) & (step.scope != USER_SCOPE))
         places = theirs.get(thread, [])
         ours = [step.names[n] for n in step.name[rows].tolist()]
-        for mine, other in _pairs(ours, [described[p].name for p in places]):
+        for mine, other in pairs(ours, [described[p].name for p in places]):
             found[rows[mine]] = places[other]
     return found
 
 
-def _pairs(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
+def pairs(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
     """Matching places of two sequences of names."""
     head = 0
     while head < min(len(ours), len(theirs)) and ours[head] == theirs[head]:

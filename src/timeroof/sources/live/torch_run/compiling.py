@@ -1,40 +1,62 @@
-"""torch.compile'd programs: Inductor's C++ kernels as events of their own."""
+"""torch.compile'd programs: Inductor's kernels as events of their own, and what is only glue."""
 
 from __future__ import annotations
 
-import contextlib
+import shutil
+import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
-
-from timeroof.sources.live.torch_run.importing import after_import
 
 # Our hooks for modules are global while a step is described or the first steps are awaited;
 # torch.compile says so once, which is nothing that the program could change.
 _HOOKS = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
+_KERNELS = ("graph_", "cpp_fused_", "triton_")
+# Events of Dynamo's and AOTAutograd's wrappers around compiled code.
+_GLUE = (
+    "TorchDynamo Cache Lookup",
+    "Torch-Compiled Region",
+    "Pregraph bytecode",
+    "AOTDispatcher Runtime Wrapper",
+    "CompiledFunction",
+    "## Call CompiledFxGraph",
+)
 
 
-def show_compiled_kernels() -> Callable[[], None]:
-    """Have kernels that are compiled from now on record themselves; returns a way back.
-
-    Nothing is imported: the setting is made when the program first compiles something.
-    """
+def silence_hook_warning() -> None:
+    """Compiled modules warn of global hooks, which are ours."""
     warnings.filterwarnings("ignore", message=_HOOKS)
-    return after_import("torch._inductor.config", _enable)
-
-
-def _enable() -> None:
-    import sys
-
-    config: Any = sys.modules["torch._inductor.config"]
-    with contextlib.suppress(Exception):
-        config.cpp.enable_kernel_profile = True
 
 
 def is_compiled(name: str) -> bool:
-    """Whether an event is compiled code: a kernel of Inductor or a whole compiled graph.
+    """Whether an event is a kernel of Inductor.
 
     >>> is_compiled("graph_0_cpp_fused_add_0"), is_compiled("aten::add")
     (True, False)
     """
-    return name.startswith(("graph_", "cpp_fused_", "triton_", "## Call CompiledFxGraph"))
+    return name.startswith(_KERNELS) and not name.endswith("_inductor_wrapper_call")
+
+
+def is_glue(name: str, sequence: int = -1) -> bool:
+    """Whether an event only surrounds others: a wrapper of compiled code, a Python function.
+
+    Functions of autograd that are written in Python bear their class's name and a number of
+    autograd's; ops have a name space (``aten::mm``).
+
+    >>> is_glue("CompiledFunction"), is_glue("aten::mm", 3), is_glue("MyFunction", 3)
+    (True, False, True)
+    """
+    return name.startswith(_GLUE) or (sequence >= 0 and ":" not in name and not is_compiled(name))
+
+
+def missing_compiler() -> str | None:
+    """A word where the program uses Inductor and there is no C++ compiler for it."""
+    config: Any = sys.modules.get("torch._inductor.config")
+    if config is None:
+        return None
+    wanted = [c for c in config.cpp.cxx if c]
+    if any(shutil.which(c) for c in wanted):
+        return None
+    return (
+        f"no C++ compiler was found ({', '.join(wanted)}): torch.compile cannot make kernels for"
+        " the CPU, and ops ran as they are"
+    )

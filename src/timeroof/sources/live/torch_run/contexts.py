@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from timeroof.sources.live.torch_run.describing import module_of
+from timeroof.sources.live.torch_run.lines import line_of
+from timeroof.sources.live.torch_run.modules import module_of
 from timeroof.sources.live.torch_run.recording import Described
 
 ENGINE = "autograd::engine::evaluate_function"
@@ -15,10 +16,11 @@ BACKWARD_SCOPE = 1
 
 @dataclass(frozen=True)
 class Context:
-    """The phase and, where it is known, the module of an op."""
+    """The phase and, where they are known, the module and the line of an op."""
 
     phase: str
     module: str | None
+    source: str | None = None
 
 
 def phase_of_name(name: str) -> str | None:
@@ -55,38 +57,57 @@ def contexts(ops: list[Described]) -> list[Context]:
         if op.scope == BACKWARD_SCOPE and op.sequence >= 0:
             number = op.sequence
         sequence.append(number)
-        phase, module = inside[place]
-        if phase == "backward":
+        here = inside[place]
+        if here.phase == "backward":
             made_by = maker.get(number)
-            found.append(Context(phase, None if made_by is None else inside[made_by][1]))
-        elif phase is not None:
-            found.append(Context(phase, module))
-        elif module is not None or place in making:
-            found.append(Context("forward", module))
+            made = inside[made_by] if made_by is not None else _Inside()
+            found.append(
+                Context("backward", here.module or made.module, made.source or here.source)
+            )
         else:
-            below = above is not None and found[above].phase == "forward"
-            found.append(Context("forward" if below else "other", module))
+            above_is = found[above].phase if above is not None else None
+            phase = here.phase or _forward(here, place in making, op, above_is)
+            found.append(Context(phase, here.module, here.source))
     return found
 
 
-def _inside(ops: list[Described]) -> list[tuple[str | None, str | None]]:
-    """Phase and module by the annotations and engine calls that an op is below."""
-    found: list[tuple[str | None, str | None]] = []
+def _forward(here: _Inside, makes: bool, op: Described, above: str | None) -> str:
+    """The phase of an op that no annotation tells."""
+    if here.module is not None or makes:
+        return "forward"
+    return op.phase or ("forward" if above == "forward" else "other")
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """What the annotations and engine calls around an op say."""
+
+    phase: str | None = None
+    module: str | None = None
+    source: str | None = None
+
+
+def _inside(ops: list[Described]) -> list[_Inside]:
+    found: list[_Inside] = []
     for place, op in enumerate(ops):
         known = op.parent is not None and op.parent < place
-        phase, module = found[op.parent] if known and op.parent is not None else (None, None)
-        found.append((phase_of_name(op.name) or phase, module_of(op.name) or module))
+        above = found[op.parent] if known and op.parent is not None else _Inside()
+        found.append(
+            _Inside(
+                phase_of_name(op.name) or above.phase,
+                module_of(op.name) or op.module or above.module,
+                line_of(op.name) or op.source or above.source,
+            )
+        )
     return found
 
 
-def _makers(
-    ops: list[Described], inside: list[tuple[str | None, str | None]], evaluated: set[int]
-) -> dict[int, int]:
+def _makers(ops: list[Described], inside: list[_Inside], evaluated: set[int]) -> dict[int, int]:
     """The forward op behind every sequence number: the last one that saw it."""
     return {
         op.sequence: place
         for place, op in enumerate(ops)
-        if op.sequence in evaluated and op.scope == 0 and inside[place][0] is None
+        if op.sequence in evaluated and op.scope == 0 and inside[place].phase is None
     }
 
 

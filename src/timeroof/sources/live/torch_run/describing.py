@@ -11,7 +11,10 @@ from typing import Any
 
 import msgspec
 
-from timeroof.sources.live.torch_run.modules import MODULE, ModuleNames
+from timeroof.sources.live.torch_run.inductor.calls import CompiledCalls
+from timeroof.sources.live.torch_run.inductor.hooks import CompiledGraph
+from timeroof.sources.live.torch_run.lines import SourceLines
+from timeroof.sources.live.torch_run.modules import ModuleNames
 from timeroof.sources.live.torch_run.quiet import quiet_stderr
 from timeroof.sources.live.torch_run.recording import Described, TensorSeen
 
@@ -22,7 +25,12 @@ _NO_VALUE = "<None>"
 class Describing:
     """Switches torch's ExecutionTraceObserver and the module hooks on and off."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, graphs: list[CompiledGraph] | None = None, *, with_lines: bool = False
+    ) -> None:
+        self._graphs = graphs if graphs is not None else []
+        self._compiled = CompiledCalls(self._graphs)
+        self._with_lines, self._lines = with_lines, SourceLines()
         self._observer: Any = None
         self._path: Path | None = None
         self._modules = ModuleNames()
@@ -44,10 +52,16 @@ class Describing:
         with quiet_stderr():
             observer.start()
         self._modules.attach(entered)
+        self._compiled.attach()
+        # Compiled code would be compiled anew for the mode; it brings its lines itself.
+        if self._with_lines and not self._graphs:
+            self._lines.attach()
         return True
 
     def stop(self) -> None:
         """End the recording; `read` gives it."""
+        self._lines.detach()
+        self._compiled.detach()
         self._modules.detach()
         if self._observer is not None:
             with quiet_stderr():
@@ -161,12 +175,3 @@ def _tensor(value: Any, shape: Any, dtype: str, strides: Any) -> TensorSeen | No
     if len(sizes) != len(shape):
         return None
     return TensorSeen(sizes, dtype, steps, value[1], value[2], value[4], str(value[5]))
-
-
-def module_of(name: str) -> str | None:
-    """The module path in the name of an annotation that our hooks made.
-
-    >>> module_of("timeroof#module#model.head"), module_of("aten::mm")
-    ('model.head', None)
-    """
-    return name.removeprefix(MODULE) if name.startswith(MODULE) else None

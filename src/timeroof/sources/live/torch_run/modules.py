@@ -77,3 +77,12 @@ def variable_name(value: object, frame: FrameType | None) -> str | None:
                     return found
         frame = frame.f_back
     return None
+
+
+def module_of(name: str) -> str | None:
+    """The module path in the name of an annotation that our hooks made.
+
+    >>> module_of("timeroof#module#model.head"), module_of("aten::mm")
+    ('model.head', None)
+    """
+    return name.removeprefix(MODULE) if name.startswith(MODULE) else None

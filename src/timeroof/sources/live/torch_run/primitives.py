@@ -1,41 +1,54 @@
-"""The primitive pass: oneDNN's verbose lines, taken off file descriptor 1, beside a timed step."""
+"""The primitive pass: oneDNN's and MKL's lines, taken off file descriptor 1, in a timed step."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from timeroof.sources.live.torch_run.mkl import MklSwitch, mkl_call
 from timeroof.sources.live.torch_run.recording import PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.sources.live.torch_run.timing import Timing
 
-_HEAD = b"onednn_verbose,"
+_ONEDNN = b"onednn_verbose,"
+# A line of a library, wherever it begins: the program may have written half a line before it.
+_LINES = re.compile(
+    rb"onednn_verbose,[^\n]*\n|MKL_VERBOSE (?:oneMKL|Intel|[A-Za-z0-9_]+\()[^\n]*\n"
+)
 # Read by oneDNN when it first runs; it stays silent until a pass asks for its lines.
 TIMESTAMP = "ONEDNN_VERBOSE_TIMESTAMP"
 
 
 class PrimitivePass:
-    """One step with oneDNN's lines caught; the program's own output goes where it belongs."""
+    """One step with the libraries' lines caught; the program's own output goes where it belongs."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
+        self._mkl = MklSwitch()
         self._verbose: Any = None
         self._kept: int | None = None
         self._path: Path | None = None
+        # Where in the caught output the step begins.
+        self._begin = 0
 
     def start(self) -> bool:
-        """Begin; False where oneDNN is not there."""
+        """Begin; False where neither oneDNN nor MKL is there."""
         import torch
 
         onednn: Any = torch.backends.mkldnn
-        if not onednn.is_available():
+        if not onednn.is_available() and not self._mkl.is_there():
             return False
         self._catch()
-        self._verbose = onednn.verbose(onednn.VERBOSE_ON)
-        self._verbose.__enter__()
+        if onednn.is_available():
+            self._verbose = onednn.verbose(onednn.VERBOSE_ON)
+            self._verbose.__enter__()
+        self._mkl.on()
+        _flush()
+        self._begin = os.fstat(1).st_size
         self._timing.start()
         return True
 
@@ -51,7 +64,11 @@ class PrimitivePass:
                 "oneDNN's lines have no time stamps, its primitives are not shown: set"
                 f" {TIMESTAMP}=1 before the program starts"
             )
-        return PrimitiveStep(step, found) if step is not None and found else None
+        if not self._mkl.is_there():
+            recording.note("this torch has no MKL: its calls below ops cannot be shown")
+        calls = [c for c in map(mkl_call, lines) if c is not None]
+        both = step is not None and (found or calls)
+        return PrimitiveStep(step, found, calls) if both and step is not None else None
 
     def abort(self) -> None:
         """End and forget; the program's own lines are passed on all the same."""
@@ -71,6 +88,7 @@ class PrimitivePass:
         if self._verbose is not None:
             self._verbose.__exit__(None, None, None)
             self._verbose = None
+        self._mkl.off()
         _flush()
         if self._kept is None or self._path is None:
             return []
@@ -79,9 +97,8 @@ class PrimitivePass:
         self._kept = None
         data = self._path.read_bytes()
         self._path.unlink(missing_ok=True)
-        lines = data.splitlines(keepends=True)
-        _write_all(b"".join(line for line in lines if not line.startswith(_HEAD)))
-        return [line for line in lines if line.startswith(_HEAD)]
+        _write_all(_LINES.sub(b"", data))
+        return _LINES.findall(data[self._begin :])
 
 
 def _flush() -> None:
@@ -108,7 +125,7 @@ def _primitive(line: bytes) -> PrimitiveSeen | None:
 duration_ns=250000)
     """
     words = line.decode("utf-8", "replace").strip().split(",")
-    if "exec" not in words:
+    if "exec" not in words or not line.startswith(_ONEDNN):
         return None
     place = words.index("exec")
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,12 @@ class Described:
     schema: str
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
+    # The compiled kernel that it is, by its place among the recording's.
+    kernel: int | None = None
+    # Where it comes from, where that is known of the op itself (compiled code).
+    module: str | None = None
+    phase: str | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,42 @@ class TensorSeen:
     device: str
 
 
+class LoopOp(NamedTuple):
+    """An operation of a compiled loop: the op that does the same, its format, its operands."""
+
+    op: str
+    dtype: str
+    operands: int
+
+
+@dataclass(frozen=True)
+class KernelArgument:
+    """A tensor argument of a compiled kernel: what of it is read and written, and its size."""
+
+    read_bytes: int
+    written_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel that Inductor made: the ops in it, what its loops compute, what it touches.
+
+    `work` counts elements per operation of its loops, `products` are ops of templates.
+    `symbolic`: sizes vary from call to call; all figures are for those it was compiled with.
+    """
+
+    name: str
+    ops: tuple[str, ...]
+    work: tuple[tuple[LoopOp, int], ...]
+    products: tuple[Described, ...]
+    arguments: tuple[KernelArgument, ...]
+    module: str | None
+    source: str | None
+    phase: str | None
+    symbolic: bool = False
+
+
 @dataclass(frozen=True)
 class PrimitiveSeen:
     """A oneDNN primitive: its line in words, when it began (epoch) and how long it took."""
@@ -85,12 +128,23 @@ class PrimitiveSeen:
     duration_ns: int
 
 
+@dataclass(frozen=True)
+class MklCall:
+    """A call of MKL, without a time of its beginning: routine, flags, sizes, and how long."""
+
+    routine: str
+    flags: str
+    sizes: tuple[int, ...]
+    duration_ns: int
+
+
 @dataclass
 class PrimitiveStep:
-    """The primitives of one step beside its ops."""
+    """The primitives of one step beside its ops; MKL's calls in the order of their ends."""
 
     timed: TimedStep
     primitives: list[PrimitiveSeen]
+    mkl: list[MklCall] = field(default_factory=list)
 
 
 @dataclass
@@ -105,6 +159,11 @@ class Recording:
     block: TimedStep | None = None
     described: list[Described] = field(default_factory=list)
     primitive_steps: list[PrimitiveStep] = field(default_factory=list)
+    compiled: list[CompiledKernel] = field(default_factory=list)
+    # Traces of single steps with the kernels of a device, as torch writes them.
+    device_traces: list[Path] = field(default_factory=list)
+    # Whether rows are told apart by the line of the program that they come from.
+    with_lines: bool = False
     steps_seen: int = 0
     marker: str = ""
     has_torch: bool = False

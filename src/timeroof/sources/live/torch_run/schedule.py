@@ -20,6 +20,8 @@ class Pass(StrEnum):
     TIMED = "timed"
     DESCRIBED = "described"
     PRIMITIVES = "primitives"
+    # In place of primitives where the program uses a GPU.
+    DEVICE = "device"
     FREE = "free"
 
 

@@ -13,12 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 from timeroof.sources.live.torch_run.calibration import Calibration
-from timeroof.sources.live.torch_run.compiling import show_compiled_kernels
+from timeroof.sources.live.torch_run.compiling import missing_compiler, silence_hook_warning
 from timeroof.sources.live.torch_run.describing import Describing
+from timeroof.sources.live.torch_run.device import DevicePass, device_activities
 from timeroof.sources.live.torch_run.importing import after_import
+from timeroof.sources.live.torch_run.inductor.folding import folded
+from timeroof.sources.live.torch_run.inductor.hooks import Workshop
 from timeroof.sources.live.torch_run.markers import AUTO, MANUAL, Markers
 from timeroof.sources.live.torch_run.primitives import TIMESTAMP, PrimitivePass
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording, TimedStep
+from timeroof.sources.live.torch_run.refusals import WHY, cannot_describe
 from timeroof.sources.live.torch_run.schedule import Pass, Schedule
 from timeroof.sources.live.torch_run.stepping_aside import step_aside
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
@@ -27,34 +31,46 @@ Told = Callable[[int, str], None]
 
 # Timed steps are kept until they have so many events together, about 50 bytes each.
 MOST_EVENTS = 4_000_000
+# Passes that have torch's profiler on.
+RECORDING = (Pass.TIMED, Pass.PRIMITIVES, Pass.DEVICE)
 
 
 class Session:
     """Watches a program from torch's import to its end; never lets an error of ours into it."""
 
     def __init__(
-        self, *, warmup: int = 2, steps: int = 20, marker: str = AUTO, told: Told | None = None
+        self,
+        *,
+        warmup: int = 2,
+        steps: int = 20,
+        marker: str = AUTO,
+        told: Told | None = None,
+        source: bool = False,
     ) -> None:
-        self.recording = Recording(marker=marker)
+        self.recording = Recording(marker=marker, with_lines=source)
         # The first step is over when the first mark comes: it is one of the warm-up.
         self.schedule = Schedule(max(0, warmup - 1), steps)
         self.markers = Markers(marker, self.boundary)
         self._told = told
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._pass = Pass.WARMUP
-        self._timing, self._describing = Timing(), Describing()
+        self._workshop = Workshop()
+        self._timing, self._describing = Timing(), self._describer()
         self._primitives = PrimitivePass(self._timing)
+        self._device = DevicePass()
         self._calibration = Calibration()
         self._begin_ns, self._begin_faults = 0, 0
         self._pending: list[Describing] = []
         self._unpatch: Callable[[], None] = lambda: None
         self._unhook: Callable[[], None] = lambda: None
-        self._uncompile: Callable[[], None] = lambda: None
         self._block: Describing | None = None
         self._in_block = False
         self._foreign = False
         self._over = False
         self._events = 0
+
+    def _describer(self) -> Describing:
+        return Describing(self._workshop.graphs, with_lines=self.recording.with_lines)
 
     def start(self) -> None:
         """Wait for torch, or attach at once where it is there."""
@@ -69,7 +85,8 @@ class Session:
             self.recording.has_torch = True
             self.recording.torch_version = str(torch.__version__)
             self._unpatch = step_aside(self._yield_profiler, self._profiler_is_back)
-            self._uncompile = show_compiled_kernels()
+            silence_hook_warning()
+            self._workshop.attach()
             self.markers.attach()
         except Exception as error:  # the program must not suffer from us
             self._fail(error)
@@ -122,6 +139,10 @@ class Session:
             seen = self._primitives.stop(self.recording)
             if seen is not None:
                 self.recording.primitive_steps.append(seen)
+        elif done is Pass.DEVICE:
+            trace = self._device.stop(self.recording)
+            if trace is not None:
+                self.recording.device_traces.append(trace)
 
     def _keep(self, step: TimedStep | None) -> None:
         if step is None or not len(step):
@@ -139,6 +160,8 @@ class Session:
                 "the program's own torch.profiler was on: steps under it are not timed by op"
             )
             chosen = Pass.FREE
+        if chosen is Pass.PRIMITIVES and self._device.start(device_activities()):
+            chosen = Pass.DEVICE
         if chosen is Pass.TIMED and self._events > MOST_EVENTS:
             chosen = Pass.CLEAN
         if chosen is Pass.WARMUP and not self._foreign:
@@ -147,19 +170,36 @@ class Session:
             self._timing.start()
         elif chosen is Pass.PRIMITIVES:
             chosen = chosen if self._primitives.start() else Pass.CLEAN
-        elif chosen is Pass.DESCRIBED and not self._describing.start(self.markers.entered):
-            self.recording.note("another execution trace is being recorded: no step is described")
-            chosen = Pass.CLEAN
+        elif chosen is Pass.DESCRIBED:
+            chosen = chosen if self._describe() else Pass.CLEAN
         self._pass = chosen
         self._begin_faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         self._begin_ns = time.perf_counter_ns()
+
+    def _describe(self) -> bool:
+        """Begin to describe a step; False where that cannot be."""
+        self.recording.rank = _rank()
+        if self._refuses():
+            return False
+        if not self._describing.start(self.markers.entered):
+            self.recording.note("another execution trace is being recorded: no step is described")
+            return False
+        return True
+
+    def _refuses(self) -> bool:
+        """Whether a step must not be described."""
+        timed = self.recording.timed
+        refused = cannot_describe(timed[-1].names if timed else ())
+        if refused:
+            self.recording.note(WHY)
+        return refused
 
     def open_block(self) -> None:
         """Time and describe what follows in one pass, for blocks that may run only once."""
         if not self.recording.has_torch or self._foreign or is_profiling():
             return
-        block = Describing()
-        if block.start():
+        block = self._describer()
+        if not self._refuses() and block.start():
             self._pending.append(block)
             self._block = block
         self._timing.start()
@@ -182,13 +222,14 @@ class Session:
     def _yield_profiler(self) -> None:
         """The program starts a profiler of its own: ours gives way."""
         self._foreign = True
-        if self._pass in (Pass.TIMED, Pass.PRIMITIVES):
+        if self._pass in RECORDING:
             self.abort_pass()
             self.recording.note("the program started its own torch.profiler: a timed step was lost")
 
     def abort_pass(self) -> None:
         """Give up a pass that records times, so that nothing of it is left switched on."""
-        if os.getpid() == self._pid and self._pass in (Pass.TIMED, Pass.PRIMITIVES):
+        if os.getpid() == self._pid and self._pass in RECORDING:
+            self._device.abort()
             self._primitives.abort()
             self._timing.abort()
             self._pass = Pass.FREE
@@ -203,6 +244,7 @@ class Session:
             self._shut()
 
     def _shut(self) -> None:
+        self._device.abort()
         self._primitives.abort()
         self._timing.abort()
         self._describing.stop()
@@ -212,7 +254,7 @@ class Session:
     def finish(self, partial: str | None = None) -> Recording:
         """Take everything away from torch and hand the recording over."""
         self._unhook()
-        self._uncompile()
+        self._workshop.detach()
         self._over = True
         found = self.recording
         found.partial = partial
@@ -224,8 +266,7 @@ class Session:
             with contextlib.suppress(Exception):
                 self._shut()
             found.threads = torch.get_num_threads()
-            rank = os.environ.get("RANK", "")
-            found.rank = int(rank) if rank.isdigit() else None
+            found.rank = found.rank if found.rank is not None else _rank()
             cuda: Any = torch.cuda
             found.uses_gpu = bool(cuda.is_available() and cuda.is_initialized())
             found.marker = self.markers.found or found.marker
@@ -251,6 +292,25 @@ class Session:
                 continue
             self.recording.described = found or self.recording.described
         self._describing.forget()
+        self._read_compiled()
+
+    def _read_compiled(self) -> None:
+        """Kernels that Inductor made, and which described ops they are."""
+        found = self.recording
+        found.compiled = self._workshop.kernels
+        found.described = folded(found.described, found.compiled, self._workshop.graphs)
+        missing = missing_compiler()
+        if missing is not None:
+            found.note(missing)
+
+
+def _rank() -> int | None:
+    """The rank in the program's process group, or as a launcher has set it."""
+    group: Any = sys.modules.get("torch.distributed")
+    if group is not None and group.is_available() and group.is_initialized():
+        return int(group.get_rank())
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdigit() else None
 
 
 def _abort_before_fork(session: Session) -> None:
@@ -262,6 +322,10 @@ def _abort_before_fork(session: Session) -> None:
         if alive is not None:
             with contextlib.suppress(Exception):
                 alive.abort_pass()
+                alive.recording.note(
+                    "the program forked (workers of a data loader, or others): only the first"
+                    " process is looked at"
+                )
 
     os.register_at_fork(before=before)
 

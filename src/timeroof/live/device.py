@@ -1,0 +1,93 @@
+"""A program on a GPU: its kernels from the traces of its steps, read as trace files are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+import polars as pl
+
+from timeroof.core.machine import Machine
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.core.resources import DRAM
+from timeroof.live.accounting import clean_durations_s
+from timeroof.live.amounts import matrix_units
+from timeroof.live.compiled import compiled_cost
+from timeroof.machines.catalogue import machine_of_device
+from timeroof.recorded_work import with_recorded_work
+from timeroof.sources.files.reading import read_files
+from timeroof.sources.live.torch_run.recording import CompiledKernel, Described, Recording
+from timeroof.work import amounts as amounts_of
+
+DEVICE_KINDS = ("kernel", "collective", "copy", "memset")
+
+
+def device_profile(
+    recording: Recording, machine: Machine | None, command: str | None
+) -> tuple[Profile, Machine | None] | None:
+    """The device's kernels of a typical step, and its machine; None where no kernel was seen.
+
+    A machine that is named wins; else it is the one that the trace names.
+    """
+    read = [read_files([path]) for path in recording.device_traces]
+    seen = [p for p in read if p.kernels["kind"].is_in(DEVICE_KINDS).any()]
+    if not seen:
+        return None
+    typical = sorted(seen, key=lambda p: p.wall_s or 0.0)[len(seen) // 2]
+    chosen = machine or (machine_of_device(typical.device) if typical.device else None)
+    counted = with_compiled(with_recorded_work(typical, chosen), recording.compiled, chosen)
+    table = counted.kernels.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
+    clean = clean_durations_s(recording.clean)
+    steps = Steps(
+        count=recording.steps_seen, clean_s=median(clean) if clean else None, timed_s=typical.wall_s
+    )
+    source = Source(tool="timeroof run", version=recording.torch_version or None, command=command)
+    notes = (*recording.notes, *counted.notes, *_partial(recording))
+    profile = replace(counted.with_kernels(table), source=source, steps=steps, notes=notes)
+    return profile, chosen
+
+
+def _partial(recording: Recording) -> list[str]:
+    if recording.partial is None:
+        return []
+    return [f"partial: the program did not run to its end, {recording.partial}"]
+
+
+def with_compiled(
+    profile: Profile, compiled: Sequence[CompiledKernel], machine: Machine | None
+) -> Profile:
+    """Amounts of Inductor's kernels by name: one name may stand for one kernel only."""
+    known = {k.name: k for k in compiled if not k.symbolic}
+    times = Counter(k.name for k in compiled)
+    rows = profile.kernels
+    names = [n for n in rows["name"].unique().to_list() if n in known and times[n] == 1]
+    if not names:
+        return profile
+    lines = [_amounts(known[name], machine) for name in names]
+    found = pl.DataFrame(lines, infer_schema_length=None)
+    joined = rows.join(found, on="name", how="left", suffix=".compiled", maintain_order="left")
+    columns = [c for c in found.columns if c != "name"]
+    filled = []
+    for column in columns:
+        is_new = column not in rows.columns
+        value = pl.col(column if is_new else f"{column}.compiled")
+        if not column.startswith(("op", "origin.")):
+            value = value * pl.col("calls")
+        filled.append((value if is_new else pl.coalesce(value, pl.col(column))).alias(column))
+    return profile.with_kernels(
+        joined.with_columns(filled).drop(pl.selectors.ends_with(".compiled"))
+    )
+
+
+def _amounts(kernel: CompiledKernel, machine: Machine | None) -> dict[str, object]:
+    nothing = Described(kernel.name, None, 0, -1, 0, "", (), ())
+    cost = compiled_cost(kernel, nothing)
+    amounts: dict[str, object] = {"name": kernel.name, "op": " + ".join(kernel.ops)}
+    amounts |= dict(amounts_of(cost, matrix_units(machine)))
+    level = DRAM.split("/")[1]
+    return amounts | {"origin.flops": "counted", f"origin.bytes/{level}": "counted"}
+
+
+__all__ = ["device_profile", "with_compiled"]

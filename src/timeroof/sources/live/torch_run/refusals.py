@@ -1,0 +1,32 @@
+"""Tensors that torch's execution trace cannot write down: it may then end the whole program."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable
+from typing import Any
+
+_NAMES = ("sparse_csr", "sparse_csc", "sparse_bs", "sparse_compressed", "crow_indices", "ccol_")
+WHY = (
+    "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no step"
+    " was described, shapes and amounts are unknown"
+)
+
+
+def cannot_describe(op_names: Iterable[str]) -> bool:
+    """Whether compressed sparse tensors are about: among the ops that ran, or alive.
+
+    >>> cannot_describe(["aten::_sparse_csr_sum"])
+    True
+    """
+    if any(part in name for name in op_names for part in _NAMES):
+        return True
+    import torch
+
+    kinds: tuple[Any, ...] = (
+        torch.sparse_csr,
+        torch.sparse_csc,
+        torch.sparse_bsr,
+        torch.sparse_bsc,
+    )
+    return any(type(t) is torch.Tensor and t.layout in kinds for t in gc.get_objects())

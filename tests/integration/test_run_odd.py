@@ -1,0 +1,144 @@
+"""Odd programs under `timeroof run`: a clear word, as much as can be done, their own exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.live_programs import MODEL, check_account, folder, report, run
+
+__all__ = ["folder"]
+torch = pytest.importorskip("torch")
+
+
+def test_a_device_that_is_not_there_fails_as_it_does_alone(folder: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    found = report(folder, MODEL + "model.to('cuda')\n", code=1)
+    assert "partial" in found["stderr"]
+    assert "CUDA" in found["stderr"] or "cuda" in found["stderr"]
+    assert found["kernels"] == []
+
+
+def test_sys_exit_before_any_step(folder: Path) -> None:
+    found = report(folder, "import torch, sys\nsys.exit(3)\n", code=3)
+    assert "no step was found" in found["stderr"]
+    assert "exited with code 3" in found["stderr"]
+
+
+def test_a_program_without_torch_is_told_so(folder: Path) -> None:
+    (folder / "plain.py").write_text("print('hello')\n")
+    done = run(folder, "plain.py")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert "did not import torch" in done.stderr
+
+
+def test_an_error_in_a_forward_call_keeps_what_was_seen(folder: Path) -> None:
+    text = MODEL + "for i in range(9): step()\nmodel(torch.ones(3, 3))\n"
+    found = report(folder, text, code=1)
+    assert "RuntimeError" in found["stderr"]
+    assert any("partial" in note for note in found["notes"])
+    check_account(found)
+
+
+def test_an_old_style_profiler_goes_first_too(folder: Path) -> None:
+    text = MODEL + (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "for i in range(14):\n"
+        "    if i == 5:\n"
+        "        with torch.autograd.profiler.profile() as p: step()\n"
+        "        print(any('addmm' in e.name for e in p.function_events))\n"
+        "    else: step()\n"
+    )
+    found = report(folder, text)
+    assert found["stdout"].split() == ["True"]
+    check_account(found)
+
+
+def test_double_and_complex_numbers_are_counted_in_their_formats(folder: Path) -> None:
+    text = """
+import torch, timeroof
+torch.set_num_threads(1)
+d, c = torch.ones(32, 16, dtype=torch.float64), torch.ones(8, 8, dtype=torch.complex128)
+for _ in range(8):
+    d.t() @ d; c @ c
+    timeroof.step()
+"""
+    found = report(folder, text)
+    assert found["totals"]["flops"]["fp64"] == 2 * 16 * 16 * 32 + 8 * 8**3
+    assert sum(found["totals"]["flops"].values()) == found["totals"]["flops"]["fp64"]
+    check_account(found)
+
+
+def test_compressed_sparse_tensors_are_timed_and_said_to_be_unknown(folder: Path) -> None:
+    text = """
+import torch, timeroof, warnings
+warnings.simplefilter("ignore")
+s = torch.eye(64).to_sparse_csr()
+parts = [torch.ones(2, 8), torch.ones(5, 8)]
+n = torch.nested.nested_tensor(parts, layout=torch.jagged)
+w = torch.ones(8, 8)
+for _ in range(8):
+    s @ torch.ones(64, 4)
+    torch.nn.functional.linear(n, w)
+    timeroof.step()
+"""
+    found = report(folder, text)
+    # torch's execution trace would end the program.
+    assert any("compressed sparse" in note for note in found["notes"])
+    assert len(found["kernels"]) >= 2
+    assert found["totals"]["known_time_share"] == 0
+    check_account(found)
+
+
+def test_products_of_mkl_are_rows_below_their_ops(folder: Path) -> None:
+    if not torch.backends.mkl.is_available():
+        pytest.skip("torch has no MKL here")
+    text = """
+import os, torch, timeroof
+torch.set_num_threads(1)
+a, b = torch.ones(64, 32), torch.ones(32, 48)
+q = torch.ones(1, 2, 64, 16)
+for i in range(12):
+    print("a", end="", flush=True); a @ b; os.write(1, b"b"); a.t() @ a
+    torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    print(i)
+    timeroof.step()
+"""
+    found = report(folder, text)
+    assert found["stdout"].split() == [f"ab{i}" for i in range(12)]
+    rows = [k for k in found["kernels"] if k["name"].startswith("mkl::sgemm")]
+    products = {k["shape"]: k for k in rows if k["op"] == "aten::mm"}
+    sizes = {tuple(sorted(map(int, shape.split("x")))) for shape in products}
+    assert sizes == {(32, 48, 64), (32, 32, 64)}
+    for row in products.values():
+        m, n, k = map(int, row["shape"].split("x"))
+        assert row["contraction_flops"] == 2 * m * n * k
+        assert (row["calls"], row["launches"]) == (1, 0)
+    # Attention's products are below it; it keeps its softmax and its bytes.
+    inner = [k for k in rows if "attention" in k["op"]]
+    assert inner
+    whole = found["totals"]["contraction_flops"]
+    assert whole == pytest.approx(2 * 64 * 32 * 48 + 2 * 32 * 32 * 64 + 2 * 2 * 2 * 64 * 64 * 16)
+    check_account(found)
+
+
+def test_lines_of_the_program_on_demand(folder: Path) -> None:
+    found = report(folder, MODEL + "for _ in range(10): step()\n", "--source")
+    lines = (folder / "train.py").read_text().splitlines()
+    forward = next(i for i, line in enumerate(lines, 1) if "model(x)" in line)
+    update = next(i for i, line in enumerate(lines, 1) if "optimizer.step()" in line)
+    sources: dict[str, set[str]] = {}
+    for kernel in found["kernels"]:
+        sources.setdefault(kernel["phase"], set()).add(kernel["labels"].get("source"))
+    assert f"train.py:{forward}" in sources["forward"]
+    # A backward op belongs to the line that made it, not to the one that calls backward().
+    products = {k["labels"]["source"] for k in found["kernels"] if k["phase"] == "backward"
+                and "mm" in k["name"]}  # fmt: skip
+    assert products == {f"train.py:{forward}"}
+    assert f"train.py:{update}" in sources["optimizer"]
+    assert "largest lines" in found["stderr"]
+    check_account(found)
+    plain = report(folder, MODEL + "for _ in range(10): step()\n")
+    assert all("source" not in k["labels"] for k in plain["kernels"])
