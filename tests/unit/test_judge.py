@@ -63,6 +63,17 @@ def test_launch_limits_many_small_launches(machine: Machine) -> None:
     assert got["above_roof"] is None
 
 
+def test_a_row_that_does_nothing_is_overhead_in_any_order_of_columns(machine: Machine) -> None:
+    amounts = {"flop/fp32": 0.0, "byte/dram": 0.0, "byte/l2": 0.0}
+    for names in (list(amounts), list(amounts)[::-1]):
+        got = verdict(machine, launches=0, **{n: amounts[n] for n in names})
+        assert got["limiter"] == "launch"
+        assert got["gap_s"] == pytest.approx(1.0)
+    # Any work at all, and it is the work that limits; unknown work stays unknown.
+    assert verdict(machine, launches=0, **amounts | {"byte/l2": 1e-9})["limiter"] == "byte/l2"
+    assert verdict(machine, launches=0, **amounts | {"flop/fp32": None})["limiter"] == "unknown"
+
+
 def test_idle_before_a_kernel_counts_as_elapsed(machine: Machine) -> None:
     got = verdict(machine, **{"flop/fp32": 50.0, "byte/dram": 1.0, "idle_before_s": 1.0})
     assert got["kernel_efficiency"] == pytest.approx(0.5)
