@@ -71,10 +71,11 @@ def _add_commands() -> None:
     from timeroof.cli.report import report
     from timeroof.cli.run import CONTEXT_SETTINGS, RunCommand
     from timeroof.cli.run import run as run_program
+    from timeroof.cli.study import study
     from timeroof.cli.whatif import whatif
 
     app.command("run", cls=RunCommand, context_settings=CONTEXT_SETTINGS)(run_program)
-    plain = (read, report, explain, compare, check, whatif, machine, machines, paper)
+    plain = (read, report, explain, compare, check, whatif, machine, machines, paper, study)
     for command in plain:
         app.command()(command)
 

@@ -30,6 +30,8 @@ from timeroof.work.onednn import call_from_onednn
 
 MOVERS = ("reorder", "concat", "shuffle", "zero_pad")
 MKL = "mkl"
+# By how much the products of MKL's calls may differ from their op's.
+MISMATCH = 0.02
 # kind, implementation, propagation, formats, problem; of MKL: "mkl", routine, flags, "", sizes
 Key = tuple[str, str, str, str, str]
 
@@ -52,7 +54,7 @@ def split_primitives(
     next_id = len(rows.keys)
     for line in table.iter_rows(named=True):
         below = shares.get(line["id"])
-        if below is None:
+        if below is None or not _adds_up(line, below):
             lines.append(line)
             continue
         made = _split(line, below, units, machine, next_id)
@@ -60,6 +62,19 @@ def split_primitives(
         lines += made
     notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []
     return pl.DataFrame(lines, infer_schema_length=None), notes
+
+
+def _adds_up(line: dict[str, Any], below: dict[Key, tuple[float, float]]) -> bool:
+    """Whether MKL's calls, which are only matched by order, do the products of their op."""
+    if not any(key[0] == MKL for key in below):
+        return True
+    own = line.get("contraction_flops")
+    done = [_cost(key).contraction_flops for key in below if key[0] == MKL]
+    if own is None or any(flops is None for flops in done):
+        return True
+    calls = [count for key, (_, count) in below.items() if key[0] == MKL]
+    total = sum((flops or 0.0) * count for flops, count in zip(done, calls, strict=True))
+    return bool(abs(total - own) <= MISMATCH * own)
 
 
 def _contracting(table: pl.DataFrame) -> set[int]:
