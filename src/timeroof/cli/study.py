@@ -1,0 +1,349 @@
+"""`timeroof study KERNEL…`: the paper's experiments, on this machine."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from timeroof.cli.counters import CounterTool
+from timeroof.cli.study_parameters import with_parameters
+from timeroof.errors import EXIT_INTERRUPT, InputError, TimeroofError, UsageError
+
+if TYPE_CHECKING:
+    from timeroof.core.machine import Machine
+    from timeroof.study.case import Case
+    from timeroof.study.report import Study
+    from timeroof.study.run import Done, Place
+    from timeroof.study.store import Store
+
+DATABASE = "timeroof-study.sqlite"
+FOLDER = "timeroof-study"
+OVERLAYS = ("paper",)
+
+
+class InterruptedStudyError(TimeroofError):
+    """Ctrl-C or SIGTERM: what is finished is kept."""
+
+    exit_code = EXIT_INTERRUPT
+
+
+def study(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KERNEL...",
+            help="conv2d, lstm, gru, rnn, gemm, attention, layernorm, softmax, elementwise, pool,"
+            " embedding, adam.",
+        ),
+    ] = None,
+    framework: Annotated[str, typer.Option(help="The framework that runs the cases.")] = "torch",
+    device: Annotated[str, typer.Option(help="The torch device that runs them.")] = "cpu",
+    precision: Annotated[
+        str,
+        typer.Option(
+            help="fp64, fp32, tf32, bf16, fp16, bf16-autocast, fp16-autocast, int8; several with"
+            " commas."
+        ),
+    ] = "fp32",
+    passes: Annotated[
+        str | None,
+        typer.Option(
+            "--pass",
+            help="calibrate, forward, backward (all gradients), backward-input, backward-weight,"
+            " optimizer. [default: forward,backward, or what the kernel has]",
+        ),
+    ] = None,
+    cache: Annotated[
+        str, typer.Option(help="warm, cold (flushed before every execution), or both.")
+    ] = "warm",
+    threads: Annotated[str, typer.Option(help="Threads: numbers, or all.")] = "all",
+    variant: Annotated[
+        str,
+        typer.Option(
+            help="Ways of running: eager, no-onednn, compile, max-autotune, cudnn-benchmark;"
+            " lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam: foreach, fused."
+        ),
+    ] = "eager",
+    factor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Add the experiment on a factor: intensity, locality, autotune, launch,"
+            " precision, or all; may be repeated."
+        ),
+    ] = None,
+    db: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Use the cases that the store has, measure the rest.")
+    ] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="With --resume: measure failed cases once more.")
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Keep an old store under another name, and measure all."),
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer values and less care: under a minute.")
+    ] = False,
+    export: Annotated[
+        list[Path] | None,
+        typer.Option(help="Write the cases as a table, .parquet or .csv; may be repeated."),
+    ] = None,
+    overlay: Annotated[
+        str | None, typer.Option(help="'paper' lays the paper's V100 rows beside the charts.")
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="Judge on this machine: a catalogue name, a TOML file or 'here'."),
+    ] = None,
+    counters: Annotated[
+        CounterTool | None,
+        typer.Option(help="Count FLOPs and bytes of every case with this profiler."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the report as one interactive HTML page.")
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write page, charts, JSON, CSV and run to this folder."
+            f" [default: {FOLDER}, unless another output is asked for]"
+        ),
+    ] = None,
+    **parameters: str | None,
+) -> None:
+    """Measure kernels over a grid of cases on this machine and judge them, as the paper did.
+
+    Every kernel has a base case and sweeps one parameter at a time around it; all parameters
+    are free. Cases run in a process of their own: a crash, a hang or an end of memory costs one
+    case. Finished cases are kept in a store, and `--resume` goes on after any interruption.
+
+    Example: `timeroof study conv2d lstm --pass forward,backward --quick`,
+    `timeroof study conv2d --batch 1,8,64 --layout channels_last`, `timeroof study --factor all`
+    """
+    from timeroof.cli.outputs import check_folder
+    from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
+    from timeroof.study.export import check_export
+
+    if out is None and html is None and json is None and save is None and not export:
+        out = Path(FOLDER)
+    if out is not None:
+        check_folder(out)
+    for path in export or ():
+        check_export(path)
+    _check_names(html, save, overlay)
+    if retry and not resume:
+        raise UsageError("--retry is for going on in a store", advice="add --resume")
+    if resume and fresh:
+        raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
+    choices = {
+        "framework": framework, "device": device, "precision": precision, "passes": passes,
+        "cache": cache, "threads": threads, "variant": variant, "quick": quick,
+    }  # fmt: skip
+    names = list(dict.fromkeys(kernels or []))
+    given = checked_sweeps(names, parameters, choices, factor or [])
+    plain = own_cases(names, given, choices)
+    counting_tool = _tool(counters)
+    other = _other_machine(machine)
+    place, notes = _place(device, framework)
+    from timeroof.study.grid import unique
+
+    cases = unique([*plain, *designed_cases(names, choices, factor or [], place.machine)])
+    target = db or (out or Path()) / DATABASE
+    if fresh:
+        _set_aside(target)
+    from timeroof.study.store import Store
+
+    with _stoppable(), Store(target) as store:
+        done = _run(cases, store, place, resume, retry, quick=quick, counters=counting_tool)
+        for path in export or ():
+            from timeroof.study.export import export as write_export
+
+            write_export(store.read([place.key(c) for c in cases]), path)
+    found = _judge(done, other or place.machine, factor or [], notes)
+    _write(found, out, html, save, json, overlay)
+    _tell(found, done, target)
+
+
+def _check_names(html: Path | None, save: Path | None, overlay: str | None) -> None:
+    """Refuse names that nothing can be written to, before anything is measured."""
+    if html is not None and html.suffix != ".html":
+        raise UsageError(f"{str(html)!r} is no page's name", advice="end it in .html")
+    if save is not None and save.suffix != ".troof":
+        raise UsageError(f"{str(save)!r} is no run's name", advice="end it in .troof")
+    if overlay is not None and overlay not in OVERLAYS:
+        raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
+
+
+def _tool(counters: CounterTool | None) -> str | None:
+    """The profiler's name, once it is known to be there."""
+    if counters is None:
+        return None
+    from timeroof.sources.collect.tools import find_tool
+
+    find_tool(counters.value)
+    return counters.value
+
+
+def _place(device: str, framework: str) -> tuple[Place, list[str]]:
+    """This machine, measured once if it never was."""
+    from timeroof.study.run import Place
+
+    if device == "cpu":
+        from timeroof.live.here import machine_for
+
+        found, notes = machine_for(None, _say)
+        return Place.here(found, framework), notes
+    from timeroof.probe.measure import load_or_measure
+
+    return Place.here(load_or_measure(quick=True, device=device).machine, framework), []
+
+
+def _other_machine(name: str | None) -> Machine | None:
+    """The machine to judge on, where it is not this one."""
+    if name in (None, "here"):
+        return None
+    from timeroof.api import machine as find_machine
+
+    return find_machine(str(name))
+
+
+def _set_aside(path: Path) -> None:
+    from timeroof.study.store.aside import set_aside
+
+    kept = set_aside(path)
+    if kept is not None:
+        _say(f"the old store is kept as {kept}")
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C while cases run."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(
+    cases: list[Case],
+    store: Store,
+    place: Place,
+    resume: bool,
+    retry: bool,
+    *,
+    quick: bool,
+    counters: str | None,
+) -> Done:
+    from timeroof.cli.progress import progress_bar
+    from timeroof.study.options import FULL, QUICK
+    from timeroof.study.run import check_store, run_cases
+
+    keys = [place.key(case) for case in cases]
+    check_store(store, keys, resume=resume)
+    plan = QUICK if quick else FULL
+    counting = None
+    if counters is not None:
+        from timeroof.study.counters import counting_with
+
+        counting = counting_with(counters, plan, place.machine)
+    try:
+        with progress_bar("studying", len(cases)) as advance:
+            return run_cases(cases, store, place, plan, advance, retry=retry, counting=counting)
+    except KeyboardInterrupt:
+        kept = len(set(keys) & set(store.finished()))
+        raise InterruptedStudyError(
+            f"interrupted: {kept} of {len(cases)} cases are kept in {store.path}",
+            advice="the same command with --resume measures the rest",
+        ) from None
+
+
+def _judge(done: Done, machine: Machine | None, factors: list[str], notes: list[str]) -> Study:
+    from timeroof.study.factors import conclude
+    from timeroof.study.report import judged_study
+
+    found = judged_study(
+        done.results,
+        machine,
+        factors=factors,
+        command="timeroof " + " ".join(sys.argv[1:]),
+        notes=notes,
+    )
+    if not len(found.report.profile):
+        first = found.failures[0].error if found.failures else "there was nothing to measure"
+        raise InputError(f"no case could be measured: {first}")
+    return found.with_findings(conclude(found.rows, machine))
+
+
+def _write(
+    found: Study,
+    out: Path | None,
+    html: Path | None,
+    save: Path | None,
+    json: str | None,
+    overlay: str | None,
+) -> None:
+    from timeroof.cli.outputs import write_json, write_outputs
+
+    write_outputs(found.report, html=html, save=save)
+    if json is not None:
+        write_json(found.report.to_json(), json)
+    if out is not None:
+        from timeroof.study.output import write_study
+
+        beside = None
+        if overlay == "paper":
+            from timeroof.paper.build import build_paper
+
+            beside = build_paper()
+        page = write_study(found, out, overlay=beside)
+        _say(f"the report is {page}")
+
+
+def _tell(found: Study, done: Done, store: Path) -> None:
+    from timeroof.views.terminal import print_findings, print_summary
+
+    print_summary(found.report)
+    print_findings(found.findings)
+    for result in found.failures:
+        _say(f"{result.status}: {_name(result)}: {result.error}")
+    before = f", {done.found} of them from before" if done.found else ""
+    _say(f"{len(done.results)} cases in {store}{before}")
+
+
+def _name(result: Any) -> str:
+    from timeroof.study.table import case_name
+
+    return case_name(result.case)
+
+
+def _say(text: str) -> None:
+    from timeroof.cli.streams import say
+
+    say(text)
+
+
+study = with_parameters(study)

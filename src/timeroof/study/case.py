@@ -1,0 +1,57 @@
+"""A case of a study, and what measuring it gave: the nouns of runner, store and analysis."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+Status = Literal["done", "failed", "unsupported"]
+Cache = Literal["warm", "cold"]
+Value = int | str
+
+
+class Case(msgspec.Struct, kw_only=True, frozen=True):
+    """One kernel with all its parameters, one pass, one precision, one way of running it.
+
+    >>> Case(kernel="gemm", params={"m": 8, "n": 8, "k": 8}, pass_name="forward").variant
+    'eager'
+    """
+
+    kernel: str
+    params: dict[str, Value]
+    # calibrate, forward, backward (both gradients), backward-input, backward-weight, optimizer
+    pass_name: str
+    # fp64, fp32, tf32, bf16, fp16, int8, and bf16-autocast, fp16-autocast
+    precision: str = "fp32"
+    framework: str = "torch"
+    device: str = "cpu"
+    threads: int = 1
+    cache: Cache = "warm"
+    # how the same work is run: eager, no-onednn, compile, max-autotune, cell-loop, graph, ...
+    variant: str = "eager"
+
+    def key(self, machine: str, software: str) -> str:
+        """What makes a case the same case: all of the above, on one machine and software."""
+        told = msgspec.json.encode([self, machine, software], order="sorted")
+        return hashlib.sha256(told).hexdigest()[:32]
+
+
+class Result(msgspec.Struct, kw_only=True, frozen=True):
+    """What measuring a case gave: samples of one execution each, amounts, or why there are none."""
+
+    case: Case
+    status: Status
+    error: str | None = None
+    samples_s: list[float] = []
+    launches: float | None = None
+    # resource -> amount of one execution; null is unknown
+    amounts: dict[str, float | None] = {}
+    contraction_flops: float | None = None
+    # what -> origin, as in the columns origin.<what> of a profile
+    origins: dict[str, str] = {}
+    # whatever else is known: reorders, reorder_s, implementation, working_set_bytes, emulated, ...
+    labels: dict[str, str] = {}
+    load: float | None = None
+    created: str = ""

@@ -1,0 +1,249 @@
+"""Cases side by side: which rows differ in one thing only, and what a row says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from timeroof.core.profile import LABEL, ORIGIN
+from timeroof.core.resources import Scope
+
+# Labels of how a case was run; equal ones make a series.
+SERIES = ("framework", "device", "precision", "pass", "cache", "threads", "variant")
+# Labels of what was found while it ran; every other label is a parameter of the kernel.
+FOUND = (
+    "reorders",
+    "reorder_s",
+    "implementation",
+    "working_set_bytes",
+    "emulated",
+    "contains",
+    "scope",
+    "algorithm",
+    "load",
+    "status",
+    "created",
+    "executions_per_sample",
+    "confidence",
+    "uncounted",
+    "counted_on",
+    "counters",
+    "formula_flops",
+)
+
+# Share of all processor time that others may use before a time says nothing of a kernel.
+BUSY = 0.15
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Rows of one series in which one parameter moves, in its order."""
+
+    op: str
+    parameter: str
+    rows: list[Row]
+
+    @property
+    def series(self) -> str:
+        """What the rows have in common, in words."""
+        return series_text(self.rows[0])
+
+    @property
+    def values(self) -> list[str]:
+        """Values of the parameter, in order."""
+        return [row[f"{LABEL}{self.parameter}"] for row in self.rows]
+
+
+def parameters(rows: pl.DataFrame, op: str) -> list[str]:
+    """Names of an op's parameters: its labels that say neither how it ran nor what was found."""
+    part = rows.filter(pl.col("op") == op)
+    names = [c.removeprefix(LABEL) for c in rows.columns if c.startswith(LABEL)]
+    return [
+        name
+        for name in names
+        if name not in SERIES and name not in FOUND and _tells(part[f"{LABEL}{name}"], op)
+    ]
+
+
+def _tells(values: pl.Series, op: str) -> bool:
+    """Whether a label holds values; one that only repeats the op's name is no parameter."""
+    return values.null_count() < len(values) and not bool((values == op).all())
+
+
+def ops(rows: pl.DataFrame) -> list[str]:
+    """Kernels of a study by name: rows come by time, which says nothing of their order."""
+    units = rows.filter(pl.col("kind") == "unit", pl.col("op").is_not_null())
+    return sorted(units["op"].unique().to_list())
+
+
+def groups(rows: pl.DataFrame, op: str, free: Sequence[str]) -> Iterator[list[Row]]:
+    """Rows of an op that are equal in all labels but those named, two or more at a time.
+
+    Rows without a time are left out: a comparison needs one.
+    """
+    part = rows.filter(pl.col("op") == op, pl.col("time_s") > 0)
+    fixed = [
+        f"{LABEL}{name}"
+        for name in (*SERIES, *parameters(rows, op))
+        if name not in free and f"{LABEL}{name}" in rows.columns
+    ]
+    if not fixed:
+        yield from ([part.to_dicts()] if part.height > 1 else [])
+        return
+    for _, members in part.group_by(fixed, maintain_order=True):
+        if members.height > 1:
+            yield members.to_dicts()
+
+
+def sweeps(rows: pl.DataFrame, op: str) -> list[Sweep]:
+    """All sweeps of an op: equal in everything but one parameter, which has two values or more."""
+    found = []
+    for parameter in parameters(rows, op):
+        for members in groups(rows, op, (parameter,)):
+            ordered = in_order(members, parameter)
+            if len({row[f"{LABEL}{parameter}"] for row in ordered}) > 1:
+                found.append(Sweep(op, parameter, ordered))
+    return found
+
+
+def in_order(members: list[Row], parameter: str) -> list[Row]:
+    """Rows by a parameter's value: as numbers where all are, else as they came."""
+    column = f"{LABEL}{parameter}"
+    known = [row for row in members if row.get(column) is not None]
+    if any(number(row[column]) is None for row in known):
+        return known
+    return sorted(known, key=lambda row: number(row[column]) or 0.0)
+
+
+def number(text: object) -> float | None:
+    """A label as a number, None where it is none.
+
+    >>> number("16"), number("channels_last"), number(None)
+    (16.0, None, None)
+    """
+    try:
+        return float(str(text))
+    except ValueError:
+        return None
+
+
+def label(row: Row, name: str) -> str | None:
+    """A label of a row, None where it has none."""
+    value = row.get(f"{LABEL}{name}")
+    return None if value is None else str(value)
+
+
+def flops(row: Row) -> float | None:
+    """FLOPs of all precisions, None where one of them is not known."""
+    amounts = [v for k, v in row.items() if k.startswith("flop/")]
+    return None if not amounts or None in amounts else float(sum(amounts))
+
+
+def defined_flops(row: Row) -> float | None:
+    """FLOPs by the definition of the work: products by formula, whatever ran or a counter saw."""
+    formula = number(label(row, "formula_flops"))
+    value = formula or row.get("contraction_flops")
+    return float(value) if value else flops(row)
+
+
+def scope(row: Row) -> Scope:
+    """Whose ceilings bound a row: those of one core or of all."""
+    return "core" if label(row, "scope") == "core" else "all"
+
+
+def launches(row: Row) -> float | None:
+    """Launches of one execution; None where a table with their origins says none for this row.
+
+    >>> launches({"launches": 3.0}), launches({"launches": 1.0, "origin.launches": None})
+    (3.0, None)
+    """
+    if f"{ORIGIN}launches" in row and row[f"{ORIGIN}launches"] is None:
+        return None
+    return row.get("launches")
+
+
+def moved_bytes(row: Row) -> float | None:
+    """Bytes at DRAM, None where they are not known."""
+    value = row.get("byte/dram")
+    return None if value is None else float(value)
+
+
+def origin(row: Row, what: str) -> str | None:
+    """How an amount of a row came about."""
+    value = row.get(f"{ORIGIN}{what}")
+    return None if value is None else str(value)
+
+
+def busy(*rows: Row) -> bool:
+    """Whether other programs took part of the processor while any of these ran on it.
+
+    The samples cannot show it: a neighbour that stays slows all of them.
+
+    >>> busy({"label.load": "0.5", "label.device": "cpu"}), busy({"label.load": "0.02"}), busy({})
+    (True, False, False)
+    """
+    return any(
+        (label(row, "device") or "cpu") == "cpu" and (number(label(row, "load")) or 0.0) > BUSY
+        for row in rows
+    )
+
+
+def samples(row: Row) -> list[float]:
+    """Seconds of single executions; the median alone where no samples were kept."""
+    kept = row.get("samples")
+    return list(kept) if kept else [float(row["time_s"])]
+
+
+def series_text(row: Row, without: Sequence[str] = ()) -> str:
+    """How a row ran, in words: what is usual is not said.
+
+    >>> series_text({"label.framework": "torch", "label.pass": "forward", "label.precision": "fp32",
+    ...              "label.variant": "eager", "label.cache": "cold", "label.threads": "2"})
+    'forward, fp32, cold, 2 threads'
+    """
+    usual = {"framework": "torch", "device": "cpu", "cache": "warm", "variant": "eager"}
+    words = []
+    for name in ("framework", "device", "pass", "precision", "variant", "cache", "threads"):
+        value = label(row, name)
+        if value is None or name in without or usual.get(name) == value:
+            continue
+        words.append(f"{value} thread{'s' * (value != '1')}" if name == "threads" else value)
+    return ", ".join(words)
+
+
+def group_titles(members: Sequence[list[Row]], free: str) -> list[str]:
+    """What each group of a comparison is about: the op, and what tells it from the other groups."""
+    firsts = [group[0] for group in members]
+    usual = [n for n in ("framework", "device", "threads", "cache") if not _varies(firsts, n)]
+    titles = []
+    for row in firsts:
+        same_op = [r for r in firsts if r["op"] == row["op"]]
+        names = [
+            name
+            for column in row
+            if column.startswith(LABEL)
+            and (name := column.removeprefix(LABEL)) not in (*SERIES, *FOUND, free)
+            and _varies(same_op, name)
+        ]
+        how, case = series_text(row, [free, *usual]), case_text(row, names)
+        titles.append(f"{row['op']}{' ' * bool(case)}{case}{f' ({how})' if how else ''}")
+    return titles
+
+
+def _varies(rows: Sequence[Row], name: str) -> bool:
+    return len({label(row, name) for row in rows}) > 1
+
+
+def case_text(row: Row, names: Sequence[str]) -> str:
+    """A row's parameters in words.
+
+    >>> case_text({"label.batch": "16", "label.hidden": None}, ["batch", "hidden"])
+    'batch 16'
+    """
+    told = [(name, label(row, name)) for name in names]
+    return " ".join(f"{name.replace('_', ' ')} {value}" for name, value in told if value)

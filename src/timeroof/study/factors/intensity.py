@@ -1,0 +1,269 @@
+"""Arithmetic intensity: what a parameter does to work, intensity, bound and time.
+
+Along each sweep the exponents of FLOPs, bytes, intensity, bound and time over the parameter are
+fitted (time ~ value^e, least squares of logarithms). A parameter moves *along the roof* where
+intensity stays and time follows the work; it *changes intensity* where FLOP per byte move.
+Intensity counts as a cause of time only where memory limits the poorer end, the rate (FLOP/s) moves
+with intensity beyond the spread, and time follows the bound: where launching hides the work, or
+compute limits throughout, FLOP per byte may move without any second moving with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from timeroof.core.resources import limiter_kind
+from timeroof.study.factors.cases import (
+    Row,
+    Sweep,
+    busy,
+    flops,
+    label,
+    moved_bytes,
+    number,
+    ops,
+    samples,
+    sweeps,
+)
+from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
+from timeroof.study.factors.noise import CONFIDENCE, compare, resampled_medians
+
+if TYPE_CHECKING:
+    from timeroof.core.machine import Machine
+    from timeroof.study.case import Case
+    from timeroof.study.options import DesignOptions
+
+# Intensity that moves by less than this over a whole sweep stays where it is.
+MOVES = 1.15
+# Seconds that grow by at least this power of the bound follow it.
+FOLLOWS = 0.5
+KERNELS = ("conv2d", "lstm")
+
+
+def design(options: DesignOptions) -> list[Case]:
+    """One parameter at a time around the base case, forward passes of the paper's two kernels."""
+    from timeroof.study.grid import grid_cases
+
+    return [
+        case
+        for kernel in [k for k in options.kernels if k in KERNELS] or KERNELS
+        for case in grid_cases(
+            kernel,
+            passes=("forward",),
+            threads=(options.threads,),
+            quick=options.quick,
+            framework=options.framework,
+            device=options.device,
+        )
+    ]
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How far a sweep moves everything, first value to last; exponents over the parameter."""
+
+    sweep: Sweep
+    ai: tuple[float, float]
+    flops_ratio: float
+    bound_ratio: float
+    limiters: tuple[str, str]
+    exponents: dict[str, float]
+    # Power of the work's bound that time follows, with its interval; None where the bound stays.
+    follows: tuple[float, float, float] | None
+
+    @property
+    def ai_ratio(self) -> float:
+        """Intensity of the last value over that of the first."""
+        return self.ai[1] / self.ai[0]
+
+    @property
+    def moves_intensity(self) -> bool:
+        """Whether intensity moves at all."""
+        return abs(math.log(self.ai_ratio)) > math.log(MOVES)
+
+    @property
+    def moves_work(self) -> bool:
+        """Whether the work moves: nearly equal shapes are no sweep of it."""
+        return abs(math.log(self.flops_ratio)) > math.log(MOVES)
+
+
+def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
+    """What the sweeps say; None where no numeric parameter was swept with known amounts."""
+    found = [m for op in ops(rows) for s in sweeps(rows, op) if (m := movement(s)) is not None]
+    moved = [m for m in found if m.moves_intensity or m.moves_work]
+    if not moved:
+        return None
+    effects = settle([e for m in moved if (e := _rate_effect(m)) is not None])
+    causes = [(m, e) for m in moved for e in effects if _same(m, e) and _is_cause(m, e)]
+    return Conclusion(
+        factor="intensity",
+        found=bool(causes),
+        title=_title(moved, causes),
+        points=(*_points(moved, causes), *unclear_points(effects)),
+        effects=effects,
+        kernels=tuple(i for m in moved for i in _ids(m)),
+        facts={"sweeps": [_facts(m) for m in moved]},
+    )
+
+
+def movement(sweep: Sweep) -> Movement | None:
+    """A sweep's movement, None where the parameter is no number or amounts are not known."""
+    values = [number(v) for v in sweep.values]
+    work = [flops(row) for row in sweep.rows]
+    traffic = [moved_bytes(row) for row in sweep.rows]
+    if any(not v or v < 0 for v in [*values, *work, *traffic]) or len(set(values)) < 2:
+        return None
+    x = np.log(np.array(values, dtype=np.float64))
+    f, b = np.array(work, dtype=np.float64), np.array(traffic, dtype=np.float64)
+    time = np.array([row["time_s"] for row in sweep.rows])
+    bound = np.array([row.get("work_bound_s") or math.nan for row in sweep.rows])
+    known = bool(np.isfinite(bound).all())
+    columns = {"flops": f, "bytes": b, "ai": f / b, "time": time} | (
+        {"bound": bound} if known else {}
+    )
+    return Movement(
+        sweep=sweep,
+        ai=(float(f[0] / b[0]), float(f[-1] / b[-1])),
+        flops_ratio=float(f[-1] / f[0]),
+        bound_ratio=float(bound[-1] / bound[0]) if known else math.nan,
+        limiters=(str(sweep.rows[0].get("limiter")), str(sweep.rows[-1].get("limiter"))),
+        exponents={name: _slope(x, np.log(column)) for name, column in columns.items()},
+        follows=_follows(np.log(bound), sweep.rows) if known else None,
+    )
+
+
+def _slope(x: Any, y: Any) -> float:
+    centred = x - x.mean()
+    return float((centred * (y - y.mean())).sum() / (centred**2).sum())
+
+
+def _follows(log_bound: Any, rows: Sequence[Row]) -> tuple[float, float, float] | None:
+    """Slope of log time over log bound, and its interval from the samples."""
+    if float(np.ptp(log_bound)) < math.log(MOVES):
+        return None
+    drawn = np.log([resampled_medians(samples(row), i) for i, row in enumerate(rows)])
+    centred = log_bound - log_bound.mean()
+    slopes = (centred[:, None] * (drawn - drawn.mean(axis=0))).sum(axis=0) / (centred**2).sum()
+    low, middle, high = np.quantile(slopes, ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2))
+    return float(low), float(middle), float(high)
+
+
+def _rate_effect(m: Movement) -> Effect | None:
+    """Seconds per FLOP at the rich end over those at the poor end, where intensity moves."""
+    if not m.moves_intensity:
+        return None
+    first, last = m.sweep.rows[0], m.sweep.rows[-1]
+    poor, rich = (first, last) if m.ai_ratio > 1 else (last, first)
+    ratio = compare(*([s / (flops(row) or math.nan) for s in samples(row)] for row in (poor, rich)))
+    if ratio is None:
+        return None
+    name = m.sweep.parameter.replace("_", " ")
+    return Effect(
+        group=f"{m.sweep.op} {m.sweep.series}: seconds per FLOP",
+        base=f"{name} {label(poor, m.sweep.parameter)}",
+        other=f"{name} {label(rich, m.sweep.parameter)}",
+        ratio=ratio,
+        kernels=(poor["id"], rich["id"]),
+        facts={"parameter": m.sweep.parameter, "poor_limiter": poor.get("limiter")},
+        disturbed=busy(*m.sweep.rows),
+    )
+
+
+def _same(m: Movement, effect: Effect) -> bool:
+    ends = {m.sweep.rows[0]["id"], m.sweep.rows[-1]["id"]}
+    return effect.facts["parameter"] == m.sweep.parameter and set(effect.kernels) == ends
+
+
+def _is_cause(m: Movement, effect: Effect) -> bool:
+    """Whether intensity moved the seconds: memory limits the poor end and time follows."""
+    follows = m.follows is not None and m.follows[0] > FOLLOWS
+    memory = limiter_kind(str(effect.facts["poor_limiter"])) == "memory"
+    return follows and memory and effect.verdict == "faster"
+
+
+def _title(moved: Sequence[Movement], causes: Sequence[tuple[Movement, Effect]]) -> str:
+    if causes:
+        names = list(dict.fromkeys(m.sweep.parameter.replace("_", " ") for m, _ in causes))
+        return f"Arithmetic intensity: {' and '.join(names)} moves it, and time with it"
+    if any(m.moves_intensity for m in moved):
+        return "Arithmetic intensity: it moves, but no time was seen to move with it"
+    return "Arithmetic intensity: no parameter moves it"
+
+
+def _points(moved: Sequence[Movement], causes: Sequence[tuple[Movement, Effect]]) -> list[str]:
+    """A sentence per kernel and parameter, shared by its series; causes first."""
+    by_name: dict[tuple[str, str], list[Movement]] = {}
+    for m in moved:
+        by_name.setdefault((m.sweep.op, m.sweep.parameter), []).append(m)
+    cause_of = {(m.sweep.op, m.sweep.parameter): e for m, e in causes}
+    ordered = sorted(by_name, key=lambda name: name not in cause_of)
+    return [_sentence(by_name[name], cause_of.get(name)) for name in ordered]
+
+
+def _sentence(members: Sequence[Movement], cause: Effect | None) -> str:
+    m = members[0]
+    name, values = m.sweep.parameter.replace("_", " "), m.sweep.values
+    head = f"{m.sweep.op}, {name} {values[0]} to {values[-1]}:"
+    time = _span([x.sweep.rows[-1]["time_s"] / x.sweep.rows[0]["time_s"] for x in members])
+    work = _span([x.flops_ratio for x in members])
+    moving = [x for x in members if x.moves_intensity]
+    ai = _span([x.ai_ratio for x in (moving or members)])
+    limits = _limits(members)
+    if not moving:
+        stays = f"intensity stays at {_number_span([a for x in members for a in x.ai])} FLOP/B"
+        return f"{head} {stays}, work moves {work}, time {time}: {_roof(m)}{limits}."
+    gain = (
+        f", and a FLOP takes {cause.ratio.text()} the seconds at the richer end"
+        if cause
+        else ", but seconds per FLOP do not follow it"
+    )
+    return f"{head} intensity moves {ai}, work {work}, time {time}{gain}{limits}."
+
+
+def _roof(m: Movement) -> str:
+    exponent = m.exponents["time"] / m.exponents["flops"] if m.exponents["flops"] else math.nan
+    if exponent > 0.8:
+        return "it moves along the roof"
+    return f"time grows as the work to the power {exponent:.2f}, so it is not work that takes it"
+
+
+def _limits(members: Sequence[Movement]) -> str:
+    changed = [m for m in members if m.limiters[0] != m.limiters[1]]
+    if not changed:
+        return ""
+    first, last = changed[0].limiters
+    return f"; the limiter changes from {first} to {last}"
+
+
+def _number_span(values: Sequence[float]) -> str:
+    texts = (f"{v:.0f}" if v >= 9.5 else f"{v:.2g}" for v in (min(values), max(values)))
+    return " to ".join(dict.fromkeys(texts))
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{_number_span(values)} times"
+
+
+def _facts(m: Movement) -> dict[str, Any]:
+    return {
+        "kernel": m.sweep.op,
+        "parameter": m.sweep.parameter,
+        "series": m.sweep.series,
+        "values": m.sweep.values,
+        "ai": [float(f"{a:.4g}") for a in m.ai],
+        "flops_ratio": float(f"{m.flops_ratio:.4g}"),
+        "time_ratio": float(f"{m.sweep.rows[-1]['time_s'] / m.sweep.rows[0]['time_s']:.4g}"),
+        "exponents": {name: round(e, 3) for name, e in m.exponents.items()},
+        "time_follows_bound": None if m.follows is None else [round(v, 3) for v in m.follows],
+        "limiters": list(m.limiters),
+    }
+
+
+def _ids(m: Movement) -> list[int]:
+    return [int(row["id"]) for row in m.sweep.rows]

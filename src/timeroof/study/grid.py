@@ -1,0 +1,172 @@
+"""Cases from a kernel's grid: one parameter at a time around the base case."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import cast
+
+from timeroof.errors import UsageError
+from timeroof.study.case import Cache, Case, Value
+from timeroof.study.kernel import PASSES, Kernel, Parameter
+from timeroof.study.kernels import kernel as find_kernel
+from timeroof.study.kernels import kernels
+
+PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast", "int8")
+CACHES = ("warm", "cold")
+FRAMEWORKS = ("torch",)
+
+
+def all_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def grid_cases(  # noqa: PLR0913
+    kernel: str,
+    *,
+    sweeps: Mapping[str, Sequence[Value]] | None = None,
+    passes: Sequence[str] | None = None,
+    precisions: Sequence[str] = ("fp32",),
+    caches: Sequence[str] = ("warm",),
+    threads: Sequence[int] | None = None,
+    variants: Sequence[str] = ("eager",),
+    quick: bool = False,
+    framework: str = "torch",
+    device: str = "cpu",
+) -> list[Case]:
+    """The cases of a kernel's grid, each once, the base case first.
+
+    Without `sweeps` every parameter takes the kernel's own values. Given ones are the only
+    ones that move; a single value moves the base case. Passes that the kernel does not have
+    are left out; precisions and variants that it does not have become unsupported cases.
+
+    >>> cases = grid_cases("conv2d", sweeps={"batch": [1, 8]}, passes=["forward"])
+    >>> [c.params["batch"] for c in cases]
+    [1, 8]
+    """
+    found = find_kernel(kernel)
+    check_choice("framework", [framework], FRAMEWORKS)
+    check_choice("pass", passes or (), PASSES)
+    check_choice("precision", precisions, PRECISIONS)
+    check_choice("cache", caches, CACHES)
+    check_choice("variant", variants, variant_names())
+    points = list(_points(found, sweeps, quick=quick))
+    wanted = [p for p in (passes or found.default_passes) if p in found.passes]
+    axes = product(wanted, precisions, threads or (all_cores(),), caches, variants, points)
+    made = [
+        Case(
+            kernel=kernel, params=params, pass_name=name, precision=precision,
+            cache=cast("Cache", cache), threads=count, variant=variant, framework=framework,
+            device=device,
+        )
+        for name, precision, count, cache, variant, params in axes
+    ]  # fmt: skip
+    return unique(made)
+
+
+def one_case(
+    kernel: str,
+    pass_name: str = "forward",
+    *,
+    params: Mapping[str, Value] | None = None,
+    precision: str = "fp32",
+    cache: str = "warm",
+    threads: int | None = None,
+    variant: str = "eager",
+) -> Case:
+    """The base case with some parameters changed.
+
+    >>> one_case("lstm", params={"hidden": 64}).params["hidden"]
+    64
+    """
+    found = find_kernel(kernel)
+    if pass_name not in found.passes:
+        raise UsageError(
+            f"{kernel} has no pass {pass_name!r}", advice=f"it has {', '.join(found.passes)}"
+        )
+    sweeps = {name: [value] for name, value in (params or {}).items()}
+    return grid_cases(
+        kernel, sweeps=sweeps, passes=[pass_name], precisions=[precision], caches=[cache],
+        threads=[threads or all_cores()], variants=[variant],
+    )[0]  # fmt: skip
+
+
+def _points(
+    kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
+) -> Iterable[dict[str, Value]]:
+    """Parameter values: the base case, then one parameter at a time."""
+    given = own_sweeps(kernel, quick=quick) if sweeps is None else sweeps
+    checked = {name: _checked(kernel, name, values) for name, values in given.items()}
+    base = kernel.base | {name: v[0] for name, v in checked.items() if len(v) == 1}
+    swept = {name: values for name, values in checked.items() if len(values) > 1}
+    points = [base] if sweeps is None or not swept else []
+    points += [base | {name: value} for name, values in swept.items() for value in values]
+    for point in points:
+        reason = kernel.refuse(point)
+        if reason is not None:
+            raise UsageError(f"{kernel.name}: {reason}", advice="change one of the two")
+    return points
+
+
+def own_sweeps(kernel: Kernel, *, quick: bool) -> dict[str, tuple[Value, ...]]:
+    """The kernel's own values of the parameters that it sweeps."""
+    chosen = {p.name: p.quick if quick else p.full for p in kernel.parameters}
+    return {name: values for name, values in chosen.items() if len(values) > 1}
+
+
+def _checked(kernel: Kernel, name: str, values: Sequence[Value]) -> list[Value]:
+    parameter = kernel.parameter(name)
+    if parameter is None:
+        raise UsageError(
+            f"{kernel.name} has no parameter {name!r}",
+            advice=f"it has {', '.join(p.name for p in kernel.parameters)}",
+        )
+    return [check_value(parameter, value) for value in dict.fromkeys(values)]
+
+
+def check_value(parameter: Parameter, value: Value) -> Value:
+    """A value that a parameter may have: one of its choices, or a number from 1.
+
+    >>> check_value(Parameter("batch", "batch size", 16), "8")
+    8
+    """
+    if parameter.choices:
+        if value not in parameter.choices:
+            raise UsageError(
+                f"{parameter.option} cannot be {value!r}",
+                advice=f"use one of {', '.join(parameter.choices)}",
+            )
+        return value
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= 1 << 40:
+        raise UsageError(
+            f"{parameter.option} cannot be {value!r}", advice="use whole numbers from 1"
+        )
+    return number
+
+
+def check_choice(what: str, values: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a word that is not known, and say which are."""
+    for value in values:
+        if value not in known:
+            raise UsageError(f"no {what} is called {value!r}", advice=f"use {', '.join(known)}")
+
+
+def variant_names() -> list[str]:
+    """All variants that some kernel has."""
+    return list(dict.fromkeys(v for k in kernels().values() for v in k.variants))
+
+
+def unique(cases: Iterable[Case]) -> list[Case]:
+    """Every case once, in order."""
+    seen: dict[str, Case] = {}
+    for case in cases:
+        seen.setdefault(case.key("", ""), case)
+    return list(seen.values())

@@ -1,0 +1,167 @@
+"""What a kernel of a study is: its parameters, its passes, and how it is made ready to run.
+
+A kernel is one short file in `timeroof.study.kernels` that makes one `Kernel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from timeroof.study.case import Value
+
+
+FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast")
+PLAIN_FLOATS = ("fp64", "fp32", "bf16", "fp16")
+COMPILED = ("compile", "max-autotune")
+COMMON_VARIANTS = ("eager", "no-onednn", *COMPILED)
+
+CALIBRATE, FORWARD, BACKWARD = "calibrate", "forward", "backward"
+BACKWARD_INPUT, BACKWARD_WEIGHT, OPTIMIZER = "backward-input", "backward-weight", "optimizer"
+PASSES = (CALIBRATE, FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT, OPTIMIZER)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its base value, and the values that the full and the quick sweep take."""
+
+    name: str
+    title: str
+    base: Value
+    full: tuple[Value, ...] = ()
+    quick: tuple[Value, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    @property
+    def option(self) -> str:
+        """How it is called on the command line.
+
+        >>> Parameter("time_steps", "time steps", 16).option
+        '--time-steps'
+        """
+        return f"--{self.name.replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything a kernel needs to know to be made ready: sizes, number format and device."""
+
+    params: Mapping[str, Value]
+    dtype: Any
+    device: str
+    precision: str = "fp32"
+    variant: str = "eager"
+
+    def size(self, name: str) -> int:
+        """A parameter that is a number."""
+        return int(self.params[name])
+
+    def word(self, name: str) -> str:
+        """A parameter that is a choice."""
+        return str(self.params[name])
+
+    def random(self, *shape: int) -> Any:
+        """A tensor of normal numbers in the case's format."""
+        import torch
+
+        return torch.randn(*shape, device=self.device).to(self.dtype)
+
+    def place(self, module: Any) -> Any:
+        """A module in the case's format and on its device."""
+        return module.to(device=self.device, dtype=self.dtype)
+
+
+@dataclass
+class Workload:
+    """A kernel made ready: its inputs, what it does with them, and what it learns."""
+
+    make_inputs: Callable[[], tuple[Any, ...]]
+    function: Callable[..., Any]
+    weights: tuple[Any, ...] = ()
+    # Makes the optimizer of the pass `optimizer`; gradients are set before.
+    make_optimizer: Callable[[tuple[Any, ...]], Any] | None = None
+    # Whether `function` is compiled already (a loop around a compiled cell).
+    compiled: bool = False
+    # The same work uncompiled, for counting.
+    eager: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with its grid.
+
+    `passes` says of every pass exactly what it contains. `contraction` gives the FLOPs of
+    matrix products and convolutions of a pass from the parameters alone, the second opinion
+    on what is counted from the ops that ran; None where a pass has no such formula.
+    """
+
+    name: str
+    title: str
+    parameters: tuple[Parameter, ...]
+    passes: Mapping[str, str]
+    prepare: Callable[[Setting], Workload]
+    contraction: Callable[[Mapping[str, Value], str], float | None]
+    precisions: tuple[str, ...] = FLOATS
+    variants: tuple[str, ...] = COMMON_VARIANTS
+    default_passes: tuple[str, ...] = (FORWARD, BACKWARD)
+    # Parameter values that cannot be together, as a reason; None where all is well.
+    refuse: Callable[[Mapping[str, Value]], str | None] = field(default=lambda params: None)
+
+    @property
+    def base(self) -> dict[str, Value]:
+        """The base case: every parameter at its base value."""
+        return {p.name: p.base for p in self.parameters}
+
+    def parameter(self, name: str) -> Parameter | None:
+        """A parameter by name."""
+        return next((p for p in self.parameters if p.name == name), None)
+
+
+INPUTS_ONLY = "creates the inputs in memory and nothing else"
+FORWARD_TEXT = "the forward pass without recording gradients, inputs and weights ready"
+BOTH_TEXT = (
+    "the gradients of inputs, weights and biases from a given gradient of the result;"
+    " the forward pass ran before and is not in the time"
+)
+INPUT_TEXT = "the gradient of the inputs alone; the forward pass is not in the time"
+WEIGHT_TEXT = "the gradients of weights and biases alone; the forward pass is not in the time"
+SGD_TEXT = "one step of torch.optim.SGD over weights and biases, gradients given"
+
+
+def layer_passes() -> dict[str, str]:
+    """The passes of a layer that has weights."""
+    return {
+        CALIBRATE: INPUTS_ONLY,
+        FORWARD: FORWARD_TEXT,
+        BACKWARD: BOTH_TEXT,
+        BACKWARD_INPUT: INPUT_TEXT,
+        BACKWARD_WEIGHT: WEIGHT_TEXT,
+        OPTIMIZER: SGD_TEXT,
+    }
+
+
+def function_passes() -> dict[str, str]:
+    """The passes of a function without weights: its only gradient is that of its inputs."""
+    return {
+        CALIBRATE: INPUTS_ONLY,
+        FORWARD: "the forward pass without recording gradients, inputs ready",
+        BACKWARD: "the gradients of all inputs from a given gradient of the result; the forward"
+        " pass ran before and is not in the time",
+    }
+
+
+def times_of_forward(forward: float, pass_name: str) -> float:
+    """Contraction FLOPs of a pass where each gradient repeats the products of the forward pass.
+
+    >>> times_of_forward(10.0, "backward"), times_of_forward(10.0, "calibrate")
+    (20.0, 0.0)
+    """
+    times = {FORWARD: 1, BACKWARD: 2, BACKWARD_INPUT: 1, BACKWARD_WEIGHT: 1}
+    return forward * times.get(pass_name, 0)
+
+
+def no_contraction(params: Mapping[str, Value], pass_name: str) -> float:
+    """A kernel without matrix products."""
+    return 0.0

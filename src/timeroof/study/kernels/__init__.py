@@ -1,0 +1,43 @@
+"""The kernels that can be studied, one file each: importing a file makes its `KERNEL`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+from timeroof.errors import UsageError
+
+if TYPE_CHECKING:
+    from timeroof.study.kernel import Kernel
+
+# As they are listed; files that are not named here come after, in order of their names.
+_ORDER = ("conv2d", "lstm", "gru", "rnn", "gemm", "attention")
+
+
+@lru_cache(maxsize=1)
+def kernels() -> dict[str, Kernel]:
+    """All kernels by name."""
+    found = {m.name: import_module(f"{__name__}.{m.name}").KERNEL for m in iter_modules(__path__)}
+    rest = sorted(set(found) - set(_ORDER))
+    return {name: found[name] for name in (*_ORDER, *rest)}
+
+
+def kernel_names() -> list[str]:
+    """Their names.
+
+    >>> kernel_names()[:2]
+    ['conv2d', 'lstm']
+    """
+    return list(kernels())
+
+
+def kernel(name: str) -> Kernel:
+    """One kernel."""
+    found = kernels().get(name)
+    if found is None:
+        raise UsageError(
+            f"no kernel is called {name!r}", advice=f"use one of {', '.join(kernel_names())}"
+        )
+    return found

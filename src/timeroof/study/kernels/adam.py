@@ -1,0 +1,53 @@
+"""A step of the Adam optimizer over several tensors: a loop over them, one op for all, or fused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from timeroof.study.kernel import (
+    COMPILED,
+    OPTIMIZER,
+    PLAIN_FLOATS,
+    Kernel,
+    Parameter,
+    Setting,
+    Workload,
+    no_contraction,
+)
+
+_FLAGS = {"eager": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+
+
+def _prepare(given: Setting) -> Workload:
+    import torch
+
+    flags: Any = _FLAGS.get(given.variant, {"foreach": False})
+    weights = tuple(
+        torch.nn.Parameter(given.random(given.size("elements")))
+        for _ in range(given.size("tensors"))
+    )
+    return Workload(
+        lambda: tuple(weights),
+        lambda *tensors: tensors,
+        weights,
+        make_optimizer=lambda tensors: torch.optim.Adam(tensors, **flags),
+    )
+
+
+KERNEL = Kernel(
+    name="adam",
+    title="Adam step",
+    parameters=(
+        Parameter("elements", "elements of each tensor", 1 << 16,
+                  tuple(1 << p for p in range(10, 21, 2)), (1 << 12, 1 << 16)),
+        Parameter("tensors", "tensors", 16, (1, 4, 16, 64), (4, 16)),
+    ),
+    passes={
+        OPTIMIZER: "one step of torch.optim.Adam over all tensors, gradients given, states ready"
+    },
+    prepare=_prepare,
+    contraction=no_contraction,
+    precisions=PLAIN_FLOATS,
+    variants=("eager", "foreach", "fused", *COMPILED),
+    default_passes=(OPTIMIZER,),
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""Rows of another machine beside those of a study: the paper's V100 at the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.api import judged_rows
+from timeroof.core.profile import LABEL
+from timeroof.study.factors.cases import FOUND, SERIES, Row, label
+from timeroof.study.output.sweeps import Overview, Panel
+from timeroof.units import format_amount, format_seconds
+
+if TYPE_CHECKING:
+    from timeroof.core.machine import Machine
+    from timeroof.core.report import Report
+
+# The paper's names of frameworks, best match first.
+_FRAMEWORKS = {"torch": "PT", "tensorflow": "TF2"}
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The other machine's judged rows, in the words of a study."""
+
+    rows: list[Row]
+    machine: Machine
+
+    @property
+    def name(self) -> str:
+        """The machine in a legend."""
+        return self.machine.device
+
+    @property
+    def short_name(self) -> str:
+        """The machine where room is short."""
+        return "paper's V100" if "V100" in self.name else self.machine.name[:24]
+
+
+def overlay_of(report: Report) -> Overlay:
+    """A published report as an overlay: labels in the study's words, verdicts its own."""
+    assert report.machine is not None
+    rows = judged_rows(report).with_columns(
+        pl.col(f"{LABEL}precision").str.to_lowercase(),
+        pl.col("phase").alias(f"{LABEL}pass"),
+    )
+    return Overlay(rows.to_dicts(), report.machine)
+
+
+def beside_panel(panel: Panel, overlay: Overlay) -> Panel:
+    """A panel with the other machine's rows of the same cases, if it has the parameter at all."""
+    same = _same_cases(panel, overlay)
+    return replace(panel, overlay=[row for row in same if label(row, panel.parameter) is not None])
+
+
+def beside_overview(overview: Overview, overlay: Overlay) -> Overview:
+    """An overview with the other machine's rows of the same cases."""
+    return replace(overview, overlay=_same_cases(overview, overlay))
+
+
+def _same_cases(part: Panel | Overview, overlay: Overlay) -> list[Row]:
+    """The other machine's rows that agree in every parameter that both have."""
+    theirs = _of(part.op, part.pass_name, part.rows, overlay)
+    names = _common_parameters(part.rows, theirs)
+    cases = {_case(row, names) for row in part.rows}
+    return [row for row in theirs if _case(row, names) in cases]
+
+
+def _common_parameters(own: Sequence[Row], theirs: Sequence[Row]) -> list[str]:
+    told = [
+        {c for row in rows for c, v in row.items() if c.startswith(LABEL) and v is not None}
+        for rows in (own, theirs)
+    ]
+    fixed = {f"{LABEL}{name}" for name in (*SERIES, *FOUND)}
+    return sorted((told[0] & told[1]) - fixed)
+
+
+def _case(row: Row, names: Sequence[str]) -> tuple[str | None, ...]:
+    return tuple(row.get(name) for name in names)
+
+
+def _of(op: str, pass_name: str, own: Sequence[Row], overlay: Overlay) -> list[Row]:
+    framework = _FRAMEWORKS.get(label(own[0], "framework") or "torch", "PT")
+    here = {str(label(row, "precision")).removesuffix("-autocast") for row in own}
+    kept = [
+        row
+        for row in overlay.rows
+        if row["op"] == op
+        and row[f"{LABEL}pass"] == pass_name
+        and row[f"{LABEL}framework"] == framework
+    ]
+    same = [row for row in kept if row[f"{LABEL}precision"] in here]
+    return same or [row for row in kept if row[f"{LABEL}precision"] == "fp32"]
+
+
+def roofs_text(machine: Machine, compute: str, scope: str = "all") -> str:
+    """A machine's pair of roofs in a line of a legend.
+
+    The compute roof is that of the precision asked for, else the machine's highest.
+    """
+    roofs = machine.roofs("core" if scope == "core" else "all")
+    peak = roofs.get(compute)
+    dram, launch = roofs.get("byte/dram"), roofs.get("launch")
+    parts = [
+        f"{compute.removeprefix('flop/')} {format_amount(peak.rate, 'FLOP/s')}" if peak else "",
+        f"DRAM {format_amount(dram.rate, 'B/s')}" if dram else "",
+        f"launch {format_seconds(1 / launch.rate, 2)}" if launch else "",
+    ]
+    return ", ".join(part for part in parts if part)

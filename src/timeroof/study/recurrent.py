@@ -1,0 +1,102 @@
+"""What lstm, gru and rnn share: one layer, by a fused op or a loop of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from timeroof.study.kernel import (
+    BACKWARD,
+    BACKWARD_INPUT,
+    BACKWARD_WEIGHT,
+    COMMON_VARIANTS,
+    FLOATS,
+    FORWARD,
+    Kernel,
+    Parameter,
+    Setting,
+    Workload,
+    layer_passes,
+)
+
+if TYPE_CHECKING:
+    from timeroof.study.case import Value
+
+CELL_LOOP, COMPILED_LOOP, GRAPH = "cell-loop", "cell-loop-compile", "graph"
+_LAYERS = {"lstm": ("LSTM", "LSTMCell"), "gru": ("GRU", "GRUCell"), "rnn": ("RNN", "RNNCell")}
+
+
+def recurrent_kernel(kind: str, title: str) -> Kernel:
+    """One layer over a sequence (time first), the paper's grid; two bias vectors per gate."""
+    steps = (16, 32, 64, 128)
+    return Kernel(
+        name=kind,
+        title=title,
+        parameters=(
+            Parameter("batch", "batch size", 16, steps, (16, 64)),
+            Parameter("time_steps", "time steps", 16, steps, (16, 64)),
+            Parameter("features", "features", 32, (32, 64, 128), (32, 128)),
+            Parameter("hidden", "hidden size", 16, steps, (16, 64)),
+        ),
+        passes=layer_passes(),
+        prepare=lambda given: _prepare(kind, given),
+        contraction=lambda params, pass_name: _contraction(kind, params, pass_name),
+        precisions=FLOATS,
+        variants=(*COMMON_VARIANTS, CELL_LOOP, COMPILED_LOOP, GRAPH),
+    )
+
+
+def _prepare(kind: str, given: Setting) -> Workload:
+    import torch
+
+    layer_name, cell_name = _LAYERS[kind]
+    features, hidden = given.size("features"), given.size("hidden")
+
+    def inputs() -> tuple[torch.Tensor]:
+        return (given.random(given.size("time_steps"), given.size("batch"), features),)
+
+    if given.variant not in (CELL_LOOP, COMPILED_LOOP):
+        layer = given.place(getattr(torch.nn, layer_name)(features, hidden))
+        return Workload(inputs, lambda x: layer(x)[0], tuple(layer.parameters()))
+    cell = given.place(getattr(torch.nn, cell_name)(features, hidden))
+    loop = _loop(cell)
+    if given.variant == CELL_LOOP:
+        return Workload(inputs, loop, tuple(cell.parameters()))
+    compiled = _loop(torch.compile(cell, dynamic=False))
+    return Workload(inputs, compiled, tuple(cell.parameters()), compiled=True, eager=loop)
+
+
+def _loop(cell: Any) -> Callable[[Any], Any]:
+    """The same layer as a Python loop over the cell; states begin at zero inside the cell."""
+
+    def run(sequence: Any) -> Any:
+        import torch
+
+        state = None
+        results = []
+        for step in sequence.unbind(0):
+            state = cell(step, state)
+            results.append(state[0] if isinstance(state, tuple) else state)
+        return torch.stack(results)
+
+    return run
+
+
+def _contraction(kind: str, params: Mapping[str, Value], pass_name: str) -> float | None:
+    """Products of input and state with the gates' weights, over all steps."""
+    from timeroof.work.layers import Recurrent, backward_cost, forward_cost
+
+    layer = Recurrent(
+        kind=kind,
+        rows=int(params["batch"]) * int(params["time_steps"]),
+        batch=int(params["batch"]),
+        features=int(params["features"]),
+        hidden=int(params["hidden"]),
+    )
+    costs = {
+        FORWARD: lambda: forward_cost(layer),
+        BACKWARD: lambda: backward_cost(layer),
+        BACKWARD_INPUT: lambda: backward_cost(layer, weights=False),
+        BACKWARD_WEIGHT: lambda: backward_cost(layer, inputs=False),
+    }
+    return costs[pass_name]().contraction_flops if pass_name in costs else 0.0

@@ -1,0 +1,185 @@
+"""The file: opened with care, written in one transaction per case, never half."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from timeroof.core.machine import Machine
+from timeroof.core.schema import check_schema
+from timeroof.errors import InputError
+from timeroof.study.store import cases as case_rows
+from timeroof.study.store import claims
+from timeroof.study.store.cases import Kept
+
+STORE_SCHEMA = "timeroof.study/1"
+WAIT_S = 60.0
+_META = "CREATE TABLE IF NOT EXISTS meta (key TEXT NOT NULL UNIQUE, value TEXT NOT NULL)"
+_MACHINES = (
+    "CREATE TABLE IF NOT EXISTS machines (machine TEXT NOT NULL UNIQUE, document TEXT NOT NULL)"
+)
+
+
+class Store:
+    """The cases of a study on disk; only the driver of a study writes to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._owner = claims.Owner.this()
+        self._file: sqlite3.Connection | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+            self._prepare()
+        except (OSError, sqlite3.Error) as error:
+            self.close()
+            raise self._trouble(error) from error
+        except InputError:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        found = self._schema()
+        if found is not None:
+            check_schema(found, STORE_SCHEMA, str(self.path))
+        self._sql.execute("PRAGMA journal_mode = WAL")
+        # A case that is told to be kept is on the disk, whatever happens to the machine.
+        self._sql.execute("PRAGMA synchronous = FULL")
+        with self._writing():
+            for table in (_META, _MACHINES, case_rows.CREATE, claims.CREATE):
+                self._sql.execute(table)
+            self._sql.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (STORE_SCHEMA,))
+
+    def _schema(self) -> str | None:
+        """The schema of the file; None where it is new. Another program's file is left alone."""
+        names = {r[0] for r in self._sql.execute("SELECT name FROM sqlite_master")}
+        if not names:
+            return None
+        if "meta" not in names:
+            raise InputError(
+                "is a database, but no store of a study",
+                where=str(self.path),
+                advice="name another file with --db",
+            )
+        row = self._sql.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+        return str(row[0]) if row else ""
+
+    @property
+    def _sql(self) -> sqlite3.Connection:
+        assert self._file is not None
+        return self._file
+
+    def claim(self, case_key: str, *, again: bool = False) -> bool:
+        """Take a case to measure; False where it is finished or another process has it.
+
+        `again` takes a failed case once more.
+        """
+        try:
+            with self._writing():
+                row = self._sql.execute(
+                    "SELECT status FROM cases WHERE case_key = ?", (case_key,)
+                ).fetchone()
+                if row is not None and not (again and row[0] == "failed"):
+                    return False
+                holder = claims.holder_of(self._sql, case_key)
+                if holder is not None and holder != self._owner:
+                    return False
+                claims.put(self._sql, case_key, self._owner)
+                return True
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
+
+    def keep(self, kept: Kept, machine: Machine | None) -> None:
+        """Write a finished case and give up the claim, in one transaction."""
+        try:
+            with self._writing():
+                self._sql.execute(case_rows.INSERT, case_rows.row_of(kept))
+                if machine is not None:
+                    document = msgspec.json.encode(machine).decode()
+                    self._sql.execute(
+                        "INSERT OR REPLACE INTO machines VALUES (?, ?)", (kept.machine, document)
+                    )
+                claims.drop(self._sql, kept.case_key)
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
+
+    def release(self) -> None:
+        """Give up all claims of this process."""
+        claims.drop_all(self._sql, self._owner)
+
+    def finished(self) -> dict[str, str]:
+        """The status of every finished case, by key."""
+        try:
+            return dict(self._sql.execute("SELECT case_key, status FROM cases").fetchall())
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
+
+    def read(self, keys: Iterable[str] | None = None) -> list[Kept]:
+        """Finished cases, in the order of `keys` where they are given."""
+        columns = case_rows.COLUMNS
+        try:
+            rows = self._sql.execute(f"SELECT {', '.join(columns)} FROM cases").fetchall()
+            kept = [case_rows.kept_of(dict(zip(columns, row, strict=True))) for row in rows]
+        except (sqlite3.Error, msgspec.MsgspecError) as error:
+            raise self._trouble(error) from error
+        if keys is None:
+            return kept
+        by_key = {k.case_key: k for k in kept}
+        return [by_key[key] for key in keys if key in by_key]
+
+    def others(self) -> list[claims.Owner]:
+        """Other processes at work on this store."""
+        return claims.living(self._sql)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            with suppress(sqlite3.Error):
+                self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(InputError, AssertionError):
+            self.release()
+        self.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction; nothing of it stays where it fails."""
+        self._sql.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._sql.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._sql.execute("ROLLBACK")
+            raise
+
+    def _trouble(self, error: Exception) -> InputError:
+        """What happened to the file, and what to do; finished cases are where they were."""
+        text = str(getattr(error, "strerror", None) or error)
+        advice = "check that the folder exists and may be written to"
+        if "full" in text or "disk I/O" in text or "No space" in text:
+            advice = "make room and continue with --resume: finished cases are kept"
+        elif (
+            "not a database" in text
+            or "malformed" in text
+            or isinstance(error, msgspec.MsgspecError)
+        ):
+            advice = "it is damaged or no store: name another file with --db"
+        elif "locked" in text:
+            advice = "another process holds it: try again with --resume"
+        return InputError(f"the store cannot be used ({text})", where=str(self.path), advice=advice)

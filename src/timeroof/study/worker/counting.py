@@ -1,0 +1,155 @@
+"""What one execution of a case used, counted from the ops that it really dispatched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from timeroof.core.machine import Machine
+from timeroof.core.resources import DRAM
+from timeroof.live.amounts import matrix_units
+from timeroof.live.calls import Counted, count_ops
+from timeroof.live.memory import all_ranges, caches_above, completion_order
+from timeroof.sources.live.torch_run.compiling import is_compiled, is_glue
+from timeroof.sources.live.torch_run.describing import Describing
+from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.work import amounts as amounts_of
+from timeroof.work.locality import Accesses, ideal_traffics
+from timeroof.work.locality.accesses import Range
+
+
+@dataclass
+class Used:
+    """Amounts of one execution; None is unknown, and `uncounted` names the ops that are why."""
+
+    amounts: dict[str, float | None] = field(default_factory=dict)
+    contraction_flops: float | None = None
+    launches: float | None = None
+    uncounted: list[str] = field(default_factory=list)
+
+
+def describe(run: Callable[[], Any]) -> list[Described]:
+    """The ops of one execution with their tensors."""
+    describing = Describing()
+    if not describing.start():
+        return []
+    try:
+        kept = run()
+    finally:
+        describing.stop()
+    del kept
+    return describing.read()
+
+
+def used(
+    ops: Sequence[Described], machine: Machine | None, *, cold: bool, tf32: bool, fused: bool
+) -> Used:
+    """Count described ops; `fused` takes them as one kernel whose intermediates stay inside."""
+    ops = [_as_on_host(op) for op in ops]
+    counted = count_ops(ops)
+    units = matrix_units(machine)
+    totals: dict[str, float | None] = {"flop/fp32": 0.0}
+    unknown: list[str] = []
+    for op, one in zip(ops, counted, strict=True):
+        if op.scope or one.cost.free:
+            continue
+        if not one.cost.known:
+            unknown.append(op.name)
+        for name, value in amounts_of(one.cost, units, tf32=tf32).items():
+            before = totals.get(name, 0.0)
+            totals[name] = None if value is None or before is None else before + value
+    contraction = totals.pop("contraction_flops", 0.0)
+    moved = None if totals.pop(DRAM, 0.0) is None else _bytes(ops, counted, machine, cold, fused)
+    totals |= moved if moved is not None else {DRAM: None}
+    return Used(totals, contraction, _launches(ops, counted), sorted(set(unknown)))
+
+
+def _launches(ops: Sequence[Described], counted: Sequence[Counted]) -> float:
+    """Ops that did work of their own, at whatever depth: an LSTM cell is a dozen of them.
+
+    Variants of the same work are compared by this number, so that a dozen ops inside one call
+    of Python and a dozen calls count alike; views and ops that only call others do not count.
+    """
+    return float(
+        sum(op.scope == 0 and not one.cost.free for op, one in zip(ops, counted, strict=True))
+    )
+
+
+def compiled_launches(ops: Sequence[Described]) -> float:
+    """Launches of a compiled execution: its kernels, and the ops that it calls or that remain."""
+    working = zip(ops, count_ops(ops), strict=True)
+    return float(
+        sum(
+            is_compiled(op.name) or (op.scope == 0 and not one.cost.free and not is_glue(op.name))
+            for op, one in working
+        )
+    )
+
+
+def _bytes(
+    ops: Sequence[Described],
+    counted: Sequence[Counted],
+    machine: Machine | None,
+    cold: bool,
+    fused: bool,
+) -> dict[str, float | None]:
+    """The least bytes at every level.
+
+    Cold: what the ops read that none of them wrote, and their results, once each, and more
+    where an intermediate is larger than the caches. Warm: executions follow one another, so
+    that whatever fits into a cache may still be there.
+    """
+    order = completion_order(ops)
+    ranges = all_ranges(ops, counted, order)
+    lasting = _lasting(ranges)
+    if fused:
+        ranges = [_crossing(ranges, lasting)]
+    accesses = Accesses.of(ranges, lasting)
+    levels = caches_above(machine) if machine is not None else [("dram", 0)]
+    found: dict[str, float | None] = {"byte/l1": float(sum(r[2] for own in ranges for r in own))}
+    sizes = [size for _, size in levels]
+    for (level, _), moved in zip(
+        levels, ideal_traffics(accesses, sizes, warm=not cold), strict=True
+    ):
+        found[f"byte/{level}"] = float(moved.total_bytes)
+    return found
+
+
+def _lasting(ranges: Sequence[Sequence[Range]]) -> set[Hashable]:
+    """Storages that are wanted afterwards: results (written, and read by no later op), and
+    what was there before and is changed."""
+    last: dict[Hashable, str] = {}
+    for own in ranges:
+        for kind in ("read", "write"):  # an op reads before it writes
+            last |= {r[0]: kind for r in own if r[3] == kind}
+    return {storage for storage, kind in last.items() if kind == "write"} | {
+        r[0] for own in ranges for r in own if r[3] == "write" and not _made(r[0])
+    }
+
+
+def _crossing(ranges: Sequence[Sequence[Range]], lasting: set[Hashable]) -> list[Range]:
+    """What enters and leaves, were all ops one kernel."""
+    return list(
+        dict.fromkeys(
+            r
+            for own in ranges
+            for r in own
+            if (r[0] in lasting if r[3] == "write" else not _made(r[0]))
+        )
+    )
+
+
+def _made(storage: Hashable) -> bool:
+    return isinstance(storage, tuple) and storage[1] > 0
+
+
+def _as_on_host(op: Described) -> Described:
+    """The same op as if its tensors were in the host's memory: the study's device is the one."""
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, TensorSeen):
+            return value if value.device.startswith("cpu") else replace(value, device="cpu")
+        return tuple(moved(v) for v in value) if isinstance(value, tuple) else value
+
+    return replace(op, inputs=moved(op.inputs), outputs=moved(op.outputs))

@@ -1,0 +1,101 @@
+"""Samples of a case: warm up until stable, then measure until the median is known well enough."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from timeroof.study.options import Plan
+from timeroof.study.worker.clock import Clock
+
+# Two readings in a row within this of each other: warmed up.
+STABLE = 0.1
+MOST_EXECUTIONS = 1000
+
+
+@dataclass
+class Sampled:
+    """Seconds per execution of every sample, and how they came about."""
+
+    samples_s: list[float] = field(default_factory=list)
+    faults: list[float] = field(default_factory=list)
+    executions_per_sample: int = 1
+    # Half of the 95 % confidence interval of the median, relative to it.
+    confidence: float | None = None
+
+
+def sample(
+    run: Callable[[], Any],
+    clock: Clock,
+    plan: Plan,
+    flush: Callable[[], Any] | None = None,
+    now: Callable[[], float] = time.perf_counter,
+) -> Sampled:
+    """Warm up, decide how many executions make a sample, and sample.
+
+    With `flush` every sample is one execution on cold caches.
+    """
+    one_s = _warm_up(run, clock, plan, flush, now)
+    times = 1
+    if flush is None and one_s < plan.sample_s:
+        times = min(MOST_EXECUTIONS, math.ceil(plan.sample_s / max(one_s, 1e-7)))
+    found = Sampled(executions_per_sample=times)
+    end = now() + plan.budget_s
+    while len(found.samples_s) < plan.most:
+        if flush is not None:
+            flush()
+        reading = clock.read(run, times)
+        found.samples_s.append(reading.time_s / times)
+        found.faults.append(reading.faults / times)
+        if len(found.samples_s) >= _least(plan, reading.time_s):
+            found.confidence = half_interval(found.samples_s)
+            if now() >= end or (found.confidence or 0.0) <= plan.precision:
+                break
+    return found
+
+
+def _least(plan: Plan, one_s: float) -> int:
+    """Fewer samples of what takes very long, but never fewer than five."""
+    return plan.least if one_s <= plan.budget_s / 2 else 5
+
+
+def _warm_up(
+    run: Callable[[], Any],
+    clock: Clock,
+    plan: Plan,
+    flush: Callable[[], Any] | None,
+    now: Callable[[], float],
+) -> float:
+    """Run until two readings in a row agree or the time is over; the seconds of one execution."""
+    end = now() + plan.warmup_s
+    last = clock.read(run, 1).time_s
+    while True:
+        if flush is not None:
+            flush()
+        this = clock.read(run, 1).time_s
+        if abs(this - last) <= STABLE * this or now() >= end:
+            return this
+        last = this
+
+
+def half_interval(samples: Sequence[float]) -> float | None:
+    """Half of the 95 % confidence interval of the median (order statistics), relative to it.
+
+    None for fewer than five samples.
+
+    >>> half_interval([1.0] * 10)
+    0.0
+    """
+    count = len(samples)
+    if count < 5:
+        return None
+    ordered = sorted(samples)
+    reach = 0.98 * math.sqrt(count)
+    low = max(0, math.floor((count - 1) / 2 - reach))
+    high = min(count - 1, math.ceil((count - 1) / 2 + reach))
+    middle = statistics.median(ordered)
+    return (ordered[high] - ordered[low]) / 2 / middle if middle > 0 else None
