@@ -18,22 +18,26 @@ _PRODUCTS = {
 }  # fmt: skip
 _FORMATS = {"s": "fp32", "d": "fp64", "c": "complex64", "z": "complex128"}
 NOBODY = -1
+# The formula of an op may count a little less than the library does (rows of padding).
+ROUNDING = 1.01
 
 
 @dataclass(frozen=True)
 class Caller:
-    """An op that may call MKL: its event, its own time, and its op."""
+    """An op that may call MKL: its event, its own time, its op, and its products where counted."""
 
     event: int
     self_ns: float
     op: Described
+    flops: float | None = None
 
 
 def callers_of(calls: Sequence[MklCall], callers: Sequence[Caller]) -> list[int]:
     """The event behind every call, or NOBODY.
 
     A product and a call of the same sizes are the same one, in order. Calls between two such
-    pairs belong to the ops between them that make many (attention), as their time allows.
+    pairs belong to the ops between them that make many (attention, a convolution image by
+    image), as many as do the op's products; where these are not known, as its time allows.
     """
     ours = [_product_key(c.op) or f"many {i}" for i, c in enumerate(callers)]
     theirs = [_call_key(call) for call in calls]
@@ -51,16 +55,29 @@ def callers_of(calls: Sequence[MklCall], callers: Sequence[Caller]) -> list[int]
 def _deal(
     found: list[int], calls: Sequence[MklCall], places: range, callers: Sequence[Caller]
 ) -> None:
-    """Calls in order to ops in order: an op takes calls until its own time is used up."""
-    at, left = 0, callers[0].self_ns if callers else 0.0
+    """Calls in order to ops in order: an op takes calls until it has all its work."""
+    at, taken = 0, 0.0
     for place in places:
         if not callers:
             return
-        while calls[place].duration_ns > left and at + 1 < len(callers):
-            at += 1
-            left = callers[at].self_ns
+        while at + 1 < len(callers) and taken + _size(calls[place], callers[at]) > _room(
+            callers[at]
+        ):
+            at, taken = at + 1, 0.0
         found[place] = callers[at].event
-        left -= calls[place].duration_ns
+        taken += _size(calls[place], callers[at])
+
+
+def _size(call: MklCall, caller: Caller) -> float:
+    """What a call takes of an op's room: FLOPs, or nanoseconds where the op's are not known."""
+    if not caller.flops:
+        return float(call.duration_ns)
+    cost = mkl_cost(call.routine, call.sizes)
+    return (cost.contraction_flops or 0.0) if cost is not None else 0.0
+
+
+def _room(caller: Caller) -> float:
+    return caller.flops * ROUNDING if caller.flops else caller.self_ns
 
 
 def _rising(matched: list[tuple[int, int]]) -> list[tuple[int, int]]:

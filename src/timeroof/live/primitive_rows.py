@@ -53,15 +53,25 @@ def split_primitives(
     lines: list[dict[str, Any]] = []
     next_id = len(rows.keys)
     for line in table.iter_rows(named=True):
-        below = shares.get(line["id"])
-        if below is None or not _adds_up(line, below):
+        spent = shares.get(line["id"])
+        if spent is None or not _adds_up(line, spent):
             lines.append(line)
             continue
+        below = _of_the_op(spent, line["time_s"])
         made = _split(line, below, units, machine, next_id)
         next_id += len(made) - 1
         lines += made
     notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []
     return pl.DataFrame(lines, infer_schema_length=None), notes
+
+
+def _of_the_op(
+    spent: dict[Key, tuple[float, float]], time_s: float
+) -> dict[Key, tuple[float, float]]:
+    """Shares of the op's time, and calls. The libraries time their own work, so that the cost of
+    telling about it is not in these seconds; together they never exceed the op's."""
+    total_s = max(time_s, sum(ns for ns, _ in spent.values()) * 1e-9) or 1.0
+    return {key: (ns * 1e-9 / total_s, calls) for key, (ns, calls) in spent.items()}
 
 
 def _adds_up(line: dict[str, Any], below: dict[Key, tuple[float, float]]) -> bool:
@@ -77,23 +87,23 @@ def _adds_up(line: dict[str, Any], below: dict[Key, tuple[float, float]]) -> boo
     return bool(abs(total - own) <= MISMATCH * own)
 
 
-def _contracting(table: pl.DataFrame) -> set[int]:
-    """Rows that may call MKL: products, and what factorises or transforms."""
-    names = pl.col("name").str.contains("linalg|fft|cholesky|solve|svd|triangular|lu_")
-    if "contraction_flops" in table.columns:
-        names = names | (pl.col("contraction_flops").fill_null(0.0) > 0)
-    return set(table.filter(names)["id"].to_list())
+def _contracting(table: pl.DataFrame) -> dict[int, float | None]:
+    """Rows that may call MKL (products, what factorises or transforms), and products per call."""
+    named = pl.col("name").str.contains("linalg|fft|cholesky|solve|svd|triangular|lu_")
+    if "contraction_flops" not in table.columns:
+        table = table.with_columns(pl.lit(None, pl.Float64).alias("contraction_flops"))
+    works = pl.col("contraction_flops").fill_null(0.0) > 0
+    each = pl.when(works).then(pl.col("contraction_flops") / pl.col("calls"))
+    return dict(table.filter(named | works).select("id", each.alias("each")).iter_rows())
 
 
 Spent = dict[int, dict[Key, tuple[float, float]]]
-# What an op spends beside its primitives.
-_REST: Key = ("", "", "", "", "")
 
 
 def _shares(
-    recording: Recording, rows: Rows, ops: list[Described], contracting: set[int]
+    recording: Recording, rows: Rows, ops: list[Described], contracting: dict[int, float | None]
 ) -> tuple[Spent, int]:
-    """Per row and kind of primitive: its share of the op's self time, and its calls a step.
+    """Per row and kind of primitive: its nanoseconds and its calls a step.
 
     Medians over the steps, as one step may have been disturbed.
     """
@@ -102,19 +112,19 @@ def _shares(
     for row in dict.fromkeys(row for spent, _ in steps for row in spent):
         kinds = dict.fromkeys(key for spent, _ in steps for key in spent.get(row, {}))
         seen_in = [spent[row] for spent, _ in steps if row in spent]
-        medians = {
-            key: tuple(median([s.get(key, (0.0, 0.0))[i] for s in seen_in]) for i in (0, 1))
-            for key in kinds
-        }
-        total = sum(ns for ns, _ in medians.values()) or 1.0
-        found[row] = {k: (ns / total, n) for k, (ns, n) in medians.items() if k != _REST}
+        medians = {key: (_median(key, 0, seen_in), _median(key, 1, seen_in)) for key in kinds}
+        found[row] = medians
     return found, max((outside for _, outside in steps), default=0)
 
 
+def _median(key: Key, place: int, steps: list[dict[Key, tuple[float, float]]]) -> float:
+    return float(median([step.get(key, (0.0, 0.0))[place] for step in steps]))
+
+
 def _spent(
-    seen: PrimitiveStep, rows: Rows, ops: list[Described], contracting: set[int]
+    seen: PrimitiveStep, rows: Rows, ops: list[Described], contracting: dict[int, float | None]
 ) -> tuple[Spent, int]:
-    """Nanoseconds and calls per row and primitive in one step, the rest of the op apart."""
+    """Nanoseconds and calls per row and primitive in one step."""
     found = account(seen.timed, 0.0)
     matches = align(seen.timed, ops)
     cut = found.cut
@@ -129,18 +139,12 @@ def _spent(
         ns, calls = sums[row].get(_key(primitive), (0.0, 0.0))
         sums[row][_key(primitive)] = (ns + primitive.duration_ns, calls + 1)
     outside += _add_mkl(seen, found, matches, rows, ops, contracting, sums)
-    op_ns: dict[int, float] = defaultdict(float)
-    for event in np.flatnonzero(found.is_op).tolist():
-        if matches[event] != NO_MATCH:
-            op_ns[rows.of_described[matches[event]]] += float(found.self_ns[event])
-    for row, kinds in sums.items():
-        kinds[_REST] = (max(0.0, op_ns[row] - sum(ns for ns, _ in kinds.values())), 0.0)
     return sums, outside
 
 
 def _add_mkl(
     seen: PrimitiveStep, found: Account, matches: Ints, rows: Rows, ops: list[Described],
-    contracting: set[int], sums: Spent,
+    contracting: dict[int, float | None], sums: Spent,
 ) -> int:  # fmt: skip
     """Add MKL's calls to the sums; how many belong to no op."""
     if not seen.mkl:
@@ -150,7 +154,7 @@ def _add_mkl(
         if matches[e] != NO_MATCH
     }  # fmt: skip
     callers = [
-        Caller(e, float(found.self_ns[e]), ops[matches[e]])
+        Caller(e, float(found.self_ns[e]), ops[matches[e]], contracting[row])
         for e, row in row_of.items() if row in contracting and row not in sums
     ]  # fmt: skip
     events = callers_of(seen.mkl, callers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from timeroof.core.machine import Ceiling
@@ -17,6 +18,11 @@ SIZES = (1024, 1536)
 # Without a unit a product may run a hundred times slower: a small one tells enough.
 EMULATED_SIZE = 192
 PLAN = Plan(sample_s=0.0, most=20, limit_s=0.4)
+# Torch's threads are placed by the system, for a second or so also two on one core: below this
+# share of what one thread promises, a product is taken again after a pause.
+SHARED_CORE = 0.85
+TURNS = 4
+PAUSE_S = 0.3
 
 
 @dataclass
@@ -84,7 +90,10 @@ def _measure_unit(
     measured: dict[int, tuple[int, Figure]] = {}
     for scope, threads in sorted(scopes.items(), key=lambda item: item[1]):
         if threads not in measured:
-            measured[threads] = _best_size(precision, threads, SIZES[:1] if quick else SIZES)
+            one = measured.get(1)
+            expected = one[1].rate_per_s * threads if one is not None else 0.0
+            sizes = SIZES[:1] if quick else SIZES
+            measured[threads] = _best_size(precision, threads, sizes, expected, patient=not quick)
         # More threads are no slower a machine, even if torch's happened to be in a busy moment.
         size, figure = max(measured.values(), key=lambda entry: entry[1].rate_per_s)
         found.ceilings.append(
@@ -100,11 +109,26 @@ def _measure_unit(
         )
 
 
-def _best_size(precision: str, threads: int, sizes: tuple[int, ...]) -> tuple[int, Figure]:
+def _best_size(
+    precision: str,
+    threads: int,
+    sizes: tuple[int, ...],
+    expected_per_s: float,
+    *,
+    patient: bool,
+) -> tuple[int, Figure]:
+    """The size that runs best; again where threads of torch seem to have shared a core."""
     timer = DeviceTimer("cpu")
-    with torch_threads(threads):
-        found = [(size, measure_gemm(precision, size, timer, PLAN)) for size in sizes]
-    return max(found, key=lambda entry: entry[1].rate_per_s)
+    found: list[tuple[int, Figure]] = []
+    for turn in range(TURNS if patient else 1):
+        if turn:
+            time.sleep(PAUSE_S)
+        with torch_threads(threads):
+            found += [(size, measure_gemm(precision, size, timer, PLAN)) for size in sizes]
+        best = max(found, key=lambda entry: entry[1].rate_per_s)
+        if best[1].rate_per_s >= SHARED_CORE * expected_per_s:
+            break
+    return best
 
 
 def _measure_emulated(precision: str, threads: int, found: Reduced) -> None:
