@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test setup lint bench coverage schemas clean
+.PHONY: run test test-long setup lint bench coverage schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
@@ -27,8 +27,11 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/python -m pytest -m "not long" --cov --cov-report=
 	$(BIN)/coverage report --include='src/timeroof/core/*,src/timeroof/model/*' --fail-under=95
+
+test-long: setup  ## the tests that `make test` leaves out to stay short
+	$(BIN)/python -m pytest -m long
 
 bench: setup
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -126,6 +126,7 @@ def test_5000_rows_are_small_and_quick(open_page: OpenPage, page_file: PageFile)
     assert ready < 20_000
 
 
+@pytest.mark.long
 def test_100000_rows_open(open_page: OpenPage, tmp_path: Path) -> None:
     path = tmp_path / "huge.html"
     path.write_text(html_page(huge_report()), encoding="utf-8")

@@ -41,6 +41,7 @@ def test_a_variant_runs(script: str, option: str) -> None:
     assert len(run(script, "--steps", "1", "--small", option)) == 1
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_losses() -> None:
     first, second = (run("gpt2", "--steps", "2", "--small", "--seed", "3") for _ in range(2))
     assert [line[2] for line in first] == [line[2] for line in second]

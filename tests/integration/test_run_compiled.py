@@ -72,6 +72,7 @@ def test_a_compiled_training_step_is_known_as_the_eager_one_is(folder: Path) -> 
     assert found["totals"]["launches"] < eager["totals"]["launches"]
 
 
+@pytest.mark.long
 def test_a_fused_kernel_moves_its_arguments_once(folder: Path) -> None:
     text = """
 import torch, timeroof
@@ -97,6 +98,7 @@ for _ in range(8):
     assert set(kernel["op"].split(" + ")) == {"aten::sigmoid", "aten::mul", "aten::add"}
 
 
+@pytest.mark.long
 def test_a_second_run_does_not_lose_amounts_to_the_graph_cache(folder: Path) -> None:
     text = CONVNET.replace("COMPILE", "model = torch.compile(model)")
     first, second = report(folder, text), report(folder, text)
@@ -122,6 +124,7 @@ for i in range(10):
     assert kernel["flops"] in (None, {"fp32": 10_000}), kernel
 
 
+@pytest.mark.long
 def test_templates_are_counted_by_the_op_they_stand_for(folder: Path) -> None:
     text = """
 import torch, timeroof

@@ -71,6 +71,7 @@ def is_whole(path: Path) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_killed_again_and_again_every_case_is_there_once(measured: None, tmp_path: Path) -> None:
     db = tmp_path / "a.sqlite"
     pause = random.Random(7)
