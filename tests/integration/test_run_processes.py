@@ -28,7 +28,7 @@ for _ in range(8):
     optimizer.zero_grad()
     model(x).square().mean().backward()
     optimizer.step()
-os.write(1, f"done {dist.get_rank()}\n".encode())  # whole lines, whoever else writes
+os.write(1, f"done {dist.get_rank()}\\n".encode())  # whole lines, whoever else writes
 dist.destroy_process_group()
 """
 
