@@ -123,6 +123,44 @@ def _count(db: Path) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_while_the_report_is_written_all_cases_are_kept(
+    measured: None, tmp_path: Path, number: signal.Signals
+) -> None:
+    db = tmp_path / "a.sqlite"
+    words = [*TINY, "--db", str(db)]
+    assert study(*words, "--json", str(tmp_path / "a.json")).returncode == 0
+    out = tmp_path / "out"
+    words += ["--out", str(out), "--resume"]
+    process = subprocess.Popen(command(*words), stderr=subprocess.PIPE, text=True)
+    # The data is written before the page is drawn.
+    while not (out / "rows.csv").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("the page was there before it could be stopped")
+    assert process.returncode == 130
+    assert f"all {len(SIZES)} cases are kept in" in errors
+    assert "--resume writes the report" in errors
+    assert study(*words).returncode == 0
+    assert (out / "index.html").exists()
+
+
+def test_a_pass_that_one_of_two_kernels_has_is_recorded_for_the_other(
+    measured: None, tmp_path: Path
+) -> None:
+    db = tmp_path / "a.sqlite"
+    words = ["elementwise", "adam", "--elements", "16", "--op", "add", "--tensors", "1",
+             "--pass", "forward,optimizer", "--quick"]  # fmt: skip
+    done = study(*words, "--db", str(db), "--json", str(tmp_path / "a.json"))
+    assert done.returncode == 0, done.stderr
+    assert "elementwise has no pass 'optimizer': it has calibrate, forward" in done.stderr
+    assert "adam has no pass 'forward': it has optimizer" in done.stderr
+    assert sorted({status for _, status in rows(db)}) == ["done", "unsupported"]
+
+
+@pytest.mark.slow
 def test_two_processes_share_a_store_and_both_report(measured: None, tmp_path: Path) -> None:
     db = tmp_path / "a.sqlite"
     both = [
@@ -196,7 +234,21 @@ def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
         (["lstm", "--export", "a.xls"], "end it in .parquet or .csv"),
         (["lstm", "--overlay", "nothing"], "no overlay is called 'nothing'"),
         (["lstm", "--retry"], "add --resume"),
-        (["adam", "--pass", "forward"], "no pass 'forward'"),
+        (["adam", "--pass", "forward"], "adam has no pass 'forward'; adam has optimizer"),
+        (["gemm", "--pass", "forward,optimizer"], "gemm has calibrate, forward, backward"),
+        (["gemm", "conv2d", "--variant", "eager,foreach"], "gemm and conv2d have no variant"),
+        (["conv2d", "--variant", "cell-loop"], "conv2d has no variant 'cell-loop'"),
+        (["conv2d", "--precision", "fp32,int8"], "conv2d has no precision 'int8'"),
+        (["lstm", "--pass", ""], "--pass has no value"),
+        (["lstm", "--batch", ","], "--batch has no value"),
+        (["lstm", "--time-steps", " "], "--time-steps has no value"),
+        (["lstm", "--precision", ""], "--precision has no value"),
+        (["lstm", "--cache", ","], "--cache has no value"),
+        (["lstm", "--threads", ""], "--threads has no value"),
+        (["lstm", "--threads", "99999"], "--threads cannot be '99999'; use numbers from 1 to"),
+        (["lstm", "--threads", "9" * 5000], "--threads cannot be"),
+        (["lstm", "--batch", "9" * 15], "use whole numbers from 1 to 1099511627776"),
+        (["lstm", "--device", "nowhere"], "use --device cpu"),
         (["gemm", "--m", "8", "--quick", "--db", "/proc/a.sqlite"], "the store cannot be used"),
     ],
 )
@@ -204,15 +256,18 @@ def test_bad_usage_is_one_line_and_exit_code_2(
     measured: None,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     message: str,
 ) -> None:
     from timeroof.cli.main import main
 
+    monkeypatch.chdir(tmp_path)
     if "/proc/a.sqlite" in words and not Path("/proc/self").exists():
         pytest.skip("there is no /proc to try")
     assert main(["study", *words, "--json", str(tmp_path / "a.json")]) == 2
-    assert not (tmp_path / "a.json").exists()
+    assert not list(tmp_path.glob("*.json"))
+    assert not list(tmp_path.glob("*.sqlite"))
     assert message in capsys.readouterr().err
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +174,30 @@ def test_the_listing_is_whole() -> None:
     wanted = {"conv2d", "lstm", "gemm", "attention", "rnn", "gru", "layernorm", "softmax",
               "elementwise", "pool", "embedding", "adam"}  # fmt: skip
     assert set(kernels()) >= wanted
+
+
+def test_the_docs_list_the_passes_of_every_kernel() -> None:
+    page = Path(__file__).parents[2] / "docs" / "studies.md"
+    told: dict[str, list[str]] = {}
+    table = page.read_text("utf-8").partition("| kernel | its passes |")[2].partition("\n\n")[0]
+    for line in table.splitlines():
+        names, _, passes = line.strip("| ").partition(" | ")
+        for name in re.findall(r"`([^`]+)`", names):
+            told[name] = re.findall(r"`([^`]+)`", passes)
+    assert told == {name: list(found.passes) for name, found in kernels().items()}
+
+
+def test_perf_that_counts_nothing_is_found_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from timeroof.sources.collect import perf, sets, tools
+    from timeroof.study import counters
+
+    monkeypatch.setattr(counters, "find_tool", lambda name: name)
+    monkeypatch.setattr(tools, "chip_here", lambda name: "GenuineIntel")
+    monkeypatch.setattr(sets, "find_set", lambda name, chip: None)
+    for selected, nothing in (((), True), (("flops",), False)):
+        found = SimpleNamespace(selected=selected)
+        monkeypatch.setattr(perf, "known_selection", lambda *_, found=found: found)
+        assert counters.counts_nothing("perf") is nothing
+    assert counters.counts_nothing("ncu") is False

@@ -14,6 +14,7 @@ from tests.conftest import make_machine
 from timeroof.errors import InputError, SchemaError
 from timeroof.study.case import Case, Result
 from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict, claims
+from timeroof.study.store.aside import set_aside
 
 
 def kept(number: int, **changes: object) -> Kept:
@@ -232,8 +233,40 @@ def test_a_damaged_store_is_told(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4096 : len(data) - 4096] = os.urandom(len(data) - 8192)
     path.write_bytes(data)
-    with pytest.raises(InputError, match="the store cannot be used"), Store(path) as store:
+    with pytest.raises(InputError, match="the store is damaged"), Store(path) as store:
         store.read()
+
+
+def test_fresh_sets_a_damaged_store_aside(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with Store(path) as store:
+        for number in range(50):
+            store.keep(kept(number, labels={"x": "y" * 5000}), None)
+    data = bytearray(path.read_bytes())
+    data[4096:] = os.urandom(len(data) - 4096)
+    path.write_bytes(data)
+    assert set_aside(path) == tmp_path / "a.1.sqlite"
+    assert not path.exists()
+    assert (tmp_path / "a.1.sqlite").read_bytes() == bytes(data)
+
+
+def test_fresh_sets_a_store_of_another_version_aside(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with Store(path) as store:
+        store._sql.execute("UPDATE meta SET value = 'timeroof.study/99'")
+    assert set_aside(path) == tmp_path / "a.1.sqlite"
+
+
+@pytest.mark.parametrize("table", ["mine (x)", "meta (key, value)"])
+def test_fresh_leaves_another_programs_file_where_it_is(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as file:
+        file.execute(f"CREATE TABLE {table}")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="no store of a study, and is left as it is"):
+        set_aside(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["other.sqlite"]
 
 
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:

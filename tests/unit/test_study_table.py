@@ -153,3 +153,9 @@ def test_exports_have_every_case(tmp_path: Path) -> None:
     assert cases_table([]).height == 0
     with pytest.raises(UsageError, match=r"end it in \.parquet or \.csv"):
         export(kept, tmp_path / "x.xls")
+
+
+def test_an_export_says_whose_ceilings_judge_a_case() -> None:
+    machine = two_scopes()
+    kept = [Kept(case_key=str(n), result=result(threads=n)) for n in (1, 2)]
+    assert cases_table(kept, machine)["label.scope"].to_list() == ["core", "all"]

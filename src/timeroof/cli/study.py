@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +11,8 @@ import typer
 
 from timeroof.cli.counters import CounterTool
 from timeroof.cli.study_parameters import with_parameters
-from timeroof.errors import EXIT_INTERRUPT, InputError, TimeroofError, UsageError
+from timeroof.cli.study_stop import Stage, stoppable
+from timeroof.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 DATABASE = "timeroof-study.sqlite"
 FOLDER = "timeroof-study"
 OVERLAYS = ("paper",)
-
-
-class InterruptedStudyError(TimeroofError):
-    """Ctrl-C or SIGTERM: what is finished is kept."""
-
-    exit_code = EXIT_INTERRUPT
 
 
 def study(
@@ -94,7 +87,10 @@ def study(
         typer.Option("--fresh", help="Keep an old store under another name, and measure all."),
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer values and less care: under a minute.")
+        bool,
+        typer.Option(
+            "--quick", help="Fewer values and less care: under a minute on two quiet cores."
+        ),
     ] = False,
     export: Annotated[
         list[Path] | None,
@@ -133,14 +129,14 @@ def study(
     """Measure kernels over a grid of cases on this machine and judge them, as the paper did.
 
     Every kernel has a base case and sweeps one parameter at a time around it; all parameters
-    are free. Cases run in a process of their own: a crash, a hang or an end of memory costs one
-    case. Finished cases are kept in a store, and `--resume` goes on after any interruption.
+    are free: several values are a sweep, one value moves the base case. Cases run in a process
+    of their own: a crash, a hang or an end of memory costs one case. Finished cases are
+    kept in a store, and `--resume` goes on after any interruption.
 
     Example: `timeroof study conv2d lstm --pass forward,backward --quick`,
     `timeroof study conv2d --batch 1,8,64 --layout channels_last`, `timeroof study --factor all`
     """
     from timeroof.cli.outputs import check_folder
-    from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
     from timeroof.study.export import check_export
 
     if out is None and html is None and json is None and save is None and not export:
@@ -159,28 +155,40 @@ def study(
         "cache": cache, "threads": threads, "variant": variant, "quick": quick,
     }  # fmt: skip
     names = list(dict.fromkeys(kernels or []))
-    given = checked_sweeps(names, parameters, choices, factor or [])
-    plain = own_cases(names, given, choices)
-    counting_tool = _tool(counters)
-    other = _other_machine(machine)
-    place, notes = _place(device, framework)
+    target = db or (out or Path()) / DATABASE
+    stage = Stage(fresh=fresh)
+    with stoppable(stage):
+        asked = _asked(names, parameters, choices, factor or [])
+        counting_tool = _tool(counters)
+        other = _other_machine(machine)
+        place, notes = _place(device, framework)
+        cases = asked(place.machine)
+        if fresh:
+            _set_aside(target)
+        stage.store, stage.keys = target, [place.key(case) for case in cases]
+        from timeroof.study.store import Store
+
+        with Store(target) as store:
+            done = _run(cases, store, place, resume, retry, quick=quick, counters=counting_tool)
+            for path in export or ():
+                from timeroof.study.export import export as write_export
+
+                write_export(store.read(stage.keys), path, place.machine)
+        found = _judge(done, other or place.machine, factor or [], notes)
+        _write(found, out, html, save, json, overlay)
+        _tell(found, done, target)
+
+
+def _asked(
+    names: list[str], parameters: dict[str, str | None], choices: dict[str, Any], factors: list[str]
+) -> Callable[[Machine | None], list[Case]]:
+    """The cases that are asked for, all words checked; the experiments need the machine."""
+    from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
     from timeroof.study.grid import unique
 
-    cases = unique([*plain, *designed_cases(names, choices, factor or [], place.machine)])
-    target = db or (out or Path()) / DATABASE
-    if fresh:
-        _set_aside(target)
-    from timeroof.study.store import Store
-
-    with _stoppable(), Store(target) as store:
-        done = _run(cases, store, place, resume, retry, quick=quick, counters=counting_tool)
-        for path in export or ():
-            from timeroof.study.export import export as write_export
-
-            write_export(store.read([place.key(c) for c in cases]), path)
-    found = _judge(done, other or place.machine, factor or [], notes)
-    _write(found, out, html, save, json, overlay)
-    _tell(found, done, target)
+    given = checked_sweeps(names, parameters, choices, factors)
+    plain = own_cases(names, given, choices)
+    return lambda machine: unique([*plain, *designed_cases(names, choices, factors, machine)])
 
 
 def _check_names(html: Path | None, save: Path | None, overlay: str | None) -> None:
@@ -194,12 +202,20 @@ def _check_names(html: Path | None, save: Path | None, overlay: str | None) -> N
 
 
 def _tool(counters: CounterTool | None) -> str | None:
-    """The profiler's name, once it is known to be there."""
+    """The profiler's name, once it is known to be there and to count something."""
     if counters is None:
         return None
     from timeroof.sources.collect.tools import find_tool
 
     find_tool(counters.value)
+    from timeroof.study.counters import counts_nothing
+
+    if counts_nothing(counters.value):
+        _say(
+            f"{counters.value} counts neither FLOPs nor bytes on this machine (a virtual machine,"
+            " or a kernel without counters): the study goes on without counters"
+        )
+        return None
     return counters.value
 
 
@@ -214,7 +230,11 @@ def _place(device: str, framework: str) -> tuple[Place, list[str]]:
         return Place.here(found, framework), notes
     from timeroof.probe.measure import load_or_measure
 
-    return Place.here(load_or_measure(quick=True, device=device).machine, framework), []
+    try:
+        found = load_or_measure(quick=True, device=device).machine
+    except UsageError as error:
+        raise UsageError(error.what, advice="use --device cpu, or leave --device out") from error
+    return Place.here(found, framework), []
 
 
 def _other_machine(name: str | None) -> Machine | None:
@@ -232,20 +252,6 @@ def _set_aside(path: Path) -> None:
     kept = set_aside(path)
     if kept is not None:
         _say(f"the old store is kept as {kept}")
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C while cases run."""
-
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _run(
@@ -270,15 +276,8 @@ def _run(
         from timeroof.study.counters import counting_with
 
         counting = counting_with(counters, plan, place.machine)
-    try:
-        with progress_bar("studying", len(cases)) as advance:
-            return run_cases(cases, store, place, plan, advance, retry=retry, counting=counting)
-    except KeyboardInterrupt:
-        kept = len(set(keys) & set(store.finished()))
-        raise InterruptedStudyError(
-            f"interrupted: {kept} of {len(cases)} cases are kept in {store.path}",
-            advice="the same command with --resume measures the rest",
-        ) from None
+    with progress_bar("studying", len(cases)) as advance:
+        return run_cases(cases, store, place, plan, advance, retry=retry, counting=counting)
 
 
 def _judge(done: Done, machine: Machine | None, factors: list[str], notes: list[str]) -> Study:
@@ -328,6 +327,11 @@ def _tell(found: Study, done: Done, store: Path) -> None:
 
     print_summary(found.report)
     print_findings(found.findings)
+    from timeroof.study.busy import busy_sentence
+
+    disturbed = busy_sentence(found.rows)
+    if disturbed:
+        _say(f"{disturbed}; run it again with --fresh while nothing else runs")
     for result in found.failures:
         _say(f"{result.status}: {_name(result)}: {result.error}")
     before = f", {done.found} of them from before" if done.found else ""

@@ -13,7 +13,8 @@ from timeroof.errors import UsageError
 if TYPE_CHECKING:
     from timeroof.study.case import Value
 
-PANEL = "Parameters of the kernels (several values are a sweep, one value moves the base case)"
+# Longer headings are cut at 80 columns.
+PANEL = "Parameters of the kernels (comma-separated values)"
 
 
 def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +72,11 @@ def given_sweeps(
     from timeroof.study.grid import check_value, own_sweeps
     from timeroof.study.kernels import kernel as find_kernel
 
-    given = {name: words(text) for name, text in parameters.items() if text is not None}
+    given = {
+        name: words(text, f"--{name.replace('_', '-')}")
+        for name, text in parameters.items()
+        if text is not None
+    }
     found = [find_kernel(name) for name in kernels]
     for name in given:
         if not any(k.parameter(name) for k in found):
@@ -96,7 +101,7 @@ def given_sweeps(
     return sweeps
 
 
-def words(text: str) -> list[str]:
+def words(text: str, option: str = "the list") -> list[str]:
     """A list as it is typed.
 
     >>> words("16, 32,64")
@@ -104,7 +109,10 @@ def words(text: str) -> list[str]:
     """
     found = [word.strip() for word in text.split(",") if word.strip()]
     if not found:
-        raise UsageError(f"{text!r} has no value", advice="give values such as 16,32,64")
+        raise UsageError(
+            f"{option} has no value in {text!r}",
+            advice="give one or more with commas, or leave the option out",
+        )
     return list(dict.fromkeys(found))
 
 
@@ -116,9 +124,18 @@ def thread_counts(text: str | None) -> list[int]:
     """
     from timeroof.study.grid import all_cores
 
-    counts = []
-    for word in words(text or "all"):
-        if word != "all" and not (word.isascii() and word.isdigit() and int(word) > 0):
-            raise UsageError(f"--threads cannot be {word!r}", advice="use numbers from 1, or all")
-        counts.append(all_cores() if word == "all" else int(word))
+    counts, most = [], all_cores()
+    for word in words("all" if text is None else text, "--threads"):
+        number = most if word == "all" else _count(word)
+        if not 1 <= number <= most:
+            raise UsageError(
+                f"--threads cannot be {word[:40]!r}",
+                advice=f"use numbers from 1 to {most}, the cores that this process may use, or all",
+            )
+        counts.append(number)
     return list(dict.fromkeys(counts))
+
+
+def _count(word: str) -> int:
+    """A typed number, 0 where it is none."""
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 10 else 0

@@ -47,6 +47,23 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
     return count
 
 
+def counts_nothing(tool: str) -> bool:
+    """Whether a profiler that is there counts neither FLOPs nor bytes on this machine.
+
+    Found out by trying each event once; a want of permission is an error with its remedy.
+    """
+    if tool != "perf":
+        return False
+    from timeroof.sources.collect.perf import known_selection
+    from timeroof.sources.collect.sets import find_set
+    from timeroof.sources.collect.tools import chip_here
+
+    chip = chip_here(tool)
+    if chip is None:
+        return True
+    return not known_selection(find_tool(tool), find_set(tool, chip), CollectOptions()).selected
+
+
 def _executions(result: Result) -> int:
     one_s = sorted(result.samples_s)[len(result.samples_s) // 2]
     return max(1, min(MOST_EXECUTIONS, round(LEAST_S / max(one_s, 1e-7))))

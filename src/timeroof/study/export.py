@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from timeroof.core.machine import Machine
 from timeroof.core.writing import write_atomically
 from timeroof.errors import UsageError
+from timeroof.live.here import scope_for
 from timeroof.study.store import Kept
 from timeroof.study.store.cases import row_of
 
@@ -28,27 +30,28 @@ def check_export(path: Path) -> Path:
     return path
 
 
-def cases_table(kept: Sequence[Kept]) -> pl.DataFrame:
+def cases_table(kept: Sequence[Kept], machine: Machine | None = None) -> pl.DataFrame:
     """One row per case, failed ones too: parameters, amounts, origins and labels as columns."""
-    lines = [_line(k) for k in kept]
+    lines = [_line(k, machine) for k in kept]
     if not lines:
         return pl.DataFrame(schema={"case_key": pl.String, "status": pl.String})
     return pl.DataFrame(lines, infer_schema_length=None)
 
 
-def _line(kept: Kept) -> dict[str, Any]:
+def _line(kept: Kept, machine: Machine | None) -> dict[str, Any]:
     result = kept.result
     row = {k: v for k, v in row_of(kept).items() if k not in _JSON}
     row |= {f"param.{k}": str(v) for k, v in result.case.params.items()}
     row |= result.amounts
     row |= {f"origin.{k}": v for k, v in result.origins.items()}
     row |= {f"label.{k}": v for k, v in result.labels.items()}
+    row["label.scope"] = scope_for(1, machine) if result.case.threads == 1 else "all"
     return row | {"samples_s": result.samples_s}
 
 
-def export(kept: Sequence[Kept], path: Path) -> None:
-    """Write the table, whole or not at all."""
-    table = cases_table(kept)
+def export(kept: Sequence[Kept], path: Path, machine: Machine | None = None) -> None:
+    """Write the table, whole or not at all; `machine` says whose ceilings judge one thread."""
+    table = cases_table(kept, machine)
     data = io.BytesIO()
     if check_export(path).suffix == ".parquet":
         table.write_parquet(data)

@@ -16,6 +16,7 @@ from timeroof.study.kernels import kernels
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast", "int8")
 CACHES = ("warm", "cold")
 FRAMEWORKS = ("torch",)
+LARGEST = 1 << 40
 
 
 def all_cores() -> int:
@@ -95,6 +96,17 @@ def one_case(
     )[0]  # fmt: skip
 
 
+def missing_pass(kernel: str, pass_name: str, device: str = "cpu") -> Case:
+    """The base case of a pass that a kernel does not have, to be recorded as unsupported."""
+    return Case(
+        kernel=kernel,
+        params=find_kernel(kernel).base,
+        pass_name=pass_name,
+        threads=all_cores(),
+        device=device,
+    )
+
+
 def _points(
     kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
 ) -> Iterable[dict[str, Value]]:
@@ -145,9 +157,10 @@ def check_value(parameter: Parameter, value: Value) -> Value:
         number = int(value)
     except ValueError:
         number = 0
-    if not 1 <= number <= 1 << 40:
+    if not 1 <= number <= LARGEST:
         raise UsageError(
-            f"{parameter.option} cannot be {value!r}", advice="use whole numbers from 1"
+            f"{parameter.option} cannot be {str(value)[:40]!r}",
+            advice=f"use whole numbers from 1 to {LARGEST}",
         )
     return number
 

@@ -18,6 +18,7 @@ from timeroof.core.verdict import Verdicts
 from timeroof.live.here import scope_for
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
+from timeroof.study.busy import busy_sentence
 from timeroof.study.case import Result
 from timeroof.study.store.cases import Verdict
 from timeroof.study.table import profile_of
@@ -85,9 +86,13 @@ def judged_study(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
+    rows = judged_rows(report)
+    disturbed = busy_sentence(rows)
+    if disturbed:
+        report = replace(report, notes=(disturbed, *report.notes))
     return Study(
         report=report,
-        rows=judged_rows(report),
+        rows=rows,
         machine=machine,
         failures=[r for r in results if r.status != "done"],
         kernels=list(dict.fromkeys(r.case.kernel for r in results)),

@@ -66,6 +66,13 @@ class Conclusion:
     # What the chart needs beyond the effects, and what a script may want.
     facts: dict[str, Any] = field(default_factory=dict)
     action: str | None = None
+    # Sentences that hold whatever the times say; they come last.
+    always: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that is said."""
+        return (*self.points, *self.always)
 
     @property
     def state(self) -> str:
@@ -78,7 +85,7 @@ class Conclusion:
     @property
     def why(self) -> str:
         """All sentences as one text."""
-        return " ".join(self.points)
+        return " ".join(self.sentences)
 
     def finding(self) -> Finding:
         """The same as a finding of a report."""
@@ -111,7 +118,11 @@ def left_open(conclusion: Conclusion) -> Conclusion:
     return replace(
         conclusion,
         title=f"{name}: it cannot be told on a busy machine",
-        points=(*unclear_points(effects), "Run it again with --fresh while nothing else runs."),
+        points=(
+            *unclear_points(effects),
+            f"Compared: {', '.join(sorted({effect.group.split(' ')[0] for effect in effects}))}.",
+            "Run it again with --fresh while nothing else runs.",
+        ),
     )
 
 

@@ -25,13 +25,13 @@ from timeroof.study.factors.cases import (
     busy,
     flops,
     label,
-    moved_bytes,
     number,
     ops,
     samples,
     sweeps,
 )
 from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
+from timeroof.study.factors.levels import DRAM, bytes_at, level_of, level_title
 from timeroof.study.factors.noise import CONFIDENCE, compare, resampled_medians
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class Movement:
     exponents: dict[str, float]
     # Power of the work's bound that time follows, with its interval; None where the bound stays.
     follows: tuple[float, float, float] | None
+    # The level of memory whose bytes intensity is over.
+    level: str = DRAM
 
     @property
     def ai_ratio(self) -> float:
@@ -95,7 +97,8 @@ class Movement:
 
 def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
     """What the sweeps say; None where no numeric parameter was swept with known amounts."""
-    found = [m for op in ops(rows) for s in sweeps(rows, op) if (m := movement(s)) is not None]
+    every = [s for op in ops(rows) for s in sweeps(rows, op) if _is_numeric(s)]
+    found = [m for s in every if (m := movement(s)) is not None]
     moved = [m for m in found if m.moves_intensity or m.moves_work]
     if not moved:
         return None
@@ -109,6 +112,7 @@ def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
         effects=effects,
         kernels=tuple(i for m in moved for i in _ids(m)),
         facts={"sweeps": [_facts(m) for m in moved]},
+        always=(*_level_points(moved), *_untold(every, found, moved)),
     )
 
 
@@ -116,7 +120,8 @@ def movement(sweep: Sweep) -> Movement | None:
     """A sweep's movement, None where the parameter is no number or amounts are not known."""
     values = [number(v) for v in sweep.values]
     work = [flops(row) for row in sweep.rows]
-    traffic = [moved_bytes(row) for row in sweep.rows]
+    level = level_of(sweep.rows)
+    traffic = [bytes_at(row, level) for row in sweep.rows]
     if any(not v or v < 0 for v in [*values, *work, *traffic]) or len(set(values)) < 2:
         return None
     x = np.log(np.array(values, dtype=np.float64))
@@ -135,7 +140,42 @@ def movement(sweep: Sweep) -> Movement | None:
         limiters=(str(sweep.rows[0].get("limiter")), str(sweep.rows[-1].get("limiter"))),
         exponents={name: _slope(x, np.log(column)) for name, column in columns.items()},
         follows=_follows(np.log(bound), sweep.rows) if known else None,
+        level=level,
     )
+
+
+def _is_numeric(sweep: Sweep) -> bool:
+    return all((number(v) or 0.0) > 0 for v in sweep.values)
+
+
+def _level_points(moved: Sequence[Movement]) -> list[str]:
+    """Which kernels' intensity is over the bytes of a cache."""
+    names: dict[str, dict[str, None]] = {}
+    for m in moved:
+        if m.level != DRAM:
+            names.setdefault(m.sweep.op, {})[level_title(m.level)] = None
+    return [
+        f"{op}: intensity is over the bytes at {' or '.join(sorted(levels))}, since not every case"
+        " has bytes at DRAM (warm, small ones stay in the caches)."
+        for op, levels in names.items()
+    ]
+
+
+def _untold(
+    every: Sequence[Sweep], found: Sequence[Movement], moved: Sequence[Movement]
+) -> list[str]:
+    """Kernels that were swept and of which nothing is said, with the reason."""
+    swept = list(dict.fromkeys(s.op for s in every))
+    known = {m.sweep.op for m in found}
+    told = {m.sweep.op for m in moved}
+    lost = [op for op in swept if op not in known]
+    still = [op for op in swept if op in known - told]
+    points = []
+    if lost:
+        points.append(f"{' and '.join(lost)}: not told, FLOPs or bytes are none or not known.")
+    if still:
+        points.append(f"{' and '.join(still)}: neither work nor intensity moves.")
+    return points
 
 
 def _slope(x: Any, y: Any) -> float:
@@ -257,6 +297,7 @@ def _facts(m: Movement) -> dict[str, Any]:
         "series": m.sweep.series,
         "values": m.sweep.values,
         "ai": [float(f"{a:.4g}") for a in m.ai],
+        "level": m.level,
         "flops_ratio": float(f"{m.flops_ratio:.4g}"),
         "time_ratio": float(f"{m.sweep.rows[-1]['time_s'] / m.sweep.rows[0]['time_s']:.4g}"),
         "exponents": {name: round(e, 3) for name, e in m.exponents.items()},

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 
 from timeroof.study.factors import Conclusion
 from timeroof.study.factors.cases import Row, label, scope
+from timeroof.study.factors.levels import bytes_at, level_note, level_of, level_title
 from timeroof.study.output.embedding import shape_of, svg_data
 from timeroof.study.output.factor_charts import factor_charts
-from timeroof.study.output.looks import MOST_SERIES, series_name, short
+from timeroof.study.output.looks import MOST_SERIES, chart_pair, series_name, short
 from timeroof.study.output.overlay import Overlay, beside_overview, beside_panel
 from timeroof.study.output.page import ConclusionPart, Image, KernelPart, PanelPart
-from timeroof.study.output.sweep_charts import overview_charts, panel_chart
+from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
 from timeroof.study.output.sweeps import Overview, Panel, overviews, panels
-from timeroof.study.output.tables import HEADS, above_roof_note, panel_lines
+from timeroof.study.output.tables import (
+    above_roof_note,
+    busy_note,
+    heads,
+    panel_lines,
+    scatter_note,
+)
 from timeroof.units import format_amount, format_seconds
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ def conclusion_parts(
             ConclusionPart(
                 anchor=f"factor-{conclusion.factor}",
                 title=conclusion.title,
-                points=list(conclusion.points),
+                points=list(conclusion.sentences),
                 state=conclusion.state,
                 action=conclusion.action,
                 images=images,
@@ -73,7 +80,9 @@ def kernel_parts(
         charts = overview_charts(beside, machine, overlay) if machine and drawn else {}
         for name, figure in charts.items():
             keep(f"{overview.op}_{overview.pass_name}_{overview.threads}_{name}", figure)
-        images = [_image(f, _OVERVIEW[name]) for name, f in charts.items()]
+        images = [
+            _image(f, _overview_caption(name, overview, machine)) for name, f in charts.items()
+        ]
         if drawn:
             title = _kernel_title(overview, several=len({p.threads for p in every}) > 1)
             parts.append(KernelPart(f"kernel-{number}", title, _contains(overview), drawn, images))
@@ -84,8 +93,16 @@ def kernel_parts(
 _OVERVIEW = {
     "complexity": "Work of every case: above the diagonal compute limits, below it memory.",
     "time": "Time of every case on both axes; corners on the diagonal are equal run times.",
-    "roofline": "The classic roofline with every level of memory.",
+    "roofline": "The classic roofline: a point per case and level of memory that it uses.",
 }
+
+
+def _overview_caption(name: str, overview: Overview, machine: Machine | None) -> str:
+    """What a picture shows, and whose bytes where they are not DRAM's."""
+    roofs = chart_pair(overview.rows, machine, scope(overview.rows[0])) if machine else None
+    if roofs is None or name == "roofline":
+        return _OVERVIEW[name]
+    return f"{_OVERVIEW[name]} {level_note(overview.rows, roofs.level)}".strip()
 
 
 def _place(part: Panel | Overview) -> tuple[str, str, str]:
@@ -106,28 +123,58 @@ def _contains(overview: Overview) -> str:
 def _panel_part(
     panel: Panel, machine: Machine | None, overlay: Overlay | None, keep: Keep
 ) -> PanelPart:
-    figure = panel_chart(panel, machine, overlay) if machine else None
+    roofs = panel_roofs(panel, machine) if machine else None
+    level = roofs.level if roofs else level_of(panel.rows)
+    figure = panel_chart(panel, roofs, overlay) if roofs else None
     if figure is not None:
         keep(f"{panel.op}_{panel.pass_name}_{panel.threads}_{panel.parameter}", figure)
     caption = (
         "Small symbol: bytes and FLOPs. Large symbol: the run time on the axes above and to the"
         " right. The line between them is headroom."
     )
-    if panel.overlay:
+    why = level_note(panel.rows, level)
+    if why:
+        caption += f" {why}"
+    if any(bytes_at(row, level) for row in panel.overlay):
         caption += (
             " Thin black symbols are another machine's: their seconds are read on this machine's"
             " axes, their headroom is in the table."
         )
-    lines = panel_lines(panel, overlay)
+    lines = panel_lines(panel, overlay, level)
+    notes = (
+        "" if figure else _no_chart(machine),
+        above_roof_note(lines),
+        busy_note(lines),
+        scatter_note(lines),
+        _left_out(panel.rows),
+        _without_bytes(panel, level) if figure else why,
+    )
     return PanelPart(
         title=f"{panel.parameter.replace('_', ' ')} from {panel.values[0]} to {panel.values[-1]}",
         fixed=f"Fixed: {panel.fixed}." if panel.fixed else "",
         image=None if figure is None else _image(figure, caption),
-        heads=HEADS,
+        heads=heads(level),
         parameter=panel.parameter.replace("_", " "),
         lines=lines,
-        note=" ".join(t for t in (above_roof_note(lines), _left_out(panel.rows)) if t),
+        note=" ".join(text for text in notes if text),
     )
+
+
+def _no_chart(machine: Machine | None) -> str:
+    if machine is None:
+        return "No chart: no machine is known, so there are no roofs to draw."
+    return (
+        "No chart: the machine has no ceilings for this work, or the cases have no FLOPs and bytes"
+        " that are known."
+    )
+
+
+def _without_bytes(panel: Panel, level: str) -> str:
+    """Rows that a chart at this level leaves out."""
+    every = [*panel.rows, *panel.overlay]
+    count = sum(not bytes_at(row, level) for row in every)
+    where = level_title(level)
+    return f"{count} of {len(every)} rows have no bytes at {where}: table only." if count else ""
 
 
 def _left_out(rows: Sequence[Row]) -> str:

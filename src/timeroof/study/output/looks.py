@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from timeroof.study.factors.cases import Row, label
+from timeroof.study.factors.levels import LEVELS, level_of, level_title
 from timeroof.views.figures import Look, Roofs
 from timeroof.views.figures.frame import LegendEntry
 from timeroof.views.figures.points import MARKERS, PALETTE
@@ -71,18 +72,24 @@ def series_entries(colours: dict[str, str]) -> list[LegendEntry]:
 
 
 def chart_pair(rows: Sequence[Row], machine: Machine, scope: Scope) -> Roofs | None:
-    """The pair of roofs of a chart: the highest compute ceiling that its rows use, and DRAM."""
+    """The pair of roofs of a chart: the highest compute ceiling that its rows use, and a memory.
+
+    The memory is DRAM, or the nearest level to it at which all rows move bytes.
+    """
     roofs = machine.roofs(scope)
     used = [r for r in compute_names(rows) if r in roofs]
-    if not used or "byte/dram" not in roofs:
+    known = [level for level in LEVELS if f"byte/{level}" in roofs]
+    if not used or not known:
         return None
+    level = level_of(rows, known)
     best = max(used, key=lambda r: roofs[r].rate)
     launch = roofs.get("launch") if _boxes_matter(rows) else None
     return Roofs(
         compute_name=best.removeprefix("flop/"),
         flops_per_s=roofs[best].rate,
-        memory_name="DRAM",
-        bytes_per_s=roofs["byte/dram"].rate,
+        memory_name=level_title(level),
+        bytes_per_s=roofs[f"byte/{level}"].rate,
+        level=level,
         launch_s=1 / launch.rate if launch else None,
     )
 

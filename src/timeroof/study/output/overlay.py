@@ -96,17 +96,17 @@ def _of(op: str, pass_name: str, own: Sequence[Row], overlay: Overlay) -> list[R
     return same or [row for row in kept if row[f"{LABEL}precision"] == "fp32"]
 
 
-def roofs_text(machine: Machine, compute: str, scope: str = "all") -> str:
+def roofs_text(machine: Machine, compute: str, level: str = "dram") -> str:
     """A machine's pair of roofs in a line of a legend.
 
     The compute roof is that of the precision asked for, else the machine's highest.
     """
-    roofs = machine.roofs("core" if scope == "core" else "all")
+    roofs = machine.roofs()
     peak = roofs.get(compute)
-    dram, launch = roofs.get("byte/dram"), roofs.get("launch")
+    memory, launch = roofs.get(f"byte/{level}"), roofs.get("launch")
     parts = [
         f"{compute.removeprefix('flop/')} {format_amount(peak.rate, 'FLOP/s')}" if peak else "",
-        f"DRAM {format_amount(dram.rate, 'B/s')}" if dram else "",
+        f"{level.upper()} {format_amount(memory.rate, 'B/s')}" if memory else "",
         f"launch {format_seconds(1 / launch.rate, 2)}" if launch else "",
     ]
     return ", ".join(part for part in parts if part)

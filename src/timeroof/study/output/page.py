@@ -53,6 +53,11 @@ class PanelPart:
     lines: list[Line]
     note: str
 
+    @property
+    def several(self) -> bool:
+        """Whether lines differ in their series."""
+        return len({line.series for line in self.lines}) > 1
+
 
 @dataclass(frozen=True)
 class KernelPart:
@@ -78,6 +83,8 @@ class StudyPage:
     failures: list[tuple[str, str, str]]
     notes: list[str]
     links: list[tuple[str, str]] = field(default_factory=list)
+    # What a reader must know before any number.
+    warning: str = ""
 
 
 def study_page(page: StudyPage) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from timeroof.study.factors.cases import Row, label, scope
+from timeroof.study.factors.levels import LEVELS, level_title
 from timeroof.study.output.looks import (
     OVERLAY_COLOUR,
     OVERLAY_MARKERS,
@@ -30,6 +31,7 @@ from timeroof.views.figures import (
     time_plane,
 )
 from timeroof.views.figures.frame import LegendEntry
+from timeroof.views.figures.points import drawable
 from timeroof.views.figures.series import GREY, box_entry, row_unit, size_entries, value_entries
 
 if TYPE_CHECKING:
@@ -43,12 +45,16 @@ WORDS = {"batch": "batch size", "kernel": "kernel size", "hidden": "hidden size"
 MOST_VALUES = 10
 
 
-def panel_chart(panel: Panel, machine: Machine, overlay: Overlay | None) -> Figure | None:
-    """The combined chart of one sweep; None where the machine lacks the pair of roofs."""
-    which = scope(panel.rows[0])
-    roofs = chart_pair(panel.rows, machine, which)
-    if roofs is None:
+def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
+    """The roofs of a sweep's chart; None where it has none, or no case a place on it."""
+    roofs = chart_pair(panel.rows, machine, scope(panel.rows[0]))
+    if roofs is None or not any(drawable(row_unit(r, Look()), roofs.level) for r in panel.rows):
         return None
+    return roofs
+
+
+def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
+    """The combined chart of one sweep on its roofs."""
     colours = series_colours(panel.rows)
     markers = value_markers(panel.values)
     own = [row for row in panel.rows if series_name(row) in colours]
@@ -56,21 +62,31 @@ def panel_chart(panel: Panel, machine: Machine, overlay: Overlay | None) -> Figu
         row_unit(row, look_of(row, colours, markers[str(label(row, panel.parameter))]))
         for row in own
     ]
+    units = _placed(units, roofs)
     word = WORDS.get(panel.parameter, panel.parameter.replace("_", " "))
     legend = [
         [*series_entries(colours), *_box(roofs)],
         size_entries(),
         *_value_columns(word, panel, markers),
     ]
-    if overlay and panel.overlay:
-        theirs = _overlay_markers(panel)
-        units += [
+    theirs = _overlay_markers(panel)
+    beside = _placed(
+        [
             row_unit(row, Look(OVERLAY_COLOUR, theirs[str(label(row, panel.parameter))]))
             for row in panel.overlay
-        ]
+        ],
+        roofs,
+    )
+    if overlay and beside:
+        units += beside
         legend[1] = [*size_entries(), *_overlay_entries(panel, overlay, theirs)]
     title = f"{panel.op}, {panel.pass_name}: {word}"
     return combined_chart(units, roofs, title=short(title, 60), legend=legend, size=_size(legend))
+
+
+def _placed(units: list[Unit], roofs: Roofs) -> list[Unit]:
+    """Units that have bytes at the chart's level; the others are in the table."""
+    return [unit for unit in units if drawable(unit, roofs.level)]
 
 
 def _box(roofs: Roofs) -> list[LegendEntry]:
@@ -117,21 +133,22 @@ def overview_charts(
     """Complexity plane, time plane and hierarchical roofline of a kernel's pass."""
     which = scope(overview.rows[0])
     roofs = chart_pair(overview.rows, machine, which)
-    if roofs is None:
-        return {}
     colours = series_colours(overview.rows)
     own = [row for row in overview.rows if series_name(row) in colours]
     units = [row_unit(row, look_of(row, colours, "o")) for row in own]
+    if roofs is None or not _placed(units, roofs):
+        return {}
     entries = [series_entries(colours)]
     charts = {}
-    beside = [row_unit(row, Look(OVERLAY_COLOUR, "x")) for row in overview.overlay]
+    beside = _placed([row_unit(r, Look(OVERLAY_COLOUR, "x")) for r in overview.overlay], roofs)
     theirs: list[LegendEntry] = []
     if overlay and beside:
-        text = f"{overlay.short_name} ({roofs_text(overlay.machine, _peak(overview.overlay))})"
+        theirs_text = roofs_text(overlay.machine, _peak(overview.overlay), roofs.level)
+        text = f"{overlay.short_name} ({theirs_text})"
         theirs = [LegendEntry(short(text, 64), Look(OVERLAY_COLOUR, "x"))]
     for name, plane in (("complexity", complexity_plane), ("time", time_plane)):
         charts[name] = plane(
-            [*units, *beside],
+            [*_placed(units, roofs), *beside],
             roofs,
             title=short(f"{overview.title}: {'work' if name == 'complexity' else 'time'}", 60),
             legend=[[*entries[0], *_box(roofs), *theirs]],
@@ -157,12 +174,12 @@ def _roofline(
         for r in compute_names(overview.rows)
         if r in ceilings
     }
+    known = sorted({k for unit in units for k, v in unit.bytes_by_level.items() if v > 0})
     memory = {
-        r.removeprefix("byte/").upper(): ceilings[r].rate
-        for r in ("byte/l1", "byte/l2", "byte/l3", "byte/dram")
-        if r in ceilings
+        level_title(level): ceilings[f"byte/{level}"].rate
+        for level in reversed(LEVELS)
+        if f"byte/{level}" in ceilings and level in known
     }
-    known = sorted({level for unit in units for level in unit.bytes_by_level})
     return hierarchical_roofline(
         units,
         compute,
@@ -171,4 +188,5 @@ def _roofline(
         title=short(f"{overview.title}: roofline", 60),
         legend=legend,
         size=FigureSize(width=SIZE.width, height=3.6 + 0.128 * len(legend[0])),
+        all_slopes=True,
     )

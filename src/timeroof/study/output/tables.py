@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timeroof.study.factors.cases import Row, flops, label, launches, moved_bytes
+from timeroof.study.factors.cases import BUSY, Row, busy, flops, label, launches, number
+from timeroof.study.factors.levels import DRAM, bytes_at, intensity_at, level_title
 from timeroof.study.output.looks import series_name, series_order, short
 from timeroof.units import format_amount, format_percent, format_seconds
 from timeroof.views.figures.series import value_text
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from timeroof.study.output.sweeps import Panel
 
 HEADS = (
-    "FLOP/B", "FLOPs", "bytes", "launches", "time", "spread", "bound", "limiter", "bound / time",
+    "time", "spread", "bound", "bound / time", "limiter", "FLOP/B", "FLOPs", "bytes", "launches",
 )  # fmt: skip
+# A spread of more medians than this is no spread of one thing.
+SCATTERED = 1.0
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,30 @@ class Line:
     cells: tuple[str, ...]
     above_roof: str | None
     other: bool = False
+    # The share of the processor that others used, where it is too much for a time to count.
+    disturbed: str | None = None
+    scattered: bool = False
 
 
-def panel_lines(panel: Panel, overlay: Overlay | None) -> list[Line]:
+def heads(level: str = DRAM) -> tuple[str, ...]:
+    """The columns of a table whose bytes are those of a level.
+
+    >>> heads("l1")[7]
+    'L1 bytes'
+    """
+    if level == DRAM:
+        return HEADS
+    return tuple(f"{level_title(level)} bytes" if head == "bytes" else head for head in HEADS)
+
+
+def panel_lines(panel: Panel, overlay: Overlay | None, level: str = DRAM) -> list[Line]:
     """The lines of a panel by value, this machine's before the other's."""
     order = {value: place for place, value in enumerate(panel.values)}
     lines = [
         (
             order[str(label(row, panel.parameter))],
             other,
-            _line(row, panel.parameter, overlay, other),
+            _line(row, panel.parameter, overlay, other, level),
         )
         for rows, other in ((panel.rows, False), (panel.overlay, True))
         for row in rows
@@ -49,34 +66,51 @@ def panel_lines(panel: Panel, overlay: Overlay | None) -> list[Line]:
     ]
 
 
-def _line(row: Row, parameter: str, overlay: Overlay | None, other: bool) -> Line:
+def _line(row: Row, parameter: str, overlay: Overlay | None, other: bool, level: str) -> Line:
     series = series_name(row)
     if other and overlay is not None:
         series = f"{overlay.short_name}, {label(row, 'framework')} {label(row, 'precision')}"
     return Line(
         value=short(value_text(parameter, label(row, parameter)), 24),
         series=short(series, 60),
-        cells=cells(row),
+        cells=cells(row, level),
         above_roof=row.get("above_roof"),
         other=other,
+        disturbed=_others_share(row) if busy(row) else None,
+        scattered=(row.get("time_spread") or 0.0) > SCATTERED,
     )
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """What a table says of a row."""
+def _others_share(row: Row) -> str:
+    return f"others used {format_percent(number(label(row, 'load')))} of the processor"
+
+
+def cells(row: Row, level: str = DRAM) -> tuple[str, ...]:
+    """What a table says of a row, its bytes and intensity at one level."""
     spread = row.get("time_spread")
     count = launches(row)
     return (
-        _ai(row.get("ai")),
-        format_amount(flops(row), ""),
-        format_amount(moved_bytes(row), "B"),
-        "?" if count is None else f"{count:.0f}",
         format_seconds(row["time_s"], time_digits(spread)),
-        "?" if spread is None else format_percent(spread),
+        _spread(spread),
         format_seconds(row.get("bound_s")),
-        str(row.get("limiter") or "?"),
         format_percent(row.get("efficiency")),
+        str(row.get("limiter") or "?"),
+        _ai(intensity_at(row, level), bytes_at(row, level)),
+        format_amount(flops(row), ""),
+        format_amount(bytes_at(row, level), "B"),
+        "?" if count is None else f"{count:.0f}",
     )
+
+
+def _spread(spread: float | None) -> str:
+    """The spread in percent; one beyond the median itself as that many medians.
+
+    >>> _spread(0.04), _spread(270.97), _spread(None)
+    ('4 %', '271 ×', '?')
+    """
+    if spread is None:
+        return "?"
+    return format_percent(spread) if spread <= SCATTERED else f"{spread:.3g} ×"
 
 
 def time_digits(spread: float | None) -> int:
@@ -88,7 +122,10 @@ def time_digits(spread: float | None) -> int:
     return 2 if spread is not None and spread > 0.1 else 3
 
 
-def _ai(value: float | None) -> str:
+def _ai(value: float | None, moved_bytes: float | None) -> str:
+    """Intensity; what moves no bytes has none, which is not the same as not being known."""
+    if moved_bytes == 0:
+        return "–"
     return "?" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
@@ -99,3 +136,27 @@ def above_roof_note(lines: Sequence[Line]) -> str:
         return ""
     named = ", ".join(sorted({str(cause) for cause in causes}))
     return f"{len(causes)} of {len(lines)} cases are faster than their bound, marked ▲: {named}."
+
+
+def busy_note(lines: Sequence[Line]) -> str:
+    """How many lines were measured beside other programs."""
+    own = [line for line in lines if not line.other]
+    count = sum(line.disturbed is not None for line in own)
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(own)} cases, marked ◆, ran while others used more than"
+        f" {format_percent(BUSY)} of the processor: their times are not the kernel's alone."
+    )
+
+
+def scatter_note(lines: Sequence[Line]) -> str:
+    """Spreads that are larger than their medians."""
+    count = sum(line.scattered for line in lines)
+    if not count:
+        return ""
+    cases = "case" if count == 1 else "cases"
+    return (
+        f"In {count} {cases} the middle half of the samples is wider than the median (× counts"
+        " medians): something else ran in between, and the time says little."
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from timeroof.api import save
 from timeroof.core.writing import write_atomically
+from timeroof.study.busy import busy_sentence
 from timeroof.study.factors import conclusions
 from timeroof.study.output.build import (
     Advance,
@@ -67,6 +68,7 @@ def write_study(
     # Data first: a folder that cannot be written says so before anything is drawn.
     _write_data(folder, report)
     heads, roofs = roof_table(study.rows, study.machine, beside)
+    warning = busy_sentence(study.rows)
     page = StudyPage(
         title=_title(study),
         subtitle=_subtitle(study),
@@ -75,8 +77,9 @@ def write_study(
         roofs=roofs,
         roof_heads=heads,
         failures=failure_lines(study.failures),
-        notes=[*report.notes, *_overlay_notes(overlay)],
+        notes=[*(n for n in report.notes if n != warning), *_overlay_notes(overlay)],
         links=LINKS,
+        warning=f"{warning[:1].upper()}{warning[1:]}." if warning else "",
     )
     for name, figure in drawn:
         save_figure(figure, folder / "pictures" / f"{_file_name(name)}.{pictures}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
-from timeroof.errors import UsageError
-from timeroof.study.store.database import Store
+from timeroof.errors import SchemaError, UsageError
+from timeroof.study.store.database import DamagedStoreError, Store
 
 
 def set_aside(path: Path) -> Path | None:
@@ -15,7 +16,8 @@ def set_aside(path: Path) -> Path | None:
     """
     if not path.exists():
         return None
-    with Store(path) as old:
+    # A damaged store, and one of another version, may go too; what is no store stays.
+    with suppress(DamagedStoreError, SchemaError), Store(path) as old:
         if old.others():
             raise UsageError(
                 f"another process is at work on {path}", advice="wait for it, or use --resume"

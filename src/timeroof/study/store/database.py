@@ -25,6 +25,14 @@ _MACHINES = (
 )
 
 
+class ForeignFileError(InputError):
+    """A file that is no store of a study: it is left where it is."""
+
+
+class DamagedStoreError(InputError):
+    """A store that SQLite or a reader stumbles over."""
+
+
 class Store:
     """The cases of a study on disk; only the driver of a study writes to it."""
 
@@ -45,6 +53,8 @@ class Store:
 
     def _prepare(self) -> None:
         found = self._schema()
+        if found is not None and not found.startswith(STORE_SCHEMA.partition("/")[0]):
+            raise self._foreign()
         if found is not None:
             check_schema(found, STORE_SCHEMA, str(self.path))
         self._sql.execute("PRAGMA journal_mode = WAL")
@@ -61,13 +71,16 @@ class Store:
         if not names:
             return None
         if "meta" not in names:
-            raise InputError(
-                "is a database, but no store of a study",
-                where=str(self.path),
-                advice="name another file with --db",
-            )
+            raise self._foreign()
         row = self._sql.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
         return str(row[0]) if row else ""
+
+    def _foreign(self) -> ForeignFileError:
+        return ForeignFileError(
+            "is a database, but no store of a study, and is left as it is",
+            where=str(self.path),
+            advice="name another file with --db",
+        )
 
     @property
     def _sql(self) -> sqlite3.Connection:
@@ -134,7 +147,10 @@ class Store:
 
     def others(self) -> list[claims.Owner]:
         """Other processes at work on this store."""
-        return claims.living(self._sql)
+        try:
+            return claims.living(self._sql)
+        except sqlite3.Error as error:
+            raise self._trouble(error) from error
 
     def close(self) -> None:
         """Close the file."""
@@ -174,12 +190,19 @@ class Store:
         advice = "check that the folder exists and may be written to"
         if "full" in text or "disk I/O" in text or "No space" in text:
             advice = "make room and continue with --resume: finished cases are kept"
-        elif (
-            "not a database" in text
-            or "malformed" in text
-            or isinstance(error, msgspec.MsgspecError)
-        ):
-            advice = "it is damaged or no store: name another file with --db"
+        elif "not a database" in text:
+            return ForeignFileError(
+                "is no store of a study, nor any database",
+                where=str(self.path),
+                advice="name another file with --db",
+            )
+        elif "malformed" in text or isinstance(error, msgspec.MsgspecError):
+            return DamagedStoreError(
+                f"the store is damaged ({text})",
+                where=str(self.path),
+                advice="--fresh keeps it under another name and measures all; --db names another"
+                " file",
+            )
         elif "locked" in text:
             advice = "another process holds it: try again with --resume"
         return InputError(f"the store cannot be used ({text})", where=str(self.path), advice=advice)

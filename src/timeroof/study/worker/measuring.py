@@ -147,6 +147,8 @@ class Bench:
 
 
 def _unsupported(kernel: Kernel, case: Case) -> str | None:
+    if case.pass_name not in kernel.passes:
+        return f"{case.kernel} has no pass {case.pass_name!r}: it has {', '.join(kernel.passes)}"
     if case.precision not in kernel.precisions:
         return f"{case.kernel} has no {case.precision} form"
     if case.variant not in kernel.variants:

@@ -44,7 +44,7 @@ def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:
     workers = [p for p in found if p.words[0] not in MOVERS and len(p.words) > 1]
     if workers:
         main = max(workers, key=lambda p: p.duration_ns)
-        labels["implementation"] = f"{main.words[0]} {main.words[1]}"
+        labels["implementation"] = f"{main.words[0]} {main.words[1]}".strip()
         words = [w for w in main.words if w.startswith(_ALGORITHM)]
         if words:
             labels["algorithm"] = words[0].removeprefix(_ALGORITHM)

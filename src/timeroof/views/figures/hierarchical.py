@@ -38,10 +38,12 @@ def hierarchical_roofline(
     title: str = "",
     legend: Legend = (),
     size: FigureSize | None = None,
+    all_slopes: bool = False,
 ) -> Figure:
     """FLOP/s over intensity, one point per unit and level, all ceilings drawn and named.
 
-    Units without FLOPs have no place here; a line on the chart counts them.
+    Units without FLOPs have no place here; a line on the chart counts them. `all_slopes` reaches
+    far enough left that every memory roof has a slope in view.
     """
     with styled():
         figure, axes = new_figure(size or FigureSize(), title, legend)
@@ -52,7 +54,11 @@ def hierarchical_roofline(
             for level in levels
             if u.bytes_at(level) > 0
         ]
-        _limits(axes, [(x, y) for x, y, _ in points], compute_roofs, memory_roofs)
+        seen = [(x, y) for x, y, _ in points]
+        if all_slopes:
+            ridge = max(compute_roofs.values()) / max(memory_roofs.values())
+            seen.append((ridge / 3, max(compute_roofs.values()) / 3))
+        _limits(axes, seen, compute_roofs, memory_roofs)
         axes.set_xlabel("arithmetic intensity (FLOP/byte)")
         axes.set_ylabel("FLOP/s")
         decade_axis(axes.xaxis, "", axes.get_xlim())
