@@ -19,10 +19,21 @@ from timeroof.sources.live.torch_run.recording import CleanStep, Ints, Recording
 PYTHON, AUTOGRAD, DATA_WAIT, PROFILER = "python", "autograd", "data loading", "profiler"
 # Ops that do no work of their own: views, allocation, ops that only call others.
 DISPATCHER = "dispatcher"
-CAUSES = (PYTHON, DISPATCHER, AUTOGRAD, DATA_WAIT, PROFILER)
-_PYTHON, _AUTOGRAD, _DATA = -1, -2, -3
-_CAUSE_OF = {_PYTHON: PYTHON, _AUTOGRAD: AUTOGRAD, _DATA: DATA_WAIT}
+# Nothing runs but a collective, in a thread of its library: the program waits for other ranks.
+COMMUNICATION = "communication"
+CAUSES = (PYTHON, DISPATCHER, AUTOGRAD, DATA_WAIT, COMMUNICATION, PROFILER)
+_PYTHON, _AUTOGRAD, _DATA, _COMMUNICATION = -1, -2, -3, -4
+_CAUSE_OF = {
+    _PYTHON: PYTHON,
+    _AUTOGRAD: AUTOGRAD,
+    _DATA: DATA_WAIT,
+    _COMMUNICATION: COMMUNICATION,
+}
+# How torch.distributed names what its backends do.
+_COLLECTIVES = ("gloo:", "mpi:", "ucc:", "nccl:")
 USER_SCOPE, BACKWARD_SCOPE = 7, 1
+# A residual whose standard error is a larger share of the step says nothing.
+MOST_ERROR = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,8 @@ def _kind(name: str) -> int:
         return 1
     if name.startswith(DATA):
         return _DATA
+    if name.startswith(_COLLECTIVES):
+        return _COMMUNICATION
     return _AUTOGRAD if name.startswith(ENGINE) else 0
 
 
@@ -144,12 +157,18 @@ class Balance:
         """The residual in words."""
         if self.residual_s is None or not self.clean_s:
             return None
-        share = self.residual_s / self.clean_s
+        if self.error_s is not None and self.error_s > MOST_ERROR * self.clean_s:
+            return (
+                "residual: too few steps were seen, or too noisy ones, to compare clean steps with"
+                " timed ones"
+            )
+        share = abs(self.residual_s) / self.clean_s
         error = f" ± {self.error_s / self.clean_s:.1%}" if self.error_s is not None else ""
         faults = f" and {self.extra_faults_s * 1e3:.3g} ms of more page faults"
         return (
-            f"residual: a clean step takes {self.residual_s * 1e3:+.3g} ms ({share:+.1%}{error})"
-            " against a timed one without the profiler's cost"
+            f"residual: a clean step is {abs(self.residual_s) * 1e3:.3g} ms"
+            f" {'shorter' if self.residual_s < 0 else 'longer'} ({share:.1%}{error})"
+            " than a timed one without the profiler's cost"
             f"{faults if self.extra_faults_s > 0 else ''}"
         )
 

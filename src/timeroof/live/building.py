@@ -179,6 +179,8 @@ def why_nothing(recording: Recording) -> str:
     """Why there is nothing to show, and what to do."""
     if not recording.has_torch:
         return "the program did not import torch: nothing was measured"
+    if recording.why_nothing is not None:
+        return recording.why_nothing
     if not recording.steps_seen:
         return (
             "no step was found (no optimizer step, no repeated call of a module): call"
@@ -206,9 +208,9 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
         )
     elif found.clean_s is None:
         notes.append("no clean step was seen: the step time is the timed one's")
-    if not recording.described:
+    if not recording.described and recording.why_undescribed is None:
         notes.append("no step was described: shapes and amounts are unknown; run more steps")
-    elif rows.unmatched:
+    elif recording.described and rows.unmatched:
         share = rows.unmatched / max(rows.events, 1)
         notes.append(f"{share:.1%} of the timed ops have no described counterpart: amounts unknown")
     if any(is_compiled(key[0]) and row not in rows.fused for row, key in enumerate(rows.keys)):

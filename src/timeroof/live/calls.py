@@ -10,7 +10,12 @@ from timeroof.live.compiled import compiled_cost
 from timeroof.sources.live.torch_meta import derive
 from timeroof.sources.live.torch_run.compiling import is_glue
 from timeroof.sources.live.torch_run.costing import COST
-from timeroof.sources.live.torch_run.recording import CompiledKernel, Described, TensorSeen
+from timeroof.sources.live.torch_run.recording import (
+    CompiledKernel,
+    Described,
+    TensorSeen,
+    is_meta,
+)
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
 from timeroof.work.call import Arg, frozen
 from timeroof.work.counting import Derivation
@@ -43,7 +48,7 @@ def count_ops(ops: Sequence[Described], compiled: Sequence[CompiledKernel] = ())
 
 
 def _cost(op: Described, call: Call, compiled: Sequence[CompiledKernel]) -> Cost:
-    if op.scope or is_glue(op.name, op.sequence):
+    if op.scope or is_glue(op.name, op.sequence) or is_meta(op):
         return FREE
     if op.kernel is not None:
         return compiled_cost(compiled[op.kernel], op)

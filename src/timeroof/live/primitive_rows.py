@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
-from statistics import median
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
-from timeroof.live.accounting import Account, account
-from timeroof.live.mkl_calls import NOBODY, Caller, callers_of, mkl_cost
+from timeroof.live.mkl_calls import mkl_cost
+from timeroof.live.primitive_shares import MKL, Below, Key, shares_of
 from timeroof.live.rows import Rows
-from timeroof.sources.live.torch_run.alignment import NO_MATCH, align
-from timeroof.sources.live.torch_run.recording import (
-    Described,
-    Ints,
-    PrimitiveSeen,
-    PrimitiveStep,
-    Recording,
-)
+from timeroof.sources.live.torch_run.recording import Described, Recording
 from timeroof.work import Cost, count
 from timeroof.work import amounts as amounts_of
 from timeroof.work.cost import unknown
 from timeroof.work.onednn import call_from_onednn
 
 MOVERS = ("reorder", "concat", "shuffle", "zero_pad")
-MKL = "mkl"
 # By how much the products of MKL's calls may differ from their op's.
 MISMATCH = 0.02
-# kind, implementation, propagation, formats, problem; of MKL: "mkl", routine, flags, "", sizes
-Key = tuple[str, str, str, str, str]
+# A smaller rest of an op beside its primitives is within what two clocks differ by.
+LEAST_REST = 0.2
+# No clock sees a smaller share of an op.
+LEAST_SHARE = 1e-6
 
 
 def split_primitives(
@@ -47,34 +39,23 @@ def split_primitives(
     """The table with primitives split off their ops' time, and notes."""
     if not recording.primitive_steps or not ops:
         return table, []
-    shares, outside = _shares(recording, rows, list(ops), _contracting(table))
+    shares, outside = shares_of(recording, rows, list(ops), _contracting(table))
     if not shares:
         return table, []
     lines: list[dict[str, Any]] = []
     next_id = len(rows.keys)
     for line in table.iter_rows(named=True):
-        spent = shares.get(line["id"])
-        if spent is None or not _adds_up(line, spent):
+        below = shares.get(line["id"])
+        if below is None or not line["time_s"] or not _adds_up(line, below):
             lines.append(line)
             continue
-        below = _of_the_op(spent, line["time_s"])
-        made = _split(line, below, units, machine, next_id)
-        next_id += len(made) - 1
-        lines += made
+        lines += split_line(line, below, units, machine, next_id)
+        next_id += len(below)
     notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []
     return pl.DataFrame(lines, infer_schema_length=None), notes
 
 
-def _of_the_op(
-    spent: dict[Key, tuple[float, float]], time_s: float
-) -> dict[Key, tuple[float, float]]:
-    """Shares of the op's time, and calls. The libraries time their own work, so that the cost of
-    telling about it is not in these seconds; together they never exceed the op's."""
-    total_s = max(time_s, sum(ns for ns, _ in spent.values()) * 1e-9) or 1.0
-    return {key: (ns * 1e-9 / total_s, calls) for key, (ns, calls) in spent.items()}
-
-
-def _adds_up(line: dict[str, Any], below: dict[Key, tuple[float, float]]) -> bool:
+def _adds_up(line: dict[str, Any], below: Below) -> bool:
     """Whether MKL's calls, which are only matched by order, do the products of their op."""
     if not any(key[0] == MKL for key in below):
         return True
@@ -97,146 +78,130 @@ def _contracting(table: pl.DataFrame) -> dict[int, float | None]:
     return dict(table.filter(named | works).select("id", each.alias("each")).iter_rows())
 
 
-Spent = dict[int, dict[Key, tuple[float, float]]]
-
-
-def _shares(
-    recording: Recording, rows: Rows, ops: list[Described], contracting: dict[int, float | None]
-) -> tuple[Spent, int]:
-    """Per row and kind of primitive: its nanoseconds and its calls a step.
-
-    Medians over the steps, as one step may have been disturbed.
-    """
-    steps = [_spent(seen, rows, ops, contracting) for seen in recording.primitive_steps]
-    found: Spent = {}
-    for row in dict.fromkeys(row for spent, _ in steps for row in spent):
-        kinds = dict.fromkeys(key for spent, _ in steps for key in spent.get(row, {}))
-        seen_in = [spent[row] for spent, _ in steps if row in spent]
-        medians = {key: (_median(key, 0, seen_in), _median(key, 1, seen_in)) for key in kinds}
-        found[row] = medians
-    return found, max((outside for _, outside in steps), default=0)
-
-
-def _median(key: Key, place: int, steps: list[dict[Key, tuple[float, float]]]) -> float:
-    return float(median([step.get(key, (0.0, 0.0))[place] for step in steps]))
-
-
-def _spent(
-    seen: PrimitiveStep, rows: Rows, ops: list[Described], contracting: dict[int, float | None]
-) -> tuple[Spent, int]:
-    """Nanoseconds and calls per row and primitive in one step."""
-    found = account(seen.timed, 0.0)
-    matches = align(seen.timed, ops)
-    cut = found.cut
-    sums: dict[int, dict[Key, tuple[float, float]]] = defaultdict(dict)
-    outside = 0
-    events = _innermost(cut.start_ns, cut.end_ns, cut.owner, seen.primitives)
-    for primitive, event in zip(seen.primitives, events, strict=True):
-        row = rows.of_described[matches[event]] if event >= 0 and matches[event] >= 0 else -1
-        if row < 0:
-            outside += 1
-            continue
-        ns, calls = sums[row].get(_key(primitive), (0.0, 0.0))
-        sums[row][_key(primitive)] = (ns + primitive.duration_ns, calls + 1)
-    outside += _add_mkl(seen, found, matches, rows, ops, contracting, sums)
-    return sums, outside
-
-
-def _add_mkl(
-    seen: PrimitiveStep, found: Account, matches: Ints, rows: Rows, ops: list[Described],
-    contracting: dict[int, float | None], sums: Spent,
-) -> int:  # fmt: skip
-    """Add MKL's calls to the sums; how many belong to no op."""
-    if not seen.mkl:
-        return 0
-    row_of = {
-        e: rows.of_described[matches[e]] for e in np.flatnonzero(found.is_op).tolist()
-        if matches[e] != NO_MATCH
-    }  # fmt: skip
-    callers = [
-        Caller(e, float(found.self_ns[e]), ops[matches[e]], contracting[row])
-        for e, row in row_of.items() if row in contracting and row not in sums
-    ]  # fmt: skip
-    events = callers_of(seen.mkl, callers)
-    for call, event in zip(seen.mkl, events, strict=True):
-        if event != NOBODY:
-            key = (MKL, call.routine, call.flags, "", "x".join(map(str, call.sizes)))
-            below = sums.setdefault(row_of[event], {})
-            ns, calls = below.get(key, (0.0, 0.0))
-            below[key] = (ns + call.duration_ns, calls + 1)
-    return sum(event == NOBODY for event in events)
-
-
-def _innermost(start: Any, end: Any, owner: Any, primitives: Sequence[PrimitiveSeen]) -> list[int]:
-    """The event whose own segment holds the middle of each primitive."""
-    middles = np.array([p.start_ns + p.duration_ns // 2 for p in primitives], np.int64)
-    at = np.searchsorted(start, middles, side="right") - 1
-    inside = (at >= 0) & (middles < end[np.maximum(at, 0)])
-    return np.where(inside, owner[np.maximum(at, 0)], -1).tolist()  # type: ignore[no-any-return]
-
-
-def _key(primitive: PrimitiveSeen) -> Key:
-    words = (*primitive.words, *[""] * 7)
-    return words[0], words[1], words[2], words[3], primitive.words[-1]
-
-
-def _split(
+def split_line(
     line: dict[str, Any],
-    below: dict[Key, tuple[float, float]],
+    below: Below,
     units: Collection[str],
     machine: Machine | None,
     first_id: int,
 ) -> list[dict[str, Any]]:
-    """An op's row and its primitives' rows; work goes to the primitives that compute."""
+    """An op's row as rows of its primitives, and one of its own where it did more than call them.
+
+    Time follows work: primitives that do all of it have all of the time, but for a rest that is
+    too long to be chance; what such a rest moves is unknown. Where an op has no row of its own,
+    the working primitive that took longest stands for it in the timeline.
+    """
+    below = {key: seen for key, seen in below.items() if seen[0] > LEAST_SHARE}
+    if not below:
+        return [line]
     costs = {key: _cost(key) for key in below}
-    working = [k for k in below if k[0] not in MOVERS]
-    weights = _weights(working, costs, below)
+    working = [k for k in below if k[0] not in MOVERS] or list(below)
+    does_all = _does_all(working, below, line)
+    rest = max(0.0, 1.0 - sum(share for share, _ in below.values()))
+    if rest < LEAST_REST or (does_all and all(k[0] == MKL for k in working)):
+        below = _whole_time(below)
+        rest = 0.0
     amounts = [n for n in line if "/" in n and not n.startswith("origin.")]
     amounts += [n for n in ("contraction_flops", "padding_flops", "fault") if n in line]
-    made = [dict(line)]
-    made[0]["time_s"] *= max(0.0, 1.0 - sum(share for share, _ in below.values()))
-    made[0]["samples"] = [s * made[0]["time_s"] / line["time_s"] if line["time_s"] else 0.0
-                          for s in line["samples"]]  # fmt: skip
-    for number, (key, (share, calls)) in enumerate(below.items()):
-        row = _row(line, key, share, calls, first_id + number)
-        for name in amounts:
-            row[name] = None if line[name] is None else line[name] * weights.get(key, 0.0)
-        if key[0] in MOVERS:
-            row |= _moved(costs[key], calls, amounts, units, machine)
-        made.append(row)
-    if working and _does_all(working, costs, below, line):
-        made[0] |= {n: 0.0 for n in amounts if n != "fault" and line[n] is not None}
-    elif working:
-        _keep_the_rest(made, line, weights, amounts)
+    made = [_row(line, key, *below[key], first_id + place) for place, key in enumerate(below)]
+    _give(made, line, list(below), amounts, _weights(working, costs, below))
+    for row, key in zip(made, below, strict=True):
+        if key not in working:
+            row.update(_moved(costs[key], below[key][1], amounts, units, machine))
+    if not rest:
+        stands = [row for row, key in zip(made, below, strict=True) if key in working]
+        return _without_op(made, stands, line)
+    own = line | _timed(line, rest)
+    if does_all:
+        own |= {n: _left(n) for n in amounts if line[n] is not None}
+    else:
+        _keep_the_rest(own, made, line, amounts)
+    return [own, *made]
+
+
+def _whole_time(below: Below) -> Below:
+    """Shares that sum to one."""
+    total = sum(share for share, _ in below.values())
+    return {key: (share / total, calls) for key, (share, calls) in below.items()}
+
+
+def _without_op(
+    made: list[dict[str, Any]], working: list[dict[str, Any]], line: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Primitives in place of their op: its launches and its id go to the longest that works."""
+    for row in made:
+        row["parent"] = None
+    longest = max(working, key=lambda row: float(row["time_s"]))
+    longest |= {"id": line["id"], "launches": line["launches"]}
+    if len(made) == 1:
+        longest |= {"calls": line["calls"], "origin.time": line["origin.time"]}
     return made
 
 
-def _does_all(
-    working: list[Key], costs: dict[Key, Cost], below: dict[Key, tuple[float, float]],
-    line: dict[str, Any],
-) -> bool:  # fmt: skip
+def _left(name: str) -> float | None:
+    """What an op has left beside primitives that do its work: bytes it may move are unknown."""
+    return None if name.startswith("byte/") else 0.0
+
+
+def _does_all(working: list[Key], below: Below, line: dict[str, Any]) -> bool:
     """Whether primitives do all of an op's work: oneDNN's always, MKL's where it is one call."""
     return any(k[0] != MKL for k in working) or sum(below[k][1] for k in working) <= line["calls"]
 
 
+def _give(
+    made: list[dict[str, Any]], line: dict[str, Any], keys: list[Key], amounts: list[str],
+    weights: dict[Key, float],
+) -> None:  # fmt: skip
+    """The op's amounts to its primitives, by their own FLOPs."""
+    for name in amounts:
+        parts = whole_parts(line[name], [weights.get(key, 0.0) for key in keys])
+        for row, part in zip(made, parts, strict=True):
+            row[name] = part
+
+
+def whole_parts(total: float | None, weights: Sequence[float]) -> list[float | None]:
+    """Parts of an amount by weight that sum to it, whole numbers where it is one.
+
+    >>> whole_parts(10.0, [1 / 3, 2 / 3]), whole_parts(None, [1.0])
+    ([3.0, 7.0], [None])
+    """
+    if total is None:
+        return [None] * len(weights)
+    if not float(total).is_integer():
+        return [total * weight for weight in weights]
+    edges, run = [0.0], 0.0
+    for weight in weights:
+        run += weight
+        edges.append(float(round(total * run)))
+    return [after - before for before, after in pairwise(edges)]
+
+
 def _keep_the_rest(
-    made: list[dict[str, Any]], line: dict[str, Any], weights: dict[Key, float], amounts: list[str]
+    own: dict[str, Any], made: list[dict[str, Any]], line: dict[str, Any], amounts: list[str]
 ) -> None:
     """Many products inside an op (attention): they have its products, it keeps all the rest."""
     flops = [n for n in amounts if n.startswith("flop/") and line[n]]
     products = line.get("contraction_flops")
-    for row, weight in zip(made[1:], weights.values(), strict=True):
+    for row in made:
+        part = row.get("contraction_flops")
         row |= {n: 0.0 for n in amounts if line[n] is not None}
         if flops and products:
-            row[flops[0]] = row["contraction_flops"] = products * weight
+            row[flops[0]] = row["contraction_flops"] = part
     if flops and products:
-        made[0][flops[0]] = max(0.0, line[flops[0]] - products)
-        made[0]["contraction_flops"] = 0.0
+        own[flops[0]] = max(0.0, line[flops[0]] - products)
+        own["contraction_flops"] = 0.0
 
 
-def _weights(
-    working: list[Key], costs: dict[Key, Cost], below: dict[Key, tuple[float, float]]
-) -> dict[Key, float]:
+def _timed(line: dict[str, Any], share: float) -> dict[str, Any]:
+    """A share of an op's time: the op's is measured, how it divides is the libraries' word."""
+    return {
+        "time_s": line["time_s"] * share,
+        "samples": [s * share for s in line["samples"]],
+        "origin.time": "modelled",
+    }
+
+
+def _weights(working: list[Key], costs: dict[Key, Cost], below: Below) -> dict[Key, float]:
     flops = {k: (costs[k].flops or 0.0) * below[k][1] for k in working}
     total = sum(flops.values())
     if total <= 0:
@@ -249,19 +214,21 @@ def _row(line: dict[str, Any], key: Key, share: float, calls: float, number: int
     name = f"onednn::{kind} {implementation} {propagation}".removesuffix(" undef")
     if kind == MKL:
         name = f"mkl::{implementation} {propagation}".strip()
-    return line | {
-        "id": number,
-        "kind": "primitive",
-        "name": name,
-        "op": line["op"],
-        "shape": problem or line["shape"],
-        "parent": line["id"],
-        "calls": calls,
-        "launches": 0.0,
-        "time_s": line["time_s"] * share,
-        "samples": [s * share for s in line["samples"]],
-        "label.formats": formats or None,
-    }
+    return (
+        line
+        | _timed(line, share)
+        | {
+            "id": number,
+            "kind": "primitive",
+            "name": name,
+            "op": line["op"],
+            "shape": problem or line["shape"],
+            "parent": line["id"],
+            "calls": calls,
+            "launches": 0.0,
+            "label.formats": formats or None,
+        }
+    )
 
 
 def _cost(key: Key) -> Cost:

@@ -10,6 +10,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.report import Finding, Report
 from timeroof.errors import TimeroofError
 from timeroof.live.building import build_profile
+from timeroof.live.contention import contention_note, waiting_share
 from timeroof.live.device import device_profile
 from timeroof.live.here import HERE, machine_for, scope_for
 from timeroof.sources.live.torch_run.recording import Recording
@@ -30,6 +31,9 @@ def report_of(
     scope = scope_for(recording.threads, found)
     if scope == "core":
         notes.append("the program uses one thread: judged on one core's ceilings")
+    contended = contention_note(waiting_share())
+    if contended is not None:
+        notes.append(contended)
     profile = replace(built.profile, notes=(*built.profile.notes, *notes))
     report = analyze(profile, found, scope=scope)
     extras = {"balance": built.balance, "partial": recording.partial}

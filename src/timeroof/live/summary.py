@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from timeroof.api import judged_rows
-from timeroof.core.report import Report
+from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.units import format_percent, format_seconds
 from timeroof.views.terminal import COLOURS, console, plain_text, print_notes, print_summary
@@ -112,9 +112,18 @@ def _print_chunks(report: Report, out: Console) -> None:
     ]
     if len(chunks) < CHUNKS:
         chunks += _gaps(report)[: CHUNKS - len(chunks)]
-    out.print(Text("\nlargest recoverable chunks", style="bold"))
-    for gain_s, title in chunks[:CHUNKS]:
+    shown = sorted(chunks[:CHUNKS], key=lambda chunk: -chunk[0])
+    words = _of_which_step(sum(gain_s for gain_s, _ in shown), report.totals)
+    out.print(Text(f"\nlargest recoverable chunks{words}", style="bold"))
+    for gain_s, title in shown:
         out.print(Text(f"  {format_seconds(gain_s):>8}  {plain_text(title)}"))
+
+
+def _of_which_step(gains_s: float, totals: Totals) -> str:
+    """Why chunks may be more than the step: timed steps are slower, findings share seconds."""
+    if gains_s <= totals.ladder.measured_s:
+        return ""
+    return " (they overlap)" if gains_s > (totals.wall_s or 0.0) else " (of a timed step)"
 
 
 def _gaps(report: Report) -> list[tuple[float, str]]:

@@ -25,10 +25,12 @@ def above_roof_cause(
 ) -> pl.Expr:
     """The likely cause where time_s is below work_bound_s beyond the spread, else null.
 
-    Only work counts: launching never puts a kernel above the roof.
+    Only work counts: launching never puts a kernel above the roof. A row of 0 s was not timed
+    finely enough to say anything.
     """
     spread = pl.col("time_spread").fill_null(0.0)
-    above = pl.col("time_s") * (1 + spread + ROUNDING) < pl.col("work_bound_s")
+    took_time = pl.col("time_s") > 0
+    above = took_time & (pl.col("time_s") * (1 + spread + ROUNDING) < pl.col("work_bound_s"))
     excess = pl.col("work_bound_s") / pl.col("time_s")
     work = [c for c in columns if c in roofs and c.split("/")[0] in ("flop", "byte", "link")]
     cause: Any = pl.when(~above.fill_null(False)).then(pl.lit(None, pl.String))
@@ -63,9 +65,26 @@ def _cause(
     return (
         pl.when(small)
         .then(pl.lit("noise"))
+        .when(excess <= _room_below_theory(ceiling, machine))
+        .then(pl.lit("wrong ceiling"))
         .when((excess <= CLOCK_FACTOR) & pl.lit(head == "flop") & ~shaky)
         .then(pl.lit("boost clock"))
         .when(counted)
         .then(pl.lit("wrong count"))
         .otherwise(pl.lit("wrong ceiling"))
     )
+
+
+def _room_below_theory(ceiling: Ceiling, machine: Machine | None) -> float:
+    """By what factor a measured ceiling may be beaten before the hardware's own is; 0 if unknown.
+
+    A product that reaches more than a measured ceiling, but not more than the units can do,
+    shows that the ceiling was measured too low: on a busy machine, or by a poorer kernel.
+    """
+    if machine is None or ceiling.origin != "measured":
+        return 0.0
+    rates = [
+        c.rate for c in machine.ceilings
+        if (c.resource, c.scope, c.origin) == (ceiling.resource, ceiling.scope, "theoretical")
+    ]  # fmt: skip
+    return max(rates, default=0.0) / ceiling.rate * (1 + ROUNDING)

@@ -24,7 +24,7 @@ def print_check(document: Mapping[str, Any], *, stderr: bool = True) -> None:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column(HEADS[4], no_wrap=True)
     for limit in document["limits"]:
-        style = "green" if limit["passed"] else "bold red"
+        style = {"holds": "green", "BROKEN": "bold red"}.get(_word(limit), "bold yellow")
         what, *numbers = cells(limit)
         table.add_row(Text(what), *numbers, Text(_word(limit), style=style))
     out.print(table)
@@ -57,6 +57,8 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _word(limit: Mapping[str, Any]) -> str:
+    if limit["passed"] and limit["note"]:
+        return "NOT TOLD"
     return "holds" if limit["passed"] else "BROKEN"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -79,9 +80,10 @@ def _rows(rows: list[Mapping[str, Any]]) -> Table:
     for column in ("before", "after", "change"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("mainly", no_wrap=True)
-    for row in rows[:MOST_ROWS]:
+    names = told_apart(rows)
+    for name, row in list(zip(names, rows, strict=True))[:MOST_ROWS]:
         table.add_row(
-            Text(plain_text(row["name"])),
+            Text(plain_text(name)),
             format_seconds(row["a_s"]),
             format_seconds(row["b_s"]),
             signed_seconds(row["delta_s"]),
@@ -90,6 +92,17 @@ def _rows(rows: list[Mapping[str, Any]]) -> Table:
     if len(rows) > MOST_ROWS:
         table.add_row(Text(f"({len(rows) - MOST_ROWS} more rows)"), "", "", "", "")
     return table
+
+
+def told_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of rows; those that several rows have are followed by module or shape."""
+    counts = Counter(row["name"] for row in rows)
+    return [
+        f"{row['name']} {row['where']}"
+        if counts[row["name"]] > 1 and row.get("where")
+        else row["name"]
+        for row in rows
+    ]
 
 
 def markdown_comparison(document: Mapping[str, Any]) -> str:
@@ -103,10 +116,10 @@ def markdown_comparison(document: Mapping[str, Any]) -> str:
     if moved:
         lines += ["", "| kernel | before | after | change | mainly |", "|---|---:|---:|---:|---|"]
         lines += [
-            f"| {markdown_text(row['name'])} | {format_seconds(row['a_s'])} |"
+            f"| {markdown_text(name)} | {format_seconds(row['a_s'])} |"
             f" {format_seconds(row['b_s'])} | {signed_seconds(row['delta_s'])} |"
             f" {CAUSE_WORDS[main_cause(row)]} |"
-            for row in moved
+            for name, row in zip(told_apart(moved), moved, strict=True)
         ]
     lines += ["", *(markdown_text(note) for note in document["notes"])]
     return "\n".join(lines).rstrip() + "\n"

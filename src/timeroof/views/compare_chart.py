@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from timeroof.model.compare import Comparison
 
 # A level is drawn if kernels with this share of the time move bytes there; models that let data
-# stay in caches leave nothing for DRAM.
+# stay in caches leave nothing, or next to nothing of what other levels move, for DRAM.
 ENOUGH = 0.6
+LEAST_OF_MOST = 0.001
+# Lines whose slopes differ by less than this (as a logarithm) are one line on paper.
+SAME_LINE = 0.05
 
 
 def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: str = "") -> Figure:
@@ -70,9 +73,14 @@ def busiest_level(report: Report) -> str | None:
     kernels, rates = report.profile.kernels, report.verdicts.roofs
     known = [c for c in ("dram", "l3", "l2", "l1") if f"byte/{c}" in rates]
     known = [c for c in known if f"byte/{c}" in kernels.columns]
-    whole = float(kernels["time_s"].sum()) or 1.0
+    if not known:
+        return None
+    most = pl.max_horizontal(f"byte/{c}" for c in known)
+    moving = kernels.filter(most > 0)
+    whole = float(moving["time_s"].sum()) or 1.0
     shares = {
-        c: float(kernels.filter(pl.col(f"byte/{c}") > 0)["time_s"].sum()) / whole for c in known
+        c: float(moving.filter(pl.col(f"byte/{c}") > LEAST_OF_MOST * most)["time_s"].sum()) / whole
+        for c in known
     }
     enough = next((c for c, share in shares.items() if share >= ENOUGH), None)
     return enough or max(shares, key=lambda c: shares[c], default=None)
@@ -89,7 +97,17 @@ def balances_of(machines: list[Machine | None], roofs: Roofs) -> list[OtherBalan
         if machine is not None and compute is not None and memory is not None:
             name = clip(plain_line(machine.name), 30)
             found.append(OtherBalance(name, compute.rate / memory.rate))
-    return found
+    return _told_apart(found, roofs.balance)
+
+
+def _told_apart(balances: list[OtherBalance], axes: float) -> list[OtherBalance]:
+    """Balances that are lines of their own: equal ones would be printed over one another."""
+    kept: list[OtherBalance] = []
+    for balance in balances:
+        taken = [axes, *(k.flops_per_byte for k in kept)]
+        if all(abs(math.log(balance.flops_per_byte / t)) > SAME_LINE for t in taken):
+            kept.append(balance)
+    return kept
 
 
 def _move(row: dict[str, Any], level: str) -> Move:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from timeroof.units import format_seconds
 from timeroof.version import VERSION
-from timeroof.views.compare import CAUSE_WORDS, headline, main_cause, main_causes, signed_seconds
+from timeroof.views.compare import (
+    CAUSE_WORDS,
+    headline,
+    main_cause,
+    main_causes,
+    signed_seconds,
+    told_apart,
+)
 from timeroof.views.figures.themed import themed_svg
 from timeroof.views.html.text import clip, plain_line
 
@@ -66,7 +73,7 @@ _HEADS = ("kernel", "before", "after", "change", "noise", "mainly", "matched by"
 def _rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [
         [
-            row["name"],
+            name,
             format_seconds(row["a_s"]),
             format_seconds(row["b_s"]),
             signed_seconds(row["delta_s"]),
@@ -74,7 +81,7 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             CAUSE_WORDS[main_cause(row)] if row["delta_s"] else "",
             row["matched_by"],
         ]
-        for row in rows[:MOST_ROWS]
+        for name, row in list(zip(told_apart(rows), rows, strict=True))[:MOST_ROWS]
     ]
 
 

@@ -49,6 +49,8 @@ def print_explanation(report: Report, findings: Sequence[Finding], *, stderr: bo
                 " claim count once."
             )
         )
+    for note in report.notes:
+        out.print(Text(f"Note: {plain_text(note)}"))
 
 
 def _nothing(report: Report) -> str:
@@ -71,6 +73,8 @@ def _print_ladder(out: Console, totals: Totals) -> None:
     missing = [name for name, seconds, _ in ladder_rungs(totals) if seconds is None]
     if missing:
         out.print(f"Not known from this source: {', '.join(missing)}.")
+    if totals.ladder.roof_s is None and totals.gap_s is not None:
+        out.print("Less than half of the time has a known bound, too little for a roof of the run.")
 
 
 def _print_finding(out: Console, place: int, finding: Finding, whole_s: float) -> None:

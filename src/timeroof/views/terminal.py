@@ -16,7 +16,7 @@ from timeroof.units import format_amount, format_bytes_binary, format_percent, f
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
-    from timeroof.core.report import Finding, Report
+    from timeroof.core.report import Finding, Report, Totals
 
 BAR = 30
 # Below this share of time with known amounts, sums say more about ignorance than about the run.
@@ -147,7 +147,7 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     known = totals.known_time_share
     told = (
         f"bound {format_seconds(totals.bound_s)}, at most"
-        f" {format_seconds(totals.recoverable_s)} recoverable; efficiency"
+        f" {format_seconds(totals.recoverable_s)} recoverable{_if_fused(totals)}; efficiency"
         f" {format_percent(totals.efficiency)}"
     )
     if known is None or known < ENOUGH_KNOWN:
@@ -178,6 +178,15 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     _print_above_roof(out, report)
 
 
+def _if_fused(totals: Totals) -> str:
+    """That recoverable seconds count fusing, and what the same kernels could bring back."""
+    ladder = totals.ladder
+    if ladder.fused_s is None or ladder.roof_s is None:
+        return ""
+    same_s = max(0.0, ladder.measured_s - ladder.roof_s)
+    return f" if fused ({format_seconds(same_s)} with the same kernels)"
+
+
 def _print_above_roof(out: Console, report: Report) -> None:
     """Rows that beat a roof: a bound of the whole that contains them is no bound."""
     verdicts = report.verdicts.table
@@ -186,12 +195,13 @@ def _print_above_roof(out: Console, report: Report) -> None:
         return
     worst = above.sort("kernel_efficiency", descending=True, nulls_last=True).row(0, named=True)
     names = dict(report.profile.kernels.select("id", "short_name").iter_rows())
+    share = worst["kernel_efficiency"]
+    at = "" if share is None else f" at {format_percent(share)} of it"
     rows = "1 row is" if above.height == 1 else f"{above.height} rows are"
     out.print(
         Text.assemble(
             (f"{rows} above the roof", "yellow"),
-            f", most {plain_text(names[worst['id']])[:60]} at"
-            f" {format_percent(worst['kernel_efficiency'])} of it ({worst['above_roof']});"
+            f", most {plain_text(names[worst['id']])[:60]}{at} ({worst['above_roof']});"
             " `timeroof explain` says more",
         )
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -79,19 +80,30 @@ def _rows(document: Mapping[str, Any]) -> Table:
     for name in names:
         table.add_column(plain_text(name), justify="right", no_wrap=True)
     longest = sorted(document["rows"], key=lambda row: -(row["elapsed_s"] or 0.0))
+    told = told_apart(document["rows"])
     for row in longest[:MOST_ROWS]:
         cells = [
             f"{format_seconds(m['predicted_s'])}{' *' if m['limiter_changes'] else ''}"
             for m in row["machines"][: len(names)]
         ]
         now = format_seconds(row["elapsed_s"])
-        table.add_row(Text(plain_text(row["short_name"])), now, *cells)
+        table.add_row(Text(plain_text(told[row["id"]])), now, *cells)
     rest = len(document["rows"]) - MOST_ROWS
     if rest > 0:
         table.add_row(Text(f"({rest} more rows)"), "", *([""] * len(names)))
     table.caption = "* another limiter" if _any_change(document) else None
     table.caption_justify = "left"
     return table
+
+
+def told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Names by id; those that several rows have are followed by module or shape."""
+    counts = Counter(row["short_name"] for row in rows)
+    names = {}
+    for row in rows:
+        where = (row["module"] or row["shape"]) if counts[row["short_name"]] > 1 else None
+        names[row["id"]] = f"{row['short_name']} {where}" if where else row["short_name"]
+    return names
 
 
 def _any_change(document: Mapping[str, Any]) -> bool:

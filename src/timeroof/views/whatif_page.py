@@ -8,6 +8,7 @@ from typing import Any
 from timeroof.units import format_percent, format_seconds
 from timeroof.views.compare_page import Drawing, Table, static_page
 from timeroof.views.explain import markdown_text
+from timeroof.views.whatif import told_apart
 
 MOST_ROWS = 100
 _MACHINES = ("machine", "bound", "predicted", "low", "high", "speed-up")
@@ -66,9 +67,10 @@ def _changes(document: Mapping[str, Any]) -> list[list[str]]:
 
 def _kernels(document: Mapping[str, Any]) -> list[list[str]]:
     longest = sorted(document["rows"], key=lambda row: -(row["elapsed_s"] or 0.0))[:MOST_ROWS]
+    told = told_apart(document["rows"])
     return [
         [
-            row["short_name"],
+            told[row["id"]],
             row["limiter"],
             format_seconds(row["elapsed_s"]),
             *(_predicted(m) for m in row["machines"]),

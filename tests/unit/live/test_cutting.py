@@ -16,7 +16,12 @@ from timeroof.live.memory import completion_order
 from timeroof.sources.live.torch_run.alignment import align
 from timeroof.sources.live.torch_run.exclusive import exclusive
 from timeroof.sources.live.torch_run.recording import Described, TensorSeen, TimedStep
-from timeroof.sources.live.torch_run.schedule import Pass, Schedule
+from timeroof.sources.live.torch_run.schedule import (
+    INSTRUMENTED,
+    UNTOUCHED,
+    Pass,
+    Schedule,
+)
 
 
 def timed(events: list[tuple[str, int, int, int]], finish: int = 100) -> TimedStep:
@@ -94,10 +99,11 @@ def test_no_timed_pass_follows_a_timed_one_and_all_kinds_come_early() -> None:
     plan = Schedule(warmup=2, steps=20)
     passes = [plan.next() for _ in range(2000)]
     assert passes[:2] == [Pass.WARMUP] * 2
-    assert set(passes[2:5]) == {Pass.TIMED, Pass.DESCRIBED, Pass.CLEAN}
+    assert set(passes[2:6]) == {Pass.TIMED, Pass.DESCRIBED, Pass.SETTLING, Pass.CLEAN}
     busy = [p in (Pass.TIMED, Pass.PRIMITIVES) for p in passes]
     assert not any(a and b for a, b in pairwise(busy))
-    assert passes.count(Pass.FREE) > 1900
+    assert not any(a in INSTRUMENTED and b in UNTOUCHED for a, b in pairwise(passes))
+    assert passes.count(Pass.FREE) > 1850
     assert 0 < passes[22:].count(Pass.TIMED) < 50
 
 
@@ -143,3 +149,11 @@ def test_a_storage_that_gets_a_freed_one_s_number_is_a_new_one() -> None:
         lives.end(place)
         names.append((lives.named(1), lives.named(2)))
     assert names == [((1, 0), (2, 1)), ((1, 0), (2, 1)), ((1, 0), (2, 2))]
+
+
+def test_waiting_for_a_collective_is_communication_and_what_overlaps_it_is_not() -> None:
+    events = [("aten::mm", 0, 30, 1), ("gloo:all_reduce", 20, 80, 2), ("aten::add", 70, 90, 1)]
+    found = account(timed(events), 0.0)
+    assert found.idle_ns["communication"] == 40
+    assert found.idle_ns["python"] == 10
+    assert sum(found.idle_ns.values()) + int(found.self_ns.sum()) == 100

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FASTER, SLOWER, SAME = "#009E73", "#D55E00", "#8A8A8A"
+# A time that moves by less than this share has not moved.
+UNCHANGED = 0.01
 # More arrows than this cross one another; more symbols hide one another.
 MOST_ARROWS, MOST_UNITS = 8, 60
 SIZE = FigureSize(width=7.0, height=5.6)
@@ -103,7 +105,8 @@ def arrow_chart(
 
 def colour_of(move: Move) -> str:
     """Green where it got faster, vermilion where slower, grey where nothing is known to change."""
-    if not move.arrow:
+    after, before = move.after.time_s, move.before.time_s
+    if not move.arrow or abs(after - before) <= UNCHANGED * before:
         return SAME
     return FASTER if move.after.time_s < move.before.time_s else SLOWER
 
@@ -229,10 +232,18 @@ def _key(figure: Figure, arrows: Sequence[Move]) -> None:
         figure.text(x, y, f"{index + 1}", color=colour_of(move), fontsize=7, fontweight="bold")
         figure.text(x + 0.16 / width, y, move.text, fontsize=6.5, color=TEXT_COLOUR)
     if arrows:
-        words = "open: before, filled: after; down the diagonal is faster"
-        figure.text(
-            0.25 / width, (0.16 + KEY_ROW * rows) / height, words, fontsize=6, color=GUIDE_COLOUR
-        )
+        _colour_key(figure, (0.16 + KEY_ROW * rows) / height)
+
+
+def _colour_key(figure: Figure, y: float) -> None:
+    """What symbols and colours mean, in one line of small letters."""
+    width = figure.get_size_inches()[0]
+    words = "open: before, filled: after; down the diagonal is faster"
+    figure.text(0.25 / width, y, words, fontsize=6, color=GUIDE_COLOUR)
+    for place, (colour, word) in enumerate(
+        ((FASTER, "faster"), (SLOWER, "slower"), (SAME, "unchanged"))
+    ):
+        figure.text((3.2 + 0.5 * place) / width, y, word, fontsize=6, color=colour)
 
 
 def _missing(axes: Axes, lines: Sequence[str]) -> None:

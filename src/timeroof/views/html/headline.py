@@ -96,7 +96,7 @@ def cards(report: Report) -> list[Card]:
             "Recoverable",
             format_seconds(recoverable),
             recoverable,
-            _recoverable_hint(share),
+            _recoverable_hint(share, fused=totals.ladder.fused_s is not None),
         ),
         Card(
             "known_time_share",
@@ -108,15 +108,15 @@ def cards(report: Report) -> list[Card]:
     ]  # fmt: skip
 
 
-def _recoverable_hint(share: float | None) -> str:
+def _recoverable_hint(share: float | None, *, fused: bool) -> str:
     """What the recoverable seconds are a share of.
 
-    >>> _recoverable_hint(0.27), _recoverable_hint(1.9)
-    ('at most: 27 % of the time', 'summed over rows that ran at the same time')
+    >>> _recoverable_hint(0.27, fused=True), _recoverable_hint(1.9, fused=False)
+    ('at most, if fused: 27 % of the time', 'summed over rows that ran at the same time')
     """
     if share is not None and share > 1:
         return "summed over rows that ran at the same time"
-    return f"at most: {percent(share)} of the time"
+    return f"at most{', if fused' if fused else ''}: {percent(share)} of the time"
 
 
 def _steps(report: Report) -> str:

@@ -1,0 +1,133 @@
+"""Primitives in place of their ops: time and work go together, and nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeroof.live.primitive_rows import LEAST_REST, split_line, whole_parts
+from timeroof.live.primitive_shares import Below, Key, _shares, telling_ns
+
+GEMM: Key = ("mkl", "sgemm", "TN", "", "64x32x16")
+OTHER: Key = ("mkl", "sgemm", "NN", "", "64x64x16")
+FORMATS = "src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0"
+MATMUL: Key = ("matmul", "brg_matmul", "undef", FORMATS, "64x16:16x32")
+REORDER: Key = ("reorder", "jit:uni", "undef", "src:f32::blocked:ab::f0 dst:f32::blocked:ba::f0",
+                "64x16")  # fmt: skip
+AMOUNTS = ("flop/fp32", "byte/l1", "byte/dram", "contraction_flops", "fault")
+
+
+def op(**more: Any) -> dict[str, Any]:
+    line = {
+        "id": 7, "kind": "op", "name": "aten::op", "op": "aten::op", "shape": "64x16, 16x32",
+        "calls": 1.0, "launches": 1.0, "time_s": 1e-3, "samples": [1e-3, 1.2e-3],
+        "origin.time": "measured", "flop/fp32": 65537.0, "byte/l1": 4000.0, "byte/dram": 1001.0,
+        "contraction_flops": 65536.0, "fault": 3.0,
+    }  # fmt: skip
+    return line | more
+
+
+def split(line: dict[str, Any], below: Below) -> list[dict[str, Any]]:
+    return split_line(line, below, (), None, 100)
+
+
+def total(rows: list[dict[str, Any]], name: str) -> float:
+    return float(sum(row[name] or 0.0 for row in rows))
+
+
+def test_an_op_that_is_one_product_of_mkl_becomes_it_whatever_the_clocks_say() -> None:
+    line = op()
+    (row,) = split(line, {GEMM: (0.3, 1.0)})
+    assert (row["id"], row["parent"], row["kind"]) == (7, None, "primitive")
+    assert row["name"] == "mkl::sgemm TN"
+    assert row["origin.time"] == "measured"
+    same = ("time_s", "samples", "launches", "calls", *AMOUNTS)
+    assert {n: row[n] for n in same} == {n: line[n] for n in same}
+
+
+@pytest.mark.parametrize(("share", "rows"), [(1.0, 1), (0.81, 1), (0.79, 2), (0.1, 2)])
+def test_a_long_rest_beside_onednn_is_a_row_of_unknown_bytes(share: float, rows: int) -> None:
+    made = split(op(), {MATMUL: (share, 1.0)})
+    assert len(made) == rows
+    assert total(made, "time_s") == pytest.approx(1e-3)
+    for name in (*AMOUNTS, "launches"):
+        assert total(made, name) == op()[name]
+    if rows == 2:
+        rest, primitive = made
+        assert (rest["id"], primitive["parent"], rest["byte/dram"]) == (7, 7, None)
+        assert rest["flop/fp32"] == 0.0
+        assert primitive["origin.time"] == "modelled"
+
+
+def test_attention_keeps_its_softmax_only_with_time_for_it() -> None:
+    line = op(contraction_flops=196608.0, **{"flop/fp32": 200000.0})
+    made = split(line, {GEMM: (0.3, 1.0), OTHER: (0.4, 1.0)})
+    assert [row["flop/fp32"] for row in made] == [3392.0, 65536.0, 131072.0]
+    assert [row["byte/dram"] for row in made] == [1001.0, 0.0, 0.0]
+    made = split(line, {GEMM: (0.3, 1.0), OTHER: (0.6, 1.0)})
+    assert [row["name"] for row in made] == ["mkl::sgemm TN", "mkl::sgemm NN"]
+    # The longest stands for the op in the timeline.
+    assert [row["id"] for row in made] == [100, 7]
+    assert [row["launches"] for row in made] == [0.0, 1.0]
+    assert [row["contraction_flops"] for row in made] == [65536.0, 131072.0]
+    assert all(row["flop/fp32"].is_integer() for row in made)
+
+
+def test_what_moves_data_has_time_and_no_flops() -> None:
+    made = split(op(), {REORDER: (0.3, 1.0), MATMUL: (0.65, 1.0)})
+    reorder, product = made
+    assert (reorder["flop/fp32"], product["flop/fp32"]) == (0.0, 65537.0)
+    # An op that is nothing but a change of layout keeps what it was counted with, once.
+    (alone,) = split(op(), {REORDER: (0.9, 1.0)})
+    assert alone["byte/dram"] == 1001.0
+
+
+def test_primitives_that_no_clock_saw_leave_the_op_alone() -> None:
+    assert split(op(), {MATMUL: (0.0, 1.0)}) == [op()]
+
+
+keys = st.sampled_from([GEMM, OTHER, MATMUL, REORDER])
+
+
+@given(
+    below=st.dictionaries(keys, st.tuples(st.floats(0, 1), st.integers(1, 9).map(float)), min_size=1),
+    calls=st.integers(1, 9),
+)  # fmt: skip
+def test_no_row_has_work_without_time_and_nothing_is_lost(below: Below, calls: int) -> None:
+    whole = max(1.0, sum(share for share, _ in below.values()))
+    below = {key: (share / whole, n) for key, (share, n) in below.items()}
+    line = op(calls=float(calls))
+    made = split(line, below)
+    assert all(row["time_s"] > 0 for row in made)
+    assert len({row["id"] for row in made}) == len(made)
+    assert 7 in {row["id"] for row in made}
+    assert {row.get("parent") for row in made} <= {None, 7}
+    assert total(made, "time_s") == pytest.approx(line["time_s"])
+    for name in ("flop/fp32", "contraction_flops", "fault", "launches"):
+        assert total(made, name) == pytest.approx(line[name])
+    rest = next(row for row in made if row["id"] == 7)
+    if rest["kind"] == "op" and len(made) > 1:
+        assert rest["time_s"] >= LEAST_REST * line["time_s"] * (1 - 1e-9)
+
+
+@given(st.integers(0, 10**15), st.lists(st.floats(0.001, 1), min_size=1, max_size=9))
+def test_parts_are_whole_and_sum(amount: int, weights: list[float]) -> None:
+    parts = whole_parts(float(amount), [w / sum(weights) for w in weights])
+    assert sum(p or 0.0 for p in parts) == pytest.approx(amount, rel=1e-12, abs=1e-9)
+    assert all(p is not None and p.is_integer() and p >= 0 for p in parts)
+
+
+def test_writing_a_line_is_not_the_rest_of_an_op() -> None:
+    seen = [(0, 0, GEMM, 100.0), (1, 1, GEMM, 200.0), (2, 2, GEMM, 50.0), (2, 2, OTHER, 50.0)]
+    self_ns = [130.0, 1230.0, 400.0]
+    # 30 ns and 1030 ns more than one primitive: the smaller is what a line costs.
+    assert telling_ns(seen[:1] + seen[2:], self_ns) == 30.0
+    assert telling_ns([], self_ns) == 0.0
+    found = _shares(seen, {0: 130.0, 1: 1230.0, 2: 400.0}, 30.0)
+    assert found[0] == {GEMM: (1.0, 1.0)}
+    assert found[2] == {GEMM: (50 / 340, 1.0), OTHER: (50 / 340, 1.0)}
+    # A library that says more than its op took has all of it.
+    assert _shares(seen[:1], {0: 90.0}, 30.0)[0] == {GEMM: (1.0, 1.0)}

@@ -1,0 +1,72 @@
+"""Parts of the recorder on plain data: stated costs, broken traces, samples, markers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeroof.sources.live.torch_run.costing import COST, annotation, stated
+from timeroof.sources.live.torch_run.describing import described_from_json
+from timeroof.sources.live.torch_run.recording import (
+    CleanStep,
+    Described,
+    Recording,
+    TensorSeen,
+    is_meta,
+)
+from timeroof.sources.live.torch_run.sampling import CleanSample
+
+
+@given(st.text(), st.none() | st.floats(0, 1e18) | st.integers(0, 2**60))
+def test_any_name_comes_back_and_nothing_of_it_needs_escaping(name: str, flops: float) -> None:
+    text = annotation(name, flops, 64)
+    assert not set(text) & set('"\\\n') and text.isascii()
+    found = stated(text)
+    assert found == {
+        "name": name.encode("utf-8", "replace").decode(), "flops": flops, "bytes": 64
+    }  # fmt: skip
+
+
+def test_what_others_write_is_no_statement() -> None:
+    assert [stated(COST + t) for t in ("", "x", '{"name":1}', "bnVsbA==")] == [None] * 4
+
+
+@pytest.mark.parametrize("name", ['say "hi"', "a\\b", 'x", "ctrl_deps', "two\nlines", "ü"])
+def test_a_trace_with_a_broken_name_is_read(name: str) -> None:
+    node = (
+        '      {{\n        "id": {}, "name": "{}", "ctrl_deps": {},\n'
+        '        "inputs": {{"values": [], "shapes": [], "types": [], "strides": []}},\n'
+        '        "outputs": {{"values": [], "shapes": [], "types": [], "strides": []}},\n'
+        '        "attrs": [{{"name": "tid", "type": "uint64", "value": 4}}]\n      }}'
+    )
+    nodes = ",\n".join([node.format(5, name, 1), node.format(6, "aten::mm", 5)])
+    found = described_from_json(f'{{\n  "nodes": [\n{nodes}\n  ]\n}}'.encode())
+    assert [(d.name, d.parent, d.thread) for d in found] == [(name, None, 4), ("aten::mm", 0, 4)]
+
+
+def test_a_sample_is_bounded_and_reaches_the_end() -> None:
+    kept: list[CleanStep] = []
+    sample = CleanSample(50)
+    for i in range(5000):
+        sample.add(kept, CleanStep(i, 0))
+    assert len(kept) == 50
+    assert min(s.duration_ns for s in kept) < 1000 < 4000 < max(s.duration_ns for s in kept)
+
+
+def test_steps_set_aside_come_back() -> None:
+    found = Recording(clean=[CleanStep(1, 0)], steps_seen=3, notes=["kept"])
+    kept = found.set_aside()
+    assert (found.clean, found.steps_seen, found.notes) == ([], 0, ["kept"])
+    found.put_back(kept)
+    assert (len(found.clean), found.steps_seen) == (1, 3)
+
+
+def test_ops_on_the_meta_device_are_told_from_others() -> None:
+    def op(*devices: str) -> Described:
+        tensors = tuple(TensorSeen((2,), "float", (1,), 1, 0, 4, d) for d in devices)
+        return Described("aten::mm", None, 1, -1, 0, "", tensors, ())
+
+    assert [is_meta(op(*d)) for d in (("meta", "meta"), ("meta", "cpu"), ("cpu",), ())] == [
+        True, False, False, False
+    ]  # fmt: skip
