@@ -94,8 +94,8 @@ def test_checks_against_nothing_do_not_pass_by_accident(
 ) -> None:
     assert run("check", odd["good"], "--baseline", odd["empty"]) == 1
     assert run("check", odd["good"], "--baseline", odd["good"]) == 0
-    assert run("check", odd["no machine"], "--min-efficiency", "1%") == 1
-    assert "?" in capsys.readouterr().err
+    assert run("check", odd["no machine"], "--min-efficiency", "1%") == 2
+    assert "machine is not known" in capsys.readouterr().err
 
 
 def test_most_unknown_is_said_aloud(
@@ -117,6 +117,11 @@ def test_most_unknown_is_said_aloud(
         ["whatif", "TEXT"],
         ["check", "TEXT", "--max-launches", "3"],
         ["check", "GOOD", "--baseline", "TEXT"],
+        ["check", "GOOD", "--max-launches", "-1"],
+        ["check", "GOOD", "--min-efficiency", "400%"],
+        ["check", "GOOD", "--baseline", "GOOD", "--max-slowdown", "0%"],
+        ["check", "GOOD", "--baseline", "GOOD", "--max-slowdown", "-5%"],
+        ["whatif", "GOOD", "--scale", "batch=1e300"],
         ["check", "GOOD", "--rule", "phase=backward:time<…"],
         ["explain", "TEXT"],
         ["explain", "FOLDER"],

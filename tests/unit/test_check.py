@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.conftest import make_machine
 from tests.unit.test_compare import noisy, report, row
+from timeroof.api import analyze
+from timeroof.core.profile import Steps
 from timeroof.core.report import Report
 from timeroof.errors import UsageError
 from timeroof.model.check import Limit, Limits, check
@@ -55,13 +59,66 @@ def test_efficiency_and_launches() -> None:
     assert not only(run, None, max_launches=6).passed
 
 
-def test_efficiency_of_an_unjudged_run_fails_with_a_word() -> None:
-    from timeroof.api import analyze
-
+def test_what_cannot_be_judged_is_refused_with_the_true_reason() -> None:
     run = analyze(report([row(1.0)]).profile, None)
-    broken = only(run, None, min_efficiency=0.1)
-    assert not broken.passed
-    assert "machine" in broken.note
+    with pytest.raises(UsageError, match="machine is not known"):
+        only(run, None, min_efficiency=0.1)
+    unknown = {**row(1.0), "flop/fp32": None, "byte/dram": None, "launches": 0.0}
+    with pytest.raises(UsageError, match="no row has known FLOPs"):
+        only(report([unknown]), None, min_efficiency=0.1)
+    with pytest.raises(UsageError, match="cannot be judged"):
+        rule("phase=forward:efficiency>1%", report([unknown]))
+
+
+def with_clean_steps(samples: list[float]) -> Report:
+    middle_s = sorted(samples)[len(samples) // 2]
+    profile = report([row(middle_s)]).profile
+    steps = Steps(count=len(samples), clean_s=middle_s, clean_samples=samples)
+    return analyze(replace(profile, steps=steps), make_machine())
+
+
+def test_three_samples_have_a_sane_noise() -> None:
+    base = with_clean_steps([1.0, 1.01, 1.02])
+    limit = only(with_clean_steps([1.3, 1.31, 1.32]), base, max_slowdown=0.05)
+    assert not limit.passed
+    assert limit.noise is not None
+    assert limit.noise < 0.1
+
+
+def test_noise_above_the_limit_is_said_aloud() -> None:
+    base, run = with_clean_steps([1.0, 2.0, 1.5]), with_clean_steps([1.1, 2.1, 1.6])
+    result = check(run, base, Limits(max_slowdown=0.05))
+    assert result.passed
+    assert "cannot be told" in result.limits[0].note
+    assert any("WARNING" in note for note in result.notes)
+
+
+def test_runs_far_apart_are_broken_whatever_their_spread() -> None:
+    base, run = with_clean_steps([1.0, 2.0, 1.5]), with_clean_steps([5.0, 9.0, 7.0])
+    assert not only(run, base, max_slowdown=0.05).passed
+
+
+def test_what_is_equal_to_the_baseline_holds() -> None:
+    nothing = report([{**row(0.0), "byte/dram": 0.0, "flop/fp32": 0.0}])
+    for text in ("bytes<102%", "flops<=100%", "time<105%", "time<100%", "launches<=100%"):
+        assert rule(text, nothing, nothing).passed, text
+    assert only(nothing, nothing, max_slowdown=0.05).passed
+    some = report([row(2.0)])
+    assert rule("time<100%", some, some).passed
+    assert not rule("launches<90%", some, some).passed
+
+
+def test_a_rule_without_rows_is_about_the_run() -> None:
+    run = with_clean_steps([2.0] * 5)
+    assert rule("time<3s", run).value == run.totals.ladder.measured_s
+    assert rule("share<=100%", run).value == 1.0
+    assert rule("efficiency>0.0001", run).value == run.totals.efficiency
+
+
+@pytest.mark.parametrize("text", ["time<0s", "bytes<0%", "launches<-1", "efficiency>400%"])
+def test_limits_that_never_hold_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_rule(text)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +154,8 @@ def test_a_percentage_of_time_is_one_of_the_baseline() -> None:
     limit = rule("phase=forward:time<105%", report([row(10.6)]), base)
     assert not limit.passed
     assert limit.limit == pytest.approx(10.5)
-    assert not rule("time<105%", report([row(1.0)]), None).passed
+    with pytest.raises(UsageError, match="baseline"):
+        rule("time<105%", report([row(1.0)]), None)
 
 
 @pytest.mark.parametrize(

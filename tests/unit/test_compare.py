@@ -345,3 +345,63 @@ def test_eager_against_compiled_meets_module_by_module() -> None:
     sums_up(got)
     assert got.rows["matched_by"].to_list() == ["module phase"]
     assert got.rows["name"].item() == "(kernels of m.0, forward)"
+
+
+def split(own_s: float, below_s: float) -> list[dict[str, Any]]:
+    """An op and its primitive, whose seconds are split one way or another."""
+    op = row(own_s, 0.0, kind="op", id=0)
+    below = {"name": "mkl::sgemm NN", "kind": "primitive", "op": "aten::mm", "parent": 0, "id": 1}
+    return [op, {**row(below_s, launches=0.0), **below}]
+
+
+def test_an_op_is_compared_with_what_runs_below_it() -> None:
+    before, after = report(split(4.0, 6.0)), report(split(0.0, 10.0))
+    got = compare(before, after)
+    assert got.rows.height == 1
+    assert got.rows["name"].item() == "aten::mm" or got.rows["name"].item() == "mm"
+    assert got.rows["delta_s"].item() == pytest.approx(0.0)
+    assert not got.rows["significant"].any()
+    slower = compare(before, report(split(4.0, 9.0)))
+    assert slower.rows["significant"].all()
+
+
+def stepped(samples: list[float]) -> Report:
+    middle_s = sorted(samples)[len(samples) // 2]
+    steps = Steps(count=len(samples), clean_s=middle_s, clean_samples=samples)
+    return report([row(middle_s)], wall_s=middle_s, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "significant"),
+    [
+        # No sample reaches the other run's, and it is far.
+        ([1.0, 3.0, 2.0], [5.0, 12.0, 9.0], True),
+        # Far in the middle, but the fastest is the same.
+        ([1.0, 3.0, 2.0], [1.0, 12.0, 9.0], False),
+        # Samples overlap, but there are many, and even the fastest is far.
+        (
+            [1.9, 15.0, 2.0, 10.0, 7.0, 3.0, 6.0, 8.0],
+            [9.4, 30.0, 28.0, 50.0, 40.0, 25.0, 33, 35],
+            True,
+        ),
+        # Few, and overlapping.
+        ([2.0, 10.0, 3.0, 6.0], [9.0, 30.0, 12.0, 28.0], False),
+        # Close together, clean.
+        ([1.0, 1.01, 1.02], [1.03, 1.02, 1.04], False),
+    ],
+)
+def test_runs_far_apart_differ_whatever_their_spread(
+    a: list[float], b: list[float], significant: bool
+) -> None:
+    assert compare(stepped(a), stepped(b)).significant is significant
+    assert compare(stepped(b), stepped(a)).significant is significant
+
+
+def test_rows_of_one_name_are_told_apart_by_module() -> None:
+    from timeroof.views.compare import markdown_comparison
+
+    before = report([row(10.0), row(8.0, module="m.1")])
+    after = report([row(20.0), row(16.0, module="m.1")])
+    document = compare(before, after).document()
+    assert {made["where"] for made in document["rows"]} == {"m.0", "m.1"}
+    assert "m.0" in markdown_comparison(document).replace("\\", "")

@@ -262,3 +262,15 @@ def test_unknown_time_keeps_bounds_only(machine: Machine) -> None:
 def test_an_empty_profile_is_judged(machine: Machine, source: Source) -> None:
     empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64, "flop/fp32": pl.Float64})
     assert judge(Profile.of(empty, source), machine).table.height == 0
+
+
+def test_a_cpu_run_on_a_devices_ceilings_has_a_note(source: Source) -> None:
+    op = {"name": "mm", "kind": "op", "time_s": 1.0, "flop/fp32": 1.0, "byte/dram": 1.0}
+    queue, eager = make_machine(), make_machine(launching="synchronous")
+
+    def told(rows: list[dict[str, object]], machine: Machine) -> bool:
+        return any("ran on a CPU" in n for n in judge(Profile.of(rows, source), machine).notes)
+
+    assert told([op], queue)
+    assert not told([op], eager)
+    assert not told([op, {**op, "kind": "kernel"}], queue)

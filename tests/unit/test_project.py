@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import make_machine
-from timeroof.api import analyze
+from timeroof.api import analyze, scope_for
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.errors import UsageError
@@ -253,3 +253,79 @@ def test_how_good_a_prediction_was() -> None:
     assert accuracy(here, projection, other).matched == 0.0
     same = accuracy(here, project(here, make_machine(), make_machine()), here)
     assert same.inside == same.gemm_inside == 1.0
+
+
+EAGER = make_machine(name="cpu", launching="synchronous")
+# 1 s a launch instead of 0.1 s, and work ten times as fast.
+QUEUE = make_machine(
+    name="gpu",
+    ceilings=[
+        Ceiling(
+            resource=c.resource,
+            rate=c.rate * (0.1 if c.resource == "launch" else 10),
+            origin="user",
+        )
+        for c in EAGER.ceilings
+    ],
+)
+OWN_TIME = {"name": "op", "time_s": 5.0, "flop/fp32": 0.0, "byte/dram": 0.0, "launches": 1.0}
+
+
+def test_an_ops_own_time_is_only_launched_on_a_queue() -> None:
+    got = project(Profile.of([OWN_TIME], Source(tool="t")), EAGER, QUEUE).table
+    assert got["predicted_s"].item() == pytest.approx(1.0)
+    assert got["low_s"].item() == pytest.approx(1.0)
+    assert got["high_s"].item() == pytest.approx(5.0)
+
+
+@settings(max_examples=60)
+@given(
+    st.floats(1e-3, 1e3),
+    st.floats(0.0, 1e3),
+    st.floats(0.0, 1e3),
+    st.integers(0, 50),
+    st.booleans(),
+)
+def test_faster_work_with_dearer_launches_is_never_slower_than_both(
+    time_s: float, flops: float, moved: float, launches: int, back: bool
+) -> None:
+    """From an eager CPU to a queue: a row takes what it took, or its launches."""
+    row = {
+        "name": "k",
+        "time_s": time_s,
+        "flop/fp32": flops,
+        "byte/dram": moved,
+        "launches": float(launches),
+    }
+    here, there = (QUEUE, EAGER) if back else (EAGER, QUEUE)
+    got = project(Profile.of([row], Source(tool="t")), here, there).table.row(0, named=True)
+    assert got["low_s"] <= got["predicted_s"] * (1 + 1e-9)
+    assert got["predicted_s"] <= got["high_s"] * (1 + 1e-9)
+    if not back:
+        assert got["predicted_s"] <= max(time_s, launches * 1.0) * (1 + 1e-9)
+
+
+def test_without_launching_a_row_that_is_launching_leaves_its_work() -> None:
+    gone = Change(without=frozenset({"launch"}))
+    got = run([LAUNCH], make_machine(), gone).table
+    assert got["predicted_s"].item() == pytest.approx(0.1)
+    assert got["high_s"].item() == pytest.approx(8.0)
+    # Not launching: a device's duration holds none of it.
+    assert run([COMPUTE], make_machine(), gone).predicted_s == pytest.approx(10.0)
+    eager = project(Profile.of([COMPUTE], Source(tool="t")), EAGER, EAGER, gone)
+    assert eager.predicted_s == pytest.approx(10.0 - 0.1)
+
+
+def test_one_thread_is_held_against_one_core_here_and_there() -> None:
+    core = [Ceiling(resource="flop/fp32", rate=50.0, origin="measured", scope="core")]
+    machine = make_machine(ceilings=[*make_machine().ceilings, *core])
+    report = analyze(Profile.of([COMPUTE], Source(tool="t"), threads=1), machine)
+    got = what_if(report, [], scope_of=lambda m: scope_for(report.profile.threads, m))
+    assert got.projections[0].bound_s == pytest.approx(report.totals.bound_s)
+    assert got.projections[0].predicted_s == pytest.approx(10.0)
+
+
+def test_rows_above_their_roof_are_told() -> None:
+    above = {**COMPUTE, "time_s": 4.0}
+    assert any("above their roof" in note for note in run([above], faster(flop_fp32=2.0)).notes)
+    assert not any("above" in note for note in run([COMPUTE], faster(flop_fp32=2.0)).notes)

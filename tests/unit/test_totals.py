@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.conftest import make_machine
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.errors import UsageError
@@ -139,3 +142,61 @@ def test_rows_without_a_time_do_not_count_against_time(machine: Machine, source:
     assert got.bound_s == pytest.approx(0.5)
     assert got.ladder.roof_s == pytest.approx(0.5)
     assert got.flops == {"fp32": 1e9 + 50}
+
+
+def test_the_roof_counts_kernels_that_overlap_once(machine: Machine, source: Source) -> None:
+    rows = [
+        {"name": f"k{i}", "time_s": 4.0, "flop/fp32": 200.0, "byte/dram": 1.0, "stream": str(i)}
+        for i in range(2)
+    ]
+    profile = Profile.of(rows, source, wall_s=5.0, kernel_s=4.0)
+    got = totals(profile, judge(profile, machine), machine)
+    assert got.ladder.roof_s == pytest.approx(2.0)
+    assert got.efficiency == pytest.approx(2.0 / 5.0)
+
+
+def test_no_roof_where_most_of_the_time_is_unknown(machine: Machine, source: Source) -> None:
+    unknown = {"name": "odd", "flop/fp32": None, "byte/dram": None}
+    for unknown_s, told in ((5.0, False), (4.0, True)):
+        profile = Profile.of([ROWS[0], {**unknown, "time_s": unknown_s}], source)
+        got = totals(profile, judge(profile, machine), machine)
+        assert (got.ladder.roof_s is not None) == told
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.1, 100.0), st.none() | st.floats(0, 1e4), st.none() | st.floats(0, 1e3)
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.floats(0.1, 1.0),
+    st.floats(0.1, 1.0),
+)
+def test_no_rung_is_above_the_one_before(
+    rows: list[tuple[float, float | None, float | None]], wall: float, busy: float
+) -> None:
+    """Also where kernels overlap, and where rows are above their roof."""
+    table = [
+        {"name": f"k{i}", "time_s": t, "flop/fp32": f, "byte/dram": b}
+        for i, (t, f, b) in enumerate(rows)
+    ]
+    wall_s = wall * sum(t for t, _, _ in rows)
+    rungs = pl.DataFrame(
+        {
+            "name": ["fused", "ideal"],
+            "time_s": pl.Series([None, None], dtype=pl.Float64),
+            "flop/fp32": [50.0, 50.0],
+            "byte/dram": [5.0, 20.0],
+        }
+    )
+    profile = Profile.of(
+        table, Source(tool="t"), wall_s=wall_s, kernel_s=busy * wall_s, rungs=rungs
+    )
+    machine = make_machine()
+    got = totals(profile, judge(profile, machine), machine).ladder
+    ladder = [got.measured_s, got.roof_s, got.fused_s, got.ideal_s]
+    known = [rung for rung in ladder if rung is not None]
+    assert known == sorted(known, reverse=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.advice.patterns import is_contraction
-from timeroof.advice.tiny import is_tiny
 from timeroof.core.resources import FAULT, TENSOR_PRECISIONS, limiter_kind
+from timeroof.core.tiny import is_tiny
 from timeroof.core.verdict import BOUND
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Context:
     `tensor_flops`, `contraction` (work that a matrix unit could do), `idle_s`, `launch_s`
     and `fault_s` (0 where unknown), `moved_bytes` (at the level that moves most: residency
     models leave little for DRAM), `memory_s` (the largest bound by bytes), and `tiny` (see
-    `timeroof.advice.tiny`).
+    `timeroof.core.tiny`).
     """
 
     rows: pl.DataFrame

@@ -91,10 +91,20 @@ def _limits(
         )
     if baseline is None and min_efficiency is None and max_launches is None and not parsed:
         raise UsageError("nothing is to be checked", advice="give --baseline or a limit")
+    if max_launches is not None and max_launches < 0:
+        raise UsageError(f"--max-launches {max_launches} can never hold", advice="use 0 or more")
+    least = None if min_efficiency is None else parse_percent(min_efficiency)
+    if least is not None and not 0 < least <= 1:
+        raise UsageError(
+            f"--min-efficiency {min_efficiency} is no limit", advice="use more than 0%, up to 100%"
+        )
     slowdown = max_slowdown or (DEFAULT_SLOWDOWN if baseline is not None else None)
+    most = None if slowdown is None else parse_percent(slowdown)
+    if most is not None and most <= 0:
+        raise UsageError(f"--max-slowdown {slowdown} is no limit", advice="use more than 0%")
     return Limits(
-        max_slowdown=None if slowdown is None else parse_percent(slowdown),
-        min_efficiency=None if min_efficiency is None else parse_percent(min_efficiency),
+        max_slowdown=most,
+        min_efficiency=least,
         max_launches=max_launches,
         rules=parsed,
     )

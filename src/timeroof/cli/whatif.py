@@ -65,7 +65,7 @@ def whatif(
     """
     import msgspec
 
-    from timeroof.api import load
+    from timeroof.api import load, scope_for
     from timeroof.api import machine as find
     from timeroof.cli.outputs import check_folder, write_json
     from timeroof.model.project import Change
@@ -89,7 +89,9 @@ def whatif(
     there = [find(name) for name in [*(machine or []), *(more or [])]]
     here = None if ran_on is None else find(ran_on)
     report = load(run, machine=here)
-    outputs = whatif_outputs(what_if(report, there, change, here))
+    threads = report.profile.threads
+    result = what_if(report, there, change, here, lambda m: scope_for(threads, m))
+    outputs = whatif_outputs(result)
     if json is not None:
         write_json(msgspec.json.encode(outputs.document), json)
     for path in files:

@@ -14,6 +14,7 @@ from timeroof.model.check_rules import LimitRule
 from timeroof.model.compare_noise import (
     clean_scale,
     deviation,
+    far_apart,
     least_of_samples,
     noise_of,
     rows_deviation_s,
@@ -21,6 +22,7 @@ from timeroof.model.compare_noise import (
     run_least_s,
 )
 
+BELOW_NOISE = "cannot be told: the noise is larger than the distance to the limit"
 CHECK_SCHEMA = "timeroof.check/1"
 
 
@@ -94,33 +96,63 @@ def check(run: Report, baseline: Report | None, limits: Limits) -> CheckResult:
         holds = launches <= limits.max_launches
         found.append(Limit("launches", limits.max_launches, launches, holds, "", 0.0))
     found += [_rule(run, baseline, rule) for rule in limits.rules]
-    unknown = any(limit.noise is None for limit in found)
-    notes = ("Where the spread is unknown the plain limit applies.",) if unknown else ()
-    return CheckResult(tuple(found), notes)
+    return CheckResult(tuple(found), tuple(_notes(found)))
+
+
+def _notes(limits: list[Limit]) -> list[str]:
+    notes = []
+    if any(limit.noise is None for limit in limits):
+        notes.append("Where the spread is unknown the plain limit applies.")
+    unsure = [limit.what for limit in limits if limit.note == BELOW_NOISE]
+    if unsure:
+        notes.append(
+            f"WARNING: not broken, but not shown to hold either: {', '.join(unsure)}. The samples"
+            " vary by more than the limit; measure more steps (timeroof run --steps 100), or on a"
+            " quieter machine."
+        )
+    return notes
 
 
 def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
+    what = "slow-down against the baseline"
     now_s, before_s = run.totals.ladder.measured_s, baseline.totals.ladder.measured_s
-    value = now_s / before_s - 1 if before_s > 0 else None
+    if before_s <= 0:
+        same = now_s <= 0
+        note = "" if same else "the baseline took no time"
+        return Limit(what, limit, 0.0 if same else None, same, "share", 0.0, note=note)
+    value = now_s / before_s - 1
     noise_s = noise_of(_run_deviation_s(run), _run_deviation_s(baseline))
-    noise = noise_s / before_s if noise_s is not None and before_s > 0 else None
+    noise = None if noise_s is None else noise_s / before_s
     # A neighbour slows most steps down, a change of the program all of them.
     least_s = run_least_s(baseline.totals)
-    least = run_least_s(run.totals) / least_s - 1 if least_s > 0 else None
-    sure = min(v for v in (value, least) if v is not None) if value is not None else None
-    passed = sure is not None and sure <= limit + (noise or 0.0)
-    return Limit("slow-down against the baseline", limit, value, passed, "share", noise)
+    sure = min(value, run_least_s(run.totals) / least_s - 1) if least_s > 0 else value
+    slack = 0.0 if far_apart(baseline.totals, run.totals) else noise or 0.0
+    passed = sure <= limit + slack
+    unsure = sure > limit or (slack > limit and sure + slack > limit)
+    note = BELOW_NOISE if passed and unsure else ""
+    return Limit(what, limit, value, passed, "share", noise, note=note)
 
 
 def _efficiency(run: Report, limit: float) -> Limit:
     value = run.totals.efficiency
+    if value is None:
+        raise UsageError(
+            f"the efficiency of the run cannot be judged: {_why_no_efficiency(run)}",
+            advice="record shapes or counters, name a --machine, or leave --min-efficiency out",
+        )
     noise_s, measured_s = noise_of(_run_deviation_s(run)), run.totals.ladder.measured_s
-    noise = None
-    if value is not None and noise_s is not None and measured_s > 0:
-        noise = value * noise_s / measured_s
-    passed = value is not None and value >= limit - (noise or 0.0)
-    note = "" if value is not None else "no machine is known, so there is no efficiency"
+    noise = value * noise_s / measured_s if noise_s is not None and measured_s > 0 else None
+    passed = value >= limit - (noise or 0.0)
+    note = BELOW_NOISE if passed and value < limit else ""
     return Limit("efficiency", limit, value, passed, "share", noise, note=note)
+
+
+def _why_no_efficiency(run: Report) -> str:
+    if run.machine is None:
+        return "its machine is not known"
+    if not len(run.profile):
+        return "it has no kernels"
+    return "no row has known FLOPs and bytes, so none has a bound"
 
 
 def _rule(run: Report, baseline: Report | None, rule: LimitRule) -> Limit:
@@ -129,70 +161,108 @@ def _rule(run: Report, baseline: Report | None, rule: LimitRule) -> Limit:
         raise UsageError(
             f"rule {rule.text!r} matches no row", advice="`timeroof report RUN -o x.csv` lists them"
         )
-    value, unit = _metric(rows, rule.metric, run)
+    value, unit = _metric(rows, rule, run)
     against = rule.rows(_rows(baseline)) if rule.relative and baseline is not None else None
     base = None
     if against is not None and baseline is not None:
-        base = _metric(against, rule.metric, baseline)[0]
-    if rule.relative and base is None:
-        return Limit(rule.text, rule.value, value, False, unit, note="needs a baseline that has it")
+        base = _metric(against, rule, baseline)[0]
+    if value is None or (rule.relative and base is None):
+        whose = "the run" if value is None else "the baseline"
+        raise UsageError(
+            f"rule {rule.text!r} cannot be judged: {whose} has no known value of it",
+            advice="record shapes or counters, name a --machine, or leave the rule out",
+        )
     limit = rule.value * base if base is not None else rule.value
-    if value is None:
-        return Limit(rule.text, limit, None, False, unit, note="no row has a known value")
-    noise = _rule_noise(rule, rows, against, value)
-    sure = _sure_value(rule, rows, against, value, base)
+    noise = _rule_noise(rule, run, rows, (baseline, against), value)
+    sure = _sure_value(rule, (run, rows), (baseline, against), value, base)
     slack = noise or 0.0
-    passed = rule.holds(sure - slack if rule.sign.startswith("<") else sure + slack, limit)
-    return Limit(rule.text, limit, value, passed, unit, noise, base)
+    same = base is not None and value == base and rule.allows_the_same(base)
+    passed = same or rule.holds(sure - slack if rule.at_most else sure + slack, limit)
+    unsure = passed and not same and not rule.holds(value, limit)
+    return Limit(
+        rule.text, limit, value, passed, unit, noise, base, note=BELOW_NOISE if unsure else ""
+    )
+
+
+Side = tuple[Report, pl.DataFrame]
+MaybeSide = tuple[Report | None, pl.DataFrame | None]
 
 
 def _sure_value(
-    rule: LimitRule,
-    rows: pl.DataFrame,
-    against: pl.DataFrame | None,
-    value: float,
-    base: float | None,
+    rule: LimitRule, side: Side, before: MaybeSide, value: float, base: float | None
 ) -> float:
     """A time against a baseline's counts only as far as the fastest samples confirm it."""
-    if rule.metric != "time" or against is None or not base or not rule.sign.startswith("<"):
+    baseline, against = before
+    if rule.metric != "time" or against is None or baseline is None or not base:
         return value
-    least_s, before_s = (float(table["least_s"].sum()) for table in (rows, against))
+    if not rule.at_most:
+        return value
+    least_s, before_s = (
+        float(rows["least_s"].sum()) if rule.where else run_least_s(report.totals)
+        for report, rows in (side, (baseline, against))
+    )
     return min(value, base * least_s / before_s) if before_s > 0 else value
 
 
 def _rule_noise(
-    rule: LimitRule, rows: pl.DataFrame, against: pl.DataFrame | None, value: float
+    rule: LimitRule, run: Report, rows: pl.DataFrame, before: MaybeSide, value: float
 ) -> float | None:
     """By how much chance may move the metric; counts do not move."""
     if rule.metric in ("launches", "bytes", "flops"):
         return 0.0
-    noise_s = _noise_s(rows, *([against] if against is not None else []))
+    baseline, against = before
+    if rule.where:
+        noise_s = _noise_s(rows, *([against] if against is not None else []))
+        time_s = float(rows["elapsed_s"].sum())
+    else:
+        sides = [run, *([baseline] if baseline is not None and against is not None else [])]
+        noise_s = noise_of(*(_run_deviation_s(side) for side in sides))
+        time_s = run.totals.ladder.measured_s
     if noise_s is None:
         return None
-    time_s = float(rows["elapsed_s"].sum())
-    return noise_s if rule.metric in ("time", "gap") else value * noise_s / time_s
+    if rule.metric in ("time", "gap"):
+        return noise_s
+    return value * noise_s / time_s if time_s > 0 else 0.0
 
 
-def _metric(rows: pl.DataFrame, metric: str, report: Report) -> tuple[float | None, str]:
-    elapsed_s = _sum(rows, "elapsed_s") or 0.0
-    if metric == "time":
-        return elapsed_s, "s"
-    if metric == "gap":
-        return _sum(rows, "gap_s"), "s"
-    if metric == "launches":
-        return _sum(rows, "launches") or 0.0, ""
-    if metric == "share":
-        whole = report.totals.ladder.measured_s
-        return (elapsed_s / whole if whole else None), "share"
-    if metric in ("bytes", "flops"):
-        columns = [c for c in rows.columns if c.startswith(f"{metric[:-1]}/")]
-        columns = [c for c in columns if metric == "flops" or c == "byte/dram"]
-        sums = [s for s in (_sum(rows, c) for c in columns) if s is not None]
-        return (sum(sums) if sums else None), ("B" if metric == "bytes" else "FLOP")
-    over, under = ("bound_s", "elapsed_s") if metric == "efficiency" else ("work_bound_s", "time_s")
-    known = rows.filter(pl.col(over).is_not_null())
+UNITS = {"time": "s", "gap": "s", "launches": "", "bytes": "B", "flops": "FLOP"}
+
+
+def _metric(rows: pl.DataFrame, rule: LimitRule, report: Report) -> tuple[float | None, str]:
+    """A metric of some rows and its unit."""
+    unit = UNITS.get(rule.metric, "share")
+    if rule.metric in ("bytes", "flops"):
+        return _amount(rows, rule.metric), unit
+    if rule.metric == "launches":
+        return _sum(rows, "launches") or 0.0, unit
+    if rule.metric == "gap":
+        return _sum(rows, "gap_s"), unit
+    whole_s = report.totals.ladder.measured_s
+    elapsed_s = (_sum(rows, "elapsed_s") or 0.0) if rule.where else whole_s
+    if rule.metric == "time":
+        return elapsed_s, unit
+    if rule.metric == "share":
+        return (elapsed_s / whole_s if whole_s else None), unit
+    return _ratio(rows, rule, report), unit
+
+
+def _amount(rows: pl.DataFrame, metric: str) -> float | None:
+    columns = [c for c in rows.columns if c.startswith(f"{metric[:-1]}/")]
+    columns = [c for c in columns if metric == "flops" or c == "byte/dram"]
+    sums = [s for s in (_sum(rows, c) for c in columns) if s is not None]
+    return sum(sums) if sums else None
+
+
+def _ratio(rows: pl.DataFrame, rule: LimitRule, report: Report) -> float | None:
+    """Efficiency of some rows; without a selection the run's own, idle included."""
+    of_time = rule.metric == "efficiency"
+    if not rule.where:
+        return report.totals.efficiency if of_time else report.totals.kernel_efficiency
+    over, under = ("bound_s", "elapsed_s") if of_time else ("work_bound_s", "time_s")
+    # Where amounts are unknown the bound is a part of the true one: no efficiency comes of it.
+    known = rows.filter(pl.col("gap_s").is_not_null(), pl.col(over).is_not_null())
     below = _sum(known, under)
-    return ((_sum(known, over) or 0.0) / below if below else None), "share"
+    return (_sum(known, over) or 0.0) / below if below else None
 
 
 def _rows(report: Report) -> pl.DataFrame:

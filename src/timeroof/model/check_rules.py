@@ -40,6 +40,15 @@ class LimitRule:
             table = table.filter(pl.col(found).cast(pl.String) == value)
         return table
 
+    @property
+    def at_most(self) -> bool:
+        """Whether the rule allows no more than its limit, not no less."""
+        return self.sign.startswith("<")
+
+    def allows_the_same(self, base: float) -> bool:
+        """Whether what the baseline has may stay; nothing (0) always may."""
+        return base == 0 or (self.value >= 1 if self.at_most else self.value <= 1)
+
     def holds(self, value: float, limit: float) -> bool:
         """Whether a value keeps the limit."""
         return {
@@ -65,6 +74,10 @@ def parse_rule(text: str) -> LimitRule:
     if match is None or match[1] not in METRICS:
         raise _refused(text)
     value, relative = _value(match[1], match[3], text)
+    if not 0 <= value < float("inf") or (value == 0 and match[2] == "<"):
+        raise UsageError(f"rule {text!r} can never hold", advice="use a limit above 0")
+    if match[1] in ("efficiency", "share") and match[2].startswith(">") and value > 1:
+        raise UsageError(f"rule {text!r} asks for more than 100 %", advice="use a share up to 100%")
     where = tuple(_pair(part, text) for part in selection.split(",") if part.strip())
     return LimitRule(text, where, match[1], match[2], value, relative)
 

@@ -12,7 +12,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report
 from timeroof.model.compare_causes import CAUSES, with_causes
-from timeroof.model.compare_match import AMOUNTS, match
+from timeroof.model.compare_match import AMOUNTS, match, with_primitives_in_their_ops
 from timeroof.model.compare_names import with_plain_names
 from timeroof.model.compare_noise import (
     Drift,
@@ -20,6 +20,7 @@ from timeroof.model.compare_noise import (
     deviation,
     deviations_needed,
     drift,
+    far_apart,
     least_of_samples,
     noise_of,
     run_deviation_s,
@@ -42,9 +43,10 @@ PLAIN_THRESHOLD = 0.05
 class Comparison:
     """Two runs side by side.
 
-    `rows` has per pair `name`, `matched_by`, `a_s`, `b_s`, `delta_s`, `significant`, one
-    column per cause, `spread_known` and `noise_s`, and for charts `a.…` and `b.…` of `flops`,
-    `byte/<level>`, `time_s`, `launches` (null where not known); the largest difference first.
+    `rows` has per pair `name`, `where` (module, else shape), `matched_by`, `a_s`, `b_s`,
+    `delta_s`, `significant`, one column per cause, `spread_known` and `noise_s`, and for charts
+    `a.…` and `b.…` of `flops`, `byte/<level>`, `time_s`, `launches` (null where not
+    known); the largest difference first.
     """
 
     a: str
@@ -93,7 +95,9 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     noise = noise_of(run_deviation_s(a.totals, a_rows), run_deviation_s(b.totals, b_rows))
     longer_s = max(a_s, b_s)
     sure_s = abs(sure_difference(b_s - a_s, run_least_s(b.totals) - run_least_s(a.totals)))
-    significant = sure_s > max(noise or 0.0, PLAIN_THRESHOLD * longer_s)
+    significant = sure_s > max(noise or 0.0, PLAIN_THRESHOLD * longer_s) or far_apart(
+        a.totals, b.totals
+    )
     moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift(0.0, 0.0)
     # What moved all rows of runs that are not told apart is noise of every one of them.
     common = 0.0 if significant else min(moved.common, PLAIN_THRESHOLD)
@@ -135,6 +139,7 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
     synchronous = report.machine is not None and report.machine.launching == "synchronous"
     rows = rows.filter(pl.col("time_s").is_not_null()).with_columns(
         pl.col("short_name").alias("title"),
+        pl.coalesce("module", "shape").alias("where"),
         _launching(synchronous=synchronous).alias("launch_s"),
         pl.col("work_bound_s").fill_null(0.0).alias("work_s"),
         pl.when(pl.col("work_bound_s").is_not_null())
@@ -146,7 +151,7 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
         _least_s(_least_scale(report, against)).alias("least_s"),
         *_amounts(rows),
     )
-    return with_plain_names(rows)
+    return with_plain_names(with_primitives_in_their_ops(rows))
 
 
 def _least_s(scale: float) -> pl.Expr:
@@ -207,6 +212,7 @@ def _with_outside(pairs: pl.DataFrame, a_s: float, b_s: float) -> pl.DataFrame:
     deviations = (pl.col("a.deviation_s"), pl.col("b.deviation_s"))
     rows = pairs.select(
         pl.col("title").alias("name"),
+        "where",
         "matched_by",
         pl.col("a.elapsed_s").alias("a_s"),
         pl.col("b.elapsed_s").alias("b_s"),
@@ -222,6 +228,7 @@ def _with_outside(pairs: pl.DataFrame, a_s: float, b_s: float) -> pl.DataFrame:
         return rows
     beside = dict.fromkeys(CAUSES, 0.0) | {
         "name": OUTSIDE,
+        "where": None,
         "matched_by": "",
         "a_s": out_a,
         "b_s": out_b,
@@ -263,7 +270,7 @@ def _significant(
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     kept = ("name", "a_s", "b_s", "delta_s", "significant")
-    beside = ("matched_by", "noise_s", "spread_known")
+    beside = ("where", "matched_by", "noise_s", "spread_known")
     return {
         **{k: row[k] for k in kept},
         "causes": {cause: row[cause] for cause in CAUSES},

@@ -47,6 +47,38 @@ SUMS = (
 AMOUNTS = ("flops", *(f"byte/{level}" for level in LEVELS_OF_MEMORY))
 
 
+# What tells a row from others, which a primitive takes over from its op.
+IDENTITY = (
+    "name",
+    "kind",
+    "op",
+    "module",
+    "shape",
+    "dtype",
+    "phase",
+    "labels",
+    "rank",
+    "title",
+    "where",
+)
+
+
+def with_primitives_in_their_ops(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose primitives bear the name of their op, so that both are summed.
+
+    How an op's seconds are split between itself and what runs below it moves from run to run with
+    the clocks of two recorders; the sum does not.
+    """
+    above = rows.select(
+        pl.col("id").alias("parent"), *(pl.col(c).alias(f"op.{c}") for c in IDENTITY)
+    )
+    joined = rows.join(above, on="parent", how="left", maintain_order="left")
+    inside = (pl.col("kind") == "primitive") & pl.col("op.name").is_not_null()
+    return joined.with_columns(
+        pl.when(inside).then(pl.col(f"op.{c}")).otherwise(pl.col(c)).alias(c) for c in IDENTITY
+    ).select(rows.columns)
+
+
 def match(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """One row per pair: `title`, `matched_by`, and every sum of both sides (`a.…`, `b.…`)."""
     pairs = []
@@ -73,7 +105,8 @@ def _join(
     a = a.join(found, on=keys, how="anti", nulls_equal=True, maintain_order="left")
     b = b.join(found, on=keys, how="anti", nulls_equal=True, maintain_order="left")
     if keys == list(PARTS[0]):
-        paired = paired.with_columns(pl.format("{}, {}", "module", _phase()).alias("title"))
+        part = pl.format("{}, {}", "module", _phase()).alias("title")
+        paired = paired.with_columns(part, pl.lit(None, pl.String).alias("where"))
     return paired.select(_columns()), a, b
 
 
@@ -92,7 +125,8 @@ def _rest(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     )
     title = pl.format("(unmatched kernels of {})", "phase").alias("title")
     zeros = [_or_zero(c, both) for c in both.columns if c.startswith(("a.", "b."))]
-    return both.with_columns(title, *zeros, pl.lit(BY_PART[1]).alias("matched_by")).select(
+    nowhere = pl.lit(None, pl.String).alias("where")
+    return both.with_columns(title, nowhere, *zeros, pl.lit(BY_PART[1]).alias("matched_by")).select(
         [*_columns(), "matched_by"]
     )
 
@@ -105,7 +139,7 @@ def _or_zero(column: str, both: pl.DataFrame) -> pl.Expr:
 
 
 def _columns() -> list[str]:
-    return ["title", *(f"{side}.{c}" for side in "ab" for c in (*SUMS, *AMOUNTS))]
+    return ["title", "where", *(f"{side}.{c}" for side in "ab" for c in (*SUMS, *AMOUNTS))]
 
 
 def _summed(table: pl.DataFrame, keys: list[str], side: str) -> pl.DataFrame:
@@ -114,6 +148,6 @@ def _summed(table: pl.DataFrame, keys: list[str], side: str) -> pl.DataFrame:
         pl.when(pl.col(c).null_count() == 0).then(pl.col(c).sum()).alias(f"{side}.{c}")
         for c in AMOUNTS
     ]
-    longest = pl.col("title").sort_by("elapsed_s", descending=True).first()
+    longest = pl.col("title", "where").sort_by("elapsed_s", descending=True).first()
     named = [longest] if side == "a" else []
     return table.group_by(keys, maintain_order=True).agg(*sums, *known, *named)

@@ -14,6 +14,13 @@ the middle itself what moved the whole run.
 fastest step hardly at all. So a difference counts only as far as the fastest samples differ, too: a
 change of the program moves both, a neighbour the middle alone.
 
+**Few samples.** Two or three samples have no quartiles: their range is taken, divided by what it is
+on average for normal noise, and no less than `LEAST_DEVIATION` of their middle.
+
+**Far apart.** Where the middle and the fastest of two runs differ by more than `FAR_APART`, and no
+sample of one reaches the other's (or there are `MANY_SAMPLES`, whose fastest can be trusted),
+the runs differ, however much their samples vary.
+
 **Many rows.** Of a hundred unchanged rows one lies beyond 2.6 deviations: how many deviations a
 difference needs grows with the number of rows that are looked at (Bonferroni), from three on.
 """
@@ -29,6 +36,10 @@ import polars as pl
 from timeroof.core.report import Totals
 
 IQR_PER_DEVIATION = 1.349
+# The mean range of two and of three normal samples, in deviations.
+RANGE_PER_DEVIATION = {2: 1.128, 3: 1.693}
+LEAST_DEVIATION = 0.01
+FAR_APART, MANY_SAMPLES = 1.5, 8
 DEVIATIONS = 3.0
 # From run to run rows move together, if not within a run: this part of their deviations adds.
 LEAST_TOGETHER = 0.7
@@ -74,7 +85,19 @@ def run_least_s(totals: Totals) -> float:
     """The fastest clean step of a run; where there are few, the run's seconds."""
     samples = totals.steps.clean_samples if totals.steps is not None else []
     measured_s = totals.ladder.measured_s
-    return min(*samples, measured_s) if len(samples) >= 4 else measured_s
+    return min(*samples, measured_s) if len(samples) >= 2 else measured_s
+
+
+def far_apart(a: Totals, b: Totals) -> bool:
+    """Whether the clean steps of two runs differ beyond any doubt that their spread leaves."""
+    first, second = (sorted(t.steps.clean_samples if t.steps is not None else []) for t in (a, b))
+    if min(len(first), len(second)) < 3 or first[0] <= 0 or second[0] <= 0:
+        return False
+    if statistics.median(first) > statistics.median(second):
+        first, second = second, first
+    middles = statistics.median(second) / statistics.median(first)
+    separate = second[0] > first[-1] or min(len(first), len(second)) >= MANY_SAMPLES
+    return separate and min(middles, second[0] / first[0]) > FAR_APART
 
 
 def sure_difference(first: float, second: float) -> float:
@@ -94,9 +117,7 @@ def run_deviation_s(totals: Totals, rows: pl.DataFrame) -> float | None:
     None where nothing tells; 0 is a run whose samples are all the same.
     """
     samples = totals.steps.clean_samples if totals.steps is not None else []
-    if len(samples) >= 4:
-        return samples_deviation_s(samples)
-    return rows_deviation_s(rows)
+    return samples_deviation_s(samples) if len(samples) >= 2 else rows_deviation_s(rows)
 
 
 def rows_deviation_s(rows: pl.DataFrame) -> float | None:
@@ -128,7 +149,13 @@ def samples_deviation_s(samples: list[float]) -> float:
 
     >>> round(samples_deviation_s([1.0, 1.1, 0.9, 1.0, 1.0, 1.1, 0.9, 1.0]), 3)
     0.025
+    >>> round(samples_deviation_s([1.0, 1.2, 1.1]), 3)
+    0.104
     """
+    if len(samples) in RANGE_PER_DEVIATION:
+        apart_s = (max(samples) - min(samples)) / RANGE_PER_DEVIATION[len(samples)]
+        kept = math.sqrt(min(1.0, math.pi / 2 / len(samples) + LASTING))
+        return max(apart_s * kept, LEAST_DEVIATION * statistics.median(samples))
     low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
     half = len(samples) // 2
     early, late = statistics.median(samples[:half]), statistics.median(samples[-half:])

@@ -3,8 +3,11 @@
 A model, not a measurement. Per row, with the resources that both machines have ceilings for:
 
 * Work keeps its efficiency: time there = time here × work bound there / work bound here.
-* Rows whose launching outweighs their work here scale with the cost of a launch.
-* On a synchronous device launching is taken out first and added again at the other's cost.
+* Rows whose launching outweighs their work here scale with the cost of a launch, between devices
+  that launch the same way.
+* On a synchronous device launching is taken out first and added again at the other's cost. From an
+  eager CPU to a queue the rest scales with the work, and a row without work (an op's own time
+  beside its primitives) is only launched; no row is shorter than its launches.
 * The idle before a row scales with the cost of a launch; idle outside of rows stays.
 * Rows without a bound scale like all the others together.
 
@@ -27,10 +30,12 @@ import polars as pl
 
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile
-from timeroof.core.resources import LAUNCH
+from timeroof.core.resources import FAULT, LAUNCH, Scope
+from timeroof.core.tiny import is_tiny
+from timeroof.core.verdict import BOUND
 from timeroof.model.judge import judge
 from timeroof.model.project_amounts import in_precision, scaled, without
-from timeroof.model.project_rows import project_rows
+from timeroof.model.project_rows import Crossing, project_rows
 from timeroof.model.totals import seconds_by_limiter
 
 # Units that do the work where a machine lacks one; the first that it has.
@@ -46,6 +51,9 @@ SUBSTITUTES: dict[str, tuple[str, ...]] = {
     "flop/bf16": ("flop/fp32",),
 }
 
+FAULT_BOUND = f"{BOUND}{FAULT}"
+# Sums of the same numbers in another order; and the share of the seconds that is worth a note.
+ROUNDING, WORTH_A_WORD = 1e-9, 0.01
 # From this share of the time with unknown work on, a note warns.
 MOST_UNKNOWN = 0.3
 
@@ -86,24 +94,35 @@ def project(
     change: Change | None = None,
     *,
     measured_s: float | None = None,
+    scopes: tuple[Scope, Scope] = ("all", "all"),
 ) -> Projection:
-    """The run of `profile`, measured on `here`, as it would go on `there`."""
+    """The run of `profile`, measured on `here`, as it would go on `there`.
+
+    `scopes` are those of the ceilings here and there: a run of one thread has one core's.
+    """
     change = change or Change()
     likely, least = _changed(profile, change, least=False), _changed(profile, change, least=True)
-    target, notes = _with_substitutes(there, likely)
+    target, notes = _with_substitutes(there, likely, scopes[1])
+    now = judge(profile, here, scope=scopes[0])
+    free = None
     if "launch" in change.without:
         target = _without_launching(target)
-    now, then = judge(profile, here), judge(likely, target)
-    floor = judge(least, target).table
+        free = _is_launching(profile, now.table, here)
+    then = judge(likely, target, scope=scopes[1])
+    floor = judge(least, target, scope=scopes[1]).table
     table = project_rows(
         profile.kernels,
         now.table,
         then.table,
         floor["bound_s"],
-        here=here,
-        there=target,
-        drop_idle=bool({"idle", "launch"} & change.without),
-        changed=bool(change.scale or change.without or change.precision),
+        Crossing(
+            here=here,
+            there=target,
+            scopes=scopes,
+            same=not (change.scale or change.precision) and _same_machine(here, there, scopes),
+            drop_idle=bool({"idle", "launch"} & change.without),
+            free=free,
+        ),
     )
     outside_s, overlap = _outside(table, measured_s, drop="idle" in change.without)
     return Projection(
@@ -117,7 +136,7 @@ def project(
         by_limiter=seconds_by_limiter(
             table.select("limiter", pl.col("predicted_s").alias("time_s"))
         ),
-        notes=(*_unknown(now.table, table), *notes),
+        notes=(*_unknown(now.table, table), *_above_roof(table), *notes),
     )
 
 
@@ -133,6 +152,29 @@ def _unknown(now: pl.DataFrame, table: pl.DataFrame) -> list[str]:
     ]
 
 
+def _above_roof(table: pl.DataFrame) -> list[str]:
+    """A word where a prediction is below its bound, as the measured time is."""
+    below = table.filter(pl.col("busy_s") < pl.col("bound_s") * (1 - ROUNDING))
+    seconds = _sum(below, "predicted_s")
+    if not below.height or seconds < WORTH_A_WORD * _sum(table, "predicted_s"):
+        return []
+    return [
+        f"{below.height} rows are predicted below their bound: they are above their roof as"
+        " measured (data in a cache, or a count or ceiling that is wrong), and keep that."
+    ]
+
+
+def _is_launching(profile: Profile, now: pl.DataFrame, here: Machine) -> pl.Series:
+    """Rows whose time is being launched (TR101's): without launching only their work is left."""
+    rows = pl.concat([profile.kernels, now.drop("id")], how="horizontal").with_columns(
+        pl.col("overhead_time_s").fill_null(0.0).alias("launch_s"),
+        (pl.col(FAULT_BOUND).fill_null(0.0) if FAULT_BOUND in now.columns else pl.lit(0.0)).alias(
+            "fault_s"
+        ),
+    )
+    return rows.select(is_tiny(here).fill_null(False).alias("free")).to_series()
+
+
 def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:
     changed = without(profile, set(change.without))
     if change.precision is not None:
@@ -140,9 +182,11 @@ def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:
     return scaled(changed, change.scale, least=least) if change.scale else changed
 
 
-def _with_substitutes(machine: Machine, profile: Profile) -> tuple[Machine, tuple[str, ...]]:
+def _with_substitutes(
+    machine: Machine, profile: Profile, scope: Scope
+) -> tuple[Machine, tuple[str, ...]]:
     """The machine with another unit in place of one that it lacks but the run uses."""
-    roofs = machine.roofs()
+    roofs = machine.roofs(scope)
     emulated, notes = dict(machine.emulated), []
     for resource in profile.amount_columns:
         if resource in roofs or not profile.kernels.select((pl.col(resource) > 0).any()).item():
@@ -164,6 +208,14 @@ def _without_launching(machine: Machine) -> Machine:
     """The machine with launches that cost nothing."""
     kept: list[Ceiling] = [c for c in machine.ceilings if c.resource != LAUNCH]
     return msgspec.structs.replace(machine, ceilings=kept)
+
+
+def _same_machine(here: Machine, there: Machine, scopes: tuple[Scope, Scope]) -> bool:
+    ours, theirs = (
+        {r: c.rate for r, c in machine.roofs(scope).items()}
+        for machine, scope in zip((here, there), scopes, strict=True)
+    )
+    return here.launching == there.launching and ours == theirs
 
 
 def _outside(table: pl.DataFrame, measured_s: float | None, *, drop: bool) -> tuple[float, float]:

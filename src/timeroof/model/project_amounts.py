@@ -13,6 +13,8 @@ from timeroof.errors import UsageError
 
 SCALES = ("batch", "launches", "work")
 WITHOUT = ("launch", "idle", "fault", "link")
+# Beyond these no program is the same one, and amounts leave what a number can hold.
+LEAST_FACTOR, MOST_FACTOR = 1e-9, 1e9
 PRECISIONS = ("bf16", "fp16", "fp8", "tf32", "fp32", "fp64")
 SIZES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 # The optimizer's work grows with parameters, not with samples.
@@ -30,8 +32,11 @@ def scaled(profile: Profile, factors: dict[str, float], *, least: bool = False) 
     for name, factor in factors.items():
         if name not in SCALES:
             raise UsageError(f"{name!r} cannot be scaled", advice=f"use {', '.join(SCALES)}")
-        if not 0 < factor < float("inf"):
-            raise UsageError(f"{name}={factor} is no factor", advice="use a number above 0")
+        if not LEAST_FACTOR <= factor <= MOST_FACTOR:
+            raise UsageError(
+                f"{name}={factor} is no factor",
+                advice=f"use a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}",
+            )
         table = _SCALING[name](table, factor, least)
     return replace(profile, kernels=table)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from timeroof.core.machine import Machine
 from timeroof.core.report import Report
+from timeroof.core.resources import Scope
 from timeroof.errors import UsageError
 from timeroof.model.project import Change, Projection, project
 
@@ -42,10 +43,10 @@ class WhatIf:
     def _rows(self) -> list[dict[str, Any]]:
         kernels = self.report.profile.kernels
         rows: list[dict[str, Any]] = [
-            {"id": i, "name": name, "short_name": short, "time_s": time_s, "machines": []}
-            for i, name, short, time_s in kernels.select(
-                "id", "name", "short_name", "time_s"
-            ).iter_rows()
+            {**row, "machines": []}
+            for row in kernels.select(
+                "id", "name", "short_name", "module", "shape", "time_s"
+            ).iter_rows(named=True)
         ]
         for projection in self.projections:
             for row, there in zip(rows, projection.table.iter_rows(named=True), strict=True):
@@ -91,8 +92,12 @@ def what_if(
     machines: Sequence[Machine],
     change: Change | None = None,
     here: Machine | None = None,
+    scope_of: Callable[[Machine], Scope] = lambda machine: "all",
 ) -> WhatIf:
-    """Project a judged run to machines; `here` is where it ran, if the report does not say."""
+    """Project a judged run to machines; `here` is where it ran, if the report does not say.
+
+    `scope_of` says which ceilings of a machine the run is held against (one core's or all).
+    """
     origin = here or report.machine
     if origin is None:
         raise UsageError(
@@ -101,7 +106,14 @@ def what_if(
         )
     measured_s = report.totals.ladder.measured_s
     projections = [
-        project(report.profile, origin, there, change, measured_s=measured_s)
+        project(
+            report.profile,
+            origin,
+            there,
+            change,
+            measured_s=measured_s,
+            scopes=(scope_of(origin), scope_of(there)),
+        )
         for there in machines or [origin]
     ]
     return WhatIf(report, origin, tuple(projections))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import FAULT, LAUNCH, limiter_kind
+from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.resources import FAULT, LAUNCH, Scope, limiter_kind
 from timeroof.core.verdict import BOUND
 
 COLUMNS = (
@@ -18,18 +20,37 @@ IN_PLAY = 0.05
 LEAST_CHANGE, MOST_CHANGE = 1.25, 2.0
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """From where to where, and what else is different.
+
+    `scopes` are those of the ceilings here and there. `same`: nothing but parts left out is
+    different, so efficiencies stay what they are. `free` marks rows that take no more than their
+    work, because launching is left out and is what they are.
+    """
+
+    here: Machine
+    there: Machine
+    scopes: tuple[Scope, Scope] = ("all", "all")
+    same: bool = False
+    drop_idle: bool = False
+    free: pl.Series | None = None
+
+    @property
+    def alike(self) -> bool:
+        """Whether both devices launch the same way."""
+        return self.here.launching == self.there.launching
+
+
 def project_rows(
     kernels: pl.DataFrame,
     now: pl.DataFrame,
     then: pl.DataFrame,
     floor_s: pl.Series,
-    *,
-    here: Machine,
-    there: Machine,
-    drop_idle: bool,
-    changed: bool,
+    crossing: Crossing,
 ) -> pl.DataFrame:
     """Bounds, prediction and interval of every row."""
+    here, there, alike = crossing.here, crossing.there, crossing.alike
     work = _work_bounds(now)
     common = [c for c in work if c in then.columns]
     # A resource that nobody used here, such as another precision's unit, counts there.
@@ -49,16 +70,18 @@ def project_rows(
             "efficiency": now["kernel_efficiency"],
         }
     )
-    finer = _finer_unit(kernels, here, there)
+    finer = _finer_unit(kernels, here.roofs(crossing.scopes[0]), there.roofs(crossing.scopes[1]))
     extremes = _extremes(now, then, common, finer)
-    same = not changed and _same_roofs(here, there)
     table = table.with_columns(*extremes, finer.alias("finer")).with_columns(
         (pl.col("elapsed_s") - pl.col("time_s")).alias("idle_s"),
-        _change_factor(table, same=same).alias("change"),
+        _change_factor(table, same=crossing.same).alias("change"),
     )
-    table = _predicted(table, here, there, drop_idle=drop_idle)
-    alike = here.launching == there.launching
-    return _interval(table, alike=alike).select(*COLUMNS)
+    table = _predicted(table, here, there, drop_idle=crossing.drop_idle)
+    table = _interval(table, alike=alike)
+    if crossing.free is not None:
+        adds = alike and here.launching == "synchronous"
+        table = _launched_for_nothing(table, crossing.free, adds=adds)
+    return table.select(*COLUMNS)
 
 
 def _work_bounds(table: pl.DataFrame) -> list[str]:
@@ -72,12 +95,13 @@ def _largest(table: pl.DataFrame, columns: list[str]) -> pl.Series:
     return table.select(pl.max_horizontal(columns)).to_series()
 
 
-def _finer_unit(kernels: pl.DataFrame, here: Machine, there: Machine) -> pl.Series:
+def _finer_unit(
+    kernels: pl.DataFrame, ours: dict[str, Ceiling], theirs: dict[str, Ceiling]
+) -> pl.Series:
     """How much shorter FP32 contractions may be on matrix units that only the other machine has.
 
     Libraries use TF32 for FP32 convolutions, and products where allowed, without being told.
     """
-    ours, theirs = here.roofs(), there.roofs()
     fp32, tf32 = theirs.get("flop/fp32"), theirs.get("flop/tf32-tensor")
     factor = 1.0
     if fp32 is not None and tf32 is not None and "flop/tf32-tensor" not in ours:
@@ -139,20 +163,25 @@ def _predicted(
         pl.col("launch_then") / pl.col("launch_now")
     )
     launching = (pl.col("launch_now") > pl.col("work_now").fill_null(0.0)).fill_null(False)
+    # Between a queue and an eager CPU nothing follows the cost of a launch: that is another cost.
+    alike = here.launching == there.launching
+    followed = pl.when(launching & pl.lit(alike)).then(launch_ratio.fill_null(1.0))
     table = table.with_columns(
-        launching.alias("launching"),
-        launch_ratio.alias("launch_ratio"),
-        work_ratio.alias("work_ratio"),
+        launching.alias("launching"), launch_ratio.alias("launch_ratio")
     ).with_columns(
-        pl.when(launching).then(launch_ratio.fill_null(1.0)).otherwise(work_ratio).alias("ratio")
+        # A row without work is the host's: it stays, or has nothing to do on a device.
+        followed.when((pl.col("work_now") == 0) & pl.lit(not alike))
+        .then(0.0)
+        .otherwise(work_ratio)
+        .alias("ratio")
     )
     table = table.with_columns(pl.col("ratio").fill_null(_overall(table)))
     # A device's duration holds no launching: a kernel too short for its work to matter may follow
     # the cost of a launch, or its work after all. Where launching adds, it is what the row is.
-    queues = here.launching == there.launching == "asynchronous"
+    adds = here.launching == there.launching == "synchronous"
     ends = {"ratio_low": pl.min_horizontal, "ratio_high": pl.max_horizontal}
     table = table.with_columns(
-        pl.when(pl.col("launching") & pl.lit(not queues))
+        pl.when(pl.col("launching") & pl.lit(adds))
         .then(pl.col("ratio"))
         .otherwise(pick(pl.col(end), pl.col("ratio")))
         .alias(end)
@@ -173,8 +202,8 @@ def _predicted(
 
 
 def _overall(table: pl.DataFrame) -> float:
-    """How all rows with a ratio scale together; 1 where none has one."""
-    known = table.filter(pl.col("ratio").is_not_null())
+    """How all rows whose work scales do so together; 1 where none does."""
+    known = table.filter(pl.col("ratio") > 0)
     time_s = float(known["time_s"].sum())
     return float((known["time_s"] * known["ratio"]).sum()) / time_s if time_s else 1.0
 
@@ -202,7 +231,7 @@ def busy_there(ratio: str, here: Machine, there: Machine) -> pl.Expr:
     if from_queue:
         return scaled + launch_then
     if to_queue:
-        return pl.max_horizontal(scaled - kept * pl.col(ratio), launch_then)
+        return pl.max_horizontal((pl.col("time_s") - kept) * pl.col(ratio), launch_then)
     added = kept * pl.when(launch_now > 0).then(launch_then / launch_now).otherwise(1.0)
     return (
         pl.when(pl.col("launching")).then(scaled).otherwise(scaled + (added - kept * pl.col(ratio)))
@@ -226,6 +255,10 @@ def _interval(table: pl.DataFrame, *, alike: bool) -> pl.DataFrame:
     if alike:
         low = pl.min_horizontal(low, _gap_stays("ratio_low"))
         high = pl.max_horizontal(high, _gap_stays("ratio_high"))
+    else:
+        # Of a row that launching limits most is the framework's, which may stay with the host.
+        high = pl.max_horizontal(high, pl.when("launching").then("time_s").otherwise(0.0))
+        low = pl.when("launching").then(pl.min_horizontal(low, "bound_s")).otherwise(low)
     low = pl.max_horizontal(low, pl.col("bound_s") * pl.col("finer"))
     return table.with_columns(
         pl.min_horizontal(low, "busy_s").alias("busy_low_s"),
@@ -242,7 +275,22 @@ def _gap_stays(ratio: str) -> pl.Expr:
     return pl.col("time_s") * (pl.col(ratio) + (1.0 - explained) * (1.0 - pl.col(ratio)))
 
 
-def _same_roofs(here: Machine, there: Machine) -> bool:
-    a, b = here.roofs(), there.roofs()
-    rates = {r: c.rate for r, c in a.items()} == {r: c.rate for r, c in b.items()}
-    return rates and here.launching == there.launching
+def _launched_for_nothing(table: pl.DataFrame, free: pl.Series, *, adds: bool) -> pl.DataFrame:
+    """Rows that are launching leave their work behind; at most they stay as they would be.
+
+    Other rows that launching limits lose what it adds to them, no more.
+    """
+    work_s = pl.min_horizontal(pl.col("work_then").fill_null(0.0), "busy_low_s")
+    launch_s = pl.min_horizontal(pl.col("launch_now").fill_null(0.0), "time_s")
+    left = pl.when(pl.col("launching") & pl.lit(adds)).then(launch_s).otherwise(0.0)
+    gone = {
+        "busy_s": pl.when(free).then(pl.col("busy_s") - work_s).otherwise(left),
+        "busy_low_s": pl.when(free).then(pl.col("busy_low_s") - work_s).otherwise(left),
+        "busy_high_s": pl.when(free).then(0.0).otherwise(left),
+    }
+    pairs = (("busy_s", "predicted_s"), ("busy_low_s", "low_s"), ("busy_high_s", "high_s"))
+    return table.with_columns(
+        pl.max_horizontal(pl.col(name) - gone[busy], 0.0).alias(name)
+        for busy, whole in pairs
+        for name in (busy, whole)
+    )

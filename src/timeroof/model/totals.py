@@ -11,6 +11,9 @@ from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
 from timeroof.core.verdict import Verdicts
 from timeroof.model.judge import bytes_known, flops_known, judge
 
+# Below this share of the time with a known bound the roof of the whole run is not told.
+LEAST_BOUNDED = 0.5
+
 
 def totals(
     profile: Profile, verdicts: Verdicts, machine: Machine | None, scope: Scope = "all"
@@ -42,7 +45,7 @@ def totals(
         bound_s=bound_s,
         gap_s=gap_s,
         kernel_efficiency=_share(rows, "work_bound_s", "time_s"),
-        efficiency=_efficiency(rows, measured_s),
+        efficiency=_efficiency(rows, measured_s, overlap(profile, rows)),
         known_time_share=_known_time_share(profile, rows, time_s),
         ladder=ladder,
         recoverable_s=recoverable_s,
@@ -77,11 +80,16 @@ def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
     return float(known[over].sum()) / below if below else None
 
 
-def _efficiency(rows: pl.DataFrame, measured_s: float) -> float | None:
-    """Bound over elapsed time, idle included; rows without a bound are left out of both."""
+def _efficiency(rows: pl.DataFrame, measured_s: float, side_by_side: float) -> float | None:
+    """Bound over elapsed time, idle included; rows without a bound are left out of both.
+
+    Kernels that overlap share the elapsed time, so their seconds count by that share.
+    """
     known = rows.filter(pl.col("gap_s").is_not_null())
-    elapsed_s = measured_s - float(rows.filter(pl.col("gap_s").is_null())["elapsed_s"].sum())
-    return float(known["bound_s"].sum()) / elapsed_s if known.height and elapsed_s > 0 else None
+    unknown_s = float(rows.filter(pl.col("gap_s").is_null())["elapsed_s"].sum())
+    elapsed_s = measured_s - unknown_s * side_by_side
+    bound_s = float(known["bound_s"].sum()) * side_by_side
+    return bound_s / elapsed_s if known.height and elapsed_s > 0 else None
 
 
 def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float) -> float | None:
@@ -93,26 +101,51 @@ def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float) -> fl
 
 
 def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope: Scope) -> Ladder:
-    """The rungs from the run as it was down to one ideal kernel.
+    """The rungs from the run as it was down to one ideal kernel; none is above the one before.
 
     A row whose limiter is unknown keeps its time on the second rung: no gain is
-    claimed where nothing is known.
+    claimed where nothing is known. Kernels that overlap today overlap as much at their bounds.
     """
     measured_s = profile.wall_s
     if profile.steps is not None and profile.steps.clean_s is not None:
         measured_s = profile.steps.clean_s
     if measured_s is None:
         measured_s = float(rows["elapsed_s"].sum())
+    roof_s = _roof_s(profile, rows)
+    if roof_s is not None:
+        roof_s = min(roof_s, measured_s)
+    fused_s = _at_most(_rung(profile, machine, "fused", scope), roof_s, measured_s)
+    ideal_s = _at_most(_rung(profile, machine, "ideal", scope), fused_s, roof_s, measured_s)
+    return Ladder(measured_s=measured_s, roof_s=roof_s, fused_s=fused_s, ideal_s=ideal_s)
+
+
+def _at_most(seconds: float | None, *rungs: float | None) -> float | None:
+    """Seconds, but no more than the rungs above: a run above its roof has nothing to climb."""
+    return None if seconds is None else min(seconds, *(r for r in rungs if r is not None))
+
+
+def _roof_s(profile: Profile, rows: pl.DataFrame) -> float | None:
+    """Seconds with every kernel at its bound; None where less than half of the time has one."""
+    if (bounded_share(rows) or 0.0) < LEAST_BOUNDED:
+        return None
     known = pl.col("gap_s").is_not_null()
-    bounded = rows["gap_s"].null_count() < rows.height
     roof = pl.when(known).then(pl.col("bound_s")).otherwise(pl.col("elapsed_s"))
-    roof_s = float(rows.select(roof.sum()).item())
-    return Ladder(
-        measured_s=measured_s,
-        roof_s=roof_s if bounded else None,
-        fused_s=_rung(profile, machine, "fused", scope),
-        ideal_s=_rung(profile, machine, "ideal", scope),
-    )
+    return float(rows.select(roof.sum()).item()) * overlap(profile, rows)
+
+
+def bounded_share(rows: pl.DataFrame) -> float | None:
+    """Share of the rows' time that a bound is known for; None without time."""
+    time_s = float(rows["time_s"].sum())
+    known_s = float(rows.filter(pl.col("gap_s").is_not_null())["time_s"].sum())
+    return known_s / time_s if time_s > 0 else None
+
+
+def overlap(profile: Profile, rows: pl.DataFrame) -> float:
+    """Busy seconds by the sum of the rows' seconds: below 1 where kernels run side by side."""
+    time_s = float(rows["time_s"].sum())
+    if profile.kernel_s is None or time_s <= 0:
+        return 1.0
+    return min(1.0, profile.kernel_s / time_s)
 
 
 def _rung(profile: Profile, machine: Machine | None, rung: str, scope: Scope) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conftest import make_machine
@@ -88,6 +89,13 @@ def test_a_narrower_format_is_worth_trying() -> None:
     emulated = make_machine(ceilings=vector, emulated={"flop/fp16-tensor": "flop/fp32"})
     assert not found("TR303", report_of([product(dtype="fp32")], emulated))
     assert not found("TR303", report_of([product(dtype="fp16")]))
+    for times, fires in ((1.4, False), (1.6, True), (0.5, False)):
+        slow = [
+            msgspec.structs.replace(c, rate=100.0 * times) if "fp16" in c.resource else c
+            for c in make_machine().ceilings
+        ]
+        hardly_faster = make_machine(ceilings=slow)
+        assert bool(found("TR303", report_of([product(dtype="fp32")], hardly_faster))) is fires
 
 
 def test_low_compute_efficiency() -> None:
@@ -157,6 +165,10 @@ def test_unknown_work_is_said_aloud() -> None:
     unknown = {"name": "custom", "time_s": 1.0, "flop/fp32": None, "byte/dram": None}
     assert only("TR902", report_of([unknown, fine(8.9)])).evidence["unknown_share"] > 0.1
     assert not found("TR902", report_of([unknown, fine(9.1)]))
+    assert "no known FLOPs and bytes" in only("TR902", report_of([unknown])).why
+    partly = {**unknown, "byte/dram": 1.0}
+    assert "but not both" in only("TR902", report_of([partly])).why
+    assert "50 %" in only("TR902", report_of([partly, unknown])).why
 
 
 def test_rows_above_the_roof_are_named_with_their_cause() -> None:

@@ -17,10 +17,16 @@ from timeroof.core.report import Report
 from timeroof.errors import InputError, UsageError
 from timeroof.model.compare import compare
 from timeroof.model.project_document import what_if
-from timeroof.views.compare_chart import busiest_level, comparison_figure
+from timeroof.views.compare_chart import (
+    balances_of,
+    busiest_level,
+    comparison_figure,
+    plain_roofs,
+)
 from timeroof.views.compare_files import check_suffix, write_folder, write_output
 from timeroof.views.compare_outputs import comparison_outputs, whatif_outputs
-from timeroof.views.figures.arrows import MOST_ARROWS
+from timeroof.views.figures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
+from timeroof.views.figures.points import Unit
 from timeroof.views.figures.themed import themed_svg
 from timeroof.views.whatif_chart import whatif_figures
 
@@ -161,3 +167,28 @@ def test_the_combined_chart_shows_both_balances() -> None:
     texts = [t.get_text() for t in figures["combined-other"].axes[0].texts]
     assert any(text.startswith("other: balance 20") for text in texts)
     assert any(text.startswith("balance 10") for text in texts)
+
+
+def test_next_to_nothing_at_dram_draws_the_next_level() -> None:
+    rows = [
+        {"name": "mm", "time_s": 1.0, "flop/fp32": 9.0, "byte/dram": dram, "byte/l2": 1e3}
+        for dram in (1e-3, 0.0)
+    ]
+    made = analyze(Profile.of(rows, Source(tool="t")), make_machine())
+    assert busiest_level(made) == "l2"
+
+
+def test_what_does_not_move_is_grey_and_colours_have_a_key() -> None:
+    unit, faster_unit = Unit("k", 1.0, {"dram": 1.0}, 2.0), Unit("k", 1.0, {"dram": 1.0}, 1.0)
+    assert colour_of(Move(unit, unit, "")) == SAME
+    assert colour_of(Move(unit, faster_unit, "")) == FASTER
+    a, b = run(1.0), run(2.0)
+    words = {t.get_text() for t in comparison_figure(compare(a, b), a, b).texts}
+    assert {"faster", "slower", "unchanged"} <= words
+
+
+def test_equal_balances_are_written_once() -> None:
+    same = [make_machine(name="b"), make_machine(name="c"), faster(flop_fp32=4.0)]
+    roofs = plain_roofs(run())
+    assert roofs is not None
+    assert [b.name for b in balances_of([*same, same[2]], roofs)] == ["other"]

@@ -6,7 +6,7 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Claim, Rule
-from timeroof.advice.tiny import op_cost_s
+from timeroof.core.tiny import op_cost_s
 from timeroof.units import format_percent, format_seconds
 
 MIN_LAUNCHES = 50

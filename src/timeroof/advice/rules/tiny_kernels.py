@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.idle import HOST, idle_seconds
 from timeroof.advice.rule import Claim, Rule
-from timeroof.advice.tiny import op_cost_s
+from timeroof.core.tiny import op_cost_s
 from timeroof.units import format_percent, format_seconds
 
 # Every program starts some small ops; below this share they are not worth a line.
@@ -64,11 +64,12 @@ class TinyKernels(Rule):
         )
         if not tiny.height:
             return []
+        beside = _idle_share(context, tiny)
         return self.claim(
             context,
             tiny,
-            *_words(tiny, cost_s),
-            outside_s=_idle_share(context, tiny),
+            *_words(tiny, cost_s, sum(beside.values())),
+            outside_s=beside,
             least_share=LEAST_SHARE,
         )
 
@@ -86,14 +87,17 @@ def _idle_share(context: Context, tiny: pl.DataFrame) -> dict[str, float]:
     return {HOST: seconds} if seconds else {}
 
 
-def _words(tiny: pl.DataFrame, cost_s: float) -> tuple[str, dict[str, float]]:
+def _words(tiny: pl.DataFrame, cost_s: float, beside_s: float) -> tuple[str, dict[str, float]]:
     launches, time_s = float(tiny["launches"].sum()), float(tiny["time_s"].sum())
     ops = max(launches, float(tiny["calls"].sum()))
     launch_s, work_s = float(tiny["launch_s"].sum()), float(tiny.select(_after().sum()).item())
+    idle_s = beside_s + float(tiny["idle_s"].sum())
+    counted = f" The idle around them, {format_seconds(idle_s)}, is counted, too." if idle_s else ""
     why = (
         f"{ops:,.0f} launches or calls of {format_seconds(time_s / ops)} each; starting one takes"
         f" {format_seconds(cost_s)} or more, together {format_percent(ops * cost_s / time_s)} of"
         f" their time, while the work at the roof takes {format_seconds(work_s)}."
+        f"{counted}"
     )
     return why, {
         "launches": launches,
@@ -101,4 +105,5 @@ def _words(tiny: pl.DataFrame, cost_s: float) -> tuple[str, dict[str, float]]:
         "seconds_per_call": time_s / ops,
         "launch_bound_s": launch_s,
         "work_bound_s": work_s,
+        "idle_s": idle_s,
     }

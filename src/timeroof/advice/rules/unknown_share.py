@@ -46,6 +46,18 @@ class UnknownShare(Rule):
             return []
         why = (
             f"{rows.height} rows, {format_seconds(time_s)} ({format_percent(share)} of the kernels'"
-            " time), have no known FLOPs or bytes; findings cover only the rest."
+            f" time), {_what_is_missing(rows)}, so what limits them is not known; findings cover"
+            " only the rest."
         )
         return self.inform(context, rows, why, {"unknown_share": share, "time_s": time_s})
+
+
+def _what_is_missing(rows: pl.DataFrame) -> str:
+    """Whether all of the work is unknown, or a part of it."""
+    partly = float(rows.filter(pl.col("work_bound_s") > 0)["time_s"].sum())
+    whole = float(rows["time_s"].sum())
+    if partly <= 0:
+        return "have no known FLOPs and bytes"
+    if partly >= whole:
+        return "have known FLOPs or bytes, but not both"
+    return f"lack FLOPs or bytes ({format_percent(partly / whole)} of it has one of the two)"

@@ -10,6 +10,9 @@ from timeroof.advice.rule import Claim, Rule
 from timeroof.advice.rules.matrix_units_missed import uses_sixteen_bits
 from timeroof.units import format_amount, format_percent, format_seconds
 
+# A unit that is hardly faster is not worth other numbers.
+LEAST_SPEEDUP = 1.5
+
 
 class WidePrecision(Rule):
     """FP32 contractions on a device whose 16-bit matrix units are much faster.
@@ -26,8 +29,9 @@ class WidePrecision(Rule):
     **Seconds.** Time × (1 − bound in 16 bits / bound now): the change of format alone, at
     today's efficiency.
 
-    **Silent** where the machine has no 16-bit unit or only emulates one, and where 16-bit
-    formats are in use (then TR301 looks at what was left out).
+    **Silent** where the machine has no 16-bit unit, only emulates one, or has one that is less
+    than 1.5 times as fast as its fp32 unit (a CPU without matrix units), and where 16-bit formats
+    are in use (then TR301 looks at what was left out).
     """
 
     code = "TR303"
@@ -48,6 +52,9 @@ class WidePrecision(Rule):
         if native is None or uses_sixteen_bits(context):
             return []
         unit, rate = native
+        fp32 = context.rate("flop/fp32")
+        if fp32 is not None and rate < LEAST_SPEEDUP * fp32:
+            return []
         rows = context.rows.filter(
             pl.col("precision") == "fp32",
             pl.col("contraction") & (pl.col("flops") > 0),
