@@ -86,13 +86,13 @@ def test_spawned_processes_run_as_they_would(folder: Path) -> None:
 
 def test_forked_processes_are_not_looked_into(folder: Path) -> None:
     text = MODEL + (
-        "import os\n"
+        "import os, sys\n"
         "for i in range(10):\n"
         "    step()\n"
         "    if i == 6:\n"
         "        child = os.fork()\n"
         "        if child == 0:\n"
-        "            step(); step(); print('child', flush=True); os._exit(5)\n"
+        "            step(); step(); print('child', flush=True); sys.exit(5)\n"
         "        print('code', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     found = report(folder, "import warnings; warnings.simplefilter('ignore')\n" + text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +14,12 @@ import typer
 from typer.core import TyperCommand
 
 from timeroof.cli import counters as c
-from timeroof.cli.ranks import for_rank, launched, rank_here, run_launcher
+from timeroof.cli.ranks import launched, rank_here, run_launcher
+from timeroof.cli.run_outputs import RunOutputs, said
+from timeroof.cli.streams import say
 
 if TYPE_CHECKING:
+    from timeroof.core.machine import Machine
     from timeroof.core.report import Report
     from timeroof.sources.live.torch_run.program import Ended
     from timeroof.sources.live.torch_run.recording import Recording
@@ -118,24 +122,20 @@ def run(
 
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
-    from timeroof.cli.outputs import check_folder
     from timeroof.errors import UsageError
 
     words = program or []
     if module is None and not words:
         raise UsageError("no program is named", advice="timeroof run SCRIPT, or -m MODULE")
+    judged_on: Machine | str | None = machine
     if machine is not None and machine != "here":
         from timeroof.api import machine as find_machine
 
-        find_machine(machine)  # refused before any work is done
+        judged_on = find_machine(machine)  # refused before any work is done
+    outputs = RunOutputs.of(out, json, save, html, rank_here())
     arguments = launched(module, words)
     if arguments is not None:
         return run_launcher(arguments).code
-    rank = rank_here()
-    out, save, html = for_rank(out, rank), for_rank(save, rank), for_rank(html, rank)
-    json = json if json in (None, "-") else str(for_rank(Path(str(json)), rank))
-    if out is not None:
-        check_folder(out)
     counting = c.plan_counting(
         counters,
         (module, words),
@@ -157,17 +157,21 @@ def run(
     began_s = time.monotonic()
     ended, recording = _watched(module, words, warmup, steps, step_marker.value, source=source)
     clean_s, code = time.monotonic() - began_s, ended.code
+    from timeroof.sources.live.torch_run.streams import without_reader
+
     try:
-        report = _report(recording, machine, [module or "", *words] if module else words)
+        report = _report(recording, judged_on, [module or "", *words] if module else words)
+        # Kept whatever becomes of the summary or of a counted run.
+        outputs.write(report, stdout=counting is None)
+        without_reader(lambda: _print(report))
         if counting is not None:
-            # Kept whatever becomes of the counted run.
-            _write(report, out, None if json == "-" else json, save, html)
+            counting = replace(counting, marker=recording.marker or counting.marker)
             report, code = c.run_counted(counting, report, recording, code, clean_s)
-        _write(report, out, json, save, html)
+            outputs.write(report)
     except Exception as error:
         if os.environ.get("TIMEROOF_DEBUG"):
             raise
-        sys.stderr.write(f"timeroof: no report: {type(error).__name__}: {error}\n")
+        say(f"no report: {said(error)}; TIMEROOF_DEBUG=1 shows where")
     return code
 
 
@@ -175,8 +179,9 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
-    from timeroof.sources.live.torch_run.program import Program, run_program
+    from timeroof.sources.live.torch_run.program import Program, end_child, run_program
     from timeroof.sources.live.torch_run.session import Session, activate, deactivate
+    from timeroof.sources.live.torch_run.streams import repair_streams
 
     if module is not None:
         wanted = Program(module, tuple(words), is_module=True)
@@ -184,10 +189,16 @@ def _watched(
         wanted = Program(words[0], tuple(words[1:]))
     execute = wanted.prepare()
     session = Session(warmup=warmup, steps=steps, marker=marker, told=_teller(), source=source)
+    owner = os.getpid()
     activate(session)
     session.start()
     ended = run_program(execute)
+    if os.getpid() != owner:
+        end_child(ended.code)  # one that the program forked
+    repair_streams()
     deactivate(session)
+    if ended.code and ended.early is None:
+        session.recording.note(f"the program exited with code {ended.code}")
     return ended, session.finish(ended.early)
 
 
@@ -197,58 +208,23 @@ def _teller() -> Any:
         return None
 
     def told(step: int, what: str) -> None:
-        if what != "free":
+        if what not in ("free", "settling"):
             sys.stderr.write(f"\r\x1b[Ktimeroof: step {step}, {what}\r")
             sys.stderr.flush()
 
     return told
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(f"timeroof: {text}\n")
-    sys.stderr.flush()
-
-
-def _report(recording: Recording, machine: str | None, words: list[str]) -> Report:
+def _report(recording: Recording, machine: Machine | str | None, words: list[str]) -> Report:
     from timeroof.live.reporting import report_of
+
+    return report_of(recording, machine, "timeroof run " + " ".join(words), say)
+
+
+def _print(report: Report) -> None:
     from timeroof.live.summary import print_run
 
-    report = report_of(recording, machine, "timeroof run " + " ".join(words), _say)
     if rank_here():
-        _say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")
+        say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")
     else:
         print_run(report)
-    return report
-
-
-def _write(
-    report: Report, out: Path | None, json: str | None, save: Path | None, html: Path | None
-) -> None:
-    from timeroof.api import save as save_report
-    from timeroof.cli.outputs import write_json
-
-    if out is not None:
-        from timeroof.core.writing import write_atomically
-        from timeroof.views.tables import csv_bytes
-
-        save_report(report, out / "report.json")
-        save_report(report, out / "run.troof")
-        write_atomically(out / "kernels.csv", csv_bytes(report.profile, report.verdicts))
-        _write_html(report, out / "report.html")
-    if html is not None:
-        _write_html(report, html)
-    if save is not None:
-        save_report(report, save)
-    if json is not None:
-        write_json(report.to_json(), json)
-
-
-def _write_html(report: Report, path: Path) -> None:
-    from timeroof.core.writing import write_atomically
-
-    try:
-        from timeroof.views.html import html_page
-    except ImportError as error:
-        _say(f"this installation writes no HTML ({error})")
-        return
-    write_atomically(path, html_page(report).encode())

@@ -41,6 +41,7 @@ from timeroof.sources.live.torch_run.recording import Described, Recording, Time
 
 # Fewer page faults a step than this are not worth a word.
 LEAST_UNOWNED = 1000
+NO_WORK = "no op of the timed steps does any work (views, or tensors on the meta device)"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,9 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     ops = recording.described
     work, rows = _described(recording, accounts, machine)
     timed = timed_rows(rows, ops, accounts)
+    if not timed.calls.any():
+        recording.why_nothing = NO_WORK
+        return Built(_nothing(recording, source), None)
     found = balance(recording, accounts, chosen, _fault_rate(recording, machine))
     totals = _totals(rows, work, machine)
     _add_faults(recording, rows, work, totals)

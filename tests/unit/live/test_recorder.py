@@ -21,7 +21,8 @@ from timeroof.sources.live.torch_run.sampling import CleanSample
 @given(st.text(), st.none() | st.floats(0, 1e18) | st.integers(0, 2**60))
 def test_any_name_comes_back_and_nothing_of_it_needs_escaping(name: str, flops: float) -> None:
     text = annotation(name, flops, 64)
-    assert not set(text) & set('"\\\n') and text.isascii()
+    assert not set(text) & set('"\\\n')
+    assert text.isascii()
     found = stated(text)
     assert found == {
         "name": name.encode("utf-8", "replace").decode(), "flops": flops, "bytes": 64
@@ -32,7 +33,7 @@ def test_what_others_write_is_no_statement() -> None:
     assert [stated(COST + t) for t in ("", "x", '{"name":1}', "bnVsbA==")] == [None] * 4
 
 
-@pytest.mark.parametrize("name", ['say "hi"', "a\\b", 'x", "ctrl_deps', "two\nlines", "ü"])
+@pytest.mark.parametrize("name", ['say "hi"', "a\\q", 'x", "ctrl_deps', "two\nlines", "ü"])
 def test_a_trace_with_a_broken_name_is_read(name: str) -> None:
     node = (
         '      {{\n        "id": {}, "name": "{}", "ctrl_deps": {},\n'
@@ -70,3 +71,23 @@ def test_ops_on_the_meta_device_are_told_from_others() -> None:
     assert [is_meta(op(*d)) for d in (("meta", "meta"), ("meta", "cpu"), ("cpu",), ())] == [
         True, False, False, False
     ]  # fmt: skip
+
+
+def test_a_stated_cost_takes_a_call_and_returns_a_mapping() -> None:
+    from timeroof.work import Call, Tensor, count
+    from timeroof.work.user import cost_of, forget
+
+    @cost_of("mylib::matmul")
+    def matmul(call: Call) -> dict[str, object]:
+        a, b = call.inputs[:2]
+        assert isinstance(a, Tensor)
+        assert isinstance(b, Tensor)
+        return {"flops": 2 * a.count * b.shape[1], "bytes": a.size_bytes + b.size_bytes}
+
+    try:
+        found = count(Call.of("mylib::matmul", Tensor((4, 8), "fp32"), Tensor((8, 2), "fp32")))
+    finally:
+        forget("mylib::matmul")
+    assert found.contraction == {"fp32": 2 * 4 * 8 * 2}
+    assert found.bytes_read == 4 * (4 * 8 + 8 * 2)
+    assert found.origin == "user"

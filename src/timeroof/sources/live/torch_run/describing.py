@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,11 @@ import msgspec
 from timeroof.sources.live.torch_run.inductor.calls import CompiledCalls
 from timeroof.sources.live.torch_run.inductor.hooks import CompiledGraph
 from timeroof.sources.live.torch_run.lines import SourceLines
+from timeroof.sources.live.torch_run.mending import mended_nodes
 from timeroof.sources.live.torch_run.modules import ModuleNames
 from timeroof.sources.live.torch_run.quiet import quiet_stderr
 from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.sources.live.torch_run.temporary import temporary_file
 
 _TENSOR = re.compile(r"^Tensor\((.*)\)$")
 _NO_VALUE = "<None>"
@@ -39,12 +38,9 @@ class Describing:
         """Begin to record, perhaps inside a module's call; False where another observer is on."""
         from torch.profiler import ExecutionTraceObserver
 
-        handle, name = tempfile.mkstemp(prefix="timeroof-", suffix=".json")
-        os.close(handle)
-        self._path = Path(name)
-        weakref.finalize(self, Path.unlink, self._path, missing_ok=True)
+        self._path = temporary_file(self)
         observer = ExecutionTraceObserver()
-        observer.register_callback(name)
+        observer.register_callback(str(self._path))
         if not observer._registered:
             self.forget()
             return False
@@ -113,10 +109,20 @@ def described_from_json(data: bytes) -> list[Described]:
     """Read an execution trace; what torch writes as text that is no JSON number is null."""
     text = data.decode("utf-8", "replace")
     text = re.sub(r"(?<=[\[ ,:])(-?inf|-?nan)(?=[\],} ])", "null", text)
-    nodes = sorted(msgspec.json.decode(text.encode(), type=_Trace).nodes, key=lambda n: n.id)
+    nodes = sorted(_nodes(text), key=lambda n: n.id)
     nodes = [n for n in nodes if not n.name.startswith("[pytorch|profiler|")]
     place = {node.id: i for i, node in enumerate(nodes)}
     return [_described(node, place) for node in nodes]
+
+
+def _nodes(text: str) -> list[_Node]:
+    try:
+        return msgspec.json.decode(text.encode(), type=_Trace).nodes
+    except msgspec.MsgspecError:
+        found = msgspec.convert(mended_nodes(text), list[_Node])
+        if not found:
+            raise
+        return found
 
 
 def _described(node: _Node, place: dict[int, int]) -> Described:

@@ -6,13 +6,11 @@ of a file are the same thing.
 
 from __future__ import annotations
 
-import os
-import tempfile
-import weakref
 from pathlib import Path
 from typing import Any
 
 from timeroof.sources.live.torch_run.quiet import quiet_stderr
+from timeroof.sources.live.torch_run.temporary import temporary_file
 
 
 def device_activities() -> set[Any]:
@@ -62,12 +60,9 @@ class DevicePass:
         result = self._disable()
         if result is None:
             return None
-        handle, name = tempfile.mkstemp(prefix="timeroof-", suffix=".json")
-        os.close(handle)
-        path = Path(name)
-        weakref.finalize(owner, path.unlink, missing_ok=True)
+        path = temporary_file(owner)
         with quiet_stderr():
-            result.save(name)
+            result.save(str(path))
         return path
 
     def abort(self) -> None:

@@ -46,7 +46,7 @@ def _mode() -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             line = None
-            if getattr(func, "__name__", "") != "__get__":
+            if getattr(func, "__name__", "") != "__get__" and not _is_annotation(func):
                 line = program_line(sys._getframe(1), (inside_torch, _OURS + os.sep))
             if line is None:
                 return func(*args, **(kwargs or {}))
@@ -54,6 +54,12 @@ def _mode() -> Any:
                 return func(*args, **(kwargs or {}))
 
     return Lines()
+
+
+def _is_annotation(func: Any) -> bool:
+    """Whether a call opens or closes an annotation (a module's): one around it would close first
+    and take it along."""
+    return "_record_function_" in str(getattr(func, "__name__", "")) + str(func)
 
 
 def program_line(frame: FrameType | None, skipped: tuple[str, ...]) -> str | None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 AUTO, OPTIMIZER, FORWARD, MANUAL = "auto", "optimizer", "forward", "manual"
-# Forward calls after which a program that has an optimizer but never steps counts as inference.
+# Forward calls after which a program that has an optimizer but never steps counts as inference,
+# until the optimizer does step.
 PATIENCE = 16
 # Forward calls of the same module that show a loop.
 LOOP = 2
@@ -17,10 +18,18 @@ LOOP = 2
 class Markers:
     """Finds the steps of a program and calls `boundary` between them."""
 
-    def __init__(self, wanted: str, boundary: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        wanted: str,
+        boundary: Callable[[], None],
+        restarted: Callable[[], None] = lambda: None,
+    ) -> None:
         self.kind = wanted
         self.found = ""
         self._boundary = boundary
+        # Called where what was taken for steps were only parts of them.
+        self._restarted = restarted
+        self._root_hook: Any = None
         self._handles: list[Any] = []
         self._first: weakref.ref[Any] | None = None
         self._depth = 0
@@ -47,6 +56,7 @@ class Markers:
     def detach(self) -> None:
         """Take all hooks away."""
         self._stop_watching()
+        self._leave_root()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -63,12 +73,21 @@ class Markers:
             handle.remove()
         self._watch = []
 
+    def _leave_root(self) -> None:
+        if self._root_hook is not None:
+            self._root_hook.remove()
+            self._root_hook = None
+
     def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """With several optimizers a step ends when the first one comes round again."""
+        """With several optimizers a step ends when the first one comes round again.
+
+        Forward calls that were taken for steps before it were parts of one.
+        """
         if self._first is None or self._first() is None:
             self._first = weakref.ref(optimizer)
             if self.found == FORWARD:
-                return
+                self._leave_root()
+                self._restarted()
             self.found = OPTIMIZER
             self._stop_watching()
         if self.found == OPTIMIZER and self._first() is optimizer:
@@ -101,7 +120,7 @@ class Markers:
         self._stop_watching()
         self._depth = 0
         # From now on a hook on this one module only, so that clean steps carry no others.
-        self._handles.append(root.register_forward_pre_hook(self._root_called))
+        self._root_hook = root.register_forward_pre_hook(self._root_called)
         self._root_called(root, ())
 
     def _root_called(self, root: Any, _args: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from timeroof.sources.live.torch_run.mkl import MklSwitch, mkl_call
 from timeroof.sources.live.torch_run.recording import PrimitiveSeen, PrimitiveStep, Recording
+from timeroof.sources.live.torch_run.streams import is_open
 from timeroof.sources.live.torch_run.timing import Timing
 
 _ONEDNN = b"onednn_verbose,"
@@ -36,11 +37,13 @@ class PrimitivePass:
         self._begin = 0
 
     def start(self) -> bool:
-        """Begin; False where neither oneDNN nor MKL is there."""
+        """Begin; False where neither oneDNN nor MKL is there, or no stdout to catch."""
         import torch
 
         onednn: Any = torch.backends.mkldnn
         if not onednn.is_available() and not self._mkl.is_there():
+            return False
+        if not is_open(1):
             return False
         self._catch()
         if onednn.is_available():

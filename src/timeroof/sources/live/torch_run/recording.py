@@ -83,6 +83,23 @@ class TensorSeen:
     device: str
 
 
+def is_meta(op: Described) -> bool:
+    """Whether an op only works out shapes: its results (or all it has) are on the meta device.
+
+    Numbers among its arguments are tensors of the CPU's.
+    """
+    results = [t.device for t in _leaves(op.outputs) if isinstance(t, TensorSeen)]
+    given = [t.device for t in _leaves(op.inputs) if isinstance(t, TensorSeen)]
+    found = results or given
+    return bool(found) and all(device.startswith("meta") for device in found)
+
+
+def _leaves(values: Any) -> list[Any]:
+    if isinstance(values, tuple):
+        return [leaf for value in values for leaf in _leaves(value)]
+    return [values]
+
+
 class LoopOp(NamedTuple):
     """An operation of a compiled loop: the op that does the same, its format, its operands."""
 
@@ -147,6 +164,9 @@ class PrimitiveStep:
     mkl: list[MklCall] = field(default_factory=list)
 
 
+_OF_STEPS = ("clean", "timed", "timed_faults", "primitive_steps", "device_traces", "steps_seen")
+
+
 @dataclass
 class Recording:
     """Everything that was seen of a program."""
@@ -174,7 +194,22 @@ class Recording:
     event_cost_ns: float | None = None
     event_cost_error_ns: float | None = None
     partial: str | None = None
+    # Why no step could be timed or described, with the cure, where that is known.
+    why_nothing: str | None = None
+    why_undescribed: str | None = None
     notes: list[str] = field(default_factory=list)
+
+    def set_aside(self) -> dict[str, Any]:
+        """Forget what was measured of steps; returns it, for `put_back`."""
+        kept = {name: getattr(self, name) for name in _OF_STEPS}
+        fresh = Recording()
+        self.put_back({name: getattr(fresh, name) for name in _OF_STEPS})
+        return kept
+
+    def put_back(self, kept: dict[str, Any]) -> None:
+        """What was set aside."""
+        for name, value in kept.items():
+            setattr(self, name, value)
 
     def note(self, text: str) -> None:
         """Keep a remark once."""

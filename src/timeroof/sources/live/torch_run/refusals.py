@@ -1,4 +1,7 @@
-"""Tensors that torch's execution trace cannot write down: it may then end the whole program."""
+"""What cannot be recorded, why, and what would help.
+
+Torch's execution trace cannot write some tensors down: it may then end the whole program.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,16 @@ WHY = (
     "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no step"
     " was described, shapes and amounts are unknown"
 )
+OTHER_TRACE = "another execution trace is being recorded: no step is described"
+OWN_PROFILER = (
+    "no step was timed, the program's own torch.profiler was on in all that would have been: switch"
+    " it off, or let it write its trace and use `timeroof read`"
+)
+INSIDE_ANOTHER = (
+    "nothing was measured: another timeroof.profile block or torch.profiler was on around this"
+    " block; use one of them at a time"
+)
+EMPTY_BLOCK = "nothing was measured: no op of torch ran in the block"
 
 
 def cannot_describe(op_names: Iterable[str]) -> bool:

@@ -7,6 +7,7 @@ from enum import StrEnum
 # After the first window of a long run, short ones at steps that lie ever farther apart.
 LATER_WINDOW = 4
 MOST_TIMED = 48
+MOST_REPEATS = 3
 # One pass in so many shows primitives, so that their shares do not hang on a single step.
 PRIMITIVES_EVERY = 8
 MOST_PRIMITIVES_PLACE = 24
@@ -22,7 +23,14 @@ class Pass(StrEnum):
     PRIMITIVES = "primitives"
     # In place of primitives where the program uses a GPU.
     DEVICE = "device"
+    # Not looked at: caches and memory are still as the instruments left them.
+    SETTLING = "settling"
+    # Without instruments like a clean one, after all that was to be looked at.
     FREE = "free"
+
+
+UNTOUCHED = (Pass.CLEAN, Pass.FREE)
+INSTRUMENTED = (Pass.TIMED, Pass.DESCRIBED, Pass.PRIMITIVES, Pass.DEVICE)
 
 
 class Schedule:
@@ -30,11 +38,12 @@ class Schedule:
 
     The most telling passes come first, as nobody knows how many steps a program has. No
     timed pass follows a timed one: an annotation that is open over both would be written
-    into memory that torch has freed.
+    into memory that torch has freed. Between an instrumented step and one without
+    instruments lies one that is not looked at; it is none of the `steps`.
 
     >>> plan = Schedule(warmup=1, steps=8)
-    >>> [str(plan.next())[0] for _ in range(10)]
-    ['w', 't', 'd', 'c', 'p', 'c', 't', 'c', 't', 'f']
+    >>> " ".join(str(plan.next())[0] for _ in range(15))
+    'w t d s c p s c t s c t s f f'
     """
 
     HEAD = (Pass.TIMED, Pass.DESCRIBED, Pass.CLEAN, Pass.PRIMITIVES)
@@ -44,13 +53,29 @@ class Schedule:
         self._step = -1
         self._timed = 0
         self._next_window = 2 * (warmup + steps)
+        self._last = Pass.WARMUP
+        self._repeats = 0
+        self._repeat: Pass | None = None
 
     def next(self) -> Pass:
         """The pass of the next step."""
+        if self._repeat is not None:
+            self._last, self._repeat = self._repeat, None
+            return self._last
+        chosen = self._pass(self._step + 1)
+        if chosen in UNTOUCHED and self._last in INSTRUMENTED:
+            self._last = Pass.SETTLING
+            return self._last
         self._step += 1
-        chosen = self._pass(self._step)
         self._timed += chosen is Pass.TIMED
+        self._last = chosen
         return chosen
+
+    def repeat(self, lost: Pass) -> None:
+        """A pass could not be completed: do it again at the next step, a few times at most."""
+        self._repeats += 1
+        if self._repeats <= MOST_REPEATS:
+            self._repeat = lost
 
     def _pass(self, step: int) -> Pass:
         if step < self.warmup:

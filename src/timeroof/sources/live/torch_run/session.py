@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +14,24 @@ from timeroof.sources.live.torch_run.calibration import Calibration
 from timeroof.sources.live.torch_run.compiling import missing_compiler, silence_hook_warning
 from timeroof.sources.live.torch_run.describing import Describing
 from timeroof.sources.live.torch_run.device import DevicePass, device_activities
+from timeroof.sources.live.torch_run.forking import mind_forks
 from timeroof.sources.live.torch_run.importing import after_import
 from timeroof.sources.live.torch_run.inductor.folding import folded
 from timeroof.sources.live.torch_run.inductor.hooks import Workshop
-from timeroof.sources.live.torch_run.markers import AUTO, MANUAL, Markers
+from timeroof.sources.live.torch_run.markers import AUTO, FORWARD, MANUAL, Markers
 from timeroof.sources.live.torch_run.primitives import TIMESTAMP, PrimitivePass
+from timeroof.sources.live.torch_run.ranking import rank_of_process
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording, TimedStep
-from timeroof.sources.live.torch_run.refusals import WHY, cannot_describe
-from timeroof.sources.live.torch_run.schedule import Pass, Schedule
+from timeroof.sources.live.torch_run.refusals import (
+    EMPTY_BLOCK,
+    INSIDE_ANOTHER,
+    OTHER_TRACE,
+    OWN_PROFILER,
+    WHY,
+    cannot_describe,
+)
+from timeroof.sources.live.torch_run.sampling import CleanSample, slow_clean_note
+from timeroof.sources.live.torch_run.schedule import UNTOUCHED, Pass, Schedule
 from timeroof.sources.live.torch_run.stepping_aside import step_aside
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
 
@@ -49,8 +57,10 @@ class Session:
     ) -> None:
         self.recording = Recording(marker=marker, with_lines=source)
         # The first step is over when the first mark comes: it is one of the warm-up.
-        self.schedule = Schedule(max(0, warmup - 1), steps)
-        self.markers = Markers(marker, self.boundary)
+        self._plan = (max(0, warmup - 1), steps)
+        self.schedule = Schedule(*self._plan)
+        self.markers = Markers(marker, self.boundary, self.restart)
+        self._sample = CleanSample()
         self._told = told
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._pass = Pass.WARMUP
@@ -61,6 +71,7 @@ class Session:
         self._calibration = Calibration()
         self._begin_ns, self._begin_faults = 0, 0
         self._pending: list[Describing] = []
+        self._former: tuple[dict[str, Any], list[Describing]] | None = None
         self._unpatch: Callable[[], None] = lambda: None
         self._unhook: Callable[[], None] = lambda: None
         self._block: Describing | None = None
@@ -74,7 +85,7 @@ class Session:
 
     def start(self) -> None:
         """Wait for torch, or attach at once where it is there."""
-        _abort_before_fork(self)
+        mind_forks(self)
         os.environ.setdefault(TIMESTAMP, "1")
         self._unhook = after_import("torch", self._attach)
 
@@ -95,6 +106,21 @@ class Session:
         """A step ended: close its pass and open the next one's."""
         self.close_step()
         self.open_step()
+
+    def restart(self) -> None:
+        """What was taken for steps were parts of steps: look at whole ones from the beginning.
+
+        The parts stand in where the program ends before a whole step was timed.
+        """
+        if not self._is_ours():
+            return
+        try:
+            self._drop_pass()
+            self._former = (self.recording.set_aside(), self._pending)
+            self._pending, self._events = [], 0
+            self.schedule, self._sample = Schedule(*self._plan), CleanSample()
+        except Exception as error:
+            self._fail(error)
 
     def close_step(self) -> None:
         """A step ended; what follows until the next one opens is not looked at."""
@@ -124,11 +150,11 @@ class Session:
         return True
 
     def _close(self, end_ns: int) -> None:
-        done, self._pass = self._pass, Pass.FREE
+        done, self._pass = self._pass, Pass.SETTLING
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - self._begin_faults
-        if done is Pass.CLEAN:
+        if done in UNTOUCHED:
             step = CleanStep(end_ns - self._begin_ns, faults, self._foreign or is_profiling())
-            self.recording.clean.append(step)
+            self._sample.add(self.recording.clean, step)
         elif done is Pass.TIMED:
             self.recording.timed_faults.append(faults)
             self._keep(self._timing.stop())
@@ -159,6 +185,7 @@ class Session:
             self.recording.note(
                 "the program's own torch.profiler was on: steps under it are not timed by op"
             )
+            self.recording.why_nothing = OWN_PROFILER
             chosen = Pass.FREE
         if chosen is Pass.PRIMITIVES and self._device.start(device_activities()):
             chosen = Pass.DEVICE
@@ -178,11 +205,12 @@ class Session:
 
     def _describe(self) -> bool:
         """Begin to describe a step; False where that cannot be."""
-        self.recording.rank = _rank()
+        self.recording.rank = rank_of_process()
         if self._refuses():
             return False
         if not self._describing.start(self.markers.entered):
-            self.recording.note("another execution trace is being recorded: no step is described")
+            self.recording.note(OTHER_TRACE)
+            self.recording.why_undescribed = OTHER_TRACE
             return False
         return True
 
@@ -192,12 +220,17 @@ class Session:
         refused = cannot_describe(timed[-1].names if timed else ())
         if refused:
             self.recording.note(WHY)
+            self.recording.why_undescribed = WHY
         return refused
 
     def open_block(self) -> None:
         """Time and describe what follows in one pass, for blocks that may run only once."""
-        if not self.recording.has_torch or self._foreign or is_profiling():
+        if not self.recording.has_torch:
             return
+        if self._foreign or is_profiling():
+            self.recording.why_nothing = INSIDE_ANOTHER
+            return
+        self.recording.why_nothing = EMPTY_BLOCK
         block = self._describer()
         if not self._refuses() and block.start():
             self._pending.append(block)
@@ -217,6 +250,8 @@ class Session:
     def step(self) -> None:
         """The program says that a step ended."""
         self.recording.marker = MANUAL
+        if self.recording.why_nothing == EMPTY_BLOCK:
+            self.recording.why_nothing = None
         self.markers.step()
 
     def _yield_profiler(self) -> None:
@@ -232,14 +267,44 @@ class Session:
             self._device.abort()
             self._primitives.abort()
             self._timing.abort()
-            self._pass = Pass.FREE
+            self._pass = Pass.SETTLING
+
+    def _drop_pass(self) -> None:
+        """Give up whatever pass is on."""
+        self.abort_pass()
+        if self._pass is Pass.DESCRIBED:
+            self._describing.stop()
+            self._describing.forget()
+            self._describing = self._describer()
+        self._pass = Pass.SETTLING
+
+    def before_fork(self) -> None:
+        """Leave nothing switched on that a child would inherit; a lost pass comes again."""
+        if self._over or os.getpid() != self._pid:
+            return
+        if self._pass is Pass.DESCRIBED or self._pass in RECORDING:
+            self.schedule.repeat(self._pass)
+            self._drop_pass()
+        self.recording.note(
+            "the program forked (workers of a data loader, or others): only the first process is"
+            " looked at"
+        )
+
+    def leave_child(self) -> None:
+        """In a forked child: look at nothing, touch nothing."""
+        self._over = True
+        _ACTIVE.clear()
+        self._unhook()
+        self._workshop.detach()
+        if self.recording.has_torch:
+            self._shut()
 
     def _profiler_is_back(self) -> None:
         self._foreign = False
 
     def _fail(self, error: Exception) -> None:
         self._over = True
-        self.recording.note(f"watching stopped: {type(error).__name__}: {error}")
+        self.recording.note(f"watching stopped: {error or type(error).__name__}")
         with contextlib.suppress(Exception):
             self._shut()
 
@@ -266,13 +331,25 @@ class Session:
             with contextlib.suppress(Exception):
                 self._shut()
             found.threads = torch.get_num_threads()
-            found.rank = found.rank if found.rank is not None else _rank()
+            found.rank = found.rank if found.rank is not None else rank_of_process()
             cuda: Any = torch.cuda
             found.uses_gpu = bool(cuda.is_available() and cuda.is_initialized())
             found.marker = self.markers.found or found.marker
+            self._recall_former()
             self._read_described()
             self._find_event_cost()
+            slow = slow_clean_note(found)
+            if slow is not None:
+                found.note(slow)
         return found
+
+    def _recall_former(self) -> None:
+        """Where no whole step was timed, the parts that were taken for steps first."""
+        if self._former is not None and self._former[0]["timed"] and not self.recording.timed:
+            self.recording.put_back(self._former[0])
+            self._pending = self._former[1]
+            self.recording.marker = FORWARD
+        self._former = None
 
     def _find_event_cost(self) -> None:
         if not self.recording.timed and self.recording.block is None:
@@ -288,7 +365,9 @@ class Session:
             try:
                 found = source.read()
             except Exception as error:
-                self.recording.note(f"a described step cannot be read ({error})")
+                why = f"a described step cannot be read ({error})"
+                self.recording.note(why)
+                self.recording.why_undescribed = why
                 continue
             self.recording.described = found or self.recording.described
         self._describing.forget()
@@ -302,32 +381,6 @@ class Session:
         missing = missing_compiler()
         if missing is not None:
             found.note(missing)
-
-
-def _rank() -> int | None:
-    """The rank in the program's process group, or as a launcher has set it."""
-    group: Any = sys.modules.get("torch.distributed")
-    if group is not None and group.is_available() and group.is_initialized():
-        return int(group.get_rank())
-    rank = os.environ.get("RANK", "")
-    return int(rank) if rank.isdigit() else None
-
-
-def _abort_before_fork(session: Session) -> None:
-    """A forked worker must inherit neither a profiler that is on nor a redirected stdout."""
-    watcher = weakref.ref(session)
-
-    def before() -> None:
-        alive = watcher()
-        if alive is not None:
-            with contextlib.suppress(Exception):
-                alive.abort_pass()
-                alive.recording.note(
-                    "the program forked (workers of a data loader, or others): only the first"
-                    " process is looked at"
-                )
-
-    os.register_at_fork(before=before)
 
 
 def active() -> Session | None:
@@ -347,8 +400,3 @@ def deactivate(session: Session) -> None:
     """The session is over."""
     if session in _ACTIVE:
         _ACTIVE.remove(session)
-
-
-def torch_is_loaded() -> bool:
-    """Whether the program has imported torch."""
-    return "torch" in sys.modules

@@ -1,0 +1,94 @@
+"""Where the report of a run goes: checked before the program runs, each written on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timeroof.cli.outputs import check_folder, check_target, write_json
+from timeroof.cli.ranks import for_rank
+from timeroof.cli.streams import say
+from timeroof.errors import TimeroofError, UsageError
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+
+STDOUT = "-"
+_IN_FOLDER = ("report.json", "run.troof", "kernels.csv", "report.html")
+
+
+@dataclass(frozen=True)
+class RunOutputs:
+    """Paths that do not hang on the working folder, which the program may change."""
+
+    out: Path | None
+    json: str | None
+    save: Path | None
+    html: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        out: Path | None,
+        json: str | None,
+        save: Path | None,
+        html: Path | None,
+        rank: int | None = None,
+    ) -> RunOutputs:
+        """The outputs of one rank, as absolute paths; refuses what cannot be written."""
+        text = None if json in (None, STDOUT) else _placed(Path(str(json)), rank)
+        found = cls(
+            _placed(out, rank), json if text is None else str(text),
+            _placed(save, rank), _placed(html, rank),
+        )  # fmt: skip
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        for path, suffix, what in ((self.html, ".html", "page"), (self.save, ".troof", "run")):
+            if path is not None and path.suffix != suffix:
+                raise UsageError(f"{path.name!r} is no {what}'s name", advice=f"end it in {suffix}")
+        if self.out is not None:
+            check_target(check_folder(self.out))
+        files = (self.html, self.save, Path(str(self.json)) if self._has_json_file() else None)
+        for path in files:
+            if path is not None and path.is_dir():
+                raise UsageError(f"{path} is a folder", advice="name a file")
+            if path is not None:
+                check_target(path)
+
+    def _has_json_file(self) -> bool:
+        return self.json not in (None, STDOUT)
+
+    def write(self, report: Report, *, stdout: bool = True) -> None:
+        """Write all that was asked for; one that fails is told and costs no other."""
+        for name, action in self._actions(report, stdout):
+            try:
+                action()
+            except TimeroofError as error:
+                say(error.message)
+            except Exception as error:
+                say(f"{name}: cannot be written ({said(error)})")
+
+    def _actions(self, report: Report, stdout: bool) -> Iterator[tuple[str, Callable[[], None]]]:
+        from timeroof.api import save
+
+        paths = [self.out / name for name in _IN_FOLDER] if self.out is not None else []
+        for path in (*paths, self.html, self.save):
+            if path is not None:
+                yield str(path), lambda path=path: save(report, path)  # type: ignore[misc]
+        target = self.json
+        if target is not None and (stdout or target != STDOUT):
+            name = "stdout" if target == STDOUT else target
+            yield name, lambda: write_json(report.to_json(), target)
+
+
+def _placed(path: Path | None, rank: int | None) -> Path | None:
+    return None if path is None else for_rank(path.absolute(), rank)
+
+
+def said(error: BaseException) -> str:
+    """An error in words, without the name of its class."""
+    return str(getattr(error, "strerror", None) or error) or "without a word of why"
