@@ -88,7 +88,7 @@ def split_line(
     """An op's row as rows of its primitives, and one of its own where it did more than call them.
 
     Time follows work: primitives that do all of it have all of the time, but for a rest that is
-    too long to be chance; what such a rest moves is unknown. Where an op has no row of its own,
+    too long to be chance, which owes no work of its own. Where an op has no row of its own,
     the working primitive that took longest stands for it in the timeline.
     """
     below = {key: seen for key, seen in below.items() if seen[0] > LEAST_SHARE}
@@ -113,7 +113,8 @@ def split_line(
         return _without_op(made, stands, line)
     own = line | _timed(line, rest)
     if does_all:
-        own |= {n: _left(n) for n in amounts if line[n] is not None}
+        # All that the op must move, its primitives move: the rest owes nothing more.
+        own |= {n: 0.0 for n in amounts if line[n] is not None}
     else:
         _keep_the_rest(own, made, line, amounts)
     return [own, *made]
@@ -136,11 +137,6 @@ def _without_op(
     if len(made) == 1:
         longest |= {"calls": line["calls"], "origin.time": line["origin.time"]}
     return made
-
-
-def _left(name: str) -> float | None:
-    """What an op has left beside primitives that do its work: bytes it may move are unknown."""
-    return None if name.startswith("byte/") else 0.0
 
 
 def _does_all(working: list[Key], below: Below, line: dict[str, Any]) -> bool:
