@@ -39,7 +39,7 @@ IQR_PER_DEVIATION = 1.349
 # The mean range of two and of three normal samples, in deviations.
 RANGE_PER_DEVIATION = {2: 1.128, 3: 1.693}
 LEAST_DEVIATION = 0.01
-FAR_APART, MANY_SAMPLES = 1.5, 8
+FAR_APART, MANY_SAMPLES = 2.0, 8
 DEVIATIONS = 3.0
 # From run to run rows move together, if not within a run: this part of their deviations adds.
 LEAST_TOGETHER = 0.7
