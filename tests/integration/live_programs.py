@@ -10,16 +10,6 @@ from pathlib import Path
 
 import pytest
 
-# The command as `timeroof` has it, registered here where the tool does not do so itself.
-DRIVER = """
-import sys
-from timeroof.cli import main as m
-from timeroof.cli.run import CONTEXT_SETTINGS, RunCommand, run
-m._add_commands_once()
-if "run" not in [c.name or c.callback.__name__ for c in m.app.registered_commands]:
-    m.app.command("run", cls=RunCommand, context_settings=CONTEXT_SETTINGS)(run)
-sys.exit(m.main())
-"""
 MACHINE = """
 schema = "timeroof.machine/1"
 name = "toy-cpu"
@@ -80,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def command(folder: Path, *words: str) -> list[str]:
-    return [sys.executable, "-W", "error", "-c", DRIVER, "run", "--machine", "toy.toml", *words]
+    return [sys.executable, "-W", "error", "-m", "timeroof", "run", "--machine", "toy.toml", *words]
 
 
 def run(folder: Path, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:

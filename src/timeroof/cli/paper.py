@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from timeroof.cli.options import JsonTarget, PageTarget, RunTarget
+
 
 class PictureFormat(StrEnum):
     """File formats of pictures."""
@@ -25,16 +27,9 @@ def paper(
             " [default: timeroof-paper, unless another output is asked for]"
         ),
     ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write the report as one interactive HTML page.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
-    ] = None,
+    json: JsonTarget = None,
+    html: PageTarget = None,
+    save: RunTarget = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(help="Draw only this figure; may be repeated. 'list' prints all names."),

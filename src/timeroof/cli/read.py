@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from timeroof.cli.options import JsonTarget, PageTarget, RunTarget
+
 # Work that is over sooner needs no bar.
 PATIENCE_S = 2.0
 
@@ -43,14 +45,9 @@ def read(
     max_size: Annotated[
         str, typer.Option(help="Refuse files that unpack to more text than this.")
     ] = "64GB",
-    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
-    ] = None,
+    html: PageTarget = None,
+    json: JsonTarget = None,
+    save: RunTarget = None,
     out: Annotated[
         Path | None, typer.Option(help="Write page, JSON, CSV and run to this folder.")
     ] = None,

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from timeroof.cli import counters as c
+from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
 from timeroof.cli.ranks import launched, rank_here, run_launcher
 from timeroof.cli.run_outputs import RunOutputs, said
 from timeroof.cli.streams import say
@@ -82,21 +83,13 @@ def run(
     source: Annotated[
         bool, typer.Option("--source", help="Tell ops apart by the line of the program.")
     ] = False,
-    machine: Annotated[
-        str | None,
-        typer.Option(help="Judge on this machine: a catalogue name, a TOML file or 'here'."),
-    ] = None,
+    machine: JudgingMachine = None,
     out: Annotated[
         Path | None, typer.Option(help="Write page, JSON, CSV and run to this folder.")
     ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+    json: JsonTarget = None,
+    save: RunTarget = None,
+    html: PageTarget = None,
     counters: c.Counters = None,
     counter_cache: c.Cache = c.CounterCache.FLUSH,
     counter_clock: c.Clock = c.CounterClock.BASE,

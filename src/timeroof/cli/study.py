@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timeroof.cli.counters import CounterTool
+from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
 from timeroof.cli.study_parameters import with_parameters
 from timeroof.cli.study_stop import Stage, stoppable
 from timeroof.errors import InputError, UsageError
@@ -99,24 +100,14 @@ def study(
     overlay: Annotated[
         str | None, typer.Option(help="'paper' lays the paper's V100 rows beside the charts.")
     ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(help="Judge on this machine: a catalogue name, a TOML file or 'here'."),
-    ] = None,
+    machine: JudgingMachine = None,
     counters: Annotated[
         CounterTool | None,
         typer.Option(help="Count FLOPs and bytes of every case with this profiler."),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write the report as one interactive HTML page.")
-    ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(help="Write the report as JSON to a file, or to stdout with '-'."),
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Save the judged run to this file (.troof).")
-    ] = None,
+    html: PageTarget = None,
+    json: JsonTarget = None,
+    save: RunTarget = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -5,57 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-MACHINE = """
-schema = "timeroof.machine/1"
-name = "toy-cpu"
-title = "Toy CPU"
-kind = "cpu"
-launching = "synchronous"
-[[ceilings]]
-resource = "flop/fp32"
-rate = 1e11
-origin = "user"
-source = "a round number"
-[[ceilings]]
-resource = "flop/fp64"
-rate = 5e10
-origin = "user"
-source = "a round number"
-[[ceilings]]
-resource = "byte/dram"
-rate = 2e10
-origin = "user"
-source = "a round number"
-[[ceilings]]
-resource = "fault"
-rate = 4e6
-origin = "user"
-source = "a round number"
-[[ceilings]]
-resource = "launch"
-rate = 5e6
-origin = "user"
-source = "a round number"
-[[memory]]
-level = "l3"
-size_bytes = 33554432
-source = "a round number"
-"""
-MODEL = """
-import torch
-from torch import nn
-torch.manual_seed(0)
-torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-x, y = torch.randn(8, 16), torch.randint(4, (8,))
-def step():
-    optimizer.zero_grad()
-    loss = nn.functional.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-"""
+from tests.integration.live_programs import MACHINE, MODEL
+
+__all__ = ["MACHINE", "MODEL", "install_pretence"]
 
 # Imported by the program under test; logs what marks the region.
 PRETEND = """

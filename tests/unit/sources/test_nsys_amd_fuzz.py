@@ -5,7 +5,6 @@ Whatever happens to the bytes, a reader returns a profile or an InputError, noth
 
 from __future__ import annotations
 
-import contextlib
 import json
 import warnings
 from collections.abc import Callable
@@ -87,12 +86,15 @@ def damages(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     return damage
 
 
-def attempt(format_: Format, found: Input) -> None:
+def is_sound(format_: Format, found: Input) -> bool:
+    """Whether a file gives a profile or a clear error, and no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         format_.sniff(found)
-        with contextlib.suppress(InputError):
-            assert isinstance(format_.read(found, ReadOptions()), Profile)
+        try:
+            return isinstance(format_.read(found, ReadOptions()), Profile)
+        except InputError as error:
+            return bool(error.message)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +122,7 @@ def test_damaged_files_end_in_a_profile_or_a_clear_error(
         return
     path = tmp_path_factory.getbasetemp() / "damaged"
     path.write_bytes(data)
-    attempt(SAMPLES[name][0], open_or_none(path))
+    assert is_sound(SAMPLES[name][0], open_or_none(path))
 
 
 def open_or_none(path: Path) -> Input:
@@ -143,7 +145,7 @@ def test_a_name_of_megabytes_and_many_columns(
     wide = header + b"".join(b",X%d" % n for n in range(10_000)) + b"\n" + rest
     for data in (text, wide):
         (tmp_path / "x").write_bytes(data)
-        attempt(SAMPLES[name][0], open_input(tmp_path / "x"))
+        assert is_sound(SAMPLES[name][0], open_input(tmp_path / "x"))
 
 
 def test_deep_json_is_refused(tmp_path: Path) -> None:
