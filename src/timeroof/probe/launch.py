@@ -43,25 +43,43 @@ def timed(function: Callable[[], object], clock: Clock) -> Callable[[int], float
     return run
 
 
-def measure_torch_launches(
-    *, plan: Plan, compiled: bool, clock: Clock = time.perf_counter
-) -> tuple[list[LaunchCost], list[str]]:
-    """Costs of torch ops on one element, and notes on what could not be measured."""
-    import torch
+class TorchLaunches:
+    """Costs of torch ops on one element, sampled in several turns.
 
-    costs: list[LaunchCost] = []
-    with torch.no_grad():
-        for what, call in _native_loops(torch).items():
-            costs.append(_cost(what, sample(timed(call, clock), plan), LOOP, python=False))
-        for what, call in _python_calls(torch).items():
-            costs.append(_cost(what, sample(timed(call, clock), plan), 1, python=True))
-        if not compiled:
-            return costs, ["the cost of a torch.compile'd call was left out to save time"]
-        compiled_call, note = _compiled_call(torch)
-        if compiled_call is not None:
-            samples = sample(timed(compiled_call, clock), plan)
-            costs.append(_cost("torch.compile call", samples, 1, python=True))
-    return costs, [note] if note else []
+    Between the turns other things are measured: a disturbance of a second spoils one turn only.
+    """
+
+    def __init__(self, plan: Plan, clock: Clock = time.perf_counter) -> None:
+        import torch
+
+        self._torch, self._plan, self._clock = torch, plan, clock
+        self._found: dict[str, tuple[Samples, int]] = {}
+        self._calls = [
+            *((what, call, LOOP) for what, call in _native_loops(torch).items()),
+            *((what, call, 1) for what, call in _python_calls(torch).items()),
+        ]
+
+    def take(self) -> None:
+        """One turn at every op."""
+        with self._torch.no_grad():
+            for what, call, ops in self._calls:
+                samples = sample(timed(call, self._clock), self._plan)
+                held = self._found.get(what)
+                self._found[what] = held[0].joined(samples) if held else samples, ops
+
+    def compile(self) -> str | None:
+        """Take a compiled call into the turns from now on; why not where it cannot be."""
+        call, note = _compiled_call(self._torch)
+        if call is not None:
+            self._calls.append(("torch.compile call", call, 1))
+        return note
+
+    def costs(self) -> list[LaunchCost]:
+        """What was found."""
+        return [
+            _cost(what, samples, ops, python=ops == 1)
+            for what, (samples, ops) in self._found.items()
+        ]
 
 
 def _native_loops(torch: Any) -> dict[str, Callable[[], object]]:

@@ -110,3 +110,12 @@ def sittings_warning(what: str, rates_per_s: Sequence[float]) -> str | None:
         " programs or a host that shares this memory; the highest is kept, and another run may"
         " differ"
     )
+
+
+def two_states_warning(what: str, usual_per_s: float, rare_per_s: float) -> str:
+    """A word when a level was much faster in a few moments of a quiet run."""
+    return (
+        f"{what} was {usual_per_s / 1e9:.3g} GB/s most of the time and up to"
+        f" {rare_per_s / 1e9:.3g} in a few moments (a host that moves the cores of this virtual"
+        " machine does that): the usual one is the ceiling, the other a variant"
+    )

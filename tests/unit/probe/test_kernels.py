@@ -11,7 +11,7 @@ import pytest
 
 from timeroof.probe.backends.cpu import compute, ir, ir_compute, ir_memory, jit
 from timeroof.probe.backends.cpu.bandwidth import Setup, measure_point
-from timeroof.probe.backends.cpu.faults import PAGES, measure_faults
+from timeroof.probe.backends.cpu.faults import PAGES, fault_cost, sample_faults
 from timeroof.probe.backends.cpu.features import read_features
 from timeroof.probe.backends.cpu.latency import ring_order, sample_walk
 from timeroof.probe.backends.cpu.memory import Region, regions
@@ -110,9 +110,11 @@ def test_the_walk_visits_every_line_and_ends_where_it_must() -> None:
 @pytest.mark.parametrize("pages", PAGES)
 def test_fresh_pages_are_counted(pages: str) -> None:
     with Team([None]) as team:
-        cost = measure_faults(team, pages, size_bytes=1 << 21, samples=2)
-    if cost is None:
+        samples = sample_faults(team, pages, size_bytes=1 << 21, samples=2)
+    if samples is None:
         pytest.skip("this system cannot be asked for such pages")
+    cost = fault_cost(pages, 1, samples)
+    assert cost.pages_per_s == pytest.approx(1 / samples.best_s)
     assert cost.bytes_per_s == pytest.approx(cost.pages_per_s * mmap.PAGESIZE)
 
 

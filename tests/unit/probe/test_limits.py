@@ -166,3 +166,37 @@ def test_more_cores_are_never_a_lower_roof() -> None:
         ("all", "theoretical", 1.0, None),
     ]
     assert "2 threads together were not faster" in found[1].source
+
+
+def level_of(moments: dict[str, list[float]]) -> LevelFigures:
+    held = LevelFigures(Level("dram", 1.0, 100.0, (64,)))
+    for pattern, rates in moments.items():
+        for rate in rates:
+            held.take(Point(PATTERNS[pattern], 64, 256, figure(rate)))
+    return held
+
+
+def test_rare_moments_are_no_ceiling() -> None:
+    held = level_of({"update": [60.0, 66.0, 61.0, 138.0, 63.0], "copy": [54.0, 90.0]})
+    held.settle()
+    assert held.best is not None
+    assert held.best.figure.rate_per_s == 66.0
+    assert held.by_pattern["copy"].figure.rate_per_s == 54.0
+    assert held.rare is not None
+    assert held.rare.figure.rate_per_s == 138.0
+
+
+def test_a_pattern_seen_once_in_an_odd_moment_does_not_lead() -> None:
+    held = level_of({"update": [60.0, 66.0, 61.0], "copy": [130.0]})
+    held.settle()
+    assert held.best is not None
+    assert held.best.figure.rate_per_s == 66.0
+
+
+@pytest.mark.parametrize("rates", [[60.0, 66.0, 70.0], [138.0, 130.0, 60.0], [60.0]])
+def test_a_machine_in_one_state_keeps_its_best(rates: list[float]) -> None:
+    held = level_of({"update": rates})
+    held.settle()
+    assert held.best is not None
+    assert held.best.figure.rate_per_s == max(rates)
+    assert held.rare is None

@@ -11,12 +11,14 @@ import pytest
 from timeroof.core.machine import Machine, check_machine
 from timeroof.probe.backends.cpu import reduced
 from timeroof.probe.backends.cpu.features import read_features
+from timeroof.probe.backends.cpu.side_by_side import measure_products
+from timeroof.probe.backends.cpu.threads import Team
 from timeroof.probe.backends.nvml import read_gpu_state
 from timeroof.probe.backends.torch_device import Settings, measure_device
 from timeroof.probe.backends.torch_gemm import check_product, operands, product, tf32, torch_threads
 from timeroof.probe.backends.torch_streams import PATTERNS, check_stream, stream, sustain
 from timeroof.probe.backends.torch_timing import DeviceTimer
-from timeroof.probe.launch import launch_ceiling, measure_torch_launches, timed
+from timeroof.probe.launch import TorchLaunches, launch_ceiling, timed
 from timeroof.probe.measurement import LaunchCost
 from timeroof.probe.problems import ProbeError
 from timeroof.probe.sampling import Plan
@@ -43,9 +45,13 @@ def one_thread() -> Iterator[None]:
 
 
 def test_launch_costs_of_torch() -> None:
-    costs, notes = measure_torch_launches(plan=TINY, compiled=False)
+    launches = TorchLaunches(TINY)
+    launches.take()
+    once = {cost.what: cost.samples for cost in launches.costs()}
+    launches.take()
+    costs = launches.costs()
     assert {cost.python_loop for cost in costs} == {True, False}
-    assert "to save time" in notes[0]
+    assert all(cost.samples > once[cost.what] for cost in costs)
     for cost in costs:
         assert 0 < cost.best_s <= cost.p25_s <= cost.median_s <= cost.p75_s <= cost.p95_s
 
@@ -153,7 +159,7 @@ def test_short_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduced, "EMULATED_SIZE", 16)
     monkeypatch.setattr(reduced, "PLAN", TINY)
     features = read_features("x86_64", {"avx512bf16", "amx-int8"})
-    found = reduced.measure_reduced(features, {"core": 1, "all": 1}, quick=True)
+    found = reduced.measure_reduced(features, {"core": (0,), "all": (0,)}, quick=True)
     assert {(c.resource, c.scope) for c in found.ceilings} == {
         ("flop/bf16", "core"),
         ("flop/bf16", "all"),
@@ -162,6 +168,14 @@ def test_short_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert found.emulated == {"flop/fp16": "flop/fp32", "flop/int8": "flop/int8-tensor"}
     assert "fp16 has no unit" in found.notes[0]
+
+
+def test_products_side_by_side_leave_torch_as_it_was() -> None:
+    threads = torch.get_num_threads()
+    with Team([None, None]) as team:
+        figure = measure_products(team, "bf16", 32, TINY)
+    assert figure.rate_per_s > 0
+    assert torch.get_num_threads() == threads
 
 
 def nvml(pids: list[int]) -> SimpleNamespace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +16,12 @@ from timeroof.probe.figures import Figure
 from timeroof.probe.measurement import SweepPoint
 from timeroof.probe.problems import recorded
 from timeroof.probe.sampling import Plan, sample
+
+# A moment this far above the middle one is another state of the machine, not a better sample of
+# the same: a host has put the cores of a virtual machine under different memory controllers.
+OTHER_STATE = 1.25
+# Moments from which on a figure can say what is usual.
+FEW_MOMENTS = 3
 
 QUICK_PATTERNS = ("update", "triad", "read", "copy-nt")
 
@@ -34,20 +42,57 @@ class LevelFigures:
 
     level: Level
     by_pattern: dict[str, Point] = field(default_factory=dict)
+    # Everything that was taken, by pattern, working set and width.
+    moments: dict[tuple[str, int, int], list[Point]] = field(default_factory=dict)
+    # The best of what `settle` left out.
+    rare: Point | None = None
 
     def take(self, point: Point) -> None:
         """Keep a point if it belongs here and is its pattern's best."""
         if not self.level.holds(point.size_bytes) or not _serves(point.pattern, self.level):
             return
+        key = (point.pattern.name, point.size_bytes, point.width_bits)
+        self.moments.setdefault(key, []).append(point)
+        self._keep(point)
+
+    def _keep(self, point: Point) -> None:
         held = self.by_pattern.get(point.pattern.name)
         if held is None or point.figure.rate_per_s > held.figure.rate_per_s:
             self.by_pattern[point.pattern.name] = point
+
+    def leaders(self, count: int) -> list[Point]:
+        """The best point of each of the fastest patterns."""
+        ordered = sorted(self.by_pattern.values(), key=lambda p: -p.figure.rate_per_s)
+        return ordered[:count]
+
+    def settle(self) -> None:
+        """Leave out what was reached in rare moments only; the best of it goes to `rare`.
+
+        For a quiet machine: on a busy one the rare moments are the undisturbed ones.
+        """
+        usual = {key: _usual(points) for key, points in self.moments.items()}
+        often = [usual[key] for key, points in self.moments.items() if len(points) >= FEW_MOMENTS]
+        most = max((p.figure.rate_per_s for p in often), default=math.inf) * OTHER_STATE
+        before, self.by_pattern = self.best, {}
+        for point in usual.values():
+            if point.figure.rate_per_s <= most:
+                self._keep(point)
+        after = self.best
+        if before and after and before.figure.rate_per_s > OTHER_STATE * after.figure.rate_per_s:
+            self.rare = before
 
     @property
     def best(self) -> Point | None:
         """The level's ceiling."""
         points = self.by_pattern.values()
         return max(points, key=lambda point: point.figure.rate_per_s, default=None)
+
+
+def _usual(points: Sequence[Point]) -> Point:
+    """The best of the moments that are like the middle one."""
+    middle = statistics.median_low(p.figure.rate_per_s for p in points)
+    alike = [p for p in points if p.figure.rate_per_s <= OTHER_STATE * middle]
+    return max(alike, key=lambda p: p.figure.rate_per_s)
 
 
 def _serves(pattern: Pattern, level: Level) -> bool:
@@ -138,8 +183,12 @@ def measure_sweep(
     errors: list[str],
     patterns: Iterable[str] = tuple(PATTERNS),
     may_go_on: Callable[[], bool] = lambda: True,
+    between: Callable[[], None] = lambda: None,
 ) -> list[SweepPoint]:
-    """The curve of each pattern over the working set; also raises the levels' figures."""
+    """The curve of each pattern over the working set; also raises the levels' figures.
+
+    `between` is called after each working set.
+    """
     points: list[SweepPoint] = []
     widths = best_widths(figures, setup.features)
     for size in sizes:
@@ -151,6 +200,7 @@ def measure_sweep(
                 for held in figures:
                     held.take(point)
                 points.append(_as_sweep_point(point, setup.team.size))
+        between()
     return points
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from timeroof.core.machine import Ceiling
 from timeroof.core.resources import FAULT, Scope
+from timeroof.probe.backends.cpu.bandwidth import LevelFigures
 from timeroof.probe.backends.cpu.crew import Crew
 from timeroof.probe.backends.cpu.limits import Limits, refuse_flops, refuse_points
 from timeroof.probe.backends.cpu.microarchitectures import Microarchitecture
@@ -72,10 +73,16 @@ def _level_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], l
                     f" {best.size_bytes} bytes, useful bytes, best of samples"
                 ),
                 variants={n: p.figure.rate_per_s for n, p in held.by_pattern.items()}
-                | (crew.small_pages if held.level.name == "dram" else {}),
+                | (crew.small_pages if held.level.name == "dram" else {})
+                | _rare(held),
             )
         )
     return found, errors
+
+
+def _rare(held: LevelFigures) -> dict[str, float]:
+    point = held.rare
+    return {f"{point.pattern.name}, rare moments": point.figure.rate_per_s} if point else {}
 
 
 def order_problems(crew: Crew) -> list[str]:

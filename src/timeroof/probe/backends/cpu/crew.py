@@ -20,18 +20,21 @@ from timeroof.probe.backends.cpu.compute import (
     variant_name,
     variants,
 )
+from timeroof.probe.backends.cpu.faults import PAGES, SIZE_BYTES, fault_cost, sample_faults
 from timeroof.probe.backends.cpu.features import Features
 from timeroof.probe.backends.cpu.levels import Level, sweep_sizes
 from timeroof.probe.backends.cpu.memory import Region, regions
 from timeroof.probe.backends.cpu.streams import PATTERNS
 from timeroof.probe.backends.cpu.threads import Team
 from timeroof.probe.figures import Figure
-from timeroof.probe.measurement import SweepPoint
+from timeroof.probe.measurement import FaultCost, SweepPoint
 from timeroof.probe.problems import recorded
-from timeroof.probe.sampling import Plan
+from timeroof.probe.sampling import Plan, Samples
 
 # Slack for arrays that begin on pages of their own.
 SLACK_BYTES = 64 * 1024
+# Patterns per level that a visit looks at: in an odd moment another one may lead.
+VISITED = 2
 QUICK_CURVES = ("read", "update")
 
 
@@ -52,6 +55,8 @@ class Crew:
     errors: list[str] = field(default_factory=list)
     # The best of each sitting per level: where they differ, something outside changed.
     sittings: dict[str, list[float]] = field(default_factory=dict)
+    # Touches of fresh memory per kind of pages.
+    faults: dict[str, Samples] = field(default_factory=dict)
     # The DRAM variant without huge pages, by its name.
     small_pages: dict[str, float] = field(default_factory=dict)
 
@@ -83,11 +88,15 @@ class Crew:
                 name = variant_name(width, fma=fma)
                 if name in held and held[name].rate_per_s < 0.9 * fastest:
                     continue
-                with recorded(self.errors):
-                    figure = measure_flops(
-                        self.team, precision, width, fma=fma, features=self.features, plan=self.plan
-                    )
-                    held[name] = figure.better(held.get(name))
+                self._take_variant(precision, width, fma=fma)
+
+    def _take_variant(self, precision: str, width: int, *, fma: bool) -> None:
+        held, name = self.flops[precision], variant_name(width, fma=fma)
+        with recorded(self.errors):
+            figure = measure_flops(
+                self.team, precision, width, fma=fma, features=self.features, plan=self.plan
+            )
+            held[name] = figure.better(held.get(name))
 
     def take_levels(self, may_go_on: Callable[[], bool]) -> None:
         """Measure every level at its anchors."""
@@ -103,8 +112,38 @@ class Crew:
             if new.best is not None:
                 rates = self.sittings.setdefault(f"byte/{held.level.name}", [])
                 rates.append(new.best.figure.rate_per_s)
-            for point in new.by_pattern.values():
-                held.take(point)
+            for points in new.moments.values():
+                for point in points:
+                    held.take(point)
+
+    def take_faults(self, kinds: Sequence[str] = tuple(PAGES)) -> None:
+        """Touch fresh memory, with every kind of pages that can be asked for."""
+        size, samples = (SIZE_BYTES // 2, 10) if self.quick else (SIZE_BYTES, 30)
+        for pages in kinds:
+            with recorded(self.errors):
+                found = sample_faults(self.team, pages, size_bytes=size, samples=samples)
+                if found is not None:
+                    held = self.faults.get(pages)
+                    self.faults[pages] = held.joined(found) if held else found
+
+    def fault_costs(self) -> list[FaultCost]:
+        """What fresh memory costs, per kind of pages."""
+        return [fault_cost(pages, self.team.size, found) for pages, found in self.faults.items()]
+
+    def visit(self) -> None:
+        """Measure once more what holds each ceiling: a short look at another moment."""
+        for precision, figures in self.flops.items():
+            fastest = max(figures, key=lambda name: figures[name].rate_per_s, default="")
+            for width, fma in variants(self.features, quick=self.quick):
+                if variant_name(width, fma=fma) == fastest:
+                    self._take_variant(precision, width, fma=fma)
+        setup = self.setup(self.plan)
+        for held in self.levels:
+            for point in held.leaders(VISITED):
+                with recorded(self.errors):
+                    size, width = point.size_bytes, point.width_bits
+                    held.take(measure_point(setup, point.pattern, size, width))
+        self.take_faults(("default",))
 
     def take_small_pages(self) -> None:
         """The best DRAM pattern once more in small pages, which most programs have.
@@ -126,7 +165,7 @@ class Crew:
         """The crew as the bandwidth measurements need it."""
         return Setup(self.team, self.memory, self.features, plan)
 
-    def take_sweep(self, may_go_on: Callable[[], bool]) -> bool:
+    def take_sweep(self, may_go_on: Callable[[], bool], between: Callable[[], None]) -> bool:
         """Measure the curve over the working set; False if time ran out."""
         sizes = sweep_sizes([held.level for held in self.levels], self.team.size, quick=self.quick)
         plan = Plan(sample_s=5e-4, most=10) if self.quick else Plan(sample_s=1e-3, most=15)
@@ -137,6 +176,7 @@ class Crew:
             errors=self.errors,
             patterns=QUICK_CURVES if self.quick else tuple(PATTERNS),
             may_go_on=may_go_on,
+            between=between,
         )
         return not self.sweep or self.sweep[-1].size_bytes >= 0.99 * sizes[-1]
 

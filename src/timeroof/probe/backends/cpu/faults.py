@@ -25,12 +25,12 @@ def _compiled(page_bytes: int) -> Compiled:
     return compile_ir(module(touch_kernel(page_bytes)))
 
 
-def measure_faults(
+def sample_faults(
     team: Team, pages: str, *, size_bytes: int = SIZE_BYTES, samples: int = LEAST_SAMPLES
-) -> FaultCost | None:
-    """Pages per second of a team touching memory it just got; None where it cannot be asked.
+) -> Samples | None:
+    """Seconds per base page of a team touching memory it just got; None where it cannot be asked.
 
-    Counted in base pages also where the kernel hands out huge ones, so that the rates compare.
+    By base pages also where the kernel hands out huge ones, so that the rates compare.
     """
     page_bytes = mmap.PAGESIZE
     count = size_bytes // page_bytes
@@ -47,14 +47,19 @@ def measure_faults(
         outcome = team.run(_compiled(page_bytes), work, 1)
         if any(checksum != count for checksum in outcome.checksums):
             raise wrong_result("page fault")
-        times_s.append(outcome.time_s)
-    found = Samples(times_s)
-    rate = count * team.size / found.best_s
+        times_s.append(outcome.time_s / (count * team.size))
+    return Samples(times_s)
+
+
+def fault_cost(pages: str, threads: int, samples: Samples) -> FaultCost:
+    """What samples say: the fastest of them is what the system can do."""
+    page_bytes = mmap.PAGESIZE
+    rate = 1.0 / samples.best_s
     return FaultCost(
         pages=pages,
         page_bytes=page_bytes,
-        threads=team.size,
+        threads=threads,
         pages_per_s=rate,
         bytes_per_s=rate * page_bytes,
-        spread=found.spread,
+        spread=samples.spread,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from timeroof.probe.backends.cpu.ceilings import (
     widened,
 )
 from timeroof.probe.backends.cpu.crew import Crew
-from timeroof.probe.backends.cpu.faults import PAGES, SIZE_BYTES, measure_faults
 from timeroof.probe.backends.cpu.features import Features, read_features
 from timeroof.probe.backends.cpu.jit import architecture, host_cpu_name, host_features
 from timeroof.probe.backends.cpu.latency import latency_curve, measure_latency
@@ -38,7 +38,7 @@ from timeroof.probe.backends.cpu.quota import available_memory
 from timeroof.probe.backends.cpu.threads import Team
 from timeroof.probe.backends.cpu.topology import MIB, Topology, read_topology
 from timeroof.probe.measurement import Clock, FaultCost, Latency, SweepPoint
-from timeroof.probe.noise import clock_warning, sittings_warning
+from timeroof.probe.noise import Watch, clock_warning, sittings_warning, two_states_warning
 from timeroof.probe.problems import recorded
 from timeroof.probe.progress import Budget, Steps
 from timeroof.probe.sampling import Plan
@@ -47,6 +47,9 @@ from timeroof.probe.sampling import Plan
 STILL_RISING = 0.02
 QUICK_LATENCY_BYTES = 64 * MIB
 MOST_SITTINGS = {True: 3, False: 6}
+# How often the holders of all ceilings get a short visit while other things are measured.
+VISIT_EVERY_S = 1.5
+LEAST_VISITS = 10
 
 
 @dataclass
@@ -55,7 +58,7 @@ class CpuFindings:
 
     topology: Topology
     features: Features
-    scopes: dict[Scope, int]
+    cpus: dict[Scope, tuple[int, ...]]
     ceilings: list[Ceiling] = field(default_factory=list)
     memory: list[MemoryLevel] = field(default_factory=list)
     clocks: list[Clock] = field(default_factory=list)
@@ -65,6 +68,11 @@ class CpuFindings:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+
+    @property
+    def scopes(self) -> dict[Scope, int]:
+        """The number of cores of each scope."""
+        return {scope: len(own) for scope, own in self.cpus.items()}
 
 
 def _cores(count: int) -> str:
@@ -88,6 +96,35 @@ def scope_cpus(topology: Topology, threads: int | None) -> dict[Scope, tuple[int
     return {"core": everything[:1], "socket": socket or everything, "all": everything}
 
 
+class _Visits:
+    """Short looks at every ceiling, spread over the run.
+
+    On a shared host the memory of a virtual machine can be at half its speed for seconds: a
+    ceiling that is looked at in many moments comes out the same in the next run.
+    """
+
+    def __init__(self, crews: Sequence[Crew], budget: Budget, *, quick: bool) -> None:
+        self._crews, self._budget, self._quick = crews, budget, quick
+        self._last_s, self._count = budget.used_s(), 0
+
+    def __call__(self) -> None:
+        """Visit if it is time."""
+        if not self._over and self._budget.used_s() - self._last_s >= VISIT_EVERY_S:
+            for crew in self._crews:
+                crew.visit()
+            self._last_s, self._count = self._budget.used_s(), self._count + 1
+
+    def complete(self) -> None:
+        """What is missing to the least number, as far as time allows."""
+        while self._count < LEAST_VISITS and not self._over:
+            time.sleep(VISIT_EVERY_S / 4)
+            self()
+
+    @property
+    def _over(self) -> bool:
+        return self._quick or not self._budget.left(0.9)
+
+
 def measure_cpu(
     *,
     quick: bool,
@@ -104,9 +141,10 @@ def measure_cpu(
         steps.begin("looking for the caches", 1.0)
         shape = _find_caches(shape)
     cpus = scope_cpus(shape, threads)
-    found = CpuFindings(shape, features, {scope: len(own) for scope, own in cpus.items()})
+    found = CpuFindings(shape, features, cpus)
     found.notes += shape.notes
     core = find_microarchitecture(host_cpu_name())
+    watch = Watch(root)
     if core is None:
         found.notes.append(
             f"no entry for {host_cpu_name()} in the table of microarchitectures: no theoretical"
@@ -114,8 +152,11 @@ def measure_cpu(
         )
     with ExitStack() as stack:
         crews = _crews(stack, shape, cpus, features, root, found, quick=quick)
-        _sit(crews, found, steps, budget, quick=quick)
-        _latency_and_faults(crews, found, steps, quick=quick)
+        visits = _Visits(crews, budget, quick=quick)
+        _sit(crews, found, steps, budget, visits, quick=quick)
+        _latency(crews, found, steps, visits, quick=quick)
+        if not watch.warnings():
+            _settle(crews, found)
         _conclude(crews, cpus, core, found)
     found.memory = _memory_levels(shape, root)
     return found
@@ -156,7 +197,13 @@ def _crews(
 
 
 def _sit(
-    crews: Sequence[Crew], found: CpuFindings, steps: Steps, budget: Budget, *, quick: bool
+    crews: Sequence[Crew],
+    found: CpuFindings,
+    steps: Steps,
+    budget: Budget,
+    visits: _Visits,
+    *,
+    quick: bool,
 ) -> None:
     """Sittings at the ceilings with the sweep in between, until they stop rising.
 
@@ -169,9 +216,10 @@ def _sit(
             steps.begin(f"ceilings of {_cores(crew.team.size)}, sitting {sitting + 1}", 2.0)
             crew.take_flops()
             crew.take_levels(budget.left)
+            crew.take_faults()
             crew.take_clock()
         if sitting == 0:
-            _sweep(crews, found, steps, budget)
+            _sweep(crews, found, steps, budget, visits)
         rising = any(_rises(old, crew.rates()) for old, crew in zip(rates, crews, strict=True))
         wrong = any(order_problems(crew) for crew in crews)
         if (sitting > 0 and not (rising or wrong)) or not budget.left(0.85):
@@ -184,10 +232,12 @@ def _sit(
             found.warnings.append(warning)
 
 
-def _sweep(crews: Sequence[Crew], found: CpuFindings, steps: Steps, budget: Budget) -> None:
+def _sweep(
+    crews: Sequence[Crew], found: CpuFindings, steps: Steps, budget: Budget, visits: _Visits
+) -> None:
     for crew in crews:
         steps.begin(f"bandwidth over the working set, {_cores(crew.team.size)}", 6.0)
-        if not crew.take_sweep(lambda: budget.left(0.7)):
+        if not crew.take_sweep(lambda: budget.left(0.75), visits):
             found.notes.append(
                 f"the sweep of {_cores(crew.team.size)} was cut short to keep the time limit"
             )
@@ -198,11 +248,11 @@ def _rises(old: dict[str, float], new: dict[str, float]) -> bool:
     return any(rate > old.get(name, 0.0) * (1 + STILL_RISING) for name, rate in new.items())
 
 
-def _latency_and_faults(
-    crews: Sequence[Crew], found: CpuFindings, steps: Steps, *, quick: bool
+def _latency(
+    crews: Sequence[Crew], found: CpuFindings, steps: Steps, visits: _Visits, *, quick: bool
 ) -> None:
     one = crews[0]
-    steps.begin("latency", 1.0)
+    steps.begin("latency", 2.0)
     clock_hz = one.clock.rate_per_s if one.clock else None
     plan = Plan(sample_s=1e-3, most=12) if quick else Plan(sample_s=2e-3, most=25)
     most = QUICK_LATENCY_BYTES if quick else one.memory[0].size_bytes
@@ -212,15 +262,22 @@ def _latency_and_faults(
                 one.team, one.memory[0], held.level, clock_hz=clock_hz, plan=plan, most_bytes=most
             )
             found.latency.append(latency)
-    steps.begin("page faults", 1.0)
-    size, samples = (SIZE_BYTES // 2, 10) if quick else (SIZE_BYTES, 30)
+        visits()
+    visits.complete()
+
+
+def _settle(crews: Sequence[Crew], found: CpuFindings) -> None:
+    """Keep what is usual where nothing in this system explains that moments differ."""
     for crew in crews:
-        for pages in PAGES:
-            with recorded(found.errors):
-                cost = measure_faults(crew.team, pages, size_bytes=size, samples=samples)
-                found.faults += [cost] if cost is not None else []
-    if not any(cost.pages == "huge pages" for cost in found.faults):
-        found.notes.append("huge pages cannot be asked for here")
+        for held in crew.levels:
+            held.settle()
+            if held.rare is not None and held.best is not None:
+                name = f"byte/{held.level.name}"
+                crew.sittings.pop(name, None)
+                usual, rare = held.best.figure.rate_per_s, held.rare.figure.rate_per_s
+                found.warnings.append(
+                    two_states_warning(f"{name} of {_cores(crew.team.size)}", usual, rare)
+                )
 
 
 def _conclude(
@@ -230,6 +287,9 @@ def _conclude(
     found: CpuFindings,
 ) -> None:
     by_cpus = {cpus[crew.scope]: crew for crew in crews}
+    found.faults = [cost for crew in crews for cost in crew.fault_costs()]
+    if not any(cost.pages == "huge pages" for cost in found.faults):
+        found.notes.append("huge pages cannot be asked for here")
     for crew in crews:
         found.warnings += order_problems(crew)
         for name, rates in crew.sittings.items():

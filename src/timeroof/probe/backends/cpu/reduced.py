@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from timeroof.core.machine import Ceiling
 from timeroof.core.resources import Scope
 from timeroof.probe.backends.cpu.features import Features
+from timeroof.probe.backends.cpu.side_by_side import measure_products
+from timeroof.probe.backends.cpu.threads import Team
 from timeroof.probe.backends.torch_gemm import measure_gemm, torch_threads
 from timeroof.probe.backends.torch_timing import DeviceTimer
 from timeroof.probe.figures import Figure
 from timeroof.probe.sampling import Plan
 
 SHORT = ("bf16", "fp16", "int8")
+# What torch raises where it has no kernel for a precision.
+FAILURES = (RuntimeError, NotImplementedError, AttributeError)
 SIZES = (1024, 1536)
 # Without a unit a product may run a hundred times slower: a small one tells enough.
 EMULATED_SIZE = 192
-PLAN = Plan(sample_s=0.0, most=20, limit_s=0.4)
-# Torch's threads are placed by the system, for a second or so also two on one core: below this
-# share of what one thread promises, a product is taken again after a pause.
-SHARED_CORE = 0.85
-TURNS = 4
-PAUSE_S = 0.3
+PLAN = Plan(sample_s=0.0, most=20, limit_s=0.2)
+# Rounds over all precisions and teams: a disturbance of a second then spoils one round only.
+ROUNDS = 3
 
 
 @dataclass
@@ -58,77 +58,71 @@ def describe_without_torch(features: Features) -> Reduced:
     return found
 
 
-def measure_reduced(features: Features, scopes: dict[Scope, int], *, quick: bool) -> Reduced:
-    """Products through torch (oneDNN) per precision; `scopes` gives the threads of each."""
+def measure_reduced(
+    features: Features, cpus: dict[Scope, tuple[int, ...]], *, quick: bool
+) -> Reduced:
+    """Products through torch (oneDNN) per precision; `cpus` gives the cores of each scope."""
     found = Reduced()
+    with_unit = {p: r for p in SHORT if (r := resource_of(p, features)) is not None}
+    best: dict[tuple[str, tuple[int, ...]], tuple[int, Figure]] = {}
+    for _ in range(1 if quick else ROUNDS):
+        for precision in list(with_unit):
+            try:
+                _take_round(precision, set(cpus.values()), best, quick=quick)
+            except FAILURES as error:
+                del with_unit[precision]
+                _cannot(precision, error, found)
+    for precision, resource in with_unit.items():
+        for scope, own in sorted(cpus.items(), key=lambda item: len(item[1])):
+            size, figure = best[precision, own]
+            unit = features.units[resource.removeprefix("flop/")]
+            found.ceilings.append(_ceiling(resource, scope, len(own), size, figure, unit))
+        if resource.endswith("-tensor"):
+            # Code that is not a matrix product has no faster unit for these numbers.
+            found.emulated[f"flop/{precision}"] = resource
     for precision in SHORT:
-        resource = resource_of(precision, features)
-        try:
-            if resource is not None:
-                _measure_unit(precision, resource, features, scopes, found, quick=quick)
-            else:
-                _measure_emulated(precision, scopes["all"], found)
-        except (RuntimeError, NotImplementedError, AttributeError) as error:
-            found.notes.append(f"{precision}: torch cannot multiply it here ({_first(error)})")
-            _map_to_fp32(precision, found)
+        if resource_of(precision, features) is None:
+            try:
+                _measure_emulated(precision, len(cpus["all"]), found)
+            except FAILURES as error:
+                _cannot(precision, error, found)
     return found
 
 
-def _measure_unit(
+def _take_round(
     precision: str,
-    resource: str,
-    features: Features,
-    scopes: dict[Scope, int],
-    found: Reduced,
+    teams: set[tuple[int, ...]],
+    best: dict[tuple[str, tuple[int, ...]], tuple[int, Figure]],
     *,
     quick: bool,
 ) -> None:
-    unit = features.units[resource.removeprefix("flop/")]
-    if resource.endswith("-tensor"):
-        # Code that is not a matrix product has no faster unit for these numbers.
-        found.emulated[f"flop/{precision}"] = resource
-    measured: dict[int, tuple[int, Figure]] = {}
-    for scope, threads in sorted(scopes.items(), key=lambda item: item[1]):
-        if threads not in measured:
-            one = measured.get(1)
-            expected = one[1].rate_per_s * threads if one is not None else 0.0
-            sizes = SIZES[:1] if quick else SIZES
-            measured[threads] = _best_size(precision, threads, sizes, expected, patient=not quick)
-        # More threads are no slower a machine, even if torch's happened to be in a busy moment.
-        size, figure = max(measured.values(), key=lambda entry: entry[1].rate_per_s)
-        found.ceilings.append(
-            Ceiling(
-                resource=resource,
-                rate=figure.rate_per_s,
-                origin="measured",
-                scope=scope,
-                threads=threads,
-                spread=figure.spread,
-                source=f"torch matrix product of {size}×{size} ({unit} through oneDNN)",
-            )
-        )
+    for own in teams:
+        with Team(own) as team:
+            for size in SIZES[:1] if quick else SIZES:
+                figure = measure_products(team, precision, size, PLAN)
+                held = best.get((precision, own))
+                if held is None or figure.rate_per_s > held[1].rate_per_s:
+                    best[precision, own] = size, figure
 
 
-def _best_size(
-    precision: str,
-    threads: int,
-    sizes: tuple[int, ...],
-    expected_per_s: float,
-    *,
-    patient: bool,
-) -> tuple[int, Figure]:
-    """The size that runs best; again where threads of torch seem to have shared a core."""
-    timer = DeviceTimer("cpu")
-    found: list[tuple[int, Figure]] = []
-    for turn in range(TURNS if patient else 1):
-        if turn:
-            time.sleep(PAUSE_S)
-        with torch_threads(threads):
-            found += [(size, measure_gemm(precision, size, timer, PLAN)) for size in sizes]
-        best = max(found, key=lambda entry: entry[1].rate_per_s)
-        if best[1].rate_per_s >= SHARED_CORE * expected_per_s:
-            break
-    return best
+def _ceiling(
+    resource: str, scope: Scope, threads: int, size: int, figure: Figure, unit: str
+) -> Ceiling:
+    each = f"{threads} torch matrix products side by side, each" if threads > 1 else "torch product"
+    return Ceiling(
+        resource=resource,
+        rate=figure.rate_per_s,
+        origin="measured",
+        scope=scope,
+        threads=threads,
+        spread=figure.spread,
+        source=f"{each} of {size}×{size} on a core of its own ({unit} through oneDNN)",
+    )
+
+
+def _cannot(precision: str, error: BaseException, found: Reduced) -> None:
+    found.notes.append(f"{precision}: torch cannot multiply it here ({_first(error)})")
+    _map_to_fp32(precision, found)
 
 
 def _measure_emulated(precision: str, threads: int, found: Reduced) -> None:
@@ -148,5 +142,5 @@ def _map_to_fp32(precision: str, found: Reduced) -> None:
         found.emulated[f"flop/{precision}"] = "flop/fp32"
 
 
-def _first(error: Exception) -> str:
+def _first(error: BaseException) -> str:
     return str(error).splitlines()[0][:120] if str(error) else type(error).__name__
