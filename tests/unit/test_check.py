@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conftest import make_machine
@@ -83,6 +84,20 @@ def test_three_samples_have_a_sane_noise() -> None:
     assert not limit.passed
     assert limit.noise is not None
     assert limit.noise < 0.1
+
+
+def test_a_slower_machine_breaks_no_limit() -> None:
+    def run(seconds: float, pace: float) -> Report:
+        made = with_clean_steps([seconds] * 8)
+        assert made.profile.steps is not None
+        steps = msgspec.structs.replace(made.profile.steps, pace_samples=[pace] * 4)
+        return analyze(replace(made.profile, steps=steps), made.machine)
+
+    slow_machine = check(run(1.3, 1.6), run(1.0, 1.0), Limits(max_slowdown=0.05))
+    assert slow_machine.passed
+    assert "cannot be told" in slow_machine.limits[0].note
+    assert "slower during the run" in slow_machine.notes[-1]
+    assert not check(run(1.3, 1.0), run(1.0, 1.0), Limits(max_slowdown=0.05)).passed
 
 
 def test_noise_above_the_limit_is_said_aloud() -> None:

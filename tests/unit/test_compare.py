@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -244,8 +246,8 @@ def clean(*seconds: float) -> Report:
 
 def test_whole_runs_are_told_apart_by_their_clean_steps() -> None:
     before = clean(10.0, 10.1, 9.9, 10.0, 10.1, 9.9, 10.0)
-    assert compare(before, clean(10.8, 10.9, 10.7, 10.8, 10.9, 10.7, 10.8)).significant
-    assert not compare(before, clean(10.4, 10.5, 10.3, 10.4, 10.5, 10.3, 10.4)).significant
+    assert compare(before, clean(10.9, 11.0, 10.8, 10.9, 11.0, 10.8, 10.9)).significant
+    assert not compare(before, clean(10.6, 10.7, 10.5, 10.6, 10.7, 10.5, 10.6)).significant
     noisy_steps = clean(9.0, 12.8, 10.8, 14.0, 10.8, 9.5, 12.0)
     got = compare(before, noisy_steps)
     assert not got.significant
@@ -258,6 +260,46 @@ def test_a_neighbour_slows_steps_but_not_the_fastest_one() -> None:
     disturbed = clean(10.1, 20.0, 20.1, 19.9, 20.0, 20.1, 20.0, 19.9)
     assert not compare(before, disturbed).significant
     assert compare(before, clean(*(20.0 for _ in range(8)))).significant
+
+
+def paced(*seconds: float, pace: float) -> Report:
+    made = clean(*seconds)
+    assert made.profile.steps is not None
+    steps = msgspec.structs.replace(made.profile.steps, pace_samples=[pace] * 4)
+    return analyze(replace(made.profile, steps=steps), made.machine)
+
+
+@pytest.mark.parametrize(
+    ("a_pace", "b_pace", "significant"),
+    [
+        (1.0, 1.0, True),  # the machine was the same: it was the program
+        (1.0, 1.6, False),  # the machine was slower: it explains a third more
+        (1.6, 1.0, True),  # it was faster, and the program slower all the same
+        (1.0, 1.1, True),  # a little slower explains only a little
+    ],
+)
+def test_a_slower_machine_is_no_slower_program(
+    a_pace: float, b_pace: float, significant: bool
+) -> None:
+    before, after = paced(*[10.0] * 8, pace=a_pace), paced(*[13.0] * 8, pace=b_pace)
+    got = compare(before, after)
+    assert got.significant is significant
+    assert compare(after, before).significant is significant
+    assert ("slower during" in " ".join(got.notes)) is (a_pace != b_pace)
+
+
+def test_where_memory_lies_is_no_change_of_a_small_row() -> None:
+    def run(small_s: float, flops: float = 1.0) -> Report:
+        small = {**row(small_s, samples=[small_s] * 8), "flop/fp32": flops}
+        return report([{**small, "name": "gelu", "op": "gelu"}, row(100.0, samples=[100.0] * 8)])
+
+    def named(a: Report, b: Report) -> list[str]:
+        rows = compare(a, b).rows
+        return rows.filter(rows["significant"])["name"].to_list()
+
+    assert named(run(1.0), run(1.8)) == []
+    assert named(run(1.0), run(2.2)) == ["gelu"]
+    assert named(run(1.0), run(1.8, flops=2.0)) == ["gelu"]
 
 
 def test_a_run_that_drifts_says_so() -> None:

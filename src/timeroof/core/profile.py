@@ -96,13 +96,15 @@ class Source(msgspec.Struct, kw_only=True, frozen=True):
 class Steps(msgspec.Struct, kw_only=True, frozen=True):
     """How many steps were seen, and how long one took with and without instruments.
 
-    `clean_samples` are the seconds of single steps without instruments, in their order.
+    `clean_samples` are the seconds of single steps without instruments, in their order;
+    `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
     """
 
     count: int
     clean_s: float | None = None
     timed_s: float | None = None
     clean_samples: list[float] = []
+    pace_samples: list[float] = []
 
 
 @dataclass(frozen=True)

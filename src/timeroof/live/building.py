@@ -101,6 +101,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
             clean_s=found.clean_s,
             timed_s=found.timed_s,
             clean_samples=clean_durations_s(recording.clean),
+            pace_samples=recording.pace,
         ),
         timeline=timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work.phases, work.amounts, work.traffic, table),

@@ -17,10 +17,12 @@ from timeroof.model.compare_noise import (
     far_apart,
     least_of_samples,
     noise_of,
+    pace_shift,
     rows_deviation_s,
     run_deviation_s,
     run_least_s,
 )
+from timeroof.model.compare_notes import pace_notes
 
 BELOW_NOISE = "cannot be told: the noise is larger than the distance to the limit"
 CHECK_SCHEMA = "timeroof.check/1"
@@ -96,7 +98,9 @@ def check(run: Report, baseline: Report | None, limits: Limits) -> CheckResult:
         holds = launches <= limits.max_launches
         found.append(Limit("launches", limits.max_launches, launches, holds, "", 0.0))
     found += [_rule(run, baseline, rule) for rule in limits.rules]
-    return CheckResult(tuple(found), tuple(_notes(found)))
+    shift = pace_shift(baseline.totals, run.totals) if baseline is not None else 0.0
+    notes = [*_notes(found), *pace_notes(shift, ("the baseline", "the run"))]
+    return CheckResult(tuple(found), tuple(notes))
 
 
 def _notes(limits: list[Limit]) -> list[str]:
@@ -126,7 +130,8 @@ def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
     # A neighbour slows most steps down, a change of the program all of them.
     least_s = run_least_s(baseline.totals)
     sure = min(value, run_least_s(run.totals) / least_s - 1) if least_s > 0 else value
-    slack = 0.0 if far_apart(baseline.totals, run.totals) else noise or 0.0
+    slower = max(0.0, pace_shift(baseline.totals, run.totals))
+    slack = 0.0 if far_apart(baseline.totals, run.totals) else (noise or 0.0) + slower
     passed = sure <= limit + slack
     unsure = sure > limit or (slack > limit and sure + slack > limit)
     note = BELOW_NOISE if passed and unsure else ""
@@ -174,6 +179,8 @@ def _rule(run: Report, baseline: Report | None, rule: LimitRule) -> Limit:
         )
     limit = rule.value * base if base is not None else rule.value
     noise = _rule_noise(rule, run, rows, (baseline, against), value)
+    if noise and base is not None and baseline is not None and rule.metric == "time":
+        noise += base * max(0.0, pace_shift(baseline.totals, run.totals))
     sure = _sure_value(rule, (run, rows), (baseline, against), value, base)
     slack = noise or 0.0
     same = base is not None and value == base and rule.allows_the_same(base)

@@ -16,6 +16,7 @@ from timeroof.model.compare_match import AMOUNTS, match, with_primitives_in_thei
 from timeroof.model.compare_names import with_plain_names
 from timeroof.model.compare_noise import (
     Drift,
+    beyond_pace_s,
     clean_scale,
     deviation,
     deviations_needed,
@@ -23,18 +24,23 @@ from timeroof.model.compare_noise import (
     far_apart,
     least_of_samples,
     noise_of,
+    pace_shift,
     run_deviation_s,
     run_least_s,
     sure_difference,
 )
-from timeroof.model.compare_notes import comparison_notes, matched_share
+from timeroof.model.compare_notes import comparison_notes, matched_share, pace_notes
 from timeroof.model.judge import judge
 
 COMPARE_SCHEMA = "timeroof.compare/1"
 OUTSIDE = "(outside kernels)"
 
-# Rows whose difference is below this share of the run are never called significant.
+# Rows whose difference is below this share of the run are never called significant; twice that
+# where their work is the same: where a tensor lies in memory can make a small kernel twice as slow.
 LEAST_SHARE = 0.005
+SAME_WORK = 1e-6
+# Where memory lies differs from run to run and moves whole runs of one program by this share.
+RUN_THRESHOLD = 0.07
 # Where no side has samples: a difference above this share of the longer one is called one.
 PLAIN_THRESHOLD = 0.05
 
@@ -94,13 +100,15 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     a_s, b_s = a.totals.ladder.measured_s, b.totals.ladder.measured_s
     noise = noise_of(run_deviation_s(a.totals, a_rows), run_deviation_s(b.totals, b_rows))
     longer_s = max(a_s, b_s)
-    sure_s = abs(sure_difference(b_s - a_s, run_least_s(b.totals) - run_least_s(a.totals)))
-    significant = sure_s > max(noise or 0.0, PLAIN_THRESHOLD * longer_s) or far_apart(
-        a.totals, b.totals
-    )
+    sure_s = sure_difference(b_s - a_s, run_least_s(b.totals) - run_least_s(a.totals))
+    shift = pace_shift(a.totals, b.totals)
+    sure_s = abs(beyond_pace_s(sure_s, a_s, shift))
+    threshold = PLAIN_THRESHOLD if noise is None else RUN_THRESHOLD
+    significant = sure_s > max(noise or 0.0, threshold * longer_s) or far_apart(a.totals, b.totals)
     moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift(0.0, 0.0)
     # What moved all rows of runs that are not told apart is noise of every one of them.
     common = 0.0 if significant else min(moved.common, PLAIN_THRESHOLD)
+    common = max(common, abs(shift))
     rows = _with_outside(pairs, a_s, b_s)
     rows = _significant(rows, longer_s, noise or 0.0, Drift(common, moved.single))
     return Comparison(
@@ -114,7 +122,11 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
         causes={cause: math.fsum(rows[cause].to_list()) for cause in CAUSES},
         rows=rows,
         matched_share=matched_share(pairs),
-        notes=(*comparison_notes(a, b, pairs), *([] if noise is not None else [_no_spread()])),
+        notes=(
+            *comparison_notes(a, b, pairs),
+            *([] if noise is not None else [_no_spread()]),
+            *pace_notes(shift, names),
+        ),
     )
 
 
@@ -261,11 +273,22 @@ def _significant(
     noise = pl.when(outside).then(total_noise_s).otherwise(pl.max_horizontal(own, between))
     rows = rows.with_columns(noise.alias("noise_s"))
     beyond = pl.when(outside).then(size > total_noise_s).otherwise((size > own) & (sure > between))
-    limit = pl.max_horizontal(PLAIN_THRESHOLD * longer, pl.lit(LEAST_SHARE * total_s))
+    least_s = (
+        pl.when(_work_changed()).then(LEAST_SHARE * total_s).otherwise(2 * LEAST_SHARE * total_s)
+    )
+    limit = pl.max_horizontal(PLAIN_THRESHOLD * longer, least_s)
     rows = rows.with_columns((beyond & (sure > limit)).fill_null(False).alias("significant"))
     return rows.drop("deviation_s", "least_delta_s").sort(
         size, descending=True, maintain_order=True
     )
+
+
+def _work_changed() -> pl.Expr:
+    """Whether the sides of a pair have different amounts or launches, or one has none at all."""
+    pairs = [(pl.col(f"a.{c}"), pl.col(f"b.{c}")) for c in (*AMOUNTS, "launches")]
+    differ = [(a - b).abs() > SAME_WORK * pl.max_horizontal(a.abs(), b.abs()) for a, b in pairs]
+    one_side = (pl.col("a_s") == 0) | (pl.col("b_s") == 0)
+    return pl.any_horizontal(*(d.fill_null(False) for d in differ), one_side)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

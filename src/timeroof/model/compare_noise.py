@@ -14,6 +14,10 @@ the middle itself what moved the whole run.
 fastest step hardly at all. So a difference counts only as far as the fastest samples differ, too: a
 change of the program moves both, a neighbour the middle alone.
 
+**The machine's own pace.** A live run times a fixed piece of work beside its clean steps. Where
+that took longer in one run, the machine was slower (a neighbour on the same core, a lower clock),
+and a difference in the same direction counts only beyond `PACE_PART` of what the fixed work shows.
+
 **Few samples.** Two or three samples have no quartiles: their range is taken, divided by what it is
 on average for normal noise, and no less than `LEAST_DEVIATION` of their middle.
 
@@ -52,6 +56,10 @@ LASTING = 0.25
 FEW_ROWS, MOST_DRIFT = 8, 0.05
 # Where a tensor lies in memory moves single rows by more than a normal law would: longer tails.
 TAILS = 1.4
+
+# The fixed work slows down more than kernels do, which wait for memory and for one another: steps
+# of products by 0.4 of it, Python loops by 0.7. Below `LEAST_PACE` it is its own noise.
+PACE_PART, LEAST_PACE = 0.7, 0.03
 
 # Rows of a profiler's file gather invocations of one kernel whatever their shapes: the spread of
 # those samples is not noise. Rows of a run of ours, and units, hold repeats of the same work.
@@ -98,6 +106,36 @@ def far_apart(a: Totals, b: Totals) -> bool:
     middles = statistics.median(second) / statistics.median(first)
     separate = second[0] > first[-1] or min(len(first), len(second)) >= MANY_SAMPLES
     return separate and min(middles, second[0] / first[0]) > FAR_APART
+
+
+def pace_shift(a: Totals, b: Totals) -> float:
+    """The share by which the machine's own pace lets times of the second run differ.
+
+    Above 0 where the machine was slower in the second run, 0 where nothing shows a difference.
+    """
+    first, second = (t.steps.pace_samples if t.steps is not None else [] for t in (a, b))
+    if min(len(first), len(second)) < 2:
+        return 0.0
+    before_s, after_s = statistics.median(first), statistics.median(second)
+    if min(before_s, after_s) <= 0:
+        return 0.0
+    # Of the longer one, either way round: a comparison must not depend on its direction.
+    longer = max(before_s, after_s) / min(before_s, after_s) - 1
+    shift = PACE_PART * longer if longer > LEAST_PACE else 0.0
+    return shift if after_s > before_s else -shift / (1 + shift)
+
+
+def beyond_pace_s(difference_s: float, before_s: float, shift: float) -> float:
+    """A difference without what the machine's own pace explains, never of the other sign.
+
+    >>> beyond_pace_s(3.0, 10.0, 0.2), beyond_pace_s(3.0, 10.0, 0.5), beyond_pace_s(3.0, 10.0, -0.5)
+    (1.0, 0.0, 3.0)
+    """
+    explained_s = before_s * shift
+    if difference_s * explained_s <= 0:
+        return difference_s
+    rest_s = abs(difference_s) - abs(explained_s)
+    return math.copysign(max(rest_s, 0.0), difference_s)
 
 
 def sure_difference(first: float, second: float) -> float:

@@ -118,3 +118,15 @@ def _versions(a: Report, b: Report) -> list[str]:
     if first.tool == second.tool and first.version and second.version != first.version:
         return [f"Other versions: {first.tool} {first.version} and {second.version or 'unknown'}."]
     return []
+
+
+def pace_notes(shift: float, names: tuple[str, str]) -> list[str]:
+    """A word where the machine itself was slower in one of the runs."""
+    if not shift:
+        return []
+    slower, explained = (names[1], shift) if shift > 0 else (names[0], -shift / (1 + shift))
+    return [
+        f"The machine itself was slower during {slower}: a fixed piece of work timed beside the"
+        f" steps took longer. Up to {explained:.0%} more in {slower} is put down to that; run both"
+        " again, in turns, for a sharper answer."
+    ]

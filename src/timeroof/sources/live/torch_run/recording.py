@@ -164,7 +164,15 @@ class PrimitiveStep:
     mkl: list[MklCall] = field(default_factory=list)
 
 
-_OF_STEPS = ("clean", "timed", "timed_faults", "primitive_steps", "device_traces", "steps_seen")
+_OF_STEPS = (
+    "clean",
+    "pace",
+    "timed",
+    "timed_faults",
+    "primitive_steps",
+    "device_traces",
+    "steps_seen",
+)
 
 
 @dataclass
@@ -172,6 +180,8 @@ class Recording:
     """Everything that was seen of a program."""
 
     clean: list[CleanStep] = field(default_factory=list)
+    # Seconds of the fixed work that shows the machine's own pace.
+    pace: list[float] = field(default_factory=list)
     timed: list[TimedStep] = field(default_factory=list)
     # Pages touched first in timed steps, for comparison with the clean ones'.
     timed_faults: list[int] = field(default_factory=list)

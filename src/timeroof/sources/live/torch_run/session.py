@@ -19,6 +19,7 @@ from timeroof.sources.live.torch_run.importing import after_import
 from timeroof.sources.live.torch_run.inductor.folding import folded
 from timeroof.sources.live.torch_run.inductor.hooks import Workshop
 from timeroof.sources.live.torch_run.markers import AUTO, FORWARD, MANUAL, Markers
+from timeroof.sources.live.torch_run.pace import Pace
 from timeroof.sources.live.torch_run.primitives import TIMESTAMP, PrimitivePass
 from timeroof.sources.live.torch_run.ranking import rank_of_process
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording, TimedStep
@@ -60,7 +61,7 @@ class Session:
         self._plan = (max(0, warmup - 1), steps)
         self.schedule = Schedule(*self._plan)
         self.markers = Markers(marker, self.boundary, self.restart)
-        self._sample = CleanSample()
+        self._sample, self._pace = CleanSample(), Pace()
         self._told = told
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._pass = Pass.WARMUP
@@ -199,6 +200,8 @@ class Session:
             chosen = chosen if self._primitives.start() else Pass.CLEAN
         elif chosen is Pass.DESCRIBED:
             chosen = chosen if self._describe() else Pass.CLEAN
+        if chosen in UNTOUCHED:
+            self._pace.take(self.recording.pace)
         self._pass = chosen
         self._begin_faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         self._begin_ns = time.perf_counter_ns()
