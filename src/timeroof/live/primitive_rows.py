@@ -11,7 +11,7 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
 from timeroof.live.mkl_calls import mkl_cost
-from timeroof.live.primitive_shares import MKL, Below, Key, shares_of
+from timeroof.live.primitive_shares import MKL, Below, Key, no_shorter, shares_of
 from timeroof.live.rows import Rows
 from timeroof.sources.live.torch_run.recording import Described, Recording
 from timeroof.work import Cost, count
@@ -39,7 +39,7 @@ def split_primitives(
     """The table with primitives split off their ops' time, and notes."""
     if not recording.primitive_steps or not ops:
         return table, []
-    shares, outside = shares_of(recording, rows, list(ops), _contracting(table))
+    shares, clocked, outside = shares_of(recording, rows, list(ops), _contracting(table))
     if not shares:
         return table, []
     lines: list[dict[str, Any]] = []
@@ -49,6 +49,7 @@ def split_primitives(
         if below is None or not line["time_s"] or not _adds_up(line, below):
             lines.append(line)
             continue
+        below = no_shorter(below, clocked[line["id"]], line["calls"], line["time_s"])
         lines += split_line(line, below, units, machine, next_id)
         next_id += len(below)
     notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []

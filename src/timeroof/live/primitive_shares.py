@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -27,28 +28,61 @@ Key = tuple[str, str, str, str, str]
 # Per kind of primitive: its share of the op's time, and its calls a step.
 Below = dict[Key, tuple[float, float]]
 Shares = dict[int, Below]
+# Per kind of primitive: its nanoseconds by the library's own clock, per call of the op.
+Clocked = dict[Key, float]
 # A primitive of a step: its row, the event of its op, what it is, nanoseconds.
 Seen = tuple[int, int, Key, float]
 
 
 def shares_of(
     recording: Recording, rows: Rows, ops: list[Described], contracting: dict[int, float | None]
-) -> tuple[Shares, int]:
-    """Shares per row, and how many primitives ran outside any op that was seen.
+) -> tuple[Shares, dict[int, Clocked], int]:
+    """Shares per row, durations per row, and how many primitives ran outside any op.
 
     The libraries' durations are held against their ops' time in the same step: another step
     may have been disturbed by other programs. Medians over the steps.
     """
     steps = [_of_step(seen, rows, ops, contracting) for seen in recording.primitive_steps]
     found: Shares = {}
-    for row in dict.fromkeys(row for shares, _ in steps for row in shares):
-        seen_in = [shares[row] for shares, _ in steps if row in shares]
+    clocked: dict[int, Clocked] = {}
+    for row in dict.fromkeys(row for step in steps for row in step.shares):
+        seen_in = [step.shares[row] for step in steps if row in step.shares]
+        times = [step.each_ns[row] for step in steps if row in step.each_ns]
+        clocked[row] = {
+            key: float(median([t[key] for t in times if key in t]))
+            for key in dict.fromkeys(key for t in times for key in t)
+        }
         kinds = dict.fromkeys(key for below in seen_in for key in below)
         below = {key: (_median(key, 0, seen_in), _median(key, 1, seen_in)) for key in kinds}
         found[row] = _at_most_all({key: value for key, value in below.items() if value[1] > 0})
-    return {row: below for row, below in found.items() if below}, max(
-        (outside for _, outside in steps), default=0
-    )
+    outside = max((step.outside for step in steps), default=0)
+    return {row: below for row, below in found.items() if below}, clocked, outside
+
+
+def no_shorter(below: Below, each_ns: Clocked, calls: float, time_s: float) -> Below:
+    """Shares of an op's time that give no primitive less than the library's clock says.
+
+    In the steps that show primitives an op also writes lines, and what that costs is an estimate:
+    for short ops it may take a part of the primitive with it. All together have at most all.
+
+    >>> key = ("convolution", "jit", "", "", "")
+    >>> no_shorter({key: (0.6, 1.0)}, {key: 75.0}, calls=1.0, time_s=1e-7)[key]
+    (0.75, 1.0)
+    """
+    if time_s <= 0:
+        return below
+    raised = {
+        key: (max(share, each_ns.get(key, 0.0) * calls / (time_s * 1e9)), count)
+        for key, (share, count) in below.items()
+    }
+    return _at_most_all(raised)
+
+
+@dataclass(frozen=True)
+class _Step:
+    shares: Shares
+    each_ns: dict[int, Clocked]
+    outside: int
 
 
 def _median(key: Key, place: int, steps: list[Below]) -> float:
@@ -62,8 +96,8 @@ def _at_most_all(below: Below) -> Below:
 
 def _of_step(
     step: PrimitiveStep, rows: Rows, ops: list[Described], contracting: dict[int, float | None]
-) -> tuple[Shares, int]:
-    """Shares and calls per row and primitive in one step."""
+) -> _Step:
+    """Shares, calls and durations per row and primitive in one step."""
     found = account(step.timed, 0.0)
     matches = align(step.timed, ops)
     row_of = {
@@ -74,9 +108,15 @@ def _of_step(
     more, nobody = _mkl(step, found, matches, row_of, ops, contracting, {row for row, *_ in seen})
     seen += more
     op_ns: dict[int, float] = defaultdict(float)
+    ops_of: dict[int, int] = defaultdict(int)
     for event, row in row_of.items():
         op_ns[row] += float(found.self_ns[event])
-    return _shares(seen, op_ns, telling_ns(seen, found.self_ns)), outside + nobody
+        ops_of[row] += 1
+    each_ns: dict[int, Clocked] = defaultdict(lambda: defaultdict(float))
+    for row, _, key, ns in seen:
+        each_ns[row][key] += ns / max(ops_of[row], 1)
+    shares = _shares(seen, op_ns, telling_ns(seen, found.self_ns))
+    return _Step(shares, each_ns, outside + nobody)
 
 
 def telling_ns(seen: Sequence[Seen], self_ns: Any) -> float:

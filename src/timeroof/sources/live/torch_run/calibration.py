@@ -13,9 +13,9 @@ from timeroof.sources.live.torch_run.timing import Timing, is_profiling
 # Events of one turn of the small program, and the most turns that a round may have.
 TURN_EVENTS = 800
 MOST_TURNS = 50
-ROUNDS = 12
-# Turns between two steps of the program: about so many, however long a round is.
-TURNS_AT_ONCE = 12
+# Rounds on each side that are needed; what the program's steps did not give is taken at the end.
+ROUNDS = 4
+ROUNDS_AT_END = 12
 
 
 class EventCost(NamedTuple):
@@ -33,56 +33,76 @@ class Span(NamedTuple):
 
 
 class Calibration:
-    """Rounds of a few hundred small ops with the profiler on and off, alternating.
+    """Rounds of a few hundred small ops with the profiler on and off.
 
     Forward and backward, nested and not, as programs have them; as many events as a step of
     the program has, as their records leave the caches too. Measured in the thread's own
     time, which a busy machine does not change much, and then stretched as much as the rounds
-    were; they are taken between the program's steps, to meet the same company.
+    were. A round without the profiler comes right before a timed step, one with it right after:
+    both find the caches as the program's ops do, full of something else, where an event costs
+    half as much again as in a loop of events.
     """
 
     def __init__(self) -> None:
-        self._work: Callable[[], None] | None = None
+        self._made: Callable[[], None] | None = None
+        # Nanoseconds per turn, and how much longer the rounds were than their thread's own time.
         self._bare: list[float] = []
         self._watched: list[float] = []
         self._stretch: list[float] = []
         self._turns = 1
+        self._events_a_turn = 0.0
+
+    @property
+    def _work(self) -> Callable[[], None]:
+        if self._made is None:
+            self._made = _small_program()
+        return self._made
+
+    def before_step(self) -> None:
+        """A round without the profiler, before a timed step."""
+        if not is_profiling():
+            self._add_bare(_timed(self._work, self._turns))
 
     def after_step(self, events: int) -> None:
-        """Take some rounds after a timed step with so many events."""
+        """A round with the profiler, after a timed step with so many events."""
         self._turns = max(1, min(MOST_TURNS, round(events / TURN_EVENTS)))
-        self.take(max(1, TURNS_AT_ONCE // self._turns))
+        if not is_profiling():
+            self._add_watched(*_watched(self._work, self._turns))
 
-    def take(self, rounds: int) -> None:
-        """Take some rounds; nothing where a profiler is on."""
-        if is_profiling():
-            return
-        if self._work is None:
-            self._work = _small_program()
-            self._round(self._work, 1)
-        for _ in range(rounds):
-            bare, watched, events = self._round(self._work, self._turns)
-            if events:
-                self._bare.append(bare.own_ns / events)
-                self._watched.append(watched.own_ns / events)
-                self._stretch += [bare.wall_ns / bare.own_ns, watched.wall_ns / watched.own_ns]
+    def warm_up(self) -> None:
+        """The first use of the profiler, and of the small program, is slow."""
+        if not is_profiling():
+            _watched(self._work, 1)
 
     def cost(self) -> EventCost | None:
-        """Difference of the medians; takes the rounds that are still missing."""
-        self.take(max(0, ROUNDS - len(self._bare)))
-        if len(self._bare) < 4:
+        """Difference of the medians; takes rounds of its own where the steps gave too few."""
+        if min(len(self._bare), len(self._watched)) < ROUNDS:
+            self._take(ROUNDS_AT_END)
+        if min(len(self._bare), len(self._watched)) < ROUNDS or not self._events_a_turn:
             return None
         both = (self._bare, self._watched)
         middle = [statistics.median(s) for s in both]
-        spread = [_spread(s) for s in both]
-        error = 1.2533 * math.hypot(*spread) / math.sqrt(len(self._bare))
-        stretch = max(1.0, statistics.median(self._stretch))
-        return EventCost(max(middle[1] - middle[0], 0.0) * stretch, error * stretch)
+        errors = [1.2533 * _spread(s) / math.sqrt(len(s)) for s in both]
+        scale = max(1.0, statistics.median(self._stretch)) / self._events_a_turn
+        return EventCost(max(middle[1] - middle[0], 0.0) * scale, math.hypot(*errors) * scale)
 
-    def _round(self, work: Callable[[], None], turns: int) -> tuple[Span, Span, int]:
-        bare = _timed(work, turns)
-        watched, events = _watched(work, turns)
-        return bare, watched, events
+    def _take(self, rounds: int) -> None:
+        if is_profiling():
+            return
+        self._bare, self._watched, self._stretch = [], [], []
+        for _ in range(rounds):
+            self._add_bare(_timed(self._work, self._turns))
+            self._add_watched(*_watched(self._work, self._turns))
+
+    def _add_bare(self, span: Span) -> None:
+        self._bare.append(span.own_ns / self._turns)
+        self._stretch.append(span.wall_ns / span.own_ns)
+
+    def _add_watched(self, span: Span, events: int) -> None:
+        if events:
+            self._events_a_turn = events / self._turns
+            self._watched.append(span.own_ns / self._turns)
+            self._stretch.append(span.wall_ns / span.own_ns)
 
 
 def _spread(values: list[float]) -> float:

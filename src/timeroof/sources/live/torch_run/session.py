@@ -193,8 +193,9 @@ class Session:
         if chosen is Pass.TIMED and self._events > MOST_EVENTS:
             chosen = Pass.CLEAN
         if chosen is Pass.WARMUP and not self._foreign:
-            self._calibration.take(1)  # the profiler's own first use is slow
+            self._calibration.warm_up()
         elif chosen is Pass.TIMED:
+            self._calibration.before_step()
             self._timing.start()
         elif chosen is Pass.PRIMITIVES:
             chosen = chosen if self._primitives.start() else Pass.CLEAN
