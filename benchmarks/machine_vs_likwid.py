@@ -133,15 +133,15 @@ def their_memory(level: str, size: int, crew: Crew, sample_s: float, known: set[
 def _likwid_way(
     name: str, size: int, threads: int, sample_s: float, what: str
 ) -> Callable[[], float]:
-    iterations = 0
+    # A guess of the rate; from then on each run corrects the next one.
+    iterations = max(2, round(sample_s * (3e10 if size > 10_000_000 else 2e11) / size))
 
     def run() -> float:
         nonlocal iterations
-        if not iterations:
-            trial = 3 if size > 10_000_000 else 3_000
-            time_s = likwid(name, size, threads, trial).get("Time", sample_s)
-            iterations = max(2, round(trial * sample_s / max(time_s, 1e-6)))
-        return likwid(name, size, threads, iterations).get(what, 0.0) * 1e6
+        found = likwid(name, size, threads, iterations)
+        if found.get("Time"):
+            iterations = max(2, round(iterations * sample_s / max(found["Time"], 1e-6)))
+        return found.get(what, 0.0) * 1e6
 
     return run
 

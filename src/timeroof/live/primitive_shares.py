@@ -28,15 +28,17 @@ Key = tuple[str, str, str, str, str]
 # Per kind of primitive: its share of the op's time, and its calls a step.
 Below = dict[Key, tuple[float, float]]
 Shares = dict[int, Below]
-# Per kind of primitive: its nanoseconds by the library's own clock, per call of the op.
+# Per kind of primitive: nanoseconds by the library's own clock, per call of the op.
 Clocked = dict[Key, float]
+# The least of all steps, and the middle one.
+Durations = tuple[Clocked, Clocked]
 # A primitive of a step: its row, the event of its op, what it is, nanoseconds.
 Seen = tuple[int, int, Key, float]
 
 
 def shares_of(
     recording: Recording, rows: Rows, ops: list[Described], contracting: dict[int, float | None]
-) -> tuple[Shares, dict[int, Clocked], int]:
+) -> tuple[Shares, dict[int, Durations], int]:
     """Shares per row, durations per row, and how many primitives ran outside any op.
 
     The libraries' durations are held against their ops' time in the same step: another step
@@ -44,14 +46,17 @@ def shares_of(
     """
     steps = [_of_step(seen, rows, ops, contracting) for seen in recording.primitive_steps]
     found: Shares = {}
-    clocked: dict[int, Clocked] = {}
+    clocked: dict[int, Durations] = {}
     for row in dict.fromkeys(row for step in steps for row in step.shares):
         seen_in = [step.shares[row] for step in steps if row in step.shares]
         times = [step.each_ns[row] for step in steps if row in step.each_ns]
-        clocked[row] = {
-            key: float(median([t[key] for t in times if key in t]))
-            for key in dict.fromkeys(key for t in times for key in t)
-        }
+        by_key: dict[Key, list[float]] = defaultdict(list)
+        for key, ns in (item for clock in times for item in clock.items()):
+            by_key[key].append(ns)
+        clocked[row] = (
+            {key: min(all_ns) for key, all_ns in by_key.items()},
+            {key: float(median(all_ns)) for key, all_ns in by_key.items()},
+        )
         kinds = dict.fromkeys(key for below in seen_in for key in below)
         below = {key: (_median(key, 0, seen_in), _median(key, 1, seen_in)) for key in kinds}
         found[row] = _at_most_all({key: value for key, value in below.items() if value[1] > 0})
@@ -59,23 +64,33 @@ def shares_of(
     return {row: below for row, below in found.items() if below}, clocked, outside
 
 
-def no_shorter(below: Below, each_ns: Clocked, calls: float, time_s: float) -> Below:
+def no_shorter(below: Below, clocked: Durations, calls: float, time_s: float) -> Below:
     """Shares of an op's time that give no primitive less than the library's clock says.
 
     In the steps that show primitives an op also writes lines, and what that costs is an estimate:
-    for short ops it may take a part of the primitive with it. All together have at most all.
+    for short ops it may take a part of the primitive with it. Where all together would have more
+    than the op, those give way that varied (a copy into fresh memory), down to their least.
 
-    >>> key = ("convolution", "jit", "", "", "")
-    >>> no_shorter({key: (0.6, 1.0)}, {key: 75.0}, calls=1.0, time_s=1e-7)[key]
+    >>> key, copy = ("convolution", "jit", "", "", ""), ("reorder", "jit", "", "", "")
+    >>> seen = {key: (0.6, 1.0), copy: (0.3, 1.0)}
+    >>> no_shorter(seen, ({key: 75.0, copy: 10.0}, {key: 75.0, copy: 50.0}), 1.0, 1e-7)[key]
     (0.75, 1.0)
     """
     if time_s <= 0:
         return below
-    raised = {
-        key: (max(share, each_ns.get(key, 0.0) * calls / (time_s * 1e9)), count)
-        for key, (share, count) in below.items()
-    }
-    return _at_most_all(raised)
+    unit = calls / (time_s * 1e9)
+    least, middle = ({key: ns * unit for key, ns in clock.items()} for clock in clocked)
+    most = {key: max(share, middle.get(key, 0.0)) for key, (share, _) in below.items()}
+    floor = {key: min(least.get(key, 0.0), most[key]) for key in below}
+    over, under = sum(most.values()), sum(floor.values())
+    if over <= 1.0:
+        kept = most
+    elif under >= 1.0:
+        kept = {key: share / under for key, share in floor.items()}
+    else:
+        part = (1.0 - under) / (over - under)
+        kept = {key: floor[key] + (most[key] - floor[key]) * part for key in below}
+    return {key: (kept[key], count) for key, (_, count) in below.items()}
 
 
 @dataclass(frozen=True)

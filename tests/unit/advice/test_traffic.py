@@ -46,6 +46,26 @@ def test_few_copies_and_rows_with_arithmetic_are_silent() -> None:
     assert not found("TR201", report_of([fine(90.0), copy(10.0, **{"flop/fp32": None})]))
 
 
+@pytest.mark.parametrize(
+    ("copied_s", "module", "gain_s"),
+    [
+        (6.1, "a", 6.1 + 10.0),  # a tenth of the op and more: its kernel is another without it
+        (5.9, "a", 5.9),  # less than a tenth
+        (6.1, "b", 6.1),  # another op's
+    ],
+)
+def test_kernels_that_reorders_serve_may_change_too(
+    copied_s: float, module: str, gain_s: float
+) -> None:
+    below = {"kind": "primitive", "op": "aten::conv", "launches": 0.0}
+    # At the machine's 100 FLOP/s the bound is 44 of its 54 seconds.
+    work = {"flop/fp32": 4400.0, "byte/dram": 1.0}
+    kernel = fine(54.0, **below, name="onednn::convolution jit", module="a", **work)
+    reorder = copy(copied_s, **below, name="onednn::reorder jit", module=module)
+    finding = only("TR201", report_of([kernel, reorder]))
+    assert finding.gain_s == pytest.approx(gain_s)
+
+
 def moved(factor: float, **more: Any) -> dict[str, Any]:
     row = {"name": "conv", "kind": "unit", "op": "conv2d", "time_s": 10.0, "flop/fp32": 100.0}
     return {**row, "byte/dram": 20.0 * factor, "label.compulsory_bytes": "20", **more}

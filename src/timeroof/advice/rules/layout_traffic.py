@@ -10,6 +10,8 @@ from timeroof.advice.rule import Claim, Rule
 from timeroof.units import format_amount, format_percent, format_seconds
 
 MIN_TIME_SHARE = 0.05
+# Reorders that are a smaller part of their op leave its kernels as they are.
+MIN_OP_SHARE = 0.1
 # Kernels without FLOPs whose results are needed all the same.
 NEEDED = r"(?i)(index|gather|scatter|embedding|sort|top_?k|pool|random|philox|dropout|fill|nccl)"
 
@@ -29,7 +31,9 @@ class LayoutTraffic(Rule):
     **Example.** A convolution net in NCHW on a CPU: oneDNN reorders the input and output of
     every layer to its blocked format and back.
 
-    **Seconds.** All of their time: the cure removes them. Some may be needed, so it is a limit.
+    **Seconds.** All of their time: the cure removes them. Beside it what kernels of the same op are
+    above their bounds, where reorders are a tenth of the op or more: in the other format they are
+    other kernels. Some copies may be needed and some kernels stay as they are, so it is a limit.
 
     **Silent** below 5 % of the run, and where FLOPs of the rows are not known to be zero.
     """
@@ -57,13 +61,38 @@ class LayoutTraffic(Rule):
         if time_s < MIN_TIME_SHARE * context.total_s * context.ranks:
             return []
         moved = float(rows["moved_bytes"].fill_null(0.0).sum())
+        beside = _between(context, rows)
+        beside_s = float(beside["busy_gain_s"].sum())
         why = (
             f"{rows.height} kinds of copies and reorders, {rows['launches'].sum():,.0f} launches,"
             f" move {format_amount(moved, 'B')} in {format_seconds(time_s)}"
             f" ({format_percent(time_s / context.total_s)} of the run) and compute nothing."
         )
         evidence = {"time_s": time_s, "bytes": moved, "launches": float(rows["launches"].sum())}
-        return self.claim(context, rows, why, evidence)
+        if beside_s > 0:
+            why += (
+                f" The kernels that they serve are {format_seconds(beside_s)} above their bounds;"
+                " in another format they are other kernels."
+            )
+            evidence["served_kernels_gap_s"] = beside_s
+        return self.claim(context, pl.concat([rows, beside], how="vertical"), why, evidence)
+
+
+def _between(context: Context, copies: pl.DataFrame) -> pl.DataFrame:
+    """Kernels of ops that reorder their data, with what each is above its bound."""
+    place = ["op", "module", "phase"]
+    below = pl.col("kind").is_in(["primitive", "kernel"]) & pl.col("op").is_not_null()
+    of_op = context.rows.filter(below)
+    shares = of_op.group_by(place).agg(
+        pl.col("time_s").filter(pl.col("id").is_in(copies["id"].to_list())).sum().alias("copied_s"),
+        pl.col("time_s").sum().alias("op_s"),
+    )
+    reordering = shares.filter(pl.col("copied_s") >= MIN_OP_SHARE * pl.col("op_s"))
+    served = of_op.join(reordering.select(place), on=place, how="semi", nulls_equal=True)
+    gap = pl.col("time_s") - context.bound_after(pl.col("work_bound_s"))
+    return served.filter(~pl.col("id").is_in(copies["id"].to_list())).with_columns(
+        gap.fill_null(0.0).clip(lower_bound=0.0).alias("busy_gain_s")
+    )
 
 
 def _without_purpose() -> pl.Expr:
