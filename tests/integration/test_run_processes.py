@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,33 @@ def test_forked_processes_are_not_looked_into(folder: Path) -> None:
     assert found["totals"]["steps"]["count"] == 10
     assert any("forked" in note for note in found["notes"])
     check_account(found)
+
+
+def test_a_block_that_forks_is_recorded_in_pieces(folder: Path) -> None:
+    script = folder / "block.py"
+    script.write_text(
+        "import os, torch, timeroof\n"
+        "x = torch.ones(16, 16)\n"
+        "with timeroof.profile() as p:\n"
+        "    x + x\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        x @ x; os._exit(3)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "    for _ in range(5): x @ x\n"
+        "rows = p.report().profile.kernels\n"
+        "print(*rows['name'].to_list(), int(rows['calls'].sum()), rows['flop/fp32'].sum())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script.name],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    code, *names, calls, flops = done.stdout.split()
+    assert (code, calls) == ("3", "5")
+    assert all("mm" in name for name in names)
+    assert float(flops) == 5 * 2 * 16**3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -13,6 +14,10 @@ class Forked(Protocol):
 
     def before_fork(self) -> None:
         """The process is about to fork."""
+        ...
+
+    def after_fork(self) -> None:
+        """The process has forked, and this is still the same one."""
         ...
 
     def leave_child(self) -> None:
@@ -24,16 +29,17 @@ def mind_forks(watched: Forked) -> None:
     """Tell an object of forks for as long as it lives; none of its errors reach the program."""
     watcher = weakref.ref(watched)
 
-    def before() -> None:
-        alive = watcher()
-        if alive is not None:
-            with contextlib.suppress(Exception):
-                alive.before_fork()
+    def tell(what: str) -> Callable[[], None]:
+        def told() -> None:
+            alive = watcher()
+            if alive is not None:
+                with contextlib.suppress(Exception):
+                    getattr(alive, what)()
 
-    def in_child() -> None:
-        alive = watcher()
-        if alive is not None:
-            with contextlib.suppress(Exception):
-                alive.leave_child()
+        return told
 
-    os.register_at_fork(before=before, after_in_child=in_child)
+    os.register_at_fork(
+        before=tell("before_fork"),
+        after_in_parent=tell("after_fork"),
+        after_in_child=tell("leave_child"),
+    )

@@ -11,12 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from timeroof.sources.live.torch_run.calibration import Calibration
-from timeroof.sources.live.torch_run.compiling import missing_compiler, silence_hook_warning
+from timeroof.sources.live.torch_run.compiling import silence_hook_warning
 from timeroof.sources.live.torch_run.describing import Describing
 from timeroof.sources.live.torch_run.device import DevicePass, device_activities
+from timeroof.sources.live.torch_run.finishing import (
+    read_described,
+    read_event_cost,
+    read_surroundings,
+)
 from timeroof.sources.live.torch_run.forking import mind_forks
 from timeroof.sources.live.torch_run.importing import after_import
-from timeroof.sources.live.torch_run.inductor.folding import folded
 from timeroof.sources.live.torch_run.inductor.hooks import Workshop
 from timeroof.sources.live.torch_run.markers import AUTO, FORWARD, MANUAL, Markers
 from timeroof.sources.live.torch_run.pace import Pace
@@ -31,7 +35,7 @@ from timeroof.sources.live.torch_run.refusals import (
     WHY,
     cannot_describe,
 )
-from timeroof.sources.live.torch_run.sampling import CleanSample, slow_clean_note
+from timeroof.sources.live.torch_run.sampling import CleanSample
 from timeroof.sources.live.torch_run.schedule import UNTOUCHED, Pass, Schedule
 from timeroof.sources.live.torch_run.stepping_aside import step_aside
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
@@ -76,7 +80,7 @@ class Session:
         self._unpatch: Callable[[], None] = lambda: None
         self._unhook: Callable[[], None] = lambda: None
         self._block: Describing | None = None
-        self._in_block = False
+        self._in_block = self._forked_in_block = False
         self._foreign = False
         self._over = False
         self._events = 0
@@ -236,20 +240,21 @@ class Session:
             return
         self.recording.why_nothing = EMPTY_BLOCK
         block = self._describer()
-        if not self._refuses() and block.start():
-            self._pending.append(block)
-            self._block = block
+        self._block = block if not self._refuses() and block.start() else None
         self._timing.start()
         self._in_block = True
 
     def close_block(self) -> None:
-        """End the block's pass."""
-        if self._in_block:
-            self._in_block = False
-            self.recording.block = self._timing.stop()
-            if self._block is not None:
-                self._block.stop()
-                self._block = None
+        """End the block's pass; of a block in pieces (it forked) the largest is kept."""
+        if not self._in_block:
+            return
+        self._in_block = False
+        timed, described, self._block = self._timing.stop(), self._block, None
+        if described is not None:
+            described.stop()
+        if len(timed or ()) >= len(self.recording.block or ()):
+            self.recording.block = timed
+            self._pending = [described] if described is not None else []
 
     def step(self) -> None:
         """The program says that a step ended."""
@@ -289,10 +294,18 @@ class Session:
         if self._pass is Pass.DESCRIBED or self._pass in RECORDING:
             self.schedule.repeat(self._pass)
             self._drop_pass()
+        self._forked_in_block = self._in_block
+        self.close_block()
         self.recording.note(
             "the program forked (workers of a data loader, or others): only the first process is"
             " looked at"
         )
+
+    def after_fork(self) -> None:
+        """Go on with a block that the fork cut."""
+        if self._forked_in_block:
+            self._forked_in_block = False
+            self.open_block()
 
     def leave_child(self) -> None:
         """In a forked child: look at nothing, touch nothing."""
@@ -322,29 +335,24 @@ class Session:
 
     def finish(self, partial: str | None = None) -> Recording:
         """Take everything away from torch and hand the recording over."""
+        if os.getpid() != self._pid:  # a forked child that leaves its parent's block
+            return self.recording
         self._unhook()
         self._workshop.detach()
         self._over = True
         found = self.recording
         found.partial = partial
         if found.has_torch:
-            import torch
-
             with contextlib.suppress(Exception):
                 self.close_block()
             with contextlib.suppress(Exception):
                 self._shut()
-            found.threads = torch.get_num_threads()
-            found.rank = found.rank if found.rank is not None else rank_of_process()
-            cuda: Any = torch.cuda
-            found.uses_gpu = bool(cuda.is_available() and cuda.is_initialized())
+            read_surroundings(found)
             found.marker = self.markers.found or found.marker
             self._recall_former()
-            self._read_described()
-            self._find_event_cost()
-            slow = slow_clean_note(found)
-            if slow is not None:
-                found.note(slow)
+            read_described(found, self._pending, self._workshop)
+            self._describing.forget()
+            read_event_cost(found, self._calibration)
         return found
 
     def _recall_former(self) -> None:
@@ -354,37 +362,6 @@ class Session:
             self._pending = self._former[1]
             self.recording.marker = FORWARD
         self._former = None
-
-    def _find_event_cost(self) -> None:
-        if not self.recording.timed and self.recording.block is None:
-            return
-        with contextlib.suppress(Exception):
-            cost = self._calibration.cost()
-            if cost is not None:
-                self.recording.event_cost_ns, self.recording.event_cost_error_ns = cost
-
-    def _read_described(self) -> None:
-        """The last described step that can be read."""
-        for source in self._pending:
-            try:
-                found = source.read()
-            except Exception as error:
-                why = f"a described step cannot be read ({error})"
-                self.recording.note(why)
-                self.recording.why_undescribed = why
-                continue
-            self.recording.described = found or self.recording.described
-        self._describing.forget()
-        self._read_compiled()
-
-    def _read_compiled(self) -> None:
-        """Kernels that Inductor made, and which described ops they are."""
-        found = self.recording
-        found.compiled = self._workshop.kernels
-        found.described = folded(found.described, found.compiled, self._workshop.graphs)
-        missing = missing_compiler()
-        if missing is not None:
-            found.note(missing)
 
 
 def active() -> Session | None:
