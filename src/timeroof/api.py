@@ -16,7 +16,7 @@ from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
 from timeroof.errors import UsageError
 from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
-from timeroof.model.judge import RoofPair, judge
+from timeroof.model.judge import RoofPair, judge, scope_for
 from timeroof.model.totals import totals
 from timeroof.recorded_work import with_recorded_work
 from timeroof.sources.files.format import Progress, ReadOptions, silent
@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 
 HERE = "here"
 
-__all__ = ["Report", "analyze", "judged_rows", "load", "machine", "machine_names", "save"]
+__all__ = [
+    "Report",
+    "analyze",
+    "judged_rows",
+    "load",
+    "machine",
+    "machine_names",
+    "save",
+    "scope_for",
+]
 
 
 class Report(core_report.Report):
@@ -110,13 +119,6 @@ def analyze(
         version=VERSION,
     )
     return replace(report, findings=tuple(advise(report) if findings is None else findings))
-
-
-def scope_for(threads: int | None, machine: Machine | None) -> Scope:
-    """One thread is judged on one core's ceilings, where the machine has them."""
-    if threads == 1 and machine is not None and any(c.scope == "core" for c in machine.ceilings):
-        return "core"
-    return "all"
 
 
 def judged_rows(report: core_report.Report) -> pl.DataFrame:

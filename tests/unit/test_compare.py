@@ -439,6 +439,19 @@ def test_runs_far_apart_differ_whatever_their_spread(
     assert compare(stepped(b), stepped(a)).significant is significant
 
 
+def test_one_thread_is_moved_to_one_core_of_the_other_machine() -> None:
+    """A core of the other machine is as fast as one here: all of its cores are no cause."""
+
+    def machine(cores: int) -> Machine:
+        made = make_machine()
+        core = [msgspec.structs.replace(c, scope="core") for c in made.ceilings]
+        every = [msgspec.structs.replace(c, rate=c.rate * cores) for c in made.ceilings]
+        return msgspec.structs.replace(made, name=f"{cores} cores", ceilings=[*core, *every])
+
+    a, b = (report([row(10.0)], machine(cores), threads=1) for cores in (2, 64))
+    assert compare(a, b).causes["machine"] == 0.0
+
+
 def test_rows_of_one_name_are_told_apart_by_module() -> None:
     from timeroof.views.compare import markdown_comparison
 

@@ -30,7 +30,7 @@ from timeroof.model.compare_noise import (
     sure_difference,
 )
 from timeroof.model.compare_notes import comparison_notes, matched_share, pace_notes
-from timeroof.model.judge import judge
+from timeroof.model.judge import judge, scope_for
 
 COMPARE_SCHEMA = "timeroof.compare/1"
 OUTSIDE = "(outside kernels)"
@@ -143,7 +143,7 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
     moved = (
         verdicts.table["work_bound_s"]
         if other is None or other == report.machine
-        else judge(profile, other).table["work_bound_s"]
+        else judge(profile, other, scope=scope_for(profile.threads, other)).table["work_bound_s"]
     )
     rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
     seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * clean_scale(report.totals)

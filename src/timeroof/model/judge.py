@@ -42,6 +42,13 @@ def headline_pair(profile: Profile, roofs: dict[str, Ceiling]) -> RoofPair | Non
     return RoofPair(max(used, key=lambda r: roofs[r].rate)) if used else None
 
 
+def scope_for(threads: int | None, machine: Machine | None) -> Scope:
+    """One thread is judged on one core's ceilings, where the machine has them."""
+    if threads == 1 and machine is not None and any(c.scope == "core" for c in machine.ceilings):
+        return "core"
+    return "all"
+
+
 def judge(
     profile: Profile,
     machine: Machine | None,
