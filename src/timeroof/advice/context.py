@@ -61,7 +61,7 @@ class Context:
         """The context of a report."""
         profile, verdicts = report.profile, report.verdicts
         rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
-        scale = clean_scale(report.totals)
+        scale = report.totals.clean_scale
         seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * scale
         rows = _described(rows.filter(pl.col("time_s") > 0).with_columns(seconds))
         return cls(
@@ -133,13 +133,6 @@ class Context:
         launch = pl.col("launch_s") if launch_s is None else launch_s
         busy = pl.max_horizontal(work_s, pl.col("fault_s") if fault_s is None else fault_s)
         return busy + launch if self.synchronous else pl.max_horizontal(busy, launch)
-
-
-def clean_scale(totals: Totals) -> float:
-    """Seconds of a clean step by those of a timed one, the profiler's own cost left out."""
-    clean_s = totals.steps.clean_s if totals.steps is not None else None
-    timed_s = (totals.wall_s or 0.0) - totals.idle_by_cause.get("profiler", 0.0)
-    return clean_s / timed_s if clean_s and timed_s > 0 else 1.0
 
 
 def _described(rows: pl.DataFrame) -> pl.DataFrame:

@@ -46,6 +46,16 @@ class Totals(msgspec.Struct, kw_only=True, frozen=True):
     recoverable_s: float | None
     by_limiter: dict[str, float]
 
+    @property
+    def clean_scale(self) -> float:
+        """Seconds of a clean step by those of a timed one, the profiler's own cost left out.
+
+        Rows of a live run were timed with instruments; scaled, they sum to the run as it is.
+        """
+        clean_s = self.steps.clean_s if self.steps is not None else None
+        timed_s = (self.wall_s or 0.0) - self.idle_by_cause.get("profiler", 0.0)
+        return clean_s / timed_s if clean_s and timed_s > 0 else 1.0
+
 
 class Finding(msgspec.Struct, kw_only=True, frozen=True):
     """Something to know or to do, with the seconds at stake and the evidence."""

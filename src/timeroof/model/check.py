@@ -12,7 +12,6 @@ from timeroof.core.report import Report
 from timeroof.errors import UsageError
 from timeroof.model.check_rules import LimitRule
 from timeroof.model.compare_noise import (
-    clean_scale,
     deviation,
     far_apart,
     least_of_samples,
@@ -274,7 +273,7 @@ def _ratio(rows: pl.DataFrame, rule: LimitRule, report: Report) -> float | None:
 
 def _rows(report: Report) -> pl.DataFrame:
     table = pl.concat([report.profile.kernels, report.verdicts.table.drop("id")], how="horizontal")
-    seconds = pl.col("time_s", "elapsed_s", "idle_before_s", "gap_s") * clean_scale(report.totals)
+    seconds = pl.col("time_s", "elapsed_s", "idle_before_s", "gap_s") * report.totals.clean_scale
     fastest = least_of_samples().fill_null(pl.col("time_s")) + _idle()
     return table.with_columns(fastest.alias("least_s"), seconds).with_columns(
         deviation().alias("deviation_s")

@@ -17,7 +17,6 @@ from timeroof.model.compare_names import with_plain_names
 from timeroof.model.compare_noise import (
     Drift,
     beyond_pace_s,
-    clean_scale,
     deviation,
     deviations_needed,
     drift,
@@ -146,7 +145,7 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
         else judge(profile, other, scope=scope_for(profile.threads, other)).table["work_bound_s"]
     )
     rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
-    seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * clean_scale(report.totals)
+    seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * report.totals.clean_scale
     rows = rows.with_columns(moved.alias("work_other_s"), _labels(rows).alias("labels"), seconds)
     synchronous = report.machine is not None and report.machine.launching == "synchronous"
     rows = rows.filter(pl.col("time_s").is_not_null()).with_columns(
@@ -174,7 +173,7 @@ def _least_s(scale: float) -> pl.Expr:
 
 def _least_scale(report: Report, against: Report) -> float:
     """Two timed runs are compared as they were timed: a scale is one more thing that is noisy."""
-    scales = [clean_scale(r.totals) for r in (report, against)]
+    scales = [r.totals.clean_scale for r in (report, against)]
     return 1.0 if all(scale != 1.0 for scale in scales) else scales[0]
 
 

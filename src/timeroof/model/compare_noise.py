@@ -240,13 +240,3 @@ def deviations_needed(rows: int) -> float:
     """
     tail = FALSE_ALARMS / 2 / max(rows, 1)
     return max(DEVIATIONS, statistics.NormalDist().inv_cdf(1 - tail))
-
-
-def clean_scale(totals: Totals) -> float:
-    """Seconds of a clean step by those of a timed one, the profiler's own cost left out.
-
-    Rows of a live run were timed with instruments; scaled, they sum to the run as it is.
-    """
-    clean_s = totals.steps.clean_s if totals.steps is not None else None
-    timed_s = (totals.wall_s or 0.0) - totals.idle_by_cause.get("profiler", 0.0)
-    return clean_s / timed_s if clean_s and timed_s > 0 else 1.0

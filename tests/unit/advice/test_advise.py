@@ -14,12 +14,11 @@ from tests.unit.advice.cases import ceiling, fine, machine_with, report_of
 from tests.unit.advice.test_arithmetic import product
 from tests.unit.advice.test_launching import adam, tiny
 from timeroof.advice import RULES, advise, rule_of
-from timeroof.advice.context import Context, clean_scale
+from timeroof.advice.context import Context
 from timeroof.advice.documentation import findings_page
 from timeroof.advice.registry import GROUPS
 from timeroof.core.profile import Steps
 from timeroof.errors import UsageError
-from timeroof.model.compare_noise import clean_scale as in_model
 from timeroof.model.overlap import combined_bound
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -54,7 +53,7 @@ def test_gains_are_seconds_of_clean_steps() -> None:
     steps = Steps(count=9, clean_s=10.0, timed_s=24.0)
     causes = {"python": 8.0, "profiler": 4.0}
     report = report_of([product(time_s=12.0)], wall_s=24.0, steps=steps, idle_by_cause=causes)
-    assert clean_scale(report.totals) == in_model(report.totals) == pytest.approx(0.5)
+    assert report.totals.clean_scale == pytest.approx(0.5)
     findings = {f.code: f for f in advise(report)}
     assert findings["TR104"].gain_s == pytest.approx(4.0)
     assert findings["TR301"].gain_s == pytest.approx(6.0 - 4.0)
