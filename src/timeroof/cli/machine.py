@@ -153,7 +153,7 @@ def _draw(machine: Machine, measured: Measurement | None, out: Path) -> None:
         return
     most = max(point.threads for point in measured.sweep)
     points = [
-        CurvePoint(p.pattern, p.size_bytes, p.rate_per_s)
+        CurvePoint(p.pattern, p.size_bytes, p.rate_per_s, p.spread)
         for p in measured.sweep
         if p.threads == most
     ]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Machine
 
 MEASURED, THEORETICAL = PALETTE[0], PALETTE[5]
+# A point whose samples scatter by more was disturbed, and is drawn hollow.
+DISTURBED = 0.10
 # Horizontal roofs closer than this would have their names one over the other.
 SAME_LINE = 1.2
 
@@ -38,6 +40,8 @@ class CurvePoint:
     pattern: str
     size_bytes: int
     rate_per_s: float
+    # (p75 − p25) / median of its samples, 0 where that is not known.
+    spread: float = 0.0
 
 
 def machine_roofline(machine: Machine, *, scope: Scope = "all") -> Figure:
@@ -92,7 +96,9 @@ def bandwidth_curve(
         axes.set_xlim(log_limits([p.size_bytes for p in points], pad=1.3))
         axes.set_ylim(log_limits([p.rate_per_s for p in points], pad=1.3))
         axes.set_xscale("log", base=2)
-        axes.set_xlabel("working set over all threads")
+        disturbed = any(p.spread > DISTURBED for p in points)
+        hint = f" (hollow: samples scatter by more than {DISTURBED:.0%})" if disturbed else ""
+        axes.set_xlabel(f"working set over all threads{hint}")
         axes.set_ylabel("byte/s")
         decade_axis(axes.yaxis, "B/s", axes.get_ylim())
         # 8 KiB, 128 KiB, 2 MiB ...: more would run into one another.
@@ -103,6 +109,17 @@ def bandwidth_curve(
             part = sorted((p.size_bytes, p.rate_per_s) for p in points if p.pattern == pattern)
             axes.plot(
                 *zip(*part, strict=True), color=look.colour, marker=look.marker, ms=2.6, lw=0.9
+            )
+            hollow = [p for p in points if p.pattern == pattern and p.spread > DISTURBED]
+            axes.plot(
+                [p.size_bytes for p in hollow],
+                [p.rate_per_s for p in hollow],
+                ls="",
+                marker=look.marker,
+                ms=3.0,
+                mec=look.colour,
+                mfc="white",
+                mew=0.7,
             )
         _mark_caches(axes, cache_sizes)
     return figure
