@@ -97,7 +97,7 @@ def bandwidth_curve(
         axes.set_ylim(log_limits([p.rate_per_s for p in points], pad=1.3))
         axes.set_xscale("log", base=2)
         disturbed = any(p.spread > DISTURBED for p in points)
-        hint = f" (hollow: samples scatter by more than {DISTURBED:.0%})" if disturbed else ""
+        hint = f" (hollow: scatter > {DISTURBED:.0%})" if disturbed else ""
         axes.set_xlabel(f"working set over all threads{hint}")
         axes.set_ylabel("byte/s")
         decade_axis(axes.yaxis, "B/s", axes.get_ylim())
