@@ -18,10 +18,13 @@ from timeroof.sources.live.torch_run.recording import (
 )
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
 from timeroof.work.call import Arg, frozen
+from timeroof.work.cost import unknown
 from timeroof.work.counting import Derivation
 from timeroof.work.dtypes import parse_dtype
 
 USER_SCOPE = 7
+# What kernels for sparse tensors (COO) call to get at the values.
+LOOKS_INTO_SPARSE = frozenset({"aten::_nnz", "aten::_indices", "aten::_values"})
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ def count_ops(ops: Sequence[Described], compiled: Sequence[CompiledKernel] = ())
     costs = [_cost(op, call, compiled) for op, call in zip(ops, calls, strict=True)]
     covered = below(ops, COST)
     costs = [FREE if inside else c for c, inside in zip(costs, covered, strict=True)]
-    own = _without_repeats(ops, own_costs([op.parent for op in ops], costs))
+    costs = _without_sparse(ops, costs)
+    own = _without_wrappers(ops, _without_repeats(ops, own_costs([o.parent for o in ops], costs)))
     return [
         Counted(call, cost, op.kernel is not None and not op.inputs and not op.outputs)
         for op, call, cost in zip(ops, calls, own, strict=True)
@@ -69,6 +73,43 @@ def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Co
         FREE if (c.contraction_flops or 0.0) > 0 and inner[i] >= 0.99 * c.contraction_flops else c  # type: ignore[operator]
         for i, c in enumerate(costs)
     ]
+
+
+def _without_sparse(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
+    """Ops that look into a sparse tensor: shapes do not tell how much it holds."""
+    sparse = [False] * len(ops)
+    for op in ops:
+        above = op.parent if op.name in LOOKS_INTO_SPARSE else None
+        while above is not None and not sparse[above]:
+            sparse[above] = not ops[above].scope
+            above = ops[above].parent
+    return [
+        unknown("a sparse tensor: how many values it holds is not recorded")
+        if inside and not cost.free
+        else cost
+        for cost, inside in zip(costs, sparse, strict=True)
+    ]
+
+
+def _without_wrappers(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
+    """An op whose FLOPs and bytes are all on the account of ops that it calls owes nothing.
+
+    ``relu`` calls ``clamp_min``, ``square`` calls ``pow``, ``sum`` its variant with an output.
+    """
+    flops, moved = [0.0] * len(ops), [0.0] * len(ops)
+    for place in range(len(ops) - 1, -1, -1):
+        above, cost = ops[place].parent, costs[place]
+        if above is not None and above < place:
+            flops[above] += max(flops[place], cost.flops or 0.0)
+            moved[above] += max(moved[place], cost.bytes or 0.0)
+
+    def is_wrapper(place: int, cost: Cost) -> bool:
+        if cost.free or not cost.known or not cost.bytes:
+            return False
+        done = (flops[place], cost.flops or 0.0), (moved[place], cost.bytes)
+        return all(below >= 0.99 * own for below, own in done)
+
+    return [FREE if is_wrapper(place, cost) else cost for place, cost in enumerate(costs)]
 
 
 def below(ops: Sequence[Described], head: str) -> list[bool]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from timeroof.sources.live.torch_run.markers import MANUAL
+from timeroof.sources.live.torch_run.refusals import INSIDE_ANOTHER, NEVER_ENTERED
 from timeroof.sources.live.torch_run.session import Session, activate, active, deactivate
 
 if TYPE_CHECKING:
@@ -39,10 +41,17 @@ class Profiler:
         self._session = Session(warmup=warmup, steps=steps, marker=MANUAL)
         self._report: Report | None = None
         self._open = False
+        self._session.recording.why_nothing = NEVER_ENTERED
 
     def __enter__(self) -> Profiler:
         import torch  # noqa: F401
 
+        self._session.recording.has_torch = True
+        if active() is not None:
+            # Whoever came first profiles: two at once would measure one another.
+            self._session.recording.why_nothing = INSIDE_ANOTHER
+            return self
+        self._session.recording.why_nothing = None
         self._session.start()
         activate(self._session)
         self._open = True
@@ -76,6 +85,7 @@ class Profiler:
         if self._report is None:
             from timeroof.live.reporting import report_of
 
+            self._session.recording.has_torch |= "torch" in sys.modules
             self._report = report_of(self._session.recording, self._machine)
         return self._report
 
@@ -112,17 +122,22 @@ def profile(
 class _Maker(Profiler):
     """A profiler that is also a decorator."""
 
+    _depth = 0
+
     def _begin_call(self) -> None:
-        if self._report is not None:
+        # A call inside a call (recursion) is a part of the outer one's step.
+        self._depth += 1
+        if self._report is not None or self._depth > 1:
             return
         if not self._open:
             self.__enter__()
-        else:
+        elif active() is None:
             activate(self._session)
             self._session.open_step()
 
     def _end_call(self) -> None:
-        if self._open:
+        self._depth -= 1
+        if self._open and self._depth == 0 and active() is self._session:
             self._session.close_block()
             self._session.close_step()
             deactivate(self._session)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ import msgspec
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel, check_machine
 from timeroof.errors import InputError
 from timeroof.probe import store
+from timeroof.probe.backends.cpu.ceilings import widened
 from timeroof.probe.backends.cpu.jit import host_cpu_name
 from timeroof.probe.backends.cpu.microarchitectures import find_microarchitecture
 from timeroof.probe.backends.cpu.probe import CpuFindings, measure_cpu, total_memory
@@ -41,7 +43,7 @@ def measure(
 
     `progress` is called with the name of each step and the share done so far.
     """
-    if device != "cpu":
+    if _plain(device) != "cpu":
         return _measure_torch_device(device, quick=quick, progress=progress)
     budget = Budget(CPU_LIMIT_S[quick])
     watch = Watch()
@@ -50,7 +52,7 @@ def measure(
     reduced, launches, notes = _through_torch(
         found, steps, lambda: quick or budget.used_s() > SHORT_AFTER_S, quick=quick
     )
-    ceilings = [*found.ceilings, *reduced.ceilings]
+    ceilings = [*found.ceilings, *widened(reduced.ceilings)]
     launch = launch_ceiling(launches)
     ceilings += [launch] if launch is not None else []
     steps.end()
@@ -74,6 +76,15 @@ def measure(
         warnings=warnings,
         errors=found.errors,
     )
+
+
+def _plain(device: str) -> str:
+    """A torch device; this computer's CPU has one name, however it is numbered.
+
+    >>> _plain("cpu:0"), _plain("cuda:1")
+    ('cpu', 'cuda:1')
+    """
+    return "cpu" if re.fullmatch(r"cpu(:\d+)?", device) else device
 
 
 def _through_torch(
@@ -135,12 +146,13 @@ def _vendor(title: str) -> str:
 
 
 def _spread_warnings(ceilings: list[Ceiling]) -> list[str]:
+    # Scopes with the same cores have the same figures: each counts once.
     spreads = {
-        f"{ceiling.resource} ({ceiling.scope})": ceiling.spread
-        for ceiling in ceilings
-        if ceiling.spread is not None and ceiling.scope != "socket"
+        (c.resource, c.threads): (f"{c.resource} ({c.scope})", c.spread)
+        for c in ceilings
+        if c.spread is not None and c.scope != "socket"
     }
-    warning = spread_warning(spreads)
+    warning = spread_warning(dict(spreads.values()))
     return [warning] if warning else []
 
 
@@ -202,6 +214,7 @@ def load_or_measure(
     A full one serves where a quick one is asked for, not the other way round. The file is
     only replaced once the new measurement is complete: Ctrl-C leaves it as it was.
     """
+    device = _plain(device)
     key = current_fingerprint(threads=threads, device=device)
     notes: list[str] = []
     if not fresh:

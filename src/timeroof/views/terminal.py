@@ -65,7 +65,7 @@ def _format_rate(resource: str, rate: float) -> str:
 def print_machines(machines: Sequence[Machine]) -> None:
     """One line per machine: best vector and matrix rate, bandwidth, launch."""
     out = console()
-    rates = {"FP32": 12, "FP16 matrix": 12, "DRAM": 9}
+    rates = {"FP32": 12, "16-bit matrix": 13, "DRAM": 9}
     longest = max(len(m.name) for m in machines)
     # Names and rates stay whole; the title gives way.
     room = max(12, out.width - longest - sum(rates.values()) - 2 * len(rates) - 3)

@@ -109,7 +109,8 @@ class Crew:
             may_go_on=may_go_on,
         )
         for held, new in zip(self.levels, sitting, strict=True):
-            if new.best is not None:
+            # Short of time, a sitting has only some patterns: no fair comparison with a whole one.
+            if new.best is not None and may_go_on():
                 rates = self.sittings.setdefault(f"byte/{held.level.name}", [])
                 rates.append(new.best.figure.rate_per_s)
             for points in new.moments.values():
@@ -178,7 +179,7 @@ class Crew:
             may_go_on=may_go_on,
             between=between,
         )
-        return not self.sweep or self.sweep[-1].size_bytes >= 0.99 * sizes[-1]
+        return bool(self.sweep) and self.sweep[-1].size_bytes >= 0.99 * sizes[-1]
 
     def rates(self) -> dict[str, float]:
         """The ceilings so far, to see whether another sitting still raises them."""

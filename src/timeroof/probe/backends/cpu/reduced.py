@@ -132,7 +132,7 @@ def _measure_emulated(precision: str, threads: int, found: Reduced) -> None:
     found.notes.append(
         f"{precision} has no unit of its own on this CPU and is emulated: a torch matrix product"
         f" reaches {figure.rate_per_s / 1e9:.3g} G operations/s ({EMULATED_SIZE}×{EMULATED_SIZE},"
-        f" {threads} threads)"
+        f" {threads} thread{'s' if threads > 1 else ''})"
     )
 
 

@@ -21,6 +21,10 @@ _TENSOR = re.compile(r"^Tensor\((.*)\)$")
 _NO_VALUE = "<None>"
 
 
+# Whoever describes at the moment: at most one in a process.
+_ON: list[Describing] = []
+
+
 class Describing:
     """Switches torch's ExecutionTraceObserver and the module hooks on and off."""
 
@@ -38,6 +42,9 @@ class Describing:
         """Begin to record, perhaps inside a module's call; False where another observer is on."""
         from torch.profiler import ExecutionTraceObserver
 
+        # Torch ends the program over a second observer that is started while one is on.
+        if _ON:
+            return False
         self._path = temporary_file(self)
         observer = ExecutionTraceObserver()
         observer.register_callback(str(self._path))
@@ -45,6 +52,7 @@ class Describing:
             self.forget()
             return False
         self._observer = observer
+        _ON.append(self)
         with quiet_stderr():
             observer.start()
         self._modules.attach(entered)
@@ -64,6 +72,7 @@ class Describing:
                 self._observer.stop()
                 self._observer.unregister_callback()
             self._observer = None
+            _ON.remove(self)
 
     def read(self) -> list[Described]:
         """The ops of the step in the order of their beginning."""

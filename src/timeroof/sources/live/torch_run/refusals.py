@@ -20,9 +20,10 @@ OWN_PROFILER = (
     " it off, or let it write its trace and use `timeroof read`"
 )
 INSIDE_ANOTHER = (
-    "nothing was measured: another timeroof.profile block or torch.profiler was on around this"
-    " block; use one of them at a time"
+    "nothing was measured: `timeroof run`, another timeroof.profile or torch.profiler was on around"
+    " this block; use one of them at a time"
 )
+NEVER_ENTERED = "nothing was measured: the timeroof.profile block was never entered"
 EMPTY_BLOCK = "nothing was measured: no op of torch ran in the block"
 
 
