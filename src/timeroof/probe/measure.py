@@ -220,7 +220,8 @@ def load_or_measure(
     if not fresh:
         kept, notes = store.load_best(key) if quick else _load_full(key)
         if kept is not None:
-            return kept
+            return msgspec.structs.replace(kept, notes=[*notes, *kept.notes])
+        notes = [f"{note}: measured again" for note in notes]
     new = (measuring or measure)(quick=quick, threads=threads, device=device, progress=progress)
     new = msgspec.structs.replace(new, fingerprint=key)
     try:

@@ -46,9 +46,9 @@ def load(fingerprint: str, *, quick: bool) -> tuple[Measurement | None, str | No
     except (FileNotFoundError, NotADirectoryError):
         return None, None
     except (OSError, msgspec.MsgspecError, InputError, UnicodeDecodeError) as error:
-        return None, f"the kept measurement {path.name} cannot be used ({error}): measured again"
+        return None, f"the kept measurement {path.name} cannot be used ({error})"
     if found.schema != MEASUREMENT_SCHEMA or found.fingerprint != fingerprint:
-        return None, f"the kept measurement {path.name} is of another version: measured again"
+        return None, f"the kept measurement {path.name} is of another version"
     return found, None
 
 

@@ -32,12 +32,20 @@ COLOURS = {
 }
 
 
+class _Console(Console):
+    """Leaves it to the program what a reader who has gone means; rich would end it with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more."""
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console for stdout or stderr; rich leaves colour out by itself for pipes and NO_COLOR."""
-    out = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    out = _Console(stderr=stderr, highlight=False, soft_wrap=False)
     if not out.is_terminal and "COLUMNS" not in os.environ:
         # A pipe has no edge: nothing need be cut.
-        return Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
+        return _Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
     return out
 
 
