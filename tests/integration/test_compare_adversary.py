@@ -182,3 +182,33 @@ def _words(script: str, files: dict[str, Path], folder: Path) -> list[str]:
 def test_a_rule_with_dots_is_refused_with_an_example() -> None:
     with pytest.raises(UsageError, match="time<12ms"):
         parse_rule("phase=backward:time<…")
+
+
+def test_all_broken_limits_are_named(
+    odd: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = ("--rule", "launches<0.5", "--rule", "time<1ns", "--rule", "time<1000h")
+    assert run("check", odd["good"], *limits) == 1
+    shown = capsys.readouterr().err
+    assert "2 of 3 limits broken: launches<0.5, time<1ns" in shown
+    assert " 0.5 " in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--max-slowdown", "5", "--baseline", "{good}"], "write 5% or 0.05"),
+        (["--max-slowdown", "", "--baseline", "{good}"], "no share"),
+        (["--max-slowdown", "5%"], "slower than"),
+        (["--rule", "flops<105%"], "rule 'flops<105%' is a share of a baseline's value"),
+        (["--rule", "foo=bar:time<3s"], "kind"),
+        (["--rule", "share<120%"], "never be broken"),
+    ],
+)
+def test_limits_that_mean_something_else_are_refused(
+    words: list[str], message: str, odd: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", odd["good"], *(w.format(good=odd["good"]) for w in words)) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1

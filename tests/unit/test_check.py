@@ -16,6 +16,7 @@ from timeroof.core.report import Report
 from timeroof.errors import UsageError
 from timeroof.model.check import Limit, Limits, check
 from timeroof.model.check_rules import parse_percent, parse_rule
+from timeroof.views.check import allowed
 
 
 def only(run: Report, base: Report | None, **limits: Any) -> Limit:
@@ -211,3 +212,62 @@ def test_invocations_of_different_work_are_no_noise() -> None:
     base, slow = (report([row(t, 1.0, name="k", **wide)]) for t in (10.0, 15.0))
     result = check(slow, base, Limits(max_slowdown=0.05))
     assert not result.passed
+
+
+def test_a_plain_number_above_1_is_no_slow_down() -> None:
+    assert parse_percent("1", plain_up_to=1.0) == 1.0
+    assert parse_percent("500%", plain_up_to=1.0) == 5.0
+    with pytest.raises(UsageError, match=r"500 %; write 5% or 0\.05"):
+        parse_percent("5", plain_up_to=1.0)
+    for empty in ("", " ", "%"):
+        with pytest.raises(UsageError, match="no share"):
+            parse_percent(empty, plain_up_to=1.0)
+
+
+def test_shares_above_all_of_the_run_are_refused() -> None:
+    with pytest.raises(UsageError, match="never be broken"):
+        parse_rule("phase=backward:share<120%")
+    with pytest.raises(UsageError, match=r"write 60% or 0\.6"):
+        parse_rule("op=aten::mm:kernel_efficiency<60")
+    assert parse_rule("share<=100%").value == 1.0
+    assert parse_rule("kernel_efficiency<110%").value == pytest.approx(1.1)
+
+
+def test_a_rule_about_nothing_on_both_sides_is_said_to_say_nothing() -> None:
+    nothing, some = report([{**row(1.0), "byte/dram": 0.0}]), report([row(1.0)])
+    told = check(nothing, nothing, Limits(rules=[parse_rule("bytes<105%")]))
+    assert told.passed
+    assert "'bytes<105%' says nothing here" in " ".join(told.notes)
+    for run, base in ((some, some), (some, nothing), (nothing, some)):
+        notes = check(run, base, Limits(rules=[parse_rule("bytes<105%")])).notes
+        assert "says nothing" not in " ".join(notes)
+
+
+def test_a_column_that_rows_do_not_have_names_those_they_have() -> None:
+    with pytest.raises(UsageError, match="kind"):
+        rule("foo=bar:time<3s", report([row(1.0)]))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("launches<1.5", "1.5"),
+        ("launches<1000", "1,000"),
+        ("efficiency>12.345%", "12.345 %"),
+        ("time<1.23456ms", "1.23456 ms"),
+        ("time<2s", "2 s"),
+        ("bytes<3.2512GB", "3.2512 GB"),
+        ("flops<123456789", "123.456789 MFLOP"),
+        ("time<999.9996us", "999.9996 µs"),
+        ("launches<105%", "1.05"),
+    ],
+)
+def test_a_limit_is_shown_as_it_is(text: str, words: str) -> None:
+    run = report([row(1.0)])
+    document = check(run, run, Limits(rules=[parse_rule(text)])).document()
+    got = allowed(document["limits"][0])
+    if text.startswith("time<999"):
+        # Rounded it is a millisecond; either unit is fine, another value is not.
+        assert got in (words, "0.9999996 ms")
+    else:
+        assert got == words

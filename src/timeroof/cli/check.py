@@ -19,7 +19,9 @@ def check(
     baseline: Annotated[Path | None, typer.Option(help="The run that it is held against.")] = None,
     max_slowdown: Annotated[
         str | None,
-        typer.Option(help="How much slower than the baseline it may be. [default: 5%]"),
+        typer.Option(
+            help="How much slower than the baseline it may be, such as 5% or 0.05. [default: 5%]"
+        ),
     ] = None,
     min_efficiency: Annotated[
         str | None, typer.Option(help="The least efficiency (bound / elapsed), such as 40%.")
@@ -50,13 +52,14 @@ def check(
     import msgspec
 
     from timeroof.api import load
-    from timeroof.cli.outputs import write_json
+    from timeroof.cli.outputs import keep_inputs, write_json
     from timeroof.core.writing import write_atomically
     from timeroof.errors import GateFailedError
     from timeroof.model.check import check as check_limits
     from timeroof.views.check import markdown_check, print_check
 
     limits = _limits(baseline, max_slowdown, min_efficiency, max_launches, rule or [])
+    keep_inputs((run, baseline, machine), (json, markdown))
     report = load(run, machine=machine)
     base = None if baseline is None else load(baseline, machine=machine)
     result = check_limits(report, base, limits)
@@ -69,7 +72,9 @@ def check(
     print_check(document)
     if not result.passed:
         broken = [limit.what for limit in result.limits if not limit.passed]
-        raise GateFailedError(f"{len(broken)} of {len(result.limits)} limits broken: {broken[0]}")
+        raise GateFailedError(
+            f"{len(broken)} of {len(result.limits)} limits broken: {', '.join(broken)}"
+        )
 
 
 def _limits(
@@ -85,9 +90,15 @@ def _limits(
     from timeroof.model.check_rules import parse_percent, parse_rule
 
     parsed = tuple(parse_rule(text) for text in rules)
-    if baseline is None and (max_slowdown is not None or any(r.relative for r in parsed)):
+    if baseline is None and max_slowdown is not None:
         raise UsageError(
             "a slow-down needs something to be slower than", advice="name a run with --baseline"
+        )
+    relative = next((r.text for r in parsed if r.relative), None)
+    if baseline is None and relative is not None:
+        raise UsageError(
+            f"rule {relative!r} is a share of a baseline's value, and there is no baseline",
+            advice="name a run with --baseline, or write the limit without %",
         )
     if baseline is None and min_efficiency is None and max_launches is None and not parsed:
         raise UsageError("nothing is to be checked", advice="give --baseline or a limit")
@@ -98,8 +109,9 @@ def _limits(
         raise UsageError(
             f"--min-efficiency {min_efficiency} is no limit", advice="use more than 0%, up to 100%"
         )
-    slowdown = max_slowdown or (DEFAULT_SLOWDOWN if baseline is not None else None)
-    most = None if slowdown is None else parse_percent(slowdown)
+    default = DEFAULT_SLOWDOWN if baseline is not None else None
+    slowdown = default if max_slowdown is None else max_slowdown
+    most = None if slowdown is None else parse_percent(slowdown, plain_up_to=1.0)
     if most is not None and most <= 0:
         raise UsageError(f"--max-slowdown {slowdown} is no limit", advice="use more than 0%")
     return Limits(

@@ -48,10 +48,10 @@ def compare(
     import msgspec
 
     from timeroof.api import load
-    from timeroof.cli.outputs import check_folder, write_json
+    from timeroof.cli.outputs import check_folder, keep_inputs, write_json
     from timeroof.model.compare import compare as compare_reports
     from timeroof.views.compare import print_comparison
-    from timeroof.views.compare_files import check_suffix, write_folder, write_output
+    from timeroof.views.compare_files import check_suffix, folder_files, write_folder, write_output
     from timeroof.views.compare_outputs import comparison_outputs
 
     files = [
@@ -61,6 +61,7 @@ def compare(
     ]
     if out is not None:
         check_folder(out)
+    keep_inputs((a, b, machine), (json, *files), out, folder_files("compare"))
     first, second = load(a, machine=machine), load(b, machine=machine)
     result = compare_reports(first, second, (str(a), str(b)))
     outputs = comparison_outputs(result, first, second)

@@ -37,11 +37,12 @@ def explain(
 
     from timeroof.advice import advise, rule_of
     from timeroof.api import load
-    from timeroof.cli.outputs import write_json
+    from timeroof.cli.outputs import keep_inputs, write_json
     from timeroof.core.writing import write_atomically
     from timeroof.views.explain import markdown_findings, print_explanation
 
     codes = None if not code else [rule_of(c).code for c in code]
+    keep_inputs((run, machine), (json, markdown))
     report = load(run, machine=machine)
     findings = advise(report, codes)
     if json is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,71 @@ from timeroof.errors import UsageError
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
+STDOUT = "-"
+# Outputs that no reader takes: in a folder that is read they may be written anew.
+NEVER_READ = (".html", ".md", ".png", ".svg", ".pdf")
+# What `--out` of `read` writes.
+REPORT_FILES = ("report.html", "report.json", "report.md", "kernels.csv", "run.troof")
+
 
 def write_json(data: bytes, target: str) -> None:
     """Write JSON to a file, or to stdout for `-`."""
-    if target == "-":
+    if target == STDOUT:
         sys.stdout.buffer.write(data + b"\n")
         sys.stdout.buffer.flush()
     else:
         write_atomically(Path(target), data + b"\n")
+
+
+def keep_inputs(
+    inputs: Iterable[Path | str | None],
+    outputs: Iterable[Path | str | None],
+    folder: Path | None = None,
+    names: Iterable[str] = (),
+) -> None:
+    """Refuse outputs that would overwrite an input or one another, before any work is done.
+
+    `names` are those that the command writes into `folder`. What is no file (stdout, a device, a
+    pipe) cannot be lost. A machine's name that is no file is never an output's name.
+    """
+    wanted = [Path(p) for p in outputs if p is not None and p != STDOUT]
+    wanted += [] if folder is None else [folder / name for name in names]
+    read = [Path(p) for p in inputs if p is not None]
+    seen: set[Path] = set()
+    for path in wanted:
+        target = _target(path)
+        if target is None:
+            continue
+        if any(_is_read(path, one) for one in read):
+            raise UsageError(
+                f"{path} is read by this command and would be overwritten",
+                advice="name another file to write",
+            )
+        if target in seen:
+            raise UsageError(f"{path} is to be written twice", advice="name a file for each output")
+        seen.add(target)
+
+
+def _target(path: Path) -> Path | None:
+    """The file that a name leads to; None where it is no file or no usable name.
+
+    Names that no system takes and links that lead nowhere are refused where they are written.
+    """
+    try:
+        return None if path.exists() and not path.is_file() else path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _is_read(path: Path, source: Path) -> bool:
+    """Whether a file is an input or lies in a folder that is one, through links as well."""
+    try:
+        if source.is_dir():
+            inside = path.is_file() and path.resolve().is_relative_to(source.resolve())
+            return inside and path.suffix not in NEVER_READ
+        return path.samefile(source)
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def check_folder(path: Path) -> Path:
@@ -55,5 +113,5 @@ def write_outputs(
             raise UsageError(f"{str(save)!r} is no run's name", advice="end it in .troof")
         save_report(report, save)
     if out is not None:
-        for name in ("report.html", "report.json", "report.md", "kernels.csv", "run.troof"):
+        for name in REPORT_FILES:
             save_report(report, out / name)

@@ -62,7 +62,13 @@ def read(
     """
     from timeroof.api import load
     from timeroof.api import machine as find_machine
-    from timeroof.cli.outputs import check_folder, write_json, write_outputs
+    from timeroof.cli.outputs import (
+        REPORT_FILES,
+        check_folder,
+        keep_inputs,
+        write_json,
+        write_outputs,
+    )
     from timeroof.units import parse_size
     from timeroof.views.gaps import print_gaps
     from timeroof.views.terminal import print_notes, print_summary
@@ -73,6 +79,7 @@ def read(
     chosen = None if machine is None else find_machine(machine)
     if out is not None:
         check_folder(out)
+    keep_inputs((*(files or []), machine), (json, html, save), out, REPORT_FILES)
     with _late_bar() as progress:
         report = load(
             files or [],

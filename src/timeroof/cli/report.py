@@ -34,10 +34,12 @@ def report(
     Example: `timeroof report before.troof after.troof -o both.html`
     """
     from timeroof.api import load
+    from timeroof.cli.outputs import keep_inputs
     from timeroof.views.render import check_suffix, render
     from timeroof.views.terminal import console
 
     check_suffix(output)
+    keep_inputs((*runs, machine), (output,))
     reports = [load(run, machine) for run in runs]
     render(reports[0], output, title=title, runs=reports)
     console(stderr=True).print(f"wrote {output}", soft_wrap=True, markup=False)

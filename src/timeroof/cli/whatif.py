@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from timeroof.core.machine import Machine
 
 
 def whatif(
@@ -22,11 +26,16 @@ def whatif(
     ] = None,
     ran_on: Annotated[
         str | None,
-        typer.Option("--from", help="The machine it ran on, where RUN does not say."),
+        typer.Option(
+            "--from",
+            help="The machine it ran on, where RUN does not say; overrides what RUN says.",
+        ),
     ] = None,
     scale: Annotated[
         list[str] | None,
-        typer.Option(help="More or less work: batch=4, launches=0.5 or work=2; may be repeated."),
+        typer.Option(
+            help="More or less work: batch=4, launches=0.5 or work=2; may be repeated, each once."
+        ),
     ] = None,
     without: Annotated[
         list[str] | None,
@@ -67,10 +76,10 @@ def whatif(
 
     from timeroof.api import load, scope_for
     from timeroof.api import machine as find
-    from timeroof.cli.outputs import check_folder, write_json
+    from timeroof.cli.outputs import check_folder, keep_inputs, write_json
     from timeroof.model.project import Change
     from timeroof.model.project_document import what_if
-    from timeroof.views.compare_files import check_suffix, write_folder, write_output
+    from timeroof.views.compare_files import check_suffix, folder_files, write_folder, write_output
     from timeroof.views.compare_outputs import whatif_outputs
     from timeroof.views.whatif import print_whatif
 
@@ -80,17 +89,20 @@ def whatif(
     ]
     if out is not None:
         check_folder(out)
+    machines = [*(machine or []), *(more or [])]
+    keep_inputs((run, ran_on, *machines), (json, *files), out, folder_files("whatif"))
 
     change = Change(
-        scale=dict(parse_scale(text) for text in scale or []),
+        scale=parse_scales(scale or []),
         without=frozenset(without or []),
         precision=precision,
     )
-    there = [find(name) for name in [*(machine or []), *(more or [])]]
+    there = [find(name) for name in machines]
     here = None if ran_on is None else find(ran_on)
     report = load(run, machine=here)
     threads = report.profile.threads
-    result = what_if(report, there, change, here, lambda m: scope_for(threads, m))
+    notes = [] if here is None else overridden(run, report.profile.device, here)
+    result = what_if(report, there, change, here, lambda m: scope_for(threads, m), notes)
     outputs = whatif_outputs(result)
     if json is not None:
         write_json(msgspec.json.encode(outputs.document), json)
@@ -99,6 +111,59 @@ def whatif(
     if out is not None:
         write_folder(outputs, out)
     print_whatif(outputs.document, stderr=True)
+
+
+def overridden(run: Path, device: str | None, here: Machine) -> list[str]:
+    """A note where `--from` names another machine than the run itself does."""
+    from timeroof.machines.catalogue import machine_of_device
+
+    own = _saved_machine(run) or (None if device is None else machine_of_device(device))
+    if own is not None:
+        if (own.name, own.device) == (here.name, here.device):
+            return []
+        said = f"{own.name} ({own.device})" if own.device else own.name
+    elif device is not None:
+        said = device
+    else:
+        return []
+    return [
+        f"--from {here.name} overrides the machine that the run names, {said}: its times are taken"
+        f" as measured on {here.name}."
+    ]
+
+
+def _saved_machine(run: Path) -> Machine | None:
+    """The machine of a saved run, None for other files."""
+    import zipfile
+
+    from timeroof.core.run_file import load_run
+    from timeroof.errors import TimeroofError
+
+    try:
+        return load_run(run).machine if zipfile.is_zipfile(run) else None
+    except TimeroofError:
+        # Some other tool's archive, which has been read as what it is.
+        return None
+
+
+def parse_scales(texts: Sequence[str]) -> dict[str, float]:
+    """Factors by what they scale; one name cannot have two.
+
+    >>> parse_scales(["batch=4", "launches=0.5"])
+    {'batch': 4.0, 'launches': 0.5}
+    """
+    from timeroof.errors import UsageError
+
+    factors: dict[str, float] = {}
+    for text in texts:
+        name, factor = parse_scale(text)
+        if name in factors:
+            raise UsageError(
+                f"--scale {name!r} is given twice",
+                advice="give it once; two factors of the same amount are their product",
+            )
+        factors[name] = factor
+    return factors
 
 
 def parse_scale(text: str) -> tuple[str, float]:

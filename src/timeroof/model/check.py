@@ -106,6 +106,12 @@ def _notes(limits: list[Limit]) -> list[str]:
     notes = []
     if any(limit.noise is None for limit in limits):
         notes.append("Where the spread is unknown the plain limit applies.")
+    notes += [
+        f"Rule {limit.what!r} says nothing here: the run and the baseline both have 0"
+        f"{' at DRAM' if limit.unit == 'B' else ''}."
+        for limit in limits
+        if limit.baseline == 0 and limit.value == 0
+    ]
     unsure = [limit.what for limit in limits if limit.note == BELOW_NOISE]
     if unsure:
         notes.append(

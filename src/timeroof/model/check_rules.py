@@ -35,7 +35,7 @@ class LimitRule:
             if found is None:
                 raise UsageError(
                     f"rule {self.text!r}: rows have no {column!r}",
-                    advice="use phase, op, module, name, dtype, limiter or a label",
+                    advice="use phase, op, module, name, kind, dtype, limiter or a label",
                 )
             table = table.filter(pl.col(found).cast(pl.String) == value)
         return table
@@ -78,6 +78,11 @@ def parse_rule(text: str) -> LimitRule:
         raise UsageError(f"rule {text!r} can never hold", advice="use a limit above 0")
     if match[1] in ("efficiency", "share") and match[2].startswith(">") and value > 1:
         raise UsageError(f"rule {text!r} asks for more than 100 %", advice="use a share up to 100%")
+    if match[1] == "share" and value > 1:
+        raise UsageError(
+            f"rule {text!r} can never be broken: no share is above 100 %",
+            advice="use a share up to 100%",
+        )
     where = tuple(_pair(part, text) for part in selection.split(",") if part.strip())
     return LimitRule(text, where, match[1], match[2], value, relative)
 
@@ -98,16 +103,19 @@ def _value(metric: str, written: str, text: str) -> tuple[float, bool]:
             return parse_seconds(written), False
         if metric in ("bytes", "flops"):
             return parse_size(written.removesuffix("FLOP")), False
-        return float(written), False
+        value = float(written)
     except (ValueError, UsageError):
         raise _refused(text) from None
+    if metric in _RATIOS and 1 < value < float("inf"):
+        raise _meant_percent(f"rule {text!r} means {value * 100:.12g} %", value)
+    return value, False
 
 
-def parse_percent(text: str) -> float:
-    """A share that a person typed as a percentage or a number.
+def parse_percent(text: str, plain_up_to: float = float("inf")) -> float:
+    """A share that a person typed as a percentage or a number; the latter up to a limit.
 
-    >>> parse_percent("5%"), parse_percent("0.05")
-    (0.05, 0.05)
+    >>> parse_percent("5%"), parse_percent("0.05"), parse_percent("500%", plain_up_to=1.0)
+    (0.05, 0.05, 5.0)
     """
     number = text.strip()
     try:
@@ -116,7 +124,14 @@ def parse_percent(text: str) -> float:
         raise UsageError(f"{text!r} is no share", advice="write for example 5% or 0.05") from None
     if not 0 <= value < float("inf"):
         raise UsageError(f"{text!r} is no share", advice="write for example 5% or 0.05")
+    if value > plain_up_to and not number.endswith("%"):
+        raise _meant_percent(f"{text!r} without % means {value * 100:.12g} %", value)
     return value
+
+
+def _meant_percent(means: str, value: float) -> UsageError:
+    """A number above 1 where a share is asked for: most likely the sign was forgotten."""
+    return UsageError(means, advice=f"write {value:.12g}% or {value / 100:.12g} for {value:.12g} %")
 
 
 def _refused(text: str) -> UsageError:

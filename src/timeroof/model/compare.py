@@ -10,7 +10,7 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
-from timeroof.core.report import Report
+from timeroof.core.report import Report, Totals
 from timeroof.model.compare_causes import CAUSES, with_causes
 from timeroof.model.compare_match import AMOUNTS, match, with_primitives_in_their_ops
 from timeroof.model.compare_names import with_plain_names
@@ -28,8 +28,9 @@ from timeroof.model.compare_noise import (
     run_least_s,
     sure_difference,
 )
-from timeroof.model.compare_notes import comparison_notes, matched_share, pace_notes
-from timeroof.model.judge import judge, scope_for
+from timeroof.model.compare_notes import comparison_notes, judged_scope, matched_share, pace_notes
+from timeroof.model.compare_words import WholeRuns, differing_work
+from timeroof.model.judge import judge
 
 COMPARE_SCHEMA = "timeroof.compare/1"
 OUTSIDE = "(outside kernels)"
@@ -65,6 +66,8 @@ class Comparison:
     rows: pl.DataFrame
     matched_share: float | None = None
     notes: tuple[str, ...] = ()
+    # Why a difference is not called one.
+    reason: str | None = None
 
     @property
     def delta_s(self) -> float:
@@ -82,6 +85,7 @@ class Comparison:
                 "b_s": self.b_s,
                 "delta_s": self.delta_s,
                 "significant": self.significant,
+                "reason": self.reason,
                 "noise_s": self.noise_s,
                 "spread_known": self.spread_known,
             },
@@ -99,11 +103,9 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     a_s, b_s = a.totals.ladder.measured_s, b.totals.ladder.measured_s
     noise = noise_of(run_deviation_s(a.totals, a_rows), run_deviation_s(b.totals, b_rows))
     longer_s = max(a_s, b_s)
-    sure_s = sure_difference(b_s - a_s, run_least_s(b.totals) - run_least_s(a.totals))
     shift = pace_shift(a.totals, b.totals)
-    sure_s = abs(beyond_pace_s(sure_s, a_s, shift))
-    threshold = PLAIN_THRESHOLD if noise is None else RUN_THRESHOLD
-    significant = sure_s > max(noise or 0.0, threshold * longer_s) or far_apart(a.totals, b.totals)
+    whole = _whole_runs(a.totals, b.totals, noise, shift)
+    significant = whole.significant or far_apart(a.totals, b.totals)
     moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift(0.0, 0.0)
     # What moved all rows of runs that are not told apart is noise of every one of them.
     common = 0.0 if significant else min(moved.common, PLAIN_THRESHOLD)
@@ -121,11 +123,27 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
         causes={cause: math.fsum(rows[cause].to_list()) for cause in CAUSES},
         rows=rows,
         matched_share=matched_share(pairs),
+        reason=None if significant else whole.reason,
         notes=(
             *comparison_notes(a, b, pairs),
             *([] if noise is not None else [_no_spread()]),
             *pace_notes(shift, names),
         ),
+    )
+
+
+def _whole_runs(a: Totals, b: Totals, noise_s: float | None, shift: float) -> WholeRuns:
+    """The tests that the difference of two runs must pass, each with what it leaves."""
+    a_s, b_s = a.ladder.measured_s, b.ladder.measured_s
+    confirmed_s = sure_difference(b_s - a_s, run_least_s(b) - run_least_s(a))
+    threshold = PLAIN_THRESHOLD if noise_s is None else RUN_THRESHOLD
+    return WholeRuns(
+        delta_s=b_s - a_s,
+        confirmed_s=confirmed_s,
+        beyond_pace_s=beyond_pace_s(confirmed_s, a_s, shift),
+        noise_s=noise_s,
+        threshold=threshold,
+        threshold_s=threshold * max(a_s, b_s),
     )
 
 
@@ -138,12 +156,8 @@ def _no_spread() -> str:
 
 def _side(report: Report, against: Report) -> pl.DataFrame:
     """The rows of one run with what matching and causes need."""
-    profile, verdicts, other = report.profile, report.verdicts, against.machine
-    moved = (
-        verdicts.table["work_bound_s"]
-        if other is None or other == report.machine
-        else judge(profile, other, scope=scope_for(profile.threads, other)).table["work_bound_s"]
-    )
+    profile, verdicts = report.profile, report.verdicts
+    moved = _work_on_roofs_of(against, report)
     rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
     seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * report.totals.clean_scale
     rows = rows.with_columns(moved.alias("work_other_s"), _labels(rows).alias("labels"), seconds)
@@ -163,6 +177,14 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
         *_amounts(rows),
     )
     return with_plain_names(with_primitives_in_their_ops(rows))
+
+
+def _work_on_roofs_of(other: Report, report: Report) -> pl.Series:
+    """The work bounds of a run on the roofs that the other was judged on: machine and cores."""
+    same = other.machine == report.machine and other.verdicts.roofs == report.verdicts.roofs
+    if other.machine is None or same:
+        return report.verdicts.table["work_bound_s"]
+    return judge(report.profile, other.machine, scope=judged_scope(other)).table["work_bound_s"]
 
 
 def _least_s(scale: float) -> pl.Expr:
@@ -297,4 +319,5 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         **{k: row[k] for k in kept},
         "causes": {cause: row[cause] for cause in CAUSES},
         **{k: row[k] for k in beside},
+        "differs_in": differing_work(row, SAME_WORK),
     }

@@ -5,16 +5,25 @@ A row's elapsed seconds are launching and the rest. Launching changes with the n
 (`efficiency`). The rest changes with the work at the first machine's roof (`work`), with the other
 machine's roof (`machine`), and by what is left (`efficiency`). Where the work of a side is not
 known, the rest is `other`. The parts sum to the difference: the last one is what is left.
+
+More or less work counts at the efficiency of the first side: twice the work is twice its seconds.
+Where the pair is only the same part of the program, or one side has many times the work, a few
+seconds that hardly did any work would be multiplied by hundreds. There the side with more of the
+work sets the efficiency, so that no cause is larger than the seconds of the two sides.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
+from timeroof.model.compare_match import BY_PART
+
 CAUSES = ("work", "launches", "efficiency", "machine", "other")
 
 # A sum of bounds counts as known if it covers this share of the seconds.
 KNOWN_SHARE = 0.5
+# So many times the work is no more of the same: the first side's seconds do not scale to it.
+WILD_RATIO = 10.0
 
 
 def with_causes(pairs: pl.DataFrame, launch_cost_ratio: float) -> pl.DataFrame:
@@ -68,9 +77,13 @@ def _work() -> list[pl.Expr]:
     one = known & ~both
     # A row that was all launching has no rest to scale: its work counts at the roof.
     bare = both & (rest_a <= 0)
+    by_part = pl.col("matched_by").is_in(BY_PART)
+    grown = both & (there > 0) & (moved > here) & (by_part | (moved > WILD_RATIO * here))
     work = (
         pl.when(bare)
         .then(moved - here)
+        .when(grown)
+        .then(rest_b / there * (moved - here))
         .when(both & (here > 0))
         .then(rest_a * (moved / here - 1))
         .when(one)
@@ -80,6 +93,8 @@ def _work() -> list[pl.Expr]:
     machine = (
         pl.when(bare)
         .then(there - moved)
+        .when(grown)
+        .then(rest_b / there * (there - moved))
         .when(both & (here > 0) & (moved > 0))
         .then(rest_a * moved / here * (there / moved - 1))
         .otherwise(0.0)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import polars as pl
 
 from timeroof.core.report import Report
+from timeroof.core.resources import Scope
 from timeroof.model.compare_match import BY_PART
+from timeroof.model.judge import scope_for
 
 # Below this share of the time matched kernel by kernel, the runs are taken for different programs.
 SAME_PROGRAM = 0.5
@@ -73,8 +77,19 @@ def _machines(a: Report, b: Report) -> list[str]:
         ]
     if a.profile.threads != b.profile.threads:
         first, second = (r.profile.threads or "unknown" for r in (a, b))
-        return [f"Other numbers of threads: {first}, then {second}."]
+        cores = judged_scope(a) != judged_scope(b)
+        what = ": what the roofs of other cores explain is in `machine`" if cores else ""
+        return [f"Other numbers of threads: {first}, then {second}{what}."]
     return []
+
+
+def judged_scope(report: Report) -> Scope:
+    """The cores whose ceilings a run was judged on; a report keeps the roofs, not their scope."""
+    machine, likely = report.machine, scope_for(report.profile.threads, report.machine)
+    if machine is None:
+        return likely
+    scopes: tuple[Scope, ...] = (likely, *get_args(Scope))
+    return next((s for s in scopes if machine.roofs(s) == report.verdicts.roofs), likely)
 
 
 def _windows(a: Report, b: Report, pairs: pl.DataFrame) -> list[str]:

@@ -36,20 +36,8 @@ from timeroof.core.verdict import BOUND
 from timeroof.model.judge import judge
 from timeroof.model.project_amounts import in_precision, scaled, without
 from timeroof.model.project_rows import Crossing, project_rows
+from timeroof.model.project_units import with_substitutes
 from timeroof.model.totals import seconds_by_limiter
-
-# Units that do the work where a machine lacks one; the first that it has.
-SUBSTITUTES: dict[str, tuple[str, ...]] = {
-    "flop/fp16-tensor": ("flop/bf16-tensor", "flop/fp16", "flop/fp32"),
-    "flop/bf16-tensor": ("flop/fp16-tensor", "flop/bf16", "flop/fp32"),
-    "flop/tf32-tensor": ("flop/fp32",),
-    "flop/fp8-tensor": ("flop/fp16-tensor", "flop/bf16-tensor", "flop/fp32"),
-    "flop/fp4-tensor": ("flop/fp8-tensor", "flop/fp16-tensor", "flop/fp32"),
-    "flop/int8-tensor": ("flop/int8", "flop/fp16-tensor", "flop/fp32"),
-    "flop/fp64-tensor": ("flop/fp64",),
-    "flop/fp16": ("flop/fp32",),
-    "flop/bf16": ("flop/fp32",),
-}
 
 FAULT_BOUND = f"{BOUND}{FAULT}"
 # Sums of the same numbers in another order; and the share of the seconds that is worth a note.
@@ -73,7 +61,8 @@ class Projection:
 
     `table` has per row `id`, `bound_s`, `limiter`, `limiter_now`, `predicted_s`, `low_s`, `high_s`,
     and the last three without the idle before the row as `busy_s`, `busy_low_s`, `busy_high_s`.
-    `outside_s` are seconds beside the rows (idle), part of the sums.
+    `outside_s` are seconds beside the rows (idle), part of the sums. `by_limiter` are seconds of
+    the rows alone, as in a report: what `predicted_s` has beyond them is idle.
     """
 
     machine: Machine
@@ -101,8 +90,10 @@ def project(
     `scopes` are those of the ceilings here and there: a run of one thread has one core's.
     """
     change = change or Change()
-    likely, least = _changed(profile, change, least=False), _changed(profile, change, least=True)
-    target, notes = _with_substitutes(there, likely, scopes[1])
+    kept = without(profile, set(change.without))
+    likely, least = _changed(kept, change, least=False), _changed(kept, change, least=True)
+    substituted = with_substitutes(there, likely, scopes[1], change.precision)
+    target = substituted.machine
     now = judge(profile, here, scope=scopes[0])
     free = None
     if "launch" in change.without:
@@ -110,6 +101,8 @@ def project(
         free = _is_launching(profile, now.table, here)
     then = judge(likely, target, scope=scopes[1])
     floor = judge(least, target, scope=scopes[1]).table
+    # A factor of 1, or the precision that it has: then efficiencies are known, not guessed.
+    unchanged = likely.kernels.equals(kept.kernels)
     table = project_rows(
         profile.kernels,
         now.table,
@@ -119,11 +112,11 @@ def project(
             here=here,
             there=target,
             scopes=scopes,
-            same=not (change.scale or change.precision) and _same_machine(here, there, scopes),
+            same=unchanged and _same_machine(here, there, scopes),
             drop_idle=bool({"idle", "launch"} & change.without),
             free=free,
         ),
-    )
+    ).with_columns(substituted.name_units(pl.col("limiter")))
     outside_s, overlap = _outside(table, measured_s, drop="idle" in change.without)
     return Projection(
         machine=there,
@@ -133,10 +126,12 @@ def project(
         low_s=_sum(table, "low_s") * overlap + outside_s,
         high_s=_sum(table, "high_s") * overlap + outside_s,
         outside_s=outside_s,
-        by_limiter=seconds_by_limiter(
-            table.select("limiter", pl.col("predicted_s").alias("time_s"))
+        by_limiter=seconds_by_limiter(table.select("limiter", pl.col("busy_s").alias("time_s"))),
+        notes=(
+            *_unknown(now.table, table),
+            *_above_roof(table, floor["work_bound_s"]),
+            *substituted.notes,
         ),
-        notes=(*_unknown(now.table, table), *_above_roof(table), *notes),
     )
 
 
@@ -152,11 +147,14 @@ def _unknown(now: pl.DataFrame, table: pl.DataFrame) -> list[str]:
     ]
 
 
-def _above_roof(table: pl.DataFrame) -> list[str]:
-    """A word where a prediction is below its bound, as the measured time is."""
-    below = table.filter(pl.col("busy_s") < pl.col("bound_s") * (1 - ROUNDING))
-    seconds = _sum(below, "predicted_s")
-    if not below.height or seconds < WORTH_A_WORD * _sum(table, "predicted_s"):
+def _above_roof(table: pl.DataFrame, work_bound_s: pl.Series) -> list[str]:
+    """A word where a prediction is below the work's bound, as the measured time is.
+
+    A kernel shorter than its launches is above no roof.
+    """
+    below = table.filter(table["busy_s"] < work_bound_s * (1 - ROUNDING))
+    seconds = _sum(below, "busy_s")
+    if not below.height or seconds < WORTH_A_WORD * _sum(table, "busy_s"):
         return []
     return [
         f"{below.height} rows are predicted below their bound: they are above their roof as"
@@ -176,32 +174,10 @@ def _is_launching(profile: Profile, now: pl.DataFrame, here: Machine) -> pl.Seri
 
 
 def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:
-    changed = without(profile, set(change.without))
+    changed = profile
     if change.precision is not None:
         changed = in_precision(changed, change.precision)
     return scaled(changed, change.scale, least=least) if change.scale else changed
-
-
-def _with_substitutes(
-    machine: Machine, profile: Profile, scope: Scope
-) -> tuple[Machine, tuple[str, ...]]:
-    """The machine with another unit in place of one that it lacks but the run uses."""
-    roofs = machine.roofs(scope)
-    emulated, notes = dict(machine.emulated), []
-    for resource in profile.amount_columns:
-        if resource in roofs or not profile.kernels.select((pl.col(resource) > 0).any()).item():
-            continue
-        unit = next((s for s in SUBSTITUTES.get(resource, ()) if s in roofs), None)
-        if unit is not None:
-            emulated[resource] = unit
-            notes.append(f"{machine.name} has no {resource}: its {unit} is used.")
-        elif resource.startswith("flop/"):
-            notes.append(f"{machine.name} has no ceiling for {resource}: left out of its bounds.")
-    if LAUNCH not in roofs:
-        notes.append(
-            f"{machine.name} has no launch ceiling: rows that launching limits keep their time."
-        )
-    return msgspec.structs.replace(machine, emulated=emulated), tuple(notes)
 
 
 def _without_launching(machine: Machine) -> Machine:

@@ -142,7 +142,7 @@ def _byte_ratio(flops: list[str], precision: str) -> pl.Expr:
     )
     most = pl.max_horizontal(flops)
     counted = pl.coalesce(
-        pl.when((pl.col(c) == most) & (most > 0)).then(pl.lit(SIZES.get(_format(c), 4.0)))
+        pl.when((pl.col(c) == most) & (most > 0)).then(pl.lit(SIZES.get(format_of(c), 4.0)))
         for c in flops
     )
     now = pl.coalesce(said, counted)
@@ -150,5 +150,10 @@ def _byte_ratio(flops: list[str], precision: str) -> pl.Expr:
     return pl.when(_PER_SAMPLE & now.is_not_null()).then(then / now).otherwise(1.0)
 
 
-def _format(flop_column: str) -> str:
+def format_of(flop_column: str) -> str:
+    """The number format of a unit.
+
+    >>> format_of("flop/bf16-tensor")
+    'bf16'
+    """
     return flop_column.removeprefix("flop/").removesuffix("-tensor")

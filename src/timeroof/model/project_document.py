@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from timeroof.core.machine import Machine
 from timeroof.core.report import Report
 from timeroof.core.resources import Scope
 from timeroof.errors import UsageError
 from timeroof.model.project import Change, Projection, project
 
+# From this share of the predicted time on, a change of limiter is worth telling.
+LEAST_SHARE = 1e-3
 WHATIF_SCHEMA = "timeroof.whatif/1"
 MODEL = (
     "A model, not a measurement: rows keep today's efficiency; the interval is what other limiters"
@@ -26,6 +30,7 @@ class WhatIf:
     report: Report
     here: Machine
     projections: tuple[Projection, ...]
+    notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The contract's JSON."""
@@ -34,13 +39,21 @@ class WhatIf:
             "from": self.here.name,
             "measured_s": self.report.totals.ladder.measured_s,
             "measured_bound_s": self.report.totals.bound_s,
+            "measured_by_limiter": self.report.totals.by_limiter,
             "known_time_share": self.report.totals.known_time_share,
             "machines": [_machine(p) for p in self.projections],
             "rows": self._rows(),
-            "notes": [MODEL, *dict.fromkeys(n for p in self.projections for n in p.notes)],
+            "notes": [
+                MODEL,
+                *dict.fromkeys([*self.notes, *(n for p in self.projections for n in p.notes)]),
+            ],
         }
 
     def _rows(self) -> list[dict[str, Any]]:
+        """Like beside like: `predicted_s` is what becomes of `time_s`, the kernel alone.
+
+        `predicted_elapsed_s` is what becomes of `elapsed_s`, with the idle before it.
+        """
         kernels = self.report.profile.kernels
         rows: list[dict[str, Any]] = [
             {**row, "machines": []}
@@ -55,7 +68,11 @@ class WhatIf:
                 row["machines"].append(
                     {
                         "name": projection.machine.name,
-                        **{k: there[k] for k in ("bound_s", "predicted_s", "low_s", "high_s")},
+                        "bound_s": there["bound_s"],
+                        "predicted_s": there["busy_s"],
+                        "low_s": there["busy_low_s"],
+                        "high_s": there["busy_high_s"],
+                        "predicted_elapsed_s": there["predicted_s"],
                         "limiter": there["limiter"],
                         "limiter_changes": there["limiter"] != there["limiter_now"],
                     }
@@ -78,13 +95,18 @@ def _machine(projection: Projection) -> dict[str, Any]:
 
 
 def limiter_changes(projection: Projection) -> dict[str, float]:
-    """Predicted seconds of rows whose limiter becomes another, by `from → to`."""
-    changed: dict[str, float] = {}
-    for row in projection.table.iter_rows(named=True):
-        if row["limiter"] != row["limiter_now"]:
-            key = f"{row['limiter_now']} → {row['limiter']}"
-            changed[key] = changed.get(key, 0.0) + (row["predicted_s"] or 0.0)
-    return dict(sorted(changed.items(), key=lambda item: -item[1]))
+    """Predicted seconds of rows whose limiter becomes another, by `from → to`, longest first.
+
+    Less than a thousandth of the run's is left out.
+    """
+    changed = (
+        projection.table.filter(pl.col("limiter") != pl.col("limiter_now"))
+        .group_by("limiter_now", "limiter")
+        .agg(pl.col("busy_s").fill_null(0.0).sum())
+        .filter(pl.col("busy_s") >= LEAST_SHARE * projection.predicted_s)
+        .sort("busy_s", "limiter_now", "limiter", descending=[True, False, False])
+    )
+    return {f"{now} → {then}": seconds for now, then, seconds in changed.iter_rows()}
 
 
 def what_if(
@@ -93,10 +115,12 @@ def what_if(
     change: Change | None = None,
     here: Machine | None = None,
     scope_of: Callable[[Machine], Scope] = lambda machine: "all",
+    notes: Sequence[str] = (),
 ) -> WhatIf:
     """Project a judged run to machines; `here` is where it ran, if the report does not say.
 
     `scope_of` says which ceilings of a machine the run is held against (one core's or all).
+    A machine that is named twice stands there once.
     """
     origin = here or report.machine
     if origin is None:
@@ -114,6 +138,15 @@ def what_if(
             measured_s=measured_s,
             scopes=(scope_of(origin), scope_of(there)),
         )
-        for there in machines or [origin]
+        for there in _once(machines) or [origin]
     ]
-    return WhatIf(report, origin, tuple(projections))
+    return WhatIf(report, origin, tuple(projections), tuple(notes))
+
+
+def _once(machines: Sequence[Machine]) -> list[Machine]:
+    """Every machine once, in their order; one name may mean several."""
+    found: list[Machine] = []
+    for machine in machines:
+        if machine not in found:
+            found.append(machine)
+    return found

@@ -12,6 +12,10 @@ from timeroof.units import format_amount, format_percent, format_seconds
 from timeroof.views.explain import markdown_text
 from timeroof.views.terminal import console, plain_text
 
+PREFIXES = {
+    "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3,
+    "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+}  # fmt: skip
 HEADS = ("limit", "allowed", "found", "noise", "")
 
 
@@ -38,7 +42,32 @@ def cells(limit: Mapping[str, Any]) -> tuple[str, str, str, str]:
     if limit["note"]:
         what += f" ({plain_text(limit['note'])})"
     noise = "unknown" if limit["noise"] is None else shown(limit["noise"], limit["unit"])
-    return what, shown(limit["limit"], limit["unit"]), shown(limit["value"], limit["unit"]), noise
+    return what, allowed(limit), shown(limit["value"], limit["unit"]), noise
+
+
+def allowed(limit: Mapping[str, Any]) -> str:
+    """A limit as it was typed, never rounded to another one; a baseline's share to six digits.
+
+    >>> allowed({"limit": 1.5, "unit": ""}), allowed({"limit": 0.12345, "unit": "share"})
+    ('1.5', '12.345 %')
+    >>> allowed({"limit": 0.0123456, "unit": "s"}), allowed({"limit": 3.25e9, "unit": "B"})
+    ('12.3456 ms', '3.25 GB')
+    """
+    value, unit = limit["limit"], limit["unit"]
+    digits = 12 if limit.get("baseline") is None else 6
+    if unit == "share":
+        return f"{_exact(value * 100, digits)} %"
+    if unit == "":
+        return _exact(value, digits)
+    # The rounded text has the prefix that a person expects; its number is put back.
+    rounded = format_seconds(value) if unit == "s" else format_amount(value, unit)
+    prefix = rounded.rpartition(" ")[2]
+    return f"{_exact(value / PREFIXES[prefix.removesuffix(unit)], digits)} {prefix}"
+
+
+def _exact(value: float, digits: int) -> str:
+    """A number without an exponent where it is not huge, and without idle zeros."""
+    return f"{value:,.0f}" if value == round(value) and value < 1e15 else f"{value:.{digits}g}"
 
 
 def shown(value: float | None, unit: str) -> str:

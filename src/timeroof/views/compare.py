@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,11 +13,21 @@ from timeroof.views.explain import markdown_text
 from timeroof.views.terminal import console, plain_text
 
 MOST_ROWS = 15
+# Kernels that may explain a run that changed where none of them did by itself.
+MOST_CANDIDATES = 5
+NOTHING_MOVED = "No kernel changed by more than the noise."
+CANDIDATES = (
+    "No single kernel changed by more than the noise. The largest differences, none of which the"
+    " samples confirm by itself:"
+)
+# Columns of words, how narrow and how wide they may be on a terminal.
+TEXTS = {"kernel": (10, 36), "where": (8, 28), "mainly": (10, 26), "differs": (8, 24)}
+WORK_WORDS = {"flops": "FLOPs", "bytes": "bytes", "launches": "launches"}
 CAUSE_WORDS = {
     "work": "amount of work",
     "launches": "number of launches",
     "efficiency": "efficiency of the kernels",
-    "machine": "other machine",
+    "machine": "other machine or cores",
     "other": "other or unknown",
 }
 
@@ -31,11 +40,11 @@ def print_comparison(document: Mapping[str, Any], *, stderr: bool = False) -> No
     for cause, seconds in main_causes(document).items():
         causes.add_row(f"  {CAUSE_WORDS[cause]}", signed_seconds(seconds))
     out.print(causes)
-    moved = [row for row in document["rows"] if row["significant"]]
-    if moved:
-        out.print(_rows(moved))
-    else:
-        out.print("No kernel changed by more than the noise.")
+    lead, rows = told_rows(document)
+    if lead:
+        out.print(lead)
+    if rows:
+        out.print(_rows(rows, noise=bool(lead)))
     for note in document["notes"]:
         out.print(Text(f"Note: {plain_text(note)}"))
 
@@ -47,7 +56,8 @@ def headline(document: Mapping[str, Any]) -> str:
     word = "slower" if total["delta_s"] > 0 else "faster"
     head = f"{format_seconds(total['a_s'])} → {format_seconds(total['b_s'])}"
     if not total["significant"]:
-        return f"{head}: no significant change ({signed_seconds(total['delta_s'])})"
+        why = f": {total['reason']}" if total.get("reason") else ""
+        return f"{head}: no significant change ({signed_seconds(total['delta_s'])}{why})"
     size = format_percent(abs(share)) if share is not None else "?"
     return f"{head}: {size} {word} ({signed_seconds(total['delta_s'])})"
 
@@ -74,35 +84,61 @@ def main_cause(row: Mapping[str, Any]) -> str:
     return max(causes, key=lambda cause: sign * causes[cause])
 
 
-def _rows(rows: list[Mapping[str, Any]]) -> Table:
+def told_rows(document: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]]:
+    """The rows that changed; without any a word, and the candidates where the run changed."""
+    rows: list[Mapping[str, Any]] = document["rows"]
+    moved = [row for row in rows if row["significant"]]
+    if moved:
+        return "", moved
+    total = document["total"]
+    same_way = [row for row in rows if row["delta_s"] * total["delta_s"] > 0]
+    if not total["significant"] or not same_way:
+        return NOTHING_MOVED, []
+    return CANDIDATES, same_way[:MOST_CANDIDATES]
+
+
+def cells(
+    rows: Sequence[Mapping[str, Any]], *, noise: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Heads and texts of rows; what no row has (a layer, other work) is no column."""
+    columns: dict[str, list[str]] = {
+        "kernel": [row["name"] for row in rows],
+        "where": [row.get("where") or "" for row in rows],
+        "before": [format_seconds(row["a_s"]) for row in rows],
+        "after": [format_seconds(row["b_s"]) for row in rows],
+        "change": [signed_seconds(row["delta_s"]) for row in rows],
+        "noise": [_noise(row) if noise else "" for row in rows],
+        "mainly": [CAUSE_WORDS[main_cause(row)] if row["delta_s"] else "" for row in rows],
+        "differs": [_differs(row) for row in rows],
+    }
+    shown = {head: texts for head, texts in columns.items() if head == "kernel" or any(texts)}
+    return list(shown), [list(texts) for texts in zip(*shown.values(), strict=True)]
+
+
+def _noise(row: Mapping[str, Any]) -> str:
+    return format_seconds(row["noise_s"]) if row["spread_known"] else "unknown"
+
+
+def _differs(row: Mapping[str, Any]) -> str:
+    """Which amounts of work are others, as far as both sides know them."""
+    return ", ".join(WORK_WORDS[kind] for kind in row.get("differs_in", ()))
+
+
+def _rows(rows: Sequence[Mapping[str, Any]], *, noise: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("kernel", no_wrap=True, overflow="ellipsis", max_width=36)
-    for column in ("before", "after", "change"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("mainly", no_wrap=True)
-    names = told_apart(rows)
-    for name, row in list(zip(names, rows, strict=True))[:MOST_ROWS]:
-        table.add_row(
-            Text(plain_text(name)),
-            format_seconds(row["a_s"]),
-            format_seconds(row["b_s"]),
-            signed_seconds(row["delta_s"]),
-            CAUSE_WORDS[main_cause(row)],
-        )
+    heads, lines = cells(rows[:MOST_ROWS], noise=noise)
+    for head in heads:
+        # Names fold instead of being cut: the layer is what tells two rows apart.
+        if head in TEXTS:
+            least, most = TEXTS[head]
+            table.add_column(head, overflow="fold", min_width=least, max_width=most)
+        else:
+            table.add_column(head, justify="right", no_wrap=True)
+    for line in lines:
+        table.add_row(*(Text(plain_text(text)) for text in line))
     if len(rows) > MOST_ROWS:
-        table.add_row(Text(f"({len(rows) - MOST_ROWS} more rows)"), "", "", "", "")
+        table.add_row(Text(f"({len(rows) - MOST_ROWS} more rows)"))
     return table
-
-
-def told_apart(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of rows; those that several rows have are followed by module or shape."""
-    counts = Counter(row["name"] for row in rows)
-    return [
-        f"{row['name']} {row['where']}"
-        if counts[row["name"]] > 1 and row.get("where")
-        else row["name"]
-        for row in rows
-    ]
 
 
 def markdown_comparison(document: Mapping[str, Any]) -> str:
@@ -112,14 +148,18 @@ def markdown_comparison(document: Mapping[str, Any]) -> str:
     if causes:
         lines += ["", "| cause | seconds |", "|---|---:|"]
         lines += [f"| {words} | {signed_seconds(seconds)} |" for words, seconds in causes]
-    moved = [row for row in document["rows"] if row["significant"]][:MOST_ROWS]
-    if moved:
-        lines += ["", "| kernel | before | after | change | mainly |", "|---|---:|---:|---:|---|"]
-        lines += [
-            f"| {markdown_text(name)} | {format_seconds(row['a_s'])} |"
-            f" {format_seconds(row['b_s'])} | {signed_seconds(row['delta_s'])} |"
-            f" {CAUSE_WORDS[main_cause(row)]} |"
-            for name, row in zip(told_apart(moved), moved, strict=True)
-        ]
+    lead, rows = told_rows(document)
+    if rows:
+        lines += ["", lead] if lead else []
+        lines += ["", *_markdown_table(*cells(rows[:MOST_ROWS], noise=bool(lead)))]
     lines += ["", *(markdown_text(note) for note in document["notes"])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    marks = ["---" if head in TEXTS else "---:" for head in heads]
+    return [
+        f"| {' | '.join(heads)} |",
+        f"|{'|'.join(marks)}|",
+        *(f"| {' | '.join(markdown_text(text) for text in row)} |" for row in rows),
+    ]

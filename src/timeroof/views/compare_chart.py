@@ -111,10 +111,16 @@ def _told_apart(balances: list[OtherBalance], axes: float) -> list[OtherBalance]
 
 
 def _move(row: dict[str, Any], level: str) -> Move:
-    name = clip(plain_line(row["name"]), 34)
-    text = f"{name}  {format_seconds(row['a_s'])} → {format_seconds(row['b_s'])}"
+    text = f"{_named(row)}  {format_seconds(row['a_s'])} → {format_seconds(row['b_s'])}"
     before, after = (_unit(row, side, level) for side in "ab")
     return Move(before, after, text, arrow=bool(row["significant"]))
+
+
+def _named(row: dict[str, Any]) -> str:
+    """A kernel and its layer, which tells rows of one name apart, in the room of the key."""
+    if not row["where"]:
+        return clip(plain_line(row["name"]), 34)
+    return f"{clip(plain_line(row['name']), 18)} {clip(plain_line(row['where']), 15)}"
 
 
 def _unit(row: dict[str, Any], side: str, level: str) -> Unit:

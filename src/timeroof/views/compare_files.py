@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = ("png", "svg", "pdf")
+TEXTS = ("json", "md", "html")
 SUFFIXES = ("html", *PICTURES, "md", "json")
 
 
@@ -52,10 +53,19 @@ def write_output(outputs: Outputs, path: Path, kind: str | None = None) -> None:
         _write_picture(outputs.figures(), path, kind)
 
 
+def folder_files(name: str) -> list[str]:
+    """What a folder gets beside pictures, which no command reads.
+
+    >>> folder_files("compare")
+    ['compare.json', 'compare.md', 'compare.html']
+    """
+    return [f"{name}.{kind}" for kind in TEXTS]
+
+
 def write_folder(outputs: Outputs, folder: Path) -> None:
     """Write every form into a folder; pictures only where the runs can be drawn."""
-    for kind in ("json", "md", "html"):
-        write_output(outputs, folder / f"{outputs.name}.{kind}")
+    for kind, name in zip(TEXTS, folder_files(outputs.name), strict=True):
+        write_output(outputs, folder / name, kind)
     try:
         figures = outputs.figures()
     except TimeroofError:

@@ -11,15 +11,14 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from timeroof.units import format_seconds
 from timeroof.version import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
+    cells,
     headline,
-    main_cause,
     main_causes,
     signed_seconds,
-    told_apart,
+    told_rows,
 )
 from timeroof.views.figures.themed import themed_svg
 from timeroof.views.html.text import clip, plain_line
@@ -52,7 +51,7 @@ class Table:
 def comparison_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) -> str:
     """A `timeroof.compare/1` document as a page."""
     causes = [[CAUSE_WORDS[c], signed_seconds(s)] for c, s in main_causes(document).items()]
-    moved = [row for row in document["rows"] if row["significant"]]
+    lead, told = told_rows(document)
     others = [row for row in document["rows"] if not row["significant"]]
     return static_page(
         f"{document['a']} → {document['b']}",
@@ -60,33 +59,18 @@ def comparison_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) ->
         drawings,
         [
             Table("Why", ("cause", "seconds"), causes),
-            Table("Kernels that changed", _HEADS, _rows(moved), _count(moved)),
-            Table("All others", _HEADS, _rows(others)),
+            _table("Kernels that changed", told, lead),
+            _table("All others", others),
         ],
         document["notes"],
     )
 
 
-_HEADS = ("kernel", "before", "after", "change", "noise", "mainly", "matched by")
-
-
-def _rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    return [
-        [
-            name,
-            format_seconds(row["a_s"]),
-            format_seconds(row["b_s"]),
-            signed_seconds(row["delta_s"]),
-            format_seconds(row["noise_s"]) if row["spread_known"] else "unknown",
-            CAUSE_WORDS[main_cause(row)] if row["delta_s"] else "",
-            row["matched_by"],
-        ]
-        for name, row in list(zip(told_apart(rows), rows, strict=True))[:MOST_ROWS]
-    ]
-
-
-def _count(moved: Sequence[object]) -> str:
-    return "" if moved else "No kernel changed by more than the noise."
+def _table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> Table:
+    heads, lines = cells(rows[:MOST_ROWS], noise=True)
+    matched = [row["matched_by"] for row in rows[:MOST_ROWS]]
+    told = [[*line, by] for line, by in zip(lines, matched, strict=True)]
+    return Table(title, (*heads, "matched by"), told, note)
 
 
 def static_page(

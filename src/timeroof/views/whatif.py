@@ -14,6 +14,9 @@ from timeroof.views.terminal import COLOURS, console, plain_text
 
 BAR = 30
 MOST_ROWS = 12
+# Seconds of a run in which none of its kernels runs.
+OUTSIDE = "beside kernels"
+WITHOUT_IDLE = "Kernels alone, without the idle before them."
 
 
 def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
@@ -27,8 +30,8 @@ def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
         )
     )
     out.print(_machines(document))
-    for machine in document["machines"]:
-        out.print(_bar(document, machine))
+    for bar in _bars(document):
+        out.print(bar)
     for machine in document["machines"]:
         for change, seconds in list(machine["limiter_changes_s"].items())[:4]:
             out.print(
@@ -38,6 +41,8 @@ def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
                 )
             )
     out.print(_rows(document))
+    for caption in _captions(document):
+        out.print(Text(caption, style="italic"))
     for note in document["notes"]:
         out.print(Text(f"Note: {plain_text(note)}"))
 
@@ -57,18 +62,41 @@ def _machines(document: Mapping[str, Any]) -> Table:
     return table
 
 
-def _bar(document: Mapping[str, Any], machine: Mapping[str, Any]) -> Text:
-    """Predicted seconds by limiter, drawn to the scale of the slowest machine."""
-    longest = max([document["measured_s"], *(m["predicted_s"] for m in document["machines"])])
-    text = Text(f"{plain_text(machine['name'])[:20]:20} ")
-    for kind, seconds in machine["by_limiter"].items():
-        if seconds > 0 and longest > 0:
-            text.append("█" * max(1, round(BAR * seconds / longest)), COLOURS[kind])
-    shares = [
-        f"{kind} {format_percent(seconds / (sum(machine['by_limiter'].values()) or 1.0))}"
-        for kind, seconds in machine["by_limiter"].items()
-        if seconds > 0
-    ]
+def split_seconds(by_limiter: Mapping[str, float], whole_s: float) -> dict[str, float]:
+    """Seconds by limiter that sum to the whole: overlapping rows shrink, idle is added.
+
+    Measured and predicted seconds are split by this one rule.
+
+    >>> split_seconds({"compute": 2.0}, 3.0)
+    {'compute': 2.0, 'beside kernels': 1.0}
+    """
+    rows_s = sum(by_limiter.values())
+    if rows_s > whole_s and rows_s > 0:
+        return {k: s * whole_s / rows_s for k, s in by_limiter.items()}
+    rest_s = whole_s - rows_s
+    return {**by_limiter, **({OUTSIDE: rest_s} if rest_s > 1e-9 * whole_s else {})}
+
+
+def _bars(document: Mapping[str, Any]) -> list[Text]:
+    """Measured and predicted seconds by limiter, drawn to the scale of the longest."""
+    longest_s = max([document["measured_s"], *(m["predicted_s"] for m in document["machines"])])
+    now = split_seconds(document["measured_by_limiter"], document["measured_s"])
+    bars = [_bar("measured", now, longest_s)]
+    for machine in document["machines"]:
+        split = split_seconds(machine["by_limiter"], machine["predicted_s"])
+        bars.append(_bar(machine["name"], split, longest_s))
+    return bars
+
+
+def _bar(name: str, split: Mapping[str, float], longest_s: float) -> Text:
+    text = Text(f"{plain_text(name)[:20]:20} ")
+    whole_s = sum(split.values()) or 1.0
+    for kind, seconds in split.items():
+        if seconds > 0 and longest_s > 0:
+            text.append(
+                "█" * max(1, round(BAR * seconds / longest_s)), COLOURS.get(kind, "bright_black")
+            )
+    shares = [f"{k} {format_percent(s / whole_s)}" for k, s in split.items() if s > 0]
     return text.append(" " + ", ".join(shares))
 
 
@@ -79,20 +107,18 @@ def _rows(document: Mapping[str, Any]) -> Table:
     names = [m["name"] for m in document["machines"]][:3]
     for name in names:
         table.add_column(plain_text(name), justify="right", no_wrap=True)
-    longest = sorted(document["rows"], key=lambda row: -(row["elapsed_s"] or 0.0))
+    longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))
     told = told_apart(document["rows"])
     for row in longest[:MOST_ROWS]:
         cells = [
             f"{format_seconds(m['predicted_s'])}{' *' if m['limiter_changes'] else ''}"
             for m in row["machines"][: len(names)]
         ]
-        now = format_seconds(row["elapsed_s"])
+        now = format_seconds(row["time_s"])
         table.add_row(Text(plain_text(told[row["id"]])), now, *cells)
     rest = len(document["rows"]) - MOST_ROWS
     if rest > 0:
         table.add_row(Text(f"({rest} more rows)"), "", *([""] * len(names)))
-    table.caption = "* another limiter" if _any_change(document) else None
-    table.caption_justify = "left"
     return table
 
 
@@ -106,5 +132,14 @@ def told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     return names
 
 
-def _any_change(document: Mapping[str, Any]) -> bool:
-    return any(m["limiter_changes"] for row in document["rows"] for m in row["machines"])
+def has_idle(document: Mapping[str, Any]) -> bool:
+    """Whether the idle before kernels is known, and stands beside them."""
+    return any((row["elapsed_s"] or 0.0) > (row["time_s"] or 0.0) for row in document["rows"])
+
+
+def _captions(document: Mapping[str, Any]) -> list[str]:
+    changes = any(m["limiter_changes"] for row in document["rows"] for m in row["machines"])
+    return [
+        *(["* another limiter"] if changes else []),
+        *([WITHOUT_IDLE] if has_idle(document) else []),
+    ]

@@ -10,8 +10,9 @@ from timeroof.units import format_seconds
 from timeroof.views.compare_chart import balances_of, plain_roofs
 from timeroof.views.figures.arrows import Move, arrow_chart
 from timeroof.views.figures.points import Roofs, Unit
-from timeroof.views.figures.whatif import OUTSIDE, Bar, machine_bars
+from timeroof.views.figures.whatif import Bar, machine_bars
 from timeroof.views.html.text import clip, plain_line
+from timeroof.views.whatif import split_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,23 +38,12 @@ def whatif_figures(result: WhatIf) -> dict[str, Figure]:
 def bars_figure(result: WhatIf) -> Figure:
     """Measured and predicted seconds by limiter, with intervals and bounds."""
     totals = result.report.totals
-    measured_s = totals.ladder.measured_s
-    now = _filled(totals.by_limiter, measured_s)
+    now = split_seconds(totals.by_limiter, totals.ladder.measured_s)
     bars = [Bar(f"{_short(result.here.name)} (measured)", now, totals.bound_s)]
     for p in result.projections:
-        rows_s = p.predicted_s - p.outside_s
-        seconds = _filled(p.by_limiter, rows_s) | ({OUTSIDE: p.outside_s} if p.outside_s else {})
+        seconds = split_seconds(p.by_limiter, p.predicted_s)
         bars.append(Bar(_short(p.machine.name), seconds, p.bound_s, (p.low_s, p.high_s)))
     return machine_bars(bars, title="the same work on other machines (a model)")
-
-
-def _filled(by_limiter: dict[str, float], whole_s: float) -> dict[str, float]:
-    """Seconds by limiter that sum to the whole: overlapping rows shrink, idle is added."""
-    rows_s = sum(by_limiter.values())
-    if rows_s > whole_s and rows_s > 0:
-        return {k: s * whole_s / rows_s for k, s in by_limiter.items()}
-    rest = whole_s - rows_s
-    return by_limiter | ({OUTSIDE: rest} if rest > 1e-9 * whole_s else {})
 
 
 def moves_figure(result: WhatIf, projection: Projection) -> Figure | None:
@@ -86,7 +76,14 @@ def _moves(result: WhatIf, projection: Projection, roofs: Roofs) -> list[Move]:
                 pl.sum_horizontal(flops, ignore_nulls=False).alias("flops"),
                 pl.col(moved).alias("bytes"),
             ),
-            projection.table.select("predicted_s", "low_s", "high_s", "limiter", "limiter_now"),
+            # A roof holds for the kernel alone: the idle before it is on neither side.
+            projection.table.select(
+                pl.col("busy_s").alias("predicted_s"),
+                pl.col("busy_low_s").alias("low_s"),
+                pl.col("busy_high_s").alias("high_s"),
+                "limiter",
+                "limiter_now",
+            ),
         ],
         how="horizontal",
     ).filter(pl.col("time_s") > 0, pl.col("flops").is_not_null(), pl.col("bytes") > 0)

@@ -8,7 +8,7 @@ from typing import Any
 from timeroof.units import format_percent, format_seconds
 from timeroof.views.compare_page import Drawing, Table, static_page
 from timeroof.views.explain import markdown_text
-from timeroof.views.whatif import told_apart
+from timeroof.views.whatif import WITHOUT_IDLE, has_idle, told_apart
 
 MOST_ROWS = 100
 _MACHINES = ("machine", "bound", "predicted", "low", "high", "speed-up")
@@ -25,17 +25,7 @@ def whatif_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) -> str
         f"{document['from']} → {', '.join(names[:4])}{'…' if len(names) > 4 else ''}",
         lead,
         drawings,
-        [
-            Table(
-                "Machines", _MACHINES, [machine_cells(document, m) for m in document["machines"]]
-            ),
-            Table(
-                "Limiters that change", ("machine", "from → to", "predicted"), _changes(document)
-            ),
-            Table(
-                "Kernels", ("kernel", "limiter", "now", *names), _kernels(document), _rest(document)
-            ),
-        ],
+        _tables(document, names),
         document["notes"],
     )
 
@@ -46,7 +36,7 @@ def _tables(document: Mapping[str, Any], names: list[str]) -> list[Table]:
     return [
         Table("Machines", _MACHINES, machines),
         Table("Limiters that change", ("machine", "from → to", "predicted"), _changes(document)),
-        Table("Kernels", heads, _kernels(document), _rest(document)),
+        Table("Kernels", heads, _kernels(document), _below(document)),
     ]
 
 
@@ -66,13 +56,13 @@ def _changes(document: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _kernels(document: Mapping[str, Any]) -> list[list[str]]:
-    longest = sorted(document["rows"], key=lambda row: -(row["elapsed_s"] or 0.0))[:MOST_ROWS]
+    longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))[:MOST_ROWS]
     told = told_apart(document["rows"])
     return [
         [
             told[row["id"]],
             row["limiter"],
-            format_seconds(row["elapsed_s"]),
+            format_seconds(row["time_s"]),
             *(_predicted(m) for m in row["machines"]),
         ]
         for row in longest
@@ -87,9 +77,11 @@ def _predicted(machine: Mapping[str, Any]) -> str:
     return f"{seconds}, {machine['limiter']}" if machine["limiter_changes"] else seconds
 
 
-def _rest(document: Mapping[str, Any]) -> str:
+def _below(document: Mapping[str, Any]) -> str:
+    """What stands below the kernels: which seconds these are, and how many rows are left out."""
     rest = len(document["rows"]) - MOST_ROWS
-    return f"The {MOST_ROWS} longest; {rest} more are in the JSON." if rest > 0 else ""
+    more = f"The {MOST_ROWS} longest; {rest} more are in the JSON." if rest > 0 else ""
+    return " ".join(filter(None, [more, WITHOUT_IDLE if has_idle(document) else ""]))
 
 
 def markdown_whatif(document: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from timeroof.units import format_seconds
 from timeroof.views.figures.frame import GUIDE_COLOUR, TEXT_COLOUR, FigureSize, short_number, styled
 from timeroof.views.gallery import LIMITER_COLOURS
+from timeroof.views.whatif import OUTSIDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 ROW, FOOT, HEAD = 0.36, 0.78, 0.42
 OUTSIDE_COLOUR = "#C4C4C4"
-OUTSIDE = "beside kernels"
 
 
 @dataclass(frozen=True)
