@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,8 @@ class RunOutputs:
     json: str | None
     save: Path | None
     html: Path | None
+    # The user sends stdout to nowhere: no message where the JSON goes there.
+    discards: bool = False
 
     @classmethod
     def of(
@@ -42,6 +46,7 @@ class RunOutputs:
         found = cls(
             _placed(out, rank), json if text is None else str(text),
             _placed(save, rank), _placed(html, rank),
+            sys.__stdout__ is not None and stdout_leads_nowhere(),
         )  # fmt: skip
         found._check()
         return found
@@ -82,11 +87,27 @@ class RunOutputs:
         target = self.json
         if target is not None and (stdout or target != STDOUT):
             name = "stdout" if target == STDOUT else target
-            yield name, lambda: write_json(report.to_json(), target)
+            yield name, lambda: self._write_json(report, target)
+
+    def _write_json(self, report: Report, target: str) -> None:
+        # A closed stdout, the caller's or one that the program closed, was put in order meanwhile.
+        if target == STDOUT and not self.discards and stdout_leads_nowhere():
+            raise UsageError("stdout is closed, the JSON is lost", advice="name a file with --json")
+        write_json(report.to_json(), target)
 
 
 def _placed(path: Path | None, rank: int | None) -> Path | None:
     return None if path is None else for_rank(path.absolute(), rank)
+
+
+def stdout_leads_nowhere() -> bool:
+    """Whether what is written to stdout is thrown away."""
+    try:
+        written = os.fstat(sys.stdout.fileno())
+        return os.path.samestat(written, Path(os.devnull).stat())
+    # Replaced by something that is no file, which may well keep what it is given.
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def said(error: BaseException) -> str:

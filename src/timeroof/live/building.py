@@ -191,9 +191,9 @@ def why_nothing(recording: Recording) -> str:
             "no step was found (no optimizer step, no repeated call of a module): call"
             " timeroof.step() after each step, or put the work in `with timeroof.profile():`"
         )
+    seen = "1 step was" if recording.steps_seen == 1 else f"{recording.steps_seen} steps were"
     return (
-        f"only {recording.steps_seen} steps were seen, none left to time after the warm-up: run"
-        " more steps or use --warmup 1"
+        f"only {seen} seen, none left to time after the warm-up: run more steps or use --warmup 1"
     )
 
 

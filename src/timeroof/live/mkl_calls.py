@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +17,32 @@ _PRODUCTS = {
     "aten::mm": 0, "aten::mv": 0, "aten::dot": 0, "aten::addmm": 1, "aten::addmv": 1,
     "aten::addmm_": 1, "aten::_addmm_activation": 1,
 }  # fmt: skip
+# Products by name, after the letter of their format; what is neither this nor an FFT solves.
+_BLAS = re.compile(
+    r"(?:cblas_)?[sdczh]?(?:gem[mv]\w*|(?:sd)?dot[cu]?\w*|ger[cu]?|(?:sy|he)(?:mm|mv|rk|r2k)"
+    r"|tr(?:mm|mv)\w*|axpby|axpy\w*|scal|copy)"
+)
+# Ops that factorise and solve; they leave products to ops of their own.
+_SOLVES = re.compile(
+    r"linalg|cholesky|triangular|svd|(?<![a-z])(?:lu|qr|ormqr|orgqr|geqrf|lstsq|solve)(?![a-z])"
+)
+# Routines that only some of these ops call.
+_HOMES = [
+    (re.compile(f"[sdcz](?:{routines})"), re.compile(ops))
+    for routines, ops in (
+        ("gesdd|gesvd\\w*", "svd"),
+        ("geqrf|orgqr|ungqr|ormqr|unmqr", "qr|householder|lstsq"),
+        ("getrf|getri|getrs", "(?<![a-z])lu(?![a-z])"),
+        ("potrf|potrs|potri", "cholesky"),
+        ("(?:sy|he)evd?", "eigh"),
+        ("geev", "eig(?!h)"),
+        ("gels\\w*", "lstsq"),
+        ("(?:sy|he)tr[fs]\\w*", "ldl"),
+        ("tr(?:sm|sv)\\w*|trtrs", "triangular"),
+    )
+]
+# Ops that transform themselves: `aten::fft_fft` only calls one.
+_TRANSFORM = "aten::_fft_"
 _FORMATS = {"s": "fp32", "d": "fp64", "c": "complex64", "z": "complex128"}
 NOBODY = -1
 # The formula of an op may count a little less than the library does (rows of padding).
@@ -38,6 +65,7 @@ def callers_of(calls: Sequence[MklCall], callers: Sequence[Caller]) -> list[int]
     A product and a call of the same sizes are the same one, in order. Calls between two such
     pairs belong to the ops between them that make many (attention, a convolution image by
     image), as many as do the op's products; where these are not known, as its time allows.
+    FFTs go to ops that transform and LAPACK to ops that solve, or to nobody.
     """
     ours = [_product_key(c.op) or f"many {i}" for i, c in enumerate(callers)]
     theirs = [_call_key(call) for call in calls]
@@ -55,17 +83,65 @@ def callers_of(calls: Sequence[MklCall], callers: Sequence[Caller]) -> list[int]
 def _deal(
     found: list[int], calls: Sequence[MklCall], places: range, callers: Sequence[Caller]
 ) -> None:
+    """FFTs to the ops that transform, everything else to the others."""
+    for transforms in (True, False):
+        _deal_in_order(
+            found,
+            calls,
+            [p for p in places if is_transform(calls[p].routine) is transforms],
+            [c for c in callers if c.op.name.startswith(_TRANSFORM) is transforms],
+        )
+
+
+def _deal_in_order(
+    found: list[int], calls: Sequence[MklCall], places: Sequence[int], callers: Sequence[Caller]
+) -> None:
     """Calls in order to ops in order: an op takes calls until it has all its work."""
     at, taken = 0, 0.0
     for place in places:
-        if not callers:
-            return
-        while at + 1 < len(callers) and taken + _size(calls[place], callers[at]) > _room(
-            callers[at]
-        ):
-            at, taken = at + 1, 0.0
+        call = calls[place]
+        able = _next_able(callers, at, call.routine)
+        if able is None:
+            continue
+        while able is not None:
+            if able != at:
+                at, taken = able, 0.0
+            fits = _fits(call, callers[at], taken)
+            able = None if fits else _next_able(callers, at + 1, call.routine)
         found[place] = callers[at].event
-        taken += _size(calls[place], callers[at])
+        taken += _size(call, callers[at])
+
+
+def _fits(call: MklCall, caller: Caller, taken: float) -> bool:
+    """Whether an op has room for a call; one that has all its products makes none of any size."""
+    if caller.flops and taken * ROUNDING >= caller.flops:
+        return False
+    return taken + _size(call, caller) <= _room(caller)
+
+
+def _next_able(callers: Sequence[Caller], first: int, routine: str) -> int | None:
+    """The first op from a place on that may be behind a line."""
+    rest = range(first, len(callers))
+    return next((i for i in rest if may_call(callers[i].op, routine)), None)
+
+
+def is_transform(routine: str) -> bool:
+    """Whether a line is an FFT's.
+
+    >>> is_transform("fft"), is_transform("dgesdd")
+    (True, False)
+    """
+    return routine.startswith("fft")
+
+
+def may_call(op: Described, routine: str) -> bool:
+    """Whether an op may be behind a line: each kind of routine has its own kind of op."""
+    if is_transform(routine) or op.name.startswith(_TRANSFORM):
+        return is_transform(routine) and op.name.startswith(_TRANSFORM)
+    if _BLAS.fullmatch(routine) is not None:
+        return _SOLVES.search(op.name) is None
+    home = next((ops for routines, ops in _HOMES if routines.fullmatch(routine)), _SOLVES)
+    return home.search(op.name) is not None
 
 
 def _size(call: MklCall, caller: Caller) -> float:
@@ -103,7 +179,10 @@ def _product_key(op: Described) -> str | None:
 
 
 def _call_key(call: MklCall) -> str:
-    return _key((*call.sizes, 1, 1)[:3]) if call.sizes else call.routine
+    """A product by its sizes; a factorisation of the same sizes is no product."""
+    if not call.sizes or _BLAS.fullmatch(call.routine) is None:
+        return call.routine
+    return _key((*call.sizes, 1, 1)[:3])
 
 
 def _key(sizes: Sequence[int]) -> str:

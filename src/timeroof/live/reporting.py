@@ -29,11 +29,12 @@ def report_of(
     found, notes = machine_for(machine, told)
     built = build_profile(recording, found, command)
     scope = scope_for(recording.threads, found)
-    if scope == "core":
-        notes.append("the program uses one thread: judged on one core's ceilings")
-    contended = contention_note(waiting_share())
-    if contended is not None:
-        notes.append(contended)
+    if len(built.profile):  # where nothing was measured there is nothing to judge or to disturb
+        if scope == "core":
+            notes.append("the program uses one thread: judged on one core's ceilings")
+        contended = contention_note(waiting_share())
+        if contended is not None:
+            notes.append(contended)
     profile = replace(built.profile, notes=(*built.profile.notes, *notes))
     report = analyze(profile, found, scope=scope)
     extras = {"balance": built.balance, "partial": recording.partial}

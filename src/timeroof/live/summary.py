@@ -1,4 +1,7 @@
-"""What is seen at the end of a run: step time, where it went, top ops, what can come back."""
+"""What is seen at the end of a run: step time, where it went, top ops, what can come back.
+
+All seconds are those of a clean step; only the account of the timed step is in shares of that.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,15 @@ from timeroof.api import judged_rows
 from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.units import format_percent, format_seconds
-from timeroof.views.terminal import COLOURS, console, plain_text, print_notes, print_summary
+from timeroof.views.terminal import (
+    COLOURS,
+    PROFILER,
+    clean_idle,
+    console,
+    plain_text,
+    print_notes,
+    print_summary,
+)
 
 BAR = 24
 TOP = 8
@@ -36,7 +47,8 @@ def _print_step(report: Report, out: Console) -> None:
         return
     clean = f"a step takes {format_seconds(steps.clean_s)}" if steps.clean_s else "no clean step"
     timed = f", {format_seconds(steps.timed_s)} when timed" if steps.timed_s else ""
-    out.print(Text(f"\n{clean}{timed}; {steps.count} steps seen", style="bold"))
+    seen = "1 step" if steps.count == 1 else f"{steps.count} steps"
+    out.print(Text(f"\n{clean}{timed}; {seen} seen", style="bold"))
 
 
 def _print_account(report: Report, out: Console) -> None:
@@ -50,7 +62,7 @@ def _print_account(report: Report, out: Console) -> None:
 
 def _print_top(report: Report, out: Console) -> None:
     """The largest ops by name and phase: a bar of time, its bound in colour."""
-    rows = judged_rows(report).with_columns(
+    rows = _clean_rows(report).with_columns(
         pl.col("bound_s").fill_null(0.0).alias("known_bound_s"),
     )
     groups = (
@@ -72,7 +84,7 @@ def _print_top(report: Report, out: Console) -> None:
 
 def _print_lines(report: Report, out: Console) -> None:
     """The lines of the program that take longest, where they were asked for."""
-    rows = judged_rows(report)
+    rows = _clean_rows(report)
     if "label.source" not in rows.columns:
         return
     groups = (
@@ -82,6 +94,10 @@ def _print_lines(report: Report, out: Console) -> None:
         .sort("time_s", descending=True)
         .head(TOP)
     )
+    if not groups.height:
+        why = "in programs with compiled code only that code has lines"
+        out.print(Text(f"\nno op bears a line of the program: {why}"))
+        return
     out.print(Text("\nlargest lines (time, of it above the bound)", style="bold"))
     for row in groups.iter_rows(named=True):
         time_s, gap_s = format_seconds(row["time_s"]), format_seconds(row["gap_s"])
@@ -113,29 +129,30 @@ def _print_chunks(report: Report, out: Console) -> None:
     if len(chunks) < CHUNKS:
         chunks += _gaps(report)[: CHUNKS - len(chunks)]
     shown = sorted(chunks[:CHUNKS], key=lambda chunk: -chunk[0])
-    words = _of_which_step(sum(gain_s for gain_s, _ in shown), report.totals)
+    words = _overlapping(sum(gain_s for gain_s, _ in shown), report.totals)
     out.print(Text(f"\nlargest recoverable chunks{words}", style="bold"))
     for gain_s, title in shown:
         out.print(Text(f"  {format_seconds(gain_s):>8}  {plain_text(title)}"))
 
 
-def _of_which_step(gains_s: float, totals: Totals) -> str:
-    """Why chunks may be more than the step: timed steps are slower, findings share seconds."""
-    if gains_s <= totals.ladder.measured_s:
-        return ""
-    return " (they overlap)" if gains_s > (totals.wall_s or 0.0) else " (of a timed step)"
+def _overlapping(gains_s: float, totals: Totals) -> str:
+    """Why chunks may be more than the step: findings share seconds."""
+    return " (they overlap)" if gains_s > totals.ladder.measured_s else ""
+
+
+def _clean_rows(report: Report) -> pl.DataFrame:
+    """Judged rows in seconds of a clean step, as the headline's are; ratios stay as judged."""
+    seconds = pl.col("time_s", "bound_s", "gap_s") * report.totals.clean_scale
+    return judged_rows(report).with_columns(seconds)
 
 
 def _gaps(report: Report) -> list[tuple[float, str]]:
-    rows = judged_rows(report).filter(pl.col("gap_s") > 0)
-    groups = rows.group_by("name", "phase").agg(pl.col("gap_s").sum(), pl.col("module").n_unique())
+    rows = _clean_rows(report).filter(pl.col("gap_s") > 0)
+    groups = rows.group_by("name", "phase").agg(pl.col("gap_s").sum())
     found = [
         (float(g["gap_s"]), f"{g['name']} ({g['phase']}) above its bound")
         for g in groups.iter_rows(named=True)
     ]
-    found += [
-        (s, f"host time: {cause}")
-        for cause, s in report.totals.idle_by_cause.items()
-        if cause != "profiler"
-    ]
+    causes = clean_idle(report.totals)[1]
+    found += [(s, f"host time: {cause}") for cause, s in causes.items() if cause != PROFILER]
     return sorted(found, reverse=True)

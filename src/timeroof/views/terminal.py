@@ -22,6 +22,8 @@ BAR = 30
 # Below this share of time with known amounts, sums say more about ignorance than about the run.
 ENOUGH_KNOWN = 0.5
 PIPE_WIDTH = 160
+# The cause of idling that is the measuring's own.
+PROFILER = "profiler"
 COLOURS = {
     "compute": "blue",
     "memory": "dark_orange",
@@ -149,7 +151,10 @@ def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
 
 
 def print_summary(report: Report, *, stderr: bool = True) -> None:
-    """Time by limiter, efficiency, coverage: the report in a few lines."""
+    """Time by limiter, efficiency, coverage: the report in a few lines.
+
+    All seconds are those of a step without instruments, where there was one.
+    """
     out = console(stderr=stderr)
     totals = report.totals
     known = totals.known_time_share
@@ -166,14 +171,14 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
             f" measured, {told}, amounts known for {format_percent(known)} of the time",
         )
     )
-    if totals.idle_s is not None and totals.idle_s > 0:
-        causes = sorted(totals.idle_by_cause.items(), key=lambda item: -item[1])
+    idle_s, by_cause = clean_idle(totals)
+    if idle_s is not None and idle_s > 0:
+        causes = sorted(by_cause.items(), key=lambda item: -item[1])
         words = ", ".join(f"{plain_text(c)} {format_seconds(s)}" for c, s in causes if s > 0)
-        out.print(
-            Text(f"  idle     {format_seconds(totals.idle_s)}" + (f": {words}" if words else ""))
-        )
-    whole = sum(totals.by_limiter.values()) or 1.0
-    for kind, seconds in totals.by_limiter.items():
+        out.print(Text(f"  idle     {format_seconds(idle_s)}" + (f": {words}" if words else "")))
+    by_limiter = {kind: s * totals.clean_scale for kind, s in totals.by_limiter.items()}
+    whole = sum(by_limiter.values()) or 1.0
+    for kind, seconds in by_limiter.items():
         if seconds > 0:
             bar = "█" * max(1, round(BAR * seconds / whole))
             out.print(
@@ -184,6 +189,15 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
                 )
             )
     _print_above_roof(out, report)
+
+
+def clean_idle(totals: Totals) -> tuple[float | None, dict[str, float]]:
+    """Idle seconds and their causes in a step without instruments, which has no profiler's."""
+    if totals.idle_s is None or totals.steps is None or not totals.steps.clean_s:
+        return totals.idle_s, totals.idle_by_cause
+    scale, profiler_s = totals.clean_scale, totals.idle_by_cause.get(PROFILER, 0.0)
+    causes = {c: s * scale for c, s in totals.idle_by_cause.items() if c != PROFILER}
+    return max(0.0, totals.idle_s - profiler_s) * scale, causes
 
 
 def _if_fused(totals: Totals) -> str:

@@ -37,8 +37,8 @@ def run(wall_s: float, clean_s: float, gains_s: list[float], fused_s: float | No
     ("gains_s", "words"),
     [
         ([0.5, 0.4, 0.3], "chunks\n"),
-        ([1.0, 0.4, 0.3], "chunks (of a timed step)\n"),
-        ([1.5, 1.0, 0.9], "chunks (they overlap)\n"),
+        ([0.9, 0.4, 0.2], "chunks\n"),
+        ([1.0, 0.4, 0.3], "chunks (they overlap)\n"),
     ],
 )
 def test_chunks_that_exceed_the_step_say_why(

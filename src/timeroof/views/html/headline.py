@@ -76,8 +76,30 @@ def time_label(totals: Totals) -> str:
     return "Run time" if totals.wall_s is not None else "Kernel time"
 
 
+def is_empty(report: Report) -> bool:
+    """Whether nothing was measured: sums over no rows are not 0 but unknown."""
+    return not len(report.profile)
+
+
+def _empty_cards(report: Report) -> list[Card]:
+    """The headline of a run without rows; its step may have been seen without instruments."""
+    wall_s = report.totals.wall_s
+    shown = "unknown" if wall_s is None else format_seconds(wall_s)
+    others = {
+        "efficiency": "Efficiency",
+        "recoverable_s": "Recoverable",
+        "known_time_share": "Known",
+    }
+    return [
+        Card("measured_s", time_label(report.totals), shown, wall_s, "no row was recorded"),
+        *(Card(key, label, "unknown", None, "nothing to judge") for key, label in others.items()),
+    ]
+
+
 def cards(report: Report) -> list[Card]:
     """The numbers that a reader takes away in ten seconds."""
+    if is_empty(report):
+        return _empty_cards(report)
     totals = report.totals
     measured, recoverable = totals.ladder.measured_s, totals.recoverable_s
     share = recoverable / measured if recoverable is not None and measured > 0 else None
@@ -141,7 +163,7 @@ def ladder(report: Report) -> list[Rung]:
     whole = limits.measured_s
     rungs = []
     for key, label, hint in steps:
-        seconds = getattr(limits, key)
+        seconds = None if is_empty(report) else getattr(limits, key)
         share = seconds / whole if seconds is not None and whole > 0 else None
         rungs.append(Rung(key, label, hint, seconds, format_seconds(seconds), share))
     return rungs
@@ -179,6 +201,8 @@ def _parts(seconds: dict[str, float], words: dict[str, str]) -> list[Part]:
 def verdict_sentence(report: Report) -> str:
     """What the run is bound by and where seconds could come back, in one or two sentences."""
     totals = report.totals
+    if is_empty(report):
+        return "Nothing was measured."
     if report.machine is None:
         return "No machine is known for this run, so nothing is bounded: name one with --machine."
     parts = sorted(limiter_parts(totals), key=lambda part: -part.seconds)

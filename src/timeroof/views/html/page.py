@@ -50,6 +50,7 @@ class RunPanel:
     findings: list[FindingCard]
     origins: list[tuple[str, str, int, str]]
     notes: list[str]
+    is_empty: bool
 
 
 def html_page(
@@ -68,6 +69,7 @@ def html_page(
     return _template().render(
         title=heading,
         panels=panels,
+        is_empty=all(panel.is_empty for panel in panels),
         policy=content_policy(script, plotly, START_CHARTS),
         styles=Markup(page_styles()),
         data=Markup(payload),
@@ -119,6 +121,7 @@ def _panel(index: int, name: str, report: Report) -> RunPanel:
         findings=finding_cards(report),
         origins=headline.origin_rows(report),
         notes=[*report.notes, *_page_notes(report)],
+        is_empty=headline.is_empty(report),
     )
 
 

@@ -35,11 +35,10 @@ class SourceLines:
 
 
 def _mode() -> Any:
-    import torch
     from torch.autograd.profiler import record_function
     from torch.overrides import TorchFunctionMode
 
-    inside_torch = str(Path(torch.__file__).parent) + os.sep
+    skipped = libraries()
 
     class Lines(TorchFunctionMode):
         def __torch_function__(
@@ -47,7 +46,7 @@ def _mode() -> Any:
         ) -> Any:
             line = None
             if getattr(func, "__name__", "") != "__get__" and not _is_annotation(func):
-                line = program_line(sys._getframe(1), (inside_torch, _OURS + os.sep))
+                line = program_line(sys._getframe(1), skipped)
             if line is None:
                 return func(*args, **(kwargs or {}))
             with record_function(SOURCE + line):
@@ -60,6 +59,13 @@ def _is_annotation(func: Any) -> bool:
     """Whether a call opens or closes an annotation (a module's): one around it would close first
     and take it along."""
     return "_record_function_" in str(getattr(func, "__name__", "")) + str(func)
+
+
+def libraries() -> tuple[str, ...]:
+    """Folders of torch and of ours: frames below them are not the program's."""
+    import torch
+
+    return str(Path(torch.__file__).parent) + os.sep, _OURS + os.sep
 
 
 def program_line(frame: FrameType | None, skipped: tuple[str, ...]) -> str | None:

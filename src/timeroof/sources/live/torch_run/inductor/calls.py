@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from timeroof.sources.live.torch_run.inductor.hooks import CompiledGraph
+from timeroof.sources.live.torch_run.lines import SOURCE, libraries, program_line
 
 SPACE = "timeroof_marks"
 KERNEL, MADE = f"{SPACE}::kernel", f"{SPACE}::made"
@@ -64,11 +67,24 @@ class CompiledCalls:
             place = places.get(getattr(graph, "cache_key", None))
             if place is None:
                 return original(graph, *args, **kwargs)
-            with record_function(f"{GRAPH}{place}"):
+            line = self._calling_line(place, sys._getframe(1))
+            with ExitStack() as around:
+                if line is not None:
+                    around.enter_context(record_function(SOURCE + line))
+                around.enter_context(record_function(f"{GRAPH}{place}"))
                 return original(graph, *args, **kwargs)
 
         owner.__call__ = call
         self._back.append(lambda: setattr(owner, "__call__", original))
+
+    def _calling_line(self, place: int, frame: FrameType | None) -> str | None:
+        """The program's line that calls a graph: all that is known of torch's own modules.
+
+        A backward graph is called by `backward()`, which made none of its ops.
+        """
+        if self._graphs[place].phase == "backward":
+            return None
+        return program_line(frame, libraries())
 
 
 def _telling(marks: Any, number: int, kernel: Any) -> Any:

@@ -10,6 +10,7 @@ from timeroof.sources.live.torch_run.alignment import pairs
 from timeroof.sources.live.torch_run.compiling import is_compiled
 from timeroof.sources.live.torch_run.inductor.calls import GRAPH, KERNEL, MADE
 from timeroof.sources.live.torch_run.inductor.hooks import CompiledGraph
+from timeroof.sources.live.torch_run.lines import SOURCE
 from timeroof.sources.live.torch_run.modules import MODULE
 from timeroof.sources.live.torch_run.recording import CompiledKernel, Described, TensorSeen
 
@@ -72,12 +73,14 @@ def _label_graphs(
     ops: list[Described], graphs: Sequence[CompiledGraph], kernels: Sequence[CompiledKernel]
 ) -> None:
     """Modules and lines of everything that ran in a compiled graph."""
-    heads = _heads(ops)
+    heads, lines = _around(ops, MODULE), _around(ops, SOURCE)
     below: dict[int, list[int]] = {}
     for at, op in enumerate(ops):
         if op.parent is not None and ops[op.parent].name.startswith(GRAPH):
             below.setdefault(op.parent, []).append(at)
     head = _common([h for h in (heads[g] for g in below) if h])
+    # Backward graphs have no line around them: that of the call that made them, if there is one.
+    caller = _common([line for line in (lines[g] for g in below) if line])
     for graph_at, places in below.items():
         graph = graphs[int(ops[graph_at].name.removeprefix(GRAPH))]
         externs = [p for p in places if ops[p].kernel is None]
@@ -86,18 +89,19 @@ def _label_graphs(
         for place in places:
             number = ops[place].kernel
             known = kernels[number] if number is not None else labels.get(place)
-            ops[place] = replace(ops[place], phase=graph.phase)
+            line = lines[graph_at] or (caller if graph.phase == "backward" else None)
+            ops[place] = replace(ops[place], phase=graph.phase, source=line)
             if known is not None:
                 module = _joined(heads[graph_at] or head, known.module)
-                ops[place] = replace(ops[place], module=module, source=known.source)
+                ops[place] = replace(ops[place], module=module, source=known.source or line)
 
 
-def _heads(ops: Sequence[Described]) -> list[str | None]:
-    """The module annotation around each op."""
+def _around(ops: Sequence[Described], kind: str) -> list[str | None]:
+    """What the innermost annotation of a kind (a module's, a line's) around each op says."""
     found: list[str | None] = []
     for at, op in enumerate(ops):
         above = found[op.parent] if op.parent is not None and op.parent < at else None
-        named = op.name.removeprefix(MODULE) if op.name.startswith(MODULE) else None
+        named = op.name.removeprefix(kind) if op.name.startswith(kind) else None
         found.append(named or above)
     return found
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from timeroof.sources.live.torch_run.lines import shown_path
+from timeroof.sources.live.torch_run.lines import libraries, shown_path
 from timeroof.sources.live.torch_run.recording import Described, TensorSeen
 
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
@@ -82,9 +82,11 @@ def path_words(text: str) -> list[str]:
 
 
 def line_of_nodes(nodes: Iterable[Any]) -> str | None:
-    """File and line of the program that the first node came from."""
+    """File and line of the program that the first node came from; torch's own are not."""
+    skipped = libraries()
     for node in nodes:
-        lines = _LINE.findall(node.meta.get("stack_trace") or "")
+        found = _LINE.findall(node.meta.get("stack_trace") or "")
+        lines = [(file, line) for file, line in found if not file.startswith(skipped)]
         if lines:
             return f"{shown_path(lines[-1][0])}:{lines[-1][1]}"
     return None
