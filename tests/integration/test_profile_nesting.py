@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.live_programs import folder, report
+from timeroof.errors import UsageError
 
 __all__ = ["folder"]
 torch = pytest.importorskip("torch")
@@ -81,6 +83,27 @@ def test_a_block_that_was_never_entered_says_so() -> None:
 
     made = timeroof.profile()
     assert "never entered" in made.report().notes[0]
+
+
+@pytest.mark.parametrize("options", [{"steps": 0}, {"warmup": -1}])
+def test_nothing_to_look_at_is_refused(options: dict[str, int]) -> None:
+    import timeroof
+
+    with pytest.raises(UsageError, match="nothing to look at"):
+        timeroof.profile(**options)
+
+
+def test_functions_that_run_later_are_refused() -> None:
+    import timeroof
+
+    async def later() -> None: ...
+
+    def one_by_one() -> Iterator[int]:
+        yield 1
+
+    for function in (later, one_by_one):
+        with pytest.raises(UsageError, match=function.__name__):
+            timeroof.profile(function)
 
 
 def test_work_is_counted_once_where_ops_call_ops(folder: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from timeroof.errors import UsageError
 from timeroof.sources.live.torch_run.markers import MANUAL
 from timeroof.sources.live.torch_run.refusals import INSIDE_ANOTHER, NEVER_ENTERED
 from timeroof.sources.live.torch_run.session import Session, activate, active, deactivate
@@ -115,8 +117,22 @@ def profile(
     step, or a decorated function that is called again and again, there are warm-up, clean,
     timed and described steps as `timeroof run` has them. A decorated function has `report()`.
     """
+    if steps < 1 or warmup < 0:
+        raise UsageError(
+            f"profile(warmup={warmup}, steps={steps}) leaves nothing to look at",
+            advice="use warmup=0 or more and steps=1 or more",
+        )
     maker = _Maker(machine=machine, warmup=warmup, steps=steps)
     return maker if function is None else maker(function)
+
+
+def _runs_later(function: Callable[..., Any]) -> bool:
+    kinds = (
+        inspect.isgeneratorfunction,
+        inspect.iscoroutinefunction,
+        inspect.isasyncgenfunction,
+    )
+    return any(is_kind(function) for is_kind in kinds)
 
 
 class _Maker(Profiler):
@@ -144,6 +160,12 @@ class _Maker(Profiler):
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Every call of the function is a step."""
+        if _runs_later(function):
+            name = getattr(function, "__name__", "the function")
+            raise UsageError(
+                f"{name} is a generator or async: a call of it runs nothing yet",
+                advice="put `with timeroof.profile() as p:` around its loop, with p.step() in it",
+            )
 
         @functools.wraps(function)
         def watched(*args: P.args, **kwargs: P.kwargs) -> R:
