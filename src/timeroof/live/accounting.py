@@ -190,7 +190,9 @@ def balance(
     all_timed = [(a.step.duration_ns - a.idle_ns[PROFILER]) / 1e9 for a in accounts]
     errors = [standard_error(clean), standard_error(all_timed)]
     known = [e for e in errors if e is not None]
-    error = math.hypot(*known) if len(known) == 2 else None
+    events = statistics.fmean(len(accounts[i].step) for i in chosen)
+    cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9
+    error = math.hypot(*known, cost_error_s) if len(known) == 2 else None
     residual_s = clean_s - (timed_s - profiler_s - faults_s)
     return Balance(clean_s, timed_s, profiler_s, faults_s, residual_s, error)
 
