@@ -46,6 +46,22 @@ level = "l3"
 size_bytes = 33554432
 source = "a round number"
 """
+
+
+def python(folder: Path, *words: str) -> str:
+    """What a program prints that is run by itself; it must end well."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 MODEL = """
 import torch
 from torch import nn

@@ -98,6 +98,11 @@ def test_what_is_no_file_or_a_new_one_is_allowed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     keep_inputs(("h100-sxm", None, "in.troof"), outputs)
+    # The same names are refused once one of them is what is read.
+    Path("new.json").touch()
+    with pytest.raises(UsageError, match="would be overwritten"):
+        keep_inputs(("new.json",), (*outputs, "new.json"))
+    assert [p.name for p in tmp_path.iterdir()] == ["new.json"]
 
 
 @pytest.mark.parametrize("way", [os.symlink, os.link])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.integration.live_programs import MODEL, check_account, folder, report, run
+from tests.integration.live_programs import MODEL, check_account, folder, python, report, run
 from timeroof.api import load
 
 __all__ = ["folder"]
@@ -119,16 +117,7 @@ def test_a_block_that_forks_is_recorded_in_pieces(folder: Path) -> None:
         "rows = p.report().profile.kernels\n"
         "print(*rows['name'].to_list(), int(rows['calls'].sum()), rows['flop/fp32'].sum())\n"
     )
-    done = subprocess.run(
-        [sys.executable, script.name],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    code, *names, calls, flops = done.stdout.split()
+    code, *names, calls, flops = python(folder, script.name).split()
     assert (code, calls) == ("3", "5")
     assert all("mm" in name for name in names)
     assert float(flops) == 5 * 2 * 16**3

@@ -20,6 +20,7 @@ from timeroof.live import cost
 from timeroof.live.building import why_nothing
 from timeroof.live.mkl_calls import NOBODY, Caller, callers_of, may_call
 from timeroof.live.summary import print_run
+from timeroof.sources.live.torch_run.costing import stated
 from timeroof.sources.live.torch_run.inductor.calls import GRAPH
 from timeroof.sources.live.torch_run.inductor.folding import folded
 from timeroof.sources.live.torch_run.inductor.hooks import CompiledGraph, ExternCall
@@ -157,8 +158,11 @@ def test_a_cost_that_is_no_amount_is_refused_at_the_call(what: str, value: Any) 
 
 @pytest.mark.parametrize("value", [None, 0, 0.0, 10**15, 1e300])
 def test_a_cost_from_0_up_is_taken_and_so_is_an_unknown_one(value: float | None) -> None:
-    with cost(flops=value, bytes=value), cost(flops={"bf16": 3}):
-        pass
+    torch = pytest.importorskip("torch")
+    with torch.autograd.profiler.profile() as seen, cost(flops=value, bytes=value, name="r"):
+        torch.ones(1)
+    written = [found for e in seen.function_events if (found := stated(e.name)) is not None]
+    assert written == [{"name": "r", "flops": value, "bytes": value}]
 
 
 def timed_run(clean_s: float, profiler_s: float) -> Report:
