@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +13,7 @@ from timeroof.sources.live.torch_run.compiling import is_glue
 from timeroof.sources.live.torch_run.contexts import DATA, ENGINE, phase_of_name
 from timeroof.sources.live.torch_run.costing import COST
 from timeroof.sources.live.torch_run.exclusive import GAP, Exclusive, exclusive
-from timeroof.sources.live.torch_run.recording import CleanStep, Ints, Recording, TimedStep
+from timeroof.sources.live.torch_run.recording import Ints, TimedStep
 
 PYTHON, AUTOGRAD, DATA_WAIT, PROFILER = "python", "autograd", "data loading", "profiler"
 # Ops that do no work of their own: views, allocation, ops that only call others.
@@ -32,8 +31,6 @@ _CAUSE_OF = {
 # How torch.distributed names what its backends do.
 _COLLECTIVES = ("gloo:", "mpi:", "ucc:", "nccl:")
 USER_SCOPE, BACKWARD_SCOPE = 7, 1
-# A residual whose standard error is a larger share of the step says nothing.
-MOST_ERROR = 0.5
 
 
 @dataclass(frozen=True)
@@ -137,86 +134,4 @@ def middle_half(durations: Sequence[int]) -> list[int]:
     return sorted(order[first : first + keep])
 
 
-@dataclass(frozen=True)
-class Balance:
-    """The timed step against the clean one.
-
-    Switching the profiler moves memory about: timed steps may touch more fresh pages than
-    clean ones. `extra_faults_s` is what those more cost, at the machine's cost per page.
-    """
-
-    clean_s: float | None
-    timed_s: float
-    profiler_s: float
-    extra_faults_s: float
-    residual_s: float | None
-    error_s: float | None
-
-    @property
-    def line(self) -> str | None:
-        """The residual in words."""
-        if self.residual_s is None or not self.clean_s:
-            return None
-        if self.error_s is not None and self.error_s > MOST_ERROR * self.clean_s:
-            return (
-                "residual: too few steps were seen, or too noisy ones, to compare clean steps with"
-                " timed ones"
-            )
-        share = abs(self.residual_s) / self.clean_s
-        error = f" ± {self.error_s / self.clean_s:.1%}" if self.error_s is not None else ""
-        faults = f" and {self.extra_faults_s * 1e3:.3g} ms of more page faults"
-        return (
-            f"residual: a clean step is {abs(self.residual_s) * 1e3:.3g} ms"
-            f" {'shorter' if self.residual_s < 0 else 'longer'} ({share:.1%}{error})"
-            " than a timed one without the profiler's cost"
-            f"{faults if self.extra_faults_s > 0 else ''}"
-        )
-
-
-def balance(
-    recording: Recording,
-    accounts: Sequence[Account],
-    chosen: Sequence[int],
-    fault_rate_per_s: float | None = None,
-) -> Balance:
-    """Compare the clean steps' median with the timed steps."""
-    timed_s = statistics.fmean(accounts[i].step.duration_ns for i in chosen) / 1e9
-    profiler_s = statistics.fmean(accounts[i].idle_ns[PROFILER] for i in chosen) / 1e9
-    clean = clean_durations_s(recording.clean)
-    if not clean:
-        return Balance(None, timed_s, profiler_s, 0.0, None, None)
-    faults_s = extra_faults(recording) / fault_rate_per_s if fault_rate_per_s else 0.0
-    clean_s = statistics.median(clean)
-    all_timed = [(a.step.duration_ns - a.idle_ns[PROFILER]) / 1e9 for a in accounts]
-    errors = [standard_error(clean), standard_error(all_timed)]
-    known = [e for e in errors if e is not None]
-    events = statistics.fmean(len(accounts[i].step) for i in chosen)
-    cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9
-    error = math.hypot(*known, cost_error_s) if len(known) == 2 else None
-    residual_s = clean_s - (timed_s - profiler_s - faults_s)
-    return Balance(clean_s, timed_s, profiler_s, faults_s, residual_s, error)
-
-
-def extra_faults(recording: Recording) -> float:
-    """Page faults that timed steps have more than clean ones, medians."""
-    if not recording.clean or not recording.timed_faults:
-        return 0.0
-    clean = statistics.median(s.faults for s in recording.clean)
-    return max(0.0, statistics.median(recording.timed_faults) - clean)
-
-
-def clean_durations_s(steps: Sequence[CleanStep]) -> list[float]:
-    """Durations of clean steps; under the program's own profiler only where all are."""
-    own = [s for s in steps if not s.profiled] or list(steps)
-    return [s.duration_ns / 1e9 for s in own]
-
-
-def standard_error(values: Sequence[float]) -> float | None:
-    """Standard error of a median, from the quartiles; None for fewer than four values."""
-    if len(values) < 4:
-        return None
-    low, _, high = statistics.quantiles(values, n=4)
-    return 1.2533 * (high - low) / 1.349 / math.sqrt(len(values))
-
-
-__all__ = ["CAUSES", "GAP", "Account", "Balance", "account", "balance", "middle_half"]
+__all__ = ["CAUSES", "GAP", "Account", "account", "middle_half"]

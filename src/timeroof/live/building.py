@@ -11,14 +11,7 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.live.accounting import (
-    Account,
-    Balance,
-    account,
-    balance,
-    clean_durations_s,
-    middle_half,
-)
+from timeroof.live.accounting import Account, account, middle_half
 from timeroof.live.amounts import (
     Amounts,
     launches_of,
@@ -27,6 +20,7 @@ from timeroof.live.amounts import (
     stated_amounts,
     summed,
 )
+from timeroof.live.balance import Balance, balance, clean_durations_s
 from timeroof.live.calls import Counted, count_ops
 from timeroof.live.faults import share_faults
 from timeroof.live.here import scope_for

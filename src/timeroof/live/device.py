@@ -12,8 +12,8 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.resources import DRAM
-from timeroof.live.accounting import clean_durations_s
 from timeroof.live.amounts import matrix_units
+from timeroof.live.balance import clean_durations_s
 from timeroof.live.compiled import compiled_cost
 from timeroof.machines.catalogue import machine_of_device
 from timeroof.recorded_work import with_recorded_work

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.live.accounting import Balance
+from timeroof.live.balance import Balance
 from timeroof.live.contention import contention_note, waiting_share
 
 

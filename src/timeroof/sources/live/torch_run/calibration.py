@@ -1,21 +1,32 @@
-"""What recording one event costs, measured on a small program of its own."""
+"""What recording one event costs, measured on small programs of our own."""
 
 from __future__ import annotations
 
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from timeroof.sources.live.torch_run.recording import TimedStep
+from timeroof.sources.live.torch_run.small_programs import close_ops, one_thread, ops_apart
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
 
-# Events of one turn of the small program, and the most turns that a round may have.
+# Events of one turn of the small programs, and the most turns that a round may have.
 TURN_EVENTS = 800
 MOST_TURNS = 50
-# Rounds on each side that are needed; what the program's steps did not give is taken at the end.
-ROUNDS = 4
-ROUNDS_AT_END = 12
+# Rounds beside the program's own steps that do.
+ROUNDS_IN_PLACE = 4
+# Rounds that are needed at the end, and the most that are taken to know the cost well enough: its
+# error is then at most this share of the program's time.
+LEAST_ROUNDS, MOST_ROUNDS = 8, 48
+NEGLIGIBLE = 0.005
+# Work of this length between two marks of the profiler leaves it cold caches.
+APART_NS = 5_000
+# The least difference of such shares between the two programs: less is noise.
+LEAST_SPAN = 0.02
 
 
 class EventCost(NamedTuple):
@@ -32,121 +43,161 @@ class Span(NamedTuple):
     own_ns: int
 
 
-class Calibration:
-    """Rounds of a few hundred small ops with the profiler on and off.
+class Rounds:
+    """Turns of one small program, each round once without the profiler and once with it.
 
-    Forward and backward, nested and not, as programs have them; as many events as a step of
-    the program has, as their records leave the caches too. Measured in the thread's own
-    time, which a busy machine does not change much, and then stretched as much as the rounds
-    were. A round without the profiler comes right before a timed step, one with it right after:
-    both find the caches as the program's ops do, full of something else, where an event costs
-    half as much again as in a loop of events.
+    Measured in the thread's own time, which a busy machine does not change much, and then
+    stretched as much as the rounds were.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[], None]]) -> None:
+        self._make = make
+        self._made: Callable[[], None] | None = None
+        self._bare_ns: float | None = None
+        # Nanoseconds per event, and how much longer the rounds were than their thread's own time.
+        self._costs: list[float] = []
+        self._stretch: list[float] = []
+        self._apart: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._costs)
+
+    @property
+    def apart(self) -> float:
+        """The share of the marks that come after a long piece of work."""
+        return statistics.median(self._apart)
+
+    def settle(self) -> None:
+        """A turn that is not looked at: the caches are full of something else."""
+        if self._made is None:
+            self._made = self._make()
+        self._made()
+
+    def bare(self, turns: int) -> None:
+        """The half of a round without the profiler."""
+        span = self._timed(turns)
+        self._bare_ns = span.own_ns / turns
+        self._stretch.append(span.wall_ns / span.own_ns)
+
+    def watched(self, turns: int) -> None:
+        """The other half; a round without its first is forgotten."""
+        timing = Timing()
+        timing.start()
+        try:
+            span = self._timed(turns)
+        finally:
+            step = timing.stop()
+        if step is not None and len(step) and self._bare_ns is not None:
+            self._costs.append((span.own_ns / turns - self._bare_ns) / (len(step) / turns))
+            self._stretch.append(span.wall_ns / span.own_ns)
+            self._apart.append(share_apart([step]))
+        self._bare_ns = None
+
+    def cost(self) -> EventCost:
+        """The median of the rounds."""
+        stretch = max(1.0, statistics.median(self._stretch))
+        low, middle, high = statistics.quantiles(self._costs, n=4)
+        error_ns = 1.2533 * (high - low) / 1.349 / math.sqrt(len(self))
+        return EventCost(max(middle, 0.0) * stretch, error_ns * stretch)
+
+    def _timed(self, turns: int) -> Span:
+        if self._made is None:
+            self._made = self._make()
+        wall, own = time.perf_counter_ns(), time.thread_time_ns()
+        for _ in range(turns):
+            self._made()
+        own_ns = time.thread_time_ns() - own
+        return Span(time.perf_counter_ns() - wall, max(own_ns, 1))
+
+
+class Calibration:
+    """What an event costs in this program.
+
+    Two programs are measured: one whose ops follow one another closely, and one with kernels
+    between them, where an event costs about twice as much, as it finds other things in the
+    caches. The program's own share of marks that come after a long piece of work says where
+    between the two, or beyond them, it lies.
+
+    The first has as many events as a step of the program, as their records leave the caches,
+    too. Its round without the profiler comes right before a timed step, that with it right
+    after: both find the caches as the program's ops do, full of something else.
     """
 
     def __init__(self) -> None:
-        self._made: Callable[[], None] | None = None
-        # Nanoseconds per turn, and how much longer the rounds were than their thread's own time.
-        self._bare: list[float] = []
-        self._watched: list[float] = []
-        self._stretch: list[float] = []
+        self._close, self._far = Rounds(close_ops), Rounds(ops_apart)
         self._turns = 1
-        self._events_a_turn = 0.0
-
-    @property
-    def _work(self) -> Callable[[], None]:
-        if self._made is None:
-            self._made = _small_program()
-        return self._made
 
     def before_step(self) -> None:
         """A round without the profiler, before a timed step."""
         if not is_profiling():
-            self._add_bare(_timed(self._work, self._turns))
+            self._close.bare(self._turns)
 
     def after_step(self, events: int) -> None:
         """A round with the profiler, after a timed step with so many events."""
-        self._turns = max(1, min(MOST_TURNS, round(events / TURN_EVENTS)))
         if not is_profiling():
-            self._add_watched(*_watched(self._work, self._turns))
+            self._close.watched(self._turns)
+        self._turns = max(1, min(MOST_TURNS, round(events / TURN_EVENTS)))
 
     def warm_up(self) -> None:
         """The first use of the profiler, and of the small program, is slow."""
         if not is_profiling():
-            _watched(self._work, 1)
+            self._close.watched(1)
 
-    def cost(self) -> EventCost | None:
-        """Difference of the medians; takes rounds of its own where the steps gave too few."""
-        if min(len(self._bare), len(self._watched)) < ROUNDS:
-            self._take(ROUNDS_AT_END)
-        if min(len(self._bare), len(self._watched)) < ROUNDS or not self._events_a_turn:
-            return None
-        both = (self._bare, self._watched)
-        middle = [statistics.median(s) for s in both]
-        errors = [1.2533 * _spread(s) / math.sqrt(len(s)) for s in both]
-        scale = max(1.0, statistics.median(self._stretch)) / self._events_a_turn
-        return EventCost(max(middle[1] - middle[0], 0.0) * scale, math.hypot(*errors) * scale)
+    def cost(self, steps: Sequence[TimedStep]) -> EventCost | None:
+        """For a program with these steps; None where nothing could be measured."""
+        also_close = len(self._close) < ROUNDS_IN_PLACE
+        if is_profiling():  # the program's own was left on
+            return None if also_close else self._close.cost()
+        apart = share_apart(steps)
+        duration_ns = sum(s.duration_ns for s in steps) / max(sum(len(s) for s in steps), 1)
+        cost = None
+        with one_thread():
+            self._take(also_close)  # the first uses are slow
+            self._far = Rounds(ops_apart)
+            for taken in range(1, MOST_ROUNDS + 1):
+                self._take(also_close)
+                if taken >= LEAST_ROUNDS:
+                    cost = self._between(apart)
+                    if cost.error_ns <= NEGLIGIBLE * duration_ns:
+                        break
+        return cost
 
-    def _take(self, rounds: int) -> None:
-        if is_profiling():
-            return
-        self._bare, self._watched, self._stretch = [], [], []
-        for _ in range(rounds):
-            self._add_bare(_timed(self._work, self._turns))
-            self._add_watched(*_watched(self._work, self._turns))
+    def _take(self, also_close: bool) -> None:
+        """One round of the program with kernels; one of the other where the steps gave too few."""
+        for rounds in (self._far, self._close) if also_close else (self._far,):
+            self._far.settle()
+            rounds.bare(1)
+            self._far.settle()
+            rounds.watched(1)
 
-    def _add_bare(self, span: Span) -> None:
-        self._bare.append(span.own_ns / self._turns)
-        self._stretch.append(span.wall_ns / span.own_ns)
-
-    def _add_watched(self, span: Span, events: int) -> None:
-        if events:
-            self._events_a_turn = events / self._turns
-            self._watched.append(span.own_ns / self._turns)
-            self._stretch.append(span.wall_ns / span.own_ns)
-
-
-def _spread(values: list[float]) -> float:
-    low, _, high = statistics.quantiles(values, n=4)
-    return (high - low) / 1.349
+    def _between(self, apart: float) -> EventCost:
+        """For a program with this share of marks that come after a long piece of work."""
+        span = max(self._far.apart - self._close.apart, LEAST_SPAN)
+        return between(self._close.cost(), self._far.cost(), (apart - self._close.apart) / span)
 
 
-def _watched(work: Callable[[], None], turns: int) -> tuple[Span, int]:
-    timing = Timing()
-    timing.start()
-    try:
-        watched = _timed(work, turns)
-    finally:
-        step = timing.stop()
-    return watched, 0 if step is None else len(step)
+def between(close: EventCost, far: EventCost, place: float) -> EventCost:
+    """The cost at a place on the line from the close ops (0) to those with kernels (1).
 
+    No program has cheaper events than the first.
 
-def _timed(work: Callable[[], None], turns: int) -> Span:
-    wall, own = time.perf_counter_ns(), time.thread_time_ns()
-    for _ in range(turns):
-        work()
-    own_ns = time.thread_time_ns() - own
-    return Span(time.perf_counter_ns() - wall, max(own_ns, 1))
-
-
-def _small_program() -> Callable[[], None]:
-    """Small element-wise ops and views with their backward pass.
-
-    No random numbers are drawn, and nothing is large enough for a second thread.
+    >>> between(EventCost(400.0, 0.0), EventCost(800.0, 0.0), 0.5).cost_ns
+    600.0
     """
-    import torch
+    place = max(place, 0.0)
+    cost_ns = close.cost_ns + place * (far.cost_ns - close.cost_ns)
+    return EventCost(
+        max(cost_ns, 0.0), math.hypot((1 - place) * close.error_ns, place * far.error_ns)
+    )
 
-    def full(*shape: int, grad: bool = False) -> torch.Tensor:
-        return torch.full(shape, 0.1, dtype=torch.float32, device="cpu", requires_grad=grad)
 
-    with torch.inference_mode(mode=False):
-        weight, bias, x = full(8, 4, grad=True), full(8, 4, grad=True), full(8, 4)
-
-    def run() -> None:
-        with torch.inference_mode(mode=False), torch.enable_grad():
-            y = x
-            for _ in range(16):
-                y = torch.sigmoid(y * weight + bias).narrow(0, 0, 8)
-                y = y.reshape(4, 8).t()
-            torch.autograd.grad(y.sum(), (weight, bias))
-
-    return run
+def share_apart(steps: Sequence[TimedStep]) -> float:
+    """Of all marks (an event's begin or end) the share that comes long after the one before."""
+    apart = marks = 0
+    for step in steps:
+        for thread in np.unique(step.thread):
+            own = step.thread == thread
+            times = np.sort(np.concatenate((step.start_ns[own], step.end_ns[own])))
+            apart += int((np.diff(times) > APART_NS).sum())
+            marks += len(times)
+    return apart / marks if marks else 0.0

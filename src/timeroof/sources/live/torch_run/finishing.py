@@ -45,7 +45,8 @@ def read_event_cost(found: Recording, calibration: Calibration) -> None:
     """What an event of the profiler cost, and whether clean steps can be believed."""
     if found.timed or found.block is not None:
         with contextlib.suppress(Exception):
-            cost = calibration.cost()
+            block = [] if found.block is None else [found.block]
+            cost = calibration.cost(found.timed or block)
             if cost is not None:
                 found.event_cost_ns, found.event_cost_error_ns = cost
     slow = slow_clean_note(found)

@@ -40,6 +40,8 @@ class TimedStep:
     begin_ns: int
     finish_ns: int
     main_thread: int
+    # Pages that were touched first.
+    faults: int = 0
 
     @property
     def duration_ns(self) -> int:
@@ -168,7 +170,6 @@ _OF_STEPS = (
     "clean",
     "pace",
     "timed",
-    "timed_faults",
     "primitive_steps",
     "device_traces",
     "steps_seen",
@@ -183,8 +184,6 @@ class Recording:
     # Seconds of the fixed work that shows the machine's own pace.
     pace: list[float] = field(default_factory=list)
     timed: list[TimedStep] = field(default_factory=list)
-    # Pages touched first in timed steps, for comparison with the clean ones'.
-    timed_faults: list[int] = field(default_factory=list)
     # Ops described while being timed (a block that ran once): the times are perturbed.
     block: TimedStep | None = None
     described: list[Described] = field(default_factory=list)

@@ -8,6 +8,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from timeroof.sources.live.torch_run.calibration import Calibration
@@ -161,8 +162,7 @@ class Session:
             step = CleanStep(end_ns - self._begin_ns, faults, self._foreign or is_profiling())
             self._sample.add(self.recording.clean, step)
         elif done is Pass.TIMED:
-            self.recording.timed_faults.append(faults)
-            self._keep(self._timing.stop())
+            self._keep(self._timing.stop(), faults)
         elif done is Pass.DESCRIBED:
             self._describing.stop()
             self._pending.append(self._describing)
@@ -175,10 +175,10 @@ class Session:
             if trace is not None:
                 self.recording.device_traces.append(trace)
 
-    def _keep(self, step: TimedStep | None) -> None:
+    def _keep(self, step: TimedStep | None, faults: int) -> None:
         if step is None or not len(step):
             return
-        self.recording.timed.append(step)
+        self.recording.timed.append(replace(step, faults=faults))
         self._events += len(step)
         if not self._foreign:
             self._calibration.after_step(len(step))

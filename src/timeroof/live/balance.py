@@ -1,0 +1,103 @@
+"""The timed steps against the clean ones: what the profiler and page faults leave unexplained."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from timeroof.live.accounting import PROFILER, Account
+from timeroof.sources.live.torch_run.recording import CleanStep, Recording
+
+# A residual whose standard error is a larger share of the step says nothing.
+MOST_ERROR = 0.5
+
+
+@dataclass(frozen=True)
+class Balance:
+    """clean = timed - profiler - extra faults + residual, in seconds.
+
+    Steps touch more or fewer fresh pages as the allocator has it, and switching the profiler
+    moves memory about: steps are compared without their faults, at the machine's cost per page.
+    `extra_faults_s` is what that takes off the timed steps (negative: off the clean ones).
+    """
+
+    clean_s: float | None
+    timed_s: float
+    profiler_s: float
+    extra_faults_s: float
+    residual_s: float | None
+    error_s: float | None
+
+    @property
+    def line(self) -> str | None:
+        """The residual in words."""
+        if self.residual_s is None or not self.clean_s:
+            return None
+        if self.error_s is not None and self.error_s > MOST_ERROR * self.clean_s:
+            return (
+                "residual: too few steps were seen, or too noisy ones, to compare clean steps with"
+                " timed ones"
+            )
+        share = abs(self.residual_s) / self.clean_s
+        error = f" ± {self.error_s / self.clean_s:.1%}" if self.error_s is not None else ""
+        more = "more" if self.extra_faults_s > 0 else "fewer"
+        faults = f" and {abs(self.extra_faults_s) * 1e3:.3g} ms of {more} page faults"
+        return (
+            f"residual: a clean step is {abs(self.residual_s) * 1e3:.3g} ms"
+            f" {'shorter' if self.residual_s < 0 else 'longer'} ({share:.1%}{error})"
+            " than a timed one without the profiler's cost"
+            f"{faults if self.extra_faults_s else ''}"
+        )
+
+
+def balance(
+    recording: Recording,
+    accounts: Sequence[Account],
+    chosen: Sequence[int],
+    fault_rate_per_s: float | None = None,
+) -> Balance:
+    """Compare the clean steps with the timed ones, medians of both."""
+    timed_s = statistics.fmean(accounts[i].step.duration_ns for i in chosen) / 1e9
+    profiler_s = statistics.fmean(accounts[i].idle_ns[PROFILER] for i in chosen) / 1e9
+    clean = _comparable(recording.clean)
+    if not clean:
+        return Balance(None, timed_s, profiler_s, 0.0, None, None)
+    clean_s = statistics.median(clean_durations_s(clean))
+    fault_s = 1 / fault_rate_per_s if fault_rate_per_s else 0.0
+    without_faults = (
+        [s.duration_ns / 1e9 - s.faults * fault_s for s in clean],
+        [
+            (a.step.duration_ns - a.idle_ns[PROFILER]) / 1e9 - a.step.faults * fault_s
+            for a in accounts
+        ],
+    )
+    known = [e for e in map(standard_error, without_faults) if e is not None]
+    events = statistics.fmean(len(accounts[i].step) for i in chosen)
+    cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9
+    error_s = math.hypot(*known, cost_error_s) if len(known) == 2 else None
+    faults_s = 0.0
+    if fault_s and (any(s.faults for s in clean) or any(a.step.faults for a in accounts)):
+        medians = [statistics.median(values) for values in without_faults]
+        faults_s = timed_s - profiler_s - clean_s + medians[0] - medians[1]
+    residual_s = clean_s - (timed_s - profiler_s - faults_s)
+    return Balance(clean_s, timed_s, profiler_s, faults_s, residual_s, error_s)
+
+
+def _comparable(steps: Sequence[CleanStep]) -> list[CleanStep]:
+    """Clean steps; those under the program's own profiler only where all are."""
+    return [s for s in steps if not s.profiled] or list(steps)
+
+
+def clean_durations_s(steps: Sequence[CleanStep]) -> list[float]:
+    """Durations of clean steps."""
+    return [s.duration_ns / 1e9 for s in _comparable(steps)]
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Standard error of a median, from the quartiles; None for fewer than four values."""
+    if len(values) < 4:
+        return None
+    low, _, high = statistics.quantiles(values, n=4)
+    return 1.2533 * (high - low) / 1.349 / math.sqrt(len(values))

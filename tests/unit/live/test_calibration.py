@@ -1,0 +1,92 @@
+"""What an event of the profiler costs: between two programs, and measured with the real one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeroof.sources.live.torch_run.calibration import (
+    APART_NS,
+    Calibration,
+    EventCost,
+    Rounds,
+    between,
+    share_apart,
+)
+from timeroof.sources.live.torch_run.recording import TimedStep
+from timeroof.sources.live.torch_run.small_programs import close_ops, ops_apart
+
+COSTS = st.builds(EventCost, st.floats(0, 1e4), st.floats(0, 1e3))
+
+
+def step(spans: list[tuple[int, int, int]]) -> TimedStep:
+    """A step of events (start, end, thread)."""
+    table = np.array(spans, np.int64).reshape(-1, 3)
+    return TimedStep(
+        names=("op",),
+        name=np.zeros(len(table), np.int64),
+        start_ns=table[:, 0],
+        end_ns=table[:, 1],
+        thread=table[:, 2],
+        sequence=np.full(len(table), -1),
+        scope=np.zeros(len(table), np.int64),
+        begin_ns=0,
+        finish_ns=int(table[:, 1].max(initial=0)),
+        main_thread=1,
+    )
+
+
+def test_marks_after_long_work_are_counted_thread_by_thread() -> None:
+    far = 2 * APART_NS
+    # Thread 1: 0..far (apart), far+10..far+20. Thread 2 is close to thread 1's marks, not its own.
+    steps = [step([(0, far, 1), (far + 10, far + 20, 1), (far // 2, far // 2 + 5, 2)])]
+    assert share_apart(steps) == pytest.approx(1 / 6)
+    assert share_apart([step([])]) == share_apart([]) == 0.0
+
+
+@given(COSTS, COSTS, st.floats(-1, 3))
+def test_a_cost_is_never_negative_and_meets_both_ends(
+    close: EventCost, far: EventCost, place: float
+) -> None:
+    assert between(close, far, place).cost_ns >= 0
+    assert between(close, far, 0.0) == pytest.approx(close)
+    assert between(close, far, 1.0) == pytest.approx(far)
+    assert between(close, far, -1.0) == pytest.approx(close)
+
+
+def test_kernels_lie_between_the_events_of_the_second_program() -> None:
+    close, far = Rounds(close_ops), Rounds(ops_apart)
+    for rounds in (close, far):
+        for _ in range(4):
+            rounds.settle()
+            rounds.bare(1)
+            rounds.watched(1)
+    assert len(close) == len(far) == 4
+    assert far.apart > close.apart
+
+
+def test_half_a_round_is_forgotten() -> None:
+    rounds = Rounds(close_ops)
+    rounds.watched(1)
+    assert len(rounds) == 0
+
+
+def test_measuring_leaves_threads_random_numbers_and_gradients_alone() -> None:
+    threads, state, enabled = torch.get_num_threads(), torch.get_rng_state(), False
+    with torch.no_grad():
+        cost = Calibration().cost([step([(0, 10_000_000, 1)])])
+        enabled = torch.is_grad_enabled()
+    assert cost is not None
+    assert cost.cost_ns > 0
+    assert cost.error_ns >= 0
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not enabled
+
+
+def test_a_profiler_of_the_programs_own_is_left_alone() -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        assert Calibration().cost([step([(0, 10, 1)])]) is None
