@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,43 @@ def test_lines_of_the_program_on_demand(folder: Path) -> None:
     check_account(found)
     plain = report(folder, MODEL + "for _ in range(10): step()\n")
     assert all("source" not in k["labels"] for k in plain["kernels"])
+
+
+def test_sleep_in_a_step_is_neither_python_nor_launching(folder: Path) -> None:
+    asleep = MODEL + "\nimport time\nfor _ in range(16):\n    step(); time.sleep(0.02)\n"
+    found = report(folder, asleep)
+    idle = found["totals"]["idle_by_cause"]
+    assert idle["asleep"] > 0.015
+    assert idle["asleep"] > 0.5 * sum(idle.values())
+    check_account(found)
+    assert "The program sleeps during its steps" in found["stderr"]
+
+
+def test_a_decorated_function_is_looked_at_in_its_first_thread(folder: Path) -> None:
+    program = """
+import threading, torch, timeroof
+x = torch.randn(64, 64)
+
+@timeroof.profile
+def work():
+    for _ in range(20): x @ x
+
+def calls():
+    for _ in range(12): work()
+
+first = threading.Thread(target=calls)
+first.start(); first.join()
+others = [threading.Thread(target=calls) for _ in range(3)]
+for t in others: t.start()
+for t in others: t.join()
+found = work.report()
+print(found.profile.steps.count, "mm" in str(found.profile.kernels["name"].to_list()))
+print([n for n in found.notes if "threads" in n])
+"""
+    (folder / "threads.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "threads.py"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "12 True"
+    assert "calls in other threads than the first are not looked at" in second

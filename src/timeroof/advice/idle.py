@@ -8,9 +8,10 @@ import polars as pl
 
 from timeroof.advice.context import Context
 
-HOST, DATA, SYNC, LINK = "host", "data", "synchronisation", "communication"
+HOST, DATA, SYNC, LINK, ASLEEP = "host", "data", "synchronisation", "communication", "asleep"
 
 _PATTERNS = {
+    ASLEEP: r"asleep",
     DATA: r"data|loader|input",
     SYNC: r"sync|\.item|wait",
     LINK: r"comm|collective|nccl|rccl|link|network|peer",

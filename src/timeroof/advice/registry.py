@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from timeroof.advice.rule import Rule
 from timeroof.advice.rules.above_roof import AboveRoof
+from timeroof.advice.rules.asleep import Asleep
 from timeroof.advice.rules.cache_resident import CacheResident
 from timeroof.advice.rules.elementwise_chain import ElementwiseChain
 from timeroof.advice.rules.exposed_communication import ExposedCommunication
@@ -44,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     SlowData(),
     HostWaits(),
     ExposedCommunication(),
+    Asleep(),
     LayoutTraffic(),
     TrafficAboveCompulsory(),
     ElementwiseChain(),

@@ -20,7 +20,9 @@ PYTHON, AUTOGRAD, DATA_WAIT, PROFILER = "python", "autograd", "data loading", "p
 DISPATCHER = "dispatcher"
 # Nothing runs but a collective, in a thread of its library: the program waits for other ranks.
 COMMUNICATION = "communication"
-CAUSES = (PYTHON, DISPATCHER, AUTOGRAD, DATA_WAIT, COMMUNICATION, PROFILER)
+# Nothing runs, and the stepping thread does not want to: sleep, files, the network, locks.
+ASLEEP = "asleep"
+CAUSES = (PYTHON, DISPATCHER, AUTOGRAD, DATA_WAIT, COMMUNICATION, ASLEEP, PROFILER)
 _PYTHON, _AUTOGRAD, _DATA, _COMMUNICATION = -1, -2, -3, -4
 _CAUSE_OF = {
     _PYTHON: PYTHON,
@@ -72,6 +74,10 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
     idle[PROFILER] = taken_ns
     for code, cause in _CAUSE_OF.items():
         idle[cause] += int(self_ns[kind == code].sum())
+    # A thread that waits for a data loader or a collective sleeps there.
+    asleep = max(0, step.asleep_ns - idle[DATA_WAIT] - idle[COMMUNICATION])
+    idle[ASLEEP] = min(asleep, idle[PYTHON])
+    idle[PYTHON] -= idle[ASLEEP]
     own = np.where(kind >= 0, self_ns, 0)
     return Account(step, cut, is_op, owner, own, idle, kind, phase)
 

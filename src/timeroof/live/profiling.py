@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -139,6 +140,16 @@ class _Maker(Profiler):
     """A profiler that is also a decorator."""
 
     _depth = 0
+    _thread: threading.Thread | None = None
+
+    def _is_other_thread(self) -> bool:
+        """Calls in other threads than the first run as they are: steps would overlap."""
+        if self._thread is None:
+            self._thread = threading.current_thread()
+        if self._thread is threading.current_thread():
+            return False
+        self._session.recording.note("calls in other threads than the first are not looked at")
+        return True
 
     def _begin_call(self) -> None:
         # A call inside a call (recursion) is a part of the outer one's step.
@@ -169,6 +180,8 @@ class _Maker(Profiler):
 
         @functools.wraps(function)
         def watched(*args: P.args, **kwargs: P.kwargs) -> R:
+            if self._is_other_thread():
+                return function(*args, **kwargs)
             self._begin_call()
             try:
                 return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""TR101 to TR107: launching and waiting. Each fires, stays silent, and has a boundary."""
+"""TR101 to TR108: launching and waiting. Each fires, stays silent, and has a boundary."""
 
 from __future__ import annotations
 
@@ -152,6 +152,7 @@ CAUSES = [
     ("TR105", "data", 0.1),
     ("TR106", "host-sync", 0.01),
     ("TR107", "communication", 0.01),
+    ("TR108", "asleep", 0.01),
 ]
 
 

@@ -58,3 +58,20 @@ def test_fewer_faults_are_called_fewer() -> None:
     assert found.extra_faults_s == pytest.approx(-100 * FAULT_NS / 1e9)
     assert found.line is not None
     assert "0.2 ms of fewer page faults" in found.line
+
+
+def test_sleep_comes_out_of_the_gaps_and_not_twice_out_of_the_data_loaders() -> None:
+    loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    step = replace(timed([("a", 10, 60, 1), (loading, 70, 90, 1)]), asleep_ns=35)
+    found = account(step, 0.0)
+    assert found.idle_ns["data loading"] == 20
+    assert found.idle_ns["asleep"] == 15
+    assert found.idle_ns["python"] == 15
+    assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == step.duration_ns
+
+
+@given(st.integers(0, 1000))
+def test_parts_sum_however_long_the_sleep(asleep_ns: int) -> None:
+    found = account(replace(timed([("a", 10, 60, 1)]), asleep_ns=asleep_ns), 3.0)
+    assert found.idle_ns["asleep"] <= 50
+    assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == 100

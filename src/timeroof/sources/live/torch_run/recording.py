@@ -40,8 +40,9 @@ class TimedStep:
     begin_ns: int
     finish_ns: int
     main_thread: int
-    # Pages that were touched first.
+    # Pages that were touched first, and how long the stepping thread slept.
     faults: int = 0
+    asleep_ns: int = 0
 
     @property
     def duration_ns(self) -> int:

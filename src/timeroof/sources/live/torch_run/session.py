@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from timeroof.sources.live.torch_run.asleep import Asleep
 from timeroof.sources.live.torch_run.calibration import Calibration
 from timeroof.sources.live.torch_run.compiling import silence_hook_warning
 from timeroof.sources.live.torch_run.describing import Describing
@@ -68,7 +69,7 @@ class Session:
         self.markers = Markers(marker, self.boundary, self.restart)
         self._sample, self._pace = CleanSample(), Pace()
         self._told = told
-        self._pid, self._thread = os.getpid(), threading.get_ident()
+        self._pid, self._thread = os.getpid(), threading.current_thread()
         self._pass = Pass.WARMUP
         self._workshop = Workshop()
         self._timing, self._describing = Timing(), self._describer()
@@ -76,6 +77,7 @@ class Session:
         self._device = DevicePass()
         self._calibration = Calibration()
         self._begin_ns, self._begin_faults = 0, 0
+        self._asleep = Asleep()
         self._pending: list[Describing] = []
         self._former: tuple[dict[str, Any], list[Describing]] | None = None
         self._unpatch: Callable[[], None] = lambda: None
@@ -91,6 +93,7 @@ class Session:
 
     def start(self) -> None:
         """Wait for torch, or attach at once where it is there."""
+        self._thread = threading.current_thread()
         mind_forks(self)
         os.environ.setdefault(TIMESTAMP, "1")
         self._unhook = after_import("torch", self._attach)
@@ -150,7 +153,7 @@ class Session:
         """Whether we still watch, in this process and this thread."""
         if self._over or os.getpid() != self._pid:
             return False
-        if threading.get_ident() != self._thread:
+        if threading.current_thread() != self._thread:
             self.recording.note("steps in other threads than the first are not looked at")
             return False
         return True
@@ -162,7 +165,8 @@ class Session:
             step = CleanStep(end_ns - self._begin_ns, faults, self._foreign or is_profiling())
             self._sample.add(self.recording.clean, step)
         elif done is Pass.TIMED:
-            self._keep(self._timing.stop(), faults)
+            asleep_ns = self._asleep.end_ns()
+            self._keep(self._timing.stop(), faults, asleep_ns)
         elif done is Pass.DESCRIBED:
             self._describing.stop()
             self._pending.append(self._describing)
@@ -175,10 +179,10 @@ class Session:
             if trace is not None:
                 self.recording.device_traces.append(trace)
 
-    def _keep(self, step: TimedStep | None, faults: int) -> None:
+    def _keep(self, step: TimedStep | None, faults: int, asleep_ns: int) -> None:
         if step is None or not len(step):
             return
-        self.recording.timed.append(replace(step, faults=faults))
+        self.recording.timed.append(replace(step, faults=faults, asleep_ns=asleep_ns))
         self._events += len(step)
         if not self._foreign:
             self._calibration.after_step(len(step))
@@ -209,6 +213,7 @@ class Session:
             self._pace.take(self.recording.pace)
         self._pass = chosen
         self._begin_faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        self._asleep.begin()
         self._begin_ns = time.perf_counter_ns()
 
     def _describe(self) -> bool:
