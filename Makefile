@@ -27,7 +27,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -m "not long" --cov --cov-report=
+	$(BIN)/python -m pytest -m "not long" -n auto --dist loadfile --cov --cov-report=
 	$(BIN)/coverage report --include='src/timeroof/core/*,src/timeroof/model/*' --fail-under=95
 
 test-long: setup  ## the tests that `make test` leaves out to stay short
