@@ -193,6 +193,25 @@ def test_a_pattern_seen_once_in_an_odd_moment_does_not_lead() -> None:
     assert held.best.figure.rate_per_s == 66.0
 
 
+def test_memory_that_drifts_has_a_ceiling_that_comes_again() -> None:
+    drifting = [50.0 + step % 7 for step in range(21)]
+    held = level_of({"update": [*drifting, 61.0], "copy": [48.0, 58.0]})
+    held.settle()
+    assert held.best is not None
+    assert held.best.figure.rate_per_s == 56.0
+    assert held.by_pattern["copy"].figure.rate_per_s == 48.0
+    assert held.rare is None
+
+
+def test_a_cache_keeps_its_best_moment() -> None:
+    held = LevelFigures(Level("l2", 1.0, 100.0, (64,)))
+    for rate in [50.0, 51.0, 52.0] * 5 + [55.0]:
+        held.take(Point(PATTERNS["read"], 64, 256, figure(rate)))
+    held.settle()
+    assert held.best is not None
+    assert held.best.figure.rate_per_s == 55.0
+
+
 @pytest.mark.parametrize("rates", [[60.0, 66.0, 70.0], [138.0, 130.0, 60.0], [60.0]])
 def test_a_machine_in_one_state_keeps_its_best(rates: list[float]) -> None:
     held = level_of({"update": rates})

@@ -20,8 +20,11 @@ from timeroof.probe.sampling import Plan, sample
 # A moment this far above the middle one is another state of the machine, not a better sample of
 # the same: a host has put the cores of a virtual machine under different memory controllers.
 OTHER_STATE = 1.25
-# Moments from which on a figure can say what is usual.
-FEW_MOMENTS = 3
+# Moments from which on a figure can say what is usual, and from which on a best must be repeated.
+FEW_MOMENTS, MANY_MOMENTS = 3, 8
+# Memory is shared with whoever else is on the host and moves by some percent within minutes: its
+# ceiling is what one moment in seven reaches, as the single best one is luck.
+REPEATED = 0.15
 
 QUICK_PATTERNS = ("update", "triad", "read", "copy-nt")
 
@@ -70,16 +73,27 @@ class LevelFigures:
 
         For a quiet machine: on a busy one the rare moments are the undisturbed ones.
         """
-        usual = {key: _usual(points) for key, points in self.moments.items()}
-        often = [usual[key] for key, points in self.moments.items() if len(points) >= FEW_MOMENTS]
-        most = max((p.figure.rate_per_s for p in often), default=math.inf) * OTHER_STATE
-        before, self.by_pattern = self.best, {}
-        for point in usual.values():
-            if point.figure.rate_per_s <= most:
-                self._keep(point)
+        before, most = self.best, self._most_usual()
+        self.by_pattern = {}
+        for points in self.moments.values():
+            usual = _usual([p for p in points if p.figure.rate_per_s <= most])
+            if usual:
+                self._keep(usual[0])
         after = self.best
         if before and after and before.figure.rate_per_s > OTHER_STATE * after.figure.rate_per_s:
             self.rare = before
+
+    def _most_usual(self) -> float:
+        """No rate above this is usual: it comes from what was looked at most often."""
+        shared = self.level.name == "dram"
+        for least in (MANY_MOMENTS, FEW_MOMENTS) if shared else (FEW_MOMENTS,):
+            often = [_usual(found) for found in self.moments.values() if len(found) >= least]
+            if often:
+                repeated = least == MANY_MOMENTS
+                ranks = [int(REPEATED * len(usual)) if repeated else 0 for usual in often]
+                rates = [u[r].figure.rate_per_s for u, r in zip(often, ranks, strict=True)]
+                return max(rates) * (1.0 if repeated else OTHER_STATE)
+        return math.inf
 
     @property
     def best(self) -> Point | None:
@@ -88,11 +102,13 @@ class LevelFigures:
         return max(points, key=lambda point: point.figure.rate_per_s, default=None)
 
 
-def _usual(points: Sequence[Point]) -> Point:
-    """The best of the moments that are like the middle one."""
+def _usual(points: Sequence[Point]) -> list[Point]:
+    """The moments that are like the middle one, or slower; the best first."""
+    if not points:
+        return []
     middle = statistics.median_low(p.figure.rate_per_s for p in points)
     alike = [p for p in points if p.figure.rate_per_s <= OTHER_STATE * middle]
-    return max(alike, key=lambda p: p.figure.rate_per_s)
+    return sorted(alike, key=lambda p: -p.figure.rate_per_s)
 
 
 def _serves(pattern: Pattern, level: Level) -> bool:
