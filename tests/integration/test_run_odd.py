@@ -188,3 +188,35 @@ print([n for n in found.notes if "threads" in n])
     first, second = done.stdout.splitlines()
     assert first == "12 True"
     assert "calls in other threads than the first are not looked at" in second
+
+
+WATCHED = """
+import sys, torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+seen = set()
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        seen.add(str(function))
+        return function(*args, **(kwargs or {}))
+class Ops(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        seen.add(str(function))
+        return function(*args, **(kwargs or {}))
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.ones(2, 4)
+with Functions() if sys.argv[1] == "functions" else Ops():
+    for _ in range(20):
+        model(x).exp().mean().backward(); optimizer.step(); optimizer.zero_grad()
+print(len(seen), "sigmoid" in str(seen), "convolution" in str(seen), "mm" in str(seen))
+"""
+
+
+@pytest.mark.parametrize("mode", ["functions", "ops"])
+def test_modes_of_the_program_see_no_op_of_ours(folder: Path, mode: str) -> None:
+    (folder / "watched.py").write_text(WATCHED)
+    alone = subprocess.run(
+        [sys.executable, "watched.py", mode], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert run(folder, "watched.py", mode).stdout == alone.stdout

@@ -9,6 +9,8 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
+from timeroof.sources.live.torch_run.unseen import unseen
+
 _NAMES = ("sparse_csr", "sparse_csc", "sparse_bs", "sparse_compressed", "crow_indices", "ccol_")
 WHY = (
     "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no step"
@@ -43,4 +45,5 @@ def cannot_describe(op_names: Iterable[str]) -> bool:
         torch.sparse_bsr,
         torch.sparse_bsc,
     )
-    return any(type(t) is torch.Tensor and t.layout in kinds for t in gc.get_objects())
+    with unseen():
+        return any(type(t) is torch.Tensor and t.layout in kinds for t in gc.get_objects())

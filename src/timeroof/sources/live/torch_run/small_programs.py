@@ -1,6 +1,6 @@
 """Two small programs on which the cost of an event is measured.
 
-No random numbers are drawn, and no module is called: hooks of the program see none of it.
+No random numbers are drawn, and no module is called: modes and hooks of the program see none of it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from timeroof.sources.live.torch_run.unseen import unseen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,11 +21,11 @@ def close_ops() -> Callable[[], None]:
     """Small element-wise ops and views with their backward pass, one right after the other."""
     import torch
 
-    with torch.inference_mode(mode=False):
+    with unseen():
         weight, bias, x = _full(8, 4, grad=True), _full(8, 4, grad=True), _full(8, 4)
 
     def run() -> None:
-        with torch.inference_mode(mode=False), torch.enable_grad():
+        with unseen():
             y = x
             for _ in range(16):
                 y = torch.sigmoid(y * weight + bias).narrow(0, 0, 8)
@@ -41,13 +43,13 @@ def ops_apart() -> Callable[[], None]:
     import torch
     from torch.nn import functional
 
-    with torch.inference_mode(mode=False):
+    with unseen():
         kernels = [_full(CHANNELS, CHANNELS, 3, 3, grad=True) for _ in range(DEPTH)]
         scales = [_full(CHANNELS, grad=True) for _ in range(2 * DEPTH)]
         x = _full(BATCH, CHANNELS, SIZE, SIZE)
 
     def run() -> None:
-        with torch.inference_mode(mode=False), torch.enable_grad():
+        with unseen():
             y = x
             for depth, kernel in enumerate(kernels):
                 z = functional.conv2d(y, kernel, padding=1)
