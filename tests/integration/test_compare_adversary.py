@@ -70,7 +70,12 @@ def test_any_two_runs_can_be_compared(
 ) -> None:
     assert run("compare", odd[kind], odd[other], "--json", "-") == 0
     document = json.loads(capsys.readouterr().out)
-    assert sum(document["causes"].values()) == pytest.approx(document["total"]["delta_s"], abs=1e-9)
+    delta_s = document["total"]["delta_s"]
+    assert (delta_s is None) is bool({kind, other} & {"empty", "untimed"})
+    if delta_s is None:
+        assert set(document["causes"].values()) == {None}
+    else:
+        assert sum(document["causes"].values()) == pytest.approx(delta_s, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,7 +84,7 @@ def test_explain_check_and_whatif_answer_or_refuse(
 ) -> None:
     path = odd[kind]
     assert run("explain", path, "--markdown", tmp_path / "x.md") == 0
-    assert run("check", path, "--max-launches", "1000") == 0
+    assert run("check", path, "--max-launches", "1000") == (2 if kind == "empty" else 0)
     there = ["--from", "v100-paper", "--machine", "h100-sxm"]
     assert run("whatif", path, *there, "--html", tmp_path / "w.html") == 0
     shown = capsys.readouterr().err
@@ -92,7 +97,11 @@ def test_explain_check_and_whatif_answer_or_refuse(
 def test_checks_against_nothing_do_not_pass_by_accident(
     odd: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("check", odd["good"], "--baseline", odd["empty"]) == 1
+    for nothing in ("empty", "untimed"):
+        assert run("check", odd["good"], "--baseline", odd[nothing]) == 2
+        assert run("check", odd[nothing], "--baseline", odd["good"]) == 2
+        assert "slow-down cannot be judged: nothing was timed" in capsys.readouterr().err
+    assert run("check", odd["good"], "--baseline", odd["zero"]) == 1
     assert run("check", odd["good"], "--baseline", odd["good"]) == 0
     assert run("check", odd["no machine"], "--min-efficiency", "1%") == 2
     assert "machine is not known" in capsys.readouterr().err

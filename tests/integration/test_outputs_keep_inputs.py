@@ -25,7 +25,13 @@ def runs(tmp_path: Path) -> Files:
     machine = tmp_path / "m.toml"
     machine.write_text("not read: refused before\n", "utf-8")
     second = save_run(tmp_path / "b.troof", rows())
-    return {"a": first, "b": second, "link": link, "csv": table, "toml": machine}
+    script = tmp_path / "train.py"
+    script.write_text("print('run all the same')\n", "utf-8")
+    (tmp_path / "same.py").hardlink_to(script)
+    return {
+        "a": first, "b": second, "link": link, "csv": table, "toml": machine,
+        "script": script, "same": tmp_path / "same.py",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,9 @@ def runs(tmp_path: Path) -> Files:
         "read {a} {b} --json {b}",
         "report {csv} -o {csv}",
         "report {a} {csv} -o {csv}",
+        "run --json {script} {script}",
+        "run --json {same} {script}",
+        "run --json {script} {script} --json -",
     ],
 )
 def test_an_input_is_never_overwritten(
@@ -60,6 +69,7 @@ def test_an_input_is_never_overwritten(
     shown = capsys.readouterr()
     assert "would be overwritten" in shown.err
     assert shown.err.count("\n") == 1
+    assert shown.out == ""
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -70,6 +80,64 @@ def test_a_folder_of_outputs_keeps_the_run_that_is_read(
     assert run("read", saved, "--out", tmp_path) == 2
     assert "run.troof is read by this command" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["run.troof"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("page.html", "--html"), ("run.troof", "--save"), ("out/report.json", "--out")],
+)
+def test_whatever_the_script_is_called_it_is_kept(
+    name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / name
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("print('run all the same')\n", "utf-8")
+    target = script.parent if words == "--out" else script
+    assert run("run", words, target, script) == 2
+    shown = capsys.readouterr()
+    assert (f"{script.name} is read by this command" in shown.err, shown.out) == (True, "")
+    assert script.read_text("utf-8") == "print('run all the same')\n"
+
+
+def test_a_program_that_is_a_folder_keeps_its_main_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = tmp_path / "__main__.py"
+    main.write_text("print('run all the same')\n", "utf-8")
+    assert run("run", "--json", main, tmp_path) == 2
+    assert "__main__.py is read by this command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("read {csv} --json {new} --html b.wrong", "'b.wrong' is no page's name"),
+        ("read {csv} --json {new} --save b.wrong", "'b.wrong' is no run's name"),
+        ("read {csv} --json {new} --html {folder}/d.html", "d.html is a folder"),
+        ("read {csv} --json {new} --save {csv}/b.troof", "b.troof cannot be written"),
+        ("read {csv} --json {new} --html {loop}.html", "loop.html cannot be written"),
+        ("read {csv} --json {new} --html {new}/b.html --out {csv}", "t.csv is a file"),
+        # Nothing is read before: the file is not even there.
+        ("read none.csv --json {new} --html b.wrong", "'b.wrong' is no page's name"),
+        ("paper --json {new} --html b.wrong", "'b.wrong' is no page's name"),
+        ("paper --json {new} --save b.wrong", "'b.wrong' is no run's name"),
+        ("study gemm --json {new} --html b.wrong", "'b.wrong' is no page's name"),
+        ("study gemm --json {new} --db {new}", "is to be written twice"),
+        ("run --json {new} --html b.wrong {script}", "'b.wrong' is no page's name"),
+    ],
+)
+def test_every_output_is_checked_before_the_first_is_written(
+    words: str, message: str, runs: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "d.html").mkdir()
+    (tmp_path / "loop.html").symlink_to(tmp_path / "loop.html")
+    new = tmp_path / "new.json"
+    names = {**runs, "folder": tmp_path, "new": new, "loop": tmp_path / "loop"}
+    assert run(*(word.format(**names) for word in words.split())) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert (shown.err.count("\n"), shown.out) == (1, "")
+    assert not new.exists()
 
 
 def test_two_outputs_do_not_share_a_file(

@@ -101,3 +101,40 @@ def test_an_unknown_name_gets_the_nearest() -> None:
     assert nearest_machines("zzzz") == []
     with pytest.raises(UnknownMachineError, match=r"\.\.\."):
         find_machine("x" * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("h10", "h100-"),
+        ("h1oo", "h100-"),
+        ("hl00", "h100-"),
+        ("h-100", "h100-"),
+        ("H100 96GB HBM5", "h100-"),
+        ("h100-sxn", "h100-sxm"),
+        ("a10O", "a100-"),
+        ("b20", "b200"),
+        ("gb2000", "gb200"),
+        ("rtx-409", "rtx-4090"),
+        ("4090", "rtx-4090"),
+        ("rtx4090", "rtx-4090"),
+        ("mi30x", "mi300x"),
+        ("tpuv4", "tpu-v4"),
+        ("grav", "graviton"),
+        ("apple", "apple-m1"),
+        ("A100-SXM-40GB", "a100-sxm4-40gb"),
+        ("AMD EPYC 7B13 64-Core Processor", "epyc-7"),
+    ],
+)
+def test_the_machine_that_was_meant_comes_first(typed: str, meant: str) -> None:
+    assert nearest_machines(typed)[0].startswith(meant)
+
+
+@pytest.mark.parametrize("typed", ["h10", "h1oo", "h-100", "NVIDIA H100 96GB"])
+def test_other_chips_are_not_named_beside_the_one_that_was_meant(typed: str) -> None:
+    assert {name[:5] for name in nearest_machines(typed)} == {"h100-"}
+
+
+@pytest.mark.parametrize("typed", ["", "x", "frob", "nvidia", "-", "x" * 10_000])
+def test_what_names_no_chip_has_no_nearest(typed: str) -> None:
+    assert nearest_machines(typed) == []

@@ -164,6 +164,29 @@ def test_rules(text: str, value: float, passed: bool) -> None:
     assert limit.passed is passed
 
 
+@pytest.mark.parametrize(
+    ("selection", "pairs"),
+    [
+        ("shape=[4, 4]", {"shape": "[4, 4]"}),
+        ("shape=[4,4],phase=forward", {"shape": "[4,4]", "phase": "forward"}),
+        ("phase=forward, shape=[4, 4], [8]", {"phase": "forward", "shape": "[4, 4], [8]"}),
+        ("name=f<int, n=2>(a, b=1),op=x", {"name": "f<int, n=2>(a, b=1)", "op": "x"}),
+        ("name=operator<,op=x", {"name": "operator<", "op": "x"}),
+        ("name=a->b(c,op=x", {"name": "a->b(c", "op": "x"}),
+        ("name=g([),op=x", {"name": "g([)", "op": "x"}),
+        ("op=x,,phase=forward,", {"op": "x", "phase": "forward"}),
+    ],
+)
+def test_commas_inside_a_value_join_no_pairs(selection: str, pairs: dict[str, str]) -> None:
+    assert dict(parse_rule(f"{selection}:time<12ms").where) == pairs
+
+
+def test_a_rule_finds_rows_by_their_shape() -> None:
+    run = report([row(10.0), row(3.0, name="b", shape="[4, 4], [8]", module="m.1")])
+    assert rule("shape=[4, 4]:time<12s", run).value == 10.0
+    assert rule("shape=[4, 4], [8],module=m.1:time<12s", run).value == 3.0
+
+
 def test_a_percentage_of_time_is_one_of_the_baseline() -> None:
     base = report([row(10.0)])
     assert rule("phase=forward:time<105%", report([row(10.4)]), base).passed

@@ -87,6 +87,7 @@ def test_machines_lists_and_filters(capsys: pytest.CaptureFixture[str]) -> None:
         (["machine", "h100-sxn"], ["no machine is called 'h100-sxn'", "h100-sxm"]),
         (["machine", "none/such.toml"], ["none/such.toml", "cannot be read"]),
         (["machines", "zzz"], ["zzz"]),
+        (["machines", "h1oo"], ["'h1oo'; the nearest are h100-"]),
         (["machine", "h100-sxm", "--fresh"], ["--fresh", "measuring"]),
         (["frobnicate"], ["frobnicate"]),
         (["machine", "a100", "--frob"], ["--frob"]),
@@ -104,6 +105,50 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert captured.err.count("\n") == 1
     for word in words:
         assert word in captured.err
+
+
+def test_a_file_that_is_no_machine_file_is_told_from_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["machine", "h100-sxm", "--json", "full.json", "--save", "mine.toml"]) == 0
+    assert main(["paper", "--json", "paper.json", "--save", "paper.troof"]) == 0
+    Path("trace.json").write_text('{"traceEvents": []}')
+    Path("broken").write_text('name = "x')
+    capsys.readouterr()
+    kinds = {
+        "full.json": "full.json: is a machine as JSON, for scripts, no machine file",
+        str(tmp_path / "full.json"): "is a machine as JSON",
+        "paper.json": "is a timeroof.report/1 document, for scripts",
+        "paper.troof": "is a saved run or an archive, no machine file; `timeroof read",
+        "trace.json": "is JSON, no machine file; `timeroof read",
+        "broken": "is not valid TOML",
+    }
+    for name, words in kinds.items():
+        for arguments in (["machine", name], ["read", "paper.troof", "--machine", name]):
+            assert main(arguments) == 2
+            err = capsys.readouterr().err
+            assert words in err
+            assert "--save FILE.toml" in err
+            assert "--machine FILE.toml" in err
+            assert err.count("\n") == 1
+
+
+def test_a_machine_file_needs_no_suffix_and_a_name_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["machine", "h100-sxm", "--save", "mine.toml"]) == 0
+    Path("mine.toml").rename("mine")
+    Path("b200").write_text("some file")
+    Path("h10").mkdir()
+    capsys.readouterr()
+    assert main(["machine", "mine"]) == 0
+    assert "h100-sxm" in capsys.readouterr().out
+    assert main(["machine", "b200"]) == 0
+    assert "NVIDIA B200" in capsys.readouterr().out
+    assert main(["machine", "h10"]) == 2
+    assert "the nearest are h100-" in capsys.readouterr().err
 
 
 def test_a_broken_machine_file_names_file_and_field(

@@ -338,10 +338,23 @@ def nothing() -> Report:
 
 
 def test_an_empty_side_is_said() -> None:
-    assert "first run has no kernels" in notes(nothing(), report([row(1.0)]))
-    got = compare(nothing(), nothing())
-    assert got.delta_s == 0.0
-    assert not got.significant
+    seen = report([row(1.0)])
+    assert "Nothing was timed in the first run" in notes(nothing(), seen)
+    assert "Nothing was timed in the second run" in notes(seen, nothing())
+    for pair in ((nothing(), nothing()), (nothing(), seen), (seen, nothing())):
+        got = compare(*pair)
+        assert got.delta_s is None
+        assert not got.significant
+        assert not got.rows.height
+        assert got.rows.schema == compare(seen, seen).rows.schema
+
+
+def test_a_step_without_kernels_is_compared_with_its_seconds() -> None:
+    waiting = replace(nothing().profile, wall_s=2.0, kernel_s=0.0)
+    got = compare(analyze(waiting, make_machine()), report([row(1.0)]))
+    assert got.delta_s == -1.0
+    assert "first run has no kernels" in " ".join(got.notes)
+    sums_up(got)
 
 
 def test_machines_windows_versions_and_threads_are_said() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.test_compare import clean, paced, report, row
 from timeroof.core.report import Report
 from timeroof.model.compare import RUN_THRESHOLD, compare
-from timeroof.model.compare_words import WholeRuns, differing_work
+from timeroof.model.compare_words import WORK, WholeRuns, differing_work
 from timeroof.views.compare import CANDIDATES, NOTHING_MOVED, cells, headline, told_rows
 from timeroof.views.compare import markdown_comparison as markdown
 from timeroof.views.compare_page import comparison_page
@@ -81,7 +82,24 @@ def test_a_reason_is_given_exactly_where_no_change_is_called(
     ],
 )  # fmt: skip
 def test_amounts_that_differ_are_named(sides: dict[str, Any], words: list[str]) -> None:
-    assert differing_work(sides, 1e-6) == words
+    columns = [f"{side}.{c}" for side in "ab" for kind in WORK.values() for c in kind]
+    pair = pl.DataFrame([dict.fromkeys(columns) | sides], schema=dict.fromkeys(columns, pl.Float64))
+    assert pair.select(differing_work()).item().to_list() == words
+
+
+@pytest.mark.parametrize(
+    ("factor", "named"), [(1.0, []), (1.0 + 1e-9, []), (1.0 + 1e-5, ["flops"]), (2.0, ["flops"])]
+)
+def test_the_work_that_is_named_is_the_work_that_halves_the_limit(
+    factor: float, named: list[str]
+) -> None:
+    """One check decides both: 0.7 % of the run counts only where the work is not the same."""
+    rest = row(99.0, name="rest", op="o::rest")
+    sides = [report([row(t, w), rest]) for t, w in ((1.0, 500.0), (1.7, 500.0 * factor))]
+    document = compare(*sides).document()
+    small = next(r for r in document["rows"] if r["name"] != "rest")
+    assert small["differs_in"] == named
+    assert small["significant"] is bool(named)
 
 
 def three_layers(times: float = 1.0) -> Report:

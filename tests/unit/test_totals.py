@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -91,9 +94,31 @@ def test_without_a_machine() -> None:
 
 def test_an_empty_profile(machine: Machine, source: Source) -> None:
     profile = Profile.of(pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64}), source)
+    # A live run without rows says 0 busy seconds: nobody looked, so that is not known either.
+    for seen in (profile, replace(profile, kernel_s=0.0)):
+        got = totals(seen, judge(seen, machine), machine)
+        assert (got.kernel_s, got.launches, got.known_time_share) == (None, None, None)
+        assert (got.efficiency, got.recoverable_s) == (None, None)
+        assert set(msgspec.structs.asdict(got.ladder).values()) == {None}
+        assert set(got.by_limiter.values()) == {0.0}
+    seen = replace(profile, wall_s=2.0, kernel_s=0.0)
+    got = totals(seen, judge(seen, machine), machine)
+    assert (got.ladder.measured_s, got.kernel_s, got.idle_s) == (2.0, None, None)
+
+
+def test_rows_that_were_not_timed_have_no_seconds(machine: Machine, source: Source) -> None:
+    rows = [{"name": "k", "time_s": None, "flop/fp32": 100.0, "byte/dram": 1.0}]
+    schema = {"name": pl.String, "time_s": pl.Float64, "flop/fp32": pl.Float64}
+    profile = Profile.of(pl.DataFrame(rows, schema_overrides=schema), source)
     got = totals(profile, judge(profile, machine), machine)
-    assert got.kernel_s == 0.0
-    assert got.known_time_share is None
+    assert (got.kernel_s, got.ladder.measured_s) == (None, None)
+    assert (got.launches, got.flops) == (1.0, {"fp32": 100.0})
+
+
+def test_what_took_no_time_is_known_to(machine: Machine, source: Source) -> None:
+    profile = Profile.of([{"name": "k", "time_s": 0.0}], source, kernel_s=0.0, wall_s=1.0)
+    got = totals(profile, judge(profile, machine), machine)
+    assert (got.kernel_s, got.idle_s, got.launches) == (0.0, 1.0, 1.0)
 
 
 def test_group_by_phase(machine: Machine, source: Source) -> None:

@@ -81,8 +81,8 @@ class Context:
 
     @cached_property
     def total_s(self) -> float:
-        """Seconds of the run as it was measured."""
-        return self.totals.ladder.measured_s
+        """Seconds of the run as it was measured; 0 where nothing was timed: then no row is here."""
+        return self.totals.ladder.measured_s or 0.0
 
     @cached_property
     def ranks(self) -> int:

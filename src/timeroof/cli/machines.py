@@ -25,6 +25,7 @@ def machines(
     from timeroof.cli.outputs import write_json
     from timeroof.core.report_json import machine_document
     from timeroof.errors import UsageError
+    from timeroof.machines.catalogue import nearest_machines
     from timeroof.views.terminal import print_machines
 
     found = [machine(name) for name in machine_names()]
@@ -35,9 +36,11 @@ def machines(
             if word.lower() in _text(m.name, m.device, m.vendor, m.architecture, m.kind)
         ]
     if not found:
+        asked = " ".join(words or [])
+        near = ", ".join(nearest_machines(asked))
         raise UsageError(
-            f"no machine has the words {' '.join(words or [])!r}",
-            advice="`timeroof machines` lists all",
+            f"no machine has the words {asked!r}",
+            advice=(f"the nearest are {near}; " if near else "") + "`timeroof machines` lists all",
         )
     if json is not None:
         write_json(msgspec.json.encode([machine_document(m) for m in found]), json)

@@ -88,8 +88,35 @@ def check_folder(path: Path) -> Path:
     return path
 
 
+def check_outputs(
+    *,
+    json: Path | str | None = None,
+    html: Path | None = None,
+    save: Path | None = None,
+    out: Path | None = None,
+) -> None:
+    """Refuse outputs of a report that could not be written, before anything is read or written."""
+    for path, suffix, what in ((html, ".html", "page"), (save, ".troof", "run")):
+        if path is not None and path.suffix != suffix:
+            raise UsageError(f"{path.name!r} is no {what}'s name", advice=f"end it in {suffix}")
+    if out is not None:
+        check_target(check_folder(out))
+    for target in (json, html, save):
+        if target is None or target == STDOUT:
+            continue
+        if Path(target).is_dir():
+            raise UsageError(f"{target} is a folder", advice="name a file")
+        check_target(Path(target))
+
+
 def check_target(path: Path) -> Path:
     """A file to write; one that cannot be written is refused before any work is done."""
+    try:
+        path.resolve().exists()
+    except (OSError, RuntimeError) as error:
+        # A name that is too long, links that lead in a circle.
+        why = getattr(error, "strerror", None) or "its links lead in a circle"
+        raise UsageError(f"{path} cannot be written", advice=why) from error
     there = next(p for p in (path, *path.absolute().parents) if p.exists())
     if there != path and not there.is_dir():
         raise UsageError(f"{path} cannot be written", advice=f"{there} is no folder")
@@ -101,17 +128,12 @@ def check_target(path: Path) -> Path:
 def write_outputs(
     report: Report, *, html: Path | None = None, save: Path | None = None, out: Path | None = None
 ) -> None:
-    """Write a report's page, its run, or a folder with all its forms."""
+    """Write a report's page, its run, or a folder with all its forms.
+
+    Their names are taken as they are: `check_outputs` goes first, before any work.
+    """
     from timeroof.api import save as save_report
 
-    if html is not None:
-        if html.suffix != ".html":
-            raise UsageError(f"{str(html)!r} is no page's name", advice="end it in .html")
-        save_report(report, html)
-    if save is not None:
-        if save.suffix != ".troof":
-            raise UsageError(f"{str(save)!r} is no run's name", advice="end it in .troof")
-        save_report(report, save)
-    if out is not None:
-        for name in REPORT_FILES:
-            save_report(report, out / name)
+    for path in (html, save, *([] if out is None else [out / name for name in REPORT_FILES])):
+        if path is not None:
+            save_report(report, path)

@@ -46,7 +46,7 @@ def paper(
 
     Example: `timeroof paper --figure conv2d_time_batch --format pdf --out figures`
     """
-    from timeroof.cli.outputs import check_folder, write_json, write_outputs
+    from timeroof.cli.outputs import check_outputs, keep_inputs, write_json, write_outputs
     from timeroof.cli.progress import progress_bar
     from timeroof.paper.build import build_paper, chosen_figures, write_folder
     from timeroof.views.terminal import console, print_findings, print_summary
@@ -58,8 +58,8 @@ def paper(
     figures = chosen_figures(figure)
     if out is None and (figure or (json is None and save is None and html is None)):
         out = Path("timeroof-paper")
-    if out is not None:
-        check_folder(out)
+    check_outputs(json=json, html=html, save=save, out=out)
+    keep_inputs((), (json, html, save))
     report = build_paper()
     if json is not None:
         write_json(report.to_json(), json)

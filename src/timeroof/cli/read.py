@@ -64,7 +64,7 @@ def read(
     from timeroof.api import machine as find_machine
     from timeroof.cli.outputs import (
         REPORT_FILES,
-        check_folder,
+        check_outputs,
         keep_inputs,
         write_json,
         write_outputs,
@@ -76,9 +76,8 @@ def read(
     if format == "list":
         _list_formats()
         return
+    check_outputs(json=json, html=html, save=save, out=out)
     chosen = None if machine is None else find_machine(machine)
-    if out is not None:
-        check_folder(out)
     keep_inputs((*(files or []), machine), (json, html, save), out, REPORT_FILES)
     with _late_bar() as progress:
         report = load(

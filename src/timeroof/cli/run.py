@@ -125,7 +125,7 @@ def run(
         from timeroof.api import machine as find_machine
 
         judged_on = find_machine(machine)  # refused before any work is done
-    outputs = RunOutputs.of(out, json, save, html, rank_here())
+    outputs = RunOutputs.of(out, json, save, html, rank_here(), (_script(module, words), machine))
     arguments = launched(module, words)
     if arguments is not None:
         return run_launcher(arguments).code
@@ -166,6 +166,14 @@ def run(
             raise
         say(f"no report: {said(error)}; TIMEROOF_DEBUG=1 shows where")
     return code
+
+
+def _script(module: str | None, words: list[str]) -> Path | None:
+    """The file that is run, which no output may overwrite; where a module lies is not asked."""
+    if module is not None:
+        return None
+    script = Path(words[0])
+    return script / "__main__.py" if script.is_dir() else script
 
 
 def _watched(

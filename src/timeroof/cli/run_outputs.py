@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timeroof.cli.outputs import check_folder, check_target, write_json
+from timeroof.cli.outputs import STDOUT, check_outputs, keep_inputs, write_json
 from timeroof.cli.ranks import for_rank
 from timeroof.cli.streams import say
 from timeroof.errors import TimeroofError, UsageError
@@ -17,7 +17,6 @@ from timeroof.errors import TimeroofError, UsageError
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
-STDOUT = "-"
 _IN_FOLDER = ("report.json", "run.troof", "kernels.csv", "report.html")
 
 
@@ -40,32 +39,22 @@ class RunOutputs:
         save: Path | None,
         html: Path | None,
         rank: int | None = None,
+        inputs: Iterable[Path | str | None] = (),
     ) -> RunOutputs:
-        """The outputs of one rank, as absolute paths; refuses what cannot be written."""
+        """The outputs of one rank, as absolute paths.
+
+        Refuses what cannot be written, and what would overwrite one of `inputs`.
+        """
         text = None if json in (None, STDOUT) else _placed(Path(str(json)), rank)
         found = cls(
             _placed(out, rank), json if text is None else str(text),
             _placed(save, rank), _placed(html, rank),
             sys.__stdout__ is not None and stdout_leads_nowhere(),
         )  # fmt: skip
-        found._check()
+        check_outputs(json=found.json, html=found.html, save=found.save, out=found.out)
+        files = (found.json, found.html, found.save)
+        keep_inputs(inputs, files, found.out, _IN_FOLDER)
         return found
-
-    def _check(self) -> None:
-        for path, suffix, what in ((self.html, ".html", "page"), (self.save, ".troof", "run")):
-            if path is not None and path.suffix != suffix:
-                raise UsageError(f"{path.name!r} is no {what}'s name", advice=f"end it in {suffix}")
-        if self.out is not None:
-            check_target(check_folder(self.out))
-        files = (self.html, self.save, Path(str(self.json)) if self._has_json_file() else None)
-        for path in files:
-            if path is not None and path.is_dir():
-                raise UsageError(f"{path} is a folder", advice="name a file")
-            if path is not None:
-                check_target(path)
-
-    def _has_json_file(self) -> bool:
-        return self.json not in (None, STDOUT)
 
     def write(self, report: Report, *, stdout: bool = True) -> None:
         """Write all that was asked for; one that fails is told and costs no other."""

@@ -127,16 +127,16 @@ def study(
     Example: `timeroof study conv2d lstm --pass forward,backward --quick`,
     `timeroof study conv2d --batch 1,8,64 --layout channels_last`, `timeroof study --factor all`
     """
-    from timeroof.cli.outputs import check_folder
+    from timeroof.cli.outputs import check_outputs, keep_inputs
     from timeroof.study.export import check_export
 
     if out is None and html is None and json is None and save is None and not export:
         out = Path(FOLDER)
-    if out is not None:
-        check_folder(out)
+    check_outputs(json=json, html=html, save=save, out=out)
     for path in export or ():
         check_export(path)
-    _check_names(html, save, overlay)
+    if overlay is not None and overlay not in OVERLAYS:
+        raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
     if retry and not resume:
         raise UsageError("--retry is for going on in a store", advice="add --resume")
     if resume and fresh:
@@ -147,6 +147,7 @@ def study(
     }  # fmt: skip
     names = list(dict.fromkeys(kernels or []))
     target = db or (out or Path()) / DATABASE
+    keep_inputs((machine,), (target, json, html, save, *(export or ())))
     stage = Stage(fresh=fresh)
     with stoppable(stage):
         asked = _asked(names, parameters, choices, factor or [])
@@ -180,16 +181,6 @@ def _asked(
     given = checked_sweeps(names, parameters, choices, factors)
     plain = own_cases(names, given, choices)
     return lambda machine: unique([*plain, *designed_cases(names, choices, factors, machine)])
-
-
-def _check_names(html: Path | None, save: Path | None, overlay: str | None) -> None:
-    """Refuse names that nothing can be written to, before anything is measured."""
-    if html is not None and html.suffix != ".html":
-        raise UsageError(f"{str(html)!r} is no page's name", advice="end it in .html")
-    if save is not None and save.suffix != ".troof":
-        raise UsageError(f"{str(save)!r} is no run's name", advice="end it in .troof")
-    if overlay is not None and overlay not in OVERLAYS:
-        raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
 
 
 def _tool(counters: CounterTool | None) -> str | None:

@@ -19,21 +19,21 @@ Number = int | float
 class Ladder(msgspec.Struct, kw_only=True, frozen=True):
     """Seconds as it ran, every kernel at its roof, each phase fused, the step one ideal kernel."""
 
-    measured_s: float
+    measured_s: float | None
     roof_s: float | None
     fused_s: float | None
     ideal_s: float | None
 
 
 class Totals(msgspec.Struct, kw_only=True, frozen=True):
-    """Sums over a judged profile."""
+    """Sums over a judged profile; a sum over nothing is unknown (null), not 0."""
 
     wall_s: float | None
-    kernel_s: float
+    kernel_s: float | None
     idle_s: float | None
     idle_by_cause: dict[str, float]
     steps: Steps | None
-    launches: Number
+    launches: Number | None
     flops: dict[str, Number | None]
     contraction_flops: Number | None
     bytes: dict[str, Number | None]

@@ -105,7 +105,7 @@ def _amounts(
 def _whole_totals(totals: Totals) -> Totals:
     return msgspec.structs.replace(
         totals,
-        launches=whole(float(totals.launches)) or 0,
+        launches=whole(_float(totals.launches)),
         contraction_flops=whole(_float(totals.contraction_flops)),
         flops={k: whole(_float(v)) for k, v in totals.flops.items()},
         bytes={k: whole(_float(v)) for k, v in totals.bytes.items()},

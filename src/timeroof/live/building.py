@@ -171,7 +171,7 @@ def _nothing(recording: Recording, source: Source) -> Profile:
     clean_s = statistics.median(durations) if durations else None
     steps = Steps(count=recording.steps_seen, clean_s=clean_s) if recording.steps_seen else None
     notes = (*recording.notes, why_nothing(recording), *_partial(recording))
-    return Profile.of(empty, source, wall_s=clean_s, kernel_s=0.0, steps=steps, notes=notes)
+    return Profile.of(empty, source, wall_s=clean_s, steps=steps, notes=notes)
 
 
 def why_nothing(recording: Recording) -> str:

@@ -9,10 +9,10 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
-from timeroof.api import judged_rows
 from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.units import format_percent, format_seconds
+from timeroof.views.clean import clean_table
 from timeroof.views.terminal import (
     COLOURS,
     PROFILER,
@@ -56,13 +56,13 @@ def _print_account(report: Report, out: Console) -> None:
     totals = report.totals
     whole = totals.wall_s or 1.0
     parts = {"ops": totals.kernel_s, **totals.idle_by_cause}
-    texts = [f"{name} {format_percent(s / whole)}" for name, s in parts.items()]
+    texts = [f"{n} {format_percent(s / whole)}" for n, s in parts.items() if s is not None]
     out.print(Text(f"timed step = {' + '.join(texts)}"))
 
 
 def _print_top(report: Report, out: Console) -> None:
     """The largest ops by name and phase: a bar of time, its bound in colour."""
-    rows = _clean_rows(report).with_columns(
+    rows = clean_table(report).with_columns(
         pl.col("bound_s").fill_null(0.0).alias("known_bound_s"),
     )
     groups = (
@@ -84,7 +84,7 @@ def _print_top(report: Report, out: Console) -> None:
 
 def _print_lines(report: Report, out: Console) -> None:
     """The lines of the program that take longest, where they were asked for."""
-    rows = _clean_rows(report)
+    rows = clean_table(report)
     if "label.source" not in rows.columns:
         return
     groups = (
@@ -137,17 +137,12 @@ def _print_chunks(report: Report, out: Console) -> None:
 
 def _overlapping(gains_s: float, totals: Totals) -> str:
     """Why chunks may be more than the step: findings share seconds."""
-    return " (they overlap)" if gains_s > totals.ladder.measured_s else ""
-
-
-def _clean_rows(report: Report) -> pl.DataFrame:
-    """Judged rows in seconds of a clean step, as the headline's are; ratios stay as judged."""
-    seconds = pl.col("time_s", "bound_s", "gap_s") * report.totals.clean_scale
-    return judged_rows(report).with_columns(seconds)
+    measured_s = totals.ladder.measured_s
+    return " (they overlap)" if measured_s is not None and gains_s > measured_s else ""
 
 
 def _gaps(report: Report) -> list[tuple[float, str]]:
-    rows = _clean_rows(report).filter(pl.col("gap_s") > 0)
+    rows = clean_table(report).filter(pl.col("gap_s") > 0)
     groups = rows.group_by("name", "phase").agg(pl.col("gap_s").sum())
     found = [
         (float(g["gap_s"]), f"{g['name']} ({g['phase']}) above its bound")

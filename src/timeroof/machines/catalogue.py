@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import cache
 from importlib import resources
@@ -11,6 +10,8 @@ from pathlib import Path
 from timeroof.core.machine import Machine
 from timeroof.core.machine_file import parse_machine, read_machine
 from timeroof.errors import UnknownMachineError
+from timeroof.machines.named_file import machine_in_file
+from timeroof.machines.nearest import SHARED, closeness
 
 NEAREST = 5
 
@@ -41,12 +42,22 @@ def find_machine(name: str) -> Machine:
     if name in machine_names():
         return catalogue_machine(name)
     path = Path(name)
-    if path.suffix == ".toml" or (path.parent != Path() and path.exists()):
+    if path.suffix == ".toml":
         return read_machine(path)
     found = machine_of_device(name)
-    if found is None:
-        raise unknown_machine(name)
-    return found
+    if found is not None:
+        return found
+    if _exists(path):
+        return machine_in_file(path)
+    raise unknown_machine(name)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        # A folder that happens to bear a short name is not what was meant.
+        return path.is_file() or (path.parent != Path() and path.exists())
+    except OSError:
+        return False  # longer than any file's name
 
 
 def machine_of_device(device: str) -> Machine | None:
@@ -66,30 +77,22 @@ def unknown_machine(name: str) -> UnknownMachineError:
 
 
 def nearest_machines(name: str) -> list[str]:
-    """Names in the catalogue that come closest to a name."""
-    plain = _plain(name)
-    index = _device_index()
-    words = set(plain.split())
-    shared = sorted(
-        ((len(words & set(key.split())), key) for key in index), key=lambda pair: -pair[0]
-    )
-    by_word = [index[key] for count, key in shared if count and _telling(words, key)]
-    if not by_word:
-        by_word = [index[key] for key in index if _nearly_shares(words, key)]
-    by_letter = [index[key] for key in difflib.get_close_matches(plain[:80], index, NEAREST, 0.6)]
-    return list(dict.fromkeys([*by_word, *by_letter]))[:NEAREST]
+    """Names in the catalogue that come closest to a name, the closest first.
 
-
-def _telling(words: set[str], key: str) -> bool:
-    """Whether a shared word says which chip it is: it has a digit and is no memory size."""
-    common = words & set(key.split())
-    return any(re.search(r"\d", w) and not re.fullmatch(r"\d+(gb|core)?", w) for w in common)
-
-
-def _nearly_shares(words: set[str], key: str) -> bool:
-    """Whether a word with a digit is one slip away from a word of a known name."""
-    telling = [w for w in words if re.search(r"\d", w)]
-    return any(difflib.get_close_matches(w[:40], key.split(), 1, 0.74) for w in telling)
+    >>> nearest_machines("h1oo")[:3]
+    ['h100-nvl', 'h100-sxm', 'h100-pcie']
+    """
+    # The maker is part of some names (apple-m1) and left out of others.
+    asked = [text for text in dict.fromkeys([_plain(name), _spaced(name)]) if text]
+    best: dict[str, float] = {}
+    for known, machine in _device_index().items():
+        for key in (known, _spaced(machine)):
+            close = max((closeness(text, key) for text in asked), default=0)
+            best[machine] = max(best.get(machine, 0), close)
+    # Where a chip or a beginning is shared, names of like letters are of other chips.
+    least = SHARED if max(best.values()) >= SHARED else 0
+    found = sorted((m for m in best if best[m] > 0), key=lambda m: (-best[m], m))
+    return [m for m in found if best[m] >= least][:NEAREST]
 
 
 @cache
@@ -108,7 +111,11 @@ def _plain(name: str) -> str:
     >>> _plain("NVIDIA A100-SXM4-40GB"), _plain("Intel(R) Xeon(R) Platinum 8280 CPU @ 2.70GHz")
     ('a100 sxm4 40gb', 'xeon platinum 8280 cpu 2.70ghz')
     """
-    return _GAP.sub(" ", _NOISE.sub(" ", name.lower())).strip()
+    return _spaced(_NOISE.sub(" ", name.lower()))
+
+
+def _spaced(name: str) -> str:
+    return _GAP.sub(" ", name.lower()).strip()
 
 
 def _shown(name: str) -> str:

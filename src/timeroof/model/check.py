@@ -93,9 +93,7 @@ def check(run: Report, baseline: Report | None, limits: Limits) -> CheckResult:
     if limits.min_efficiency is not None:
         found.append(_efficiency(run, limits.min_efficiency))
     if limits.max_launches is not None:
-        launches = float(run.totals.launches)
-        holds = launches <= limits.max_launches
-        found.append(Limit("launches", limits.max_launches, launches, holds, "", 0.0))
+        found.append(_launches(run, limits.max_launches))
     found += [_rule(run, baseline, rule) for rule in limits.rules]
     shift = pace_shift(baseline.totals, run.totals) if baseline is not None else 0.0
     notes = [*_notes(found), *pace_notes(shift, ("the baseline", "the run"))]
@@ -122,9 +120,28 @@ def _notes(limits: list[Limit]) -> list[str]:
     return notes
 
 
+def _launches(run: Report, limit: float) -> Limit:
+    if run.totals.launches is None:
+        raise UsageError(
+            "the launches of the run cannot be judged: it has no kernels",
+            advice="measure it again, or leave --max-launches out",
+        )
+    launches = float(run.totals.launches)
+    return Limit("launches", limit, launches, launches <= limit, "", 0.0)
+
+
+def _measured_s(report: Report, whose: str) -> float:
+    if report.totals.ladder.measured_s is None:
+        raise UsageError(
+            f"the slow-down cannot be judged: nothing was timed in {whose}",
+            advice="measure it again; `timeroof explain RUN` says what is known of it",
+        )
+    return report.totals.ladder.measured_s
+
+
 def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
     what = "slow-down against the baseline"
-    now_s, before_s = run.totals.ladder.measured_s, baseline.totals.ladder.measured_s
+    now_s, before_s = _measured_s(run, "the run"), _measured_s(baseline, "the baseline")
     if before_s <= 0:
         same = now_s <= 0
         note = "" if same else "the baseline took no time"
@@ -133,8 +150,8 @@ def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
     noise_s = noise_of(_run_deviation_s(run), _run_deviation_s(baseline))
     noise = None if noise_s is None else noise_s / before_s
     # A neighbour slows most steps down, a change of the program all of them.
-    least_s = run_least_s(baseline.totals)
-    sure = min(value, run_least_s(run.totals) / least_s - 1) if least_s > 0 else value
+    least_s = run_least_s(baseline.totals, before_s)
+    sure = min(value, run_least_s(run.totals, now_s) / least_s - 1) if least_s > 0 else value
     slower = max(0.0, pace_shift(baseline.totals, run.totals))
     slack = 0.0 if far_apart(baseline.totals, run.totals) else (noise or 0.0) + slower
     passed = sure <= limit + slack
@@ -151,7 +168,7 @@ def _efficiency(run: Report, limit: float) -> Limit:
             advice="record shapes or counters, name a --machine, or leave --min-efficiency out",
         )
     noise_s, measured_s = noise_of(_run_deviation_s(run)), run.totals.ladder.measured_s
-    noise = value * noise_s / measured_s if noise_s is not None and measured_s > 0 else None
+    noise = value * noise_s / measured_s if noise_s is not None and measured_s else None
     passed = value >= limit - (noise or 0.0)
     note = BELOW_NOISE if passed and value < limit else ""
     return Limit("efficiency", limit, value, passed, "share", noise, note=note)
@@ -210,8 +227,8 @@ def _sure_value(
     if not rule.at_most:
         return value
     least_s, before_s = (
-        float(rows["least_s"].sum()) if rule.where else run_least_s(report.totals)
-        for report, rows in (side, (baseline, against))
+        float(rows["least_s"].sum()) if rule.where else run_least_s(report.totals, seconds)
+        for report, rows, seconds in ((*side, value), (baseline, against, base))
     )
     return min(value, base * least_s / before_s) if before_s > 0 else value
 
@@ -225,7 +242,7 @@ def _rule_noise(
     baseline, against = before
     if rule.where:
         noise_s = _noise_s(rows, *([against] if against is not None else []))
-        time_s = float(rows["elapsed_s"].sum())
+        time_s = _sum(rows, "elapsed_s")
     else:
         sides = [run, *([baseline] if baseline is not None and against is not None else [])]
         noise_s = noise_of(*(_run_deviation_s(side) for side in sides))
@@ -234,7 +251,7 @@ def _rule_noise(
         return None
     if rule.metric in ("time", "gap"):
         return noise_s
-    return value * noise_s / time_s if time_s > 0 else 0.0
+    return value * noise_s / time_s if time_s else 0.0
 
 
 UNITS = {"time": "s", "gap": "s", "launches": "", "bytes": "B", "flops": "FLOP"}
@@ -246,16 +263,26 @@ def _metric(rows: pl.DataFrame, rule: LimitRule, report: Report) -> tuple[float 
     if rule.metric in ("bytes", "flops"):
         return _amount(rows, rule.metric), unit
     if rule.metric == "launches":
-        return _sum(rows, "launches") or 0.0, unit
+        return _sum_or_none_there(rows, "launches", rule, report), unit
     if rule.metric == "gap":
         return _sum(rows, "gap_s"), unit
     whole_s = report.totals.ladder.measured_s
-    elapsed_s = (_sum(rows, "elapsed_s") or 0.0) if rule.where else whole_s
+    elapsed_s = whole_s
+    if rule.where:
+        elapsed_s = _sum_or_none_there(rows, "elapsed_s", rule, report)
     if rule.metric == "time":
         return elapsed_s, unit
     if rule.metric == "share":
-        return (elapsed_s / whole_s if whole_s else None), unit
+        return (elapsed_s / whole_s if whole_s and elapsed_s is not None else None), unit
     return _ratio(rows, rule, report), unit
+
+
+def _sum_or_none_there(
+    rows: pl.DataFrame, column: str, rule: LimitRule, report: Report
+) -> float | None:
+    """A sum of some rows: 0 where a run has others but none such, unknown where it has no rows."""
+    none_such = bool(rule.where) and not rows.height and len(report.profile) > 0
+    return 0.0 if none_such else _sum(rows, column)
 
 
 def _amount(rows: pl.DataFrame, metric: str) -> float | None:

@@ -15,6 +15,9 @@ METRICS = ("time", "launches", "efficiency", "kernel_efficiency", "bytes", "flop
 _RATIOS = ("efficiency", "kernel_efficiency", "share")
 _CONDITION = re.compile(r"^\s*([a-z_]+)\s*(<=|>=|<|>)\s*(.+?)\s*$")
 _SELECTION = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*=\s*(.*?)\s*$")
+# What comes behind a comma that joins two pairs; other commas are part of a value.
+_NEXT_PAIR = re.compile(r"\s*(?:[A-Za-z_][\w.]*\s*=|,|$)")
+_BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ def parse_rule(text: str) -> LimitRule:
 
     >>> parse_rule("phase=backward,op=aten::mm:time<12ms").where
     (('phase', 'backward'), ('op', 'aten::mm'))
+    >>> parse_rule("shape=[4, 4], [4],phase=forward:time<12ms").where
+    (('shape', '[4, 4], [4]'), ('phase', 'forward'))
     >>> parse_rule("time<105%").relative
     True
     """
@@ -83,8 +88,38 @@ def parse_rule(text: str) -> LimitRule:
             f"rule {text!r} can never be broken: no share is above 100 %",
             advice="use a share up to 100%",
         )
-    where = tuple(_pair(part, text) for part in selection.split(",") if part.strip())
+    where = tuple(_pair(part, text) for part in _parts(selection) if part.strip())
     return LimitRule(text, where, match[1], match[2], value, relative)
+
+
+def _parts(selection: str) -> list[str]:
+    """The pairs of a selection; commas of shapes, argument lists and templates join none.
+
+    >>> _parts("name=f<int, n=2>,phase=forward"), _parts("name=operator<,phase=forward")
+    (['name=f<int, n=2>', 'phase=forward'], ['name=operator<', 'phase=forward'])
+    """
+    inside = _bracketed(selection)
+    places = [
+        place
+        for place, letter in enumerate(selection)
+        if letter == "," and not inside[place] and _NEXT_PAIR.match(selection, place + 1)
+    ]
+    starts, ends = [0, *(place + 1 for place in places)], [*places, len(selection)]
+    return [selection[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _bracketed(text: str) -> list[bool]:
+    """Per letter whether a pair of brackets is around it; brackets without a partner are none."""
+    inside = [False] * len(text)
+    opened: list[int] = []
+    for place, letter in enumerate(text):
+        if letter in _BRACKETS.values():
+            opened.append(place)
+        partner = next((o for o in reversed(opened) if text[o] == _BRACKETS.get(letter)), None)
+        if partner is not None:
+            inside[partner:place] = [True] * (place - partner)
+            del opened[opened.index(partner) :]
+    return inside
 
 
 def _pair(part: str, text: str) -> tuple[str, str]:

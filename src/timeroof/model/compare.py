@@ -38,7 +38,6 @@ OUTSIDE = "(outside kernels)"
 # Rows whose difference is below this share of the run are never called significant; twice that
 # where their work is the same: where a tensor lies in memory can make a small kernel twice as slow.
 LEAST_SHARE = 0.005
-SAME_WORK = 1e-6
 # Where memory lies differs from run to run and moves whole runs of one program by this share.
 RUN_THRESHOLD = 0.07
 # Where no side has samples: a difference above this share of the longer one is called one.
@@ -50,19 +49,20 @@ class Comparison:
     """Two runs side by side.
 
     `rows` has per pair `name`, `where` (module, else shape), `matched_by`, `a_s`, `b_s`,
-    `delta_s`, `significant`, one column per cause, `spread_known` and `noise_s`, and for charts
-    `a.…` and `b.…` of `flops`, `byte/<level>`, `time_s`, `launches` (null where not
-    known); the largest difference first.
+    `delta_s`, `significant`, one column per cause, `spread_known`, `noise_s` and `differs_in`
+    (flops, bytes, launches), and for charts `a.…` and `b.…` of `flops`, `byte/<level>`, `time_s`,
+    `launches` (null where not known); the largest difference first.
     """
 
     a: str
     b: str
-    a_s: float
-    b_s: float
+    # Null where nothing was timed; then the difference and its causes are too.
+    a_s: float | None
+    b_s: float | None
     significant: bool
     noise_s: float
     spread_known: bool
-    causes: dict[str, float]
+    causes: dict[str, float] | dict[str, None]
     rows: pl.DataFrame
     matched_share: float | None = None
     notes: tuple[str, ...] = ()
@@ -70,9 +70,9 @@ class Comparison:
     reason: str | None = None
 
     @property
-    def delta_s(self) -> float:
-        """Seconds that the second run takes more."""
-        return self.b_s - self.a_s
+    def delta_s(self) -> float | None:
+        """Seconds that the second run takes more; None where one was not timed."""
+        return None if self.a_s is None or self.b_s is None else self.b_s - self.a_s
 
     def document(self) -> dict[str, Any]:
         """The contract's JSON, `timeroof.compare/1`."""
@@ -98,13 +98,15 @@ class Comparison:
 
 def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Comparison:
     """Match the rows of two runs and split the difference of every pair by cause."""
+    a_s, b_s = a.totals.ladder.measured_s, b.totals.ladder.measured_s
+    if a_s is None or b_s is None:
+        return _not_timed(a, b, names)
     a_rows, b_rows = _side(a, b), _side(b, a)
     pairs = with_causes(match(a_rows, b_rows), _launch_cost_ratio(a.machine, b.machine))
-    a_s, b_s = a.totals.ladder.measured_s, b.totals.ladder.measured_s
     noise = noise_of(run_deviation_s(a.totals, a_rows), run_deviation_s(b.totals, b_rows))
     longer_s = max(a_s, b_s)
     shift = pace_shift(a.totals, b.totals)
-    whole = _whole_runs(a.totals, b.totals, noise, shift)
+    whole = _whole_runs((a.totals, a_s), (b.totals, b_s), noise, shift)
     significant = whole.significant or far_apart(a.totals, b.totals)
     moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift(0.0, 0.0)
     # What moved all rows of runs that are not told apart is noise of every one of them.
@@ -132,10 +134,33 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     )
 
 
-def _whole_runs(a: Totals, b: Totals, noise_s: float | None, shift: float) -> WholeRuns:
+def _not_timed(a: Report, b: Report, names: tuple[str, str]) -> Comparison:
+    """Two runs of which at least one has no seconds: not 0, so there is no difference to split."""
+    sides = (("first", a), ("second", b))
+    untimed = [name for name, side in sides if side.totals.ladder.measured_s is None]
+    reason = f"nothing was timed in the {' and in the '.join(untimed)} run"
+    no_pairs = with_causes(match(_side(a, b).clear(), _side(b, a).clear()), 1.0)
+    return Comparison(
+        a=names[0],
+        b=names[1],
+        a_s=a.totals.ladder.measured_s,
+        b_s=b.totals.ladder.measured_s,
+        significant=False,
+        noise_s=0.0,
+        spread_known=False,
+        causes=dict.fromkeys(CAUSES),
+        rows=_significant(_with_outside(no_pairs, 0.0, 0.0), 0.0, 0.0, Drift(0.0, 0.0)),
+        reason=reason,
+        notes=(f"{reason.capitalize()}: there is no difference to tell.",),
+    )
+
+
+def _whole_runs(
+    first: tuple[Totals, float], second: tuple[Totals, float], noise_s: float | None, shift: float
+) -> WholeRuns:
     """The tests that the difference of two runs must pass, each with what it leaves."""
-    a_s, b_s = a.ladder.measured_s, b.ladder.measured_s
-    confirmed_s = sure_difference(b_s - a_s, run_least_s(b) - run_least_s(a))
+    (a, a_s), (b, b_s) = first, second
+    confirmed_s = sure_difference(b_s - a_s, run_least_s(b, b_s) - run_least_s(a, a_s))
     threshold = PLAIN_THRESHOLD if noise_s is None else RUN_THRESHOLD
     return WholeRuns(
         delta_s=b_s - a_s,
@@ -292,7 +317,7 @@ def _significant(
     between = (needed * moved.single + moved.common) * longer
     outside = pl.col("name") == OUTSIDE
     noise = pl.when(outside).then(total_noise_s).otherwise(pl.max_horizontal(own, between))
-    rows = rows.with_columns(noise.alias("noise_s"))
+    rows = rows.with_columns(noise.alias("noise_s"), differing_work().alias("differs_in"))
     beyond = pl.when(outside).then(size > total_noise_s).otherwise((size > own) & (sure > between))
     least_s = (
         pl.when(_work_changed()).then(LEAST_SHARE * total_s).otherwise(2 * LEAST_SHARE * total_s)
@@ -306,18 +331,15 @@ def _significant(
 
 def _work_changed() -> pl.Expr:
     """Whether the sides of a pair have different amounts or launches, or one has none at all."""
-    pairs = [(pl.col(f"a.{c}"), pl.col(f"b.{c}")) for c in (*AMOUNTS, "launches")]
-    differ = [(a - b).abs() > SAME_WORK * pl.max_horizontal(a.abs(), b.abs()) for a, b in pairs]
     one_side = (pl.col("a_s") == 0) | (pl.col("b_s") == 0)
-    return pl.any_horizontal(*(d.fill_null(False) for d in differ), one_side)
+    return one_side | (pl.col("differs_in").list.len() > 0)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     kept = ("name", "a_s", "b_s", "delta_s", "significant")
-    beside = ("where", "matched_by", "noise_s", "spread_known")
+    beside = ("where", "matched_by", "noise_s", "spread_known", "differs_in")
     return {
         **{k: row[k] for k in kept},
         "causes": {cause: row[cause] for cause in CAUSES},
         **{k: row[k] for k in beside},
-        "differs_in": differing_work(row, SAME_WORK),
     }

@@ -89,10 +89,9 @@ def least_of_samples() -> pl.Expr:
     return pl.when(pl.col("kind").is_in(REPEATED_KINDS)).then(pl.col("samples").list.min())
 
 
-def run_least_s(totals: Totals) -> float:
-    """The fastest clean step of a run; where there are few, the run's seconds."""
+def run_least_s(totals: Totals, measured_s: float) -> float:
+    """The fastest clean step of a run of `measured_s`; where there are few, these seconds."""
     samples = totals.steps.clean_samples if totals.steps is not None else []
-    measured_s = totals.ladder.measured_s
     return min(*samples, measured_s) if len(samples) >= 2 else measured_s
 
 

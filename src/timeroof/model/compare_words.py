@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import polars as pl
 
 from timeroof.model.compare_match import AMOUNTS
 from timeroof.units import format_percent, format_seconds
+
+# Amounts that differ by less than this share are the same, rounded.
+SAME_WORK = 1e-6
+# Kinds of work, and the columns of a pair's sides that hold their amounts.
+WORK = {
+    "flops": ("flops",),
+    "bytes": tuple(c for c in AMOUNTS if c.startswith("byte/")),
+    "launches": ("launches",),
+}
 
 
 @dataclass(frozen=True)
@@ -65,21 +74,19 @@ class WholeRuns:
         return f"the fastest steps differ by {differ} only, {needed} are needed"
 
 
-def differing_work(row: Mapping[str, Any], tolerance: float) -> list[str]:
-    """Which of FLOPs, bytes and launches the sides of a pair have different amounts of.
+def differing_work() -> pl.Expr:
+    """Which of FLOPs, bytes and launches the sides of a pair have different amounts of, as a list.
 
-    >>> differing_work({"a.flops": 2.0, "b.flops": 4.0, "a.launches": 1, "b.launches": 1}, 1e-6)
-    ['flops']
+    What is unknown on a side differs from nothing.
     """
-    levels = [c for c in AMOUNTS if c.startswith("byte/")]
-    kinds = {"flops": ["flops"], "bytes": levels, "launches": ["launches"]}
-    return [
-        kind for kind, columns in kinds.items() if any(_differ(row, c, tolerance) for c in columns)
+    kinds = [
+        pl.when(pl.any_horizontal(*(_differs(c) for c in columns))).then(pl.lit(kind))
+        for kind, columns in WORK.items()
     ]
+    return pl.concat_list(kinds).list.drop_nulls()
 
 
-def _differ(row: Mapping[str, Any], column: str, tolerance: float) -> bool:
-    a, b = row.get(f"a.{column}"), row.get(f"b.{column}")
-    if a is None or b is None:
-        return False
-    return bool(abs(a - b) > tolerance * max(abs(a), abs(b)))
+def _differs(column: str) -> pl.Expr:
+    a, b = pl.col(f"a.{column}"), pl.col(f"b.{column}")
+    apart = (a - b).abs() > SAME_WORK * pl.max_horizontal(a.abs(), b.abs())
+    return apart.fill_null(False)

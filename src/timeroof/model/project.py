@@ -42,6 +42,7 @@ from timeroof.model.totals import seconds_by_limiter
 FAULT_BOUND = f"{BOUND}{FAULT}"
 # Sums of the same numbers in another order; and the share of the seconds that is worth a note.
 ROUNDING, WORTH_A_WORD = 1e-9, 0.01
+UNTIMED = "Nothing was timed in this run, so no time is predicted."
 # From this share of the time with unknown work on, a note warns.
 MOST_UNKNOWN = 0.3
 
@@ -68,9 +69,10 @@ class Projection:
     machine: Machine
     table: pl.DataFrame
     bound_s: float | None
-    predicted_s: float
-    low_s: float
-    high_s: float
+    # Null where no row was timed: bounds are all that can be told.
+    predicted_s: float | None
+    low_s: float | None
+    high_s: float | None
     outside_s: float
     by_limiter: dict[str, float]
     notes: tuple[str, ...] = ()
@@ -118,16 +120,22 @@ def project(
         ),
     ).with_columns(substituted.name_units(pl.col("limiter")))
     outside_s, overlap = _outside(table, measured_s, drop="idle" in change.without)
+    timed = table["elapsed_s"].count() > 0
+
+    def whole_s(column: str) -> float | None:
+        return _sum(table, column) * overlap + outside_s if timed else None
+
     return Projection(
         machine=there,
         table=table,
         bound_s=float(floor["bound_s"].sum()) if floor["bound_s"].count() else None,
-        predicted_s=_sum(table, "predicted_s") * overlap + outside_s,
-        low_s=_sum(table, "low_s") * overlap + outside_s,
-        high_s=_sum(table, "high_s") * overlap + outside_s,
+        predicted_s=whole_s("predicted_s"),
+        low_s=whole_s("low_s"),
+        high_s=whole_s("high_s"),
         outside_s=outside_s,
         by_limiter=seconds_by_limiter(table.select("limiter", pl.col("busy_s").alias("time_s"))),
         notes=(
+            *([] if timed else [UNTIMED]),
             *_unknown(now.table, table),
             *_above_roof(table, floor["work_bound_s"]),
             *substituted.notes,

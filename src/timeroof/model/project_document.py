@@ -99,6 +99,8 @@ def limiter_changes(projection: Projection) -> dict[str, float]:
 
     Less than a thousandth of the run's is left out.
     """
+    if projection.predicted_s is None:
+        return {}
     changed = (
         projection.table.filter(pl.col("limiter") != pl.col("limiter_now"))
         .group_by("limiter_now", "limiter")

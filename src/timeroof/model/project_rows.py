@@ -10,10 +10,10 @@ from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.resources import FAULT, LAUNCH, Scope, limiter_kind
 from timeroof.core.verdict import BOUND
 
-COLUMNS = (
-    "id", "elapsed_s", "limiter_now", "limiter", "bound_s",
-    "predicted_s", "low_s", "high_s", "busy_s", "busy_low_s", "busy_high_s",
+SECONDS = (
+    "elapsed_s", "predicted_s", "low_s", "high_s", "busy_s", "busy_low_s", "busy_high_s",
 )  # fmt: skip
+COLUMNS = ("id", "limiter_now", "limiter", "bound_s", *SECONDS)
 # A resource is in play if its bound is this part of the row's largest …
 IN_PLAY = 0.05
 # … and efficiency may change by this factor at least and at most.
@@ -81,7 +81,9 @@ def project_rows(
     if crossing.free is not None:
         adds = alike and here.launching == "synchronous"
         table = _launched_for_nothing(table, crossing.free, adds=adds)
-    return table.select(*COLUMNS)
+    # What was not timed was reckoned with as 0; it has bounds and a limiter, but no seconds.
+    timed = kernels["time_s"].is_not_null()
+    return table.select(*COLUMNS).with_columns(pl.when(timed).then(pl.col(*SECONDS)))
 
 
 def _work_bounds(table: pl.DataFrame) -> list[str]:

@@ -22,23 +22,25 @@ def totals(
     every = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
     # A row without a time has bounds, but nothing to hold them against.
     rows = every.filter(pl.col("time_s").is_not_null())
-    time_s = _sum(rows, "time_s") or 0.0
-    kernel_s = profile.kernel_s if profile.kernel_s is not None else time_s
+    time_s = _sum(rows, "time_s")
+    kernel_s = _busy_s(profile, time_s)
     ladder = _ladder(profile, rows, machine, scope)
     bound_s, gap_s = _sum(rows, "bound_s"), _sum(rows, "gap_s")
     fused_s, measured_s = ladder.fused_s, ladder.measured_s
-    recoverable_s = measured_s - fused_s if fused_s is not None else gap_s
-    if recoverable_s is not None:
+    recoverable_s = gap_s
+    if fused_s is not None:
+        recoverable_s = None if measured_s is None else measured_s - fused_s
+    if recoverable_s is not None and measured_s is not None:
         # Gaps of streams that ran side by side add up to more than the run took.
         # Rows above their roof have negative ones; nobody gains less than nothing.
         recoverable_s = max(0.0, min(recoverable_s, measured_s))
     return Totals(
         wall_s=profile.wall_s,
         kernel_s=kernel_s,
-        idle_s=None if profile.wall_s is None else profile.wall_s - kernel_s,
+        idle_s=None if profile.wall_s is None or kernel_s is None else profile.wall_s - kernel_s,
         idle_by_cause=profile.idle_by_cause,
         steps=profile.steps,
-        launches=_sum(every, "launches") or 0.0,
+        launches=_sum(every, "launches"),
         flops=_sums(every, "flop/"),
         contraction_flops=_sum(every, "contraction_flops"),
         bytes=_sums(every, "byte/"),
@@ -51,6 +53,13 @@ def totals(
         recoverable_s=recoverable_s,
         by_limiter=seconds_by_limiter(rows),
     )
+
+
+def _busy_s(profile: Profile, time_s: float | None) -> float | None:
+    """Seconds in kernels; unknown where none was timed, for then nobody looked."""
+    if profile.kernel_s is None or (profile.kernel_s == 0 and time_s is None):
+        return time_s
+    return profile.kernel_s
 
 
 def seconds_by_limiter(rows: pl.DataFrame) -> dict[str, float]:
@@ -80,11 +89,13 @@ def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
     return float(known[over].sum()) / below if below else None
 
 
-def _efficiency(rows: pl.DataFrame, measured_s: float, side_by_side: float) -> float | None:
+def _efficiency(rows: pl.DataFrame, measured_s: float | None, side_by_side: float) -> float | None:
     """Bound over elapsed time, idle included; rows without a bound are left out of both.
 
     Kernels that overlap share the elapsed time, so their seconds count by that share.
     """
+    if measured_s is None:
+        return None
     known = rows.filter(pl.col("gap_s").is_not_null())
     unknown_s = float(rows.filter(pl.col("gap_s").is_null())["elapsed_s"].sum())
     elapsed_s = measured_s - unknown_s * side_by_side
@@ -92,8 +103,8 @@ def _efficiency(rows: pl.DataFrame, measured_s: float, side_by_side: float) -> f
     return bound_s / elapsed_s if known.height and elapsed_s > 0 else None
 
 
-def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float) -> float | None:
-    if time_s <= 0:
+def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float | None) -> float | None:
+    if not time_s:
         return None
     amounts = profile.amount_columns
     known = rows.filter(flops_known(amounts) & bytes_known(amounts))
@@ -110,10 +121,8 @@ def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope
     if profile.steps is not None and profile.steps.clean_s is not None:
         measured_s = profile.steps.clean_s
     if measured_s is None:
-        measured_s = float(rows["elapsed_s"].sum())
-    roof_s = _roof_s(profile, rows)
-    if roof_s is not None:
-        roof_s = min(roof_s, measured_s)
+        measured_s = _sum(rows, "elapsed_s")
+    roof_s = _at_most(_roof_s(profile, rows), measured_s)
     fused_s = _at_most(_rung(profile, machine, "fused", scope), roof_s, measured_s)
     ideal_s = _at_most(_rung(profile, machine, "ideal", scope), fused_s, roof_s, measured_s)
     return Ladder(measured_s=measured_s, roof_s=roof_s, fused_s=fused_s, ideal_s=ideal_s)
@@ -121,7 +130,7 @@ def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope
 
 def _at_most(seconds: float | None, *rungs: float | None) -> float | None:
     """Seconds, but no more than the rungs above: a run above its roof has nothing to climb."""
-    return None if seconds is None else min(seconds, *(r for r in rungs if r is not None))
+    return None if seconds is None else min([seconds, *(r for r in rungs if r is not None)])
 
 
 def _roof_s(profile: Profile, rows: pl.DataFrame) -> float | None:

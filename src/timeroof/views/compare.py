@@ -52,9 +52,11 @@ def print_comparison(document: Mapping[str, Any], *, stderr: bool = False) -> No
 def headline(document: Mapping[str, Any]) -> str:
     """The result in one line."""
     total = document["total"]
+    head = f"{format_seconds(total['a_s'])} → {format_seconds(total['b_s'])}"
+    if total["delta_s"] is None:
+        return f"{head}: no difference can be told, {total['reason']}"
     share = total["delta_s"] / total["a_s"] if total["a_s"] else None
     word = "slower" if total["delta_s"] > 0 else "faster"
-    head = f"{format_seconds(total['a_s'])} → {format_seconds(total['b_s'])}"
     if not total["significant"]:
         why = f": {total['reason']}" if total.get("reason") else ""
         return f"{head}: no significant change ({signed_seconds(total['delta_s'])}{why})"
@@ -73,6 +75,8 @@ def signed_seconds(value: float) -> str:
 
 def main_causes(document: Mapping[str, Any]) -> dict[str, float]:
     """The causes that are worth a line: at least a thousandth of the longer run."""
+    if document["total"]["delta_s"] is None:
+        return {}
     least_s = 1e-3 * max(document["total"]["a_s"], document["total"]["b_s"])
     return {c: seconds for c, seconds in document["causes"].items() if abs(seconds) > least_s}
 
@@ -91,6 +95,8 @@ def told_rows(document: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]
     if moved:
         return "", moved
     total = document["total"]
+    if total["delta_s"] is None:
+        return "", []
     same_way = [row for row in rows if row["delta_s"] * total["delta_s"] > 0]
     if not total["significant"] or not same_way:
         return NOTHING_MOVED, []

@@ -6,8 +6,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from timeroof.errors import InputError
 from timeroof.units import format_seconds
 from timeroof.views.figures.arrows import Move, OtherBalance, arrow_chart
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from timeroof.core.report import Report
     from timeroof.model.compare import Comparison
 
-# A level is drawn if kernels with this share of the time move bytes there; models that let data
-# stay in caches leave nothing, or next to nothing of what other levels move, for DRAM.
-ENOUGH = 0.6
-LEAST_OF_MOST = 0.001
 # Lines whose slopes differ by less than this (as a logarithm) are one line on paper.
 SAME_LINE = 0.05
 
@@ -36,6 +30,10 @@ def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: st
     Kernels that changed significantly get arrows and numbers, the largest first; without any,
     the chart shows where the kernels are.
     """
+    if comparison.delta_s is None:
+        raise InputError(
+            f"{comparison.reason}, so there is nothing to draw", advice="write html, md or json"
+        )
     roofs = plain_roofs(a) or plain_roofs(b)
     if roofs is None:
         raise InputError(
@@ -54,36 +52,18 @@ def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: st
 
 def plain_roofs(report: Report) -> Roofs | None:
     """The pair of roofs of a report's charts, None where it has none."""
-    roofs, rates = chart_roofs(report), report.verdicts.roofs
-    level = busiest_level(report)
-    if not math.isfinite(roofs.flops_per_s) or level is None:
+    roofs = chart_roofs(report)
+    if not roofs.complete:
         return None
+    level = (roofs.memory or "").removeprefix("byte/")
     return Roofs(
         compute_name=(roofs.compute or "").removeprefix("flop/"),
         flops_per_s=roofs.flops_per_s,
         memory_name=level.upper(),
-        bytes_per_s=rates[f"byte/{level}"].rate,
+        bytes_per_s=roofs.bytes_per_s,
         launch_s=roofs.launch_s,
         level=level,
     )
-
-
-def busiest_level(report: Report) -> str | None:
-    """The memory level to draw: DRAM if most of the time moves bytes there, else the next."""
-    kernels, rates = report.profile.kernels, report.verdicts.roofs
-    known = [c for c in ("dram", "l3", "l2", "l1") if f"byte/{c}" in rates]
-    known = [c for c in known if f"byte/{c}" in kernels.columns]
-    if not known:
-        return None
-    most = pl.max_horizontal(f"byte/{c}" for c in known)
-    moving = kernels.filter(most > 0)
-    whole = float(moving["time_s"].sum()) or 1.0
-    shares = {
-        c: float(moving.filter(pl.col(f"byte/{c}") > LEAST_OF_MOST * most)["time_s"].sum()) / whole
-        for c in known
-    }
-    enough = next((c for c, share in shares.items() if share >= ENOUGH), None)
-    return enough or max(shares, key=lambda c: shares[c], default=None)
 
 
 def balances_of(machines: list[Machine | None], roofs: Roofs) -> list[OtherBalance]:

@@ -55,6 +55,8 @@ def print_explanation(report: Report, findings: Sequence[Finding], *, stderr: bo
 
 def _nothing(report: Report) -> str:
     """Why there is no finding."""
+    if report.totals.ladder.measured_s is None:
+        return "No finding: nothing was timed in this run."
     if report.machine is None:
         return "No finding: the machine is not known, so nothing is judged; name it with --machine."
     return "No finding: nothing that the rules look for holds 1 % of the run."
@@ -77,7 +79,7 @@ def _print_ladder(out: Console, totals: Totals) -> None:
         out.print("Less than half of the time has a known bound, too little for a roof of the run.")
 
 
-def _print_finding(out: Console, place: int, finding: Finding, whole_s: float) -> None:
+def _print_finding(out: Console, place: int, finding: Finding, whole_s: float | None) -> None:
     gain = "for information"
     if finding.gain_s is not None:
         share = format_percent(finding.gain_s / whole_s) if whole_s else "?"
@@ -96,12 +98,14 @@ def _print_finding(out: Console, place: int, finding: Finding, whole_s: float) -
 
 def markdown_findings(report: Report, findings: Sequence[Finding]) -> str:
     """The same as Markdown."""
-    lines = ["| limit | seconds | what leads there |", "|---|---:|---|"]
-    lines += [
+    rungs = [
         f"| {name} | {format_seconds(seconds)} | {words} |"
         for name, seconds, words in ladder_rungs(report.totals)
         if seconds is not None
     ]
+    lines = ["| limit | seconds | what leads there |", "|---|---:|---|", *rungs]
+    if not rungs:
+        lines = [_nothing(report)]
     for finding in findings:
         gain = "for information"
         if finding.gain_s is not None:

@@ -51,6 +51,11 @@ def report_figure(
     """One chart of one report, or of several with a colour per run."""
     if name not in CHARTS:
         raise InputError(f"no chart is called {name!r}", advice=f"use {', '.join(CHARTS)}")
+    if not any(len(report.profile) for report in reports):
+        raise InputError(
+            "nothing was measured, so there is nothing to draw",
+            advice="write html or md: they say why",
+        )
     first = reports[0]
     roofs = chart_roofs(first)
     units = [u for index, r in enumerate(reports) for u in _units(r, index, len(reports) > 1)]

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from timeroof.units import format_percent, format_seconds
+from timeroof.views.clean import clean_table
 from timeroof.views.terminal import console, plain_text
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ BAR = 20
 
 def print_gaps(report: Report, *, stderr: bool = True) -> None:
     """The kernels with the largest gaps, time against bound, then the first findings."""
-    rows = pl.concat(
-        [report.profile.kernels, report.verdicts.table.drop("id")], how="horizontal"
-    ).filter(pl.col("gap_s") > 0)
+    rows = clean_table(report).filter(pl.col("gap_s") > 0)
     if not rows.height:
         return
     out = console(stderr=stderr)

@@ -10,6 +10,7 @@ import polars as pl
 
 from timeroof.core.resources import limiter_kind
 from timeroof.units import format_percent, format_seconds
+from timeroof.views.clean import clean_table, clean_words
 from timeroof.views.html.headline import (
     LIMITER_WORDS,
     cards,
@@ -18,7 +19,6 @@ from timeroof.views.html.headline import (
     verdict_sentence,
 )
 from timeroof.views.html.text import clip, plain_line
-from timeroof.views.tables import judged_table
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -69,18 +69,19 @@ def _headline(report: Report) -> list[str]:
 
 
 def _limits(report: Report) -> list[str]:
-    lines = ["| bound by | time | share | |", "|---|---:|---:|---|"]
-    lines += [
+    parts = [
         f"| {part.label} | {part.text} | {part.percent} | {'█' * round(20 * part.share)} |"
         for part in limiter_parts(report.totals)
     ]
+    lines = ["| bound by | time | share | |", "|---|---:|---:|---|", *parts, ""] if parts else []
     rungs = [f"{r.label.lower()} {r.text}" for r in ladder(report) if r.seconds is not None]
-    return [*lines, "", f"Ladder: {' → '.join(rungs)}", ""]
+    words = clean_words(report)
+    lines += [words, ""] if words else []
+    return [*lines, f"Ladder: {' → '.join(rungs)}", ""] if rungs else lines
 
 
 def _gaps(report: Report) -> list[str]:
-    table = judged_table(report.profile, report.verdicts)
-    rows = table.filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
+    rows = clean_table(report).filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
     if not rows.height:
         return []
     lines = [

@@ -22,6 +22,7 @@ from timeroof.views.plotly_axes import (
     second_axis,
     zero_at,
 )
+from timeroof.views.rates import format_rate
 from timeroof.views.report_points import (
     ChartRoofs,
     ReportPoint,
@@ -201,7 +202,7 @@ def _plane_layout(name: str, roofs: ChartRoofs, x_range: Range, y_range: Range) 
         beta, peak = roofs.bytes_per_s, roofs.flops_per_s
         layout["xaxis2"] = second_axis(f"time at {format_amount(beta, 'B/s')}", beta, x_range, "x")
         layout["yaxis2"] = second_axis(
-            f"time at {format_amount(peak, 'FLOP/s')}", peak, y_range, "y"
+            f"time at {format_rate(roofs.compute or '', peak)}", peak, y_range, "y"
         )
     return layout
 
@@ -233,7 +234,7 @@ def _ceilings(
     lines = []
     for resource, rate in compute.items():
         trace = line([max(near, rate / fastest), far], [rate, rate], "#0072B2", 1.5)
-        lines.append(trace | {"name": f"{resource} {format_amount(rate, 'FLOP/s')}"})
+        lines.append(trace | {"name": f"{resource} {format_rate(resource, rate)}"})
     for resource, rate in memory.items():
         end = min(far, top / rate)
         trace = line([near, end], [near * rate, end * rate], "#D55E00", 1.5)

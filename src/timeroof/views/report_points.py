@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 _NARROW = ("flop/int8", "flop/fp8", "flop/fp4")
+# A level with less than this of the largest level's bound seconds has hardly any bytes.
+HARDLY = 0.1
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,29 @@ def headline_pair(report: Report) -> tuple[str | None, str | None]:
     return compute, memory
 
 
+def first_level(report: Report) -> str | None:
+    """The memory level that charts begin at: the headline's, unless hardly anything is there.
+
+    What fits into caches moves no byte at DRAM, and its points would all stand on an axis. Then
+    the level with the largest bound seconds says most.
+    """
+    _, headline = headline_pair(report)
+    if headline is None:
+        return None
+    rows, roofs = report.profile.kernels, report.verdicts.roofs
+    levels = [a for a in report.profile.amount_columns if a.startswith("byte/") and a in roofs]
+    bound_s = {level: float(rows[level].sum()) / roofs[level].rate for level in levels}
+    moved_s = {level: float(rows.filter(pl.col(level) > 0)["time_s"].sum()) for level in levels}
+    fullest = max(levels, key=lambda level: bound_s[level])
+    few_bytes = bound_s[headline] < HARDLY * bound_s[fullest]
+    few_rows = moved_s[headline] < 0.5 * moved_s[fullest]
+    return fullest if few_bytes or few_rows else headline
+
+
 def chart_roofs(report: Report) -> ChartRoofs:
-    """The headline's pair of roofs with their rates."""
+    """The pair of roofs that charts begin with, and their rates."""
     roofs = report.verdicts.roofs
-    compute, memory = headline_pair(report)
+    (compute, _), memory = headline_pair(report), first_level(report)
     launch = roofs.get("launch")
     return ChartRoofs(
         compute=compute,

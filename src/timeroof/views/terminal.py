@@ -11,19 +11,32 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from timeroof.core.resources import FAULT, LAUNCH
 from timeroof.units import format_amount, format_bytes_binary, format_percent, format_seconds
+from timeroof.views import rates
+from timeroof.views.clean import PROFILER, clean_by_limiter, clean_idle
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
     from timeroof.core.report import Finding, Report, Totals
 
+__all__ = [
+    "COLOURS",
+    "PROFILER",
+    "clean_idle",
+    "console",
+    "format_rate",
+    "plain_text",
+    "print_findings",
+    "print_machine",
+    "print_machines",
+    "print_notes",
+    "print_summary",
+]
+
 BAR = 30
 # Below this share of time with known amounts, sums say more about ignorance than about the run.
 ENOUGH_KNOWN = 0.5
 PIPE_WIDTH = 160
-# The cause of idling that is the measuring's own.
-PROFILER = "profiler"
 COLOURS = {
     "compute": "blue",
     "memory": "dark_orange",
@@ -62,27 +75,20 @@ def plain_text(text: str) -> str:
 
 def format_rate(ceiling: Ceiling) -> str:
     """A ceiling's rate as a person reads it; launches and faults as seconds each."""
-    return _format_rate(ceiling.resource, ceiling.rate)
-
-
-def _format_rate(resource: str, rate: float) -> str:
-    if resource in (LAUNCH, FAULT):
-        return f"{format_seconds(1 / rate)} each"
-    unit = "FLOP/s" if resource.startswith("flop/") else "B/s"
-    return format_amount(rate, "OP/s" if resource.startswith("flop/int") else unit)
+    return rates.format_rate(ceiling.resource, ceiling.rate)
 
 
 def print_machines(machines: Sequence[Machine]) -> None:
     """One line per machine: best vector and matrix rate, bandwidth, launch."""
     out = console()
-    rates = {"FP32": 12, "16-bit matrix": 13, "DRAM": 9}
+    widths = {"FP32": 12, "16-bit matrix": 13, "DRAM": 9}
     longest = max(len(m.name) for m in machines)
     # Names and rates stay whole; the title gives way.
-    room = max(12, out.width - longest - sum(rates.values()) - 2 * len(rates) - 3)
+    room = max(12, out.width - longest - sum(widths.values()) - 2 * len(widths) - 3)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", no_wrap=True, min_width=longest)
     table.add_column("device", no_wrap=True, overflow="ellipsis", max_width=room)
-    for column, width in rates.items():
+    for column, width in widths.items():
         table.add_column(column, justify="right", no_wrap=True, min_width=width)
     for m in machines:
         half = m.rate("flop/fp16-tensor") or m.rate("flop/bf16-tensor")
@@ -123,7 +129,7 @@ def print_machine(machine: Machine) -> None:
         )
         for name, rate in ceiling.variants.items():
             variant = f"  {plain_text(name)}"
-            table.add_row(Text(variant), Text(_format_rate(ceiling.resource, rate)), "", "")
+            table.add_row(Text(variant), Text(rates.format_rate(ceiling.resource, rate)), "", "")
     for level in machine.memory:
         table.add_row(
             f"{level.level} size",
@@ -157,6 +163,9 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     """
     out = console(stderr=stderr)
     totals = report.totals
+    if totals.ladder.measured_s is None:
+        out.print("Nothing was timed: there are no seconds to account for.")
+        return
     known = totals.known_time_share
     told = (
         f"bound {format_seconds(totals.bound_s)}, at most"
@@ -176,7 +185,7 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
         causes = sorted(by_cause.items(), key=lambda item: -item[1])
         words = ", ".join(f"{plain_text(c)} {format_seconds(s)}" for c, s in causes if s > 0)
         out.print(Text(f"  idle     {format_seconds(idle_s)}" + (f": {words}" if words else "")))
-    by_limiter = {kind: s * totals.clean_scale for kind, s in totals.by_limiter.items()}
+    by_limiter = clean_by_limiter(totals)
     whole = sum(by_limiter.values()) or 1.0
     for kind, seconds in by_limiter.items():
         if seconds > 0:
@@ -191,19 +200,10 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     _print_above_roof(out, report)
 
 
-def clean_idle(totals: Totals) -> tuple[float | None, dict[str, float]]:
-    """Idle seconds and their causes in a step without instruments, which has no profiler's."""
-    if totals.idle_s is None or totals.steps is None or not totals.steps.clean_s:
-        return totals.idle_s, totals.idle_by_cause
-    scale, profiler_s = totals.clean_scale, totals.idle_by_cause.get(PROFILER, 0.0)
-    causes = {c: s * scale for c, s in totals.idle_by_cause.items() if c != PROFILER}
-    return max(0.0, totals.idle_s - profiler_s) * scale, causes
-
-
 def _if_fused(totals: Totals) -> str:
     """That recoverable seconds count fusing, and what the same kernels could bring back."""
     ladder = totals.ladder
-    if ladder.fused_s is None or ladder.roof_s is None:
+    if ladder.measured_s is None or ladder.fused_s is None or ladder.roof_s is None:
         return ""
     same_s = max(0.0, ladder.measured_s - ladder.roof_s)
     return f" if fused ({format_seconds(same_s)} with the same kernels)"

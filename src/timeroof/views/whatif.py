@@ -62,6 +62,12 @@ def _machines(document: Mapping[str, Any]) -> Table:
     return table
 
 
+def is_predicted(document: Mapping[str, Any]) -> bool:
+    """Whether there are seconds to show; without a timed row there is no prediction."""
+    seconds = [document["measured_s"], *(m["predicted_s"] for m in document["machines"])]
+    return all(s is not None for s in seconds)
+
+
 def split_seconds(by_limiter: Mapping[str, float], whole_s: float) -> dict[str, float]:
     """Seconds by limiter that sum to the whole: overlapping rows shrink, idle is added.
 
@@ -79,6 +85,8 @@ def split_seconds(by_limiter: Mapping[str, float], whole_s: float) -> dict[str, 
 
 def _bars(document: Mapping[str, Any]) -> list[Text]:
     """Measured and predicted seconds by limiter, drawn to the scale of the longest."""
+    if not is_predicted(document):
+        return []
     longest_s = max([document["measured_s"], *(m["predicted_s"] for m in document["machines"])])
     now = split_seconds(document["measured_by_limiter"], document["measured_s"])
     bars = [_bar("measured", now, longest_s)]

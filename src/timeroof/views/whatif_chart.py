@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from timeroof.errors import UsageError
 from timeroof.units import format_seconds
 from timeroof.views.compare_chart import balances_of, plain_roofs
 from timeroof.views.figures.arrows import Move, arrow_chart
@@ -38,12 +39,23 @@ def whatif_figures(result: WhatIf) -> dict[str, Figure]:
 def bars_figure(result: WhatIf) -> Figure:
     """Measured and predicted seconds by limiter, with intervals and bounds."""
     totals = result.report.totals
+    if totals.ladder.measured_s is None:
+        raise _untimed()
     now = split_seconds(totals.by_limiter, totals.ladder.measured_s)
     bars = [Bar(f"{_short(result.here.name)} (measured)", now, totals.bound_s)]
     for p in result.projections:
+        if p.predicted_s is None or p.low_s is None or p.high_s is None:
+            raise _untimed()
         seconds = split_seconds(p.by_limiter, p.predicted_s)
         bars.append(Bar(_short(p.machine.name), seconds, p.bound_s, (p.low_s, p.high_s)))
     return machine_bars(bars, title="the same work on other machines (a model)")
+
+
+def _untimed() -> UsageError:
+    return UsageError(
+        "nothing was timed in this run, so there is nothing to draw",
+        advice="write html, md or json: they have the bounds",
+    )
 
 
 def moves_figure(result: WhatIf, projection: Projection) -> Figure | None:

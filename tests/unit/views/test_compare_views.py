@@ -19,7 +19,6 @@ from timeroof.model.compare import compare
 from timeroof.model.project_document import what_if
 from timeroof.views.compare_chart import (
     balances_of,
-    busiest_level,
     comparison_figure,
     plain_roofs,
 )
@@ -28,6 +27,7 @@ from timeroof.views.compare_outputs import comparison_outputs, whatif_outputs
 from timeroof.views.figures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
 from timeroof.views.figures.points import Unit
 from timeroof.views.figures.themed import themed_svg
+from timeroof.views.report_points import first_level
 from timeroof.views.whatif_chart import whatif_figures
 
 HOSTILE = "</svg><script>alert(1)</script>|`*_[x](y) $a$ \x1b[31m\u202e"
@@ -93,8 +93,8 @@ def test_without_roofs_there_is_no_chart_but_a_page() -> None:
 def test_the_level_that_most_time_moves_bytes_at_is_drawn() -> None:
     row = {"name": "k", "time_s": 1.0, "flop/fp32": 1.0, "byte/dram": 0.0, "byte/l2": 5.0}
     cached = analyze(Profile.of([row], Source(tool="t")), make_machine())
-    assert busiest_level(cached) == "l2"
-    assert busiest_level(run()) == "dram"
+    assert first_level(cached) == "byte/l2"
+    assert first_level(run()) == "byte/dram"
 
 
 def test_names_stay_text_on_pages_and_in_pictures() -> None:
@@ -175,7 +175,7 @@ def test_next_to_nothing_at_dram_draws_the_next_level() -> None:
         for dram in (1e-3, 0.0)
     ]
     made = analyze(Profile.of(rows, Source(tool="t")), make_machine())
-    assert busiest_level(made) == "l2"
+    assert first_level(made) == "byte/l2"
 
 
 def test_what_does_not_move_is_grey_and_colours_have_a_key() -> None:

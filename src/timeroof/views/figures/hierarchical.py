@@ -17,6 +17,7 @@ from timeroof.views.figures.frame import (
 from timeroof.views.figures.labels import LabelPlacer
 from timeroof.views.figures.marks import mark
 from timeroof.views.figures.points import Unit
+from timeroof.views.rates import format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,7 @@ def _draw_compute_roofs(
         if start < x1 and rate > y0:
             axes.plot([start, x1], [rate, rate], color=GUIDE_COLOUR, lw=0.9, zorder=1)
             # The text may reach further left than a short roof does.
-            text = f"{name} {format_amount(rate, 'FLOP/s')}"
+            text = f"{name} {format_rate(f'flop/{name}', rate)}"
             labels.write((x0, rate), (x1, rate), text, places=COMPUTE_PLACES)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timeroof.core.resources import Origin, Scope
-from timeroof.units import format_amount, format_bytes_binary
+from timeroof.units import format_bytes_binary
 from timeroof.views.figures.frame import (
     GUIDE_COLOUR,
     FigureSize,
@@ -19,6 +19,7 @@ from timeroof.views.figures.frame import (
     styled,
 )
 from timeroof.views.figures.points import MARKERS, PALETTE, Look
+from timeroof.views.rates import INTEGER, format_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +32,8 @@ MEASURED, THEORETICAL = PALETTE[0], PALETTE[5]
 DISTURBED = 0.10
 # Horizontal roofs closer than this would have their names one over the other.
 SAME_LINE = 1.2
+# A line above another by less than this runs through the other's name.
+NAME_HEIGHT = 1.5
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,12 @@ def machine_roofline(machine: Machine, *, scope: Scope = "all") -> Figure:
         )
         _roof_limits(axes, everything)
         axes.set_xlabel("arithmetic intensity (FLOP/byte)")
-        axes.set_ylabel("FLOP/s")
+        axes.set_ylabel(_speed_label([name for name, _ in everything]))
         decade_axis(axes.xaxis, "", axes.get_xlim())
         decade_axis(axes.yaxis, "", axes.get_ylim())
         _draw_roofs(axes, paper, THEORETICAL, (0, (4, 2.5)))
         _draw_roofs(axes, measured, MEASURED, "-")
-        _name_roofs(axes, paper | measured)
+        _name_roofs(axes, measured, paper)
         _write_figures(axes, measured, paper)
     return figure
 
@@ -125,6 +128,12 @@ def bandwidth_curve(
     return figure
 
 
+def _speed_label(resources: Sequence[str]) -> str:
+    """What the vertical axis counts: integer operations are none of floating point."""
+    whole = any(name.startswith(INTEGER) for name in resources)
+    return "FLOP/s (integers: OP/s)" if whole else "FLOP/s"
+
+
 def _rates(machine: Machine, scope: Scope, origin: Origin) -> dict[str, float]:
     roofs = machine.roofs(scope, origin)
     return {r: c.rate for r, c in roofs.items() if r not in machine.emulated}
@@ -157,13 +166,18 @@ def _kind(rates: dict[str, float], head: str) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _name_roofs(axes: Axes, rates: dict[str, float]) -> None:
+def _name_roofs(axes: Axes, measured: dict[str, float], paper: dict[str, float]) -> None:
     """Short names on the lines; ceilings that lie together share one text."""
     (_, x1), (y0, _) = axes.get_xlim(), axes.get_ylim()
-    peaks, bandwidths = _kind(rates, "flop/"), _kind(rates, "byte/")
+    peaks, bandwidths = (_kind(paper | measured, head) for head in ("flop/", "byte/"))
+    # A paper ceiling just above the measured one would run through the name.
+    tops = {n: max(r, _just_above(r, paper.get(f"flop/{n}", r))) for n, r in peaks.items()}
     style = {"fontsize": 5.5, "color": GUIDE_COLOUR, "zorder": 3}
-    for names, rate in _together(peaks):
-        axes.text(x1 * 0.9, rate, names, ha="right", va="bottom", **style)  # type: ignore[arg-type]
+    for names, rate in _together(dict(sorted(tops.items(), key=lambda item: -item[1]))):
+        axes.text(
+            x1 * 0.9, rate * 1.02, names, ha="right", va="bottom",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0}, **style,  # type: ignore[arg-type]
+        )  # fmt: skip
     lowest = min(peaks.values(), default=y0 * 1e3)
     for place, (names, rate) in enumerate(_together(bandwidths)):
         # Each further up its line than the one before, so that neighbours do not meet.
@@ -172,6 +186,10 @@ def _name_roofs(axes: Axes, rates: dict[str, float]) -> None:
             y / rate, y, names, ha="center", va="center",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, **style,  # type: ignore[arg-type]
         )  # fmt: skip
+
+
+def _just_above(rate: float, other: float) -> float:
+    return other if other < NAME_HEIGHT * rate else rate
 
 
 def _together(rates: dict[str, float]) -> list[tuple[str, float]]:
@@ -194,11 +212,10 @@ def _write_figures(axes: Axes, measured: dict[str, float], paper: dict[str, floa
     """Every figure in the corner below the roofs, where no line runs."""
     names = [n for n in dict.fromkeys([*measured, *paper]) if n.startswith(("flop/", "byte/"))]
     both = measured if measured else paper
-    unit = {"flop": "FLOP/s", "byte": "B/s"}
     rows: list[tuple[str, ...]] = [("", "measured", "on paper")] if measured and paper else []
     for name in sorted(names, key=lambda n: (n[:4] != "flop", -(both.get(n) or paper.get(n, 0)))):
         texts = [
-            format_amount(rates[name], unit[name[:4]]) if name in rates else ""
+            format_rate(name, rates[name]) if name in rates else ""
             for rates in ((measured, paper) if measured and paper else (both,))
         ]
         rows.append((_short(name.partition("/")[2]), *texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from timeroof.views.figures.frame import GUIDE_COLOUR
@@ -52,12 +53,15 @@ def mark_on_axis(axes: Axes, x: float, look: Look) -> None:
 def say_what_is_missing(axes: Axes, units: Sequence[Unit], level: str) -> None:
     """A line on the chart for units without FLOPs, and for units that have no place on it."""
     zero = sum(u.flops == 0 and u.bytes_at(level) > 0 for u in units)
-    lost = sum(not u.bytes_at(level) > 0 for u in units)
+    none = sum(u.bytes_at(level) == 0 for u in units)
+    unknown = sum(math.isnan(u.bytes_at(level)) for u in units)
     texts = []
     if zero:
         texts.append(f"▼ on the axis: {zero} without FLOPs")
-    if lost:
-        texts.append(f"not drawn: {lost} without known bytes")
+    if none:
+        texts.append(f"not drawn: {none} without bytes at {level.upper()}")
+    if unknown:
+        texts.append(f"not drawn: {unknown} without known bytes")
     if texts:
         axes.text(
             0.985,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timeroof.core.resources import FAULT, LAUNCH
-from timeroof.units import format_amount, format_bytes_binary, format_percent, format_seconds
+from timeroof.core.resources import LAUNCH
+from timeroof.units import format_bytes_binary, format_percent
+from timeroof.views.rates import format_rate
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
@@ -62,11 +63,7 @@ def _line(resource: str, ceilings: list[Ceiling], used: bool) -> CeilingLine:
 def _rate(ceiling: Ceiling | None, *, measured_here: bool = False) -> str:
     if ceiling is None:
         return ""
-    if ceiling.resource in (LAUNCH, FAULT):
-        text = f"{format_seconds(1 / ceiling.rate)} each"
-    else:
-        unit = "FLOP/s" if ceiling.resource.startswith("flop") else "B/s"
-        text = format_amount(ceiling.rate, unit)
+    text = format_rate(ceiling.resource, ceiling.rate)
     if ceiling.spread:
         text += f" ± {format_percent(ceiling.spread / 2)}"
     if ceiling.origin not in ("measured", "datasheet") or not measured_here:

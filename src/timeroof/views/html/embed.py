@@ -13,8 +13,9 @@ import msgspec
 # Order matters: a later file uses what an earlier one defines.
 SCRIPTS = (
     "format.js", "data.js", "state.js", "colours.js", "dom.js", "tooltip.js", "points.js",
-    "ticks.js", "guides.js", "roofline.js", "planes.js", "charts.js", "controls.js", "columns.js",
-    "groups.js", "detail.js", "table.js", "seconds.js", "icicle.js", "timeline.js", "main.js",
+    "ticks.js", "guides.js", "rooflabels.js", "roofline.js", "planes.js", "empty.js", "charts.js",
+    "controls.js", "columns.js", "groups.js", "detail.js", "table.js", "seconds.js", "icicle.js",
+    "timeline.js", "main.js",
 )  # fmt: skip
 STYLES = ("base.css", "headline.css", "charts.css", "table.css", "seconds.css", "print.css")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,16 @@ MAX_LINKS = 8
 
 
 @dataclass(frozen=True)
+class KernelLink:
+    """A button that shows one kernel; `place` tells kernels of one name apart."""
+
+    id: int
+    short_name: str
+    name: str
+    place: str
+
+
+@dataclass(frozen=True)
 class FindingCard:
     """One finding, ready to be written."""
 
@@ -25,7 +36,7 @@ class FindingCard:
     action: str | None
     gain: str | None
     kernels: list[int]
-    links: list[tuple[int, str, str]]
+    links: list[KernelLink]
     evidence: list[tuple[str, str]]
 
 
@@ -37,8 +48,8 @@ def ordered_findings(report: Report) -> list[Finding]:
 def finding_cards(report: Report) -> list[FindingCard]:
     """Every finding as a card."""
     wanted = {k for finding in report.findings for k in finding.kernels[:MAX_LINKS]}
-    rows = report.profile.kernels.select("id", "short_name", "name")
-    names = {i: (short, full) for i, short, full in rows.iter_rows() if i in wanted}
+    rows = report.profile.kernels.select("id", "short_name", "name", "module", "phase")
+    named = {row["id"]: row for row in rows.filter(rows["id"].is_in(wanted)).iter_rows(named=True)}
     known = set(rows["id"].to_list()) if wanted else set()
     return [
         FindingCard(
@@ -48,10 +59,26 @@ def finding_cards(report: Report) -> list[FindingCard]:
             action=finding.action,
             gain=None if finding.gain_s is None else format_seconds(finding.gain_s),
             kernels=[k for k in finding.kernels if k in known],
-            links=[(k, *names[k]) for k in finding.kernels[:MAX_LINKS] if k in names],
+            links=_links([named[k] for k in finding.kernels[:MAX_LINKS] if k in named]),
             evidence=[(str(k), evidence_text(v)) for k, v in finding.evidence.items()],
         )
         for finding in ordered_findings(report)
+    ]
+
+
+def _links(rows: list[dict[str, Any]]) -> list[KernelLink]:
+    """Links to kernels; those that share a short name say where they are."""
+    count = Counter(row["short_name"] for row in rows)
+    return [
+        KernelLink(
+            id=row["id"],
+            short_name=row["short_name"],
+            name=row["name"],
+            place=" ".join(filter(None, (row["module"], row["phase"])))
+            if count[row["short_name"]] > 1
+            else "",
+        )
+        for row in rows
     ]
 
 

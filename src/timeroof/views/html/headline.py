@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.units import format_amount, format_percent, format_seconds
+from timeroof.views.clean import clean_by_limiter, clean_idle, clean_tables
+from timeroof.views.rates import format_work
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report, Totals
@@ -102,7 +104,7 @@ def cards(report: Report) -> list[Card]:
         return _empty_cards(report)
     totals = report.totals
     measured, recoverable = totals.ladder.measured_s, totals.recoverable_s
-    share = recoverable / measured if recoverable is not None and measured > 0 else None
+    share = recoverable / measured if recoverable is not None and measured else None
     return [
         Card("measured_s", time_label(totals), format_seconds(measured), measured, _steps(report)),
         Card(
@@ -111,7 +113,7 @@ def cards(report: Report) -> list[Card]:
             percent(totals.efficiency),
             totals.efficiency,
             "lower bound over elapsed time; kernels alone "
-            f"{percent(totals.kernel_efficiency)}",
+            f"{percent(_kernel_efficiency(totals))}",
         ),
         Card(
             "recoverable_s",
@@ -130,6 +132,11 @@ def cards(report: Report) -> list[Card]:
     ]  # fmt: skip
 
 
+def _kernel_efficiency(totals: Totals) -> float | None:
+    share = totals.kernel_efficiency
+    return None if share is None else share / totals.clean_scale
+
+
 def _recoverable_hint(share: float | None, *, fused: bool) -> str:
     """What the recoverable seconds are a share of.
 
@@ -143,12 +150,26 @@ def _recoverable_hint(share: float | None, *, fused: bool) -> str:
 
 def _steps(report: Report) -> str:
     totals = report.totals
-    rows = f"{len(report.profile):,} rows, {totals.launches:,.0f} launches"
+    rows = f"{_counted(len(report.profile), 'row')}, {_counted(totals.launches, 'launch', 'es')}"
     if totals.steps is not None and totals.steps.count:
-        return f"one of {totals.steps.count:,} steps; {rows}"
+        seen = "1 step" if totals.steps.count == 1 else f"{totals.steps.count:,} steps"
+        clean = "without instruments; " if totals.steps.clean_s is not None else ""
+        return f"{clean}{seen} seen; {rows}"
     if totals.wall_s is not None:
         return f"wall clock; kernels {format_seconds(totals.kernel_s)}; {rows}"
     return f"sum over the rows, gaps not included; {rows}"
+
+
+def _counted(count: float | None, noun: str, plural: str = "s") -> str:
+    """A count with its noun.
+
+    >>> _counted(1, "row"), _counted(1640, "launch", "es"), _counted(2.5, "launch", "es")
+    ('1 row', '1,640 launches', '2.5 launches')
+    """
+    if count is None:
+        return f"unknown {noun}{plural}"
+    whole = f"{count:,.0f}" if count >= 100 or float(count).is_integer() else f"{count:.3g}"
+    return f"{whole} {noun}{'' if whole == '1' else plural}"
 
 
 def ladder(report: Report) -> list[Rung]:
@@ -164,29 +185,34 @@ def ladder(report: Report) -> list[Rung]:
     rungs = []
     for key, label, hint in steps:
         seconds = None if is_empty(report) else getattr(limits, key)
-        share = seconds / whole if seconds is not None and whole > 0 else None
+        share = seconds / whole if seconds is not None and whole else None
         rungs.append(Rung(key, label, hint, seconds, format_seconds(seconds), share))
     return rungs
 
 
 def limiter_parts(totals: Totals) -> list[Part]:
-    """Seconds by what limits them, of the kinds that have any."""
-    return _parts(totals.by_limiter, LIMITER_WORDS)
+    """Seconds of a clean step by what limits them, of the kinds that have any."""
+    return _parts(clean_by_limiter(totals), LIMITER_WORDS)
 
 
 def idle_parts(totals: Totals) -> list[Part]:
-    """Busy and idle seconds of the wall clock, idle by cause where it is known."""
-    if totals.wall_s is None or totals.idle_s is None or totals.idle_s <= 0:
+    """Busy and idle seconds of a clean step or the wall clock, idle by cause where it is known."""
+    idle_s, by_cause = clean_idle(totals)
+    if totals.kernel_s is None or totals.wall_s is None or idle_s is None or idle_s <= 0:
         return []
-    named = sum(totals.idle_by_cause.values())
-    rest = totals.idle_s - named
+    rest = idle_s - sum(by_cause.values())
     seconds = {
-        "busy": totals.kernel_s,
-        **{f"idle: {k}": v for k, v in totals.idle_by_cause.items()},
+        "busy": totals.kernel_s * totals.clean_scale,
+        **{f"idle: {k}": v for k, v in by_cause.items()},
     }
-    if rest > 1e-3 * totals.idle_s:
+    if rest > 1e-3 * idle_s:
         seconds["idle"] = rest
     return _parts(seconds, {})
+
+
+def sum_text(parts: list[Part]) -> str:
+    """What the parts of a bar sum to."""
+    return format_seconds(sum(part.seconds for part in parts)) if parts else ""
 
 
 def _parts(seconds: dict[str, float], words: dict[str, str]) -> list[Part]:
@@ -203,6 +229,8 @@ def verdict_sentence(report: Report) -> str:
     totals = report.totals
     if is_empty(report):
         return "Nothing was measured."
+    if totals.ladder.measured_s is None:
+        return "No kernel was timed."
     if report.machine is None:
         return "No machine is known for this run, so nothing is bounded: name one with --machine."
     parts = sorted(limiter_parts(totals), key=lambda part: -part.seconds)
@@ -222,7 +250,7 @@ def verdict_sentence(report: Report) -> str:
 
 
 def _gap_sentence(report: Report) -> str:
-    gaps = report.verdicts.table["gap_s"].drop_nulls()
+    gaps = clean_tables(report)[1]["gap_s"].drop_nulls()
     gaps = gaps.filter(gaps > 0).sort(descending=True)
     whole = float(gaps.sum())
     if not whole:
@@ -234,12 +262,15 @@ def _gap_sentence(report: Report) -> str:
 
 def amounts_line(totals: Totals) -> str:
     """Total work in a line."""
-    flops = [v for v in totals.flops.values() if v is not None]
-    texts = [format_amount(float(sum(flops)), "FLOP")] if flops else []
-    texts += [
-        f"{format_amount(float(v), 'B')} at {level.upper()}"
-        for level, v in totals.bytes.items()
-        if v is not None
+    # From the level next to the cores outwards.
+    levels = sorted(totals.bytes.items(), key=lambda item: (item[0] == "dram", item[0]))
+    texts = [
+        *format_work(totals.flops),
+        *(
+            f"{format_amount(float(v), 'B')} at {level.upper()}"
+            for level, v in levels
+            if v is not None
+        ),
     ]
     return ", ".join(texts)
 

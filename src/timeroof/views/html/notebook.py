@@ -10,6 +10,7 @@ import polars as pl
 
 from timeroof.core.resources import limiter_kind
 from timeroof.units import format_percent, format_seconds
+from timeroof.views.clean import clean_table, clean_words
 from timeroof.views.gallery import LIMITER_COLOURS
 from timeroof.views.html import headline
 from timeroof.views.html.embed import asset
@@ -50,6 +51,7 @@ def notebook_html(report: Report) -> str:
         ladder=headline.ladder(report),
         limiters=headline.limiter_parts(report.totals),
         colours=LIMITER_COLOURS,
+        seconds=clean_words(report),
         gaps=_gaps(report),
         findings=report.findings[:5],
         notes=report.notes,
@@ -57,10 +59,7 @@ def notebook_html(report: Report) -> str:
 
 
 def _gaps(report: Report) -> list[GapLine]:
-    names = report.profile.kernels.select("short_name", "name", "time_s")
-    verdicts = report.verdicts.table.select("limiter", "bound_s", "gap_s", "efficiency")
-    table = pl.concat([names, verdicts], how="horizontal")
-    rows = table.filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
+    rows = clean_table(report).filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
     return [
         GapLine(
             name=row["short_name"][:120],

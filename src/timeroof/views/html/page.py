@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from timeroof.units import format_percent, format_seconds
+from timeroof.views.clean import clean_words
 from timeroof.views.html import ceilings, headline
 from timeroof.views.html.embed import (
     asset,
@@ -42,7 +43,10 @@ class RunPanel:
     cards: list[headline.Card]
     ladder: list[headline.Rung]
     limiters: list[headline.Part]
+    limiters_sum: str
     idle: list[headline.Part]
+    idle_sum: str
+    seconds: str
     verdict: str
     amounts: str
     ceilings: list[ceilings.CeilingLine]
@@ -106,14 +110,18 @@ def page_title(reports: Sequence[Report], names: Sequence[str]) -> str:
 
 def _panel(index: int, name: str, report: Report) -> RunPanel:
     totals = report.totals
+    limiters, idle = headline.limiter_parts(totals), headline.idle_parts(totals)
     return RunPanel(
         index=index,
         name=name,
         report=report,
         cards=headline.cards(report),
         ladder=headline.ladder(report),
-        limiters=headline.limiter_parts(totals),
-        idle=headline.idle_parts(totals),
+        limiters=limiters,
+        limiters_sum=headline.sum_text(limiters),
+        idle=idle,
+        idle_sum=headline.sum_text(idle),
+        seconds=clean_words(report),
         verdict=headline.verdict_sentence(report),
         amounts=headline.amounts_line(totals),
         ceilings=ceilings.ceiling_lines(report),

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from timeroof.core.profile import LABEL, ORIGIN
+from timeroof.views.clean import clean_tables
 from timeroof.views.html.columns import Column, column
 from timeroof.views.html.findings import ordered_findings
 from timeroof.views.html.text import clip, plain_line
-from timeroof.views.report_points import headline_pair
+from timeroof.views.report_points import first_level, headline_pair
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -24,6 +25,7 @@ MAX_EVENTS = 40_000
 ROW_COLUMNS = (
     "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
     "stream", "rank", "calls", "launches", "time_s", "time_spread", "idle_before_s",
+    "padding_flops",
 )  # fmt: skip
 VERDICT_COLUMNS = ("limiter", "work_bound_s", "bound_s", "gap_s", "paper_class", "above_roof")
 MACHINE_PRINTED = ("datasheet", "theoretical", "published")
@@ -36,9 +38,11 @@ def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) ->
 
 
 def run_payload(report: Report, name: str) -> dict[str, Any]:
-    """One run: rows as columns, roofs, the pair of roofs of its headline, timeline."""
-    rows = report.profile.kernels.drop("samples").head(MAX_ROWS)
-    verdicts = report.verdicts.table.head(MAX_ROWS)
+    """One run: rows as columns, roofs, the pair of roofs of its headline, timeline.
+
+    Rows are in seconds of a clean step, as everything on the page is but the timeline.
+    """
+    rows, verdicts = (table.head(MAX_ROWS) for table in clean_tables(report))
     amounts = report.profile.amount_columns
     labels = [c for c in rows.columns if c.startswith(LABEL)]
     origins = [c for c in rows.columns if c.startswith(ORIGIN)]
@@ -56,9 +60,11 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "roofs": {r: [c.rate, c.origin] for r, c in sorted(report.verdicts.roofs.items())},
         "printed": _printed_roofs(report.machine),
         "pair": list(headline_pair(report)),
+        "level": first_level(report),
         "synchronous": report.machine is not None and report.machine.launching == "synchronous",
         "machine": plain_line(report.machine.name) if report.machine else None,
         "measured_s": report.totals.ladder.measured_s,
+        "clean_scale": report.totals.clean_scale,
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
     }

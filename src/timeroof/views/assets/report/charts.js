@@ -10,8 +10,9 @@ const narrow = () => chart.clientWidth < 560;
 
 function margins(kind) {
   const second = kind === "combined" || kind === undefined;
-  if (narrow()) return { l: 52, r: second ? 50 : 12, t: second ? 46 : 12, b: 44 };
-  return { l: 76, r: second ? 78 : 20, t: second ? 56 : 16, b: 52 };
+  const roofline = kind === "roofline";
+  if (narrow()) return { l: 52, r: second ? 62 : 12, t: second ? 46 : roofline ? 40 : 12, b: 44 };
+  return { l: 76, r: second ? 78 : 20, t: second ? 56 : roofline ? 26 : 16, b: 52 };
 }
 
 function axisLayout(axis, range, more = {}) {
@@ -46,7 +47,7 @@ function nameNotes(figure) {
   const pixel = pixelsIn(figure.area);
   const singles = figure.points.filter((p) => !p.merged).slice(0, 150);
   const taken = singles.map((p) => { const [x, y] = pixel(p.marks[figure.last]); const r = markerSize(p.share, figure.largest) / 2; return [x - r, y - r, x + r, y + r]; });
-  for (const note of figure.notes) {
+  for (const note of figure.notes.filter((n) => n.xref !== "paper")) {
     const [x, y] = pixel([p10(note.x), p10(note.y)]);
     const half = note.text.length * 2.9;
     taken.push(note.xanchor === "right" ? [x - 2.2 * half, y - 2, x, y + 16] : [x - half, y - 12, x + half, y + 12]);
@@ -81,16 +82,18 @@ function figureOf(kind) {
 
 function draw() {
   if (!window.Plotly) return null;
+  // Without a chart there is a message, which takes less room than the next chart.
+  if (!current) chart.textContent = "";
   const figure = figureOf(state.tab);
   byId("chart-lead").textContent = LEADS[state.tab];
-  if (figure.message) {
+  const message = figure.message || whyEmpty(figure);
+  if (message) {
     current = null;
     Plotly.purge(chart);
-    chart.textContent = figure.message;
+    chart.replaceChildren(make("p", { class: "empty" }, message), ...(figure.message ? [] : levelButtons()));
     byId("chart-words").textContent = "";
     return null;
   }
-  if (!current) chart.textContent = "";
   current = figure;
   figure.notes = clearNotes(figure);
   current.pointOf = new Map();
@@ -214,7 +217,7 @@ function chartKeys() {
 // What the chart does not show, in words.
 function writeWords(figure) {
   const share = (rows) => `${formatCount(rows.length)} ${rows.length === 1 ? "row" : "rows"}, ${formatPercent(sums(rows).time / allTime)} of the time`;
-  const texts = [];
+  const texts = shownRows.length ? [] : ["No row is selected: take a filter away."];
   const merged = figure.points.filter((p) => p.merged);
   if (merged.length) {
     const inside = merged.flatMap((p) => p.rows);
@@ -222,12 +225,20 @@ function writeWords(figure) {
   }
   const flopless = figure.flopless || [];
   if (flopless.length) texts.push(`Without FLOPs and so not here: ${share(flopless)}; the planes show them.`);
-  if (figure.lost.length) texts.push(`Not drawn, as FLOPs, bytes at ${state.level ? resourceLabel(state.level) : "memory"} or time are not known: ${share(figure.lost)}.`);
+  const level = state.level ? resourceLabel(state.level) : "memory";
+  if (figure.byteless && figure.byteless.length) texts.push(`Without bytes at ${level} and so not here: ${share(figure.byteless)}; the planes show them.`);
+  const workless = (i) => time[i] > 0 && flops[i] === 0 && state.level && amountOf(state.level, i) === 0;
+  const instant = figure.lost.filter((i) => time[i] === 0);
+  const [none, unknown] = [figure.lost.filter(workless), figure.lost.filter((i) => time[i] !== 0 && !workless(i))];
+  if (none.length) texts.push(`Not drawn, as ${none.length === 1 ? "it has" : "they have"} neither FLOPs nor bytes at ${level}: ${share(none)}.`);
+  if (instant.length) texts.push(`Not drawn, as no time was measured for ${instant.length === 1 ? "it" : "them"}: ${formatCount(instant.length)} ${instant.length === 1 ? "row" : "rows"}.`);
+  if (unknown.length) texts.push(`Not drawn, as FLOPs, bytes at ${level} or time are not known: ${share(unknown)}.`);
   if (figure.kind === "combined" && figure.points.some((p) => p.F === 0)) texts.push("▼ on the dotted line: no FLOPs.");
   const above = figure.points.filter((p) => !p.merged && word("above_roof", p.rows[0])).length;
   if (above) texts.push(`Ringed: ${formatCount(above)} above ${above === 1 ? "its" : "their"} roof.`);
   if (state.boxes && figure.kind !== "roofline" && known(figure.roofs.t0)) texts.push(`Dashed: what fits into the launches alone, ${formatSeconds(figure.roofs.t0)} each.`);
-  if (figure.kind === "roofline" && state.allLevels && byteNames.length > 1) texts.push(`Symbols: ${byteNames.map((name) => `${{ "triangle-up": "△", square: "□", diamond: "◇", circle: "○" }[LEVEL_SYMBOLS[name]]} ${resourceLabel(name)}`).join("  ")}; the filled one is ${resourceLabel(state.level)}.`);
+  const drawn = byteNames.filter((name) => name === state.level || figure.points.some((p) => p.rows.some((i) => amountOf(name, i) > 0)));
+  if (figure.kind === "roofline" && state.allLevels && drawn.length > 1) texts.push(`Symbols: ${drawn.map((name) => `${{ "triangle-up": "△", square: "□", diamond: "◇", circle: "○" }[LEVEL_SYMBOLS[name]]}\u00a0${resourceLabel(name)}`).join(", ")}; the filled one is ${resourceLabel(state.level)}.`);
   const machines = new Set(runs.map((run) => run.machine));
   if (machines.size > 1) texts.push(`The runs were judged on different machines; the axes use the roofs of ${runs[state.roofRun].machine || "the first"}, limiters and gaps each run's own.`);
   byId("chart-words").textContent = texts.join(" ");

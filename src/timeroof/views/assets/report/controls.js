@@ -49,7 +49,7 @@ function roofControls() {
   const machines = new Set(runs.map((r) => r.machine));
   if (machines.size > 1) made.push(selectControl("Roofs of", runs.map((r, k) => [String(k), `${r.name}: ${r.machine || "no machine"}`]), String(state.roofRun), (value) => {
     const roofRun = Number(value);
-    look({ roofRun, roof: runs[roofRun].pair[0], level: runs[roofRun].pair[1] || state.level, views: {} });
+    look({ roofRun, roof: runs[roofRun].pair[0], level: runs[roofRun].level || state.level, views: {} });
     writeControls();
   }, "roof-run"));
   if (levels.length) made.push(selectControl("Memory level", levels.map((name) => [name, `${resourceLabel(name)}${run.roofs[name] ? `: ${formatOf(name, run.roofs[name][0], true)}` : ""}`]), state.level, (level) => look({ level, views: {} }), "level"));
@@ -101,7 +101,9 @@ function writeSelection() {
   line.textContent = "";
   const total = sums(shownRows);
   const all = shownRows.length === rowCount;
-  const text = `${all ? `All ${formatCount(rowCount)} rows` : `${formatCount(shownRows.length)} of ${formatCount(rowCount)} rows`}: ${formatSeconds(total.time)}${all ? "" : ` (${formatPercent(total.time / allTime)})`}, bound ${formatSeconds(total.bound)}, gap ${formatSeconds(total.gap)}`;
+  // Gaps count the idle time before kernels: without it they would seem to exceed the time.
+  const waiting = total.elapsed > 1.001 * total.time ? `, idle before them ${formatSeconds(total.elapsed - total.time)}` : "";
+  const text = `${all ? `All ${formatCount(rowCount)} rows` : `${formatCount(shownRows.length)} of ${formatCount(rowCount)} rows`}: ${formatSeconds(total.time)}${all ? "" : ` (${formatPercent(total.time / allTime)})`}${waiting}, bound ${formatSeconds(total.bound)}, gap ${formatSeconds(total.gap)}`;
   line.append(make("span", { class: "sum", "data-time": total.time, "data-rows": shownRows.length }, text));
   const chip = (name, clear) => line.append(make("button", { type: "button", class: "chip", title: "Take this filter away", onclick: () => { clear(); byId("selection").querySelector("button")?.focus(); } }, make("span", { class: "clip" }, name), "✕"));
   if (state.isolated) chip(`only ${shorten(state.isolatedName, 80)}`, () => filter({ isolated: null, isolatedName: "" }));

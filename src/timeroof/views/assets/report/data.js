@@ -73,7 +73,8 @@ const word = (name, i) => {
 
 const amountNames = [...new Set(runs.flatMap((run) => run.amounts))];
 const flopNames = amountNames.filter((a) => a.startsWith("flop/"));
-const byteNames = amountNames.filter((a) => a.startsWith("byte/"));
+// From the level next to the cores outwards.
+const byteNames = amountNames.filter((a) => a.startsWith("byte/")).sort((a, b) => (a === "byte/dram") - (b === "byte/dram") || a.localeCompare(b));
 const labelNames = [...new Set(runs.flatMap((run) => run.labels))];
 const originNames = [...new Set(runs.flatMap((run) => run.origins))];
 const hasFlops = runs.map((run) => run.amounts.some((a) => a.startsWith("flop/")));
@@ -98,13 +99,24 @@ for (let i = 0; i < rowCount; i++) {
   flops[i] = hasFlops[runOf[i]] ? flopNames.reduce((sum, name) => sum + amountOf(name, i), 0) : free ? 0 : NaN;
 }
 
+// The unit of the operations of rows: FLOP, unless some are on integers.
+const integerNames = flopNames.filter(isInteger);
+const workUnit = (rows) => (integerNames.some((name) => rows.some((i) => amountOf(name, i) > 0)) ? "OP" : "FLOP");
+
 const roofRate = (i, resource) => (runs[runOf[i]].roofs[resource] || [NaN])[0];
 const launchCost = (r) => (runs[r].roofs.launch ? 1 / runs[r].roofs.launch[0] : NaN);
+
+// What a row has to do: products with a convolution's padding are counted, but not owed.
+const padding = numbers("padding_flops");
+function owedOf(name, i) {
+  const share = name.startsWith("flop/") && padding[i] > 0 && flops[i] > 0 ? 1 - padding[i] / flops[i] : 1;
+  return amountOf(name, i) * share;
+}
 
 // Bounds of a row: seconds per resource, largest first.
 function boundsOf(i) {
   const found = amountNames
-    .map((name) => ({ resource: name, amount: amountOf(name, i), rate: roofRate(i, name) }))
+    .map((name) => ({ resource: name, amount: owedOf(name, i), rate: roofRate(i, name) }))
     .concat([{ resource: "launch", amount: launches[i], rate: roofRate(i, "launch") }])
     .map((b) => ({ ...b, seconds: b.amount / b.rate }));
   return found.filter((b) => known(b.seconds) && b.seconds > 0).sort((a, b) => b.seconds - a.seconds);

@@ -47,11 +47,14 @@ const formatIntensity = (value) => (known(value) ? Number(value.toPrecision(3)).
 // Digits that a relative spread supports: a time that varies by a tenth has two.
 const digitsFor = (spread) => (!known(spread) ? 3 : spread < 0.002 ? 4 : spread < 0.05 ? 3 : 2);
 
+// Operations on integers are operations, but none of floating point.
+const isInteger = (resource) => resource.startsWith("flop/int");
+
 // A rate or an amount in the unit of its resource.
 function formatOf(resource, value, perSecond = false) {
   const head = resource.split("/")[0];
   const suffix = perSecond ? "/s" : "";
-  if (head === "flop") return formatAmount(value, `FLOP${suffix}`);
+  if (head === "flop") return formatAmount(value, `${isInteger(resource) ? "OP" : "FLOP"}${suffix}`);
   if (head === "launch" || head === "fault") {
     if (perSecond) return `${formatSeconds(1 / value)} each`;
     return `${formatCount(value)} ${head === "launch" ? (value === 1 ? "launch" : "launches") : "pages"}`;

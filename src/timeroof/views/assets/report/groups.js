@@ -32,7 +32,7 @@ function boundOfSums(rows) {
   runs.forEach((run, r) => {
     const mine = rows.filter((i) => runOf[i] === r);
     if (!mine.length) return;
-    const least = (names) => Math.max(NaN_LOW, ...names.map((name) => sumOf(mine, (i) => amountOf(name, i)) / (run.roofs[name] || [NaN])[0]).filter(known));
+    const least = (names) => Math.max(NaN_LOW, ...names.map((name) => sumOf(mine, (i) => owedOf(name, i)) / (run.roofs[name] || [NaN])[0]).filter(known));
     const busy = least(amountNames);
     const launching = sumOf(mine, (i) => launches[i]) * launchCost(r);
     const both = [busy, launching].filter((v) => known(v) && v > NaN_LOW);

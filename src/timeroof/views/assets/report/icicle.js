@@ -88,7 +88,7 @@ function icicleButton(entry, focus) {
     type: "button", class: `kind-${top}${leaf ? " leaf" : ""}${width > 0.05 ? "" : " thin"}`, title: shorten(text, 400), "aria-label": shorten(text, 200), onclick: enter,
     style: { left: `${100 * left}%`, width: `calc(${100 * width}% - 1px)` },
     onpointerenter: () => light(node.rows), onpointerleave: () => light([]), onfocus: () => light(node.rows), onblur: () => light([]),
-  }, width > 0.05 ? `${shorten(name, 60)}${width > 0.14 ? ` ${formatSeconds(node.time)}` : ""}` : "");
+  }, width > 0.05 ? `${shorten(name, 60)}${width > 0.14 ? ` · ${formatSeconds(node.time)}` : ""}` : "");
 }
 
 function writeIcicleControls() {

@@ -11,7 +11,7 @@ function ceilingList() {
     .sort((a, b) => a.resource.slice(0, 4).localeCompare(b.resource.slice(0, 4)) || b.rate - a.rate);
 }
 
-function ceilingTraces(area) {
+function ceilingTraces(points, area) {
   const { x: [x0, x1] } = area.range;
   const on = ceilingList().filter((c) => !state.ceilingsOff.has(c.resource));
   const compute = on.filter((c) => c.resource.startsWith("flop/"));
@@ -21,6 +21,7 @@ function ceilingTraces(area) {
   const traces = [];
   const notes = [];
   const placed = [];
+  const slanted = [];
   const roof = (c, rate, dash, named) => {
     if (c.resource.startsWith("flop/")) {
       const start = Math.max(p10(x0 - FAR), Number.isFinite(fastest) ? rate / fastest : 0);
@@ -35,14 +36,13 @@ function ceilingTraces(area) {
     }
     const end = Math.min(p10(x1 + FAR), top / rate);
     traces.push(lineTrace([p10(x0 - FAR), end], [p10(x0 - FAR) * rate, end * rate], css("--memory"), dash === "solid" ? 1.6 : 1, dash));
-    const { note } = diagonal(Math.log10(rate), `${resourceLabel(c.resource)} ${formatOf(c.resource, rate, true)}`, { ...area, range: { x: [x0, Math.min(x1, Math.log10(end))], y: area.range.y } }, true);
-    if (named && note) notes.push(note);
+    if (named) slanted.push({ text: `${resourceLabel(c.resource)} ${formatOf(c.resource, rate, true)}`, rate, end });
   };
   for (const c of on) {
     roof(c, c.rate, "solid", true);
     if (state.printed && c.printed && Math.abs(c.printed / c.rate - 1) > 0.005) roof(c, c.printed, "dot", false);
   }
-  return { traces, notes };
+  return { traces, notes: [...notes, ...roofNotes(slanted, points, area)] };
 }
 
 function levelTraces(points, largest) {
@@ -73,8 +73,9 @@ function rooflineRange(roofs) {
   const intensities = points.flatMap((p) => [p.F / p.B, ...(p.merged ? [] : levels.map((level) => intensityAt(p, level)))]);
   const on = ceilingList().filter((c) => !state.ceilingsOff.has(c.resource));
   const top = Math.max(0, ...on.filter((c) => c.resource.startsWith("flop/")).map((c) => c.rate));
-  const slowest = Math.min(...on.filter((c) => c.resource.startsWith("byte/")).map((c) => c.rate));
-  return { x: logRange([...intensities, top / slowest * 4]), y: logRange([...points.map((p) => p.F / p.T), top * 1.4]) };
+  const speeds = on.filter((c) => c.resource.startsWith("byte/")).map((c) => c.rate);
+  // A decade of the steepest roof's slope is in sight, and some of the flat one.
+  return { x: logRange([...intensities, top / Math.min(...speeds) * 4, top / Math.max(...speeds) / 10]), y: logRange([...points.map((p) => p.F / p.T), top * 1.4]) };
 }
 
 function rooflineFigure(size) {
@@ -83,10 +84,11 @@ function rooflineFigure(size) {
   const ghosts = (isFiltered() ? collect(byTime.filter((i) => ghost[i]), roofs).points : []).filter((p) => p.F > 0 && p.B > 0).slice(0, MAX_SINGLE);
   const points = found.filter((p) => p.F > 0 && p.B > 0);
   const flopless = found.filter((p) => p.F === 0).flatMap((p) => p.rows);
+  const byteless = found.filter((p) => p.F > 0 && p.B === 0).flatMap((p) => p.rows);
   for (const p of points.concat(ghosts)) p.marks = [[p.F / p.B, p.F / p.T]];
   const range = state.views.roofline || rooflineRange(roofs);
   const area = { range, ...size };
-  const ceilings = ceilingTraces(area);
+  const ceilings = ceilingTraces(points, area);
   const largest = points.reduce((most, p) => Math.max(most, p.share), 0);
   const traces = [...ceilings.traces, ...(ghosts.length ? [ghostTrace(ghosts, 0)] : []), ...(state.allLevels ? levelTraces(points, largest) : [])];
   const main = markTrace(points, 0, largest, false);
@@ -94,7 +96,7 @@ function rooflineFigure(size) {
   traces.push(main);
   const each = (axis, unit) => logTicks(...range[axis], axis === "x" ? area.width : area.height * 1.6, unit);
   return {
-    kind: "roofline", points, lost, flopless, placed, range, area, roofs, traces, last: 0, largest, notes: ceilings.notes,
+    kind: "roofline", points, lost, flopless, byteless, placed, range, area, roofs, traces, last: 0, largest, notes: ceilings.notes,
     axes: { x: { title: "arithmetic intensity, FLOP per byte", ...each("x", "") }, y: { title: "speed, FLOP/s", ...each("y", "") } },
   };
 }

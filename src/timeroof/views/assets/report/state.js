@@ -7,7 +7,8 @@ const state = {
 };
 const firstRoofed = runs.findIndex((run) => Object.keys(run.roofs).length > 0);
 state.roofRun = Math.max(0, firstRoofed);
-[state.roof, state.level] = runs[state.roofRun].pair;
+state.roof = runs[state.roofRun].pair[0];
+state.level = runs[state.roofRun].level;
 if (state.level === null) state.level = byteNames.includes("byte/dram") ? "byte/dram" : byteNames[0] || null;
 
 const listeners = { filter: [], look: [], lit: [] };

@@ -70,9 +70,17 @@ function sortBy(column) {
   announce(`Sorted by ${column.title}, ${tableState.down ? "largest first" : "smallest first"}`);
 }
 
-function cell(column, value, i, first) {
+// Why a row takes less than its bound.
+function whyAboveOne(i) {
+  if (word("above_roof", i)) return `above its roof: ${word("above_roof", i)}`;
+  const scale = runs[runOf[i]].clean_scale;
+  if (scale < 1 && bound[i] <= elapsed[i] / scale) return "below its bound only in seconds of a clean step, which was faster than the timed ones";
+  return "its launches take longer than the device works: inside the launch box";
+}
+
+function cell(column, value, i, first, rows) {
   const td = make("td", { class: [first ? "first" : "", column.number ? "num" : "", column.bar ? "has-share" : ""].join(" ").trim() || null });
-  const text = column.rowText && i !== null ? column.rowText(i) : column.text(value);
+  const text = column.rowText && i !== null ? column.rowText(i) : column.textOf ? column.textOf(value, rows) : column.text(value);
   if (column.bar) {
     td.append(make("span", { class: "share", style: { width: `${Math.max(0, Math.min(100, 100 * (value || 0) / largestShare))}%` } }));
     td.title = text;
@@ -82,7 +90,7 @@ function cell(column, value, i, first) {
     td.append(i === null ? text : onPhone ? KIND_WORDS[kind] || kind : limiterText(i));
   } else {
     td.textContent = shorten(text, 200);
-    if (column.key === "efficiency" && i !== null && value > 1) td.title = word("above_roof", i) ? `above its roof: ${word("above_roof", i)}` : "its launches take longer than the device works: inside the launch box";
+    if (column.key === "efficiency" && i !== null && value > 1) td.title = whyAboveOne(i);
     if (first && i !== null && word("above_roof", i)) td.prepend(make("span", { class: "flag", title: `Above its roof: ${word("above_roof", i)}` }, "▲ "));
     if (first) { td.title = shorten(i === null ? text : word("name", i) || text, 600); td.dir = "auto"; } else if (!column.number) td.title = shorten(value || "", 600);
   }
@@ -101,7 +109,7 @@ function rowElement(item, k) {
   const tr = make("tr", {
     class: ["item", group ? "group" : "", item.member ? "member" : "", opened ? "open" : "", state.lit.length && rows.some((row) => litSet.has(row)) ? "lit" : ""].filter(Boolean).join(" "),
     "data-item": k, "data-row": group ? null : i, "aria-rowindex": k + 2, "aria-expanded": opened ? "true" : "false", tabindex: k === tableState.at ? 0 : -1,
-  }, ...columns.map((column, at) => cell(column, value(column), i, at === 0)));
+  }, ...columns.map((column, at) => cell(column, value(column), i, at === 0, rows)));
   if (group) {
     const place = columns.findIndex((column) => column.key === "limiter");
     if (place >= 0) {

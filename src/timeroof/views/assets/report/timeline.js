@@ -27,7 +27,7 @@ function loadTimeline() {
   Object.assign(timelineState, { from: timelineState.first, to: timelineState.last, at: -1 });
   canvas.style.height = `${AXIS + PHASES_LANE + timelineState.lanes.length * (LANE + 4) + 8}px`;
   const kept = timelineState.events.length;
-  byId("timeline-words").textContent = `${formatCount(kept)} intervals${source.events > kept ? ` (the longest of ${formatCount(source.events)})` : ""} over ${formatSeconds(timelineState.last - timelineState.first)}; hatched is idle. Drag moves, + and − zoom, a click isolates.`;
+  byId("timeline-words").textContent = `${formatCount(kept)} intervals${source.events > kept ? ` (the longest of ${formatCount(source.events)})` : ""} over ${formatSeconds(timelineState.last - timelineState.first)}; hatched is idle.${run.clean_scale === 1 ? "" : " One step as it was timed, with the profiler on: the page's other seconds are those of a clean step."} Drag moves, + and − zoom, a click isolates.`;
 }
 
 const timeX = (t, width) => gutter() + (t - timelineState.from) / (timelineState.to - timelineState.from) * (width - gutter());
@@ -92,6 +92,14 @@ function drawPhases(pen, width) {
   }
 }
 
+// A text as far as it fits, with a sign where it was cut.
+function fitted(pen, text, room) {
+  if (pen.measureText(text).width <= room) return text;
+  let length = text.length - 1;
+  while (length > 1 && pen.measureText(`${text.slice(0, length)}…`).width > room) length--;
+  return length > 1 ? `${text.slice(0, length)}…` : "";
+}
+
 function drawTimeline() {
   if (timelineState.run < 0 || byId("timeline").hidden) return;
   const width = canvas.clientWidth;
@@ -123,8 +131,9 @@ function drawTimeline() {
       pen.beginPath();
       pen.rect(x0, y, w - 3, LANE);
       pen.clip();
-      pen.fillStyle = css(e.row >= 0 ? "--on-kind" : "--ink");
-      pen.fillText(shorten(label, 60), Math.max(x0, 0) + 4, y + 17);
+      pen.fillStyle = css(e.row < 0 ? "--ink" : rowColour(e.row) === css("--fault") ? "--on-fault" : "--on-kind");
+      const left = Math.max(x0, 0) + 4;
+      pen.fillText(fitted(pen, shorten(label, 60), x0 + w - 4 - left), left, y + 17);
       pen.restore();
     }
     if (lit) {

@@ -36,7 +36,10 @@ function timeText(i) {
 }
 
 function factsOf(i) {
-  const intensity = flops[i] / amountOf("byte/dram", i);
+  const level = state.level || "byte/dram";
+  const moved = amountOf(level, i);
+  const unit = workUnit([i]);
+  const ratio = moved > 0 ? `, ${formatIntensity(flops[i] / moved)} ${unit}/B` : "";
   const labels = labelNames.map((name) => [name, word(`label.${name}`, i)]).filter(([, value]) => value);
   return [
     ["run", runs.length > 1 ? runs[runOf[i]].name : null],
@@ -48,7 +51,7 @@ function factsOf(i) {
     ["bound", `${formatSeconds(bound[i])}, ${formatPercent(bound[i] / elapsed[i])} efficient`],
     ["limiter", limiterText(i)],
     ["gap", formatSeconds(gap[i])],
-    ["work", `${formatAmount(flops[i], "FLOP")}, ${formatAmount(amountOf("byte/dram", i), "B")}, ${formatIntensity(intensity)} FLOP/B`],
+    ["work", `${formatAmount(flops[i], unit)}, ${formatAmount(moved, "B")} at ${resourceLabel(level)}${ratio}`],
     ["origins", originsOf(i)],
     ...labels.slice(0, 6),
   ].filter(([, value]) => value);
