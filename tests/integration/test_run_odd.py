@@ -220,3 +220,54 @@ def test_modes_of_the_program_see_no_op_of_ours(folder: Path, mode: str) -> None
         [sys.executable, "watched.py", mode], cwd=folder, capture_output=True, text=True, check=True
     )
     assert run(folder, "watched.py", mode).stdout == alone.stdout
+
+
+def test_a_script_has_its_whole_path_wherever_it_goes(folder: Path) -> None:
+    text = (
+        "import os\nx: int = 1\nos.chdir('/')\nprint(__file__, __annotations__)\nopen(__file__)\n"
+    )
+    (folder / "moves.py").write_text(text)
+    alone = subprocess.run(
+        [sys.executable, "moves.py"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    done = run(folder, "moves.py")
+    assert (done.returncode, done.stdout) == (0, alone.stdout)
+
+
+def test_lines_of_a_program_whose_folder_is_gone(folder: Path) -> None:
+    gone = "import os, tempfile\nd = tempfile.mkdtemp()\nos.chdir(d); os.rmdir(d)\n"
+    found = report(folder, MODEL + gone + "for _ in range(12): step()\n", "--source")
+    assert len(found["kernels"]) > 0
+    assert any("train.py:" in k["labels"].get("source", "") for k in found["kernels"])
+
+
+def test_gradients_by_transforms_are_steps(folder: Path) -> None:
+    program = """
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+state, x = dict(model.named_parameters()), torch.randn(4, 8)
+loss = lambda s: torch.func.functional_call(model, s, (x,)).pow(2).mean()
+for _ in range(24):
+    gradient = torch.func.grad(loss)(state)
+    state = {k: v - 0.1 * gradient[k] for k, v in state.items()}
+"""
+    found = report(folder, program)
+    assert "watching stopped" not in found["stderr"]
+    assert found["totals"]["steps"]["count"] > 20
+    check_account(found)
+
+
+def test_ops_in_threads_of_the_program_are_named(folder: Path) -> None:
+    threads = """
+import threading, time
+running = True
+def others():
+    a = torch.ones(64, 64)
+    while running: a.softmax(0); time.sleep(0.001)
+thread = threading.Thread(target=others); thread.start()
+for _ in range(16): step(); time.sleep(0.005)
+running = False; thread.join()
+"""
+    found = report(folder, MODEL + threads)
+    assert any("other threads of the program" in n and "softmax" in n for n in found["notes"])

@@ -25,6 +25,7 @@ from timeroof.live.calls import Counted, count_ops
 from timeroof.live.faults import share_faults
 from timeroof.live.here import scope_for
 from timeroof.live.memory import Traffic, traffic
+from timeroof.live.other_threads import other_threads_note
 from timeroof.live.primitive_rows import split_primitives
 from timeroof.live.rows import Rows, Timed, described_rows, phases_of, timed_rows
 from timeroof.live.rungs import rungs
@@ -212,6 +213,9 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
     elif recording.described and rows.unmatched:
         share = rows.unmatched / max(rows.events, 1)
         notes.append(f"{share:.1%} of the timed ops have no described counterpart: amounts unknown")
+    others = other_threads_note(recording.described, timed_steps(recording))
+    if others is not None:
+        notes.append(others)
     if any(is_compiled(key[0]) and row not in rows.fused for row, key in enumerate(rows.keys)):
         notes.append(
             "some kernels were compiled before they could be looked at: their amounts are unknown"

@@ -72,6 +72,7 @@ def _print_top(report: Report, out: Console) -> None:
             pl.col("known_bound_s").sum(),
             pl.col("calls").sum(),
             pl.col("limiter").sort_by("time_s").last(),
+            pl.col("gap_s").is_null().any().alias("is_unknown"),
         )
         .sort("time_s", descending=True)
         .head(TOP)
@@ -108,6 +109,8 @@ def _line(row: dict[str, object], longest: float) -> Text:
     time_s, bound_s = float(str(row["time_s"])), float(str(row["known_bound_s"]))
     width = max(1, round(BAR * time_s / longest))
     solid = min(width, round(width * bound_s / time_s)) if time_s > 0 else 0
+    # A bound that is known only in part says nothing about the whole.
+    share = bound_s / time_s if time_s and not row["is_unknown"] else None
     colour = COLOURS[limiter_kind(str(row["limiter"]))]
     name = plain_text(str(row["name"]))
     return Text.assemble(
@@ -115,20 +118,15 @@ def _line(row: dict[str, object], longest: float) -> Text:
         ("█" * solid, colour),
         ("░" * (width - solid), colour),
         " " * (BAR - width),
-        f" {format_seconds(time_s):>8} {format_percent(bound_s / time_s if time_s else None):>6}",
+        f" {format_seconds(time_s):>8} {format_percent(share):>6}",
     )
 
 
 def _print_chunks(report: Report, out: Console) -> None:
-    """The three largest recoverable chunks: findings with a gain, else the largest gaps."""
-    chunks = [
-        (finding.gain_s, finding.title)
-        for finding in sorted(report.findings, key=lambda f: -(f.gain_s or 0.0))
-        if finding.gain_s
-    ]
-    if len(chunks) < CHUNKS:
-        chunks += _gaps(report)[: CHUNKS - len(chunks)]
-    shown = sorted(chunks[:CHUNKS], key=lambda chunk: -chunk[0])
+    """The three largest recoverable chunks: findings, gaps that none of them names, host time."""
+    chunks = [(f.gain_s, f.title) for f in report.findings if f.gain_s] + _gaps(report)
+    chunks = sorted(chunks, key=lambda chunk: -chunk[0])[:CHUNKS]
+    shown = sorted(chunks + _idle(report)[: CHUNKS - len(chunks)], key=lambda chunk: -chunk[0])
     words = _overlapping(sum(gain_s for gain_s, _ in shown), report.totals)
     out.print(Text(f"\nlargest recoverable chunks{words}", style="bold"))
     for gain_s, title in shown:
@@ -142,12 +140,17 @@ def _overlapping(gains_s: float, totals: Totals) -> str:
 
 
 def _gaps(report: Report) -> list[tuple[float, str]]:
-    rows = clean_table(report).filter(pl.col("gap_s") > 0)
+    """Seconds above the bound of ops that no finding names."""
+    named = [row for finding in report.findings if finding.gain_s for row in finding.kernels]
+    rows = clean_table(report).filter(pl.col("gap_s") > 0, ~pl.col("id").is_in(named))
     groups = rows.group_by("name", "phase").agg(pl.col("gap_s").sum())
-    found = [
+    return [
         (float(g["gap_s"]), f"{g['name']} ({g['phase']}) above its bound")
         for g in groups.iter_rows(named=True)
     ]
+
+
+def _idle(report: Report) -> list[tuple[float, str]]:
     causes = clean_idle(report.totals)[1]
-    found += [(s, f"host time: {cause}") for cause, s in causes.items() if cause != PROFILER]
+    found = [(s, f"host time: {cause}") for cause, s in causes.items() if cause != PROFILER]
     return sorted(found, reverse=True)

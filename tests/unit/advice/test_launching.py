@@ -207,3 +207,12 @@ def test_communication_is_exposed_where_nothing_computes_beside() -> None:
     hidden = timeline((0.0, 8.0, 0), (2.0, 4.0, 1))
     assert not found("TR107", report_of(rows, timeline=hidden))
     assert not found("TR107", report_of(rows))
+
+
+def test_work_of_the_program_itself_is_no_launching() -> None:
+    """Of 600 s of NumPy between 100 ops, fifty costs of an op (0.1 s) are claimed for each."""
+    rows = [tiny(launches=99), fine(10.0)]
+    report = report_of(rows, wall_s=618.0, idle_by_cause={"python": 600.0})
+    assert only("TR101", report).gain_s == pytest.approx(7.8 + 99 * 50 * 0.1)
+    # Below a tenth of the run it is not worth a line.
+    assert not found("TR101", report_of(rows, wall_s=10_018.0, idle_by_cause={"python": 1e4}))

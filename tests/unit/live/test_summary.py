@@ -54,3 +54,17 @@ def test_recoverable_says_that_it_counts_fusing(capsys: pytest.CaptureFixture[st
     assert "recoverable if fused (1.00 s with the same kernels);" in told
     print_run(run(2.0, 1.5, [], None))
     assert "if fused" not in capsys.readouterr().err
+
+
+def test_chunks_are_the_largest_of_findings_and_of_gaps_that_none_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_run(run(2.0, 1.5, [0.1, 0.05, 0.01], 0.25))
+    named = capsys.readouterr().err.split("chunks")[1]
+    assert named.index("finding 0.1") < named.index("finding 0.05") < named.index("finding 0.01")
+    report = run(2.0, 1.5, [0.1, 0.05, 0.01], 0.25)
+    nameless = tuple(structs.replace(f, kernels=[]) for f in report.findings)
+    print_run(replace(report, findings=nameless))
+    told = capsys.readouterr().err.split("chunks")[1]
+    assert told.index("above its bound") < told.index("finding 0.1")
+    assert "finding 0.01" not in told

@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.idle import HOST, idle_seconds
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.tiny import op_cost_s
+from timeroof.core.tiny import MOST_OP_COSTS, op_cost_s
 from timeroof.units import format_percent, format_seconds
 
 # Every program starts some small ops; below this share they are not worth a line.
@@ -31,7 +31,8 @@ class TinyKernels(Rule):
 
     **Seconds.** The rows' time, and the idle before them, less the work at the roof: what one
     kernel that does it all could reach. Where rows do not know the idle before them, they get
-    their launches' share of the idle that the host causes.
+    their launches' share of the idle that the host causes, at most fifty times what an op costs
+    for each: more is the program's own work (NumPy, Python), not launching.
 
     **Silent** below a tenth of the run, below the rows' own spread, and without a launch ceiling.
     """
@@ -64,7 +65,7 @@ class TinyKernels(Rule):
         )
         if not tiny.height:
             return []
-        beside = _idle_share(context, tiny)
+        beside = _idle_share(context, tiny, cost_s)
         return self.claim(
             context,
             tiny,
@@ -78,12 +79,13 @@ def _after() -> pl.Expr:
     return pl.max_horizontal(pl.col("work_bound_s").fill_null(0.0), pl.col("fault_s"))
 
 
-def _idle_share(context: Context, tiny: pl.DataFrame) -> dict[str, float]:
+def _idle_share(context: Context, tiny: pl.DataFrame, cost_s: float) -> dict[str, float]:
     """Idle that the host causes, by share of launches, where rows do not know theirs."""
     launches = float(context.rows["launches"].sum())
     if context.rows["idle_s"].sum() > 0 or not launches:
         return {}
-    seconds = idle_seconds(context, HOST) * float(tiny["launches"].sum()) / launches
+    own = float(tiny["launches"].sum())
+    seconds = min(idle_seconds(context, HOST) / launches, MOST_OP_COSTS * cost_s) * own
     return {HOST: seconds} if seconds else {}
 
 

@@ -137,7 +137,8 @@ def widened(ceilings: list[Ceiling]) -> list[Ceiling]:
         if ceiling.origin != "measured" or held is None or held.rate <= ceiling.rate:
             kept = ceiling
         else:
-            source = f"{held.source}; {ceiling.threads} threads together were not faster"
+            slower = f"; {ceiling.threads} threads together were not faster"
+            source = f"{held.source or ''}".removesuffix(slower) + slower
             kept = msgspec.structs.replace(
                 held, scope=ceiling.scope, threads=ceiling.threads, source=source
             )

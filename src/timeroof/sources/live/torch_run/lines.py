@@ -84,7 +84,10 @@ def shown_path(name: str) -> str:
     >>> shown_path(str(Path.cwd() / "train.py"))
     'train.py'
     """
-    here = str(Path.cwd())
+    try:
+        here = str(Path.cwd())
+    except OSError:  # the program has removed it
+        return name
     return str(Path(here, name)).removeprefix(here + os.sep)
 
 

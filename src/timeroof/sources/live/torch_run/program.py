@@ -153,8 +153,9 @@ def _prepare_script(path: str, arguments: tuple[str, ...]) -> Callable[[], None]
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror})") from error
     sys.path[0] = str(found.resolve().parent)
-    main = _new_main(path)
-    return lambda: exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    whole = os.path.abspath(path)  # noqa: PTH100 - as Python has it: links stay
+    main = _new_main(whole)
+    return lambda: exec(compile(source, whole, "exec", dont_inherit=True), main.__dict__)
 
 
 def _has_main(folder: Path) -> bool:
@@ -198,6 +199,8 @@ def _new_main(path: str) -> types.ModuleType:
     main.__file__ = path
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     main.__dict__["__cached__"] = None
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
     sys.modules["__main__"] = main
     return main
