@@ -121,7 +121,7 @@ def _show(machine: Machine, measured: Measurement | None) -> None:
     if measured is None:
         print_machine(machine)
         return
-    print_measured(machine)
+    print_measured(machine, {c.threads: c.rate_per_s for c in measured.clocks})
     _remark(measured)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 WIDE = 76
 
 
-def print_measured(machine: Machine) -> None:
-    """Ceilings by scope: measured, theoretical, their ratio, the spread of the samples."""
+def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = None) -> None:
+    """Ceilings by scope: measured, theoretical, their ratio, the spread of the samples.
+
+    `clocks_hz` by threads: what theoretical figures are made of.
+    """
     out = console()
     out.print(Text(plain_text(f"{machine.name}: {machine.device}"), style="bold"))
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -51,6 +54,9 @@ def print_measured(machine: Machine) -> None:
             *(Text(figure) for figure in figures[: len(shown)]),
         )
     out.print(table)
+    if clocks_hz:
+        clocks = ", ".join(f"{hz / 1e9:.2f} GHz on {_cores(n)}" for n, hz in clocks_hz.items())
+        out.print(Text(f"clock, measured, from which theoretical figures come: {clocks}"))
     latencies = [
         f"{level.level} {format_seconds(level.latency_s)}"
         for level in machine.memory
@@ -58,6 +64,10 @@ def print_measured(machine: Machine) -> None:
     ]
     if latencies:
         out.print(Text(f"a load that waits for the one before: {', '.join(latencies)}"))
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:
