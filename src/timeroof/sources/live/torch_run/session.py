@@ -41,6 +41,7 @@ from timeroof.sources.live.torch_run.sampling import CleanSample
 from timeroof.sources.live.torch_run.schedule import UNTOUCHED, Pass, Schedule
 from timeroof.sources.live.torch_run.stepping_aside import step_aside
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
+from timeroof.sources.live.torch_run.uninterrupted import uninterrupted
 
 Told = Callable[[int, str], None]
 
@@ -135,19 +136,22 @@ class Session:
         """A step ended; what follows until the next one opens is not looked at."""
         end_ns = time.perf_counter_ns()
         if self._is_ours():
-            try:
-                self._close(end_ns)
-                self.recording.steps_seen += 1
-            except Exception as error:
-                self._fail(error)
+            with _switching(self._pass):
+                try:
+                    self._close(end_ns)
+                    self.recording.steps_seen += 1
+                except Exception as error:
+                    self._fail(error)
 
     def open_step(self) -> None:
         """A step begins."""
         if self._is_ours():
-            try:
-                self._open(self.schedule.next())
-            except Exception as error:
-                self._fail(error)
+            chosen = self.schedule.next()
+            with _switching(chosen):
+                try:
+                    self._open(chosen)
+                except Exception as error:
+                    self._fail(error)
 
     def _is_ours(self) -> bool:
         """Whether we still watch, in this process and this thread."""
@@ -367,6 +371,11 @@ class Session:
             self._pending = self._former[1]
             self.recording.marker = FORWARD
         self._former = None
+
+
+def _switching(pass_: Pass) -> contextlib.AbstractContextManager[None]:
+    """Signals wait where instruments are switched; steps without any are not held up."""
+    return contextlib.nullcontext() if pass_ in UNTOUCHED else uninterrupted()
 
 
 def active() -> Session | None:
