@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from timeroof.sources.live.torch_run.recording import TimedStep
 from timeroof.sources.live.torch_run.small_programs import close_ops, one_thread, ops_apart
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
@@ -23,10 +21,8 @@ ROUNDS_IN_PLACE = 4
 # error is then at most this share of the program's time.
 LEAST_ROUNDS, MOST_ROUNDS = 8, 48
 NEGLIGIBLE = 0.005
-# Work of this length between two marks of the profiler leaves it cold caches.
-APART_NS = 5_000
-# The least difference of such shares between the two programs: less is noise.
-LEAST_SPAN = 0.02
+# How far beyond the second program the line through both is believed.
+FARTHEST = 2.0
 
 
 class EventCost(NamedTuple):
@@ -57,15 +53,15 @@ class Rounds:
         # Nanoseconds per event, and how much longer the rounds were than their thread's own time.
         self._costs: list[float] = []
         self._stretch: list[float] = []
-        self._apart: list[float] = []
+        self._spacing: list[float] = []
 
     def __len__(self) -> int:
         return len(self._costs)
 
     @property
-    def apart(self) -> float:
-        """The share of the marks that come after a long piece of work."""
-        return statistics.median(self._apart)
+    def spacing_ns(self) -> float:
+        """Time per event."""
+        return statistics.median(self._spacing)
 
     def settle(self) -> None:
         """A turn that is not looked at: the caches are full of something else."""
@@ -90,7 +86,7 @@ class Rounds:
         if step is not None and len(step) and self._bare_ns is not None:
             self._costs.append((span.own_ns / turns - self._bare_ns) / (len(step) / turns))
             self._stretch.append(span.wall_ns / span.own_ns)
-            self._apart.append(share_apart([step]))
+            self._spacing.append(spacing_ns([step]))
         self._bare_ns = None
 
     def cost(self) -> EventCost:
@@ -115,8 +111,8 @@ class Calibration:
 
     Two programs are measured: one whose ops follow one another closely, and one with kernels
     between them, where an event costs about twice as much, as it finds other things in the
-    caches. The program's own share of marks that come after a long piece of work says where
-    between the two, or beyond them, it lies.
+    caches. The program's own time per event says where between the two it lies; far beyond them
+    nothing is known, and nothing depends on it either, as there are few events then.
 
     The first has as many events as a step of the program, as their records leave the caches,
     too. Its round without the profiler comes right before a timed step, that with it right
@@ -148,8 +144,7 @@ class Calibration:
         also_close = len(self._close) < ROUNDS_IN_PLACE
         if is_profiling():  # the program's own was left on
             return None if also_close else self._close.cost()
-        apart = share_apart(steps)
-        duration_ns = sum(s.duration_ns for s in steps) / max(sum(len(s) for s in steps), 1)
+        spacing = spacing_ns(steps)
         cost = None
         with one_thread():
             self._take(also_close)  # the first uses are slow
@@ -157,8 +152,8 @@ class Calibration:
             for taken in range(1, MOST_ROUNDS + 1):
                 self._take(also_close)
                 if taken >= LEAST_ROUNDS:
-                    cost = self._between(apart)
-                    if cost.error_ns <= NEGLIGIBLE * duration_ns:
+                    cost = self._between(spacing)
+                    if cost.error_ns <= NEGLIGIBLE * spacing:
                         break
         return cost
 
@@ -170,34 +165,26 @@ class Calibration:
             self._far.settle()
             rounds.watched(1)
 
-    def _between(self, apart: float) -> EventCost:
-        """For a program with this share of marks that come after a long piece of work."""
-        span = max(self._far.apart - self._close.apart, LEAST_SPAN)
-        return between(self._close.cost(), self._far.cost(), (apart - self._close.apart) / span)
+    def _between(self, spacing: float) -> EventCost:
+        """For a program with this time per event."""
+        close, far = self._close.spacing_ns, self._far.spacing_ns
+        place = (spacing - close) / (far - close) if far > close else 1.0
+        return between(self._close.cost(), self._far.cost(), min(max(place, 0.0), FARTHEST))
 
 
 def between(close: EventCost, far: EventCost, place: float) -> EventCost:
     """The cost at a place on the line from the close ops (0) to those with kernels (1).
 
-    No program has cheaper events than the first.
-
     >>> between(EventCost(400.0, 0.0), EventCost(800.0, 0.0), 0.5).cost_ns
     600.0
     """
-    place = max(place, 0.0)
     cost_ns = close.cost_ns + place * (far.cost_ns - close.cost_ns)
     return EventCost(
         max(cost_ns, 0.0), math.hypot((1 - place) * close.error_ns, place * far.error_ns)
     )
 
 
-def share_apart(steps: Sequence[TimedStep]) -> float:
-    """Of all marks (an event's begin or end) the share that comes long after the one before."""
-    apart = marks = 0
-    for step in steps:
-        for thread in np.unique(step.thread):
-            own = step.thread == thread
-            times = np.sort(np.concatenate((step.start_ns[own], step.end_ns[own])))
-            apart += int((np.diff(times) > APART_NS).sum())
-            marks += len(times)
-    return apart / marks if marks else 0.0
+def spacing_ns(steps: Sequence[TimedStep]) -> float:
+    """Time per event, without what the program slept."""
+    events = sum(len(step) for step in steps)
+    return sum(step.duration_ns - step.asleep_ns for step in steps) / max(events, 1)
