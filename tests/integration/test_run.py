@@ -68,9 +68,8 @@ def test_arguments_path_and_main_are_the_program_s_own(folder: Path) -> None:
     )
     done = run(folder, "--steps", "5", "sub/prog.py", "--steps", "9", "-m", "x")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == (
-        "__main__ sub/prog.py ['sub/prog.py', '--steps', '9', '-m', 'x'] 7\nbye Thing\n"
-    )
+    words = "['sub/prog.py', '--steps', '9', '-m', 'x']"
+    assert done.stdout == f"__main__ {folder / 'sub/prog.py'} {words} 7\nbye Thing\n"
     assert "did not import torch" in done.stderr
 
 

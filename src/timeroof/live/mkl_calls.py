@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from timeroof.live.calls import flat
+from timeroof.live.mkl_batches import batched_format, format_of, in_order, is_batch, operands
 from timeroof.sources.live.torch_run.alignment import pairs
 from timeroof.sources.live.torch_run.recording import Described, MklCall, TensorSeen
 from timeroof.work import Call, Cost, Tensor, count
@@ -57,6 +58,8 @@ class Caller:
     self_ns: float
     op: Described
     flops: float | None = None
+    # When it ended: lines come in that order, from whatever thread.
+    end_ns: int = 0
 
 
 def callers_of(calls: Sequence[MklCall], callers: Sequence[Caller]) -> list[int]:
@@ -65,7 +68,8 @@ def callers_of(calls: Sequence[MklCall], callers: Sequence[Caller]) -> list[int]
     A product and a call of the same sizes are the same one, in order. Calls between two such
     pairs belong to the ops between them that make many (attention, a convolution image by
     image), as many as do the op's products; where these are not known, as its time allows.
-    FFTs go to ops that transform and LAPACK to ops that solve, or to nobody.
+    Lines of whole batches tell no sizes: there must be as many as ops that write one. FFTs go
+    to ops that transform and LAPACK to ops that solve, or to nobody.
     """
     ours = [_product_key(c.op) or f"many {i}" for i, c in enumerate(callers)]
     theirs = [_call_key(call) for call in calls]
@@ -74,14 +78,42 @@ def callers_of(calls: Sequence[MklCall], callers: Sequence[Caller]) -> list[int]
     for mine, other in anchors:
         found[other] = callers[mine].event
     edges = [(-1, -1), *anchors, (len(callers), len(calls))]
+    batched = [batched_format(c.op) for c in callers]
+    _deal_batches(found, calls, callers, batched, edges)
     for (left, first), (right, last) in pairwise(edges):
-        between = [c for c in callers[left + 1 : right] if _product_key(c.op) is None]
-        _deal(found, calls, range(first + 1, last), between)
+        between = [
+            callers[i]
+            for i in range(left + 1, right)
+            if batched[i] is None and _product_key(callers[i].op) is None
+        ]
+        places = [p for p in range(first + 1, last) if not _is_dealt(calls[p], batched)]
+        _deal(found, calls, places, between)
     return found
 
 
+def _is_dealt(call: MklCall, batched: Sequence[str | None]) -> bool:
+    """Whether a line is a batch's, and there are ops that write such lines."""
+    return is_batch(call.routine) and format_of(call.routine) in batched
+
+
+def _deal_batches(
+    found: list[int], calls: Sequence[MklCall], callers: Sequence[Caller],
+    batched: Sequence[str | None], edges: Sequence[tuple[int, int]],
+) -> None:  # fmt: skip
+    """One line to one op, in the order of ends: of the whole step, else between landmarks."""
+    whole = [(edges[0], edges[-1])]
+    for dtype in dict.fromkeys(d for d in batched if d is not None):
+        lines = [p for p, call in enumerate(calls) if format_of(call.routine) == dtype]
+        ops = [i for i, of in enumerate(batched) if of == dtype]
+        for (left, first), (right, last) in whole if len(lines) == len(ops) else pairwise(edges):
+            here = sorted((i for i in ops if left < i < right), key=lambda i: callers[i].end_ns)
+            dealt = in_order([p for p in lines if first < p < last], here)
+            for place, at in dealt.items():
+                found[place] = callers[at].event
+
+
 def _deal(
-    found: list[int], calls: Sequence[MklCall], places: range, callers: Sequence[Caller]
+    found: list[int], calls: Sequence[MklCall], places: Sequence[int], callers: Sequence[Caller]
 ) -> None:
     """FFTs to the ops that transform, everything else to the others."""
     for transforms in (True, False):
@@ -166,6 +198,10 @@ def _rising(matched: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _product_key(op: Described) -> str | None:
+    batch = operands(op)
+    if batch is not None:
+        (size, rows, inner), columns = batch[0].shape, batch[1].shape[2]
+        return _key((rows, columns, inner)) if size == 1 else None
     place = _PRODUCTS.get(op.name.removesuffix(".out"))
     tensors = flat(op.inputs)
     if place is None or len(tensors) < place + 2:
@@ -179,8 +215,8 @@ def _product_key(op: Described) -> str | None:
 
 
 def _call_key(call: MklCall) -> str:
-    """A product by its sizes; a factorisation of the same sizes is no product."""
-    if not call.sizes or _BLAS.fullmatch(call.routine) is None:
+    """A product by its sizes; a factorisation or a batch of the same sizes is no product."""
+    if not call.sizes or is_batch(call.routine) or _BLAS.fullmatch(call.routine) is None:
         return call.routine
     return _key((*call.sizes, 1, 1)[:3])
 
@@ -197,7 +233,7 @@ def mkl_cost(routine: str, sizes: Sequence[int]) -> Cost | None:
     {'fp32': 524288.0}
     """
     dtype = _FORMATS.get(routine[:1])
-    if dtype is None or "gem" not in routine or len(sizes) < 2:
+    if dtype is None or "gem" not in routine or is_batch(routine) or len(sizes) < 2:
         return None
     m, n, k = (*sizes, 1)[:3] if "gemm" in routine else (sizes[0], 1, sizes[1])
     return count(Call("aten::mm", (Tensor((m, k), dtype), Tensor((k, n), dtype))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -12,6 +11,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
 from timeroof.live.mkl_calls import mkl_cost
 from timeroof.live.primitive_shares import MKL, Below, Key, no_shorter, shares_of
+from timeroof.live.primitive_work import parts_of
 from timeroof.live.rows import Rows
 from timeroof.sources.live.torch_run.recording import Described, Recording
 from timeroof.work import Cost, count
@@ -105,7 +105,7 @@ def split_line(
     amounts = [n for n in line if "/" in n and not n.startswith("origin.")]
     amounts += [n for n in ("contraction_flops", "padding_flops", "fault") if n in line]
     made = [_row(line, key, *below[key], first_id + place) for place, key in enumerate(below)]
-    _give(made, line, list(below), amounts, _weights(working, costs, below))
+    _give(made, line, amounts, costs, below, working, units)
     for row, key in zip(made, below, strict=True):
         if key not in working:
             row.update(_moved(costs[key], below[key][1], amounts, units, machine))
@@ -146,31 +146,19 @@ def _does_all(working: list[Key], below: Below, line: dict[str, Any]) -> bool:
 
 
 def _give(
-    made: list[dict[str, Any]], line: dict[str, Any], keys: list[Key], amounts: list[str],
-    weights: dict[Key, float],
+    made: list[dict[str, Any]], line: dict[str, Any], amounts: list[str], costs: dict[Key, Cost],
+    below: Below, working: list[Key], units: Collection[str],
 ) -> None:  # fmt: skip
-    """The op's amounts to its primitives, by their own FLOPs."""
-    for name in amounts:
-        parts = whole_parts(line[name], [weights.get(key, 0.0) for key in keys])
-        for row, part in zip(made, parts, strict=True):
-            row[name] = part
-
-
-def whole_parts(total: float | None, weights: Sequence[float]) -> list[float | None]:
-    """Parts of an amount by weight that sum to it, whole numbers where it is one.
-
-    >>> whole_parts(10.0, [1 / 3, 2 / 3]), whole_parts(None, [1.0])
-    ([3.0, 7.0], [None])
-    """
-    if total is None:
-        return [None] * len(weights)
-    if not float(total).is_integer():
-        return [total * weight for weight in weights]
-    edges, run = [0.0], 0.0
-    for weight in weights:
-        run += weight
-        edges.append(float(round(total * run)))
-    return [after - before for before, after in pairwise(edges)]
+    """The op's amounts to its primitives that work; what only moves data has none of them."""
+    rows = dict(zip(below, made, strict=True))
+    owed = {name: line[name] for name in amounts}
+    for row in made:
+        row |= {name: None if total is None else 0.0 for name, total in owed.items()}
+    calls = [below[key][1] for key in working]
+    parts = parts_of(owed, [costs[key] for key in working], calls, units)
+    for name, given in parts.items():
+        for key, part in zip(working, given, strict=True):
+            rows[key][name] = part
 
 
 def _keep_the_rest(
@@ -196,14 +184,6 @@ def _timed(line: dict[str, Any], share: float) -> dict[str, Any]:
         "samples": [s * share for s in line["samples"]],
         "origin.time": "modelled",
     }
-
-
-def _weights(working: list[Key], costs: dict[Key, Cost], below: Below) -> dict[Key, float]:
-    flops = {k: (costs[k].flops or 0.0) * below[k][1] for k in working}
-    total = sum(flops.values())
-    if total <= 0:
-        return {k: 1.0 / len(working) for k in working}
-    return {k: f / total for k, f in flops.items()}
 
 
 def _row(line: dict[str, Any], key: Key, share: float, calls: float, number: int) -> dict[str, Any]:

@@ -183,8 +183,11 @@ def _mkl(
     """MKL's calls, which are matched by order; how many belong to no op."""
     if not step.mkl:
         return [], 0
+    ends_ns = step.timed.end_ns
     callers = [
-        Caller(e, float(found.self_ns[e]), ops[matches[e]], contracting[row])
+        Caller(
+            e, float(found.self_ns[e]), ops[matches[e]], contracting[row], int(ends_ns[e])
+        )
         for e, row in row_of.items() if row in contracting and row not in taken
     ]  # fmt: skip
     events = callers_of(step.mkl, callers)

@@ -57,15 +57,31 @@ def phases_of(
     ops: Sequence[Described], found: Sequence[Context], accounts: Sequence[Account]
 ) -> list[str]:
     """Phases of described ops; where an annotation was open when the step ended (the optimizer's
-    step holds our hook), from the timed step, which has it."""
+    step holds our hook), from the timed step, which has it. A module that is seen has ended
+    before, so it is inside the optimizer's step, not around it: it is its closure's."""
     phases = [c.phase for c in found]
-    if accounts:
-        matches = align(accounts[0].step, list(ops))
-        for event, place in enumerate(matches.tolist()):
-            timed = accounts[0].phase[event]
-            if place != NO_MATCH and timed is not None and phases[place] in ("other", "forward"):
-                phases[place] = timed
+    for place, timed in _timed_phases(ops, accounts).items():
+        is_closure = timed == "optimizer" and found[place].is_firm
+        if phases[place] in ("other", "forward") and not is_closure:
+            phases[place] = timed
     return phases
+
+
+def _timed_phases(ops: Sequence[Described], accounts: Sequence[Account]) -> dict[int, str]:
+    """Phases that annotations of a timed step tell, by the place of the described op.
+
+    Of the first timed step; what that did not do (an optimizer that does more with every
+    step, as LBFGS) from the longest one.
+    """
+    seen: dict[int, str | None] = {}
+    longest = max(range(len(accounts)), key=lambda i: len(accounts[i].step), default=0)
+    for a in [a for i, a in enumerate(accounts) if i in (0, longest)]:
+        if len(seen) == len(ops):
+            break
+        for event, place in enumerate(align(a.step, list(ops)).tolist()):
+            if place != NO_MATCH:
+                seen.setdefault(place, a.phase[event])
+    return {place: phase for place, phase in seen.items() if phase is not None}
 
 
 def described_rows(
@@ -100,7 +116,7 @@ def timed_rows(rows: Rows, ops: Sequence[Described], accounts: Sequence[Account]
         np.add.at(seconds[line], at[own], a.self_ns[own] / 1e9)
         np.add.at(calls[line], at[own], 1.0)
         nobody = (at < 0) & (a.is_op > 0)
-        a.idle_ns[DISPATCHER] = int(a.self_ns[nobody].sum())
+        a.idle_ns[DISPATCHER] += int(a.self_ns[nobody].sum())
     return Timed(seconds, calls, row_of_event)
 
 

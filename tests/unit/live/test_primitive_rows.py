@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.live.primitive_rows import LEAST_REST, split_line, whole_parts
+from timeroof.live.primitive_rows import LEAST_REST, split_line
 from timeroof.live.primitive_shares import Below, Key, _shares, telling_ns
+from timeroof.live.primitive_work import parts_of, whole_parts
+from timeroof.work import Cost, amounts, count
+from timeroof.work.onednn import call_from_onednn
 
 GEMM: Key = ("mkl", "sgemm", "TN", "", "64x32x16")
 OTHER: Key = ("mkl", "sgemm", "NN", "", "64x64x16")
@@ -83,6 +86,59 @@ def test_what_moves_data_has_time_and_no_flops() -> None:
     # An op that is nothing but a change of layout keeps what it was counted with, once.
     (alone,) = split(op(), {REORDER: (0.9, 1.0)})
     assert alone["byte/dram"] == 1001.0
+
+
+CONVOLUTION = "mb16_ic16oc32_ih32oh15kh3sh2dh0ph0_iw32ow15kw3sw2dw0pw0"
+
+
+def gradients(dtype: str) -> tuple[Key, Key]:
+    """The primitives of both gradients of a convolution with a bias."""
+    tensors = " ".join(f"{t}:{dtype}::blocked:abcd::f0" for t in ("src", "wei", "bia", "dst"))
+    without = tensors.replace(f"bia:{dtype}::blocked:abcd::f0 ", "")
+    return (
+        ("convolution", "brgconv", "backward_data", without, CONVOLUTION),
+        ("convolution", "jit", "backward_weights", tensors, CONVOLUTION),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f64"])
+def test_the_bias_gradient_is_on_the_account_of_the_weights_gradient(dtype: str) -> None:
+    keys = gradients(dtype)
+    costs = [count(call_from_onednn(k, way, tensors, size)) for k, _, way, tensors, size in keys]
+    each = 2 * 16 * 15 * 15 * 32 * 16 * 3 * 3
+    sums = 16 * 32 * 15 * 15
+    owed = {"contraction_flops": 2.0 * each, "fault": 3.0, "byte/dram": 1000.0}
+    owed |= {"flop/bf16": 2.0 * each, "flop/fp32": float(sums)} if dtype == "bf16" else {}
+    owed |= {"flop/fp32": 2.0 * each + sums} if dtype == "f32" else {}
+    owed |= {"flop/fp64": 2.0 * each + sums, "flop/fp32": 0.0} if dtype == "f64" else {}
+    data, weights = split(op(**owed), dict.fromkeys(keys, (0.5, 1.0)))
+    assert (data["contraction_flops"], weights["contraction_flops"]) == (each, each)
+    flops = {n for n in owed if n.startswith("flop/")}
+    assert sum(data[n] for n in flops) == each
+    assert sum(weights[n] for n in flops) == each + sums
+    if dtype == "bf16":
+        assert [row["flop/fp32"] for row in (data, weights)] == [0.0, sums]
+    assert total([data, weights], "byte/dram") == 1000.0
+    assert amounts(costs[0])["contraction_flops"] == each
+
+
+def test_pages_are_not_given_to_what_moves_data_as_well() -> None:
+    made = split(op(), {REORDER: (0.3, 1.0), MATMUL: (0.65, 1.0)})
+    assert [row["fault"] for row in made] == [0.0, 3.0]
+
+
+def test_calls_without_sizes_share_by_their_number() -> None:
+    owed = {"flop/fp32": 9.0, "contraction_flops": 9.0, "byte/dram": None}
+    unsized = Cost(contraction=None, other=None, unknown="sizes are not in the line")
+    found = parts_of(owed, [unsized, unsized], [2.0, 1.0], ())
+    assert found["contraction_flops"] == found["flop/fp32"] == [6.0, 3.0]
+    assert found["byte/dram"] == [None, None]
+
+
+def test_a_format_that_no_primitive_tells_follows_all_their_flops() -> None:
+    # The op counts fp32, the library computes in bf16.
+    narrow = [Cost(contraction={"bf16": 1.0}), Cost(contraction={"bf16": 3.0})]
+    assert parts_of({"flop/fp32": 8.0}, narrow, [1.0, 1.0], ())["flop/fp32"] == [2.0, 6.0]
 
 
 def test_primitives_that_no_clock_saw_leave_the_op_alone() -> None:

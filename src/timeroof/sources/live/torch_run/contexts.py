@@ -11,7 +11,7 @@ from timeroof.sources.live.torch_run.recording import Described
 ENGINE = "autograd::engine::evaluate_function"
 OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
 DATA = "enumerate(DataLoader)"
-BACKWARD_SCOPE = 1
+OP_SCOPE, BACKWARD_SCOPE = 0, 1
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Context:
     phase: str
     module: str | None
     source: str | None = None
+    # Known from a module around it or an autograd node, not from an annotation of the program's.
+    is_firm: bool = False
 
 
 def phase_of_name(name: str) -> str | None:
@@ -40,7 +42,8 @@ def contexts(ops: list[Described]) -> list[Context]:
     """Phase and module of every op: below an annotation, by autograd's sequence numbers, or other.
 
     A backward node bears the number of the forward op that made it. Forward ops outside any
-    module (a loss) are known by having made a node that was evaluated.
+    module (a loss) are known by having made a node that was evaluated. The same holds below an
+    optimizer's step, which may call a closure; its own updates are in no module and make no node.
     """
     inside = _inside(ops)
     evaluated = {op.sequence for op in ops if op.scope == BACKWARD_SCOPE and op.sequence >= 0}
@@ -65,17 +68,28 @@ def contexts(ops: list[Described]) -> list[Context]:
                 Context("backward", here.module or made.module, made.source or here.source)
             )
         else:
-            above_is = found[above].phase if above is not None else None
-            phase = here.phase or _forward(here, place in making, op, above_is)
-            found.append(Context(phase, here.module, here.source))
+            caller, makes = (found[above] if above is not None else None), place in making
+            is_firm = _is_forward(op, here, makes, caller)
+            other = here.phase or _by_annotation(op, makes, caller)
+            phase = "forward" if is_firm else other
+            found.append(Context(phase, here.module, here.source, is_firm))
     return found
 
 
-def _forward(here: _Inside, makes: bool, op: Described, above: str | None) -> str:
-    """The phase of an op that no annotation tells."""
-    if here.module is not None or makes:
-        return "forward"
-    return op.phase or ("forward" if above == "forward" else "other")
+def _is_forward(op: Described, here: _Inside, makes: bool, above: Context | None) -> bool:
+    """Whether an op is in a module, made a node, or was called by one that did."""
+    if here.phase == "data":
+        return False
+    if here.phase is None and here.module is not None:
+        return True
+    by_caller = above is not None and above.is_firm and op.phase is None
+    return op.scope == OP_SCOPE and (makes or op.phase == "forward" or by_caller)
+
+
+def _by_annotation(op: Described, makes: bool, above: Context | None) -> str:
+    """The phase of what is in no module: a program's annotation around a forward op is forward."""
+    by_annotation = makes or (above is not None and above.phase == "forward")
+    return op.phase or ("forward" if by_annotation else "other")
 
 
 @dataclass(frozen=True)
@@ -92,10 +106,13 @@ def _inside(ops: list[Described]) -> list[_Inside]:
     for place, op in enumerate(ops):
         known = op.parent is not None and op.parent < place
         above = found[op.parent] if known and op.parent is not None else _Inside()
+        module = module_of(op.name) or op.module
+        # A module that is called below an optimizer's step is called by its closure.
+        is_closure = module is not None and above.phase == "optimizer"
         found.append(
             _Inside(
-                phase_of_name(op.name) or above.phase,
-                module_of(op.name) or op.module or above.module,
+                phase_of_name(op.name) or (None if is_closure else above.phase),
+                module or above.module,
                 line_of(op.name) or op.source or above.source,
             )
         )
@@ -107,7 +124,9 @@ def _makers(ops: list[Described], inside: list[_Inside], evaluated: set[int]) ->
     return {
         op.sequence: place
         for place, op in enumerate(ops)
-        if op.sequence in evaluated and op.scope == 0 and inside[place].phase is None
+        if op.sequence in evaluated
+        and op.scope == OP_SCOPE
+        and inside[place].phase in (None, "optimizer")
     }
 
 
