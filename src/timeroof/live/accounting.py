@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from timeroof.sources.live.torch_run.compiling import is_glue
+from timeroof.sources.live.torch_run.compiling import is_glue, is_handed_to_python
 from timeroof.sources.live.torch_run.contexts import DATA, ENGINE, phase_of_name
 from timeroof.sources.live.torch_run.costing import COST
 from timeroof.sources.live.torch_run.exclusive import GAP, Exclusive, exclusive
@@ -23,12 +23,13 @@ COMMUNICATION = "communication"
 # Nothing runs, and the stepping thread does not want to: sleep, files, the network, locks.
 ASLEEP = "asleep"
 CAUSES = (PYTHON, DISPATCHER, AUTOGRAD, DATA_WAIT, COMMUNICATION, ASLEEP, PROFILER)
-_PYTHON, _AUTOGRAD, _DATA, _COMMUNICATION = -1, -2, -3, -4
+_PYTHON, _AUTOGRAD, _DATA, _COMMUNICATION, _DISPATCHER = -1, -2, -3, -4, -5
 _CAUSE_OF = {
     _PYTHON: PYTHON,
     _AUTOGRAD: AUTOGRAD,
     _DATA: DATA_WAIT,
     _COMMUNICATION: COMMUNICATION,
+    _DISPATCHER: DISPATCHER,
 }
 # How torch.distributed names what its backends do.
 _COLLECTIVES = ("gloo:", "mpi:", "ucc:", "nccl:")
@@ -100,6 +101,8 @@ def _kind(name: str) -> int:
         return _DATA
     if name.startswith(_COLLECTIVES):
         return _COMMUNICATION
+    if is_handed_to_python(name):
+        return _DISPATCHER
     return _AUTOGRAD if name.startswith(ENGINE) else 0
 
 

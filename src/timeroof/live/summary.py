@@ -96,13 +96,21 @@ def _print_lines(report: Report, out: Console) -> None:
         .head(TOP)
     )
     if not groups.height:
-        why = "in programs with compiled code only that code has lines"
-        out.print(Text(f"\nno op bears a line of the program: {why}"))
+        out.print(Text(f"\nno op bears a line of the program: {_why_no_line(rows)}"))
         return
     out.print(Text("\nlargest lines (time, of it above the bound)", style="bold"))
     for row in groups.iter_rows(named=True):
         time_s, gap_s = format_seconds(row["time_s"]), format_seconds(row["gap_s"])
         out.print(Text(f"  {time_s:>8} {gap_s:>8}  {plain_text(str(row['label.source']))}"))
+
+
+def _why_no_line(rows: pl.DataFrame) -> str:
+    """What is known of why there are no lines: kernels are compiled ones, shapes are described."""
+    if "kind" in rows.columns and (rows["kind"] == "kernel").any():
+        return "in programs with compiled code only that code has lines"
+    if "shape" not in rows.columns or rows["shape"].is_null().all():
+        return "lines are found in the described step, and no step was described"
+    return "no call of the described step came from a file of the program"
 
 
 def _line(row: dict[str, object], longest: float) -> Text:

@@ -20,6 +20,8 @@ _GLUE = (
     "CompiledFunction",
     "## Call CompiledFxGraph",
 )
+# Events of the dispatcher around the Python code of a mode (FlopCounterMode) or a tensor's class.
+_HANDED_TO_PYTHON = ("PythonDispatchMode", "PythonSubclass")
 
 
 def silence_hook_warning() -> None:
@@ -45,7 +47,18 @@ def is_glue(name: str, sequence: int = -1) -> bool:
     >>> is_glue("CompiledFunction"), is_glue("aten::mm", 3), is_glue("MyFunction", 3)
     (True, False, True)
     """
-    return name.startswith(_GLUE) or (sequence >= 0 and ":" not in name and not is_compiled(name))
+    if is_handed_to_python(name) or name.startswith(_GLUE):
+        return True
+    return sequence >= 0 and ":" not in name and not is_compiled(name)
+
+
+def is_handed_to_python(name: str) -> bool:
+    """Whether an event is the dispatcher's, around Python code that an op was handed to.
+
+    >>> is_handed_to_python("PythonDispatchMode"), is_handed_to_python("aten::mm")
+    (True, False)
+    """
+    return name in _HANDED_TO_PYTHON
 
 
 def missing_compiler() -> str | None:

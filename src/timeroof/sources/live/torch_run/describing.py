@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,12 @@ class Describing:
         self._observer: Any = None
         self._path: Path | None = None
         self._modules = ModuleNames()
+        # Which of the program's steps is described, from 1 on.
+        self.number = 0
 
-    def start(self, entered: Any = None) -> bool:
+    def start(self, entered: Any = None, number: int = 0) -> bool:
         """Begin to record, perhaps inside a module's call; False where another observer is on."""
+        self.number = number
         from torch.profiler import ExecutionTraceObserver
 
         # Torch ends the program over a second observer that is started while one is on.
@@ -87,6 +91,13 @@ class Describing:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
+
+
+def first_and_latest(pending: Sequence[Describing]) -> list[Describing]:
+    """Two described steps are held, however many there were; files of others are removed."""
+    for between in pending[1:-1]:
+        between.forget()
+    return [*pending[:1], *pending[1:][-1:]]
 
 
 class _Side(msgspec.Struct):

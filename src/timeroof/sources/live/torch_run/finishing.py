@@ -12,8 +12,9 @@ from timeroof.sources.live.torch_run.describing import Describing
 from timeroof.sources.live.torch_run.inductor.folding import folded
 from timeroof.sources.live.torch_run.inductor.hooks import Workshop
 from timeroof.sources.live.torch_run.ranking import rank_of_process
-from timeroof.sources.live.torch_run.recording import Recording
+from timeroof.sources.live.torch_run.recording import Described, Recording
 from timeroof.sources.live.torch_run.sampling import slow_clean_note
+from timeroof.sources.live.torch_run.sizes import changed_sizes, nearer_to_last
 
 
 def read_surroundings(found: Recording) -> None:
@@ -27,18 +28,48 @@ def read_surroundings(found: Recording) -> None:
 
 
 def read_described(found: Recording, pending: Sequence[Describing], workshop: Workshop) -> None:
-    """The last described step that can be read, and the kernels that Inductor made of its ops."""
+    """The described step that stands for the others, and the kernels that Inductor made.
+
+    The first one that can be read; where sizes have changed since, the last one.
+    """
+    found.compiled = workshop.kernels
+    read: list[tuple[int, list[Described]]] = []
     for source in pending:
         try:
-            found.described = source.read() or found.described
+            ops = source.read()
         except Exception as error:
             found.why_undescribed = f"a described step cannot be read ({error})"
             found.note(found.why_undescribed)
-    found.compiled = workshop.kernels
-    found.described = folded(found.described, found.compiled, workshop.graphs)
+            continue
+        if ops:
+            read.append((source.number, folded(ops, found.compiled, workshop.graphs)))
+    if read:
+        found.described = read[0][1]
+    if len(read) > 1:
+        _mind_sizes(found, read[0], read[-1])
     missing = missing_compiler()
     if missing is not None:
         found.note(missing)
+
+
+def _mind_sizes(
+    found: Recording, first: tuple[int, list[Described]], last: tuple[int, list[Described]]
+) -> None:
+    """Where sizes change from step to step, times and amounts are to be of the same steps."""
+    changed = changed_sizes(first[1], last[1])
+    if changed is None:
+        return
+    near = nearer_to_last(found.timed, first[0], last[0])
+    if near:
+        found.described, found.timed = last[1], near
+    used = last[0] if near else first[0]
+    steps = "1 timed step" if len(near) == 1 else f"{len(near)} timed steps"
+    times = f"times of ops those of {steps} near it" if near else "all timed steps are before it"
+    found.note(
+        f"sizes change from step to step: {changed.share:.0%} of the ops that were described in"
+        f" step {first[0]} and again in step {last[0]} had other sizes ({changed.example});"
+        f" amounts are those of step {used}, {times}"
+    )
 
 
 def read_event_cost(found: Recording, calibration: Calibration) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from timeroof.sources.live.torch_run.annotations import Annotation
+
 SOURCE = "timeroof#source#"
 _OURS = str(Path(__file__).resolve().parents[3])
 
@@ -35,7 +37,6 @@ class SourceLines:
 
 
 def _mode() -> Any:
-    from torch.autograd.profiler import record_function
     from torch.overrides import TorchFunctionMode
 
     skipped = libraries()
@@ -49,7 +50,7 @@ def _mode() -> Any:
                 line = program_line(sys._getframe(1), skipped)
             if line is None:
                 return func(*args, **(kwargs or {}))
-            with record_function(SOURCE + line):
+            with Annotation(SOURCE + line):
                 return func(*args, **(kwargs or {}))
 
     return Lines()

@@ -6,6 +6,8 @@ import sys
 from types import FrameType
 from typing import Any
 
+from timeroof.sources.live.torch_run.annotations import Annotation
+
 MODULE = "timeroof#module#"
 _FRAMES = 40
 _NOT_THE_PROGRAM = ("torch.", "timeroof.")
@@ -47,7 +49,7 @@ class ModuleNames:
             return
         if id(module) not in self._paths:
             self._name(module)
-        annotation: Any = torch.autograd.profiler.record_function(MODULE + self._paths[id(module)])
+        annotation = Annotation(MODULE + self._paths[id(module)])
         annotation.__enter__()
         self._open.append(annotation)
 

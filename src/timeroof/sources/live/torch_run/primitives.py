@@ -1,18 +1,13 @@
-"""The primitive pass: oneDNN's and MKL's lines, taken off file descriptor 1, in a timed step."""
+"""The primitive pass: oneDNN's and MKL's lines, taken off what C prints, in a timed step."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-import tempfile
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from timeroof.sources.live.torch_run.mkl import MklSwitch, mkl_call
 from timeroof.sources.live.torch_run.recording import PrimitiveSeen, PrimitiveStep, Recording
-from timeroof.sources.live.torch_run.streams import is_open
+from timeroof.sources.live.torch_run.streams import PrintedByC, write_all
 from timeroof.sources.live.torch_run.timing import Timing
 
 _ONEDNN = b"onednn_verbose,"
@@ -31,33 +26,30 @@ class PrimitivePass:
         self._timing = timing
         self._mkl = MklSwitch()
         self._verbose: Any = None
-        self._kept: int | None = None
-        self._path: Path | None = None
-        # Where in the caught output the step begins.
+        self._printed = PrintedByC()
+        # Where in what was caught the step begins.
         self._begin = 0
 
     def start(self) -> bool:
-        """Begin; False where neither oneDNN nor MKL is there, or no stdout to catch."""
+        """Begin; False where neither oneDNN nor MKL is there, or their lines cannot be caught."""
         import torch
 
         onednn: Any = torch.backends.mkldnn
         if not onednn.is_available() and not self._mkl.is_there():
             return False
-        if not is_open(1):
+        if not self._printed.start():
             return False
-        self._catch()
         if onednn.is_available():
             self._verbose = onednn.verbose(onednn.VERBOSE_ON)
             self._verbose.__enter__()
         self._mkl.on()
-        _flush()
-        self._begin = os.fstat(1).st_size
+        self._begin = self._printed.size_bytes()
         self._timing.start()
         return True
 
     def stop(self, recording: Recording) -> PrimitiveStep | None:
         """End, pass the program's own lines on, and hand over what ran."""
-        if self._kept is None:
+        if not self._printed.is_on:
             return None
         step = self._timing.stop()
         lines = self._release()
@@ -75,49 +67,17 @@ class PrimitivePass:
 
     def abort(self) -> None:
         """End and forget; the program's own lines are passed on all the same."""
-        if self._kept is not None:
+        if self._printed.is_on:
             self._release()
-
-    def _catch(self) -> None:
-        with suppress(Exception):
-            sys.stdout.flush()
-        handle, name = tempfile.mkstemp(prefix="timeroof-", suffix=".out")
-        self._path = Path(name)
-        self._kept = os.dup(1)
-        os.dup2(handle, 1)
-        os.close(handle)
 
     def _release(self) -> list[bytes]:
         if self._verbose is not None:
             self._verbose.__exit__(None, None, None)
             self._verbose = None
         self._mkl.off()
-        _flush()
-        if self._kept is None or self._path is None:
-            return []
-        os.dup2(self._kept, 1)
-        os.close(self._kept)
-        self._kept = None
-        data = self._path.read_bytes()
-        self._path.unlink(missing_ok=True)
-        _write_all(_LINES.sub(b"", data))
+        data = self._printed.stop()
+        write_all(_LINES.sub(b"", data))
         return _LINES.findall(data[self._begin :])
-
-
-def _flush() -> None:
-    """Python's and C's buffers of stdout: oneDNN prints through C's."""
-    import ctypes
-
-    with suppress(Exception):
-        sys.stdout.flush()
-    with suppress(Exception):
-        ctypes.CDLL(None).fflush(None)
-
-
-def _write_all(data: bytes) -> None:
-    with suppress(OSError):
-        while data:
-            data = data[os.write(1, data) :]
 
 
 def _primitive(line: bytes) -> PrimitiveSeen | None:

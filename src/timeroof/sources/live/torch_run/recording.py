@@ -43,6 +43,8 @@ class TimedStep:
     # Pages that were touched first, and how long the stepping thread slept.
     faults: int = 0
     asleep_ns: int = 0
+    # Which of the program's steps it is, from 1 on.
+    number: int = 0
 
     @property
     def duration_ns(self) -> int:
@@ -91,15 +93,16 @@ def is_meta(op: Described) -> bool:
 
     Numbers among its arguments are tensors of the CPU's.
     """
-    results = [t.device for t in _leaves(op.outputs) if isinstance(t, TensorSeen)]
-    given = [t.device for t in _leaves(op.inputs) if isinstance(t, TensorSeen)]
+    results = [t.device for t in leaves(op.outputs) if isinstance(t, TensorSeen)]
+    given = [t.device for t in leaves(op.inputs) if isinstance(t, TensorSeen)]
     found = results or given
     return bool(found) and all(device.startswith("meta") for device in found)
 
 
-def _leaves(values: Any) -> list[Any]:
+def leaves(values: Any) -> list[Any]:
+    """What is in nested tuples."""
     if isinstance(values, tuple):
-        return [leaf for value in values for leaf in _leaves(value)]
+        return [leaf for value in values for leaf in leaves(value)]
     return [values]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 # After the first window of a long run, short ones at steps that lie ever farther apart.
-LATER_WINDOW = 4
+LATER_WINDOW = 5
 MOST_TIMED = 48
 MOST_REPEATS = 3
 # One pass in so many shows primitives, so that their shares do not hang on a single step.
 PRIMITIVES_EVERY = 8
 MOST_PRIMITIVES_PLACE = 24
+# From so many steps on, one is described a second time: sizes may change from step to step.
+DESCRIBED_TWICE = 8
 
 
 class Pass(StrEnum):
@@ -39,11 +41,12 @@ class Schedule:
     The most telling passes come first, as nobody knows how many steps a program has. No
     timed pass follows a timed one: an annotation that is open over both would be written
     into memory that torch has freed. Between an instrumented step and one without
-    instruments lies one that is not looked at; it is none of the `steps`.
+    instruments lies one that is not looked at; it is none of the `steps`. The end of every
+    window is described once more, to see whether sizes are still the same.
 
     >>> plan = Schedule(warmup=1, steps=8)
     >>> " ".join(str(plan.next())[0] for _ in range(15))
-    'w t d s c p s c t s c t s f f'
+    'w t d s c p s c t s c d s f f'
     """
 
     HEAD = (Pass.TIMED, Pass.DESCRIBED, Pass.CLEAN, Pass.PRIMITIVES)
@@ -84,10 +87,17 @@ class Schedule:
         if place < self.steps:
             if place < len(self.HEAD):
                 return self.HEAD[place]
-            if place % PRIMITIVES_EVERY == 3 and place < MOST_PRIMITIVES_PLACE:
+            if _shows_primitives(place):
                 return Pass.PRIMITIVES
+            if self.steps >= DESCRIBED_TWICE and place == self._last_described():
+                return Pass.DESCRIBED
             return Pass.CLEAN if place % 2 == 0 else Pass.TIMED
         return self._later(step)
+
+    def _last_described(self) -> int:
+        """The last place of the first window that shows no primitives."""
+        last = self.steps - 1
+        return last - 1 if _shows_primitives(last) else last
 
     def _later(self, step: int) -> Pass:
         if step < self._next_window or self._timed >= MOST_TIMED:
@@ -95,4 +105,9 @@ class Schedule:
         place = step - self._next_window
         if place + 1 == LATER_WINDOW:
             self._next_window *= 2
+            return Pass.DESCRIBED
         return Pass.CLEAN if place % 2 == 0 else Pass.TIMED
+
+
+def _shows_primitives(place: int) -> bool:
+    return place % PRIMITIVES_EVERY == 3 and place < MOST_PRIMITIVES_PLACE

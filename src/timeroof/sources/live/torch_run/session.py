@@ -14,7 +14,7 @@ from typing import Any
 from timeroof.sources.live.torch_run.asleep import Asleep
 from timeroof.sources.live.torch_run.calibration import Calibration
 from timeroof.sources.live.torch_run.compiling import silence_hook_warning
-from timeroof.sources.live.torch_run.describing import Describing
+from timeroof.sources.live.torch_run.describing import Describing, first_and_latest
 from timeroof.sources.live.torch_run.device import DevicePass, device_activities
 from timeroof.sources.live.torch_run.finishing import (
     read_described,
@@ -173,7 +173,8 @@ class Session:
             self._keep(self._timing.stop(), faults, asleep_ns)
         elif done is Pass.DESCRIBED:
             self._describing.stop()
-            self._pending.append(self._describing)
+            self._pending = first_and_latest([*self._pending, self._describing])
+            self._describing = self._describer()
         elif done is Pass.PRIMITIVES:
             seen = self._primitives.stop(self.recording)
             if seen is not None:
@@ -186,7 +187,9 @@ class Session:
     def _keep(self, step: TimedStep | None, faults: int, asleep_ns: int) -> None:
         if step is None or not len(step):
             return
-        self.recording.timed.append(replace(step, faults=faults, asleep_ns=asleep_ns))
+        at = self.recording.steps_seen + 1
+        step = replace(step, faults=faults, asleep_ns=asleep_ns, number=at)
+        self.recording.timed.append(step)
         self._events += len(step)
         if not self._foreign:
             self._calibration.after_step(len(step))
@@ -225,7 +228,7 @@ class Session:
         self.recording.rank = rank_of_process()
         if self._refuses():
             return False
-        if not self._describing.start(self.markers.entered):
+        if not self._describing.start(self.markers.entered, self.recording.steps_seen + 1):
             self.recording.note(OTHER_TRACE)
             self.recording.why_undescribed = OTHER_TRACE
             return False
@@ -359,9 +362,9 @@ class Session:
             read_surroundings(found)
             found.marker = self.markers.found or found.marker
             self._recall_former()
+            read_event_cost(found, self._calibration)
             read_described(found, self._pending, self._workshop)
             self._describing.forget()
-            read_event_cost(found, self._calibration)
         return found
 
     def _recall_former(self) -> None:

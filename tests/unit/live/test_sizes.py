@@ -1,0 +1,163 @@
+"""Sizes of two described steps side by side, which steps are kept, and what C prints."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from timeroof.live.summary import _why_no_line
+from timeroof.sources.live.torch_run.describing import first_and_latest
+from timeroof.sources.live.torch_run.finishing import read_described
+from timeroof.sources.live.torch_run.recording import Described, Recording, TensorSeen, TimedStep
+from timeroof.sources.live.torch_run.schedule import Pass, Schedule
+from timeroof.sources.live.torch_run.sizes import changed_sizes, nearer_to_last
+from timeroof.sources.live.torch_run.streams import PrintedByC
+
+
+def op(name: str, *shape: int, thread: int = 1, scope: int = 0) -> Described:
+    tensor = TensorSeen(shape, "float", (1,), 7, 0, 4, "cpu")
+    return Described(name, None, thread, -1, scope, "", (tensor, (tensor, 3)), ())
+
+
+def test_the_same_sizes_are_no_change() -> None:
+    step = [op("a", 2, 3), op("b", 4), Described("c", None, 1, -1, 0, "", (), ())]
+    assert changed_sizes(step, step) is None
+    assert changed_sizes([], step) is None
+    # What is in one of them only says nothing of sizes; annotations are no ops.
+    assert changed_sizes(step, [op("x", 9), *step]) is None
+    assert changed_sizes([op("a", 2, scope=7)], [op("a", 3, scope=7)]) is None
+
+
+def test_a_change_has_a_share_and_its_largest_example() -> None:
+    first = [op("a", 2), op("b", 3), op("c", 5), op("d", 6, thread=2)]
+    last = [op("a", 2), op("b", 4), op("x", 1), op("c", 50), op("d", 6, thread=2)]
+    found = changed_sizes(first, last)
+    assert found is not None
+    assert (found.share, found.example) == (0.5, "c 5, then 50")
+
+
+def test_a_tensor_more_is_a_change() -> None:
+    more = Described("a", None, 1, -1, 0, "", (*op("a", 2).inputs, *op("a", 8).inputs), ())
+    found = changed_sizes([op("a", 2)], [more])
+    assert found is not None
+    assert found.example == "a no such tensor, then 8"
+
+
+def timed(number: int) -> TimedStep:
+    none = np.zeros(0, np.int64)
+    return TimedStep((), none, none, none, none, none, none, 0, 1, 1, number=number)
+
+
+def test_timed_steps_belong_to_the_described_one_that_is_nearer() -> None:
+    steps = [timed(n) for n in (2, 5, 6, 7, 9)]
+    assert [s.number for s in nearer_to_last(steps, 2, 10)] == [6, 7, 9]
+
+
+class Pretended:
+    """A described step without torch."""
+
+    def __init__(self, number: int, ops: list[Described]) -> None:
+        self.number, self.ops, self.forgotten = number, ops, False
+
+    def read(self) -> list[Described]:
+        if self.ops and self.ops[0].name == "broken":
+            raise ValueError("no JSON")
+        return self.ops
+
+    def forget(self) -> None:
+        self.forgotten = True
+
+
+def recorded(*steps: Pretended, at: tuple[int, ...] = (2, 9)) -> Recording:
+    found = Recording(timed=[timed(n) for n in at])
+    read_described(found, steps, SimpleNamespace(kernels=[], graphs=[]))  # type: ignore[arg-type]
+    return found
+
+
+def test_the_first_step_stands_until_sizes_change() -> None:
+    same = recorded(Pretended(3, [op("a", 2)]), Pretended(10, [op("a", 2), op("b", 1)]))
+    assert len(same.described) == 1
+    assert len(same.timed) == 2
+    assert not same.notes
+    grown = recorded(Pretended(3, [op("a", 2)]), Pretended(10, [op("a", 4)]))
+    assert grown.described == [op("a", 4)]
+    assert [s.number for s in grown.timed] == [9]
+    (note,) = grown.notes
+    assert "100% of the ops" in note
+    assert "(a 2, then 4); amounts are those of step 10" in note
+    assert "1 timed step near it" in note
+
+
+def test_where_only_steps_before_were_timed_the_first_stands_and_it_is_said() -> None:
+    found = recorded(Pretended(3, [op("a", 2)]), Pretended(10, [op("a", 4)]), at=(2, 4))
+    assert found.described == [op("a", 2)]
+    assert len(found.timed) == 2
+    assert "amounts are those of step 3" in found.notes[0]
+
+
+def test_a_step_that_cannot_be_read_leaves_the_other() -> None:
+    for steps in ([op("broken", 1)], [op("a", 2)]), ([op("a", 2)], [op("broken", 1)]):
+        found = recorded(*(Pretended(i, ops) for i, ops in enumerate(steps)))
+        assert found.described == [op("a", 2)]
+        assert found.notes == ["a described step cannot be read (no JSON)"]
+
+
+def test_the_first_and_the_latest_described_step_are_held() -> None:
+    steps = [Pretended(i, []) for i in range(4)]
+    held: list[Pretended] = []
+    for step in steps:
+        held = first_and_latest([*held, step])  # type: ignore[list-item, assignment]
+    assert [s.number for s in held] == [0, 3]
+    assert [s.forgotten for s in steps] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("steps", [7, 8, 12, 20, 28, 40])
+def test_a_step_is_described_late_in_the_first_window_and_in_every_later_one(steps: int) -> None:
+    plan = Schedule(warmup=2, steps=steps)
+    passes = [plan.next() for _ in range(2000)]
+    head = passes[: passes.index(Pass.FREE)]
+    assert head.count(Pass.DESCRIBED) == (2 if steps >= 8 else 1)
+    assert steps < 8 or Pass.DESCRIBED in head[-3:]
+    rest = [p for p in passes[len(head) :] if p is not Pass.FREE]
+    windows = rest.count(Pass.DESCRIBED)
+    assert 3 <= windows <= 8
+    assert abs(rest.count(Pass.TIMED) - 2 * windows) <= 2
+    assert not any(a is b is Pass.DESCRIBED for a, b in pairwise(passes))
+
+
+def test_what_c_prints_is_caught_and_the_rest_is_not(capfd: pytest.CaptureFixture[str]) -> None:
+    c, printed = ctypes.CDLL(None), PrintedByC()
+    c.puts(b"before")
+    if not printed.start():
+        pytest.skip("not GNU's C library")
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    assert printed.is_on
+    c.puts(b"caught")
+    os.write(1, b"straight\n")
+    assert printed.size_bytes() == len(b"caught\n")
+    assert printed.stop() == b"caught\n"
+    assert printed.stop() == b""
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before - 1
+    c.puts(b"after")
+    c.fflush(None)
+    assert capfd.readouterr().out == "before\nstraight\nafter\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "why"),
+    [
+        ("kernel", "2x2", "compiled"),
+        ("op", None, "no step was described"),
+        ("op", "2x2", "no call"),
+    ],
+)
+def test_no_line_has_its_reason(kind: str, shape: str | None, why: str) -> None:
+    rows = pl.DataFrame({"kind": [kind], "shape": [shape]}, schema_overrides={"shape": pl.String})
+    assert why in _why_no_line(rows)
