@@ -114,7 +114,7 @@ def test_fresh_pages_are_counted(pages: str) -> None:
     if samples is None:
         pytest.skip("this system cannot be asked for such pages")
     cost = fault_cost(pages, 1, samples)
-    assert cost.pages_per_s == pytest.approx(1 / samples.quantile_s(0.05))
+    assert cost.pages_per_s == pytest.approx(1 / samples.quantile_s(0.1))
     assert cost.pages_per_s <= 1 / samples.best_s
     assert cost.bytes_per_s == pytest.approx(cost.pages_per_s * mmap.PAGESIZE)
 

@@ -18,7 +18,7 @@ from timeroof.probe.sampling import LEAST_SAMPLES, Samples
 PAGES: dict[str, bool | None] = {"default": None, "small pages": False, "huge pages": True}
 
 SIZE_BYTES = 4 * HUGE_BYTES
-REPEATED = 0.05
+REPEATED = 0.1
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def sample_faults(
 
 
 def fault_cost(pages: str, threads: int, samples: Samples) -> FaultCost:
-    """What samples say: what one in twenty reaches is what the system can do.
+    """What samples say: what one in ten reaches is what the system can do.
 
     Fresh pages are zeroed, so their cost moves with the memory: the single best is luck.
     """
