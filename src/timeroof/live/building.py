@@ -22,7 +22,7 @@ from timeroof.live.amounts import (
 )
 from timeroof.live.balance import Balance, balance, clean_durations_s
 from timeroof.live.calls import Counted, count_ops
-from timeroof.live.faults import share_faults
+from timeroof.live.faults import faults_in_bounds, share_faults
 from timeroof.live.here import scope_for
 from timeroof.live.memory import Traffic, traffic
 from timeroof.live.other_threads import other_threads_note
@@ -34,6 +34,8 @@ from timeroof.sources.live.torch_run.compiling import is_compiled
 from timeroof.sources.live.torch_run.contexts import contexts
 from timeroof.sources.live.torch_run.recording import Described, Recording, TimedStep
 
+# Page faults a step that come and go; fewer are not worth a word.
+LEAST_CHANGING = 1000
 # Fewer page faults a step than this are not worth a word.
 LEAST_UNOWNED = 1000
 NO_WORK = "no op of the timed steps does any work (views, or tensors on the meta device)"
@@ -73,9 +75,10 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     if not timed.calls.any():
         recording.why_nothing = NO_WORK
         return Built(_nothing(recording, source), None)
-    found = balance(recording, accounts, chosen, _fault_rate(recording, machine))
+    fault_rate = _fault_rate(recording, machine)
+    found = balance(recording, accounts, chosen, fault_rate)
     totals = _totals(rows, work, machine)
-    _add_faults(recording, rows, work, totals)
+    _add_faults(recording, rows, work, totals, 1 / fault_rate if fault_rate else 0.0)
     table = kernel_table(rows, timed, totals, _launches(rows, work), chosen)
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
     table, more = split_primitives(table, recording, rows, ops, matrix_units(machine), machine)
@@ -150,9 +153,21 @@ def _launches(rows: Rows, work: Work) -> tuple[list[float], list[float]]:
     return launches.tolist(), calls.tolist()
 
 
-def _add_faults(recording: Recording, rows: Rows, work: Work, totals: list[Amounts]) -> None:
-    faults = statistics.median([s.faults for s in recording.clean]) if recording.clean else 0.0
-    if not faults or work.traffic is None:
+def _add_faults(
+    recording: Recording, rows: Rows, work: Work, totals: list[Amounts], fault_s: float
+) -> None:
+    """Fault bounds of the ops that write fresh memory."""
+    if not recording.clean or work.traffic is None:
+        return
+    usual = statistics.median(s.faults for s in recording.clean)
+    faults = faults_in_bounds(recording.clean, fault_s)
+    if usual - faults > LEAST_CHANGING:
+        recording.note(
+            f"steps touched between {faults:.0f} and {max(s.faults for s in recording.clean)} fresh"
+            f" pages, {usual:.0f} in the middle, as the allocator gave memory back and took it"
+            " again: bounds count the fewest"
+        )
+    if not faults:
         return
     shares = share_faults(float(faults), work.traffic.fresh_bytes)
     for row, share in zip(rows.of_described, shares, strict=True):

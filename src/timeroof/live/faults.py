@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import mmap
+import statistics
 from collections.abc import Hashable, Mapping, Sequence
+
+from timeroof.sources.live.torch_run.recording import CleanStep
 
 # glibc hands out larger blocks from the kernel every time, and gives them back when freed;
 # smaller ones it keeps (M_MMAP_THRESHOLD grows to this and no further).
 ALWAYS_FRESH_BYTES = 32 << 20
 # Below this an allocation comes from memory that the program has touched before.
 LEAST_BYTES = 64 << 10
+# Of a step, that page faults must take to be told from the allocator's ups and downs.
+LEAST_SHARE = 0.05
 
 
 def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -> list[float]:
@@ -32,3 +37,14 @@ def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -
             found = [f + share * p for f, p in zip(found, pages, strict=True)]
             left -= share * total
     return found
+
+
+def faults_in_bounds(clean: Sequence[CleanStep], fault_s: float) -> float:
+    """Page faults a step that bounds count: the usual number if it matters, else the fewest.
+
+    How many pages an allocator gives back and takes again changes from step to step and from run
+    to run. Where that is a small part of a step, it must not decide what an op is bound by.
+    """
+    usual = statistics.median(step.faults for step in clean)
+    step_s = statistics.median(step.duration_ns for step in clean) / 1e9
+    return usual if usual * fault_s >= LEAST_SHARE * step_s else min(s.faults for s in clean)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.live.test_cutting import timed
 from timeroof.live.accounting import PROFILER, account, middle_half
 from timeroof.live.balance import balance
+from timeroof.live.faults import faults_in_bounds
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording
 
 WORK_NS, FAULT_NS, COST_NS = 1_000_000, 2_000, 500
@@ -75,3 +76,19 @@ def test_parts_sum_however_long_the_sleep(asleep_ns: int) -> None:
     found = account(replace(timed([("a", 10, 60, 1)]), asleep_ns=asleep_ns), 3.0)
     assert found.idle_ns["asleep"] <= 50
     assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == 100
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([0, 400, 500, 600, 700], 500),  # 500 faults of 2 µs in steps of 2 ms: the usual ones
+        ([0, 10, 20, 30, 40], 0),  # 40 µs of 1 ms: the fewest
+        ([18, 19, 20, 20, 21], 18),
+        ([0, 0, 0], 0),
+    ],
+)
+def test_faults_that_come_and_go_decide_nothing_where_they_are_few(
+    counts: list[int], expected: int
+) -> None:
+    clean = [CleanStep(WORK_NS + f * FAULT_NS, f, False) for f in counts]
+    assert faults_in_bounds(clean, FAULT_NS / 1e9) == expected
