@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from timeroof.live.calls import flat
 from timeroof.sources.live.torch_run.recording import Described, TensorSeen
@@ -36,17 +36,25 @@ def format_of(routine: str) -> str | None:
     return _FORMATS[found[1]] if found else None
 
 
-def operands(op: Described) -> tuple[TensorSeen, TensorSeen] | None:
-    """The two operands of a batch of products; None of another op, or where they were not seen."""
-    place = _BATCHES.get(op.name.removesuffix(".out"))
+Operands = tuple[TensorSeen, TensorSeen]
+
+
+def operands(op: Described, places: Mapping[str, int]) -> Operands | None:
+    """The two operands of a product; None of another op, or where they were not seen."""
+    place = places.get(op.name.removesuffix(".out"))
     tensors = flat(op.inputs)
     if place is None or len(tensors) < place + 2:
         return None
     first, second = tensors[place : place + 2]
     if not isinstance(first, TensorSeen) or not isinstance(second, TensorSeen):
         return None
-    both_are_batches = len(first.shape) == len(second.shape) == 3
-    return (first, second) if both_are_batches else None
+    return first, second
+
+
+def batch_of(op: Described) -> Operands | None:
+    """The operands of a batch of products; None of another op."""
+    found = operands(op, _BATCHES)
+    return found if found and all(len(t.shape) == 3 for t in found) else None
 
 
 def batched_format(op: Described) -> str | None:
@@ -56,7 +64,7 @@ def batched_format(op: Described) -> str | None:
     rows or columns in one piece. A batch of one is a plain product; all else is done matrix
     by matrix, or by torch itself.
     """
-    found = operands(op)
+    found = batch_of(op)
     if found is None:
         return None
     first, second = found

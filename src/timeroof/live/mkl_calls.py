@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from timeroof.live.calls import flat
-from timeroof.live.mkl_batches import batched_format, format_of, in_order, is_batch, operands
+from timeroof.live.mkl_batches import (
+    batch_of,
+    batched_format,
+    format_of,
+    in_order,
+    is_batch,
+    operands,
+)
 from timeroof.sources.live.torch_run.alignment import pairs
-from timeroof.sources.live.torch_run.recording import Described, MklCall, TensorSeen
+from timeroof.sources.live.torch_run.recording import Described, MklCall
 from timeroof.work import Call, Cost, Tensor, count
 
 # Ops that are one product: where their two operands are.
@@ -198,17 +204,14 @@ def _rising(matched: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _product_key(op: Described) -> str | None:
-    batch = operands(op)
+    batch = batch_of(op)
     if batch is not None:
         (size, rows, inner), columns = batch[0].shape, batch[1].shape[2]
         return _key((rows, columns, inner)) if size == 1 else None
-    place = _PRODUCTS.get(op.name.removesuffix(".out"))
-    tensors = flat(op.inputs)
-    if place is None or len(tensors) < place + 2:
+    product = operands(op, _PRODUCTS)
+    if product is None:
         return None
-    first, second = tensors[place : place + 2]
-    if not isinstance(first, TensorSeen) or not isinstance(second, TensorSeen):
-        return None
+    first, second = product
     rows = first.shape[0] if len(first.shape) > 1 else 1
     columns = second.shape[-1] if len(second.shape) > 1 else 1
     return _key((rows, columns, first.shape[-1] if first.shape else 1))
