@@ -101,7 +101,8 @@ class PrintedByC:
     def stop(self) -> bytes:
         """End, and hand over what was caught.
 
-        C's small object of the stream is left to itself: a thread may be about to print with it.
+        C's small object of the stream is left to itself, leading nowhere: a thread may be about to
+        print with it, and its descriptor must not become that of a file of the program's.
         """
         if self._descriptor is None or self._stream is None:
             return b""
@@ -111,7 +112,13 @@ class PrintedByC:
         try:
             return _read_all(descriptor, size)
         finally:
-            os.close(descriptor)
+            _lead_nowhere(descriptor)
+
+
+def _lead_nowhere(descriptor: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nowhere, descriptor, inheritable=False)
+    os.close(nowhere)
 
 
 def _memory() -> int:
