@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from timeroof.live.accounting import PROFILER, Account
+from timeroof.sources.live.torch_run.calibration import median_error
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording
 
 # A residual whose standard error is a larger share of the step says nothing.
@@ -96,8 +97,5 @@ def clean_durations_s(steps: Sequence[CleanStep]) -> list[float]:
 
 
 def standard_error(values: Sequence[float]) -> float | None:
-    """Standard error of a median, from the quartiles; None for fewer than four values."""
-    if len(values) < 4:
-        return None
-    low, _, high = statistics.quantiles(values, n=4)
-    return 1.2533 * (high - low) / 1.349 / math.sqrt(len(values))
+    """Standard error of a median; None for fewer than four values."""
+    return median_error(values) if len(values) >= 4 else None

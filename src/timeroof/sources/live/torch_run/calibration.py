@@ -65,9 +65,7 @@ class Rounds:
 
     def settle(self) -> None:
         """A turn that is not looked at: the caches are full of something else."""
-        if self._made is None:
-            self._made = self._make()
-        self._made()
+        self._timed(1)
 
     def bare(self, turns: int) -> None:
         """The half of a round without the profiler."""
@@ -92,9 +90,8 @@ class Rounds:
     def cost(self) -> EventCost:
         """The median of the rounds."""
         stretch = max(1.0, statistics.median(self._stretch))
-        low, middle, high = statistics.quantiles(self._costs, n=4)
-        error_ns = 1.2533 * (high - low) / 1.349 / math.sqrt(len(self))
-        return EventCost(max(middle, 0.0) * stretch, error_ns * stretch)
+        middle = statistics.median(self._costs)
+        return EventCost(max(middle, 0.0) * stretch, median_error(self._costs) * stretch)
 
     def _timed(self, turns: int) -> Span:
         if self._made is None:
@@ -110,7 +107,7 @@ class Calibration:
     """What an event costs in this program.
 
     Two programs are measured: one whose ops follow one another closely, and one with kernels
-    between them, where an event costs about twice as much, as it finds other things in the
+    between them, where an event costs more, as it finds other things in the
     caches. The program's own time per event says where between the two it lies; far beyond them
     nothing is known, and nothing depends on it either, as there are few events then.
 
@@ -182,6 +179,12 @@ def between(close: EventCost, far: EventCost, place: float) -> EventCost:
     return EventCost(
         max(cost_ns, 0.0), math.hypot((1 - place) * close.error_ns, place * far.error_ns)
     )
+
+
+def median_error(values: Sequence[float]) -> float:
+    """Standard error of a median, from the quartiles, which a few odd values do not move."""
+    low, _, high = statistics.quantiles(values, n=4)
+    return 1.2533 * (high - low) / 1.349 / math.sqrt(len(values))
 
 
 def spacing_ns(steps: Sequence[TimedStep]) -> float:
