@@ -60,6 +60,15 @@ def format_bytes_binary(value: int) -> str:
     return f"{value} B"
 
 
+def format_cores(count: int) -> str:
+    """A number of cores in words.
+
+    >>> format_cores(1), format_cores(2)
+    ('1 core', '2 cores')
+    """
+    return "1 core" if count == 1 else f"{count} cores"
+
+
 def format_percent(share: float | None, digits: int = 2) -> str:
     """A share as a percentage.
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from timeroof.core.resources import SCOPES
-from timeroof.units import format_percent, format_seconds
+from timeroof.units import format_cores, format_percent, format_seconds
 from timeroof.views.terminal import console, format_rate, plain_text
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = Non
         )
     out.print(table)
     if clocks_hz:
-        clocks = ", ".join(f"{hz / 1e9:.2f} GHz on {_cores(n)}" for n, hz in clocks_hz.items())
+        clocks = ", ".join(
+            f"{hz / 1e9:.2f} GHz on {format_cores(n)}" for n, hz in clocks_hz.items()
+        )
         out.print(Text(f"clock, measured, from which theoretical figures come: {clocks}"))
     latencies = [
         f"{level.level} {format_seconds(level.latency_s)}"
@@ -64,10 +66,6 @@ def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = Non
     ]
     if latencies:
         out.print(Text(f"a load that waits for the one before: {', '.join(latencies)}"))
-
-
-def _cores(count: int) -> str:
-    return "1 core" if count == 1 else f"{count} cores"
 
 
 def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:

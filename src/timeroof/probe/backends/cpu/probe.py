@@ -42,6 +42,7 @@ from timeroof.probe.noise import Watch, clock_warning, sittings_warning, two_sta
 from timeroof.probe.problems import recorded
 from timeroof.probe.progress import Budget, Steps
 from timeroof.probe.sampling import Plan
+from timeroof.units import format_cores
 
 # A further sitting is worth its time while it still raises a ceiling by more than this.
 STILL_RISING = 0.02
@@ -75,12 +76,8 @@ class CpuFindings:
         return {scope: len(own) for scope, own in self.cpus.items()}
 
 
-def _cores(count: int) -> str:
-    return "1 core" if count == 1 else f"{count} cores"
-
-
 def _are(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {_cores(count)}"
+    return f"{'is' if count == 1 else 'are'} {format_cores(count)}"
 
 
 def scope_cpus(topology: Topology, threads: int | None) -> dict[Scope, tuple[int, ...]]:
@@ -213,7 +210,7 @@ def _sit(
     for sitting in range(MOST_SITTINGS[quick]):
         rates = [crew.rates() for crew in crews]
         for crew in crews:
-            steps.begin(f"ceilings of {_cores(crew.team.size)}, sitting {sitting + 1}", 2.0)
+            steps.begin(f"ceilings of {format_cores(crew.team.size)}, sitting {sitting + 1}", 2.0)
             crew.take_flops()
             crew.take_levels(budget.left)
             crew.take_faults()
@@ -236,10 +233,10 @@ def _sweep(
     crews: Sequence[Crew], found: CpuFindings, steps: Steps, budget: Budget, visits: _Visits
 ) -> None:
     for crew in crews:
-        steps.begin(f"bandwidth over the working set, {_cores(crew.team.size)}", 6.0)
+        steps.begin(f"bandwidth over the working set, {format_cores(crew.team.size)}", 6.0)
         if not crew.take_sweep(lambda: budget.left(0.75), visits):
             found.notes.append(
-                f"the sweep of {_cores(crew.team.size)} was cut short to keep the time limit"
+                f"the sweep of {format_cores(crew.team.size)} was cut short to keep the time limit"
             )
         found.sweep += crew.sweep
 
@@ -276,7 +273,7 @@ def _settle(crews: Sequence[Crew], found: CpuFindings) -> None:
                 crew.sittings.pop(name, None)
                 usual, rare = held.best.figure.rate_per_s, held.rare.figure.rate_per_s
                 found.warnings.append(
-                    two_states_warning(f"{name} of {_cores(crew.team.size)}", usual, rare)
+                    two_states_warning(f"{name} of {format_cores(crew.team.size)}", usual, rare)
                 )
 
 
@@ -293,7 +290,7 @@ def _conclude(
     for crew in crews:
         found.warnings += order_problems(crew)
         for name, rates in crew.sittings.items():
-            warning = sittings_warning(f"{name} of {_cores(crew.team.size)}", rates)
+            warning = sittings_warning(f"{name} of {format_cores(crew.team.size)}", rates)
             found.warnings += [warning] if warning else []
         found.errors += [error for error in crew.errors if error not in found.errors]
     for scope, own in cpus.items():
