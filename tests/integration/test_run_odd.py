@@ -271,3 +271,32 @@ running = False; thread.join()
 """
     found = report(folder, MODEL + threads)
     assert any("other threads of the program" in n and "softmax" in n for n in found["notes"])
+
+
+@pytest.mark.parametrize("steps", [4, 5])
+def test_a_program_of_few_steps_has_times_amounts_and_an_unprofiled_step(
+    folder: Path, steps: int
+) -> None:
+    # Half a sleep, so that a busy machine does not decide how long a step takes.
+    text = MODEL + f"\nimport time\nfor _ in range({steps}):\n    step(); time.sleep(0.1)\n"
+    found = report(folder, text)
+    clean_s = found["totals"]["steps"]["clean_s"]
+    assert clean_s is not None
+    assert clean_s >= 0.1
+    assert any(k["flops"] for k in found["kernels"])
+    assert any("only unprofiled step" in note for note in found["notes"])
+    assert "no clean step" not in found["stderr"]
+
+
+def test_waiting_for_another_thread_is_sleep(folder: Path) -> None:
+    waiting = """
+import threading
+go, done = threading.Event(), threading.Event()
+def worker():
+    while True:
+        go.wait(); go.clear(); time.sleep(0.05); done.set()
+"""
+    text = MODEL + "\nimport time\n" + waiting
+    text += "threading.Thread(target=worker, daemon=True).start()\n"
+    text += "for _ in range(12):\n    step(); go.set(); done.wait(); done.clear()\n"
+    assert report(folder, text)["totals"]["idle_by_cause"]["asleep"] > 0.03

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from timeroof.sources.live.torch_run.asleep import LEAST_SHARE
 from timeroof.sources.live.torch_run.compiling import is_glue, is_handed_to_python
 from timeroof.sources.live.torch_run.contexts import DATA, ENGINE, phase_of_name
 from timeroof.sources.live.torch_run.costing import COST
@@ -75,12 +76,39 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
     idle[PROFILER] = taken_ns
     for code, cause in _CAUSE_OF.items():
         idle[cause] += int(self_ns[kind == code].sum())
-    # A thread that waits for a data loader or a collective sleeps there.
-    asleep = max(0, step.asleep_ns - idle[DATA_WAIT] - idle[COMMUNICATION])
-    idle[ASLEEP] = min(asleep, idle[PYTHON])
+    idle[ASLEEP] = _asleep_ns(step, cut, kind, idle)
     idle[PYTHON] -= idle[ASLEEP]
     own = np.where(kind >= 0, self_ns, 0)
     return Account(step, cut, is_op, owner, own, idle, kind, phase)
+
+
+def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[str, int]) -> int:
+    """How long the program slept between its ops; 0 where that is too little to be believed.
+
+    A thread that waits for a data loader or a collective sleeps there. One that slept so many
+    times slept in at most so many gaps: what a busy machine took from all the others was no sleep.
+    """
+    asleep = max(0, step.asleep_ns - idle[DATA_WAIT] - idle[COMMUNICATION])
+    asleep = min(asleep, idle[PYTHON])
+    if step.sleeps is not None and asleep:
+        asleep = min(asleep, _longest_ns(step, cut, kind, step.sleeps))
+    return asleep if asleep >= LEAST_SHARE * step.duration_ns else 0
+
+
+def _longest_ns(step: TimedStep, cut: Exclusive, kind: Ints, count: int) -> int:
+    """Time of the program itself in its longest stretches between ops, at most so many.
+
+    Ops of other threads do not end a stretch: who waits for them sleeps once.
+    """
+    # A gap's owner, -1, is the last place.
+    is_python = np.append(kind == _PYTHON, True)[cut.owner]
+    is_stepping = np.append(step.thread == step.main_thread, True)[cut.owner]
+    stretch = np.cumsum(is_stepping & ~is_python)
+    length_ns = np.where(is_python, cut.end_ns - cut.start_ns, 0)
+    by_stretch = np.zeros(int(stretch[-1]) + 1 if len(stretch) else 0, np.int64)
+    np.add.at(by_stretch, stretch, length_ns)
+    by_stretch.sort()
+    return int(by_stretch[max(0, len(by_stretch) - count) :].sum())
 
 
 def _glue(step: TimedStep) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,8 @@ from timeroof.units import format_percent, format_seconds
 class Asleep(Rule):
     """A step in which the program does nothing at all.
 
-    **What.** Time between ops in which the thread that steps neither runs nor waits for a CPU.
+    **What.** Time between ops in which the thread that steps neither runs nor waits for a CPU,
+    in steps in which it gave its CPU up itself (voluntary context switches).
 
     **Why.** Reading a file, asking a server, waiting for a lock or a child, `time.sleep`: the
     machine could work on the step meanwhile.
@@ -21,8 +22,9 @@ class Asleep(Rule):
     **Seconds.** All of it: what is fetched ahead, in another thread or process, costs the step
     nothing. What a data loader waits for is TR105's.
 
-    **Silent** where the source does not tell sleeping from running (recorded traces), and below
-    2 % of a step.
+    **Silent** where the source does not tell sleeping from running (recorded traces), below 2 %
+    of a step, and where the thread was only stopped: by other programs, by the host of a virtual
+    machine or by a container's CPU quota.
     """
 
     code = "TR108"

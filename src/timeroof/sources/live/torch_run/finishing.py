@@ -13,7 +13,7 @@ from timeroof.sources.live.torch_run.inductor.folding import folded
 from timeroof.sources.live.torch_run.inductor.hooks import Workshop
 from timeroof.sources.live.torch_run.ranking import rank_of_process
 from timeroof.sources.live.torch_run.recording import Described, Recording
-from timeroof.sources.live.torch_run.sampling import slow_clean_note
+from timeroof.sources.live.torch_run.sampling import slow_clean_note, stand_in
 from timeroof.sources.live.torch_run.sizes import changed_sizes, nearer_to_last
 
 
@@ -80,6 +80,7 @@ def read_event_cost(found: Recording, calibration: Calibration) -> None:
             cost = calibration.cost(found.timed or block)
             if cost is not None:
                 found.event_cost_ns, found.event_cost_error_ns = cost
+    stand_in(found)
     slow = slow_clean_note(found)
     if slow is not None:
         found.note(slow)

@@ -40,9 +40,11 @@ class TimedStep:
     begin_ns: int
     finish_ns: int
     main_thread: int
-    # Pages that were touched first, and how long the stepping thread slept.
+    # Pages that were touched first, how long the stepping thread slept, and how often (None: not
+    # counted on this system).
     faults: int = 0
     asleep_ns: int = 0
+    sleeps: int | None = None
     # Which of the program's steps it is, from 1 on.
     number: int = 0
 
@@ -172,6 +174,7 @@ class PrimitiveStep:
 
 _OF_STEPS = (
     "clean",
+    "unsettled",
     "pace",
     "timed",
     "primitive_steps",
@@ -185,6 +188,8 @@ class Recording:
     """Everything that was seen of a program."""
 
     clean: list[CleanStep] = field(default_factory=list)
+    # Steps without instruments in warm-up or right after instruments, until a clean one is seen.
+    unsettled: list[CleanStep] = field(default_factory=list)
     # Seconds of the fixed work that shows the machine's own pace.
     pace: list[float] = field(default_factory=list)
     timed: list[TimedStep] = field(default_factory=list)

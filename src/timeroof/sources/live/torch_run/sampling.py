@@ -1,4 +1,4 @@
-"""Clean steps of a long run: a fair sample of bounded size, and whether it can be believed."""
+"""Clean steps: of a long run a fair sample, of a short one what stands in; can it be believed?"""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording
 
 MOST_CLEAN = 200
+# A step that took so many times as long as timed ones still did something else (compiling).
+MOST_UNSETTLED = 2.0
 # So many standard errors are more than chance.
 CLEARLY = 2.0
 
@@ -22,6 +25,14 @@ class CleanSample:
         # Numbers of its own: the program's random numbers stay as they are.
         self._random = random.Random(0)
 
+    def take(self, found: Recording, step: CleanStep, *, settled: bool) -> None:
+        """A step without instruments ended; an unsettled one is kept until a settled one comes."""
+        if settled:
+            self.add(found.clean, step)
+        elif not found.clean:
+            # The last of a warm-up is the most settled one of it, that after instruments is later.
+            found.unsettled = [*found.unsettled[-1:], step] if found.timed else [step]
+
     def add(self, kept: list[CleanStep], step: CleanStep) -> None:
         """Put a step into the sample, perhaps in place of another."""
         self._seen += 1
@@ -31,6 +42,25 @@ class CleanSample:
         place = self._random.randrange(self._seen)
         if place < self._most:
             kept[place] = step
+
+
+def stand_in(found: Recording) -> None:
+    """Where no clean step was seen, take the quickest unsettled one; warm-up only adds time.
+
+    Its page faults may be those of the warm-up: at most as many count as in the timed steps.
+    """
+    if found.clean or not found.timed or not found.unsettled:
+        return
+    quickest = min(found.unsettled, key=lambda step: step.duration_ns)
+    usual_ns = statistics.median(step.duration_ns for step in found.timed)
+    if quickest.duration_ns > MOST_UNSETTLED * usual_ns:
+        return
+    fewest = min(quickest.faults, *(step.faults for step in found.timed))
+    found.clean = [replace(quickest, faults=fewest)]
+    found.note(
+        "The only unprofiled step was still warming up, or came right after a profiled one. Its"
+        " time is the step time here. Run more steps for a settled one."
+    )
 
 
 def slow_clean_note(found: Recording) -> str | None:

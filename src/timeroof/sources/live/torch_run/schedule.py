@@ -18,6 +18,8 @@ DESCRIBED_TWICE = 8
 class Pass(StrEnum):
     """What is done to a step."""
 
+    # Nothing that can be used: it began before anybody looked, or its pass was given up.
+    UNSEEN = "unseen"
     WARMUP = "warmup"
     CLEAN = "clean"
     TIMED = "timed"
@@ -25,24 +27,30 @@ class Pass(StrEnum):
     PRIMITIVES = "primitives"
     # In place of primitives where the program uses a GPU.
     DEVICE = "device"
-    # Not looked at: caches and memory are still as the instruments left them.
+    # Without instruments, but caches and memory are still as those of the last step left them.
     SETTLING = "settling"
     # Without instruments like a clean one, after all that was to be looked at.
     FREE = "free"
 
 
 UNTOUCHED = (Pass.CLEAN, Pass.FREE)
+# Without instruments, but slower than usual perhaps: one stands in where no better one was seen.
+UNSETTLED = (Pass.WARMUP, Pass.SETTLING)
 INSTRUMENTED = (Pass.TIMED, Pass.DESCRIBED, Pass.PRIMITIVES, Pass.DEVICE)
 
 
 class Schedule:
     """Hands out passes step by step.
 
-    The most telling passes come first, as nobody knows how many steps a program has. No
-    timed pass follows a timed one: an annotation that is open over both would be written
-    into memory that torch has freed. Between an instrumented step and one without
-    instruments lies one that is not looked at; it is none of the `steps`. The end of every
-    window is described once more, to see whether sizes are still the same.
+    The most telling passes come first, as nobody knows how many steps a program has: ops
+    with their times, then their shapes, then settled steps without instruments. Until one of
+    those is seen, the last step of the warm-up stands in for it, so that it need not come
+    before the timed one: a program of three steps has times, one of four shapes as well, and
+    from six on (`warmup` is one less than the steps that pass first) nothing stands in.
+    No timed pass follows a timed one: an annotation that is open over both would be written
+    into memory that torch has freed. Between an instrumented step and a clean one lies one
+    in which caches and memory settle; it is none of the `steps`. The end of every window is
+    described once more, to see whether sizes are still the same.
 
     >>> plan = Schedule(warmup=1, steps=8)
     >>> " ".join(str(plan.next())[0] for _ in range(15))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from timeroof.sources.live.torch_run.asleep import Asleep
+from timeroof.sources.live.torch_run.asleep import Asleep, Slept
 from timeroof.sources.live.torch_run.calibration import Calibration
 from timeroof.sources.live.torch_run.compiling import silence_hook_warning
 from timeroof.sources.live.torch_run.describing import Describing, first_and_latest
@@ -38,7 +38,7 @@ from timeroof.sources.live.torch_run.refusals import (
     cannot_describe,
 )
 from timeroof.sources.live.torch_run.sampling import CleanSample
-from timeroof.sources.live.torch_run.schedule import UNTOUCHED, Pass, Schedule
+from timeroof.sources.live.torch_run.schedule import UNSETTLED, UNTOUCHED, Pass, Schedule
 from timeroof.sources.live.torch_run.stepping_aside import step_aside
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
 from timeroof.sources.live.torch_run.uninterrupted import uninterrupted
@@ -71,7 +71,7 @@ class Session:
         self._sample, self._pace = CleanSample(), Pace()
         self._told = told
         self._pid, self._thread = os.getpid(), threading.current_thread()
-        self._pass = Pass.WARMUP
+        self._pass = Pass.UNSEEN
         self._workshop = Workshop()
         self._timing, self._describing = Timing(), self._describer()
         self._primitives = PrimitivePass(self._timing)
@@ -163,14 +163,14 @@ class Session:
         return True
 
     def _close(self, end_ns: int) -> None:
-        done, self._pass = self._pass, Pass.SETTLING
+        done, self._pass = self._pass, Pass.UNSEEN
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - self._begin_faults
-        if done in UNTOUCHED:
+        if done in UNTOUCHED or done in UNSETTLED:
             step = CleanStep(end_ns - self._begin_ns, faults, self._foreign or is_profiling())
-            self._sample.add(self.recording.clean, step)
+            self._sample.take(self.recording, step, settled=done in UNTOUCHED)
         elif done is Pass.TIMED:
-            asleep_ns = self._asleep.end_ns()
-            self._keep(self._timing.stop(), faults, asleep_ns)
+            slept = self._asleep.end()
+            self._keep(self._timing.stop(), faults, slept)
         elif done is Pass.DESCRIBED:
             self._describing.stop()
             self._pending = first_and_latest([*self._pending, self._describing])
@@ -184,11 +184,11 @@ class Session:
             if trace is not None:
                 self.recording.device_traces.append(trace)
 
-    def _keep(self, step: TimedStep | None, faults: int, asleep_ns: int) -> None:
+    def _keep(self, step: TimedStep | None, faults: int, slept: Slept) -> None:
         if step is None or not len(step):
             return
         at = self.recording.steps_seen + 1
-        step = replace(step, faults=faults, asleep_ns=asleep_ns, number=at)
+        step = replace(step, faults=faults, asleep_ns=slept.ns, sleeps=slept.times, number=at)
         self.recording.timed.append(step)
         self._events += len(step)
         if not self._foreign:
@@ -288,7 +288,7 @@ class Session:
             self._device.abort()
             self._primitives.abort()
             self._timing.abort()
-            self._pass = Pass.SETTLING
+            self._pass = Pass.UNSEEN
 
     def _drop_pass(self) -> None:
         """Give up whatever pass is on."""
@@ -297,7 +297,7 @@ class Session:
             self._describing.stop()
             self._describing.forget()
             self._describing = self._describer()
-        self._pass = Pass.SETTLING
+        self._pass = Pass.UNSEEN
 
     def before_fork(self) -> None:
         """Leave nothing switched on that a child would inherit; a lost pass comes again."""
