@@ -46,7 +46,7 @@ class DLRM(nn.Module):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--tables", type=int, default=26)
     parser.add_argument("--rows", type=int, default=20000, help="rows of each embedding table")

@@ -90,7 +90,7 @@ class GPT2(nn.Module):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--length", type=int, default=64, help="tokens per sequence")
     parser.add_argument("--layers", type=int, default=12)

@@ -29,7 +29,7 @@ class LanguageModel(nn.Module):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--length", type=int, default=35, help="tokens per sequence")
     parser.add_argument("--vocab", type=int, default=10000)

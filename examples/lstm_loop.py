@@ -30,7 +30,7 @@ class LoopedLSTM(nn.Module):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=256, help="time steps")
     parser.add_argument("--features", type=int, default=32)

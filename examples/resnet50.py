@@ -70,7 +70,7 @@ class ResNet(nn.Module):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--channels-last", action="store_true")

@@ -61,7 +61,7 @@ class UNet(nn.Module):
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--image-size", type=int, default=256)
     parser.add_argument("--width", type=int, default=32)

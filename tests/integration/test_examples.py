@@ -5,9 +5,12 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from timeroof.sources.live.torch_run.schedule import Pass, Schedule
 
 pytest.importorskip("torch")
 
@@ -45,6 +48,18 @@ def test_a_variant_runs(script: str, option: str) -> None:
 def test_the_same_seed_gives_the_same_losses() -> None:
     first, second = (run("gpt2", "--steps", "2", "--small", "--seed", "3") for _ in range(2))
     assert [line[2] for line in first] == [line[2] for line in second]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_default_steps_give_clean_timed_and_described_ones(script: str) -> None:
+    text = (EXAMPLES / f"{script}.py").read_text()
+    found = re.search(r'"--steps", type=int, default=(\d+)', text)
+    assert found
+    plan = Schedule(warmup=1, steps=20)
+    seen = Counter(plan.next() for _ in range(int(found[1]) - 1))
+    assert seen[Pass.CLEAN] >= 3
+    assert seen[Pass.TIMED] >= 2
+    assert seen[Pass.DESCRIBED] >= 1
 
 
 def test_the_readme_names_every_example() -> None:
