@@ -11,6 +11,12 @@ from timeroof.units import format_percent, format_seconds
 
 # Page faults hold at least this part of a row's time.
 MIN_FAULT_SHARE = 0.25
+# glibc gives large blocks back at once and takes their pages anew; so set, it keeps them. Huge
+# pages belong to it: without them large results still came in fresh pages each time.
+KEEP_MEMORY = (
+    "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 MALLOC_MMAP_THRESHOLD_=4294967296"
+    " MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=67108864"
+)
 
 
 class FreshMemory(Rule):
@@ -22,7 +28,14 @@ class FreshMemory(Rule):
     page of the new ones is mapped and zeroed when it is first written. The same element-wise op
     ran at 31 GB/s into an existing tensor and at 5.4 GB/s into a new one of 64 MB.
 
-    **Example.** `y = x + 1` with 64 MB results in every step, glibc's malloc.
+    **Example.** `y = x + 1` with 64 MB results in every step, glibc's malloc: 16385 page faults
+    each time. With the settings below there are 32, of huge pages.
+
+    **Measured.** The settings below made training steps of GPT-2 and a U-Net and a chain of
+    element-wise ops 1.13 to 1.34 times as fast, with the same results bit for bit (one CPU, 95 %
+    intervals above 1). tcmalloc changed nothing there (0.99). jemalloc with its usual settings took
+    every page anew and made the chain 3.4 times slower. It keeps memory only with
+    `MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1`.
 
     **Seconds.** Time less the bound without faults.
 
@@ -33,9 +46,8 @@ class FreshMemory(Rule):
     name = "fresh-memory"
     title = "Fresh memory is touched page by page"
     actions = {
-        "torch": "Keep memory: run under jemalloc or tcmalloc (LD_PRELOAD) or set"
-        " MALLOC_TOP_PAD_, MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_; reuse outputs"
-        " (out=, in-place ops), use transparent huge pages.",
+        "torch": f"Keep freed memory in the process and use huge pages (glibc 2.35 or later):"
+        f" `{KEEP_MEMORY} python ...`. Reuse outputs (out=, in-place ops).",
         "any": "Reuse buffers, keep freed memory in the process, use huge pages.",
     }
 
