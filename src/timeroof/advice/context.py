@@ -55,6 +55,8 @@ class Context:
     threads: int | None = None
     tool: str = ""
     scale: float = 1.0
+    # Whatever machine the run is compared with.
+    ran_on_a_cpu: bool = False
 
     @classmethod
     def of(cls, report: Report) -> Context:
@@ -73,6 +75,7 @@ class Context:
             threads=profile.threads,
             tool=profile.source.tool,
             scale=scale,
+            ran_on_a_cpu=profile.ran_on_a_cpu,
         )
 
     def without(self, ids: Sequence[int]) -> Context:
@@ -96,7 +99,9 @@ class Context:
 
     @property
     def device_kind(self) -> str:
-        """`cpu`, `gpu` or another kind of device; gpu where no machine is known."""
+        """Where it ran: `cpu`, `gpu` or another kind of device; gpu where nothing tells."""
+        if self.ran_on_a_cpu:
+            return "cpu"
         return "gpu" if self.machine is None else self.machine.kind
 
     @cached_property

@@ -153,6 +153,12 @@ class Profile:
         return amount_columns(self.kernels)
 
     @property
+    def ran_on_a_cpu(self) -> bool:
+        """Whether rows are those of a CPU (kinds op and primitive); a device has kernels."""
+        kinds = set(self.kernels["kind"].drop_nulls().unique().to_list())
+        return "op" in kinds and kinds <= {"op", "primitive"}
+
+    @property
     def label_names(self) -> list[str]:
         """Names of the labels that rows may have."""
         return [c.removeprefix(LABEL) for c in self.kernels.columns if c.startswith(LABEL)]

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from timeroof.live.accounting import PROFILER, Account
 from timeroof.sources.live.torch_run.calibration import median_error
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording
+from timeroof.units import format_seconds
 
 # A residual whose standard error is a larger share of the step says nothing.
 MOST_ERROR = 0.5
+# Smaller shares of a step are 0.0%: nothing, or what rounding leaves of a difference.
+LEAST_SHARE = 0.0005
 
 
 @dataclass(frozen=True)
@@ -41,16 +44,31 @@ class Balance:
                 "residual: too few steps were seen, or too noisy ones, to compare clean steps with"
                 " timed ones"
             )
-        share = abs(self.residual_s) / self.clean_s
-        error = f" ± {self.error_s / self.clean_s:.1%}" if self.error_s is not None else ""
-        more = "more" if self.extra_faults_s > 0 else "fewer"
-        faults = f" and {abs(self.extra_faults_s) * 1e3:.3g} ms of {more} page faults"
         return (
-            f"residual: a clean step is {abs(self.residual_s) * 1e3:.3g} ms"
-            f" {'shorter' if self.residual_s < 0 else 'longer'} ({share:.1%}{error})"
-            " than a timed one without the profiler's cost"
-            f"{faults if self.extra_faults_s else ''}"
+            f"residual: a clean step is {self._difference} a timed one without the profiler's cost"
+            f"{self._faults}"
         )
+
+    @property
+    def _difference(self) -> str:
+        """How a clean step compares, in words; a difference that shows in no digit is none."""
+        residual_s, clean_s = self.residual_s or 0.0, self.clean_s or 1.0
+        error = f" ± {self.error_s / clean_s:.1%}" if self.error_s is not None else ""
+        if not self._shows(residual_s):
+            return f"as long ({error.strip()}) as" if error else "as long as"
+        how = "shorter" if residual_s < 0 else "longer"
+        return f"{_duration(residual_s)} {how} ({abs(residual_s) / clean_s:.1%}{error}) than"
+
+    @property
+    def _faults(self) -> str:
+        """What page faults make of it, where that shows beside the step."""
+        if not self._shows(self.extra_faults_s):
+            return ""
+        more = "more" if self.extra_faults_s > 0 else "fewer"
+        return f" and {_duration(self.extra_faults_s)} of {more} page faults"
+
+    def _shows(self, seconds: float) -> bool:
+        return abs(seconds) >= LEAST_SHARE * (self.clean_s or 0.0)
 
 
 def balance(
@@ -84,6 +102,12 @@ def balance(
         faults_s = timed_s - profiler_s - clean_s + medians[0] - medians[1]
     residual_s = clean_s - (timed_s - profiler_s - faults_s)
     return Balance(clean_s, timed_s, profiler_s, faults_s, residual_s, error_s)
+
+
+def _duration(seconds: float) -> str:
+    """Without a sign; in ms, as steps mostly are, but never with an exponent."""
+    size_ms = abs(seconds) * 1e3
+    return f"{size_ms:.3g} ms" if 1e-3 <= size_ms < 999.5 else format_seconds(abs(seconds))
 
 
 def _comparable(steps: Sequence[CleanStep]) -> list[CleanStep]:

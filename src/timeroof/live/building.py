@@ -38,6 +38,8 @@ from timeroof.sources.live.torch_run.recording import Described, Recording, Time
 LEAST_CHANGING = 1000
 # Fewer page faults a step than this are not worth a word.
 LEAST_UNOWNED = 1000
+# A smaller share of the ops is 0.0%: nothing to say.
+LEAST_UNMATCHED = 0.0005
 NO_WORK = "no op of the timed steps does any work (views, or tensors on the meta device)"
 
 
@@ -227,7 +229,10 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
         notes.append("no step was described: shapes and amounts are unknown; run more steps")
     elif recording.described and rows.unmatched:
         share = rows.unmatched / max(rows.events, 1)
-        notes.append(f"{share:.1%} of the timed ops have no described counterpart: amounts unknown")
+        if share >= LEAST_UNMATCHED:
+            notes.append(
+                f"{share:.1%} of the timed ops have no described counterpart: amounts unknown"
+            )
     others = other_threads_note(recording.described, timed_steps(recording))
     if others is not None:
         notes.append(others)

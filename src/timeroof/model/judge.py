@@ -295,18 +295,12 @@ def _notes(profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling])
         for resource, unit in machine.emulated.items()
         if resource in used and roofs.get(resource) is roofs.get(unit)
     ]
-    if machine.launching == "asynchronous" and _ran_on_a_cpu(profile):
+    if machine.launching == "asynchronous" and profile.ran_on_a_cpu:
         notes.append(
             f"The rows ran on a CPU and are judged on {machine.name}: bounds are that device's,"
             " times the CPU's; `timeroof whatif` predicts times."
         )
     return tuple(notes)
-
-
-def _ran_on_a_cpu(profile: Profile) -> bool:
-    """Rows of kind op and primitive are those of a CPU; a device has kernels."""
-    kinds = set(profile.kernels["kind"].drop_nulls().unique().to_list())
-    return "op" in kinds and kinds <= {"op", "primitive"}
 
 
 def _is_used(profile: Profile, resource: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import make_machine
 from tests.unit.advice.cases import fine, found, only, report_of
 from timeroof.advice import advise
-from timeroof.core.machine import Ceiling
+from timeroof.core.machine import Ceiling, Machine
 
 
 def tiny(launches: float = 100, time_s: float = 8.0, **more: Any) -> dict[str, Any]:
@@ -207,6 +207,84 @@ def test_communication_is_exposed_where_nothing_computes_beside() -> None:
     hidden = timeline((0.0, 8.0, 0), (2.0, 4.0, 1))
     assert not found("TR107", report_of(rows, timeline=hidden))
     assert not found("TR107", report_of(rows))
+
+
+COLLECTIVE = {"kind": "collective", "name": "all_reduce", "time_s": 20.0, "byte/dram": 1.0}
+LINK_IDLE = {"wall_s": 100.0, "idle_by_cause": {"communication": 20.0}}
+
+
+@pytest.mark.parametrize(
+    ("rows", "whole", "why"),
+    [
+        ([fine(80.0)], LINK_IDLE, "The device waits 20.0 s for communication."),
+        (
+            [fine(80.0, kind="op")],
+            LINK_IDLE,
+            "The program waits 20.0 s for communication.",
+        ),
+        (
+            [fine(60.0), COLLECTIVE],
+            LINK_IDLE,
+            "Collectives take 20.0 s. The device waits another 20.0 s for communication.",
+        ),
+        (
+            [fine(80.0, id=0), {**COLLECTIVE, "id": 1}],
+            {"timeline": timeline((0.0, 80.0, 0), (70.0, 20.0, 1))},
+            "Collectives take 20.0 s, 50 % of it exposed.",
+        ),
+    ],
+)
+def test_communication_is_told_by_the_parts_that_there_are(
+    rows: list[dict[str, Any]], whole: dict[str, Any], why: str
+) -> None:
+    assert only("TR107", report_of(rows, **whole)).why == why
+
+
+@pytest.mark.parametrize(
+    ("rows", "idle", "why"),
+    [
+        (
+            [fine(80.0)],
+            {"data": 20.0},
+            "The step spends 20.0 s waiting for input, 20 % of its time.",
+        ),
+        (
+            [fine(80.0), fine(20.0, name="decode", phase="data")],
+            {},
+            "The step spends 20.0 s preparing input, 20 % of its time.",
+        ),
+        (
+            [fine(70.0), fine(20.0, name="decode", phase="data")],
+            {"data": 10.0},
+            "The step spends 10.0 s waiting for input and 20.0 s preparing input,"
+            " 30 % of its time.",
+        ),
+    ],
+)
+def test_data_is_told_by_the_parts_that_there_are(
+    rows: list[dict[str, Any]], idle: dict[str, float], why: str
+) -> None:
+    assert only("TR105", report_of(rows, wall_s=100.0, idle_by_cause=idle)).why == why
+
+
+@pytest.mark.parametrize("machine", [make_machine(), make_machine(kind="cpu")])
+def test_a_cpu_has_no_device_that_waits(machine: Machine) -> None:
+    """Whatever machine it is compared with: ops are a CPU's."""
+    idle = {"python": 20.0}
+    rows = [fine(80.0, kind="op")]
+    told = only("TR104", report_of(rows, machine, wall_s=100.0, idle_by_cause=idle))
+    assert told.title == "Python and framework overhead between ops"
+    assert told.why == "20.0 s (20 %) pass between ops, in Python and the framework."
+    assert "CUDA" not in (told.action or "")
+    assert not any(
+        "device" in finding.title + finding.why
+        for finding in advise(report_of(rows, machine, wall_s=100.0, idle_by_cause=idle))
+    )
+
+
+def test_a_device_waits_for_its_host() -> None:
+    report = report_of([fine(80.0)], wall_s=100.0, idle_by_cause={"launch-starved": 20.0})
+    assert only("TR104", report).title == "The device waits for the host"
 
 
 def test_work_of_the_program_itself_is_no_launching() -> None:

@@ -51,14 +51,23 @@ class ExposedCommunication(Rule):
         exposed_s = float(rows["busy_gain_s"].sum())
         if not exposed_s + waiting_s:
             return []
-        why = (
-            f"Collectives take {format_seconds(float(rows['time_s'].sum()))},"
-            f" {format_percent(share)} of it with nothing computed beside; the device waits"
-            f" another {format_seconds(waiting_s)} for communication."
-        )
+        why = _why(context, float(rows["time_s"].sum()), share, waiting_s)
         evidence = {"exposed_s": exposed_s, "exposed_share": share, "waiting_s": waiting_s}
         both = pl.concat([rows, idle], how="diagonal") if waiting_s else rows
         return self.claim(context, both, why, evidence, outside_s=outside)
+
+
+def _why(context: Context, time_s: float, share: float | None, waiting_s: float) -> str:
+    """Collectives and waiting, whichever there is; how much is exposed only where that is known."""
+    sentences = []
+    if time_s:
+        exposed = "" if share is None else f", {format_percent(share)} of it exposed"
+        sentences.append(f"Collectives take {format_seconds(time_s)}{exposed}.")
+    if waiting_s:
+        who = "program" if context.device_kind == "cpu" else "device"
+        more = "another " if time_s else ""
+        sentences.append(f"The {who} waits {more}{format_seconds(waiting_s)} for communication.")
+    return " ".join(sentences)
 
 
 def exposed_share(context: Context) -> float | None:

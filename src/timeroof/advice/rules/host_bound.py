@@ -11,13 +11,14 @@ MIN_IDLE_SHARE = 0.05
 
 
 class HostBound(Rule):
-    """A device that waits because the host issues work too late.
+    """A device that waits because the host issues work too late; on a CPU, time between ops.
 
     **What.** Idle time whose cause is the host (launch-starved, Python, dispatcher, autograd),
     5 % of the run or more.
 
     **Why.** The device could work, but nothing is in its queue: Python, the framework's
     dispatch and autograd take longer than the kernels. Faster kernels only lengthen the wait.
+    A CPU is its own host: while it runs Python and the framework, it runs no op.
 
     **Example.** A model of many small layers in eager mode on a large GPU.
 
@@ -29,6 +30,7 @@ class HostBound(Rule):
     code = "TR104"
     name = "host-bound"
     title = "The device waits for the host"
+    cpu_title = "Python and framework overhead between ops"
     actions = {
         "torch gpu": "Take the host out of the loop: torch.compile, CUDA graphs"
         " (mode='reduce-overhead'), a larger batch; profile the Python side (timeroof run,"
@@ -47,8 +49,14 @@ class HostBound(Rule):
         if seconds < MIN_IDLE_SHARE * context.total_s:
             return []
         rows, outside = with_idle_gain(context, HOST)
-        why = (
-            f"{format_seconds(seconds)} ({format_percent(seconds / context.total_s)}) pass between"
-            " kernels while the host prepares the next one."
+        on_cpu = context.device_kind == "cpu"
+        share = format_percent(seconds / context.total_s)
+        where = (
+            "ops, in Python and the framework"
+            if on_cpu
+            else "kernels while the host prepares the next one"
         )
-        return self.claim(context, rows, why, {"idle_s": seconds}, outside_s=outside)
+        why = f"{format_seconds(seconds)} ({share}) pass between {where}."
+        title = self.cpu_title if on_cpu else self.title
+        evidence = {"idle_s": seconds}
+        return self.claim(context, rows, why, evidence, title=title, outside_s=outside)

@@ -38,7 +38,7 @@ class SlowData(Rule):
         " augment less per sample, or cache what does not change.",
         "tensorflow": "dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch("
         "tf.data.AUTOTUNE), cache() what does not change.",
-        "any": "Prepare the next batch while the device works on this one.",
+        "any": "Prepare the next batch while this one is computed.",
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -52,11 +52,10 @@ class SlowData(Rule):
             return []
         idle, outside = with_idle_gain(context, DATA)
         rows = _together(busy, idle)
-        why = (
-            f"{format_seconds(waiting_s)} of waiting for input and {format_seconds(busy_s)}"
-            f" of making"
-            f" it inside the step, {format_percent((waiting_s + busy_s) / context.total_s)} of it."
-        )
+        parts = {"waiting for input": waiting_s, "preparing input": busy_s}
+        words = " and ".join(f"{format_seconds(s)} {what}" for what, s in parts.items() if s)
+        share = format_percent((waiting_s + busy_s) / context.total_s)
+        why = f"The step spends {words}, {share} of its time."
         evidence = {"waiting_s": waiting_s, "busy_s": busy_s}
         return self.claim(context, rows, why, evidence, outside_s=outside)
 

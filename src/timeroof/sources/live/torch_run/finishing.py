@@ -66,10 +66,19 @@ def _mind_sizes(
     steps = "1 timed step" if len(near) == 1 else f"{len(near)} timed steps"
     times = f"times of ops those of {steps} near it" if near else "all timed steps are before it"
     found.note(
-        f"sizes change from step to step: {changed.share:.0%} of the ops that were described in"
-        f" step {first[0]} and again in step {last[0]} had other sizes ({changed.example});"
-        f" amounts are those of step {used}, {times}"
+        f"sizes change from step to step: {_share_words(changed.share)} of the ops that were"
+        f" described in step {first[0]} and again in step {last[0]} had other sizes"
+        f" ({changed.example}); amounts are those of step {used}, {times}"
     )
+
+
+def _share_words(share: float) -> str:
+    """A share that is not nothing never reads 0%.
+
+    >>> _share_words(0.5), _share_words(0.001)
+    ('50%', 'under 1%')
+    """
+    return f"{share:.0%}" if share >= 0.005 else "under 1%"
 
 
 def read_event_cost(found: Recording, calibration: Calibration) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording
+from timeroof.units import format_seconds
 
 MOST_CLEAN = 200
 # A step that took so many times as long as timed ones still did something else (compiling).
@@ -73,9 +74,9 @@ def slow_clean_note(found: Recording) -> str | None:
     if middle[0] - middle[1] <= CLEARLY * math.hypot(_error(clean), _error(timed)):
         return None
     return (
-        f"clean steps took longer than timed ones ({middle[0] / 1e3:.4g} µs against"
-        f" {middle[1] / 1e3:.4g} µs, medians): steps differ, or the machine was busy; take the"
-        " step time with care"
+        f"clean steps took longer than timed ones ({format_seconds(middle[0] / 1e9, 4)} against"
+        f" {format_seconds(middle[1] / 1e9, 4)}, medians): steps differ, or the machine was"
+        " busy; take the step time with care"
     )
 
 
