@@ -71,7 +71,7 @@ def test_99_9_percent_of_the_time_has_a_known_algorithm(seconds: dict[str, float
     assert known_s >= 0.999 * sum(seconds.values())
 
 
-def test_precisions_are_the_contracts_and_short_names_are_short(seconds: dict[str, float]) -> None:
+def test_precisions_are_resources_and_short_names_are_short(seconds: dict[str, float]) -> None:
     for name in seconds:
         facts = read_name(name)
         assert facts.precision is None or facts.precision in PRECISIONS
