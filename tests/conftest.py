@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.recorded_data import DATA
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Source
 
@@ -14,14 +15,12 @@ from timeroof.core.profile import Source
 settings.register_profile("timeroof", deadline=None, derandomize=True)
 settings.load_profile("timeroof")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    if not SHARED.is_dir():
-        pytest.skip("the recorded data (../shared/data) is not here")
-    return SHARED
+    if not DATA.is_dir():
+        pytest.skip(f"the recorded data is not here ({DATA})")
+    return DATA
 
 
 @pytest.fixture(autouse=True)

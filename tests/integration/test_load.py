@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from tests.recorded_data import looked_at
 from timeroof.api import judged_rows, load, machine
 from timeroof.core.profile import Profile, Source
 from timeroof.recorded_work import with_recorded_work
@@ -108,7 +109,7 @@ def test_the_h100_qwen_trace(shared_data: Path) -> None:
 
 
 def test_every_readable_trace_can_be_judged(shared_data: Path) -> None:
-    for path in sorted((shared_data / "kineto").glob("*.json.gz")):
+    for path in looked_at("kineto/*.json.gz"):
         report = load(path)
         assert sum(report.totals.by_limiter.values()) == pytest.approx(
             report.profile.kernels["time_s"].sum()

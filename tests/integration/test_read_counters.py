@@ -142,35 +142,6 @@ def test_a100_resnet18(shared_data: Path) -> None:
     assert any("Not collected" in note and "tensor" in note for note in profile.notes)
 
 
-REFUSED = {
-    "flashinfer_paged_decode__gqa_bf16_b128_ctx8k_p64.ncu.csv": "error code",
-    "flashinfer_paged_decode__gqa_fp8_b64_ctx4k_p64.ncu.csv": "error code",
-    "h100_monai_unet_summary_processed.csv": "no profiler wrote",
-    "peaks.csv": "no profiler wrote",
-    "timing.csv": "no profiler wrote",
-    "ncu.section_SpeedOfLight_RooflineChart.csv": "no time",
-    "p100_deepspeech_bs64-fp32_first_invocation_metrics_console.txt": "no times",
-    "p100_deepspeech_bs64-fp32_metrics_console.txt": "no times",
-}
-
-
-@pytest.mark.parametrize("tool", ["ncu", "nvprof"])
-def test_every_file_is_read_or_refused_with_a_reason(shared_data: Path, tool: str) -> None:
-    for path in sorted((shared_data / tool).rglob("*")):
-        if not path.is_file():
-            continue
-        one_metric = path.name.startswith("out.") and "cycles" not in path.name
-        if path.name in REFUSED or path.name.startswith("out."):
-            why = REFUSED.get(path.name, "no time of its kernels")
-            with pytest.raises(InputError, match=why):
-                read_files([path])
-            assert path.name in REFUSED or one_metric or "cycles" in path.name
-        else:
-            profile = read_files([path])
-            assert profile.kernels["time_s"].sum() > 0, path
-            assert profile.kernels["calls"].sum() >= 1, path
-
-
 @pytest.mark.parametrize(
     ("file", "rows", "calls", "time_s"),
     [

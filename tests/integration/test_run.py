@@ -264,3 +264,20 @@ def test_an_example_is_accounted_for(folder: Path, script: str) -> None:
     check_account(found)
     assert found["totals"]["known_time_share"] > 0.98
     assert time.monotonic() - start < 60
+
+
+def test_options_behind_the_program_that_it_refuses_are_told(folder: Path) -> None:
+    parsing = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--steps')\n"
+    (folder / "train.py").write_text(parsing + "p.parse_args()\n")
+    for program in (("train.py",), ("-m", "train")):
+        done = run(folder, *program, "--steps", "3", "--html=a b.html")
+        assert done.returncode == 2
+        last = done.stderr.splitlines()[-1]
+        assert last == (
+            "timeroof: --html is an option of timeroof and goes before the script:"
+            f" python -m timeroof run --machine toy.toml '--html=a b.html' {' '.join(program)}"
+            " --steps 3"
+        )
+    done = run(folder, "train.py", "--bogus", "--steps", "3")
+    assert done.returncode == 2
+    assert "before the script" not in done.stderr

@@ -179,7 +179,7 @@ def test_two_processes_share_a_store_and_both_report(measured: None, tmp_path: P
         assert len(document["kernels"]) == len(SIZES)
 
 
-def test_outputs_and_the_contract_of_the_report(measured: None, tmp_path: Path) -> None:
+def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) -> None:
     words = ["gemm", "--m", "8,16", "--pass", "forward", "--threads", "1,all", "--cache", "warm,cold",
              "--precision", "fp32,tf32", "--quick", "--db", str(tmp_path / "a.sqlite")]  # fmt: skip
     outputs = ["--json", "-", "--save", str(tmp_path / "a.troof"), "--html", str(tmp_path / "a.html"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import pytest
 
+from tests.recorded_data import DATA
 from timeroof.work import Call, Cost, Tensor, count
 from timeroof.work.reduced import reduced_flops
 
-TABLE = Path(__file__).parents[3] / "shared" / "data" / "paper" / "printed_tables.csv"
+TABLE = DATA / "paper" / "printed_tables.csv"
 pytestmark = pytest.mark.skipif(not TABLE.is_file(), reason="the paper's tables are not here")
 
 

@@ -216,7 +216,7 @@ def test_what_is_no_share_is_refused(text: str) -> None:
         parse_percent(text)
 
 
-def test_the_document_has_what_the_contract_names() -> None:
+def test_the_document_has_every_field() -> None:
     document = check(report([row(1.0)]), report([row(1.0)]), Limits(max_slowdown=0.05)).document()
     assert document["schema"] == "timeroof.check/1"
     assert document["passed"] is True

@@ -228,7 +228,7 @@ def test_without_samples_a_plain_threshold_applies_and_is_said() -> None:
     assert "5%" in got.notes[0]
 
 
-def test_the_document_has_what_the_contract_names() -> None:
+def test_the_document_has_every_field() -> None:
     document = compare(report([row(10.0)]), report([row(6.0)]), ("a.troof", "b.troof")).document()
     assert document["schema"] == "timeroof.compare/1"
     assert (document["a"], document["b"]) == ("a.troof", "b.troof")

@@ -182,7 +182,7 @@ def test_nonsense_is_refused(change: Change) -> None:
         run([COMPUTE], make_machine(), change)
 
 
-def test_the_document_has_what_the_contract_names() -> None:
+def test_the_document_has_every_field() -> None:
     report = analyze(Profile.of([COMPUTE, MEMORY], Source(tool="t")), make_machine())
     document = what_if(report, [faster(flop_fp32=2.0), make_machine()]).document()
     assert document["schema"] == "timeroof.whatif/1"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
     from timeroof.core.report import Report, Totals
 
-# How sources spell the formats of the contract.
+# How sources spell the formats that precisions are named after.
 _FORMATS = {
     "fp64": r"(?i)float64|double|fp64|f64",
     "bf16": r"(?i)bfloat16|bf16",

@@ -48,7 +48,7 @@ class Claim:
 
     @property
     def finding(self) -> Finding:
-        """The claim as a finding of the contract."""
+        """The claim as a finding of the report."""
         return Finding(
             code=self.code,
             title=self.title,

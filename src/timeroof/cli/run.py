@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from timeroof.cli import counters as c
+from timeroof.cli.misplaced import CommandLine, say_misplaced
 from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
 from timeroof.cli.ranks import launched, rank_here, run_launcher
 from timeroof.cli.run_outputs import RunOutputs, said
@@ -42,11 +43,16 @@ class RunCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep the arguments of a module away from our own options."""
-        takers = {
-            name for p in self.params if not getattr(p, "is_flag", False)
-            for name in getattr(p, "opts", ()) if name.startswith("-")
+        options = {
+            name: None if getattr(p, "is_flag", False) else str(p.name).upper()
+            for p in self.params for name in getattr(p, "opts", ()) if name.startswith("-")
         }  # fmt: skip
-        return super().parse_args(ctx, after_module(args, takers))
+        given = list(args)
+        rest = super().parse_args(ctx, after_module(args, {n for n, v in options.items() if v}))
+        words: list[str] = ctx.params.get("program") or []
+        # Before the program, which may change what it was given.
+        ctx.obj = CommandLine.of(given, words if ctx.params.get("module") else words[1:], options)
+        return rest
 
 
 def after_module(args: list[str], takers: set[str]) -> list[str]:
@@ -64,6 +70,7 @@ def after_module(args: list[str], takers: set[str]) -> list[str]:
 
 
 def run(
+    context: typer.Context,
     program: Annotated[
         list[str] | None,
         typer.Argument(metavar="SCRIPT [ARGS]...", help="The program and its own arguments."),
@@ -113,6 +120,8 @@ def run(
     With `--counters` the program runs again under a vendor's profiler: what it writes or sends
     before it is ended is written or sent again.
 
+    Options of timeroof stand before the script, the script's own after it.
+
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
     from timeroof.errors import UsageError
@@ -126,7 +135,8 @@ def run(
 
         judged_on = find_machine(machine)  # refused before any work is done
     outputs = RunOutputs.of(out, json, save, html, rank_here(), (_script(module, words), machine))
-    arguments = launched(module, words)
+    line: CommandLine = context.obj
+    arguments = _launched(module, words, line)
     if arguments is not None:
         return run_launcher(arguments).code
     counting = c.plan_counting(
@@ -165,7 +175,21 @@ def run(
         if os.environ.get("TIMEROOF_DEBUG"):
             raise
         say(f"no report: {said(error)}; TIMEROOF_DEBUG=1 shows where")
+    say_misplaced(line, ended, ran_steps=recording.steps_seen > 0)
     return code
+
+
+def _launched(module: str | None, words: list[str], line: CommandLine) -> list[str] | None:
+    """A launcher's arguments; it refuses options of ours before it starts anything."""
+    try:
+        return launched(module, words)
+    except SystemExit as error:
+        from timeroof.sources.live.torch_run.complaint import complaint_of
+        from timeroof.sources.live.torch_run.program import Ended
+
+        if isinstance(error.code, int):
+            say_misplaced(line, Ended(error.code, complaint=complaint_of(error)))
+        raise
 
 
 def _script(module: str | None, words: list[str]) -> Path | None:

@@ -171,7 +171,7 @@ class Report:
     extras: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """The report as the JSON of the contract."""
+        """The report as JSON, `timeroof.report/1`."""
         from timeroof.core.report_json import report_document
 
         return msgspec.json.encode(report_document(self))

@@ -22,7 +22,7 @@ from timeroof.core.verdict import BOUND, Verdicts
 
 
 def report_document(report: Report) -> ReportDocument:
-    """The contract's JSON document of a report."""
+    """The JSON document of a report, `timeroof.report/1`."""
     return ReportDocument(
         schema=REPORT_SCHEMA,
         created=report.created,

@@ -46,7 +46,7 @@ RESOURCES = (
 
 
 def is_resource(name: str) -> bool:
-    """Whether a name is a resource of the contract.
+    """Whether a name is a resource: one of `RESOURCES`, or a link of any name.
 
     >>> is_resource("flop/fp32"), is_resource("link/nvlink"), is_resource("flop/fp17")
     (True, True, False)

@@ -23,5 +23,5 @@ def check_schema(found: Any, expected: str, where: str) -> None:
         raise SchemaError(
             f"'schema' is {found!r}, newer than {expected!r} which this timeroof reads",
             where=where,
-            advice="update timeroof (pip install -U timeroof)",
+            advice="update timeroof: git pull in its repository, then pip install .",
         )

@@ -18,7 +18,7 @@ class Verdicts:
     """One row per row of the judged profile, in its order.
 
     `table` has ``bound.<resource>`` per resource that has both amounts and a
-    ceiling, and the columns that the contract names: limiter, work_bound_s,
+    ceiling, and the columns that docs/model.md defines: limiter, work_bound_s,
     overhead_time_s, bound_s, elapsed_s, gap_s, kernel_efficiency, efficiency, ai,
     compute_time_s, bandwidth_time_s, inside_overhead_box, paper_class, above_roof.
     `roofs` are the ceilings that were used.

@@ -54,7 +54,7 @@ class CheckResult:
         return all(limit.passed for limit in self.limits)
 
     def document(self) -> dict[str, Any]:
-        """The contract's JSON, `timeroof.check/1`."""
+        """The JSON document, `timeroof.check/1`."""
         return {
             "schema": CHECK_SCHEMA,
             "passed": self.passed,

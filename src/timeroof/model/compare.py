@@ -75,7 +75,7 @@ class Comparison:
         return None if self.a_s is None or self.b_s is None else self.b_s - self.a_s
 
     def document(self) -> dict[str, Any]:
-        """The contract's JSON, `timeroof.compare/1`."""
+        """The JSON document, `timeroof.compare/1`."""
         return {
             "schema": COMPARE_SCHEMA,
             "a": self.a,

@@ -33,7 +33,7 @@ class WhatIf:
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """The contract's JSON."""
+        """The JSON document, `timeroof.whatif/1`."""
         return {
             "schema": WHATIF_SCHEMA,
             "from": self.here.name,

@@ -94,7 +94,7 @@ class Worker:
             raise UsageError(f"the worker did not start: {gone}") from gone
         if hello.error is not None:
             self.stop()
-            raise UsageError(hello.error, advice="install it: pip install 'timeroof[torch]'")
+            raise UsageError(hello.error, advice="install it: pip install torch")
         self.version = hello.version
 
     def stop(self) -> None:

@@ -64,7 +64,7 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         raise UsageError(
-            f"{package} is not installed", advice=f"pip install 'timeroof[{package}]'"
+            f"{package} is not installed", advice=f"install it: pip install {package}"
         ) from None
 
 

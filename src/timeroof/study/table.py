@@ -78,7 +78,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 def phase_of(pass_name: str) -> str:
-    """The phase of the contract that a pass is.
+    """The phase (`core.resources.PHASES`) that a pass is.
 
     >>> phase_of("backward-input"), phase_of("calibrate")
     ('backward', 'data')

@@ -1,4 +1,4 @@
-"""From a cost to amounts of the contract's resources: which unit of a device does which FLOPs."""
+"""From a cost to amounts of resources (docs/model.md): which unit of a device does which FLOPs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _NOT_FLOPS = ("int64", "int32", "int16", "uint64", "uint32", "uint16", "bool")
 def contraction_precision(
     dtype: str, matrix_units: Collection[str] = (), *, tf32: bool = False
 ) -> str | None:
-    """The precision of the contract whose unit does a contraction in this format.
+    """The precision whose unit does a contraction in this format.
 
     `matrix_units` are the device's tensor precisions, `tf32` says that fp32 contractions
-    may use TF32. None for whole numbers wider than a byte: no unit of the contract.
+    may use TF32. None for whole numbers wider than a byte: no unit has a name for them.
 
     >>> contraction_precision("fp16", ["fp16-tensor"]), contraction_precision("fp16")
     ('fp16-tensor', 'fp16')
@@ -47,7 +47,7 @@ def contraction_precision(
 
 
 def vector_precision(dtype: str) -> str:
-    """The precision of the contract whose unit does element-wise work in this format."""
+    """The precision whose unit does element-wise work in this format."""
     return _VECTOR.get(dtype, "fp32")
 
 

@@ -1,6 +1,6 @@
 """What a call costs: FLOPs by number format and compulsory bytes, or why that is unknown.
 
-Conventions (contract.md): a multiply-add is 2 FLOPs; beside contractions one FLOP per
+Conventions (docs/counting.md): a multiply-add is 2 FLOPs; beside contractions one FLOP per
 basic operation of the op's definition, a transcendental counting one. Arithmetic on
 integers and booleans is not floating point: it has 0 FLOPs by nature, its bytes count.
 """

@@ -16,10 +16,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.recorded_data import looked_at, place
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DATA = Path("/work/shared/data")
 NameTimes = defaultdict[str, float]  # seconds by name
 
 KINETO_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset")
@@ -43,8 +44,8 @@ def read_bytes(path: Path) -> bytes:
 
 
 def recorded_names() -> dict[str, NameTimes]:
-    """Seconds by kernel name, for every file that has kernel names."""
-    found = {str(p.relative_to(DATA)): names_of(p) for p in sorted(DATA.rglob("*")) if p.is_file()}
+    """Seconds by kernel name, for every file that was looked at and has kernel names."""
+    found = {place(path): names_of(path) for path in looked_at()}
     return {file: names for file, names in found.items() if names}
 
 

@@ -8,13 +8,14 @@ from collections import defaultdict
 import polars as pl
 import pytest
 
-from tests.unit.names.recorded import DATA, recorded_names
+from tests.recorded_data import needs_recorded_data
+from tests.unit.names.recorded import recorded_names
 from timeroof.core.resources import PRECISIONS
 from timeroof.work.names import name_facts_table, read_name
 from timeroof.work.names.algorithms import CONTRACTIONS
 from timeroof.work.names.short import LONGEST_SHORT_NAME
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no recorded data in {DATA}")
+pytestmark = needs_recorded_data
 
 # Kernels that the name alone does not tell the precision (or unit) of, with the reason.
 DOES_NOT_TELL = {
@@ -70,7 +71,7 @@ def test_99_9_percent_of_the_time_has_a_known_algorithm(seconds: dict[str, float
     assert known_s >= 0.999 * sum(seconds.values())
 
 
-def test_precisions_are_the_contracts_and_short_names_are_short(seconds: dict[str, float]) -> None:
+def test_precisions_are_resources_and_short_names_are_short(seconds: dict[str, float]) -> None:
     for name in seconds:
         facts = read_name(name)
         assert facts.precision is None or facts.precision in PRECISIONS

@@ -32,7 +32,7 @@ def test_charts_begin_where_bytes_are(dram: float, level: str) -> None:
     report = live_report(dram=dram)
     assert first_level(report) == level
     assert run_payload(report, "r")["level"] == level
-    # The headline's pair is the contract's and stays.
+    # The headline's pair is fixed (docs/model.md) and stays.
     assert headline_pair(report)[1] == "byte/dram"
 
 

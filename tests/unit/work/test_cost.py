@@ -87,7 +87,7 @@ def test_complex_products_are_four_real_ones() -> None:
     assert count(Call.of("aten::mm", a, a)).contraction == {"fp32": 4 * 16}
 
 
-def test_amounts_are_resources_of_the_contract() -> None:
+def test_amounts_are_resources() -> None:
     half = Tensor((16, 16), "fp16")
     cost = count(Call.of("aten::addmm", Tensor((16,), "fp16"), half, half))
     found = amounts(cost, ["fp16-tensor"], link="nvlink")

@@ -37,7 +37,7 @@ def package(where: str) -> ModuleType:
             "is a binary Nsight Compute report, and NVIDIA's package that opens it is not here"
             f" ({error})",
             where=where,
-            advice="pip install 'timeroof[nvidia]', or export it:"
+            advice="pip install ncu-report, or export it:"
             " ncu --import FILE --csv --page raw > FILE.csv",
         ) from error
 

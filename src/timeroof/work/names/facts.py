@@ -23,7 +23,7 @@ _ELEMENTWISE = frozenset({"elementwise", "copy", "gather", "dropout", "random"})
 class NameFacts:
     """What a name says. None: it does not say.
 
-    precision is the contract's (`fp16-tensor`, `fp32`, …): what the kernel computes in.
+    precision is one of `PRECISIONS` (`fp16-tensor`, `fp32`, …): what the kernel computes in.
     storage is the type of its data in memory (`fp16`, `int64`, …).
     pass_name is fprop, dgrad or wgrad of convolutions, forward or backward of the rest.
     """

@@ -1,8 +1,8 @@
 """Precision and unit of matrix products, from their names: tables, the first that fits decides.
 
-A precision is one of the contract's: the unit and format the products are computed in, not what
-is in memory. `volta_fp16_sgemm_fp16_…` keeps fp16 in memory and computes in fp32 on the vector
-units; `volta_s884…` multiplies fp16 on tensor cores and adds in fp32.
+A precision is one of `core.resources.PRECISIONS`: the unit and format the products are computed
+in, not what is in memory. `volta_fp16_sgemm_fp16_…` keeps fp16 in memory and computes in fp32 on
+the vector units; `volta_s884…` multiplies fp16 on tensor cores and adds in fp32.
 
 Instruction shapes tell the unit: 884 is HMMA on Volta, 1688 fp16 on Turing and (without a type)
 TF32 on Ampere, 16816 fp16 or bf16, 16832 int8 or fp8. Sources: CUTLASS' library naming

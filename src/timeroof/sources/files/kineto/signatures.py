@@ -8,7 +8,7 @@ import msgspec
 
 from timeroof.sources.files.kineto.repairing import DECODE_ERRORS
 
-# PyTorch's names of types to the ones of the contract and their neighbours.
+# PyTorch's names of types to ours, those of `core.resources.PRECISIONS` and their neighbours.
 DTYPES = {
     "double": "fp64",
     "float": "fp32",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from timeroof.errors import EXIT_INTERRUPT, UsageError
+from timeroof.sources.live.torch_run.complaint import complaint_of
 
 EXIT_TERMINATED = 143
 
@@ -29,10 +30,14 @@ class TerminatedError(BaseException):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: its exit code, and in words if it was not by itself."""
+    """How a program ended: its exit code, and in words if it was not by itself.
+
+    `complaint` is what it said where it ended with an exit: None where it did not.
+    """
 
     code: int
     early: str | None = None
+    complaint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,10 @@ def _exited(error: SystemExit) -> Ended:
     if code is None:
         return Ended(0)
     if isinstance(code, int):
-        return Ended(int(code) & 0xFF)  # its own way to end
+        return Ended(int(code) & 0xFF, complaint=complaint_of(error))  # its own way to end
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"{code}\n")
-    return Ended(1, "it exited with a message")
+    return Ended(1, "it exited with a message", complaint_of(error))
 
 
 def _show(error: BaseException) -> None:

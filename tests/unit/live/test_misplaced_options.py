@@ -1,0 +1,211 @@
+"""Options of timeroof behind the script: told where a program refuses them, and only there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from timeroof.cli.misplaced import CommandLine, refused, say_misplaced, start_of
+from timeroof.sources.live.torch_run.program import Ended, Program, run_program
+
+OPTIONS = {"--html": "HTML", "--json": "JSON", "--steps": "STEPS", "--source": None, "-m": "MODULE"}
+ARGPARSE = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--small", action="store_true")
+parser.add_argument("--steps", type=int)
+{more}
+args = parser.parse_args()
+"""
+CLICK = """
+import click
+@click.command()
+@click.option("--steps", type=int)
+def main(steps): {body}
+main()
+"""
+GETOPT = """
+import getopt, sys
+try:
+    getopt.getopt(sys.argv[1:], "", ["small", "steps="])
+except getopt.GetoptError as error:
+    print(error)
+    sys.exit(2)
+"""
+OPTPARSE = """
+import optparse
+parser = optparse.OptionParser()
+parser.add_option("--steps")
+parser.parse_args()
+"""
+OWN_PARSER = """
+import argparse, sys
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.print_help()
+        sys.exit(1)
+Parser().parse_args()
+"""
+FLAGS = """
+import sys
+class UnrecognizedFlagError(Exception): pass
+try:
+    raise UnrecognizedFlagError("Unknown command line flag 'html'. Did you mean: htm ?")
+except UnrecognizedFlagError as error:
+    sys.stderr.write(f"FATAL Flags parsing error: {error}")
+    sys.exit(1)
+"""
+FIRE = """
+import sys
+class FireExit(SystemExit):
+    def __init__(self, code, trace):
+        super().__init__(code)
+        self.trace = trace
+raise FireExit(2, "1. Initial component\\n2. ('Could not consume arg:', '--html')")
+"""
+BY_HAND = """
+import sys
+for word in sys.argv[1:]:
+    if word not in ("--small",):
+        print("usage: script.py [--small]", file=sys.stderr)
+        sys.exit(2)
+"""
+MESSAGE = "import sys; sys.exit(f'unknown option {sys.argv[1]}')"
+USAGE = "import sys; sys.exit('Usage: script.py [--small]')"
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    main, path, argv = sys.modules["__main__"], list(sys.path), sys.argv
+    yield
+    sys.modules["__main__"], sys.path[:], sys.argv = main, path, argv
+
+
+def ended(folder: Path, text: str, *words: str) -> Ended:
+    script = folder / "script.py"
+    script.write_text(text)
+    return run_program(Program(str(script), words).prepare())
+
+
+def line(
+    *words: str, before: tuple[str, ...] = (), program: tuple[str, ...] = ("a.py",)
+) -> CommandLine:
+    made = CommandLine.of([*before, *program, *words], list(words), OPTIONS)
+    return CommandLine(("timeroof", "run"), made.ours, made.program, made.words, made.options)
+
+
+def found(folder: Path, text: str, *words: str) -> list[str]:
+    return refused(line(*words).behind(), ended(folder, text, *words))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ARGPARSE.format(more=""), CLICK.format(body="pass"), GETOPT, OPTPARSE, OWN_PARSER, FLAGS,
+        FIRE, BY_HAND, MESSAGE, USAGE, "raise SystemExit(2)",
+    ],
+    ids=[
+        "argparse", "click", "getopt", "optparse", "own parser", "flags", "fire", "by hand",
+        "message", "usage", "bare",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("words", [("--html", "r.html"), ("--html=r.html",)], ids=["two", "equals"])
+def test_a_refused_option_is_told(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    assert found(tmp_path, text, *words) == ["--html"]
+
+
+KNOWN = [
+    # The option is the program's own, its value is wrong or something else is.
+    (ARGPARSE.format(more=""), ("--steps", "many")),
+    (ARGPARSE.format(more=""), ("--steps", "3", "--bogus")),
+    (ARGPARSE.format(more="parser.add_argument('data')"), ("--steps", "3")),
+    (ARGPARSE.format(more="") + "raise SystemExit(2)", ("--steps", "3")),
+    (ARGPARSE.format(more="") + "parser.error('unknown --data')", ("--steps", "3")),
+    (CLICK.format(body="raise SystemExit(2)"), ("--steps", "3")),
+    (CLICK.format(body="click.get_current_context().exit(2)"), ("--steps", "3")),
+    (CLICK.format(body="pass"), ("--steps", "many")),
+    (CLICK.format(body="pass"), ("--steps", "3", "--bogus")),
+    (GETOPT, ("--steps", "3", "--bogus")),
+    (OPTPARSE, ("--steps", "3", "--bogus")),
+    ("import sys; sys.exit('Usage: script.py --html FILE DATA')", ("--html", "r.html")),
+    # No usage error.
+    ("print('well')", ("--html", "r.html")),
+    ("raise SystemExit(0)", ("--html", "r.html")),
+    ("raise SystemExit(3)", ("--html", "r.html")),
+    ("raise SystemExit('the disk is full')", ("--html", "r.html")),
+    ("raise ValueError('unknown option --html')", ("--html", "r.html")),
+    ("try:\n    import nowhere\nexcept ImportError:\n    raise SystemExit(2)", ("--html", "r")),
+    # Not an option of ours, or no option.
+    (ARGPARSE.format(more=""), ("--htm", "r.html")),
+    (ARGPARSE.format(more=""), ("--html-file=r.html",)),
+    (ARGPARSE.format(more=""), ("--bogus", "--", "--html")),
+    (ARGPARSE.format(more=""), ("-m", "x")),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), KNOWN)
+def test_nothing_is_told_of_other_ends(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    assert found(tmp_path, text, *words) == []
+
+
+def test_an_option_of_a_file_that_the_program_loads_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "its_settings.py").write_text("import sys\nassert '--html' in sys.argv\n")
+    assert found(tmp_path, "import its_settings; raise SystemExit(2)", "--html", "r.html") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong", "mended"),
+    [
+        (line("--small", "--html", "r.html"), ["--html"], "timeroof run --html r.html a.py --small"),
+        (line("--html=a b", "x"), ["--html"], "timeroof run '--html=a b' a.py x"),
+        (line("--source", "x", "--json", "-"), ["--source", "--json"],
+         "timeroof run --source --json - a.py x"),
+        (line("--steps", "3", "--html", "r"), ["--html"], "timeroof run --html r a.py --steps 3"),
+        (line("--html", "r", before=("--steps", "3"), program=("-m", "pkg.train")), ["--html"],
+         "timeroof run --steps 3 --html r -m pkg.train"),
+        (line("--html", "r", program=("--", "a.py")), ["--html"], "timeroof run --html r -- a.py"),
+        (line("--html"), ["--html"], "timeroof run --html HTML a.py"),
+        (line("--html", "r", "--", "--html", "x"), ["--html"],
+         "timeroof run --html r a.py -- --html x"),
+        (line("it's", "--html", "r"), ["--html"], """timeroof run --html r a.py 'it'"'"'s'"""),
+    ],
+)  # fmt: skip
+def test_the_command_as_it_is_meant(given: CommandLine, wrong: list[str], mended: str) -> None:
+    assert given.mended(wrong) == mended
+
+
+def test_it_is_one_line_and_only_where_no_step_ran(capsys: pytest.CaptureFixture[str]) -> None:
+    end = Ended(2, complaint="unrecognized arguments: --html r --json j")
+    given = line("--html", "r", "--json", "j")
+    say_misplaced(given, end, ran_steps=True)
+    assert capsys.readouterr().err == ""
+    say_misplaced(given, end)
+    assert capsys.readouterr().err == (
+        "timeroof: --html, --json are timeroof's and go before the script:"
+        " timeroof run --html r --json j a.py\n"
+    )
+
+
+def test_only_the_first_rank_speaks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        say_misplaced(line("--html", "r"), Ended(2, complaint="unrecognized arguments: --html r"))
+    said = "timeroof: --html is an option of timeroof and goes before the script\n"
+    assert capsys.readouterr().err == said
+
+
+def test_the_command_starts_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "timeroof"
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert start_of([str(program), "run"]) == ("timeroof", "run")
+    assert start_of([".venv/bin/timeroof", "run"]) == (".venv/bin/timeroof", "run")
+    assert start_of(["/x/timeroof/__main__.py", "run"]) == ("python", "-m", "timeroof", "run")
