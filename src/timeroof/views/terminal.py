@@ -14,6 +14,7 @@ from rich.text import Text
 from timeroof.units import format_amount, format_bytes_binary, format_percent, format_seconds
 from timeroof.views import rates
 from timeroof.views.clean import PROFILER, clean_by_limiter, clean_idle
+from timeroof.views.plain import plain_text
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
@@ -62,15 +63,6 @@ def console(*, stderr: bool = False) -> Console:
         # A pipe has no edge: nothing need be cut.
         return _Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
     return out
-
-
-def plain_text(text: str) -> str:
-    """A text from a file, without characters that could steer a terminal or reorder a line.
-
-    >>> plain_text("a\\x1b[31m\\u202eb\\nc")
-    'a�[31m�b�c'
-    """
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def format_rate(ceiling: Ceiling) -> str:
