@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, amount_columns
+from timeroof.core.profile import RECORDED_CALL, Profile, amount_columns
 from timeroof.work.amounts import amounts
 from timeroof.work.call import Call
 from timeroof.work.cost import Cost
@@ -24,9 +24,6 @@ from timeroof.work.nesting import kernel_cost
 from timeroof.work.onednn import call_from_onednn
 from timeroof.work.recorded import call_from_kineto
 
-KINETO_LABELS = (
-    "input_dims", "input_types", "input_strides", "concrete_inputs", "output_dims", "output_types",
-)  # fmt: skip
 KINETO_ARGUMENTS = (
     "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Output Dims", "Output type",
 )  # fmt: skip
@@ -99,7 +96,7 @@ def _recording(
 ) -> tuple[Callable[[Mapping[str, Any]], Call] | None, list[str]]:
     """How the rows' calls were recorded: as Kineto arguments, as oneDNN texts, or not."""
     if "label.input_dims" in rows.columns:
-        labels = [f"label.{n}" for n in KINETO_LABELS if f"label.{n}" in rows.columns]
+        labels = [f"label.{n}" for n in RECORDED_CALL if f"label.{n}" in rows.columns]
         children = ["label.child_ops"] if "label.child_ops" in rows.columns else []
         return _kineto_call, ["op", *labels, *children]
     if "label.onednn_kind" in rows.columns:
@@ -110,7 +107,7 @@ def _recording(
 
 def _kineto_call(row: Mapping[str, Any]) -> Call:
     arguments = {}
-    for label, key in zip(KINETO_LABELS, KINETO_ARGUMENTS, strict=True):
+    for label, key in zip(RECORDED_CALL, KINETO_ARGUMENTS, strict=True):
         text = row.get(f"label.{label}")
         if text is not None:
             arguments[key] = _decoded(text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from timeroof.views.plain import plain_text
+
 
 def prepare_streams() -> None:
     """Make stdout and stderr usable: characters they cannot print become question marks."""
@@ -28,9 +30,8 @@ def abandon_stdout() -> None:
 
 def say(message: str) -> None:
     """One line on stderr, without characters that could steer a terminal."""
-    printable = "".join(c if c.isprintable() else "\ufffd" for c in message)
     try:
-        sys.stderr.write(f"timeroof: {printable}\n")
+        sys.stderr.write(f"timeroof: {plain_text(message)}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return

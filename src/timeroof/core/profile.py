@@ -60,6 +60,13 @@ TIMELINE_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
 LABEL = "label."
 ORIGIN = "origin."
 
+# Labels that keep a call as a tracer wrote it, and the calls and kernels inside it, for whoever
+# counts them. `shape` and `dtype` say the same for people.
+RECORDED_CALL = (
+    "input_dims", "input_types", "input_strides", "concrete_inputs", "output_dims", "output_types",
+)  # fmt: skip
+CALL_LABELS = (*RECORDED_CALL, "child_ops", "launched")
+
 # No time, count or amount of a real run is larger; sums of such numbers stay finite.
 LARGEST = 1e30
 

@@ -5,6 +5,8 @@ All seconds are those of a clean step; only the account of the timed step is in 
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 from rich.console import Console
 from rich.text import Text
@@ -22,10 +24,19 @@ from timeroof.views.terminal import (
     print_notes,
     print_summary,
 )
+from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
-BAR = 24
 TOP = 8
 CHUNKS = 3
+OP_COLUMNS = (
+    Column("", "name", most=60),
+    Column("", "whole", leaves=1),
+    Column("", "bar", least=8, most=24, leaves=2),
+    Column("", "figure"),
+    Column("", "figure"),
+)
+LINE_COLUMNS = (Column("", "figure"), Column("", "figure"), Column("", "path"))
+CHUNK_COLUMNS = (Column("", "figure"), Column("", "prose"))
 
 
 def print_run(report: Report) -> None:
@@ -79,8 +90,8 @@ def _print_top(report: Report, out: Console) -> None:
     )
     longest = float(groups["time_s"].max() or 0.0) or 1.0  # type: ignore[arg-type]
     out.print(Text("\nlargest ops (█ bound, ░ gap)", style="bold"))
-    for row in groups.iter_rows(named=True):
-        out.print(_line(row, longest))
+    lines = [_line(row, longest) for row in groups.iter_rows(named=True)]
+    out.print(fitted_table(OP_COLUMNS, lines, out.width, indent=2))
 
 
 def _print_lines(report: Report, out: Console) -> None:
@@ -99,9 +110,11 @@ def _print_lines(report: Report, out: Console) -> None:
         out.print(Text(f"\nno op bears a line of the program: {_why_no_line(rows)}"))
         return
     out.print(Text("\nlargest lines (time, of it above the bound)", style="bold"))
-    for row in groups.iter_rows(named=True):
-        time_s, gap_s = format_seconds(row["time_s"]), format_seconds(row["gap_s"])
-        out.print(Text(f"  {time_s:>8} {gap_s:>8}  {plain_text(str(row['label.source']))}"))
+    lines = [
+        (format_seconds(time_s), format_seconds(gap_s), plain_text(source))
+        for source, time_s, gap_s in groups.iter_rows()
+    ]
+    out.print(fitted_table(LINE_COLUMNS, lines, out.width, indent=2))
 
 
 def _why_no_line(rows: pl.DataFrame) -> str:
@@ -113,21 +126,15 @@ def _why_no_line(rows: pl.DataFrame) -> str:
     return "no call of the described step came from a file of the program"
 
 
-def _line(row: dict[str, object], longest: float) -> Text:
-    time_s, bound_s = float(str(row["time_s"])), float(str(row["known_bound_s"]))
-    width = max(1, round(BAR * time_s / longest))
-    solid = min(width, round(width * bound_s / time_s)) if time_s > 0 else 0
+def _line(row: dict[str, Any], longest: float) -> list[Cell]:
+    time_s, bound_s = row["time_s"] or 0.0, row["known_bound_s"]
     # A bound that is known only in part says nothing about the whole.
     share = bound_s / time_s if time_s and not row["is_unknown"] else None
     colour = COLOURS[limiter_kind(str(row["limiter"]))]
-    name = plain_text(str(row["name"]))
-    return Text.assemble(
-        f"  {name[:34]:34} {row['phase'] or '':9} ",
-        ("█" * solid, colour),
-        ("░" * (width - solid), colour),
-        " " * (BAR - width),
-        f" {format_seconds(time_s):>8} {format_percent(share):>6}",
-    )
+    solid = min(bound_s, time_s) / longest
+    bar = Bar([(solid, "█", colour), (time_s / longest - solid, "░", colour)])
+    names = [plain_text(row["name"]), row["phase"] or ""]
+    return [*names, bar, format_seconds(row["time_s"]), format_percent(share)]
 
 
 def _print_chunks(report: Report, out: Console) -> None:
@@ -137,8 +144,8 @@ def _print_chunks(report: Report, out: Console) -> None:
     shown = sorted(chunks + _idle(report)[: CHUNKS - len(chunks)], key=lambda chunk: -chunk[0])
     words = _overlapping(sum(gain_s for gain_s, _ in shown), report.totals)
     out.print(Text(f"\nlargest recoverable chunks{words}", style="bold"))
-    for gain_s, title in shown:
-        out.print(Text(f"  {format_seconds(gain_s):>8}  {plain_text(title)}"))
+    lines = [(format_seconds(gain_s), plain_text(title)) for gain_s, title in shown]
+    out.print(fitted_table(CHUNK_COLUMNS, lines, out.width, indent=2))
 
 
 def _overlapping(gains_s: float, totals: Totals) -> str:

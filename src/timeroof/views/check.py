@@ -5,35 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from timeroof.units import format_amount, format_percent, format_seconds
 from timeroof.views.explain import markdown_text
 from timeroof.views.terminal import console, plain_text
+from timeroof.views.terminal_table import Cell, Column, fitted_table
 
 PREFIXES = {
     "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3,
     "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
 }  # fmt: skip
-HEADS = ("limit", "allowed", "found", "noise", "")
+COLUMNS = (
+    Column("limit", "prose"),
+    Column("allowed", "figure"),
+    Column("found", "figure"),
+    Column("noise", "figure", leaves=1),
+    Column("", "whole"),
+)
 
 
 def print_check(document: Mapping[str, Any], *, stderr: bool = True) -> None:
     """A `timeroof.check/1` document as a table."""
     out = console(stderr=stderr)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(HEADS[0], overflow="fold")
-    for head in HEADS[1:4]:
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column(HEADS[4], no_wrap=True)
-    for limit in document["limits"]:
-        style = {"holds": "green", "BROKEN": "bold red"}.get(_word(limit), "bold yellow")
-        what, *numbers = cells(limit)
-        table.add_row(Text(what), *numbers, Text(_word(limit), style=style))
-    out.print(table)
+    rows: list[list[Cell]] = [
+        [*cells(limit), _styled(_word(limit))] for limit in document["limits"]
+    ]
+    out.print(fitted_table(COLUMNS, rows, out.width))
     for note in document["notes"]:
         out.print(Text(f"Note: {plain_text(note)}"))
+
+
+def _styled(word: str) -> Text:
+    return Text(word, {"holds": "green", "BROKEN": "bold red"}.get(word, "bold yellow"))
 
 
 def cells(limit: Mapping[str, Any]) -> tuple[str, str, str, str]:

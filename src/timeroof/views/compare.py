@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from timeroof.units import format_percent, format_seconds
 from timeroof.views.explain import markdown_text
 from timeroof.views.terminal import console, plain_text
+from timeroof.views.terminal_table import Column, fitted_table
 
 MOST_ROWS = 15
 # Kernels that may explain a run that changed where none of them did by itself.
@@ -21,7 +21,10 @@ CANDIDATES = (
     " samples confirm by itself:"
 )
 # Columns of words, how narrow and how wide they may be on a terminal.
-TEXTS = {"kernel": (10, 36), "where": (8, 28), "mainly": (10, 26), "differs": (8, 24)}
+TEXTS = {"kernel": (16, 36), "where": (10, 28), "mainly": (10, 26), "differs": (8, 24)}
+# Columns that a narrow terminal does without, the last of them first.
+LEAVES = {"where": 1, "mainly": 2, "noise": 3, "differs": 4}
+CAUSE_COLUMNS = (Column("", "prose"), Column("", "figure"))
 WORK_WORDS = {"flops": "FLOPs", "bytes": "bytes", "launches": "launches"}
 CAUSE_WORDS = {
     "work": "amount of work",
@@ -36,15 +39,17 @@ def print_comparison(document: Mapping[str, Any], *, stderr: bool = False) -> No
     """A `timeroof.compare/1` document as tables."""
     out = console(stderr=stderr)
     out.print(Text(headline(document), style="bold"))
-    causes = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for cause, seconds in main_causes(document).items():
-        causes.add_row(f"  {CAUSE_WORDS[cause]}", signed_seconds(seconds))
-    out.print(causes)
+    causes = [(CAUSE_WORDS[c], signed_seconds(s)) for c, s in main_causes(document).items()]
+    out.print(fitted_table(CAUSE_COLUMNS, causes, out.width, indent=2))
     lead, rows = told_rows(document)
     if lead:
         out.print(lead)
     if rows:
-        out.print(_rows(rows, noise=bool(lead)))
+        heads, lines = cells(rows[:MOST_ROWS], noise=bool(lead))
+        plain = [[plain_text(text) for text in line] for line in lines]
+        out.print(fitted_table([_column(head) for head in heads], plain, out.width))
+    if len(rows) > MOST_ROWS:
+        out.print(f"({len(rows) - MOST_ROWS} more rows)")
     for note in document["notes"]:
         out.print(Text(f"Note: {plain_text(note)}"))
 
@@ -130,21 +135,11 @@ def _differs(row: Mapping[str, Any]) -> str:
     return ", ".join(WORK_WORDS[kind] for kind in row.get("differs_in", ()))
 
 
-def _rows(rows: Sequence[Mapping[str, Any]], *, noise: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    heads, lines = cells(rows[:MOST_ROWS], noise=noise)
-    for head in heads:
-        # Names fold instead of being cut: the layer is what tells two rows apart.
-        if head in TEXTS:
-            least, most = TEXTS[head]
-            table.add_column(head, overflow="fold", min_width=least, max_width=most)
-        else:
-            table.add_column(head, justify="right", no_wrap=True)
-    for line in lines:
-        table.add_row(*(Text(plain_text(text)) for text in line))
-    if len(rows) > MOST_ROWS:
-        table.add_row(Text(f"({len(rows) - MOST_ROWS} more rows)"))
-    return table
+def _column(head: str) -> Column:
+    """A column on a terminal; names go on in the next line, as the layer tells two rows apart."""
+    if head in TEXTS:
+        return Column(head, "prose", *TEXTS[head], leaves=LEAVES.get(head, 0))
+    return Column(head, "figure", leaves=LEAVES.get(head, 0))
 
 
 def markdown_comparison(document: Mapping[str, Any]) -> str:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from timeroof.units import format_percent, format_seconds
 from timeroof.views.terminal import console, plain_text
+from timeroof.views.terminal_table import Bar, Column, fitted_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from timeroof.core.report import Finding, Report, Totals
 
-BAR = 24
+LADDER_COLUMNS = (
+    Column("", "whole"),
+    Column("", "figure"),
+    Column("", "bar", least=16, most=24, leaves=1),
+    Column("", "prose", least=16),
+)
 CUMULATIVE = "cumulative_gain_s"
 
 
@@ -63,15 +68,14 @@ def _nothing(report: Report) -> str:
 
 
 def _print_ladder(out: Console, totals: Totals) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     whole = totals.ladder.measured_s or 1.0
-    for name, seconds, words in ladder_rungs(totals):
-        if seconds is None:
-            continue
-        bar = "█" * max(1, min(BAR, round(BAR * seconds / whole)))
-        table.add_row(name, format_seconds(seconds), Text(bar, style="blue"), words)
+    rungs = [
+        (name, format_seconds(seconds), Bar([(seconds / whole, "█", "blue")]), words)
+        for name, seconds, words in ladder_rungs(totals)
+        if seconds is not None
+    ]
     out.print(Text("The ladder of limits", style="bold"))
-    out.print(table)
+    out.print(fitted_table(LADDER_COLUMNS, rungs, out.width))
     missing = [name for name, seconds, _ in ladder_rungs(totals) if seconds is None]
     if missing:
         out.print(f"Not known from this source: {', '.join(missing)}.")

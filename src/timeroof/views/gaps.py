@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from rich.table import Table
 from rich.text import Text
 
 from timeroof.units import format_percent, format_seconds
 from timeroof.views.clean import clean_table
 from timeroof.views.terminal import console, plain_text
+from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 ROWS = 5
 FINDINGS = 3
-BAR = 20
+COLUMNS = (
+    Column("largest gaps", "name"),
+    Column("time", "figure"),
+    Column("gap", "figure"),
+    Column("limiter", "whole", leaves=1),
+    Column("bound in time", "bar", least=13, most=20, leaves=2),
+)
 
 
 def print_gaps(report: Report, *, stderr: bool = True) -> None:
@@ -35,22 +41,16 @@ def print_gaps(report: Report, *, stderr: bool = True) -> None:
         .head(ROWS)
     )
     longest = float(named["elapsed_s"].max() or 1.0)  # type: ignore[arg-type]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("largest gaps", "time", "gap", "limiter"):
-        table.add_column(column, no_wrap=True, overflow="ellipsis", max_width=34)
-    table.add_column("bound in time", no_wrap=True)
-    for row in named.iter_rows(named=True):
-        full = max(1, round(BAR * row["elapsed_s"] / longest))
-        solid = min(full, round(full * row["bound_s"] / row["elapsed_s"]))
-        table.add_row(
-            Text(plain_text(_title(row))),
-            format_seconds(row["elapsed_s"]),
-            format_seconds(row["gap_s"]),
-            row["limiter"],
-            "█" * solid + "░" * (full - solid),
-        )
-    out.print(table)
+    lines = [_cells(row, longest) for row in named.iter_rows(named=True)]
+    out.print(fitted_table(COLUMNS, lines, out.width))
     _print_findings(report, out)
+
+
+def _cells(row: dict[str, Any], longest_s: float) -> list[Cell]:
+    bound = min(row["bound_s"], row["elapsed_s"]) / longest_s
+    bar = Bar([(bound, "█", ""), (row["elapsed_s"] / longest_s - bound, "░", "")])
+    seconds = [format_seconds(row[c]) for c in ("elapsed_s", "gap_s")]
+    return [plain_text(_title(row)), *seconds, row["limiter"], bar]
 
 
 def _title(row: dict[str, str | None]) -> str:

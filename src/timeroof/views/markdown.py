@@ -46,7 +46,7 @@ def prose(text: str, limit: int = 2_000) -> str:
     >>> prose("<b>*x* @someone")
     '\\\\<b\\\\>\\\\*x\\\\* @<!-- -->someone'
     """
-    escaped = _MARKUP.sub(r"\\\1", plain_line(clip(text.replace("\n", " "), limit)))
+    escaped = _MARKUP.sub(r"\\\1", plain_line(clip(text, limit)))
     return escaped.replace("@", "@<!-- -->")
 
 

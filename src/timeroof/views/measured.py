@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from timeroof.core.resources import SCOPES
 from timeroof.units import format_cores, format_percent, format_seconds
 from timeroof.views.terminal import console, format_rate, plain_text
+from timeroof.views.terminal_table import Column, fitted_table
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
 
-
-# Columns of a terminal that hold the whole table.
-WIDE = 76
+COLUMNS = (
+    Column("resource", "whole"),
+    Column("scope", "whole", leaves=1),
+    Column("threads", "figure", leaves=2),
+    Column("measured", "figure"),
+    Column("theoretical", "figure", leaves=3),
+    Column("ratio", "figure", leaves=4),
+    Column("spread", "figure", leaves=5),
+)
 
 
 def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = None) -> None:
@@ -27,33 +33,8 @@ def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = Non
     """
     out = console()
     out.print(Text(plain_text(f"{machine.name}: {machine.device}"), style="bold"))
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("resource", no_wrap=True)
-    table.add_column("scope", no_wrap=True)
-    table.add_column("threads", justify="right")
-    # A narrow terminal loses whole columns, not the ends of figures.
-    columns = ("measured", "theoretical", "ratio", "spread")
-    shown = columns if out.width >= WIDE else columns[:1]
-    for column in shown:
-        table.add_column(column, justify="right", no_wrap=True)
-    for measured, paper in _pairs(machine):
-        best = measured or paper
-        if best is None:
-            continue
-        spread = measured.spread if measured else None
-        figures = (
-            format_rate(measured) if measured else "-",
-            format_rate(paper) if paper else "-",
-            format_percent(measured.rate / paper.rate) if measured and paper else "",
-            format_percent(spread) if spread is not None else "",
-        )
-        table.add_row(
-            Text(best.resource),
-            Text(best.scope),
-            Text("" if best.threads is None else str(best.threads)),
-            *(Text(figure) for figure in figures[: len(shown)]),
-        )
-    out.print(table)
+    rows = [_cells(measured, paper) for measured, paper in _pairs(machine)]
+    out.print(fitted_table(COLUMNS, rows, out.width))
     if clocks_hz:
         clocks = ", ".join(
             f"{hz / 1e9:.2f} GHz on {format_cores(n)}" for n, hz in clocks_hz.items()
@@ -66,6 +47,20 @@ def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = Non
     ]
     if latencies:
         out.print(Text(f"a load that waits for the one before: {', '.join(latencies)}"))
+
+
+def _cells(measured: Ceiling | None, paper: Ceiling | None) -> tuple[str, ...]:
+    best = measured or paper
+    spread = measured.spread if measured else None
+    return (
+        best.resource if best else "",
+        best.scope if best else "",
+        "" if best is None or best.threads is None else str(best.threads),
+        format_rate(measured) if measured else "-",
+        format_rate(paper) if paper else "-",
+        format_percent(measured.rate / paper.rate) if measured and paper else "",
+        format_percent(spread) if spread is not None else "",
+    )
 
 
 def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from timeroof.units import format_amount, format_bytes_binary, format_percent, format_seconds
 from timeroof.views import rates
 from timeroof.views.clean import PROFILER, clean_by_limiter, clean_idle
+from timeroof.views.plain import plain_text
+from timeroof.views.terminal_table import Bar, Column, fitted_table
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
@@ -33,10 +34,29 @@ __all__ = [
     "print_summary",
 ]
 
-BAR = 30
 # Below this share of time with known amounts, sums say more about ignorance than about the run.
 ENOUGH_KNOWN = 0.5
 PIPE_WIDTH = 160
+LIMITER_COLUMNS = (
+    Column("", "whole"),
+    Column("", "bar", least=8, most=30, leaves=1),
+    Column("", "figure"),
+    Column("", "figure"),
+)
+# A catalogue's names are what one types: they stay whole, titles give way.
+CATALOGUE_COLUMNS = (
+    Column("name", "whole"),
+    Column("device", "name", least=12, leaves=3),
+    Column("FP32", "figure", leaves=1),
+    Column("16-bit matrix", "figure", leaves=2),
+    Column("DRAM", "figure"),
+)
+CEILING_COLUMNS = (
+    Column("resource", "name", least=16),
+    Column("ceiling", "whole"),
+    Column("origin", "whole", leaves=1),
+    Column("source", "prose", least=16, most=10_000, leaves=2),
+)
 COLOURS = {
     "compute": "blue",
     "memory": "dark_orange",
@@ -64,15 +84,6 @@ def console(*, stderr: bool = False) -> Console:
     return out
 
 
-def plain_text(text: str) -> str:
-    """A text from a file, without characters that could steer a terminal or reorder a line.
-
-    >>> plain_text("a\\x1b[31m\\u202eb\\nc")
-    'a�[31m�b�c'
-    """
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
 def format_rate(ceiling: Ceiling) -> str:
     """A ceiling's rate as a person reads it; launches and faults as seconds each."""
     return rates.format_rate(ceiling.resource, ceiling.rate)
@@ -81,24 +92,13 @@ def format_rate(ceiling: Ceiling) -> str:
 def print_machines(machines: Sequence[Machine]) -> None:
     """One line per machine: best vector and matrix rate, bandwidth, launch."""
     out = console()
-    widths = {"FP32": 12, "16-bit matrix": 13, "DRAM": 9}
-    longest = max(len(m.name) for m in machines)
-    # Names and rates stay whole; the title gives way.
-    room = max(12, out.width - longest - sum(widths.values()) - 2 * len(widths) - 3)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("name", no_wrap=True, min_width=longest)
-    table.add_column("device", no_wrap=True, overflow="ellipsis", max_width=room)
-    for column, width in widths.items():
-        table.add_column(column, justify="right", no_wrap=True, min_width=width)
+    rows = []
     for m in machines:
         half = m.rate("flop/fp16-tensor") or m.rate("flop/bf16-tensor")
-        cells = [
-            _rate(m.rate("flop/fp32"), "FLOP/s"),
-            _rate(half, "FLOP/s"),
-            _rate(m.rate("byte/dram"), "B/s"),
-        ]
-        table.add_row(Text(m.name), Text(plain_text(m.device)), *cells)
-    out.print(table)
+        rates_of = [_rate(m.rate("flop/fp32"), "FLOP/s"), _rate(half, "FLOP/s")]
+        names = [plain_text(m.name), plain_text(m.device)]
+        rows.append([*names, *rates_of, _rate(m.rate("byte/dram"), "B/s")])
+    out.print(fitted_table(CATALOGUE_COLUMNS, rows, out.width))
     out.print(
         f"\n{len(machines)} machines. `timeroof machine NAME` shows one with all its sources."
     )
@@ -115,36 +115,32 @@ def print_machine(machine: Machine) -> None:
     facts = [machine.vendor, machine.architecture, machine.compute_capability or "", machine.kind]
     queue = f"{machine.launching} launching"
     out.print(Text(plain_text(", ".join([*(f for f in facts if f), queue]))))
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("resource", "ceiling", "origin"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("source", overflow="fold")
-    for ceiling in _said_once(machine.ceilings):
-        scope = "" if ceiling.scope == "all" else f" ({ceiling.scope})"
-        table.add_row(
-            Text(ceiling.resource + scope),
-            Text(format_rate(ceiling)),
-            Text(ceiling.origin),
-            Text(plain_text(ceiling.source)),
-        )
-        for name, rate in ceiling.variants.items():
-            variant = f"  {plain_text(name)}"
-            table.add_row(Text(variant), Text(rates.format_rate(ceiling.resource, rate)), "", "")
+    rows = [cells for ceiling in _said_once(machine.ceilings) for cells in _ceiling(ceiling)]
     for level in machine.memory:
-        table.add_row(
-            f"{level.level} size",
-            format_bytes_binary(level.size_bytes),
-            "",
-            Text(plain_text(level.source)),
-        )
+        size = format_bytes_binary(level.size_bytes)
+        rows.append((f"{level.level} size", size, "", plain_text(level.source)))
         if level.latency_s is not None:
-            table.add_row(f"{level.level} latency", format_seconds(level.latency_s), "measured", "")
-    out.print(table)
+            latency = format_seconds(level.latency_s)
+            rows.append((f"{level.level} latency", latency, "measured", ""))
+    out.print(fitted_table(CEILING_COLUMNS, rows, out.width))
     if machine.device_names:
         names = ", ".join(plain_text(n) for n in machine.device_names)
         out.print(Text(f"Profilers print it as: {names}"))
     for note in machine.notes:
         out.print(Text(f"Note: {plain_text(note)}"))
+
+
+def _ceiling(ceiling: Ceiling) -> list[tuple[str, str, str, str]]:
+    """A ceiling's line, and one for each of its variants."""
+    scope = "" if ceiling.scope == "all" else f" ({ceiling.scope})"
+    source = plain_text(ceiling.source)
+    return [
+        (ceiling.resource + scope, format_rate(ceiling), ceiling.origin, source),
+        *(
+            (f"  {plain_text(name)}", rates.format_rate(ceiling.resource, rate), "", "")
+            for name, rate in ceiling.variants.items()
+        ),
+    ]
 
 
 def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
@@ -187,16 +183,13 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
         out.print(Text(f"  idle     {format_seconds(idle_s)}" + (f": {words}" if words else "")))
     by_limiter = clean_by_limiter(totals)
     whole = sum(by_limiter.values()) or 1.0
-    for kind, seconds in by_limiter.items():
-        if seconds > 0:
-            bar = "█" * max(1, round(BAR * seconds / whole))
-            out.print(
-                Text.assemble(
-                    f"  {kind:8} ",
-                    (f"{bar:{BAR}}", COLOURS[kind]),
-                    f" {format_seconds(seconds):>8} {format_percent(seconds / whole):>6}",
-                )
-            )
+    shares = {kind: (s, s / whole) for kind, s in by_limiter.items() if s > 0}
+    bars = [
+        (f"{k:7}", Bar([(share, "█", COLOURS[k])]), format_seconds(s), format_percent(share))
+        for k, (s, share) in shares.items()
+    ]
+    if bars:
+        out.print(fitted_table(LIMITER_COLUMNS, bars, out.width, indent=2))
     _print_above_roof(out, report)
 
 

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from timeroof.units import format_percent, format_seconds
 from timeroof.views.terminal import COLOURS, console, plain_text
+from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
-BAR = 30
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MACHINE_COLUMNS = (
+    Column("machine", "name", least=20),
+    Column("bound", "figure", leaves=2),
+    Column("predicted", "figure"),
+    Column("low", "figure", leaves=1),
+    Column("high", "figure", leaves=1),
+    Column("speed-up", "figure"),
+)
+BAR_COLUMNS = (
+    Column("", "name", least=16, most=20),
+    Column("", "bar", least=20, most=30, leaves=1),
+    Column("", "prose", least=16),
+)
 MOST_ROWS = 12
 # Seconds of a run in which none of its kernels runs.
 OUTSIDE = "beside kernels"
@@ -29,9 +44,9 @@ def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
             style="bold",
         )
     )
-    out.print(_machines(document))
-    for bar in _bars(document):
-        out.print(bar)
+    out.print(fitted_table(MACHINE_COLUMNS, _machine_rows(document), out.width))
+    if bars := _bars(document):
+        out.print(fitted_table(BAR_COLUMNS, bars, out.width))
     for machine in document["machines"]:
         for change, seconds in list(machine["limiter_changes_s"].items())[:4]:
             out.print(
@@ -40,26 +55,20 @@ def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
                     f" limiter, {plain_text(change)}"
                 )
             )
-    out.print(_rows(document))
+    _print_rows(document, out)
     for caption in _captions(document):
         out.print(Text(caption, style="italic"))
     for note in document["notes"]:
         out.print(Text(f"Note: {plain_text(note)}"))
 
 
-def _machines(document: Mapping[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("machine", no_wrap=True)
-    for column in ("bound", "predicted", "low", "high", "speed-up"):
-        table.add_column(column, justify="right", no_wrap=True)
+def _machine_rows(document: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
     for m in document["machines"]:
         faster = document["measured_s"] / m["predicted_s"] if m["predicted_s"] else None
-        table.add_row(
-            Text(plain_text(m["name"])),
-            *(format_seconds(m[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")),
-            "?" if faster is None else f"{faster:.2f}x",
-        )
-    return table
+        seconds = [format_seconds(m[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")]
+        rows.append([plain_text(m["name"]), *seconds, "?" if faster is None else f"{faster:.2f}x"])
+    return rows
 
 
 def is_predicted(document: Mapping[str, Any]) -> bool:
@@ -83,7 +92,7 @@ def split_seconds(by_limiter: Mapping[str, float], whole_s: float) -> dict[str, 
     return {**by_limiter, **({OUTSIDE: rest_s} if rest_s > 1e-9 * whole_s else {})}
 
 
-def _bars(document: Mapping[str, Any]) -> list[Text]:
+def _bars(document: Mapping[str, Any]) -> list[list[Cell]]:
     """Measured and predicted seconds by limiter, drawn to the scale of the longest."""
     if not is_predicted(document):
         return []
@@ -96,38 +105,30 @@ def _bars(document: Mapping[str, Any]) -> list[Text]:
     return bars
 
 
-def _bar(name: str, split: Mapping[str, float], longest_s: float) -> Text:
-    text = Text(f"{plain_text(name)[:20]:20} ")
+def _bar(name: str, split: Mapping[str, float], longest_s: float) -> list[Cell]:
     whole_s = sum(split.values()) or 1.0
-    for kind, seconds in split.items():
-        if seconds > 0 and longest_s > 0:
-            text.append(
-                "█" * max(1, round(BAR * seconds / longest_s)), COLOURS.get(kind, "bright_black")
-            )
-    shares = [f"{k} {format_percent(s / whole_s)}" for k, s in split.items() if s > 0]
-    return text.append(" " + ", ".join(shares))
+    taken = {kind: seconds for kind, seconds in split.items() if seconds > 0}
+    parts = [(s / longest_s, "█", COLOURS.get(kind, "bright_black")) for kind, s in taken.items()]
+    shares = [f"{kind} {format_percent(s / whole_s)}" for kind, s in taken.items()]
+    return [plain_text(name), Bar(parts), ", ".join(shares)]
 
 
-def _rows(document: Mapping[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("kernel", no_wrap=True, overflow="ellipsis", max_width=36)
-    table.add_column("now", justify="right", no_wrap=True)
-    names = [m["name"] for m in document["machines"]][:3]
-    for name in names:
-        table.add_column(plain_text(name), justify="right", no_wrap=True)
+def _print_rows(document: Mapping[str, Any], out: Console) -> None:
+    names = [plain_text(m["name"]) for m in document["machines"]][:3]
     longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))
     told = told_apart(document["rows"])
+    rows = []
     for row in longest[:MOST_ROWS]:
         cells = [
             f"{format_seconds(m['predicted_s'])}{' *' if m['limiter_changes'] else ''}"
             for m in row["machines"][: len(names)]
         ]
-        now = format_seconds(row["time_s"])
-        table.add_row(Text(plain_text(told[row["id"]])), now, *cells)
-    rest = len(document["rows"]) - MOST_ROWS
-    if rest > 0:
-        table.add_row(Text(f"({rest} more rows)"), "", *([""] * len(names)))
-    return table
+        rows.append([plain_text(told[row["id"]]), format_seconds(row["time_s"]), *cells])
+    machines = [Column(name, "figure", leaves=place) for place, name in enumerate(names)]
+    columns = [Column("kernel", "name", most=60), Column("now", "figure"), *machines]
+    out.print(fitted_table(columns, rows, out.width))
+    if len(longest) > MOST_ROWS:
+        out.print(f"({len(longest) - MOST_ROWS} more rows)")
 
 
 def told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from timeroof.core.profile import LABEL, ORIGIN
+from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
 from timeroof.views.clean import clean_tables
 from timeroof.views.html.columns import Column, column
 from timeroof.views.html.findings import ordered_findings
@@ -56,6 +56,7 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "columns": columns,
         "amounts": amounts,
         "labels": [c.removeprefix(LABEL) for c in labels],
+        "call_labels": [c for c in CALL_LABELS if f"{LABEL}{c}" in labels],
         "origins": [c.removeprefix(ORIGIN) for c in origins],
         "roofs": {r: [c.rate, c.origin] for r, c in sorted(report.verdicts.roofs.items())},
         "printed": _printed_roofs(report.machine),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-REPLACEMENT = "\ufffd"
+from timeroof.views.plain import plain_text
 
 # Marks that stack on a letter: a few belong to a script, hundreds cover the page.
 _STACKED = re.compile(
@@ -14,15 +14,12 @@ _STACKED = re.compile(
 
 
 def plain_line(text: str) -> str:
-    """A text without characters that a reader cannot see or that reorder a line.
+    """A plain text, also without marks that stack above the line.
 
-    >>> plain_line("a\\x1b[31m\\u202eb")
-    'a�[31m�b'
+    >>> plain_line("a\\x1b[31m\\u202eb"), plain_line("[\\n  1024,\\n  8\\n]")
+    ('a�[31m�b', '[ 1024, 8 ]')
     """
-    if text.isascii() and text.isprintable():
-        return text
-    text = _STACKED.sub(r"\1", text)
-    return "".join(c if c.isprintable() else REPLACEMENT for c in text)
+    return plain_text(text if text.isascii() else _STACKED.sub(r"\1", text))
 
 
 def plain_lines(text: str) -> str:

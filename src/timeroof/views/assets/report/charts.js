@@ -205,10 +205,6 @@ function chartKeys() {
     } else if (event.key === "Enter" && keyAt >= 0 && current.points[keyAt]) {
       event.preventDefault();
       isolate(current.points[keyAt].rows, pointName(current.points[keyAt]));
-    } else if (event.key === "Escape") {
-      hideTooltip();
-      light([]);
-      filter({ isolated: null, isolatedName: "", box: null });
     }
   });
   chart.addEventListener("blur", () => { hideTooltip(); light([]); });

@@ -19,10 +19,10 @@ const worked = (key, title, width, of, group, per) => ({
 });
 
 const columnList = [
-  { key: "name", title: "kernel", width: onPhone ? 146 : 246, of: rowName, group: (g) => g.label, text: (value) => value || "" },
+  { key: "name", title: "kernel", width: onPhone ? 186 : 246, of: rowName, group: (g) => g.label, text: (value) => value || "" },
   ...(runs.length > 1 ? [textColumn("run", "run", 130, (i) => runs[runOf[i]].name)] : []),
   textColumn("op", "op", 112, (i) => word("op", i)),
-  { ...textColumn("module", "module", 165, (i) => word("module", i)), text: (value) => shortenStart(value || "", 22) },
+  textColumn("module", "module", 165, (i) => word("module", i)),
   textColumn("phase", "phase", 92, (i) => word("phase", i)),
   textColumn("shape", "shapes", 190, (i) => word("shape", i)),
   textColumn("dtype", "dtype", 90, (i) => word("dtype", i)),
@@ -59,4 +59,4 @@ const says = (column) => !/^(op|module|phase|shape|dtype|device|stream|paper_cla
 const offered = columnList.filter((column) => says(column) && !(column.key === "time_spread" && !spread.some(known)) && !(column.key === "idle_before_s" && !idle.some(known)));
 const firstColumns = ["name", "run", "op", "module", "phase", "calls", "time_s", "share", "bound_s", "limiter", "gap_s", "efficiency"];
 if (onPhone) firstColumns.splice(0, firstColumns.length, "name", "time_s", "gap_s", "limiter", "efficiency");
-else if (!words("module").dict.length) firstColumns.push(...labelNames.slice(0, 2).map((name) => `label.${name}`));
+else if (!words("module").dict.length) firstColumns.push(...saidLabels.slice(0, 2).map((name) => `label.${name}`));

@@ -114,3 +114,20 @@ function writeSelection() {
   if (state.hidden.size) chip(`without ${[...state.hidden].map((name) => categories(state.colour).label(name)).join(", ")}`, () => filter({ hidden: new Set() }));
   if (isFiltered()) line.append(make("button", { type: "button", id: "show-all", class: "quiet", onclick: () => { showAll(); writeControls(); } }, "Show all"));
 }
+
+// Escape, wherever the focus is: a list closes, the search empties, else what was picked is let go.
+function escapeKey() {
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
+    if (closePops()) return;
+    hideTooltip();
+    light([]);
+    if (event.target.id === "search" && event.target.value) {
+      event.preventDefault();
+      filter({ search: "" });
+    } else if (state.isolated || state.box || state.limiter) {
+      filter({ isolated: null, isolatedName: "", box: null, limiter: null });
+      announce(byId("selection").textContent);
+    }
+  });
+}

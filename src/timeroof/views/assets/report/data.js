@@ -76,6 +76,9 @@ const flopNames = amountNames.filter((a) => a.startsWith("flop/"));
 // From the level next to the cores outwards.
 const byteNames = amountNames.filter((a) => a.startsWith("byte/")).sort((a, b) => (a === "byte/dram") - (b === "byte/dram") || a.localeCompare(b));
 const labelNames = [...new Set(runs.flatMap((run) => run.labels))];
+// Calls as a tool recorded them, for counting: shapes and dtype say the same for people.
+const callLabels = [...new Set(runs.flatMap((run) => run.call_labels))];
+const saidLabels = labelNames.filter((name) => !callLabels.includes(name));
 const originNames = [...new Set(runs.flatMap((run) => run.origins))];
 const hasFlops = runs.map((run) => run.amounts.some((a) => a.startsWith("flop/")));
 

@@ -17,6 +17,21 @@ const shorten = (text, limit) => (text.length > limit ? `${text.slice(0, limit -
 // The end of a long path says more than its beginning.
 const shortenStart = (text, limit) => (text.length > limit ? `…${text.slice(1 - limit)}` : text);
 
+const ruler = document.createElement("canvas").getContext("2d");
+// The longest end of a text that has room in the font of an element.
+function endThatFits(text, room, font) {
+  ruler.font = font;
+  const fits = (limit) => ruler.measureText(shortenStart(text, limit)).width <= room;
+  if (fits(text.length)) return text;
+  let [low, high] = [2, text.length];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (fits(middle)) low = middle;
+    else high = middle;
+  }
+  return shortenStart(text, low);
+}
+
 function selectControl(label, options, value, change, id) {
   const select = make("select", { id, onchange: (event) => change(event.target.value) });
   for (const [key, text] of options) select.append(make("option", { value: key, selected: key === value }, shorten(text, 60)));
@@ -61,11 +76,14 @@ function closePopsOnOutside() {
   document.addEventListener("click", (event) => {
     for (const pop of document.querySelectorAll("details.pop[open]")) if (!pop.contains(event.target)) pop.open = false;
   });
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    for (const pop of document.querySelectorAll("details.pop[open]")) {
-      pop.open = false;
-      pop.querySelector("summary").focus();
-    }
-  });
+}
+
+// Close lists that are open; whether there was one.
+function closePops() {
+  const open = [...document.querySelectorAll("details.pop[open]")];
+  for (const pop of open) {
+    pop.open = false;
+    pop.querySelector("summary").focus();
+  }
+  return open.length > 0;
 }

@@ -1,5 +1,7 @@
 // Rows in groups: sums, the limiter that holds most seconds, and the bound of the summed amounts.
 const GROUPINGS = [["none", "no grouping"], ["name", "kernel"], ...DIMENSIONS];
+// Words whose end tells them apart, as their beginning is that of many.
+const PATHS = new Set(["module", "label.source"]);
 
 function groupRows(list, dimension) {
   const column = words(dimension);
@@ -13,11 +15,10 @@ function groupRows(list, dimension) {
 }
 
 function groupLabel(dimension, column, code, rows) {
-  if (code < 0) return `(no ${dimension.replace("label.", "")})`;
-  if (dimension === "limiter_kind") return KIND_WORDS[column.dict[code]] || column.dict[code];
-  if (dimension !== "name") return column.dict[code];
-  const shared = sharedWord(rows, rowName);
-  return shared || column.dict[code];
+  const own = code < 0 ? "" : column.dict[code];
+  if (!own.trim()) return `(no ${new Map(GROUPINGS).get(dimension)})`;
+  if (dimension === "limiter_kind") return KIND_WORDS[own] || own;
+  return (dimension === "name" && sharedWord(rows, rowName)) || own;
 }
 
 function topLimiter(rows) {

@@ -2,9 +2,9 @@
 const HIERARCHIES = {
   module: ["module", (i) => [...(word("module", i) || "no module").split(/[./]/), rowName(i)]],
   op: ["phase, op, kernel", (i) => [word("phase", i) || "no phase", word("op", i) || word("kind", i) || "no op", rowName(i)]],
-  labels: [labelNames.slice(0, 3).join(", "), (i) => [...labelNames.slice(0, 3).map((name) => word(`label.${name}`, i) || "–"), rowName(i)]],
+  labels: [saidLabels.slice(0, 3).join(", "), (i) => [...saidLabels.slice(0, 3).map((name) => word(`label.${name}`, i) || "–"), rowName(i)]],
 };
-const icicleState = { by: words("module").dict.length ? "module" : words("op").dict.length || words("phase").dict.length || !labelNames.length ? "op" : "labels", path: [] };
+const icicleState = { by: words("module").dict.length ? "module" : words("op").dict.length || words("phase").dict.length || !saidLabels.length ? "op" : "labels", path: [] };
 const NARROWEST = 0.004;
 
 function tree(list, pathOf) {
@@ -92,6 +92,6 @@ function icicleButton(entry, focus) {
 }
 
 function writeIcicleControls() {
-  const offeredTrees = Object.entries(HIERARCHIES).filter(([key]) => (key === "module" ? words("module").dict.length : key === "labels" ? labelNames.length : true)).map(([key, [text]]) => [key, text]);
+  const offeredTrees = Object.entries(HIERARCHIES).filter(([key]) => (key === "module" ? words("module").dict.length : key === "labels" ? saidLabels.length : true)).map(([key, [text]]) => [key, text]);
   byId("icicle-controls").replaceChildren(selectControl("From", offeredTrees, icicleState.by, (by) => { icicleState.by = by; icicleState.path = []; writeIcicle(); }, "icicle-by"));
 }

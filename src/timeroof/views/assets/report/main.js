@@ -108,12 +108,13 @@ function start() {
   runTabs();
   themeButton();
   closePopsOnOutside();
+  escapeKey();
   printing();
   on("filter", () => {
     writeSelection();
     soon("draw", draw);
     writeLegend();
-    writeTable();
+    writeTable({ top: true });
     writePareto();
     writeIcicle();
     drawTimeline();
@@ -122,7 +123,7 @@ function start() {
   });
   on("look", () => soon("draw", draw));
   on("lit", () => { soon("lit", () => { drawLit(); lightTable(); drawTimeline(); }); });
-  window.addEventListener("resize", () => soon("draw", () => { draw(); drawTimeline(); renderWindow(); }));
+  window.addEventListener("resize", () => soon("draw", () => { draw(); drawTimeline(); }));
   document.documentElement.dataset.usable = String(Math.round(performance.now()));
 }
 
@@ -133,4 +134,4 @@ async function startCharts() {
 }
 
 start();
-window.timeroofPage = { startCharts, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, formatSeconds, formatAmount, formatPercent };
+window.timeroofPage = { startCharts, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };

@@ -12,6 +12,13 @@ function paretoBar(entry, longestBar) {
   return make("span", { class: "track" }, make("i", { class: "bound", style: { width: width(entry.total.boundedElapsed - entry.total.gap), background: colour } }), make("i", { class: "gap", style: { width: width(entry.total.gap), backgroundColor: colour } }));
 }
 
+// Labels that are paths keep their ends, beside how many rows they have.
+function fitPaths(list, entries) {
+  const labels = [...list.querySelectorAll(".label")];
+  const rooms = labels.map((label) => label.clientWidth - label.querySelector("small").offsetWidth - 2);
+  labels.forEach((label, k) => { label.firstChild.textContent = endThatFits(entries[k].label, rooms[k], getComputedStyle(label).font); });
+}
+
 function writePareto() {
   const list = byId("pareto");
   const entries = paretoEntries();
@@ -25,8 +32,9 @@ function writePareto() {
     return make("li", {}, make("button", {
       type: "button", title: shorten(text, 400), "data-gap": entry.total.gap, onclick: () => isolate(entry.rows, entry.label),
       onpointerenter: () => light(entry.rows), onpointerleave: () => light([]), onfocus: () => light(entry.rows), onblur: () => light([]),
-    }, make("span", { class: "label", dir: "auto" }, shorten(entry.label, 120), make("small", {}, entry.rows.length > 1 ? ` ${formatCount(entry.rows.length)} rows` : ` ${shorten(entry.hint || "", 80)}`)), paretoBar(entry, longestBar), make("span", { class: "num" }, formatSeconds(entry.total.gap)), make("span", { class: "num cum", title: "share of all recoverable time up to here" }, formatPercent(running / whole))));
+    }, make("span", { class: "label", dir: "auto" }, make("span", {}, shorten(entry.label, 120)), make("small", {}, entry.rows.length > 1 ? ` ${formatCount(entry.rows.length)} rows` : ` ${shorten(entry.hint || "", 80)}`)), paretoBar(entry, longestBar), make("span", { class: "num" }, formatSeconds(entry.total.gap)), make("span", { class: "num cum", title: "share of all recoverable time up to here" }, formatPercent(running / whole))));
   }));
+  if (PATHS.has(paretoState.by)) fitPaths(list, few);
   if (entries.length > few.length) {
     list.append(make("li", {}, make("button", { type: "button", id: "pareto-more", onclick: () => { paretoState.more += 25; writePareto(); } }, `… and ${formatCount(entries.length - few.length)} more: ${formatSeconds(whole - running)}`)));
   }

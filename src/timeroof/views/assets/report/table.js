@@ -9,7 +9,9 @@ let offsets = new Float64Array(1);
 let body = null;
 
 const PRINTED = new Set(["name", "time_s", "bound_s", "limiter", "gap_s", "efficiency"]);
-const tableColumns = () => offered.filter((column) => (tableState.printing ? PRINTED : tableState.columns).has(column.key) && (column.key !== "rows" || tableState.group !== "none") && column.key !== tableState.group);
+// A group's label stands in the first column: the grouped column would say it again.
+const isSaid = (key) => key !== "name" && key === tableState.group;
+const tableColumns = () => offered.filter(({ key }) => (tableState.printing ? PRINTED : tableState.columns).has(key) && (key !== "rows" || tableState.group !== "none") && !isSaid(key));
 
 function compare(a, b) {
   const unknownA = a === null || a === undefined || Number.isNaN(a);
@@ -57,7 +59,8 @@ function writeHead() {
     return make("th", { scope: "col", class: [k ? "" : "first", column.number && !column.bar ? "num" : ""].join(" ").trim() || null, "aria-sort": sort },
       make("button", { type: "button", "data-sort": column.key, title: `Sort by ${column.title}`, onclick: () => sortBy(column) }, `${column.title}${sort ? (tableState.down ? " ↓" : " ↑") : ""}`));
   }));
-  body = make("tbody");
+  // The box is as high as its rows, up to a limit: it has that height before its rows are chosen.
+  body = make("tbody", {}, spacer(offsets[items.length]));
   grid.append(make("thead", {}, head), body);
 }
 
@@ -65,7 +68,7 @@ function sortBy(column) {
   const same = tableState.sort === column.key;
   tableState.down = same ? !tableState.down : Boolean(column.number);
   tableState.sort = column.key;
-  writeTable();
+  writeTable({ top: true });
   grid.querySelector(`[data-sort="${CSS.escape(column.key)}"]`)?.focus();
   announce(`Sorted by ${column.title}, ${tableState.down ? "largest first" : "smallest first"}`);
 }
@@ -89,7 +92,7 @@ function cell(column, value, i, first, rows) {
     if (kind) td.append(make("i", { class: `dot kind-${kind}` }));
     td.append(i === null ? text : onPhone ? KIND_WORDS[kind] || kind : limiterText(i));
   } else {
-    td.textContent = shorten(text, 200);
+    td.textContent = isPath(column, i) ? endThatFits(text, ...roomIn(column, i, first)) : shorten(text, 200);
     if (column.key === "efficiency" && i !== null && value > 1) td.title = whyAboveOne(i);
     if (first && i !== null && word("above_roof", i)) td.prepend(make("span", { class: "flag", title: `Above its roof: ${word("above_roof", i)}` }, "▲ "));
     if (first) { td.title = shorten(i === null ? text : word("name", i) || text, 600); td.dir = "auto"; } else if (!column.number) td.title = shorten(value || "", 600);
@@ -97,6 +100,23 @@ function cell(column, value, i, first, rows) {
   return td;
 }
 let largestShare = 1;
+
+const isPath = (column, i) => PATHS.has(column.key === "name" && i === null ? tableState.group : column.key);
+
+// What a cell has for its text, and in which font: a group's cell begins with its sign, in bold.
+const MARK = 16;
+let headWidths = new Map();
+let gridFont = { size: "14px", family: "sans-serif", padding: 20 };
+function measureHead() {
+  headWidths = new Map([...grid.querySelectorAll("thead th")].map((th) => [th.firstChild.dataset.sort, th.getBoundingClientRect().width]));
+  const { fontSize, fontFamily } = getComputedStyle(grid);
+  const { paddingLeft, paddingRight } = getComputedStyle(grid.querySelector("thead button"));
+  gridFont = { size: fontSize, family: fontFamily, padding: parseFloat(paddingLeft) + parseFloat(paddingRight) };
+}
+function roomIn(column, i, first) {
+  const marked = first && i === null;
+  return [headWidths.get(column.key) - gridFont.padding - (marked ? MARK : 0) - 1, `${marked ? "600 " : ""}${gridFont.size} ${gridFont.family}`];
+}
 
 function rowElement(item, k) {
   const columns = tableColumns();
@@ -114,7 +134,7 @@ function rowElement(item, k) {
     const place = columns.findIndex((column) => column.key === "limiter");
     if (place >= 0) {
       const top = topLimiter(group.rows);
-      tr.children[place].append(make("i", { class: `dot kind-${top}` }), `mostly ${KIND_WORDS[top] || top}`);
+      tr.children[place].append(make("i", { class: `dot kind-${top}` }), `${onPhone ? "" : "mostly "}${KIND_WORDS[top] || top}`);
     }
   }
   return tr;
@@ -142,6 +162,7 @@ function renderWindow() {
   tableState.forced = false;
   const first = tableState.printing ? 0 : itemAt(Math.max(0, gridBox.scrollTop - 300));
   const last = tableState.printing ? Math.min(items.length, 100) : Math.min(items.length, itemAt(gridBox.scrollTop + gridBox.clientHeight + 300) + 1);
+  measureHead();
   const fragment = document.createDocumentFragment();
   if (offsets[first] > 0) fragment.append(spacer(offsets[first]));
   for (let k = first; k < last; k++) fragment.append(rowElement(items[k], k));
@@ -151,7 +172,9 @@ function renderWindow() {
   if (keep !== null) body.querySelector(`[data-item="${keep}"]`)?.focus({ preventScroll: true });
 }
 
-function writeTable() {
+// Another order or other rows start at the top; other columns leave the rows where they are.
+function writeTable({ top = false } = {}) {
+  if (top) gridBox.scrollTop = 0;
   arrange();
   largestShare = items.reduce((most, item) => Math.max(most, item.type === "group" ? item.group.total.time / allTime : item.type === "row" ? seconds(item.i) / allTime : 0), 1e-12);
   writeHead();
@@ -169,11 +192,7 @@ function toggle(k) {
   if (set.has(key)) set.delete(key);
   else set.add(key);
   tableState.at = k;
-  const top = gridBox.scrollTop;
   writeTable();
-  gridBox.scrollTop = top;
-  tableState.forced = true;
-  renderWindow();
   body.querySelector(`[data-item="${k}"]`)?.focus({ preventScroll: true });
 }
 
@@ -195,6 +214,7 @@ const lightItem = (item) => { if (item) light(item.type === "group" ? item.group
 
 function tableEvents() {
   gridBox.addEventListener("scroll", () => soon("table", renderWindow));
+  new ResizeObserver(() => soon("table", renderWindow)).observe(gridBox);
   grid.addEventListener("click", (event) => {
     const tr = event.target.closest("tr.item");
     if (tr && !String(window.getSelection()).trim()) toggle(Number(tr.dataset.item));
@@ -270,10 +290,9 @@ function writeTableControls() {
       tableState.group = group;
       tableState.open.clear();
       tableState.at = 0;
-      gridBox.scrollTop = 0;
       if (group === "none") tableState.columns.delete("rows");
       else tableState.columns.add("rows");
-      writeTable();
+      writeTable({ top: true });
     }, "group"),
     make("details", { class: "pop", id: "columns" }, make("summary", {}, "Columns"), chooser),
     make("button", { type: "button", id: "copy-csv", onclick: () => copyText(tableCsv(), `${formatCount(items.length)} lines are copied as CSV.`) }, "Copy as CSV"),

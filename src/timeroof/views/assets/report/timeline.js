@@ -18,7 +18,8 @@ function loadTimeline() {
   const n = Math.max(...["start_s", "duration_s", "stream", "kernel", "idle_cause"].map((name) => length(source[name])), 1);
   const [start, duration, kernel] = ["start_s", "duration_s", "kernel"].map((name) => plainColumn(source[name], n, false));
   const [stream, cause] = ["stream", "idle_cause"].map((name) => plainColumn(source[name], n, true));
-  timelineState.lanes = [...new Set(stream)].sort();
+  // Streams are numbers, or a device's number and a stream's: 7 before 14, 0:7 before 1:7.
+  timelineState.lanes = [...new Set(stream)].sort((a, b) => (a === null) - (b === null) || String(a).localeCompare(String(b), "en", { numeric: true }));
   timelineState.events = start.map((s, k) => ({
     start: s, end: s + duration[k], lane: timelineState.lanes.indexOf(stream[k]), row: kernel[k] === null ? -1 : rowOfId[timelineState.run].get(kernel[k]) ?? -1, cause: cause[k],
   })).sort((a, b) => a.start - b.start);
@@ -214,7 +215,7 @@ function timelineEvents() {
     const act = {
       ArrowLeft: () => moveTimeline(timelineState.from - span / 5), ArrowRight: () => moveTimeline(timelineState.from + span / 5), "+": () => zoomTimeline(0.6), "=": () => zoomTimeline(0.6), "-": () => zoomTimeline(1.6),
       0: () => zoomTimeline(1e12), ".": () => stepEvent(1), ",": () => stepEvent(-1),
-      Enter: () => { const e = timelineState.events[timelineState.at]; if (e && e.row >= 0) isolate([e.row], rowName(e.row)); }, Escape: () => { hideTooltip(); filter({ isolated: null, isolatedName: "" }); },
+      Enter: () => { const e = timelineState.events[timelineState.at]; if (e && e.row >= 0) isolate([e.row], rowName(e.row)); },
     }[event.key];
     if (act) { event.preventDefault(); act(); }
   });

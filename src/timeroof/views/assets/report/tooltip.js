@@ -35,12 +35,13 @@ function timeText(i) {
   return `${text}${around}${callsText(i)} (${formatPercent(seconds(i) / (runs[runOf[i]].measured_s || allTime))} of the run)`;
 }
 
+const labelsOf = (names, i) => names.map((name) => [name, word(`label.${name}`, i)]).filter(([, value]) => value);
+
 function factsOf(i) {
   const level = state.level || "byte/dram";
   const moved = amountOf(level, i);
   const unit = workUnit([i]);
   const ratio = moved > 0 ? `, ${formatIntensity(flops[i] / moved)} ${unit}/B` : "";
-  const labels = labelNames.map((name) => [name, word(`label.${name}`, i)]).filter(([, value]) => value);
   return [
     ["run", runs.length > 1 ? runs[runOf[i]].name : null],
     ["module", word("module", i)],
@@ -53,7 +54,7 @@ function factsOf(i) {
     ["gap", formatSeconds(gap[i])],
     ["work", `${formatAmount(flops[i], unit)}, ${formatAmount(moved, "B")} at ${resourceLabel(level)}${ratio}`],
     ["origins", originsOf(i)],
-    ...labels.slice(0, 6),
+    ...labelsOf(saidLabels, i).slice(0, 6),
   ].filter(([, value]) => value);
 }
 
