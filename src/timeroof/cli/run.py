@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from timeroof.sources.live.torch_run.program import Ended
     from timeroof.sources.live.torch_run.recording import Recording
 
-CONTEXT_SETTINGS = {"allow_interspersed_args": False}
-
 
 class StepMarker(StrEnum):
     """What ends a step."""
@@ -47,6 +45,13 @@ class RunCommand(TyperCommand):
             for name in getattr(p, "opts", ()) if name.startswith("-")
         }  # fmt: skip
         return super().parse_args(ctx, after_module(args, takers))
+
+
+# Options of the program behind its name are its own.
+COMMAND_SETTINGS = {
+    "cls": RunCommand,
+    "context_settings": {"allow_interspersed_args": False},
+}
 
 
 def after_module(args: list[str], takers: set[str]) -> list[str]:

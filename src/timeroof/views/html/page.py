@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 4_000
 START_CHARTS = "timeroofPage.startCharts();"
+# Holds plotly's place; texts of files lose such characters (`shown`), JSON escapes them.
+_PLOTLY = "\x00plotly\x00"
 
 
 @dataclass(frozen=True)
@@ -64,23 +66,32 @@ def html_page(
 
     With `runs` the page shows all of them, `report` first; colours may then tell runs apart.
     """
+    return html_bytes(report, title=title, runs=runs).decode()
+
+
+def html_bytes(
+    report: Report, *, title: str | None = None, runs: Sequence[Report] | None = None
+) -> bytes:
+    """The page as UTF-8; plotly, nine tenths of it, is put in as the bytes that it is."""
     reports = [report, *(r for r in runs or () if r is not report)]
     names = run_names(reports)
     heading = clip(plain_line(title or page_title(reports, names)), 200)
     panels = [_panel(i, name, r) for i, (name, r) in enumerate(zip(names, reports, strict=True))]
     script, plotly = page_script(), plotly_script()
     payload = script_safe_json(page_payload(reports, names, heading))
-    return _template().render(
+    page = _template().render(
         title=heading,
         panels=panels,
         is_empty=all(panel.is_empty for panel in panels),
         policy=content_policy(script, plotly, START_CHARTS),
         styles=Markup(page_styles()),
         data=Markup(payload),
-        plotly=Markup(plotly),
+        plotly=Markup(_PLOTLY),
         script=Markup(script),
         starter=Markup(START_CHARTS),
     )
+    before, _, after = page.partition(_PLOTLY)
+    return b"".join((before.encode(), plotly, after.encode()))
 
 
 def run_names(reports: Sequence[Report]) -> list[str]:
