@@ -11,6 +11,7 @@ from typing import Annotated, Protocol, runtime_checkable
 import typer
 
 from timeroof.cli.interrupt import listen, stop_if_pressed
+from timeroof.cli.plain_words import PlainCommand
 from timeroof.cli.streams import abandon_stdout, prepare_streams, say
 from timeroof.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
 from timeroof.version import VERSION
@@ -72,7 +73,7 @@ COMMANDS = (
 def _add_commands(names: Sequence[str] = COMMANDS) -> None:
     for name in names:
         module = import_module(f"timeroof.cli.{name}")
-        settings = getattr(module, "COMMAND_SETTINGS", {})
+        settings = {"cls": PlainCommand} | getattr(module, "COMMAND_SETTINGS", {})
         app.command(name, **settings)(getattr(module, name))
 
 

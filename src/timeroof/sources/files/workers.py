@@ -1,13 +1,12 @@
 """Ranks read side by side in processes of their own.
 
-Each is a plain `python -m` process that leaves a saved run behind, and no fork: a fork of a
+Each is a plain Python process that leaves a saved run behind, and no fork: a fork of a
 process with Polars' threads can hang, and spawning re-runs an unguarded user script.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from timeroof.core.children import Child
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.errors import EXIT_INPUT, InputError, TimeroofError
@@ -108,12 +108,8 @@ def _order(job: Job, options: ReadOptions) -> Order:
 
 
 def _read_apart(order: Order, target: Path) -> Profile:
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, str(target)],
-        input=msgspec.json.encode(order),
-        capture_output=True,
-        check=False,
-    )
+    child = Child(__name__, (str(target),))
+    done = child.run(input=msgspec.json.encode(order), capture_output=True)
     if done.returncode == 0:
         return load_run(target).profile
     try:
