@@ -3,13 +3,13 @@
 Heavy libraries load on first use, so `import timeroof` costs next to nothing.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from timeroof.version import VERSION
 
+# As in typing, which is not imported here: `python -m timeroof` would look for it in the
+# working folder first (see import_path).
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from timeroof.api import Report, analyze, load, machine
     from timeroof.core.machine import Ceiling, Machine, MemoryLevel
@@ -59,9 +59,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        found: object = getattr(import_module(_HOMES[name]), name)
+        return found
     raise AttributeError(f"module 'timeroof' has no attribute {name!r}")
 
 

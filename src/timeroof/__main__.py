@@ -1,13 +1,20 @@
 """`python -m timeroof`, and the entry point of the command."""
 
-from __future__ import annotations
-
+import gc
 import sys
+
+from timeroof import import_path
+
+# So many new objects before Python looks for garbage: commands make few cycles and much else.
+FEW_COLLECTIONS = (100_000, 50, 100)
 
 
 def run() -> None:
     """Run the command line; Ctrl-C is quiet even while modules are still loading."""
     try:
+        import_path.leave_folder()
+        if sys.argv[1:2] != ["run"]:  # a program has Python's own settings
+            gc.set_threshold(*FEW_COLLECTIONS)
         from timeroof.cli.main import main
 
         code = main()

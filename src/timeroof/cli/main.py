@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
 from timeroof.cli.interrupt import listen, stop_if_pressed
+from timeroof.cli.plain_words import PlainCommand
 from timeroof.cli.streams import abandon_stdout, prepare_streams, say
 from timeroof.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
 from timeroof.version import VERSION
@@ -59,32 +62,45 @@ def timeroof(
     """
 
 
-def _add_commands() -> None:
-    # Each file's function is a command; its docstring is the help text.
-    from timeroof.cli.check import check
-    from timeroof.cli.compare import compare
-    from timeroof.cli.explain import explain
-    from timeroof.cli.machine import machine
-    from timeroof.cli.machines import machines
-    from timeroof.cli.paper import paper
-    from timeroof.cli.read import read
-    from timeroof.cli.report import report
-    from timeroof.cli.run import CONTEXT_SETTINGS, RunCommand
-    from timeroof.cli.run import run as run_program
-    from timeroof.cli.study import study
-    from timeroof.cli.whatif import whatif
+# Commands in the order of the help. Each is the function of its name in the file of its name,
+# and its docstring is the help text; a file is imported when its command is asked for.
+COMMANDS = (
+    "run", "read", "report", "explain", "compare", "check", "whatif", "machine", "machines",
+    "paper", "study",
+)  # fmt: skip
 
-    app.command("run", cls=RunCommand, context_settings=CONTEXT_SETTINGS)(run_program)
-    plain = (read, report, explain, compare, check, whatif, machine, machines, paper, study)
-    for command in plain:
-        app.command()(command)
+
+def _add_commands(names: Sequence[str] = COMMANDS) -> None:
+    for name in names:
+        module = import_module(f"timeroof.cli.{name}")
+        settings = {"cls": PlainCommand} | getattr(module, "COMMAND_SETTINGS", {})
+        app.command(name, **settings)(getattr(module, name))
+
+
+def _add_wanted(arguments: Sequence[str]) -> None:
+    """Add the command that is asked for, or all where the answer may be a list of them."""
+    named = arguments[0] if arguments else ""
+    if named not in COMMANDS:
+        _add_commands_once()
+    elif named not in _added():
+        _add_commands([named])
+
+
+def _add_commands_once() -> None:
+    if not _added().issuperset(COMMANDS):
+        app.registered_commands.clear()
+        _add_commands()
+
+
+def _added() -> set[str | None]:
+    return {command.name for command in app.registered_commands}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code; bad input is one line on stderr."""
     prepare_streams()
     listen()
-    _add_commands_once()
+    _add_wanted(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(arguments, standalone_mode=False, prog_name="timeroof")
         sys.stdout.flush()
@@ -114,11 +130,6 @@ def _confess(error: Exception) -> int:
         " the output of TIMEROOF_DEBUG=1",
         EXIT_INTERNAL,
     )
-
-
-def _add_commands_once() -> None:
-    if not app.registered_commands:
-        _add_commands()
 
 
 def _refuse_usage(error: UsageMistake) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeroof.import_path import package_root
+
 if TYPE_CHECKING:
     from timeroof.sources.live.torch_run.program import Ended
 
@@ -50,8 +52,15 @@ def launched(module: str | None, words: Sequence[str]) -> list[str] | None:
     before = given[: len(given) - len(parsed.training_script_args) - 1]
     before = [w for w in before if w not in ("-m", "--module")]
     target = ["-m", parsed.training_script] if parsed.module else [parsed.training_script]
-    ours = [sys.executable, "-m", "timeroof", "run", *_own_options(words, module is not None)]
+    ours = [*rank_command(), *_own_options(words, module is not None)]
     return [*before, "--no-python", *ours, *target, *parsed.training_script_args]
+
+
+def rank_command() -> list[str]:
+    """How a rank starts us: it is a program of the user's, so that its environment stays."""
+    # Found through the working folder alone, we would not be found without it.
+    lives_here = package_root() == os.path.realpath(Path.cwd())
+    return [sys.executable, *([] if lives_here else ["-P"]), "-m", "timeroof", "run"]
 
 
 def _own_options(words: Sequence[str], is_module: bool) -> list[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from timeroof.cli.options import JsonTarget, PageTarget, RunTarget
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # Work that is over sooner needs no bar.
 PATIENCE_S = 2.0
@@ -108,26 +111,34 @@ def _late_bar() -> Iterator[Callable[[str, float], None]]:
     """A progress bar on stderr that shows itself only when the work takes a while."""
     import time
 
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from timeroof.views.terminal import plain_text
 
-    from timeroof.views.terminal import console, plain_text
-
-    out = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
     start_s = time.monotonic()
-    task = bar.add_task("reading", total=1.0)
-    shown = False
+    bar: Progress | None = None
 
     def progress(what: str, share: float) -> None:
-        nonlocal shown
-        if not shown and time.monotonic() - start_s >= PATIENCE_S:
-            bar.start()
-            shown = True
-        if shown:
-            bar.update(task, completed=share, description=plain_text(Path(what).name or what)[:40])
+        nonlocal bar
+        if bar is None and time.monotonic() - start_s >= PATIENCE_S:
+            bar = _started_bar()
+        if bar is not None:
+            name = plain_text(Path(what).name or what)[:40]
+            bar.update(bar.task_ids[0], completed=share, description=name)
 
     try:
         yield progress
     finally:
-        bar.stop()
+        if bar is not None:
+            bar.stop()
+
+
+def _started_bar() -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from timeroof.views.terminal import console
+
+    out = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+    bar.add_task("reading", total=1.0)
+    bar.start()
+    return bar

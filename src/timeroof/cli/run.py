@@ -11,22 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from timeroof.cli import counters as c
 from timeroof.cli.misplaced import CommandLine, say_misplaced
 from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
+from timeroof.cli.plain_words import PlainCommand
 from timeroof.cli.ranks import launched, rank_here, run_launcher
 from timeroof.cli.run_outputs import RunOutputs, said
 from timeroof.cli.streams import say
+from timeroof.import_path import OwnImports
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
     from timeroof.core.report import Report
     from timeroof.sources.live.torch_run.program import Ended
     from timeroof.sources.live.torch_run.recording import Recording
-
-CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
 
 class StepMarker(StrEnum):
@@ -38,7 +37,7 @@ class StepMarker(StrEnum):
     MANUAL = "manual"
 
 
-class RunCommand(TyperCommand):
+class RunCommand(PlainCommand):
     """Options end at the script, or at the module that follows `-m`: the rest is the program's."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -53,6 +52,13 @@ class RunCommand(TyperCommand):
         # Before the program, which may change what it was given.
         ctx.obj = CommandLine.of(given, words if ctx.params.get("module") else words[1:], options)
         return rest
+
+
+# Options of the program behind its name are its own.
+COMMAND_SETTINGS = {
+    "cls": RunCommand,
+    "context_settings": {"allow_interspersed_args": False},
+}
 
 
 def after_module(args: list[str], takers: set[str]) -> list[str]:
@@ -160,17 +166,16 @@ def run(
     began_s = time.monotonic()
     ended, recording = _watched(module, words, warmup, steps, step_marker.value, source=source)
     clean_s, code = time.monotonic() - began_s, ended.code
-    from timeroof.sources.live.torch_run.streams import without_reader
-
     try:
-        report = _report(recording, judged_on, [module or "", *words] if module else words)
-        # Kept whatever becomes of the summary or of a counted run.
-        outputs.write(report, stdout=counting is None)
-        without_reader(lambda: _print(report))
-        if counting is not None:
-            counting = replace(counting, marker=recording.marker or counting.marker)
-            report, code = c.run_counted(counting, report, recording, code, clean_s)
-            outputs.write(report)
+        with OwnImports():
+            report = _report(recording, judged_on, [module or "", *words] if module else words)
+            # Kept whatever becomes of the summary or of a counted run.
+            outputs.write(report, stdout=counting is None)
+            _print_whole(report)
+            if counting is not None:
+                counting = replace(counting, marker=recording.marker or counting.marker)
+                report, code = c.run_counted(counting, report, recording, code, clean_s)
+                outputs.write(report)
     except Exception as error:
         if os.environ.get("TIMEROOF_DEBUG"):
             raise
@@ -244,6 +249,12 @@ def _report(recording: Recording, machine: Machine | str | None, words: list[str
     from timeroof.live.reporting import report_of
 
     return report_of(recording, machine, "timeroof run " + " ".join(words), say)
+
+
+def _print_whole(report: Report) -> None:
+    from timeroof.sources.live.torch_run.streams import without_reader
+
+    without_reader(lambda: _print(report))
 
 
 def _print(report: Report) -> None:

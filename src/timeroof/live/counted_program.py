@@ -170,12 +170,15 @@ def main(arguments: list[str]) -> int:
         watcher.close()
 
 
-# Started as `python -c START root plan-file`: the folder of this package takes the place of the
-# working folder on the path, whose files must not stand in for modules of ours.
+# Started as `python -c START root plan-file`: a program of the user's, with its environment. The
+# folder of this package takes the place of the working folder on the path, whose files must not
+# stand in for modules of ours; the program then has what plain Python would give it.
 START = (
-    "import sys; root = sys.argv.pop(1); sys.path[0] = root;"
-    " from timeroof.live.counted_program import main;"
+    "import sys; root = sys.argv.pop(1);"
+    " sys.path[: 0 if sys.flags.safe_path else 1] = [root];"
     " sys.path.append(root) if root not in sys.path[1:] else None;"
+    " from timeroof.import_path import leave_folder; leave_folder(1);"
+    " from timeroof.live.counted_program import main;"
     " sys.exit(main(sys.argv[1:]))"
 )
 

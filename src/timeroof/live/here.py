@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 
 from timeroof.api import machine as find_machine
 from timeroof.api import scope_for
+from timeroof.core.children import Child
 from timeroof.core.machine import Machine
 
 __all__ = ["HERE", "machine_for", "scope_for"]
 
 HERE = "here"
 LIMIT_S = 180
-_MEASURE = "from timeroof.probe.measure import load_or_measure; load_or_measure(quick=True)"
 
 
 def machine_for(
@@ -40,9 +38,7 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if told is not None:
         told("measuring this machine once (a few seconds)")
     # In a process of its own: the program may hold memory, threads and settings of torch.
-    done = subprocess.run(
-        [sys.executable, "-c", _MEASURE], capture_output=True, timeout=LIMIT_S, check=False
-    )
+    done = Child("timeroof.probe.measure_here").run(capture_output=True, timeout=LIMIT_S)
     found = cached_machine()
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]

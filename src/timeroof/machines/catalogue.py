@@ -29,8 +29,11 @@ def machine_names() -> tuple[str, ...]:
 @cache
 def catalogue_machine(name: str) -> Machine:
     """One machine of the catalogue by its own name."""
-    file = resources.files("timeroof.machines") / f"{name}.toml"
-    return parse_machine(file.read_text(encoding="utf-8"), where=f"machines/{name}.toml")
+    return parse_machine(_toml(name), where=f"machines/{name}.toml")
+
+
+def _toml(name: str) -> str:
+    return (resources.files("timeroof.machines") / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def find_machine(name: str) -> Machine:
@@ -62,8 +65,29 @@ def _exists(path: Path) -> bool:
 
 def machine_of_device(device: str) -> Machine | None:
     """The machine whose name, title or device names equal `device`, spelling aside."""
-    name = _device_index().get(_plain(device))
-    return None if name is None else catalogue_machine(name)
+    asked = _plain(device)
+    for name in machine_names():
+        if _may_name(name, asked) and asked in _known_as(name):
+            return catalogue_machine(name)
+    return None
+
+
+def _may_name(name: str, asked: str) -> bool:
+    """Whether a machine's file has all words that are asked for: parsing is for those that do.
+
+    Where TOML writes characters as escapes, its text says nothing.
+    """
+    text = _toml(name)
+    if "\\" in text:
+        return True
+    plain = f"{name}\n{text}".lower()
+    return all(word in plain for word in asked.split())
+
+
+def _known_as(name: str) -> list[str]:
+    """The plain names of a machine of the catalogue."""
+    machine = catalogue_machine(name)
+    return [_plain(known) for known in (name, machine.device, *machine.device_names)]
 
 
 def unknown_machine(name: str) -> UnknownMachineError:
@@ -99,9 +123,8 @@ def nearest_machines(name: str) -> list[str]:
 def _device_index() -> dict[str, str]:
     index: dict[str, str] = {}
     for name in machine_names():
-        machine = catalogue_machine(name)
-        for known in (name, machine.device, *machine.device_names):
-            index.setdefault(_plain(known), name)
+        for known in _known_as(name):
+            index.setdefault(known, name)
     return index
 
 

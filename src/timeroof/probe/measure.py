@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from timeroof.core.kept import HOME_VARIABLE
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel, check_machine
 from timeroof.errors import InputError
 from timeroof.probe import store
@@ -228,7 +229,7 @@ def load_or_measure(
         store.save(new)
     except (InputError, OSError) as error:
         notes.append(
-            f"the measurement could not be kept ({error}): set {store.HOME_VARIABLE} to a folder"
+            f"the measurement could not be kept ({error}): set {HOME_VARIABLE} to a folder"
             " that can be written to"
         )
     # What went wrong with the file before is of this run only.

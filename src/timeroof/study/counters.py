@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 
 import msgspec
 
+from timeroof.core.children import Child
 from timeroof.core.machine import Machine
 from timeroof.sources.collect import CollectOptions, collect_case
 from timeroof.sources.collect.tools import find_tool
@@ -30,14 +30,16 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
     def count(result: Result) -> Result:
         times = _executions(result)
         order = msgspec.json.encode(Order(case=result.case, plan=plan)).decode()
+        child = Child("timeroof.study.worker.one_case", (order, str(times)))
         counts = collect_case(
             tool,
-            [sys.executable, "-P", "-m", "timeroof.study.worker.one_case", order, str(times)],
+            child.command,
             executions=times,
             architecture=architecture,
             options=CollectOptions(
                 cache="keep" if result.case.cache == "warm" else "flush",
                 timeout_s=TIMES_THE_LIMIT * plan.limit_s,
+                surroundings=child.environment,
             ),
         )
         label = {"counters": f"{tool}: {'; '.join(counts.notes)}" if counts.notes else tool}

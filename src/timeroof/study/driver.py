@@ -6,15 +6,15 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
+from timeroof.core.children import Child
 from timeroof.core.machine import Machine
 from timeroof.errors import UsageError
 from timeroof.study.case import Case, Result
@@ -46,7 +46,7 @@ class Worker:
         self._setup = Setup(
             machine=machine, memory_limit_bytes=free_memory_bytes() if device == "cpu" else None
         )
-        self._command = command or [sys.executable, "-P", "-m", "timeroof.study.worker"]
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._reply = -1
         self._rest = b""
@@ -75,14 +75,7 @@ class Worker:
         reading, writing = os.pipe()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         try:
-            self._process = subprocess.Popen(
-                [*self._command, str(os.getpid()), str(writing)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=self._errors,
-                pass_fds=(writing,),
-                env=os.environ | _ENVIRONMENT,
-            )
+            self._process = self._started(str(os.getpid()), str(writing), fds=(writing,))
         finally:
             os.close(writing)
         self._reply, self._rest = reading, b""
@@ -96,6 +89,17 @@ class Worker:
             self.stop()
             raise UsageError(hello.error, advice="install it: pip install torch")
         self.version = hello.version
+
+    def _started(self, *arguments: str, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+        pipes: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.DEVNULL,
+            "stderr": self._errors,
+            "pass_fds": fds,
+        }
+        if self._command is not None:
+            return subprocess.Popen([*self._command, *arguments], **pipes)
+        return Child("timeroof.study.worker", arguments, _ENVIRONMENT).start(**pipes)
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""

@@ -21,6 +21,7 @@ from timeroof.views.compare import (
     told_rows,
 )
 from timeroof.views.figures.themed import themed_svg
+from timeroof.views.html.templates import template
 from timeroof.views.html.text import clip, plain_line
 
 if TYPE_CHECKING:
@@ -99,14 +100,8 @@ def static_page(
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
     text = (resources.files("timeroof.views") / "assets" / "static.html.j2").read_text("utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        finalize=_shown,
-    )  # fmt: skip
-    return environment.from_string(text)
+    return template("compare", text, _shown)
 
 
 def _shown(value: object) -> object:

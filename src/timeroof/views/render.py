@@ -43,9 +43,9 @@ def check_suffix(path: Path) -> str:
 
 
 def _html(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.html import html_page
+    from timeroof.views.html.page import html_bytes
 
-    return html_page(reports[0], title=title, runs=reports).encode()
+    return html_bytes(reports[0], title=title, runs=reports)
 
 
 def _markdown(reports: Sequence[Report], title: str | None) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from timeroof.core.children import safe_environment
 from timeroof.errors import UsageError
 from timeroof.sources.collect.troubles import missing, too_old
 
@@ -69,6 +70,8 @@ def ask(command: list[str]) -> str | None:
     try:
         done = subprocess.run(
             command,
+            # Some of these tools are Python scripts.
+            env=safe_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE_S,

@@ -2,69 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from urllib.parse import quote
 
 import polars as pl
 
 from timeroof.errors import InputError
+from timeroof.sources.files.on_disk import plain_file
 from timeroof.sources.files.opening import Entry
 
-MAGIC = b"SQLite format 3\x00"
 FETCH_ROWS = 200_000
-SNIFF_BYTES = 64 * 2**20
-# A copy must leave this much of the disk free.
-FREE_BYTES = 512 * 2**20
 # SQLite quotes a broken schema in its message, which then may be no text.
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError, SystemError)
-
-
-def holds_table(entry: Entry, tables: str) -> bool:
-    """Whether an SQLite file creates a table whose name matches the pattern; never raises."""
-    if not entry.head.startswith(MAGIC):
-        return False
-    pattern = re.compile(rb"CREATE TABLE [`\"']?(?:" + tables.encode() + rb")")
-    if pattern.search(entry.head):
-        return True
-    try:
-        seen, tail = 0, b""
-        for chunk in entry.chunks():
-            if pattern.search(tail + chunk):
-                return True
-            seen, tail = seen + len(chunk), chunk[-256:]
-            if seen > SNIFF_BYTES:
-                return False
-    except InputError:
-        return False
-    return False
-
-
-@contextmanager
-def plain_file(entry: Entry) -> Iterator[Path]:
-    """The entry's bytes as a file on disk: itself, or a copy that is removed afterwards."""
-    if entry.plain_path is not None:
-        yield entry.plain_path
-        return
-    with tempfile.TemporaryDirectory(prefix="timeroof-") as folder:
-        path = Path(folder) / "plain"
-        room = shutil.disk_usage(folder).free - FREE_BYTES
-        with path.open("wb") as out:
-            for chunk in entry.chunks():
-                room -= len(chunk)
-                if room < 0:
-                    raise InputError(
-                        "unpacks to more than the temporary folder can hold",
-                        where=entry.name,
-                        advice="unpack it yourself, or set TMPDIR to a larger disk",
-                    )
-                out.write(chunk)
-        yield path
 
 
 @contextmanager

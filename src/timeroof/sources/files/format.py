@@ -32,9 +32,9 @@ class Format(Protocol):
     """One profiler format. A format's module ends in ``FORMAT = …``; formats.py lists them all.
 
     A format that makes one profile of several files (a workload folder, one metric per file)
-    has the attribute ``reads_folders = True``: folders and archives are then offered to it
-    whole, as one Input with many entries. All others see one entry at a time, and several
-    files of theirs are taken for ranks of one run.
+    is listed with ``folders=True``: folders and archives are then offered to it whole, as one
+    Input with many entries. All others see one entry at a time, and several files of theirs
+    are taken for ranks of one run.
     """
 
     @property

@@ -81,7 +81,6 @@ class NcuCsv:
 
     name: str = "ncu-csv"
     title: str = "Nsight Compute CSV"
-    reads_folders: bool = True
 
     def sniff(self, found: Input) -> bool:
         """A header with kernels and metrics in any of the files."""

@@ -17,8 +17,8 @@ from timeroof.sources.files.format import ReadOptions
 from timeroof.sources.files.ncu_metrics import role_of
 from timeroof.sources.files.ncu_parts import FACTS, Part, Reading, reading_of, some_metrics
 from timeroof.sources.files.ncu_profile import profile_of_parts
+from timeroof.sources.files.on_disk import plain_file
 from timeroof.sources.files.opening import Input
-from timeroof.sources.files.saved_run import file_on_disk
 
 MAGIC = b"NVR\x00"
 _GRID = ("launch__grid_dim_x", "launch__grid_dim_y", "launch__grid_dim_z")
@@ -137,7 +137,7 @@ class NcuReport:
         """The profile of all launches in all ranges."""
         entry = found.only
         module = package(entry.name)
-        with file_on_disk(entry, ".ncu-rep") as path:
+        with plain_file(entry, ".ncu-rep") as path:
             try:
                 report = module.load_report(str(path))
                 part = part_of(report, entry.name)

@@ -12,7 +12,7 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,6 +41,7 @@ class Entry:
     max_bytes: int = DEFAULT_MAX_BYTES
     # Where the bytes lie plainly on disk, for libraries that want a path (SQLite).
     plain_path: Path | None = None
+    # Of the decompressed bytes, where that is known without reading them.
     size_bytes: int | None = None
 
     @contextmanager
@@ -123,6 +124,11 @@ def folder_in(found: Input, entry: Entry) -> str:
     return entry.name.rpartition("/")[0] if len(folders) > 1 else ""
 
 
+def path_of(entry: Entry) -> str:
+    """The file on disk that an entry is, or is inside of: "runs.zip" of "runs.zip!/rank0.json"."""
+    return entry.name.partition("!/")[0]
+
+
 def short_name(name: str) -> str:
     """A name to keep in a report: the file and its folder, not the whole path.
 
@@ -203,7 +209,8 @@ def _is_saved_run(entry: Entry) -> bool:
 
 def _zip_entries(entry: Entry, depth: int) -> Iterator[Entry]:
     with _errors_named(entry.name), entry.opener() as stream, zipfile.ZipFile(stream) as archive:
-        members = [m.filename for m in archive.infolist() if not m.is_dir() and m.file_size]
+        members = {m.filename: m.file_size for m in archive.infolist() if not m.is_dir()}
+    members = {name: size for name, size in members.items() if size}
     _refuse_many(members, entry.name)
     for member in sorted(members):
 
@@ -220,7 +227,8 @@ def _zip_entries(entry: Entry, depth: int) -> Iterator[Entry]:
                 raw.close()
                 raise
 
-        inner = Entry(f"{entry.name}!/{member}", opener, entry.max_bytes)
+        name, size = f"{entry.name}!/{member}", members[member]
+        inner = Entry(name, opener, entry.max_bytes, size_bytes=size)
         yield from _unwrapped(inner, depth + 1)
 
 
@@ -230,7 +238,7 @@ def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
         entry.opener() as stream,
         tarfile.open(fileobj=stream, mode="r|") as archive,
     ):
-        members = [m.name for m in archive if m.isfile() and m.size]
+        members = {m.name: m.size for m in archive if m.isfile() and m.size}
     _refuse_many(members, entry.name)
     for member in sorted(members):
 
@@ -245,11 +253,12 @@ def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
                 raw.close()
                 raise
 
-        inner = Entry(f"{entry.name}!/{member}", opener, entry.max_bytes)
+        name, size = f"{entry.name}!/{member}", members[member]
+        inner = Entry(name, opener, entry.max_bytes, size_bytes=size)
         yield from _unwrapped(inner, depth + 1)
 
 
-def _refuse_many(members: list[str], where: str) -> None:
+def _refuse_many(members: Collection[str], where: str) -> None:
     if len(members) > MAX_FOLDER_FILES:
         raise InputError(
             f"holds more than {MAX_FOLDER_FILES} files", where=where, advice="name one run"

@@ -16,8 +16,10 @@ from timeroof.sources.files.formats import format_named
 from timeroof.sources.files.merging import merged_ranks
 from timeroof.sources.files.opening import DEFAULT_MAX_BYTES, Entry, Input, open_input
 from timeroof.sources.files.planning import Job, Plan, plan_of
-from timeroof.sources.files.saved_run import SavedRunFormat, load_entry
 from timeroof.sources.files.workers import read_in_processes, worth_processes
+
+# The format of our own saved runs, which say themselves what they were made of.
+SAVED = "timeroof"
 
 
 def read_files(
@@ -51,7 +53,9 @@ def read_run(
         part = plan_of(found, forced)
         plan.jobs += part.jobs
         plan.notes += [*part.notes, *found.notes]
-    if len(plan.jobs) == 1 and isinstance(plan.jobs[0].format, SavedRunFormat):
+    if len(plan.jobs) == 1 and plan.jobs[0].format.name == SAVED:
+        from timeroof.sources.files.saved_run import load_entry
+
         return load_entry(plan.jobs[0].found.only)
     with Digests(_entries(plan)) as digests:
         profiles = _read(plan.jobs, options)
@@ -80,23 +84,33 @@ def _entries(plan: Plan) -> list[Entry]:
 
 
 def _read(jobs: list[Job], options: ReadOptions) -> list[Profile]:
-    if len(jobs) > 1 and worth_processes(jobs):
-        return read_in_processes(jobs, options)
-    profiles = []
+    """The profiles of the jobs in their order; large ranks are read in processes of their own."""
+    read: dict[int, Profile] = {}
+    if large := worth_processes(jobs):
+
+        def apart(what: str, share: float) -> None:
+            options.progress(what, share * len(large) / len(jobs))
+
+        found = read_in_processes([jobs[i] for i in large], replace(options, progress=apart))
+        read = dict(zip(large, found, strict=True))
     for index, job in enumerate(jobs):
-
-        def part(what: str, share: float, index: int = index) -> None:
-            options.progress(what, (index + share) / len(jobs))
-
-        own = replace(options, progress=part, companions=job.companions)
-        profiles.append(job.format.read(job.found, own))
+        if index not in read:
+            read[index] = _read_here(job, options, len(read), len(jobs))
     options.progress("", 1.0)
-    return profiles
+    return [read[index] for index in range(len(jobs))]
+
+
+def _read_here(job: Job, options: ReadOptions, done: int, jobs: int) -> Profile:
+    def part(what: str, share: float) -> None:
+        options.progress(what, (done + share) / jobs)
+
+    own = replace(options, progress=part, companions=job.companions)
+    return job.format.read(job.found, own)
 
 
 def _with_files(profile: Profile, job: Job, files: dict[str, SourceFile]) -> Profile:
     """The profile with the names and digests of the files that it came from."""
-    if isinstance(job.format, SavedRunFormat):
+    if job.format.name == SAVED:
         return profile
     inputs = [job.found, *job.companions]
     own = dict.fromkeys(Digests.key(e) for found in inputs for e in found.entries)

@@ -10,14 +10,10 @@ from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.errors import InputError
 from timeroof.sources.files import rocpd_tables as of
 from timeroof.sources.files.amd_counters import with_amounts
-from timeroof.sources.files.database import (
-    Database,
-    holds_table,
-    open_database,
-    table_errors,
-)
+from timeroof.sources.files.database import Database, open_database, table_errors
 from timeroof.sources.files.device_events import Whole, profile_of
 from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.hints import ROCPD_TABLES, holds_table
 from timeroof.sources.files.idle import link_launches
 from timeroof.sources.files.opening import Input, short_name
 from timeroof.sources.files.ranges import Places
@@ -35,7 +31,7 @@ class Rocpd:
 
     def sniff(self, found: Input) -> bool:
         """An SQLite file with rocpd's tables."""
-        return len(found.entries) == 1 and holds_table(found.only, "rocpd_")
+        return len(found.entries) == 1 and holds_table(found.only, ROCPD_TABLES)
 
     def read(self, found: Input, options: ReadOptions) -> Profile:
         """The profile of all processes in the database."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from timeroof.errors import InputError
-from timeroof.sources.files.database import plain_file, table_errors
+from timeroof.sources.files.database import table_errors
+from timeroof.sources.files.on_disk import plain_file
 from timeroof.sources.files.opening import Entry
 
 MAX_PREAMBLE_LINES = 400

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run
 from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.on_disk import plain_file
 from timeroof.sources.files.opening import Entry, Input
 
 _ZIP = b"PK\x03\x04"
 
 
-@contextmanager
-def file_on_disk(entry: Entry, suffix: str) -> Iterator[Path]:
-    """A path that holds an entry's bytes: its own, or a copy for libraries that need a file."""
-    if entry.plain_path is not None:
-        yield entry.plain_path
-        return
-    with tempfile.TemporaryDirectory(prefix="timeroof-") as folder:
-        path = Path(folder) / f"input{suffix}"
-        with path.open("wb") as copy, entry.open() as stream:
-            shutil.copyfileobj(stream, copy, 2**20)
-        yield path
-
-
 def load_entry(entry: Entry) -> SavedRun:
     """The run of an entry, with the machine that it was judged on."""
-    with file_on_disk(entry, ".troof") as path:
+    with plain_file(entry, ".troof") as path:
         return load_run(path)
 
 

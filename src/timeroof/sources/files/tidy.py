@@ -15,8 +15,8 @@ from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
 from timeroof.errors import InputError
 from timeroof.sources.files.format import ReadOptions
 from timeroof.sources.files.launches import shown_list
+from timeroof.sources.files.on_disk import plain_file
 from timeroof.sources.files.opening import Input
-from timeroof.sources.files.saved_run import file_on_disk
 from timeroof.sources.files.tables import find_table, split_ways
 from timeroof.sources.files.text import head_text
 
@@ -200,7 +200,7 @@ class TidyParquet:
         """The profile of all rows."""
         entry = found.only
         try:
-            with file_on_disk(entry, ".parquet") as path:
+            with plain_file(entry, ".parquet") as path:
                 lazy = pl.scan_parquet(path)
                 _check_columns(lazy.collect_schema().names(), entry.name)
                 if lazy.select(pl.len()).collect().item() > MAX_ROWS:

@@ -1,30 +1,35 @@
 """Ranks read side by side in processes of their own.
 
-Each is a plain `python -m` process that leaves a saved run behind, and no fork: a fork of a
+Each is a plain Python process that leaves a saved run behind, and no fork: a fork of a
 process with Polars' threads can hang, and spawning re-runs an unguarded user script.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
+from timeroof.core.children import Child
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.errors import EXIT_INPUT, InputError, TimeroofError
 from timeroof.sources.files.format import ReadOptions
 from timeroof.sources.files.formats import format_named
-from timeroof.sources.files.opening import Input, open_input
+from timeroof.sources.files.opening import Entry, Input, open_input, path_of
 from timeroof.sources.files.planning import Job
 
-# Below this many bytes on disk, starting processes costs more than it saves.
-WORTH_BYTES = 16 * 2**20
+# A rank of so much text takes about as long to read as a process takes to start: from here on
+# two processors gain, and CPU time at most doubles.
+WORTH_BYTES = 48 * 2**20
+# How much traces shrink when they are packed, where the file does not say.
+PACKING = 10
 MAX_PROCESSES = 8
 
 
@@ -47,11 +52,25 @@ class Failure(msgspec.Struct):
     advice: str | None
 
 
-def worth_processes(jobs: list[Job]) -> bool:
-    """Whether the files are large enough, and there are processors for them."""
-    paths = {Path(_path(e.name)) for job in jobs for e in job.found.entries}
-    several = (os.cpu_count() or 1) > 1 and all(len(j.found.entries) == 1 for j in jobs)
-    return several and sum(p.stat().st_size for p in paths) >= WORTH_BYTES
+def worth_processes(jobs: Sequence[Job]) -> list[int]:
+    """Which jobs to read in processes of their own: several large ones, else none."""
+    if len(jobs) < 2 or (os.cpu_count() or 1) < 2:
+        return []
+    sharing = Counter(path_of(e) for job in jobs for e in job.found.entries)
+    large = [
+        index
+        for index, job in enumerate(jobs)
+        if len(job.found.entries) == 1 and _text_bytes(job.found.only, sharing) >= WORTH_BYTES
+    ]
+    return large if len(large) > 1 else []
+
+
+def _text_bytes(entry: Entry, sharing: Counter[str]) -> float:
+    """About how much there is to read: what an archive says of it, or its share of a file."""
+    if entry.size_bytes is not None:
+        return entry.size_bytes
+    path = path_of(entry)
+    return PACKING * Path(path).stat().st_size / sharing[path]
 
 
 def read_in_processes(jobs: list[Job], options: ReadOptions) -> list[Profile]:
@@ -79,26 +98,18 @@ def read_in_processes(jobs: list[Job], options: ReadOptions) -> list[Profile]:
 def _order(job: Job, options: ReadOptions) -> Order:
     entry = job.found.only
     return Order(
-        path=_path(entry.name),
+        path=path_of(entry),
         entry=entry.name,
         format=job.format.name,
         max_bytes=entry.max_bytes,
         architecture=options.architecture,
-        companions=[(_path(c.only.name), c.only.name) for c in job.companions],
+        companions=[(path_of(c.only), c.only.name) for c in job.companions],
     )
-
-
-def _path(name: str) -> str:
-    return name.partition("!/")[0]
 
 
 def _read_apart(order: Order, target: Path) -> Profile:
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, str(target)],
-        input=msgspec.json.encode(order),
-        capture_output=True,
-        check=False,
-    )
+    child = Child(__name__, (str(target),))
+    done = child.run(input=msgspec.json.encode(order), capture_output=True)
     if done.returncode == 0:
         return load_run(target).profile
     try:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from timeroof.views.html.embed import asset, content_policy
 from timeroof.views.html.page import shown
+from timeroof.views.html.templates import template
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -96,16 +97,7 @@ def study_page(page: StudyPage) -> str:
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_seen,
-    )
-    return environment.from_string(_own("study.html.j2"))
+    return template("study", _own("study.html.j2"), _seen)
 
 
 def _seen(value: Any) -> Any:

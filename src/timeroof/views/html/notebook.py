@@ -15,6 +15,7 @@ from timeroof.views.gallery import LIMITER_COLOURS
 from timeroof.views.html import headline
 from timeroof.views.html.embed import asset
 from timeroof.views.html.page import page_title, run_names, shown
+from timeroof.views.html.templates import template
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -77,13 +78,4 @@ def _gaps(report: Report) -> list[GapLine]:
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=shown,
-    )
-    return environment.from_string(asset("notebook.html.j2"))
+    return template("notebook", asset("notebook.html.j2"), shown)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from timeroof.units import format_percent, format_seconds
+from timeroof.units import format_percent
 from timeroof.views.clean import clean_words
 from timeroof.views.html import ceilings, headline
 from timeroof.views.html.embed import (
@@ -17,11 +17,13 @@ from timeroof.views.html.embed import (
     content_policy,
     page_script,
     page_styles,
+    plotly_hash,
     plotly_script,
     script_safe_json,
 )
 from timeroof.views.html.findings import FindingCard, finding_cards
 from timeroof.views.html.payload import MAX_ROWS, page_payload
+from timeroof.views.html.templates import template
 from timeroof.views.html.text import clip, plain_line, plain_lines
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 4_000
 START_CHARTS = "timeroofPage.startCharts();"
+# Holds plotly's place; texts of files lose such characters (`shown`), JSON escapes them.
+_PLOTLY = "\x00plotly\x00"
 
 
 @dataclass(frozen=True)
@@ -64,23 +68,32 @@ def html_page(
 
     With `runs` the page shows all of them, `report` first; colours may then tell runs apart.
     """
+    return html_bytes(report, title=title, runs=runs).decode()
+
+
+def html_bytes(
+    report: Report, *, title: str | None = None, runs: Sequence[Report] | None = None
+) -> bytes:
+    """The page as UTF-8; plotly, nine tenths of it, is put in as the bytes that it is."""
     reports = [report, *(r for r in runs or () if r is not report)]
     names = run_names(reports)
     heading = clip(plain_line(title or page_title(reports, names)), 200)
     panels = [_panel(i, name, r) for i, (name, r) in enumerate(zip(names, reports, strict=True))]
-    script, plotly = page_script(), plotly_script()
+    script = page_script()
     payload = script_safe_json(page_payload(reports, names, heading))
-    return _template().render(
+    page = _template().render(
         title=heading,
         panels=panels,
         is_empty=all(panel.is_empty for panel in panels),
-        policy=content_policy(script, plotly, START_CHARTS),
+        policy=content_policy(script, START_CHARTS, hashes=[plotly_hash()]),
         styles=Markup(page_styles()),
         data=Markup(payload),
-        plotly=Markup(plotly),
+        plotly=Markup(_PLOTLY),
         script=Markup(script),
         starter=Markup(START_CHARTS),
     )
+    before, _, after = page.partition(_PLOTLY)
+    return b"".join((before.encode(), *plotly_script(), after.encode()))
 
 
 def run_names(reports: Sequence[Report]) -> list[str]:
@@ -146,17 +159,7 @@ def _page_notes(report: Report) -> list[str]:
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=shown,
-    )
-    environment.filters["seconds"] = format_seconds
-    return environment.from_string(asset("page.html.j2"))
+    return template("page", asset("page.html.j2"), shown)
 
 
 def shown(value: object) -> object:

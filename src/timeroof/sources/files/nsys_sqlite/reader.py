@@ -9,20 +9,15 @@ import polars as pl
 
 from timeroof.core.profile import Profile, Source, SourceFile, Steps
 from timeroof.errors import InputError
-from timeroof.sources.files.database import (
-    Database,
-    holds_table,
-    open_database,
-    table_errors,
-)
+from timeroof.sources.files.database import Database, open_database, table_errors
 from timeroof.sources.files.device_events import Whole, profile_of
 from timeroof.sources.files.format import ReadOptions
+from timeroof.sources.files.hints import NSYS_TABLES, holds_table
 from timeroof.sources.files.idle import link_launches
 from timeroof.sources.files.nsys_sqlite import activities
 from timeroof.sources.files.opening import Input, short_name
 from timeroof.sources.files.ranges import Places, lend_places
 
-_TABLES = r"StringIds|CUPTI_ACTIVITY_KIND_|META_DATA_EXPORT|EXPORT_META_DATA|TARGET_INFO_SESSION"
 _RANGE_TYPES = (59, 60, 70, 71)
 
 
@@ -34,7 +29,7 @@ class NsysSqlite:
 
     def sniff(self, found: Input) -> bool:
         """An SQLite file with Nsight Systems' tables."""
-        return len(found.entries) == 1 and holds_table(found.only, _TABLES)
+        return len(found.entries) == 1 and holds_table(found.only, NSYS_TABLES)
 
     def read(self, found: Input, options: ReadOptions) -> Profile:
         """The linked profile of an export."""

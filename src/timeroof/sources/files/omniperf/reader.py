@@ -54,8 +54,6 @@ class Omniperf:
 
     name = "omniperf"
     title = "Omniperf / rocprof-compute workload folder"
-    # One run is many tables: folders are offered whole.
-    reads_folders = True
 
     def sniff(self, found: Input) -> bool:
         """A folder with counters and a sysinfo, or one of its tables that has no kernels."""

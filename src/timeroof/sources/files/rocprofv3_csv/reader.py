@@ -31,8 +31,6 @@ class Rocprofv3Csv:
 
     name = "rocprofv3-csv"
     title = "rocprofv3 CSV (kernel_trace, counter_collection, stats)"
-    # One run is many tables: folders are offered whole.
-    reads_folders = True
 
     def sniff(self, found: Input) -> bool:
         """A table with rocprofv3's columns, or a folder of them."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from timeroof.errors import EXIT_INTERRUPT, UsageError
+from timeroof.import_path import set_for_program
 from timeroof.sources.live.torch_run.complaint import complaint_of
 
 EXIT_TERMINATED = 143
@@ -157,7 +158,7 @@ def _prepare_script(path: str, arguments: tuple[str, ...]) -> Callable[[], None]
         source = found.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror})") from error
-    sys.path[0] = str(found.resolve().parent)
+    set_for_program(str(found.resolve().parent))
     whole = os.path.abspath(path)  # noqa: PTH100 - as Python has it: links stay
     main = _new_main(whole)
     return lambda: exec(compile(source, whole, "exec", dont_inherit=True), main.__dict__)
@@ -168,12 +169,12 @@ def _has_main(folder: Path) -> bool:
 
 
 def _run_archive(path: str) -> None:
-    sys.path.pop(0)  # runpy puts the archive there
+    set_for_program(None)  # runpy puts the archive there
     runpy.run_path(path, run_name="__main__")
 
 
 def _prepare_module(name: str, arguments: tuple[str, ...]) -> Callable[[], None]:
-    sys.path[0] = str(Path.cwd())
+    set_for_program(str(Path.cwd()))
     spec = _module_spec(name)
     loader: Any = spec.loader
     code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
