@@ -11,7 +11,7 @@ from typing import Annotated, Protocol, runtime_checkable
 import typer
 
 from timeroof.cli.interrupt import listen, stop_if_pressed
-from timeroof.cli.plain_words import PlainCommand
+from timeroof.cli.plain_words import PlainCommand, PlainGroup
 from timeroof.cli.streams import abandon_stdout, prepare_streams, say
 from timeroof.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
 from timeroof.version import VERSION
@@ -30,6 +30,7 @@ class UsageMistake(Protocol):
 
 app = typer.Typer(
     name="timeroof",
+    cls=PlainGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
