@@ -85,7 +85,10 @@ def test_arrows_have_the_kernel_alone_at_both_ends() -> None:
         assert move.interval_s == (move.before.time_s, move.before.time_s)
 
 
-def test_the_terminal_shows_like_beside_like(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_shows_like_beside_like(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     print_whatif(result(WAITING, make_machine()).document())
     shown = capsys.readouterr().out
     assert shown.count(f"{OUTSIDE} 43 %") == 2

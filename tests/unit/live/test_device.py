@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.conftest import SHARED
+from tests.recorded_data import DATA
 from timeroof.api import load
 from timeroof.live.device import with_compiled
 from timeroof.live.reporting import report_of
@@ -19,7 +19,7 @@ from timeroof.sources.live.torch_run.recording import (
     Recording,
 )
 
-KINETO = SHARED / "kineto"
+KINETO = DATA / "kineto"
 
 
 def recorded(*names: str) -> Recording:
