@@ -19,10 +19,10 @@ from pathlib import Path
 
 import polars as pl
 
-from timeroof.api import Report, load
-from timeroof.model.check import Limits, check
-from timeroof.model.check_rules import parse_rule
-from timeroof.model.compare import Comparison, compare
+from timeroof.api.reports import Report, load
+from timeroof.model.check.gate import Limits, check
+from timeroof.model.check.limits import parse_rule
+from timeroof.model.compare.compare import Comparison, compare
 
 PROGRAM = Path(__file__).with_name("compare_noise_program.py")
 RULES = tuple(

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import polars as pl
 
-from timeroof.api import machine
+from timeroof.api.reports import machine
 from timeroof.core.profile import Profile, Source
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals

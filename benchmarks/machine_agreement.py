@@ -45,14 +45,14 @@ def ceilings(machine: dict) -> dict[tuple[str, str], float]:
 
 def watch(seconds: float) -> None:
     """Print how far DRAM bandwidth moves while nothing of ours changes."""
-    from timeroof.probe.backends.cpu import jit
-    from timeroof.probe.backends.cpu.bandwidth import measure_point
-    from timeroof.probe.backends.cpu.crew import Crew
-    from timeroof.probe.backends.cpu.features import read_features
-    from timeroof.probe.backends.cpu.levels import levels_of
-    from timeroof.probe.backends.cpu.streams import PATTERNS
-    from timeroof.probe.backends.cpu.threads import Team
-    from timeroof.probe.backends.cpu.topology import read_topology
+    from timeroof.probe.cpu import jit
+    from timeroof.probe.cpu.bandwidth import measure_point
+    from timeroof.probe.cpu.crew import Crew
+    from timeroof.probe.cpu.features import read_features
+    from timeroof.probe.cpu.levels import levels_of
+    from timeroof.probe.cpu.streams import PATTERNS
+    from timeroof.probe.cpu.threads import Team
+    from timeroof.probe.cpu.topology import read_topology
 
     features, topology = read_features(jit.architecture(), jit.host_features()), read_topology()
     for cpus in dict.fromkeys([topology.cores[:1], topology.cores]):

@@ -27,18 +27,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from timeroof.probe.backends.cpu import compute, ir, jit
-from timeroof.probe.backends.cpu.bandwidth import measure_point
-from timeroof.probe.backends.cpu.ceilings import limits_of
-from timeroof.probe.backends.cpu.crew import Crew
-from timeroof.probe.backends.cpu.features import read_features
-from timeroof.probe.backends.cpu.ir_memory import BLOCK_BYTES
-from timeroof.probe.backends.cpu.levels import levels_of
-from timeroof.probe.backends.cpu.memory import Region
-from timeroof.probe.backends.cpu.microarchitectures import find_microarchitecture
-from timeroof.probe.backends.cpu.streams import PATTERNS, Stream, compiled_stream
-from timeroof.probe.backends.cpu.threads import Team, Work
-from timeroof.probe.backends.cpu.topology import read_topology
+from timeroof.probe.cpu import compute, ir, jit
+from timeroof.probe.cpu.bandwidth import measure_point
+from timeroof.probe.cpu.ceilings import limits_of
+from timeroof.probe.cpu.crew import Crew
+from timeroof.probe.cpu.features import read_features
+from timeroof.probe.cpu.ir_memory import BLOCK_BYTES
+from timeroof.probe.cpu.levels import levels_of
+from timeroof.probe.cpu.memory import Region
+from timeroof.probe.cpu.microarchitectures import find_microarchitecture
+from timeroof.probe.cpu.streams import PATTERNS, Stream, compiled_stream
+from timeroof.probe.cpu.threads import Team, Work
+from timeroof.probe.cpu.topology import read_topology
 from timeroof.probe.noise import Watch
 from timeroof.probe.sampling import Plan
 

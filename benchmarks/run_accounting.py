@@ -27,9 +27,9 @@ EXAMPLES = {
 }
 CHILD = """
 import json, sys
-from timeroof.live.reporting import report_of
-from timeroof.sources.live.torch_run.program import Program, run_program
-from timeroof.sources.live.torch_run.session import Session, activate
+from timeroof.api.live import report_of
+from timeroof.live.torch.program import Program, run_program
+from timeroof.live.torch.session import Session, activate
 session = Session(steps=int(sys.argv[1]))
 activate(session)
 session.start()

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from timeroof.sources.live.torch_run.timing import Timing
+from timeroof.live.torch.timing import Timing
 
 Step = Callable[[], None]
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from timeroof.api import load, machine
-from timeroof.errors import TimeroofError
-from timeroof.model.project import project
-from timeroof.model.project_accuracy import Accuracy, accuracy
-from timeroof.units import format_seconds
+from timeroof.api.reports import load, machine
+from timeroof.core.errors import TimeroofError
+from timeroof.core.units import format_seconds
+from timeroof.model.whatif.accuracy import Accuracy, accuracy
+from timeroof.model.whatif.project import project
 
 
 def measured(options: argparse.Namespace) -> Accuracy:

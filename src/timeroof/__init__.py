@@ -5,36 +5,37 @@ Heavy libraries load on first use, so `import timeroof` costs next to nothing.
 
 from importlib import import_module
 
-from timeroof.version import VERSION
+from timeroof.core.version import VERSION
 
 # As in typing, which is not imported here: `python -m timeroof` would look for it in the
 # working folder first (see import_path).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from timeroof.api import Report, analyze, load, machine
+    from timeroof.api.profiling import profile, step
+    from timeroof.api.reports import Report, analyze, load, machine
+    from timeroof.core.errors import TimeroofError
     from timeroof.core.machine import Ceiling, Machine, MemoryLevel
     from timeroof.core.profile import Profile, Source
     from timeroof.core.report import Finding
-    from timeroof.errors import TimeroofError
-    from timeroof.live import cost, profile, step
+    from timeroof.live.torch.costing import cost
     from timeroof.work.user import cost_of
 
 _HOMES = {
-    "analyze": "timeroof.api",
-    "load": "timeroof.api",
-    "machine": "timeroof.api",
+    "analyze": "timeroof.api.reports",
+    "load": "timeroof.api.reports",
+    "machine": "timeroof.api.reports",
     "Ceiling": "timeroof.core.machine",
     "Machine": "timeroof.core.machine",
     "MemoryLevel": "timeroof.core.machine",
     "Profile": "timeroof.core.profile",
     "Source": "timeroof.core.profile",
     "Finding": "timeroof.core.report",
-    "Report": "timeroof.api",
-    "TimeroofError": "timeroof.errors",
-    "cost": "timeroof.live",
+    "Report": "timeroof.api.reports",
+    "TimeroofError": "timeroof.core.errors",
+    "cost": "timeroof.live.torch.costing",
     "cost_of": "timeroof.work.user",
-    "profile": "timeroof.live",
-    "step": "timeroof.live",
+    "profile": "timeroof.api.profiling",
+    "step": "timeroof.api.profiling",
 }
 
 __version__ = VERSION

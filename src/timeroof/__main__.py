@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from timeroof import import_path
+from timeroof.core import import_path
 
 # So many new objects before Python looks for garbage: commands make few cycles and much else.
 FEW_COLLECTIONS = (100_000, 50, 100)

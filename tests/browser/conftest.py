@@ -13,7 +13,7 @@ import pytest
 from tests.unit.views.samples import hostile_report, large_report, step_report
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper
-from timeroof.views.html import html_page
+from timeroof.views.page import html_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -12,7 +12,7 @@ import pytest
 from tests.browser.conftest import Opened
 from tests.unit.views.live_sample import live_report
 from timeroof.core.report import Finding
-from timeroof.views.html import html_page
+from timeroof.views.page import html_page
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 
 from tests.browser.conftest import Opened, OpenPage
 from tests.unit.views.samples import huge_report, large_report, step_report
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
-from timeroof.units import format_amount, format_percent, format_seconds
-from timeroof.views.html import html_page
+from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.views.page import html_page
 
 PageFile = Callable[[str], Path]
 

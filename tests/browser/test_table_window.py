@@ -14,10 +14,10 @@ import pytest
 from tests.browser.conftest import Opened, OpenPage
 from tests.browser.test_charts import hover
 from tests.unit.views.samples import large_report, step_report
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile
 from timeroof.core.report import Report
-from timeroof.views.html import html_page
+from timeroof.views.page import html_page
 
 PageFile = Callable[[str], Path]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import make_machine
-from timeroof.api import analyze, save
+from timeroof.api.reports import analyze, save
 from timeroof.cli import main as cli
 from timeroof.core.profile import Profile, Source
 

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from timeroof.advice import advise
-from timeroof.api import analyze, load, machine, save
+from timeroof.api.reports import analyze, load, machine, save
 from timeroof.core.profile import LABEL, Profile, Source
 from timeroof.core.report import Finding, Report
 from timeroof.model.judge import RoofPair
-from timeroof.model.project import project
+from timeroof.model.whatif.project import project
 from timeroof.paper.build import build_paper
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.test_read_counters import KNOWN, Known, flop_columns
 from tests.unit.collect.standin import calls, install, install_ncu, options
-from timeroof.sources.collect import Collected, collect, join
+from timeroof.counters import Collected, collect, join
 
 PAPER = [k for k in KNOWN if "deepcam" in k.folder]
 # Answers with the file of the one metric that it is asked for.
@@ -83,12 +83,12 @@ def test_command_lines_and_a_join_with_a_clean_run(shared_data: Path, tmp_path: 
 
 def test_the_paper_list_through_a_live_run(shared_data: Path, tmp_path: Path) -> None:
     """As `timeroof run --counters ncu --counter-metrics-per-run 1` does it on a V100."""
-    from timeroof.api import analyze
+    from timeroof.api.counting import Counting
+    from timeroof.api.reports import analyze
     from timeroof.cli.counters import run_counted
     from timeroof.core.profile import Profile, Source
-    from timeroof.live.counting import Counting
-    from timeroof.sources.live.torch_run.program import Program
-    from timeroof.sources.live.torch_run.recording import Recording
+    from timeroof.live.torch.program import Program
+    from timeroof.live.torch.recording import Recording
 
     known = PAPER[0]
     rows = play_back(shared_data, known.folder, tmp_path).profile.kernels
@@ -148,7 +148,7 @@ def test_ncu_of_several_versions(
 
 
 def test_a_failed_program_of_a_b200(shared_data: Path, tmp_path: Path) -> None:
-    from timeroof.errors import InputError
+    from timeroof.core.errors import InputError
 
     source = shared_data / "ncu/b200_attention_decode_raw_wide"
     source /= "flashinfer_paged_decode__gqa_bf16_b128_ctx8k_p64.ncu.csv"

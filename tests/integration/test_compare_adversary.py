@@ -12,10 +12,10 @@ import pytest
 
 from tests.conftest import make_machine
 from tests.integration.test_advice_cli import HOSTILE, rows, run, save_run
-from timeroof.api import analyze, save
+from timeroof.api.reports import analyze, save
+from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source
-from timeroof.errors import UsageError
-from timeroof.model.check_rules import parse_rule
+from timeroof.model.check.limits import parse_rule
 
 DOCS = Path(__file__).parents[2] / "docs"
 

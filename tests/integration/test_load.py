@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from tests.recorded_data import looked_at
-from timeroof.api import judged_rows, load, machine
+from timeroof.api.reports import judged_rows, load, machine
 from timeroof.core.profile import Profile, Source
-from timeroof.recorded_work import with_recorded_work
+from timeroof.work.recorded_calls import with_recorded_work
 
 GEMMS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 SGEMM = "ampere_sgemm_128x64_tn"

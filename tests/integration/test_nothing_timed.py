@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import make_machine
 from tests.integration.live_programs import folder, report
 from tests.integration.test_advice_cli import document, rows, run, save_run
-from timeroof.api import analyze, save
+from timeroof.api.reports import analyze, save
 from timeroof.core.profile import Profile, Source
 
 __all__ = ["folder"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.test_advice_cli import rows, run, save_run
 from timeroof.cli.outputs import keep_inputs
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 
 Files = dict[str, Path]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from timeroof.api import judged_rows
+from timeroof.api.reports import judged_rows
 from timeroof.core.profile import LABEL
 from timeroof.paper.build import build_paper
 from timeroof.paper.cases import sweep
 from timeroof.paper.figures import _unit, paper_roofs
-from timeroof.views.figures.combined import chart_points
+from timeroof.views.pictures.combined import chart_points
 
 KEYS = {
     "op": "operator",

@@ -15,8 +15,8 @@ from timeroof.core.machine import check_machine
 from timeroof.core.machine_file import read_machine, write_machine
 from timeroof.probe import measure as door
 from timeroof.probe import store
-from timeroof.probe.backends.cpu.probe import CpuFindings, measure_cpu
-from timeroof.probe.backends.cpu.topology import read_topology
+from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
+from timeroof.probe.cpu.topology import read_topology
 from timeroof.probe.measurement import Measurement
 from timeroof.probe.progress import Budget, Steps
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.live_programs import folder, python, report
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 
 __all__ = ["folder"]
 torch = pytest.importorskip("torch")

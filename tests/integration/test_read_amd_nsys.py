@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.formats import sniffed
-from timeroof.sources.files.opening import open_input
+from timeroof.read.format import ReadOptions
+from timeroof.read.formats import sniffed
+from timeroof.read.opening import open_input
 
 
 def read(path: Path) -> Profile:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files.reading import read_files
+from timeroof.read.reading import read_files
 
 
 class Known(NamedTuple):

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 from tests.recorded_data import DATA, LOOKED_AT, files, needs_recorded_data, place
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files import execution_trace, kineto
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.opening import Input, open_input
+from timeroof.read.format import ReadOptions
+from timeroof.read.opening import Input, open_input
+from timeroof.read.torch import execution_trace, kineto
 
 pytestmark = needs_recorded_data
 

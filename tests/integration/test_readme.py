@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.example_trace import DEVICE, packed
-from timeroof.api import load
+from timeroof.api.reports import load
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "examples/README.md")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.recorded_data import DATA, LOOKED_AT, files, needs_recorded_data, place
-from timeroof.api import load
+from timeroof.api.reports import load
+from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.report import Report
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.errors import InputError, TimeroofError
-from timeroof.sources.files.formats import sniffed
-from timeroof.sources.files.opening import open_input
-from timeroof.sources.files.reading import read_files
+from timeroof.read.formats import sniffed
+from timeroof.read.opening import open_input
+from timeroof.read.reading import read_files
 
 pytestmark = needs_recorded_data
 

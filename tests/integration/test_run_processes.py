@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.live_programs import MODEL, check_account, folder, python, report, run
-from timeroof.api import load
+from timeroof.api.reports import load
 
 __all__ = ["folder"]
 torch = pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_advice_cli import document, rows, run, save_run
-from timeroof.api import analyze, save
+from timeroof.api.reports import analyze, save
 from timeroof.core.profile import Profile, Source
 
 TRACE = "kineto/h100_bert_small_infer.json.gz"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from timeroof.api import Report, analyze, judged_rows
+from timeroof.api.reports import Report, analyze, judged_rows
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Profile, Source
 

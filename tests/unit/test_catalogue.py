@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from timeroof.core.errors import UnknownMachineError
 from timeroof.core.machine import Machine
-from timeroof.errors import UnknownMachineError
 from timeroof.machines.catalogue import (
     catalogue_machine,
     find_machine,

@@ -10,12 +10,12 @@ import pytest
 
 from tests.conftest import make_machine
 from tests.unit.test_compare import noisy, report, row
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
+from timeroof.core.errors import UsageError
 from timeroof.core.profile import Steps
 from timeroof.core.report import Report
-from timeroof.errors import UsageError
-from timeroof.model.check import Limit, Limits, check
-from timeroof.model.check_rules import parse_percent, parse_rule
+from timeroof.model.check.gate import Limit, Limits, check
+from timeroof.model.check.limits import parse_percent, parse_rule
 from timeroof.views.check import allowed
 
 

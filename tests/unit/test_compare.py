@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import make_machine
 from tests.unit.test_project import faster
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
-from timeroof.model.compare import OUTSIDE, Comparison, compare
+from timeroof.model.compare.compare import OUTSIDE, Comparison, compare
 
 ROW = {"name": "mm", "op": "aten::mm", "shape": "[4, 4]", "module": "m.0", "phase": "forward"}
 
@@ -304,7 +304,7 @@ def test_where_memory_lies_is_no_change_of_a_small_row() -> None:
 
 def test_a_run_that_drifts_says_so() -> None:
     """The same samples count for more where the second half is slower than the first."""
-    from timeroof.model.compare_noise import samples_deviation_s
+    from timeroof.model.compare.noise import samples_deviation_s
 
     steady = samples_deviation_s([10.0, 10.1] * 6)
     assert samples_deviation_s([10.0] * 6 + [10.1] * 6) > steady

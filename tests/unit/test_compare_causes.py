@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import make_machine
 from tests.unit.test_compare import report, row, sums_up
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.machine import Machine
-from timeroof.model.compare import compare
-from timeroof.model.compare_causes import WILD_RATIO
-from timeroof.model.compare_notes import judged_scope
+from timeroof.model.compare.causes import WILD_RATIO
+from timeroof.model.compare.compare import compare
+from timeroof.model.compare.notes import judged_scope
 
 
 def with_cores(cores: int) -> Machine:

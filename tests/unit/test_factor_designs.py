@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.unit.factor_samples import study_machine
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 from timeroof.study.case import Case
 from timeroof.study.factors import FACTOR_NAMES, designs
 from timeroof.study.options import DesignOptions

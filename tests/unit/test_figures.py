@@ -10,8 +10,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from timeroof.errors import UsageError
-from timeroof.views.figures import (
+from timeroof.core.errors import UsageError
+from timeroof.views.pictures import (
     Look,
     Roofs,
     Unit,
@@ -21,9 +21,9 @@ from timeroof.views.figures import (
     save_figure,
     time_plane,
 )
-from timeroof.views.figures.combined import chart_points
-from timeroof.views.figures.frame import LegendEntry, log_limits, short_number
-from timeroof.views.figures.points import drawable
+from timeroof.views.pictures.combined import chart_points
+from timeroof.views.pictures.frame import LegendEntry, log_limits, short_number
+from timeroof.views.pictures.points import drawable
 
 ROOFS = Roofs("peak", 100.0, "DRAM", 10.0, launch_s=0.01)
 UNITS = [

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_machine
+from timeroof.core.errors import InputError, SchemaError
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.machine_file import machine_toml, parse_machine, read_machine, write_machine
-from timeroof.errors import InputError, SchemaError
 
 GOOD = """
 schema = "timeroof.machine/1"

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from timeroof.api import judged_rows
+from timeroof.api.reports import judged_rows
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper, chosen_figures, write_folder
 from timeroof.paper.cases import base_case, direct_flops, sweep

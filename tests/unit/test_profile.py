@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source
-from timeroof.errors import InputError
 
 
 def test_absent_columns_get_their_meaning(source: Source) -> None:

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import make_machine
-from timeroof.api import analyze, scope_for
+from timeroof.api.reports import analyze, scope_for
+from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
-from timeroof.errors import UsageError
-from timeroof.model.project import Change, Projection, project
-from timeroof.model.project_document import what_if
+from timeroof.model.whatif.document import what_if
+from timeroof.model.whatif.project import Change, Projection, project
 
 COMPUTE = {"name": "mm", "time_s": 10.0, "flop/fp32": 800.0, "byte/dram": 1.0, "launches": 1.0}
 MEMORY = {"name": "add", "time_s": 10.0, "flop/fp32": 1.0, "byte/dram": 80.0, "launches": 1.0}
@@ -236,7 +236,7 @@ def test_a_run_of_mostly_unknown_work_warns() -> None:
 
 
 def test_how_good_a_prediction_was() -> None:
-    from timeroof.model.project_accuracy import accuracy
+    from timeroof.model.whatif.accuracy import accuracy
 
     mm = {**COMPUTE, "op": "aten::mm", "shape": "[4, 4]", "phase": "forward", "calls": 2.0}
     add = {**MEMORY, "op": "aten::add", "shape": "[9]", "phase": "forward"}

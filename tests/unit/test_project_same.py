@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.conftest import make_machine
 from tests.unit.test_project import COMPUTE, LAUNCH, MEMORY, faster, run
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
+from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
-from timeroof.errors import UsageError
-from timeroof.model.project import Change
-from timeroof.model.project_document import WhatIf, what_if
+from timeroof.model.whatif.document import WhatIf, what_if
+from timeroof.model.whatif.project import Change
 from timeroof.views.compare_outputs import whatif_outputs
 from timeroof.views.whatif import OUTSIDE, WITHOUT_IDLE, print_whatif, split_seconds
 from timeroof.views.whatif_chart import _moves, bars_figure, plain_roofs

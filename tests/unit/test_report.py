@@ -10,12 +10,12 @@ import msgspec
 import polars as pl
 import pytest
 
-from timeroof.api import analyze, load, save
+from timeroof.api.reports import analyze, load, save
+from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.core.published_schemas import SCHEMAS, schema_text
 from timeroof.core.report import report_json_schema
-from timeroof.errors import UsageError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from timeroof.core import run_file
+from timeroof.core.errors import InputError, SchemaError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.errors import InputError, SchemaError
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeroof.cli.study_parameters import given_sweeps, thread_counts, words
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 from timeroof.study.grid import all_cores, check_value, grid_cases, one_case, unique
 from timeroof.study.kernel import PASSES, Parameter
 from timeroof.study.kernels import kernel, kernel_names, kernels
@@ -190,7 +190,7 @@ def test_the_docs_list_the_passes_of_every_kernel() -> None:
 def test_perf_that_counts_nothing_is_found_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
-    from timeroof.sources.collect import perf, sets, tools
+    from timeroof.counters import perf, sets, tools
     from timeroof.study import counters
 
     monkeypatch.setattr(counters, "find_tool", lambda name: name)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.factor_samples import Truth, batch_sweep, study_machine, study_rows
 from tests.unit.test_study_output import parsed, study_of
-from timeroof.sources.live.torch_run.recording import PrimitiveSeen
+from timeroof.live.torch.recording import PrimitiveSeen
 from timeroof.study.busy import busy_sentence
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.intensity import conclude

@@ -22,8 +22,8 @@ from tests.unit.factor_samples import (
     study_report,
     working_set_truths,
 )
-from timeroof.api import judged_rows, load
-from timeroof.errors import InputError
+from timeroof.api.reports import judged_rows, load
+from timeroof.core.errors import InputError
 from timeroof.paper.build import build_paper
 from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclusions

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_machine
-from timeroof.errors import InputError, SchemaError
+from timeroof.core.errors import InputError, SchemaError
 from timeroof.study.case import Case, Result
 from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict, claims
 from timeroof.study.store.aside import set_aside
@@ -152,7 +152,7 @@ def test_a_full_disk_is_told_and_earlier_cases_stay(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from timeroof.errors import InputError
+from timeroof.core.errors import InputError
 from timeroof.study.store import Store
 sys.path.insert(0, {tests!r})
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from tests.conftest import make_machine
+from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
-from timeroof.errors import UsageError
 from timeroof.study.case import Result
 from timeroof.study.export import cases_table, export
 from timeroof.study.grid import all_cores, one_case

@@ -10,8 +10,8 @@ import polars as pl
 
 from timeroof.advice.patterns import is_contraction
 from timeroof.core.resources import FAULT, TENSOR_PRECISIONS, limiter_kind
-from timeroof.core.tiny import is_tiny
 from timeroof.core.verdict import BOUND
+from timeroof.model.tiny import is_tiny
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class Context:
     `tensor_flops`, `contraction` (work that a matrix unit could do), `idle_s`, `launch_s`
     and `fault_s` (0 where unknown), `moved_bytes` (at the level that moves most: residency
     models leave little for DRAM), `memory_s` (the largest bound by bytes), and `tiny` (see
-    `timeroof.core.tiny`).
+    `timeroof.model.tiny`).
     """
 
     rows: pl.DataFrame

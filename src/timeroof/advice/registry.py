@@ -27,7 +27,7 @@ from timeroof.advice.rules.traffic_above_compulsory import TrafficAboveCompulsor
 from timeroof.advice.rules.unbalanced_ranks import UnbalancedRanks
 from timeroof.advice.rules.unknown_share import UnknownShare
 from timeroof.advice.rules.wide_precision import WidePrecision
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 
 GROUPS = {
     "TR1": "Launching and waiting",

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
-    from timeroof.model.check import Limits
+    from timeroof.model.check.gate import Limits
 
 DEFAULT_SLOWDOWN = "5%"
 
@@ -51,11 +51,11 @@ def check(
     """
     import msgspec
 
-    from timeroof.api import load
+    from timeroof.api.reports import load
     from timeroof.cli.outputs import keep_inputs, write_json
+    from timeroof.core.errors import GateFailedError
     from timeroof.core.writing import write_atomically
-    from timeroof.errors import GateFailedError
-    from timeroof.model.check import check as check_limits
+    from timeroof.model.check.gate import check as check_limits
     from timeroof.views.check import markdown_check, print_check
 
     limits = _limits(baseline, max_slowdown, min_efficiency, max_launches, rule or [])
@@ -85,9 +85,9 @@ def _limits(
     rules: list[str],
 ) -> Limits:
     """The limits that were asked for; a baseline alone asks for the default slow-down."""
-    from timeroof.errors import UsageError
-    from timeroof.model.check import Limits
-    from timeroof.model.check_rules import parse_percent, parse_rule
+    from timeroof.core.errors import UsageError
+    from timeroof.model.check.gate import Limits
+    from timeroof.model.check.limits import parse_percent, parse_rule
 
     parsed = tuple(parse_rule(text) for text in rules)
     if baseline is None and max_slowdown is not None:
@@ -124,7 +124,7 @@ def _limits(
 
 def _comparison(report: Report, base: Report | None, names: tuple[str, str]) -> str:
     """What changed against the baseline, as Markdown."""
-    from timeroof.model.compare import compare
+    from timeroof.model.compare.compare import compare
     from timeroof.views.compare import markdown_comparison
 
     if base is None:

@@ -47,9 +47,9 @@ def compare(
     """
     import msgspec
 
-    from timeroof.api import load
+    from timeroof.api.reports import load
     from timeroof.cli.outputs import check_folder, keep_inputs, write_json
-    from timeroof.model.compare import compare as compare_reports
+    from timeroof.model.compare.compare import compare as compare_reports
     from timeroof.views.compare import print_comparison
     from timeroof.views.compare_files import check_suffix, folder_files, write_folder, write_output
     from timeroof.views.compare_outputs import comparison_outputs

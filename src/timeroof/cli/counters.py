@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from timeroof.api.counting import Counting
     from timeroof.core.report import Report
-    from timeroof.live.counting import Counting
-    from timeroof.sources.collect import CollectOptions
-    from timeroof.sources.live.torch_run.recording import Recording
+    from timeroof.counters import CollectOptions
+    from timeroof.live.torch.recording import Recording
 
 PANEL = "Counters (the program runs again under a vendor's profiler)"
 
@@ -138,11 +138,11 @@ def plan_counting(
     """
     if tool is None:
         return None
-    from timeroof.api import machine as find_machine
-    from timeroof.errors import UsageError
-    from timeroof.live.counting import Counting
-    from timeroof.sources.collect import check_tool
-    from timeroof.sources.live.torch_run.program import Program
+    from timeroof.api.counting import Counting
+    from timeroof.api.reports import machine as find_machine
+    from timeroof.core.errors import UsageError
+    from timeroof.counters import check_tool
+    from timeroof.live.torch.program import Program
 
     if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
         raise UsageError(
@@ -176,8 +176,8 @@ def _options(
     folder: Path | None,
     **more: Any,
 ) -> CollectOptions:
-    from timeroof.errors import UsageError
-    from timeroof.sources.collect import CollectOptions
+    from timeroof.core.errors import UsageError
+    from timeroof.counters import CollectOptions
 
     if kernels is not None:
         try:
@@ -202,7 +202,7 @@ def _options(
 def _free(folder: Path | None) -> Path | None:
     """A folder that holds no counters yet; it is made when it is needed."""
     from timeroof.cli.outputs import check_folder
-    from timeroof.errors import UsageError
+    from timeroof.core.errors import UsageError
 
     if folder is None:
         return None
@@ -217,7 +217,7 @@ def _free(folder: Path | None) -> Path | None:
 
 def checked_chip(tool: CounterTool, chip: str | None) -> str | None:
     """A chip that the profiler's metric sets know."""
-    from timeroof.sources.collect.sets import find_set
+    from timeroof.counters.sets import find_set
 
     if chip is not None:
         find_set(tool.value, chip)
@@ -230,10 +230,10 @@ def run_counted(
     """The report with counters, and the exit code: the program's own, or 2 if counting failed."""
     from dataclasses import replace
 
+    from timeroof.api.counting import count_run, with_note
     from timeroof.cli.interrupt import listen
     from timeroof.cli.streams import say
-    from timeroof.errors import EXIT_INPUT
-    from timeroof.live.counting import count_run, with_note
+    from timeroof.core.errors import EXIT_INPUT
 
     if recording.partial is not None or code:
         say(f"not counted: {recording.partial or f'the program ended with code {code}'}")
@@ -257,7 +257,7 @@ def run_counted(
 
 def _show(before: Report, after: Report) -> None:
     """The summary anew where rows changed, else what there is to say more."""
-    from timeroof.live.summary import print_run
+    from timeroof.views.run_summary import print_run
     from timeroof.views.terminal import print_notes
 
     if after.profile.kernels.equals(before.profile.kernels):

@@ -36,7 +36,7 @@ def explain(
     from dataclasses import replace
 
     from timeroof.advice import advise, rule_of
-    from timeroof.api import load
+    from timeroof.api.reports import load
     from timeroof.cli.outputs import keep_inputs, write_json
     from timeroof.core.writing import write_atomically
     from timeroof.views.explain import markdown_findings, print_explanation

@@ -58,9 +58,9 @@ def machine(
     import msgspec
 
     from timeroof.cli.outputs import write_json
+    from timeroof.core.errors import UsageError
     from timeroof.core.machine_file import write_machine
     from timeroof.core.report_json import machine_document
-    from timeroof.errors import UsageError
 
     _check_targets(json, save, out)
     if name == HERE:
@@ -87,7 +87,7 @@ def machine(
 def _check_targets(json: str | None, save: Path | None, out: Path | None) -> None:
     """Refuse what could not be written before a minute is spent on measuring."""
     from timeroof.cli.outputs import check_folder, check_target
-    from timeroof.errors import UsageError
+    from timeroof.core.errors import UsageError
 
     if save is not None and save.suffix != ".toml":
         raise UsageError(f"{str(save)!r} is no machine file", advice="end its name in .toml")
@@ -99,7 +99,7 @@ def _check_targets(json: str | None, save: Path | None, out: Path | None) -> Non
 
 
 def _find(name: str) -> Machine:
-    from timeroof.api import machine as find
+    from timeroof.api.reports import machine as find
 
     return find(name)
 
@@ -143,8 +143,8 @@ def _remark(measured: Measurement) -> None:
 
 
 def _draw(machine: Machine, measured: Measurement | None, out: Path) -> None:
-    from timeroof.views.figures import save_figure
-    from timeroof.views.figures.machine import CurvePoint, bandwidth_curve, machine_roofline
+    from timeroof.views.pictures import save_figure
+    from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve, machine_roofline
 
     # A machine file's name is somebody's text: only plain letters of it may name a file.
     stem = re.sub(r"[^A-Za-z0-9._-]+", "_", machine.name).strip("._")[:80] or "machine"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from timeroof.cli.ranks import rank_here
 from timeroof.cli.streams import say
-from timeroof.errors import EXIT_INPUT
+from timeroof.core.errors import EXIT_INPUT
 
 if TYPE_CHECKING:
-    from timeroof.sources.live.torch_run.program import Ended
+    from timeroof.live.torch.program import Ended
 
 # How parsers (argparse, click, getopt, absl, fire and those that people write) call what they
 # do not know. A bad value of an option that they do know is told in other words.

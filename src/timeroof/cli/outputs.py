@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeroof.core.errors import UsageError
 from timeroof.core.writing import write_atomically
-from timeroof.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -132,7 +132,7 @@ def write_outputs(
 
     Their names are taken as they are: `check_outputs` goes first, before any work.
     """
-    from timeroof.api import save as save_report
+    from timeroof.api.reports import save as save_report
 
     for path in (html, save, *([] if out is None else [out / name for name in REPORT_FILES])):
         if path is not None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timeroof.import_path import package_root
+from timeroof.core.import_path import package_root
 
 if TYPE_CHECKING:
-    from timeroof.sources.live.torch_run.program import Ended
+    from timeroof.live.torch.program import Ended
 
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 
@@ -72,6 +72,6 @@ def _own_options(words: Sequence[str], is_module: bool) -> list[str]:
 
 def run_launcher(arguments: Sequence[str]) -> Ended:
     """Start the ranks; the launcher itself is not looked at."""
-    from timeroof.sources.live.torch_run.program import Program, run_program
+    from timeroof.live.torch.program import Program, run_program
 
     return run_program(Program(LAUNCHERS[0], tuple(arguments), is_module=True).prepare())

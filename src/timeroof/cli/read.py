@@ -63,8 +63,8 @@ def read(
 
     Example: `timeroof read rank*.json.gz --machine h100-sxm --html report.html`
     """
-    from timeroof.api import load
-    from timeroof.api import machine as find_machine
+    from timeroof.api.reports import load
+    from timeroof.api.reports import machine as find_machine
     from timeroof.cli.outputs import (
         REPORT_FILES,
         check_outputs,
@@ -72,7 +72,7 @@ def read(
         write_json,
         write_outputs,
     )
-    from timeroof.units import parse_size
+    from timeroof.core.units import parse_size
     from timeroof.views.gaps import print_gaps
     from timeroof.views.terminal import print_notes, print_summary
 
@@ -100,7 +100,7 @@ def read(
 
 
 def _list_formats() -> None:
-    from timeroof.sources.files.formats import all_formats
+    from timeroof.read.formats import all_formats
 
     for known in all_formats():
         typer.echo(f"{known.name:16} {known.title}")

@@ -33,7 +33,7 @@ def report(
 
     Example: `timeroof report before.troof after.troof -o both.html`
     """
-    from timeroof.api import load
+    from timeroof.api.reports import load
     from timeroof.cli.outputs import keep_inputs
     from timeroof.views.render import check_suffix, render
     from timeroof.views.terminal import console

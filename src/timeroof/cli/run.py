@@ -19,13 +19,13 @@ from timeroof.cli.plain_words import PlainCommand
 from timeroof.cli.ranks import launched, rank_here, run_launcher
 from timeroof.cli.run_outputs import RunOutputs, said
 from timeroof.cli.streams import say
-from timeroof.import_path import OwnImports
+from timeroof.core.import_path import OwnImports
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
     from timeroof.core.report import Report
-    from timeroof.sources.live.torch_run.program import Ended
-    from timeroof.sources.live.torch_run.recording import Recording
+    from timeroof.live.torch.program import Ended
+    from timeroof.live.torch.recording import Recording
 
 
 class StepMarker(StrEnum):
@@ -130,14 +130,14 @@ def run(
 
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
-    from timeroof.errors import UsageError
+    from timeroof.core.errors import UsageError
 
     words = program or []
     if module is None and not words:
         raise UsageError("no program is named", advice="timeroof run SCRIPT, or -m MODULE")
     judged_on: Machine | str | None = machine
     if machine is not None and machine != "here":
-        from timeroof.api import machine as find_machine
+        from timeroof.api.reports import machine as find_machine
 
         judged_on = find_machine(machine)  # refused before any work is done
     outputs = RunOutputs.of(out, json, save, html, rank_here(), (_script(module, words), machine))
@@ -189,8 +189,8 @@ def _launched(module: str | None, words: list[str], line: CommandLine) -> list[s
     try:
         return launched(module, words)
     except SystemExit as error:
-        from timeroof.sources.live.torch_run.complaint import complaint_of
-        from timeroof.sources.live.torch_run.program import Ended
+        from timeroof.live.torch.complaint import complaint_of
+        from timeroof.live.torch.program import Ended
 
         if isinstance(error.code, int):
             say_misplaced(line, Ended(error.code, complaint=complaint_of(error)))
@@ -209,9 +209,9 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
-    from timeroof.sources.live.torch_run.program import Program, end_child, run_program
-    from timeroof.sources.live.torch_run.session import Session, activate, deactivate
-    from timeroof.sources.live.torch_run.streams import repair_streams
+    from timeroof.live.torch.program import Program, end_child, run_program
+    from timeroof.live.torch.session import Session, activate, deactivate
+    from timeroof.live.torch.streams import repair_streams
 
     if module is not None:
         wanted = Program(module, tuple(words), is_module=True)
@@ -246,19 +246,19 @@ def _teller() -> Any:
 
 
 def _report(recording: Recording, machine: Machine | str | None, words: list[str]) -> Report:
-    from timeroof.live.reporting import report_of
+    from timeroof.api.live import report_of
 
     return report_of(recording, machine, "timeroof run " + " ".join(words), say)
 
 
 def _print_whole(report: Report) -> None:
-    from timeroof.sources.live.torch_run.streams import without_reader
+    from timeroof.live.torch.streams import without_reader
 
     without_reader(lambda: _print(report))
 
 
 def _print(report: Report) -> None:
-    from timeroof.live.summary import print_run
+    from timeroof.views.run_summary import print_run
 
     if rank_here():
         say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from timeroof.cli.outputs import STDOUT, check_outputs, keep_inputs, write_json
 from timeroof.cli.ranks import for_rank
 from timeroof.cli.streams import say
-from timeroof.errors import TimeroofError, UsageError
+from timeroof.core.errors import TimeroofError, UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -67,7 +67,7 @@ class RunOutputs:
                 say(f"{name}: cannot be written ({said(error)})")
 
     def _actions(self, report: Report, stdout: bool) -> Iterator[tuple[str, Callable[[], None]]]:
-        from timeroof.api import save
+        from timeroof.api.reports import save
 
         paths = [self.out / name for name in _IN_FOLDER] if self.out is not None else []
         for path in (*paths, self.html, self.save):

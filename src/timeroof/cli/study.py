@@ -13,7 +13,7 @@ from timeroof.cli.counters import CounterTool
 from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
 from timeroof.cli.study_parameters import with_parameters
 from timeroof.cli.study_stop import Stage, stoppable
-from timeroof.errors import InputError, UsageError
+from timeroof.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -187,7 +187,7 @@ def _tool(counters: CounterTool | None) -> str | None:
     """The profiler's name, once it is known to be there and to count something."""
     if counters is None:
         return None
-    from timeroof.sources.collect.tools import find_tool
+    from timeroof.counters.tools import find_tool
 
     find_tool(counters.value)
     from timeroof.study.counters import counts_nothing
@@ -206,7 +206,7 @@ def _place(device: str, framework: str) -> tuple[Place, list[str]]:
     from timeroof.study.run import Place
 
     if device == "cpu":
-        from timeroof.live.here import machine_for
+        from timeroof.api.here import machine_for
 
         found, notes = machine_for(None, _say)
         return Place.here(found, framework), notes
@@ -223,7 +223,7 @@ def _other_machine(name: str | None) -> Machine | None:
     """The machine to judge on, where it is not this one."""
     if name in (None, "here"):
         return None
-    from timeroof.api import machine as find_machine
+    from timeroof.api.reports import machine as find_machine
 
     return find_machine(str(name))
 

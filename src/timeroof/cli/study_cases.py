@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

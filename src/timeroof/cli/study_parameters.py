@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.study.case import Value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from timeroof.cli.interrupt import stop_if_pressed
-from timeroof.errors import EXIT_INTERRUPT, InputError, TimeroofError
+from timeroof.core.errors import EXIT_INTERRUPT, InputError, TimeroofError
 
 
 class InterruptedStudyError(TimeroofError):

@@ -74,11 +74,11 @@ def whatif(
     """
     import msgspec
 
-    from timeroof.api import load, scope_for
-    from timeroof.api import machine as find
+    from timeroof.api.reports import load, scope_for
+    from timeroof.api.reports import machine as find
     from timeroof.cli.outputs import check_folder, keep_inputs, write_json
-    from timeroof.model.project import Change
-    from timeroof.model.project_document import what_if
+    from timeroof.model.whatif.document import what_if
+    from timeroof.model.whatif.project import Change
     from timeroof.views.compare_files import check_suffix, folder_files, write_folder, write_output
     from timeroof.views.compare_outputs import whatif_outputs
     from timeroof.views.whatif import print_whatif
@@ -136,8 +136,8 @@ def _saved_machine(run: Path) -> Machine | None:
     """The machine of a saved run, None for other files."""
     import zipfile
 
+    from timeroof.core.errors import TimeroofError
     from timeroof.core.run_file import load_run
-    from timeroof.errors import TimeroofError
 
     try:
         return load_run(run).machine if zipfile.is_zipfile(run) else None
@@ -152,7 +152,7 @@ def parse_scales(texts: Sequence[str]) -> dict[str, float]:
     >>> parse_scales(["batch=4", "launches=0.5"])
     {'batch': 4.0, 'launches': 0.5}
     """
-    from timeroof.errors import UsageError
+    from timeroof.core.errors import UsageError
 
     factors: dict[str, float] = {}
     for text in texts:
@@ -172,7 +172,7 @@ def parse_scale(text: str) -> tuple[str, float]:
     >>> parse_scale("batch=4")
     ('batch', 4.0)
     """
-    from timeroof.errors import UsageError
+    from timeroof.core.errors import UsageError
 
     name, _, number = text.partition("=")
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from timeroof.import_path import SAFE_VARIABLE, is_working_folder, package_root
+from timeroof.core.import_path import SAFE_VARIABLE, is_working_folder, package_root
 
 _PATH = "PYTHONPATH"
 _INSTALLED = ("site-packages", "dist-packages")

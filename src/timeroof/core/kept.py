@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from timeroof.core.errors import TimeroofError
 from timeroof.core.writing import write_atomically
-from timeroof.errors import TimeroofError
 
 HOME_VARIABLE = "TIMEROOF_HOME"
 _DIGEST_BYTES = hashlib.sha256().digest_size

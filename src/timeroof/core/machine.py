@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from timeroof.core.errors import InputError
 from timeroof.core.resources import LAUNCH, LEVELS, ORIGINS, SCOPES, Origin, Scope, is_resource
-from timeroof.errors import InputError
 
 MACHINE_SCHEMA = "timeroof.machine/1"
 

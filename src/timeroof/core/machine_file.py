@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from timeroof.core.errors import InputError
 from timeroof.core.machine import (
     MACHINE_SCHEMA,
     Ceiling,
@@ -20,7 +21,6 @@ from timeroof.core.machine import (
 from timeroof.core.resources import FAULT, LAUNCH, Origin, Scope
 from timeroof.core.schema import check_schema
 from timeroof.core.writing import write_atomically
-from timeroof.errors import InputError
 
 LARGEST_FILE_BYTES = 4 * 2**20
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import polars as pl
 
+from timeroof.core.errors import InputError
 from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
-from timeroof.errors import InputError
 
 KERNEL_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "id": pl.Int64,

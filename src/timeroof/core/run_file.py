@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.machine import Machine, check_machine
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Totals
 from timeroof.core.schema import check_schema
 from timeroof.core.writing import atomic_path
-from timeroof.errors import InputError, TimeroofError
 
 RUN_SCHEMA = "timeroof.run/1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from timeroof.errors import SchemaError
+from timeroof.core.errors import SchemaError
 
 
 def check_schema(found: Any, expected: str, where: str) -> None:

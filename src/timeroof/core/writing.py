@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from timeroof.errors import InputError
+from timeroof.core.errors import InputError
 
 
 @contextmanager

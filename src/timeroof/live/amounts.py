@@ -9,9 +9,9 @@ from timeroof.core.resources import DRAM
 from timeroof.live.calls import Counted
 from timeroof.live.memory import Traffic
 from timeroof.live.rows import Rows
-from timeroof.sources.live.torch_run.compiling import is_glue
-from timeroof.sources.live.torch_run.contexts import ENGINE
-from timeroof.sources.live.torch_run.recording import Described
+from timeroof.live.torch.compiling import is_glue
+from timeroof.live.torch.contexts import ENGINE
+from timeroof.live.torch.recording import Described
 from timeroof.work import Cost
 from timeroof.work import amounts as amounts_of
 

@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from timeroof.core.units import format_seconds
 from timeroof.live.accounting import PROFILER, Account
-from timeroof.sources.live.torch_run.calibration import median_error
-from timeroof.sources.live.torch_run.recording import CleanStep, Recording
-from timeroof.units import format_seconds
+from timeroof.live.torch.calibration import median_error
+from timeroof.live.torch.recording import CleanStep, Recording
 
 # A residual whose standard error is a larger share of the step says nothing.
 MOST_ERROR = 0.5

@@ -23,16 +23,16 @@ from timeroof.live.amounts import (
 from timeroof.live.balance import Balance, balance, clean_durations_s
 from timeroof.live.calls import Counted, count_ops
 from timeroof.live.faults import faults_in_bounds, share_faults
-from timeroof.live.here import scope_for
 from timeroof.live.memory import Traffic, traffic
 from timeroof.live.other_threads import other_threads_note
-from timeroof.live.primitive_rows import split_primitives
 from timeroof.live.rows import Rows, Timed, described_rows, phases_of, timed_rows
 from timeroof.live.rungs import rungs
 from timeroof.live.table import kernel_table, timeline
-from timeroof.sources.live.torch_run.compiling import is_compiled
-from timeroof.sources.live.torch_run.contexts import contexts
-from timeroof.sources.live.torch_run.recording import Described, Recording, TimedStep
+from timeroof.live.torch.compiling import is_compiled
+from timeroof.live.torch.contexts import contexts
+from timeroof.live.torch.primitive_rows import split_primitives
+from timeroof.live.torch.recording import Described, Recording, TimedStep
+from timeroof.model.judge import scope_for
 
 # Page faults a step that come and go; fewer are not worth a word.
 LEAST_CHANGING = 1000

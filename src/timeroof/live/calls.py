@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from timeroof.live.compiled import compiled_cost
-from timeroof.sources.live.torch_meta import derive
-from timeroof.sources.live.torch_run.compiling import is_glue
-from timeroof.sources.live.torch_run.costing import COST
-from timeroof.sources.live.torch_run.recording import (
-    CompiledKernel,
-    Described,
-    TensorSeen,
-    is_meta,
-)
+from timeroof.live.torch.compiled_calls import compiled_cost
+from timeroof.live.torch.compiling import is_glue
+from timeroof.live.torch.costing import COST
+from timeroof.live.torch.meta import derive
+from timeroof.live.torch.recording import CompiledKernel, Described, TensorSeen, is_meta
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
 from timeroof.work.call import Arg, frozen
 from timeroof.work.cost import unknown

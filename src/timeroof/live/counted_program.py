@@ -17,11 +17,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from timeroof.sources.collect.region import counted_region, repetitions
-from timeroof.sources.live.torch_run.importing import after_import
-from timeroof.sources.live.torch_run.markers import Markers
-from timeroof.sources.live.torch_run.program import Program, run_program
-from timeroof.sources.live.torch_run.session import activate
+from timeroof.counters.region import counted_region, repetitions
+from timeroof.live.torch.importing import after_import
+from timeroof.live.torch.markers import Markers
+from timeroof.live.torch.program import Program, run_program
+from timeroof.live.torch.session import activate
 
 
 class CountedPlan(msgspec.Struct, kw_only=True, frozen=True):
@@ -177,7 +177,7 @@ START = (
     "import sys; root = sys.argv.pop(1);"
     " sys.path[: 0 if sys.flags.safe_path else 1] = [root];"
     " sys.path.append(root) if root not in sys.path[1:] else None;"
-    " from timeroof.import_path import leave_folder; leave_folder(1);"
+    " from timeroof.core.import_path import leave_folder; leave_folder(1);"
     " from timeroof.live.counted_program import main;"
     " sys.exit(main(sys.argv[1:]))"
 )

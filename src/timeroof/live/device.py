@@ -14,12 +14,12 @@ from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.resources import DRAM
 from timeroof.live.amounts import matrix_units
 from timeroof.live.balance import clean_durations_s
-from timeroof.live.compiled import compiled_cost
+from timeroof.live.torch.compiled_calls import compiled_cost
+from timeroof.live.torch.recording import CompiledKernel, Described, Recording
 from timeroof.machines.catalogue import machine_of_device
-from timeroof.recorded_work import with_recorded_work
-from timeroof.sources.files.reading import read_files
-from timeroof.sources.live.torch_run.recording import CompiledKernel, Described, Recording
+from timeroof.read.reading import read_files
 from timeroof.work import amounts as amounts_of
+from timeroof.work.recorded_calls import with_recorded_work
 
 DEVICE_KINDS = ("kernel", "collective", "copy", "memset")
 

@@ -7,7 +7,7 @@ import mmap
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 
-from timeroof.sources.live.torch_run.recording import CleanStep
+from timeroof.live.torch.recording import CleanStep
 
 # glibc hands out larger blocks from the kernel every time, and gives them back when freed;
 # smaller ones it keeps (M_MMAP_THRESHOLD grows to this and no further).

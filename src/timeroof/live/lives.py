@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from timeroof.live.calls import flat
-from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.live.torch.recording import Described, TensorSeen
 
 
 class Lives:

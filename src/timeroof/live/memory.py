@@ -12,7 +12,7 @@ from timeroof.core.machine import Machine
 from timeroof.live.calls import Counted, flat
 from timeroof.live.lives import Lives
 from timeroof.live.lives import is_made as _is_made
-from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.live.torch.recording import Described, TensorSeen
 from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
 from timeroof.work.locality.accesses import Range
 from timeroof.work.locality.ladder import LadderBytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from timeroof.sources.live.torch_run.recording import Described, TimedStep
+from timeroof.live.torch.recording import Described, TimedStep
 
 NAMED = 3
 OP_SCOPE = 0

@@ -14,7 +14,7 @@ from timeroof.core.resources import DRAM
 from timeroof.live.accounting import PYTHON, Account
 from timeroof.live.amounts import Amounts
 from timeroof.live.rows import Rows, Timed
-from timeroof.sources.live.torch_run.exclusive import GAP
+from timeroof.live.torch.exclusive import GAP
 
 MOST_SEGMENTS = 100_000
 

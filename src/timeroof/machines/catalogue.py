@@ -7,9 +7,9 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from timeroof.core.errors import UnknownMachineError
 from timeroof.core.machine import Machine
 from timeroof.core.machine_file import parse_machine, read_machine
-from timeroof.errors import UnknownMachineError
 from timeroof.machines.named_file import machine_in_file
 from timeroof.machines.nearest import SHARED, closeness
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from timeroof.core.errors import InputError
 from timeroof.core.machine import Machine
 from timeroof.core.machine_file import LARGEST_FILE_BYTES, read_machine
-from timeroof.errors import InputError
 
 _WAY = "`timeroof machine NAME --save FILE.toml` writes a machine file, which `--machine FILE.toml`"
 HOW_TO = f"{_WAY} of any command takes"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from timeroof.core.errors import UsageError
 from timeroof.core.profile import LABEL, Profile, amount_columns
 from timeroof.core.resources import FAULT, LAUNCH
 from timeroof.core.verdict import BOUND, Verdicts
-from timeroof.errors import UsageError
 from timeroof.model.overlap import combined_bound
 
 SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops", "padding_flops")

@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timeroof.api import analyze, judged_rows, machine, save
+from timeroof.api.reports import analyze, judged_rows, machine, save
+from timeroof.core.errors import UsageError
 from timeroof.core.writing import write_atomically
-from timeroof.errors import UsageError
 from timeroof.model.judge import RoofPair
 from timeroof.paper.compulsory import with_compulsory_bytes
 from timeroof.paper.data import MACHINE, paper_profile
 from timeroof.paper.factors import paper_findings
 from timeroof.paper.figures import PaperFigure, draw, paper_figures
-from timeroof.views.figures import save_figure
 from timeroof.views.gallery import Picture, gallery_page, markdown_page
+from timeroof.views.pictures import save_figure
 from timeroof.views.tables import csv_bytes
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Finding
+from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.paper.cases import base_case, direct_flops, sweep, total_flops
-from timeroof.units import format_amount, format_percent, format_seconds
 
 FRAMEWORK = f"{LABEL}framework"
 PRECISION = f"{LABEL}precision"

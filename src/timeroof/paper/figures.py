@@ -10,7 +10,7 @@ import polars as pl
 from timeroof.core.profile import LABEL
 from timeroof.paper.cases import base_case, sweep
 from timeroof.paper.data import PARAMETERS
-from timeroof.views.figures import (
+from timeroof.views.pictures import (
     FigureSize,
     Look,
     Roofs,
@@ -20,9 +20,9 @@ from timeroof.views.figures import (
     hierarchical_roofline,
     time_plane,
 )
-from timeroof.views.figures.frame import LegendEntry
-from timeroof.views.figures.points import MARKERS, PALETTE
-from timeroof.views.figures.series import GREY, box_entry, row_unit, size_entries, value_entries
+from timeroof.views.pictures.frame import LegendEntry
+from timeroof.views.pictures.points import MARKERS, PALETTE
+from timeroof.views.pictures.series import GREY, box_entry, row_unit, size_entries, value_entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

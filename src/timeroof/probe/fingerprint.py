@@ -8,7 +8,7 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from timeroof.probe.backends.cpu.topology import Topology
+from timeroof.probe.cpu.topology import Topology
 
 
 def software() -> dict[str, str]:

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from timeroof.core.errors import InputError
 from timeroof.core.kept import HOME_VARIABLE
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel, check_machine
-from timeroof.errors import InputError
 from timeroof.probe import store
-from timeroof.probe.backends.cpu.ceilings import widened
-from timeroof.probe.backends.cpu.jit import host_cpu_name
-from timeroof.probe.backends.cpu.microarchitectures import find_microarchitecture
-from timeroof.probe.backends.cpu.probe import CpuFindings, measure_cpu, total_memory
-from timeroof.probe.backends.cpu.reduced import Reduced, describe_without_torch, measure_reduced
-from timeroof.probe.backends.cpu.topology import read_topology
+from timeroof.probe.cpu.ceilings import widened
+from timeroof.probe.cpu.jit import host_cpu_name
+from timeroof.probe.cpu.microarchitectures import find_microarchitecture
+from timeroof.probe.cpu.probe import CpuFindings, measure_cpu, total_memory
+from timeroof.probe.cpu.reduced import Reduced, describe_without_torch, measure_reduced
+from timeroof.probe.cpu.topology import read_topology
 from timeroof.probe.fingerprint import fingerprint, hardware, software
 from timeroof.probe.launch import TorchLaunches, launch_ceiling, why_no_torch
 from timeroof.probe.measurement import LaunchCost, Measurement
@@ -158,7 +158,7 @@ def _spread_warnings(ceilings: list[Ceiling]) -> list[str]:
 
 
 def _measure_torch_device(device: str, *, quick: bool, progress: Progress | None) -> Measurement:
-    from timeroof.probe.backends.torch_device import QUICK, Settings, measure_device
+    from timeroof.probe.torch_device import QUICK, Settings, measure_device
 
     budget = Budget(0.0)
     found = measure_device(device, QUICK if quick else Settings(), progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from timeroof.errors import TimeroofError
+from timeroof.core.errors import TimeroofError
 
 
 class ProbeError(TimeroofError):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from timeroof.core.errors import InputError
 from timeroof.core.kept import HOME_VARIABLE
 from timeroof.core.machine import check_machine
 from timeroof.core.writing import write_atomically
-from timeroof.errors import InputError
 from timeroof.probe.measurement import MEASUREMENT_SCHEMA, Measurement
 
 

@@ -6,8 +6,8 @@ import statistics
 
 import polars as pl
 
+from timeroof.core.units import format_percent
 from timeroof.study.factors.cases import busy, label, number
-from timeroof.units import format_percent
 
 
 def busy_sentence(rows: pl.DataFrame) -> str:

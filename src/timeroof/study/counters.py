@@ -8,9 +8,10 @@ import msgspec
 
 from timeroof.core.children import Child
 from timeroof.core.machine import Machine
-from timeroof.sources.collect import CollectOptions, collect_case
-from timeroof.sources.collect.tools import find_tool
+from timeroof.counters import CollectOptions
+from timeroof.counters.tools import find_tool
 from timeroof.study.case import Result
+from timeroof.study.counted_case import collect_case
 from timeroof.study.options import Plan
 from timeroof.study.worker.messages import Order
 
@@ -56,9 +57,9 @@ def counts_nothing(tool: str) -> bool:
     """
     if tool != "perf":
         return False
-    from timeroof.sources.collect.perf import known_selection
-    from timeroof.sources.collect.sets import find_set
-    from timeroof.sources.collect.tools import chip_here
+    from timeroof.counters.perf import known_selection
+    from timeroof.counters.sets import find_set
+    from timeroof.counters.tools import chip_here
 
     chip = chip_here(tool)
     if chip is None:

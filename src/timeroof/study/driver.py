@@ -15,8 +15,8 @@ from typing import IO, Any
 import msgspec
 
 from timeroof.core.children import Child
+from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
-from timeroof.errors import UsageError
 from timeroof.study.case import Case, Result
 from timeroof.study.options import Plan
 from timeroof.study.worker.messages import Hello, Order, Setup

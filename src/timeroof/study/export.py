@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from timeroof.api.here import scope_for
+from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.writing import write_atomically
-from timeroof.errors import UsageError
-from timeroof.live.here import scope_for
 from timeroof.study.store import Kept
 from timeroof.study.store.cases import row_of
 

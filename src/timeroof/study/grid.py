@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import cast
 
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 from timeroof.study.case import Cache, Case, Value
 from timeroof.study.kernel import PASSES, Kernel, Parameter
 from timeroof.study.kernels import kernel as find_kernel

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import polars as pl
 
-from timeroof.api import Report, judged_rows
+from timeroof.api.here import scope_for
+from timeroof.api.reports import Report, judged_rows
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, Profile
 from timeroof.core.report import Finding
 from timeroof.core.resources import Scope
 from timeroof.core.verdict import Verdicts
-from timeroof.live.here import scope_for
+from timeroof.core.version import VERSION
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
 from timeroof.study.busy import busy_sentence
 from timeroof.study.case import Result
 from timeroof.study.store.cases import Verdict
 from timeroof.study.table import profile_of
-from timeroof.version import VERSION
 
 SCOPE = f"{LABEL}scope"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Protocol
 
+from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
-from timeroof.errors import UsageError
 from timeroof.probe.fingerprint import fingerprint
 from timeroof.study.case import Case, Result
 from timeroof.study.driver import Worker
@@ -45,9 +45,9 @@ class Place:
     @classmethod
     def here(cls, machine: Machine | None, framework: str = "torch") -> Place:
         """This machine: its hardware, the framework and what counts the work."""
-        from timeroof.probe.backends.cpu.jit import host_cpu_name
-        from timeroof.probe.backends.cpu.probe import total_memory
-        from timeroof.probe.backends.cpu.topology import read_topology
+        from timeroof.probe.cpu.jit import host_cpu_name
+        from timeroof.probe.cpu.probe import total_memory
+        from timeroof.probe.cpu.topology import read_topology
         from timeroof.probe.fingerprint import hardware
 
         shape = hardware(read_topology(), host_cpu_name(), total_memory())

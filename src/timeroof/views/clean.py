@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.units import format_seconds
+from timeroof.core.units import format_seconds
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report, Totals

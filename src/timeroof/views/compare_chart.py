@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timeroof.errors import InputError
-from timeroof.units import format_seconds
-from timeroof.views.figures.arrows import Move, OtherBalance, arrow_chart
-from timeroof.views.figures.points import Roofs, Unit
-from timeroof.views.html.text import clip, plain_line
+from timeroof.core.errors import InputError
+from timeroof.core.units import format_seconds
+from timeroof.views.page.text import clip, plain_line
+from timeroof.views.pictures.arrows import Move, OtherBalance, arrow_chart
+from timeroof.views.pictures.points import Roofs, Unit
 from timeroof.views.report_points import chart_roofs
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from timeroof.core.machine import Machine
     from timeroof.core.report import Report
-    from timeroof.model.compare import Comparison
+    from timeroof.model.compare.compare import Comparison
 
 # Lines whose slopes differ by less than this (as a logarithm) are one line on paper.
 SAME_LINE = 0.05

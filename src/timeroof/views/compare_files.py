@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.writing import atomic_path, write_atomically
-from timeroof.errors import TimeroofError, UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,15 +70,15 @@ def write_folder(outputs: Outputs, folder: Path) -> None:
         figures = outputs.figures()
     except TimeroofError:
         return
-    from timeroof.views.figures import save_figure
+    from timeroof.views.pictures import save_figure
 
     for name, figure in figures.items():
         save_figure(figure, folder / f"{name}.png")
 
 
 def _write_picture(figures: Mapping[str, Figure], path: Path, kind: str) -> None:
-    from timeroof.views.figures import save_figure
-    from timeroof.views.figures.frame import styled
+    from timeroof.views.pictures import save_figure
+    from timeroof.views.pictures.frame import styled
 
     if kind != "pdf" or len(figures) == 1:
         save_figure(next(iter(figures.values())), path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timeroof.errors import TimeroofError
+from timeroof.core.errors import TimeroofError
 from timeroof.views.compare import markdown_comparison
 from timeroof.views.compare_files import Outputs
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from timeroof.core.report import Report
-    from timeroof.model.compare import Comparison
-    from timeroof.model.project_document import WhatIf
+    from timeroof.model.compare.compare import Comparison
+    from timeroof.model.whatif.document import WhatIf
     from timeroof.views.compare_page import Drawing
 
 ARROWS = (

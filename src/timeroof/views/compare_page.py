@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from timeroof.version import VERSION
+from timeroof.core.version import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
     cells,
@@ -20,9 +20,9 @@ from timeroof.views.compare import (
     signed_seconds,
     told_rows,
 )
-from timeroof.views.figures.themed import themed_svg
-from timeroof.views.html.templates import template
-from timeroof.views.html.text import clip, plain_line
+from timeroof.views.page.templates import template
+from timeroof.views.page.text import clip, plain_line
+from timeroof.views.pictures.themed import themed_svg
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Bar, Column, fitted_table
 

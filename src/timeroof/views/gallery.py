@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report

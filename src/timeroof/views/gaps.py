@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.text import Text
 
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.clean import clean_table
 from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.core.resources import limiter_kind
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.clean import clean_table, clean_words
-from timeroof.views.html.headline import (
+from timeroof.views.page.headline import (
     LIMITER_WORDS,
     cards,
     ladder,
     limiter_parts,
     verdict_sentence,
 )
-from timeroof.views.html.text import clip, plain_line
+from timeroof.views.page.text import clip, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from timeroof.core.resources import SCOPES
-from timeroof.units import format_cores, format_percent, format_seconds
+from timeroof.core.units import format_cores, format_percent, format_seconds
 from timeroof.views.terminal import console, format_rate, plain_text
 from timeroof.views.terminal_table import Column, fitted_table
 

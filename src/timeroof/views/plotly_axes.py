@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from timeroof.views.figures.frame import short_number
+from timeroof.views.pictures.frame import short_number
 
 Range = tuple[float, float]
 

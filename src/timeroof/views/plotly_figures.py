@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from timeroof.errors import UsageError
-from timeroof.units import format_amount, format_percent, format_seconds
+from timeroof.core.errors import UsageError
+from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.views.gallery import LIMITER_COLOURS
-from timeroof.views.html.headline import LIMITER_WORDS
-from timeroof.views.html.text import clip, plain_line
+from timeroof.views.page.headline import LIMITER_WORDS
+from timeroof.views.page.text import clip, plain_line
 from timeroof.views.plotly_axes import (
     Range,
     amount_axis,

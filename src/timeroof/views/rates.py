@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from timeroof.core.resources import FAULT, LAUNCH
-from timeroof.units import format_amount, format_seconds
+from timeroof.core.units import format_amount, format_seconds
 
 INTEGER = "flop/int"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeroof.core.errors import UsageError
 from timeroof.core.writing import atomic_path, write_atomically
-from timeroof.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -43,28 +43,28 @@ def check_suffix(path: Path) -> str:
 
 
 def _html(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.html.page import html_bytes
+    from timeroof.views.page.page import html_bytes
 
     return html_bytes(reports[0], title=title, runs=reports)
 
 
 def _markdown(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.html.page import page_title, run_names
     from timeroof.views.markdown import report_markdown
+    from timeroof.views.page.page import page_title, run_names
 
     names = run_names(reports)
     return report_markdown(reports, names, title=title or page_title(reports, names)).encode()
 
 
 def _csv(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.html.page import run_names
+    from timeroof.views.page.page import run_names
     from timeroof.views.tables import runs_table, table_csv
 
     return table_csv(runs_table(reports, run_names(reports)))
 
 
 def _parquet(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.html.page import run_names
+    from timeroof.views.page.page import run_names
     from timeroof.views.tables import runs_table, table_parquet
 
     return table_parquet(runs_table(reports, run_names(reports)))
@@ -86,9 +86,9 @@ _WRITERS: dict[str, Callable[[Sequence[Report], str | None], bytes]] = {
 
 
 def _write_pictures(reports: Sequence[Report], path: Path, kind: str, title: str) -> None:
-    from timeroof.views.figures import save_figure
-    from timeroof.views.figures_of_report import CHARTS, report_figure
-    from timeroof.views.html.page import run_names
+    from timeroof.views.page.page import run_names
+    from timeroof.views.pictures import save_figure
+    from timeroof.views.pictures.of_report import CHARTS, report_figure
 
     names = run_names(reports)
     if kind != "pdf":
@@ -96,7 +96,7 @@ def _write_pictures(reports: Sequence[Report], path: Path, kind: str, title: str
         return
     from matplotlib.backends.backend_pdf import PdfPages
 
-    from timeroof.views.figures.frame import styled
+    from timeroof.views.pictures.frame import styled
 
     figures = [report_figure(reports, chart, names=names, title=title) for chart in CHARTS]
     # No date, so that the same numbers give the same file.

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from timeroof.units import format_amount, format_bytes_binary, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_bytes_binary, format_percent, format_seconds
 from timeroof.views import rates
 from timeroof.views.clean import PROFILER, clean_by_limiter, clean_idle
 from timeroof.views.plain import plain_text

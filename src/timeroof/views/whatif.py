@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.terminal import COLOURS, console, plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.errors import UsageError
-from timeroof.units import format_seconds
+from timeroof.core.errors import UsageError
+from timeroof.core.units import format_seconds
 from timeroof.views.compare_chart import balances_of, plain_roofs
-from timeroof.views.figures.arrows import Move, arrow_chart
-from timeroof.views.figures.points import Roofs, Unit
-from timeroof.views.figures.whatif import Bar, machine_bars
-from timeroof.views.html.text import clip, plain_line
+from timeroof.views.page.text import clip, plain_line
+from timeroof.views.pictures.arrows import Move, arrow_chart
+from timeroof.views.pictures.points import Roofs, Unit
+from timeroof.views.pictures.whatif import Bar, machine_bars
 from timeroof.views.whatif import split_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from timeroof.model.project import Projection
-    from timeroof.model.project_document import WhatIf
+    from timeroof.model.whatif.document import WhatIf
+    from timeroof.model.whatif.project import Projection
 
 # One combined chart per machine; a page of twenty would help nobody.
 MOST_CHARTS = 4

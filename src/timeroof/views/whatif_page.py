@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.compare_page import Drawing, Table, static_page
 from timeroof.views.explain import markdown_text
 from timeroof.views.whatif import WITHOUT_IDLE, has_idle, told_apart

@@ -19,7 +19,7 @@ from pkgutil import iter_modules
 
 import msgspec
 
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 from timeroof.work.call import Arg, Call
 from timeroof.work.cost import Cost
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conftest import make_machine
 from timeroof.advice import advise
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Finding, Report

@@ -17,8 +17,8 @@ from timeroof.advice import RULES, advise, rule_of
 from timeroof.advice.context import Context
 from timeroof.advice.documentation import findings_page
 from timeroof.advice.registry import GROUPS
+from timeroof.core.errors import UsageError
 from timeroof.core.profile import Steps
-from timeroof.errors import UsageError
 from timeroof.model.overlap import combined_bound
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -88,7 +88,7 @@ def test_tiny_kernels_below_their_spread_are_silent() -> None:
 
 
 def test_nothing_without_a_machine() -> None:
-    from timeroof.api import analyze
+    from timeroof.api.reports import analyze
     from timeroof.core.profile import Profile, Source
 
     report = analyze(Profile.of([tiny(), fine(1.0)], Source(tool="t")), None)

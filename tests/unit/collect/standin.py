@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from timeroof.sources.collect import CollectOptions
+from timeroof.counters import CollectOptions
 
 # What every stand-in begins with: its arguments are kept, one line of JSON per call.
 _HEAD = """#!{python} -SE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timeroof.sources.collect import CollectOptions, forecast
+from timeroof.counters import CollectOptions, forecast
 
 
 def test_the_paper_way_is_one_run_per_metric() -> None:

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from timeroof.core.profile import Profile, Source
-from timeroof.sources.collect import join
-from timeroof.sources.collect.kernel_names import base_of, plain_name
+from timeroof.counters import join
+from timeroof.counters.kernel_names import base_of, plain_name
 
 
 def timed(rows: list[dict[str, object]], **whole: object) -> Profile:

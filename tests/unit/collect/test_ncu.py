@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.collect.standin import WRITE_TABLE, calls, install_ncu, options
-from timeroof.errors import InputError, UsageError
-from timeroof.sources.collect import CollectOptions, collect
-from timeroof.sources.collect.ncu_command import command_line
-from timeroof.sources.collect.tools import Tool
+from timeroof.core.errors import InputError, UsageError
+from timeroof.counters import CollectOptions, collect
+from timeroof.counters.ncu_command import command_line
+from timeroof.counters.tools import Tool
 
 GOOD = WRITE_TABLE + "write(table())\n"
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.collect.standin import install, options
-from timeroof.errors import InputError, UsageError
-from timeroof.sources.collect import Collected, CollectOptions, collect
-from timeroof.sources.collect.perf_stat import parse
+from timeroof.core.errors import InputError, UsageError
+from timeroof.counters import Collected, CollectOptions, collect
+from timeroof.counters.perf_stat import parse
 
 # A processor whose program counts 1000 of everything to start and 100 per repetition.
 _STAND_IN = """

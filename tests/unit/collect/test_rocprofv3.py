@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.collect.standin import calls, install, options
-from timeroof.errors import InputError, UsageError
-from timeroof.sources.collect import Collected, collect
+from timeroof.core.errors import InputError, UsageError
+from timeroof.counters import Collected, collect
 
 _ASK = """
 if args == ["--version"]:

@@ -5,19 +5,12 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from timeroof.errors import InputError, UsageError
-from timeroof.sources.collect.selecting import Selected, Selection, select
-from timeroof.sources.collect.sets import (
-    TIME,
-    Choice,
-    Entry,
-    find_set,
-    load_set,
-    parse_set,
-    set_names,
-)
-from timeroof.sources.files import amd_counters, ncu_amounts
-from timeroof.sources.files.ncu_metrics import capability_of, role_of
+from timeroof.core.errors import InputError, UsageError
+from timeroof.counters.selecting import Selected, Selection, select
+from timeroof.counters.sets import TIME, Choice, Entry, find_set, load_set, parse_set, set_names
+from timeroof.read.amd import amd_counters
+from timeroof.read.nvidia import ncu_amounts
+from timeroof.read.nvidia.ncu_metrics import capability_of, role_of
 
 NCU = [n for n in set_names() if load_set(n).tool == "ncu" and load_set(n).matches]
 AMD = [n for n in set_names() if load_set(n).tool == "rocprofv3" and load_set(n).matches]

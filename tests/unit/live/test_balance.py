@@ -12,7 +12,7 @@ from tests.unit.live.test_cutting import timed
 from timeroof.live.accounting import PROFILER, account, middle_half
 from timeroof.live.balance import balance
 from timeroof.live.faults import faults_in_bounds
-from timeroof.sources.live.torch_run.recording import CleanStep, Recording
+from timeroof.live.torch.recording import CleanStep, Recording
 
 WORK_NS, FAULT_NS, COST_NS = 1_000_000, 2_000, 500
 FAULTS = st.lists(st.integers(0, 500), min_size=4, max_size=9)

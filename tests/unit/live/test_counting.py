@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from tests.unit.collect.standin import WRITE_TABLE, calls, install, install_ncu
-from timeroof.api import analyze
-from timeroof.api import machine as find_machine
+from timeroof.api import counting as counting_room
+from timeroof.api.counting import Counting
+from timeroof.api.reports import analyze
+from timeroof.api.reports import machine as find_machine
 from timeroof.cli.counters import CounterTool, plan_counting, run_counted
+from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
-from timeroof.errors import UsageError
-from timeroof.live import counting as counting_room
-from timeroof.live.counting import Counting
-from timeroof.sources.collect import CollectOptions
-from timeroof.sources.live.torch_run.program import Program
-from timeroof.sources.live.torch_run.recording import Recording
+from timeroof.counters import CollectOptions
+from timeroof.live.torch.program import Program
+from timeroof.live.torch.recording import Recording
 
 GOOD = WRITE_TABLE + "write(table())\n"
 
@@ -322,7 +322,7 @@ open(report, "w").write("==WARNING== No kernels were profiled.")
 def test_what_can_be_known_before_is_refused_before(
     tmp_path: Path, tool: str, stand_in: str | dict[str, str], said: str
 ) -> None:
-    from timeroof.sources.collect import check_tool
+    from timeroof.counters import check_tool
 
     if isinstance(stand_in, dict):
         found = install_ncu(tmp_path / "bin", GOOD, **stand_in)  # type: ignore[arg-type]

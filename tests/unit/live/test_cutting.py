@@ -13,15 +13,10 @@ from timeroof.live.accounting import account, middle_half
 from timeroof.live.faults import share_faults
 from timeroof.live.lives import Lives
 from timeroof.live.memory import completion_order
-from timeroof.sources.live.torch_run.alignment import align
-from timeroof.sources.live.torch_run.exclusive import exclusive
-from timeroof.sources.live.torch_run.recording import Described, TensorSeen, TimedStep
-from timeroof.sources.live.torch_run.schedule import (
-    INSTRUMENTED,
-    UNTOUCHED,
-    Pass,
-    Schedule,
-)
+from timeroof.live.torch.alignment import align
+from timeroof.live.torch.exclusive import exclusive
+from timeroof.live.torch.recording import Described, TensorSeen, TimedStep
+from timeroof.live.torch.schedule import INSTRUMENTED, UNTOUCHED, Pass, Schedule
 
 
 def timed(events: list[tuple[str, int, int, int]], finish: int = 100) -> TimedStep:

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from tests.recorded_data import DATA
-from timeroof.api import load
+from timeroof.api.live import report_of
+from timeroof.api.reports import load
 from timeroof.live.device import with_compiled
-from timeroof.live.reporting import report_of
-from timeroof.sources.live.torch_run.recording import (
+from timeroof.live.torch.recording import (
     CleanStep,
     CompiledKernel,
     KernelArgument,
@@ -92,7 +92,7 @@ def test_triton_kernels_get_the_amounts_of_their_code() -> None:
 
 def test_a_step_is_saved_as_a_trace_that_files_can_have(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from timeroof.sources.live.torch_run.device import DevicePass, device_activities
+    from timeroof.live.torch.device import DevicePass, device_activities
 
     assert device_activities() == set() or torch.cuda.is_available()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from timeroof.cli.misplaced import CommandLine, refused, say_misplaced, start_of
-from timeroof.sources.live.torch_run.program import Ended, Program, run_program
+from timeroof.live.torch.program import Ended, Program, run_program
 
 OPTIONS = {"--html": "HTML", "--json": "JSON", "--steps": "STEPS", "--source": None, "-m": "MODULE"}
 ARGPARSE = """

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.live.mkl_batches import LEAST_PRODUCT, batched_format
-from timeroof.live.mkl_calls import NOBODY, Caller, callers_of, mkl_cost
-from timeroof.sources.live.torch_run.recording import Described, MklCall, TensorSeen
+from timeroof.live.torch.mkl_batches import LEAST_PRODUCT, batched_format
+from timeroof.live.torch.mkl_calls import NOBODY, Caller, callers_of, mkl_cost
+from timeroof.live.torch.recording import Described, MklCall, TensorSeen
 
 Shape = tuple[int, ...]
 ATTENTION = "aten::_scaled_dot_product_flash_attention_for_cpu"

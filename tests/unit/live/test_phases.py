@@ -7,9 +7,9 @@ import pytest
 
 from timeroof.live.accounting import Account, account
 from timeroof.live.rows import phases_of
-from timeroof.sources.live.torch_run.contexts import ENGINE, Context, contexts
-from timeroof.sources.live.torch_run.modules import MODULE
-from timeroof.sources.live.torch_run.recording import Described, TimedStep
+from timeroof.live.torch.contexts import ENGINE, Context, contexts
+from timeroof.live.torch.modules import MODULE
+from timeroof.live.torch.recording import Described, TimedStep
 
 STEP = "Optimizer.step#SGD.step"
 # Name, the place of what called it, scope, sequence.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from timeroof.cli.run import after_module
-from timeroof.errors import UsageError
-from timeroof.sources.live.torch_run.importing import after_import
-from timeroof.sources.live.torch_run.program import Program, run_program
+from timeroof.core.errors import UsageError
+from timeroof.live.torch.importing import after_import
+from timeroof.live.torch.program import Program, run_program
 
 
 @pytest.fixture(autouse=True)

@@ -6,16 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.sources.live.torch_run.costing import COST, annotation, stated
-from timeroof.sources.live.torch_run.describing import described_from_json
-from timeroof.sources.live.torch_run.recording import (
-    CleanStep,
-    Described,
-    Recording,
-    TensorSeen,
-    is_meta,
-)
-from timeroof.sources.live.torch_run.sampling import CleanSample
+from timeroof.live.torch.costing import COST, annotation, stated
+from timeroof.live.torch.describing import described_from_json
+from timeroof.live.torch.recording import CleanStep, Described, Recording, TensorSeen, is_meta
+from timeroof.live.torch.sampling import CleanSample
 
 
 @given(st.text(), st.none() | st.floats(0, 1e18) | st.integers(0, 2**60))

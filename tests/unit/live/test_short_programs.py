@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.live.test_cutting import timed
-from timeroof.sources.live.torch_run.recording import CleanStep, Recording
-from timeroof.sources.live.torch_run.sampling import MOST_CLEAN, CleanSample, stand_in
-from timeroof.sources.live.torch_run.schedule import (
-    UNSETTLED,
-    UNTOUCHED,
-    Pass,
-    Schedule,
-)
+from timeroof.live.torch.recording import CleanStep, Recording
+from timeroof.live.torch.sampling import MOST_CLEAN, CleanSample, stand_in
+from timeroof.live.torch.schedule import UNSETTLED, UNTOUCHED, Pass, Schedule
 
 STEP = timed([("a", 10, 60, 1)])  # of 100 ns
 

@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from timeroof.live.summary import _why_no_line
-from timeroof.sources.live.torch_run.describing import first_and_latest
-from timeroof.sources.live.torch_run.finishing import read_described
-from timeroof.sources.live.torch_run.recording import Described, Recording, TensorSeen, TimedStep
-from timeroof.sources.live.torch_run.schedule import Pass, Schedule
-from timeroof.sources.live.torch_run.sizes import changed_sizes, nearer_to_last
-from timeroof.sources.live.torch_run.streams import PrintedByC
+from timeroof.live.torch.describing import first_and_latest
+from timeroof.live.torch.finishing import read_described
+from timeroof.live.torch.recording import Described, Recording, TensorSeen, TimedStep
+from timeroof.live.torch.schedule import Pass, Schedule
+from timeroof.live.torch.sizes import changed_sizes, nearer_to_last
+from timeroof.live.torch.streams import PrintedByC
+from timeroof.views.run_summary import _why_no_line
 
 
 def op(name: str, *shape: int, thread: int = 1, scope: int = 0) -> Described:

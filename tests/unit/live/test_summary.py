@@ -8,10 +8,10 @@ import pytest
 from msgspec import structs
 
 from tests.conftest import make_machine
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Finding, Ladder, Report
-from timeroof.live.summary import print_run
+from timeroof.views.run_summary import print_run
 
 
 def run(wall_s: float, clean_s: float, gains_s: list[float], fused_s: float | None) -> Report:

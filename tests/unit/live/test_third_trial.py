@@ -12,22 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import make_machine
-from timeroof.api import analyze
+from timeroof import cost
+from timeroof.api.reports import analyze
+from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
-from timeroof.errors import UsageError
-from timeroof.live import cost
 from timeroof.live.building import why_nothing
-from timeroof.live.mkl_calls import NOBODY, Caller, callers_of, may_call
-from timeroof.live.summary import print_run
-from timeroof.sources.live.torch_run.costing import stated
-from timeroof.sources.live.torch_run.inductor.calls import GRAPH
-from timeroof.sources.live.torch_run.inductor.folding import folded
-from timeroof.sources.live.torch_run.inductor.hooks import CompiledGraph, ExternCall
-from timeroof.sources.live.torch_run.lines import SOURCE
-from timeroof.sources.live.torch_run.recording import Described, MklCall, Recording, TensorSeen
-from timeroof.views.html import html_page
-from timeroof.views.html.headline import cards
+from timeroof.live.torch.costing import stated
+from timeroof.live.torch.inductor.calls import GRAPH
+from timeroof.live.torch.inductor.folding import folded
+from timeroof.live.torch.inductor.hooks import CompiledGraph, ExternCall
+from timeroof.live.torch.lines import SOURCE
+from timeroof.live.torch.mkl_calls import NOBODY, Caller, callers_of, may_call
+from timeroof.live.torch.recording import Described, MklCall, Recording, TensorSeen
+from timeroof.views.page import html_page
+from timeroof.views.page.headline import cards
+from timeroof.views.run_summary import print_run
 from timeroof.views.terminal import clean_idle
 
 ROUTINES = ("fft", "dgesdd", "dgetrf", "dorgqr", "sgemm", "dgemm_batch", "dtrsm", "cgemm3m")

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from timeroof.sources.live.torch_run.uninterrupted import uninterrupted
+from timeroof.live.torch.uninterrupted import uninterrupted
 
 
 def test_ctrl_c_comes_when_the_block_has_ended() -> None:

@@ -15,8 +15,8 @@ from tests.unit.live.test_cutting import timed
 from timeroof.live.balance import Balance
 from timeroof.live.building import notes_of
 from timeroof.live.contention import contention_note, waiting_share
-from timeroof.sources.live.torch_run.recording import CleanStep, Described, Recording
-from timeroof.sources.live.torch_run.sampling import slow_clean_note
+from timeroof.live.torch.recording import CleanStep, Described, Recording
+from timeroof.live.torch.sampling import slow_clean_note
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.locality.cases import STORAGES, Case, cases, true_optimum_bytes
-from timeroof.errors import InputError
+from timeroof.core.errors import InputError
 from timeroof.work.locality import (
     Accesses,
     estimate_lru_traffic,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.locality.cases import Case, cases
-from timeroof.errors import InputError
+from timeroof.core.errors import InputError
 from timeroof.work.locality import Accesses, CrossingBytes, ideal_traffic, ladder_bytes
 
 if TYPE_CHECKING:

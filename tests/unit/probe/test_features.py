@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.probe.backends.cpu.compute import variant_name, variants
-from timeroof.probe.backends.cpu.features import read_features
-from timeroof.probe.backends.cpu.reduced import describe_without_torch, resource_of
+from timeroof.probe.cpu.compute import variant_name, variants
+from timeroof.probe.cpu.features import read_features
+from timeroof.probe.cpu.reduced import describe_without_torch, resource_of
 
 from .fake_system import write
 

@@ -9,14 +9,14 @@ import os
 import numpy as np
 import pytest
 
-from timeroof.probe.backends.cpu import compute, ir, ir_compute, ir_memory, jit
-from timeroof.probe.backends.cpu.bandwidth import Setup, measure_point
-from timeroof.probe.backends.cpu.faults import PAGES, fault_cost, sample_faults
-from timeroof.probe.backends.cpu.features import read_features
-from timeroof.probe.backends.cpu.latency import ring_order, sample_walk
-from timeroof.probe.backends.cpu.memory import Region, regions
-from timeroof.probe.backends.cpu.streams import PATTERNS, Stream, compiled_stream
-from timeroof.probe.backends.cpu.threads import Team, Work
+from timeroof.probe.cpu import compute, ir, ir_compute, ir_memory, jit
+from timeroof.probe.cpu.bandwidth import Setup, measure_point
+from timeroof.probe.cpu.faults import PAGES, fault_cost, sample_faults
+from timeroof.probe.cpu.features import read_features
+from timeroof.probe.cpu.latency import ring_order, sample_walk
+from timeroof.probe.cpu.memory import Region, regions
+from timeroof.probe.cpu.streams import PATTERNS, Stream, compiled_stream
+from timeroof.probe.cpu.threads import Team, Work
 from timeroof.probe.problems import ProbeError, recorded
 from timeroof.probe.sampling import Plan
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.probe.backends.cpu.levels import (
+from timeroof.probe.cpu.levels import (
     detect_capacities,
     levels_of,
     sweep_sizes,
     with_detected_caches,
 )
-from timeroof.probe.backends.cpu.topology import KIB, MIB, Cache, Topology
+from timeroof.probe.cpu.topology import KIB, MIB, Cache, Topology
 
 
 def shape(l1: int = 32 * KIB, l2: int = MIB, l3: int | None = 32 * MIB, cores: int = 2) -> Topology:

@@ -6,8 +6,8 @@ import pytest
 
 from timeroof.core.machine import Ceiling
 from timeroof.core.resources import is_resource
-from timeroof.probe.backends.cpu.bandwidth import LevelFigures, Point
-from timeroof.probe.backends.cpu.ceilings import (
+from timeroof.probe.cpu.bandwidth import LevelFigures, Point
+from timeroof.probe.cpu.ceilings import (
     fault_ceilings,
     for_scope,
     limits_of,
@@ -15,15 +15,15 @@ from timeroof.probe.backends.cpu.ceilings import (
     order_problems,
     widened,
 )
-from timeroof.probe.backends.cpu.crew import Crew
-from timeroof.probe.backends.cpu.features import read_features
-from timeroof.probe.backends.cpu.levels import Level
-from timeroof.probe.backends.cpu.limits import Limits
-from timeroof.probe.backends.cpu.microarchitectures import TABLE, find_microarchitecture
-from timeroof.probe.backends.cpu.streams import PATTERNS
-from timeroof.probe.backends.cpu.threads import Team
-from timeroof.probe.figures import Figure
+from timeroof.probe.cpu.crew import Crew
+from timeroof.probe.cpu.features import read_features
+from timeroof.probe.cpu.levels import Level
+from timeroof.probe.cpu.limits import Limits
+from timeroof.probe.cpu.microarchitectures import TABLE, find_microarchitecture
+from timeroof.probe.cpu.streams import PATTERNS
+from timeroof.probe.cpu.threads import Team
 from timeroof.probe.measurement import FaultCost
+from timeroof.probe.rates import Figure
 from timeroof.probe.sampling import Plan
 
 ZEN4 = TABLE["znver4"]

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from timeroof.probe.backends.cpu import threads
-from timeroof.probe.backends.cpu.threads import Team
+from timeroof.probe.cpu import threads
+from timeroof.probe.cpu.threads import Team
 
 
 def test_ctrl_c_ends_a_call_as_soon_as_its_kernels_end(monkeypatch: pytest.MonkeyPatch) -> None:

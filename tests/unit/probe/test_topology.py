@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.errors import UsageError
-from timeroof.probe.backends.cpu.probe import scope_cpus, total_memory
-from timeroof.probe.backends.cpu.quota import available_memory, cpu_quota
-from timeroof.probe.backends.cpu.sysctl import sysctl_caches
-from timeroof.probe.backends.cpu.topology import read_topology
+from timeroof.core.errors import UsageError
+from timeroof.probe.cpu.probe import scope_cpus, total_memory
+from timeroof.probe.cpu.quota import available_memory, cpu_quota
+from timeroof.probe.cpu.sysctl import sysctl_caches
+from timeroof.probe.cpu.topology import read_topology
 
 from .fake_system import cpu, write
 

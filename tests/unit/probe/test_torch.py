@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from timeroof.core.machine import Machine, check_machine
-from timeroof.probe.backends.cpu import reduced
-from timeroof.probe.backends.cpu.features import read_features
-from timeroof.probe.backends.cpu.side_by_side import measure_products
-from timeroof.probe.backends.cpu.threads import Team
-from timeroof.probe.backends.nvml import read_gpu_state
-from timeroof.probe.backends.torch_device import Settings, measure_device
-from timeroof.probe.backends.torch_gemm import check_product, operands, product, tf32, torch_threads
-from timeroof.probe.backends.torch_streams import PATTERNS, check_stream, stream, sustain
-from timeroof.probe.backends.torch_timing import DeviceTimer
+from timeroof.probe.cpu import reduced
+from timeroof.probe.cpu.features import read_features
+from timeroof.probe.cpu.side_by_side import measure_products
+from timeroof.probe.cpu.threads import Team
 from timeroof.probe.launch import TorchLaunches, launch_ceiling, timed
 from timeroof.probe.measurement import LaunchCost
+from timeroof.probe.nvml import read_gpu_state
 from timeroof.probe.problems import ProbeError
 from timeroof.probe.sampling import Plan
+from timeroof.probe.torch_device import Settings, measure_device
+from timeroof.probe.torch_gemm import check_product, operands, product, tf32, torch_threads
+from timeroof.probe.torch_streams import PATTERNS, check_stream, stream, sustain
+from timeroof.probe.torch_timing import DeviceTimer
 
 torch: Any = pytest.importorskip("torch")
 

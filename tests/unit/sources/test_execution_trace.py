@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.sources.test_kineto_rows import HOST, document, kernel, launch, op, read_text, row
-from timeroof.errors import InputError
-from timeroof.sources.files.execution_trace import FORMAT
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.opening import Entry, Input
+from timeroof.core.errors import InputError
+from timeroof.read.format import ReadOptions
+from timeroof.read.opening import Entry, Input
+from timeroof.read.torch.execution_trace import FORMAT
 
 TENSOR = [5, 6, 0, 32, 4, "cuda:0"]
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from timeroof.errors import TimeroofError
-from timeroof.sources.files.format import Format, ReadOptions
-from timeroof.sources.files.formats import all_formats, format_named
-from timeroof.sources.files.opening import Entry, Input
-from timeroof.sources.files.planning import plan_of
+from timeroof.core.errors import TimeroofError
+from timeroof.read.format import Format, ReadOptions
+from timeroof.read.formats import all_formats, format_named
+from timeroof.read.opening import Entry, Input
+from timeroof.read.planning import plan_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 SEEDS = {

@@ -22,11 +22,12 @@ from tests.unit.sources.test_kineto_rows import (
     read,
     read_text,
 )
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.kineto import FORMAT, codes, cutting
-from timeroof.sources.files.kineto.cutting import EventStream
-from timeroof.sources.files.opening import Entry, Input, open_input
+from timeroof.core.errors import InputError
+from timeroof.read.format import ReadOptions
+from timeroof.read.opening import Entry, Input, open_input
+from timeroof.read.torch import codes, cutting
+from timeroof.read.torch.cutting import EventStream
+from timeroof.read.torch.kineto import FORMAT
 
 TEXT = json.dumps(document(TRAINING), indent=1).encode()
 KERNEL = (

@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.kineto import FORMAT
-from timeroof.sources.files.opening import open_input
+from timeroof.read.format import ReadOptions
+from timeroof.read.opening import open_input
+from timeroof.read.torch.kineto import FORMAT
 
 HOST, MAIN, ENGINE, STREAM = 100, 100, 101, 7
 MM = {

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from timeroof.errors import InputError
-from timeroof.sources.files.opening import open_input
-from timeroof.sources.files.planning import plan_of
-from timeroof.sources.files.reading import read_files
+from timeroof.core.errors import InputError
+from timeroof.read.opening import open_input
+from timeroof.read.planning import plan_of
+from timeroof.read.reading import read_files
 
 METRICS: dict[str, tuple[object, str]] = {
     "gpu__time_duration.sum": (1500, "ns"),

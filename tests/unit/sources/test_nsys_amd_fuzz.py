@@ -23,21 +23,14 @@ from tests.unit.sources import (
     test_xplane,
 )
 from tests.unit.sources.test_nsys_sqlite import write_export
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files import (
-    nsys_csv,
-    nsys_sqlite,
-    omniperf,
-    onednn_verbose,
-    rocpd,
-    rocprof_csv,
-    rocprofv3_csv,
-    rocprofv3_json,
-    xplane,
-)
-from timeroof.sources.files.format import Format, ReadOptions
-from timeroof.sources.files.opening import Entry, Input, open_input
+from timeroof.read import onednn_verbose
+from timeroof.read.amd import omniperf, rocpd, rocprof_csv, rocprofv3_csv, rocprofv3_json
+from timeroof.read.format import Format, ReadOptions
+from timeroof.read.nvidia import nsys_csv, nsys_sqlite
+from timeroof.read.opening import Entry, Input, open_input
+from timeroof.read.xla import xplane
 
 CASES = 60
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.formats import sniffed
-from timeroof.sources.files.nsys_csv import FORMAT
-from timeroof.sources.files.opening import open_input
+from timeroof.read.format import ReadOptions
+from timeroof.read.formats import sniffed
+from timeroof.read.nvidia.nsys_csv import FORMAT
+from timeroof.read.opening import open_input
 
 SUMMARY = """\
 Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name

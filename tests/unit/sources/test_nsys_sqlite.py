@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 import zstandard
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.formats import sniffed
-from timeroof.sources.files.nsys_sqlite import FORMAT
-from timeroof.sources.files.opening import open_input
+from timeroof.read.format import ReadOptions
+from timeroof.read.formats import sniffed
+from timeroof.read.nvidia.nsys_sqlite import FORMAT
+from timeroof.read.opening import open_input
 
 PROCESS = 7 << 24
 THREAD = PROCESS + 5

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.errors import InputError
-from timeroof.sources.files.reading import read_files
+from timeroof.core.errors import InputError
+from timeroof.read.reading import read_files
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.formats import sniffed
-from timeroof.sources.files.onednn_verbose import FORMAT
-from timeroof.sources.files.onednn_verbose_lines import parse_execution
-from timeroof.sources.files.opening import open_input
+from timeroof.read.format import ReadOptions
+from timeroof.read.formats import sniffed
+from timeroof.read.onednn_verbose import FORMAT
+from timeroof.read.onednn_verbose_lines import parse_execution
+from timeroof.read.opening import open_input
 
 CONV = "mb2_ic16oc16_ih7oh7kh5sh1dh0ph2_iw7ow7kw5sw1dw0pw2"
 TAIL = f"convolution,jit:avx2,forward_training,src_f32::blocked:aBcd8b:f0 wei_f32::blocked:ABcd8b8a:f0 dst_f32::blocked:aBcd8b:f0,,alg:convolution_direct,{CONV},0.039"

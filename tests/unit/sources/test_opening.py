@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from timeroof.errors import InputError, UsageError
-from timeroof.sources.files.opening import folder_in, open_input
-from timeroof.sources.files.reading import read_files
+from timeroof.core.errors import InputError, UsageError
+from timeroof.read.opening import folder_in, open_input
+from timeroof.read.reading import read_files
 
 TABLE = b"name,time_s\ngemm,0.5\n"
 

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from tests.conftest import make_machine
+from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, save_run
-from timeroof.errors import InputError, UsageError
-from timeroof.sources.files import workers
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.merging import merged_ranks
-from timeroof.sources.files.reading import read_files, read_run
+from timeroof.read import workers
+from timeroof.read.format import ReadOptions
+from timeroof.read.merging import merged_ranks
+from timeroof.read.reading import read_files, read_run
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 

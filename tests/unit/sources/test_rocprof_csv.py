@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.formats import sniffed
-from timeroof.sources.files.opening import open_input
-from timeroof.sources.files.rocprof_csv import FORMAT
+from timeroof.read.amd.rocprof_csv import FORMAT
+from timeroof.read.format import ReadOptions
+from timeroof.read.formats import sniffed
+from timeroof.read.opening import open_input
 
 V1 = """\
 "Index","KernelName","gpu-id","queue-id","queue-index","pid","tid","grd","wgr","lds","scr","arch_vgpr","accum_vgpr","sgpr","wave_size","sig","obj","FetchSize","WriteSize","DispatchNs","BeginNs","EndNs","CompleteNs","DurationNs"

@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.errors import InputError
-from timeroof.sources.files.opening import open_input
-from timeroof.sources.files.planning import plan_of
-from timeroof.sources.files.reading import read_files
+from timeroof.read.opening import open_input
+from timeroof.read.planning import plan_of
+from timeroof.read.reading import read_files
 
 
 def read_text(tmp_path: Path, text: str) -> Profile:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.errors import InputError
-from timeroof.sources.files.format import ReadOptions
-from timeroof.sources.files.formats import sniffed
-from timeroof.sources.files.opening import open_input
-from timeroof.sources.files.xplane import FORMAT
-from timeroof.sources.files.xplane.wire import BrokenMessageError, fields, read_varint, signed
+from timeroof.read.format import ReadOptions
+from timeroof.read.formats import sniffed
+from timeroof.read.opening import open_input
+from timeroof.read.xla.xplane import FORMAT
+from timeroof.read.xla.xplane.wire import BrokenMessageError, fields, read_varint, signed
 
 
 def varint(value: int) -> bytes:

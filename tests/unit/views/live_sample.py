@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tests.conftest import make_machine
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source, SourceFile, Steps
 from timeroof.core.report import Finding, Report
 

@@ -11,12 +11,12 @@ import pytest
 
 from tests.conftest import make_machine
 from tests.unit.test_project import faster
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
+from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
-from timeroof.errors import InputError, UsageError
-from timeroof.model.compare import compare
-from timeroof.model.project_document import what_if
+from timeroof.model.compare.compare import compare
+from timeroof.model.whatif.document import what_if
 from timeroof.views.compare_chart import (
     balances_of,
     comparison_figure,
@@ -24,9 +24,9 @@ from timeroof.views.compare_chart import (
 )
 from timeroof.views.compare_files import check_suffix, write_folder, write_output
 from timeroof.views.compare_outputs import comparison_outputs, whatif_outputs
-from timeroof.views.figures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
-from timeroof.views.figures.points import Unit
-from timeroof.views.figures.themed import themed_svg
+from timeroof.views.pictures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
+from timeroof.views.pictures.points import Unit
+from timeroof.views.pictures.themed import themed_svg
 from timeroof.views.report_points import first_level
 from timeroof.views.whatif_chart import whatif_figures
 

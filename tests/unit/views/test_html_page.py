@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from tests.unit.views.samples import HOSTILE_NAMES, hostile_report, large_report, step_report
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper
-from timeroof.views.html import html_page, notebook_html
-from timeroof.views.html.findings import finding_cards
-from timeroof.views.html.page import run_names
+from timeroof.views.page import html_page, notebook_html
+from timeroof.views.page.findings import finding_cards
+from timeroof.views.page.page import run_names
 
 
 class Reader(HTMLParser):

@@ -10,16 +10,16 @@ import pytest
 from tests.conftest import make_machine
 from tests.unit.views.live_sample import live_report
 from tests.unit.views.samples import step_report
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
-from timeroof.views.figures.machine import machine_roofline
-from timeroof.views.figures.marks import say_what_is_missing
-from timeroof.views.figures.points import Unit
-from timeroof.views.figures_of_report import report_figure
-from timeroof.views.html import html_page
-from timeroof.views.html.headline import amounts_line
-from timeroof.views.html.payload import run_payload
+from timeroof.views.page import html_page
+from timeroof.views.page.headline import amounts_line
+from timeroof.views.page.payload import run_payload
+from timeroof.views.pictures.machine import machine_roofline
+from timeroof.views.pictures.marks import say_what_is_missing
+from timeroof.views.pictures.of_report import report_figure
+from timeroof.views.pictures.points import Unit
 from timeroof.views.rates import format_rate
 from timeroof.views.report_points import first_level, headline_pair
 

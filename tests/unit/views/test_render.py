@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from tests.unit.views.samples import hostile_report, large_report, step_report
-from timeroof.api import analyze
+from timeroof.api.reports import analyze
+from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
-from timeroof.errors import InputError, UsageError
 from timeroof.paper.build import build_paper
-from timeroof.views.figures_of_report import CHARTS, report_figure
 from timeroof.views.markdown import code, prose, report_markdown
+from timeroof.views.pictures.of_report import CHARTS, report_figure
 from timeroof.views.plotly_figures import plotly_figure
 from timeroof.views.render import SUFFIXES, render
 from timeroof.views.report_points import chart_roofs, headline_pair, report_points

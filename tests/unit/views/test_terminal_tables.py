@@ -13,18 +13,18 @@ from rich.console import Console
 from tests.unit.test_views import replace_machine
 from tests.unit.views.live_sample import live_report
 from tests.unit.views.samples import step_report
-from timeroof.api import machine as find_machine
-from timeroof.live.summary import print_run
-from timeroof.model.check import Limits, check
-from timeroof.model.check_rules import parse_rule
-from timeroof.model.compare import compare
-from timeroof.model.project_document import what_if
-from timeroof.units import format_seconds
+from timeroof.api.reports import machine as find_machine
+from timeroof.core.units import format_seconds
+from timeroof.model.check.gate import Limits, check
+from timeroof.model.check.limits import parse_rule
+from timeroof.model.compare.compare import compare
+from timeroof.model.whatif.document import what_if
 from timeroof.views.check import print_check
 from timeroof.views.compare import print_comparison
 from timeroof.views.explain import print_explanation
 from timeroof.views.gaps import print_gaps
 from timeroof.views.measured import print_measured
+from timeroof.views.run_summary import print_run
 from timeroof.views.terminal import print_machine, print_machines, print_summary
 from timeroof.views.terminal_table import Bar, Column, fitted_table
 from timeroof.views.whatif import print_whatif

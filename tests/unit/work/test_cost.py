@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from timeroof.core.errors import UsageError
 from timeroof.core.resources import is_resource
-from timeroof.errors import UsageError
 from timeroof.work import FREE, Call, Cost, Tensor, amounts, cost_of, count, own_costs
 from timeroof.work.cost import unknown
 from timeroof.work.counting import count_many
@@ -221,7 +221,7 @@ def test_many_calls_keep_their_order() -> None:
 
 def test_a_fallback_helps_where_there_is_no_formula() -> None:
     pytest.importorskip("torch")
-    from timeroof.sources.live.torch_meta import derive
+    from timeroof.live.torch.meta import derive
 
     found = count(Call.of("aten::igamma", X, X), derive)
     assert (found.flops, found.bytes, found.origin) == (32, 384, "modelled")

@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.patterns import is_elementwise
 from timeroof.advice.rule import Claim, Rule
-from timeroof.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_percent, format_seconds
 
 # A chain is at least this many calls on tensors of one shape in one place.
 MIN_CALLS = 2

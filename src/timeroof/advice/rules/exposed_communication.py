@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.idle import LINK, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 Intervals = list[tuple[float, float]]
 

@@ -7,8 +7,8 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.precisions import other_bounds
 from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.core.verdict import BOUND
-from timeroof.units import format_percent, format_seconds
 
 
 class Float64(Rule):

@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.resources import FAULT
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 # Page faults hold at least this part of a row's time.
 MIN_FAULT_SHARE = 0.25

@@ -5,7 +5,7 @@ from __future__ import annotations
 from timeroof.advice.context import Context
 from timeroof.advice.idle import HOST, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 MIN_IDLE_SHARE = 0.05
 

@@ -8,7 +8,7 @@ from timeroof.advice.context import Context
 from timeroof.advice.patterns import is_layout
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.resources import DRAM
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 LOW = 0.5
 

@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.patterns import shapes_in
 from timeroof.advice.rule import Claim, Rule
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 LOW = 0.5
 TILE = 16

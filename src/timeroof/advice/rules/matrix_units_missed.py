@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.precisions import NATIVE, SIXTEEN_BIT, flop_bound, native_rate, on_unit
 from timeroof.advice.rule import Claim, Rule
-from timeroof.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_percent, format_seconds
 
 # A row misses the matrix units if they do less than this part of its FLOPs …
 MOST_ON_UNITS = 0.5

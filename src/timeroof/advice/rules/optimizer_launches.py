@@ -6,8 +6,8 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.tiny import op_cost_s
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
+from timeroof.model.tiny import op_cost_s
 
 MIN_LAUNCHES = 50
 # Launching holds at least this part of the optimizer's time.

@@ -6,7 +6,7 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Claim, Rule
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 CASE = ["op", "shape", "dtype", "module"]
 MIN_TIME_SHARE = 0.03

@@ -7,8 +7,8 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.patterns import matches, shapes_in
 from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.core.verdict import BOUND
-from timeroof.units import format_percent, format_seconds
 
 MATRIX_PRODUCT = (
     r"(?i)(^|[:_\W])(mm|addmm|bmm|baddbmm|matmul|linear|inner_product|\w*gemm\w*|gemv|mv|addmv)"

@@ -6,7 +6,7 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Claim, Rule
-from timeroof.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds
 
 MOST_UNKNOWN = 0.1
 

@@ -8,7 +8,7 @@ from timeroof.advice.context import Context
 from timeroof.advice.precisions import SIXTEEN_BIT, native_rate, on_unit
 from timeroof.advice.rule import Claim, Rule
 from timeroof.advice.rules.matrix_units_missed import uses_sixteen_bits
-from timeroof.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_percent, format_seconds
 
 # A unit that is hardly faster is not worth other numbers.
 LEAST_SPEEDUP = 1.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 from timeroof.study.factors import autotune, intensity, launch, locality, precision
 from timeroof.study.factors.conclusion import Conclusion, Effect, left_open
 

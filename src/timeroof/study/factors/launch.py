@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -42,7 +43,6 @@ from timeroof.study.factors.noise import (
     resampled_medians,
     student_quantile,
 )
-from timeroof.units import format_percent, format_seconds
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

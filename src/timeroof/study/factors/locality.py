@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -36,7 +37,6 @@ from timeroof.study.factors.working_sets import (
     working_set_cases,
     working_set_levels,
 )
-from timeroof.units import format_percent, format_seconds
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.core.units import format_percent
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -29,7 +30,6 @@ from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclea
 from timeroof.study.factors.matrix_unit import MatrixUse, matrix_use
 from timeroof.study.factors.noise import compare
 from timeroof.study.factors.shapes import shape_effects
-from timeroof.units import format_percent
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.core.resources import CACHE_LEVELS, Scope
+from timeroof.core.units import format_amount, format_bytes_binary
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -24,7 +25,6 @@ from timeroof.study.factors.cases import (
 )
 from timeroof.study.factors.conclusion import Effect
 from timeroof.study.factors.noise import compare
-from timeroof.units import format_amount, format_bytes_binary
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

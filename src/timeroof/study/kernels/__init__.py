@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from timeroof.errors import UsageError
+from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.study.kernel import Kernel

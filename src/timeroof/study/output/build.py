@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors import Conclusion
 from timeroof.study.factors.cases import Row, label, scope
 from timeroof.study.factors.levels import bytes_at, level_note, level_of, level_title
@@ -22,7 +23,6 @@ from timeroof.study.output.tables import (
     panel_lines,
     scatter_note,
 )
-from timeroof.units import format_amount, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

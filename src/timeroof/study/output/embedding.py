@@ -6,7 +6,7 @@ import base64
 import io
 from typing import TYPE_CHECKING
 
-from timeroof.views.figures.frame import styled
+from timeroof.views.pictures.frame import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,9 +11,9 @@ from timeroof.study.output.frames import plain_axes, row_labels
 from timeroof.study.output.launch_chart import launch_chart
 from timeroof.study.output.looks import short
 from timeroof.study.output.working_set_chart import working_set_chart
-from timeroof.views.figures import Look
-from timeroof.views.figures.frame import GUIDE_COLOUR, LegendEntry, decade_axis, log_limits, styled
-from timeroof.views.figures.points import PALETTE
+from timeroof.views.pictures import Look
+from timeroof.views.pictures.frame import GUIDE_COLOUR, LegendEntry, decade_axis, log_limits, styled
+from timeroof.views.pictures.points import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

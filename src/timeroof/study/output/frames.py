@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from timeroof.views.figures.frame import (
+from timeroof.views.pictures.frame import (
     GUIDE_COLOUR,
     TEXT_COLOUR,
     FigureSize,

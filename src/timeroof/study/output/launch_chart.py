@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from timeroof.core.units import format_seconds
 from timeroof.study.output.looks import short
-from timeroof.units import format_seconds
-from timeroof.views.figures import FigureSize, Look
-from timeroof.views.figures.frame import LegendEntry, Margins, new_figure, short_number, styled
-from timeroof.views.figures.points import MARKERS, PALETTE
-from timeroof.views.figures.series import GREY
+from timeroof.views.pictures import FigureSize, Look
+from timeroof.views.pictures.frame import LegendEntry, Margins, new_figure, short_number, styled
+from timeroof.views.pictures.points import MARKERS, PALETTE
+from timeroof.views.pictures.series import GREY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

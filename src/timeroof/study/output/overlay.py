@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.api import judged_rows
+from timeroof.api.reports import judged_rows
 from timeroof.core.profile import LABEL
+from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors.cases import FOUND, SERIES, Row, label
 from timeroof.study.output.sweeps import Overview, Panel
-from timeroof.units import format_amount, format_seconds
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

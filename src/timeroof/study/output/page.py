@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from timeroof.views.html.embed import asset, content_policy
-from timeroof.views.html.page import shown
-from timeroof.views.html.templates import template
+from timeroof.views.page.embed import asset, content_policy
+from timeroof.views.page.page import shown
+from timeroof.views.page.templates import template
 
 if TYPE_CHECKING:
     from jinja2 import Template

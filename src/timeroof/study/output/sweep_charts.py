@@ -20,7 +20,7 @@ from timeroof.study.output.looks import (
     value_markers,
 )
 from timeroof.study.output.overlay import Overlay, roofs_text
-from timeroof.views.figures import (
+from timeroof.views.pictures import (
     FigureSize,
     Look,
     Roofs,
@@ -30,9 +30,9 @@ from timeroof.views.figures import (
     hierarchical_roofline,
     time_plane,
 )
-from timeroof.views.figures.frame import LegendEntry
-from timeroof.views.figures.points import drawable
-from timeroof.views.figures.series import GREY, box_entry, row_unit, size_entries, value_entries
+from timeroof.views.pictures.frame import LegendEntry
+from timeroof.views.pictures.points import drawable
+from timeroof.views.pictures.series import GREY, box_entry, row_unit, size_entries, value_entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

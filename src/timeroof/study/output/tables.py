@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors.cases import BUSY, Row, busy, flops, label, launches, number
 from timeroof.study.factors.levels import DRAM, bytes_at, intensity_at, level_title
 from timeroof.study.output.looks import series_name, series_order, short
-from timeroof.units import format_amount, format_percent, format_seconds
-from timeroof.views.figures.series import value_text
+from timeroof.views.pictures.series import value_text
 
 if TYPE_CHECKING:
     from timeroof.study.output.overlay import Overlay

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from timeroof.units import format_amount
-from timeroof.views.figures.frame import GUIDE_COLOUR
-from timeroof.views.figures.labels import LabelPlacer
-from timeroof.views.figures.machine import CurvePoint, bandwidth_curve
-from timeroof.views.figures.points import PALETTE
+from timeroof.core.units import format_amount
+from timeroof.views.pictures.frame import GUIDE_COLOUR
+from timeroof.views.pictures.labels import LabelPlacer
+from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve
+from timeroof.views.pictures.points import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def working_set_chart(curve: Sequence[dict[str, float]], facts: dict[str, Any]) -> Figure:
     """The kernel's rate over its working set; bars where a level's ceiling lies."""
-    from timeroof.views.figures.frame import styled
+    from timeroof.views.pictures.frame import styled
 
     points = [CurvePoint("element-wise", int(p["size_bytes"]), p["bytes_per_s"]) for p in curve]
     sizes = {level: int(size) for level, size in facts["cache_sizes"].items()}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timeroof.api import save
+from timeroof.api.reports import save
 from timeroof.core.writing import write_atomically
 from timeroof.study.busy import busy_sentence
 from timeroof.study.factors import conclusions
@@ -19,8 +19,8 @@ from timeroof.study.output.build import (
 )
 from timeroof.study.output.overlay import overlay_of
 from timeroof.study.output.page import StudyPage, study_page
-from timeroof.views.figures import save_figure
-from timeroof.views.html.text import plain_line
+from timeroof.views.page.text import plain_line
+from timeroof.views.pictures import save_figure
 from timeroof.views.tables import csv_bytes
 
 if TYPE_CHECKING:

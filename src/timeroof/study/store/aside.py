@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from timeroof.errors import SchemaError, UsageError
+from timeroof.core.errors import SchemaError, UsageError
 from timeroof.study.store.database import DamagedStoreError, Store
 
 

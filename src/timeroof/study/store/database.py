@@ -10,9 +10,9 @@ from types import TracebackType
 
 import msgspec
 
+from timeroof.core.errors import InputError
 from timeroof.core.machine import Machine
 from timeroof.core.schema import check_schema
-from timeroof.errors import InputError
 from timeroof.study.store import cases as case_rows
 from timeroof.study.store import claims
 from timeroof.study.store.cases import Kept

@@ -11,9 +11,9 @@ from timeroof.core.resources import DRAM
 from timeroof.live.amounts import matrix_units
 from timeroof.live.calls import Counted, count_ops
 from timeroof.live.memory import all_ranges, caches_above, completion_order
-from timeroof.sources.live.torch_run.compiling import is_compiled, is_glue
-from timeroof.sources.live.torch_run.describing import Describing
-from timeroof.sources.live.torch_run.recording import Described, TensorSeen
+from timeroof.live.torch.compiling import is_compiled, is_glue
+from timeroof.live.torch.describing import Describing
+from timeroof.live.torch.recording import Described, TensorSeen
 from timeroof.work import amounts as amounts_of
 from timeroof.work.locality import Accesses, ideal_traffics
 from timeroof.work.locality.accesses import Range

@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from timeroof.sources.collect import count_executions
+from timeroof.study.counted_case import count_executions
 from timeroof.study.worker.messages import Order
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from timeroof.live.primitive_rows import MOVERS
-from timeroof.sources.live.torch_run.primitives import PrimitivePass
-from timeroof.sources.live.torch_run.recording import PrimitiveSeen, Recording
-from timeroof.sources.live.torch_run.timing import Timing
+from timeroof.live.torch.primitive_rows import MOVERS
+from timeroof.live.torch.primitives import PrimitivePass
+from timeroof.live.torch.recording import PrimitiveSeen, Recording
+from timeroof.live.torch.timing import Timing
 
 _ALGORITHM = "alg:"
 

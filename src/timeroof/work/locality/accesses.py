@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from timeroof.errors import InputError
+from timeroof.core.errors import InputError
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timeroof.errors import InputError
+from timeroof.core.errors import InputError
 from timeroof.work.locality.accesses import Accesses, Bools, Ints
 
 # More than this is a sign of ranges cut much too fine, and would not fit into memory.

@@ -1,0 +1,1 @@
+"""What the package does for its users, joined from the rooms."""

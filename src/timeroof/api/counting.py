@@ -1,0 +1,275 @@
+"""Counters for a live run: the program is run again under a profiler, and both are joined.
+
+The clean run gives times, the counted run amounts. What is counted are steps of the same
+program, from where the clean run's first measured step began.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from timeroof.api.gpu_times import KERNELS, traced_kernels
+from timeroof.api.reports import analyze
+from timeroof.core.errors import InputError, TimeroofError
+from timeroof.core.machine import Machine
+from timeroof.core.profile import Profile, amount_columns
+from timeroof.core.report import Report
+from timeroof.counters import Collected, CollectOptions, collect, join
+from timeroof.counters.joining_units import ONE_STEP
+from timeroof.counters.tools import chip_here
+from timeroof.live.counted_program import CountedPlan, Marks, command_for
+from timeroof.live.torch.program import Program
+from timeroof.live.torch.recording import Recording
+from timeroof.machines.catalogue import machine_of_device
+
+# The program may ask for this to leave out what must not be done twice.
+COUNTED = "TIMEROOF_COUNTED"
+STOPPED = "Counting was stopped before anything was counted: all amounts are those of shapes."
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What to count, of which program, and how."""
+
+    tool: str
+    program: Program
+    marker: str
+    warmup: int
+    # Steps that the clean run looked at, and steps to count (None: one on a GPU).
+    measured_steps: int
+    steps: int | None
+    options: CollectOptions
+    architecture: str | None = None
+    # The machine that the user named, if any.
+    machine: Machine | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A report with counters; where they failed, as it was with a note, and the error."""
+
+    report: Report
+    error: TimeroofError | None = None
+
+
+def count_run(
+    counting: Counting,
+    report: Report,
+    recording: Recording,
+    *,
+    clean_s: float,
+    told: Callable[[str], None],
+) -> Counted:
+    """Count a program that was run clean; whatever happens, a report comes back."""
+    try:
+        return Counted(_joined(counting, report, recording, clean_s, told))
+    except KeyboardInterrupt:
+        return Counted(with_note(report, STOPPED))
+    except (TimeroofError, OSError) as raised:
+        error = raised if isinstance(raised, TimeroofError) else _no_place(raised)
+        note = f"No counters: {error.what}. All amounts are those of shapes."
+        return Counted(with_note(report, note), error)
+
+
+def _no_place(error: OSError) -> InputError:
+    return InputError(
+        f"the files of counting cannot be written ({error.strerror or error})",
+        where=error.filename,
+        advice="make space, or set TMPDIR to another folder",
+    )
+
+
+def with_note(report: Report, note: str) -> Report:
+    """A report that says one thing more."""
+    profile = replace(report.profile, notes=(*report.profile.notes, note))
+    return replace(report, profile=profile, notes=(*report.notes, note))
+
+
+def _joined(
+    counting: Counting,
+    report: Report,
+    recording: Recording,
+    clean_s: float,
+    told: Callable[[str], None],
+) -> Report:
+    left = recording.steps_seen - counting.warmup
+    if left < 1:
+        raise InputError(
+            f"the program made {recording.steps_seen} steps, none after the warm-up",
+            advice="let it make more steps, or use --warmup 1",
+        )
+    if counting.tool != "perf" and not recording.uses_gpu:
+        raise InputError(
+            f"the program used no GPU, and {counting.tool} counts the kernels of one",
+            advice="on a CPU use --counters perf",
+        )
+    options = replace(counting.options, environment={**counting.options.environment, COUNTED: "1"})
+    with tempfile.TemporaryDirectory(prefix="timeroof-counted-") as folder:
+        step_s = (report.profile.steps.clean_s if report.profile.steps else None) or 0.0
+        told_options = replace(counting, options=options)
+        again = Again(told_options, Path(folder), left, clean_s, step_s, told)
+        if counting.tool == "perf":
+            return _on_cpu(again, report)
+        release_gpu_memory()
+        return _on_gpu(again, report)
+
+
+@dataclass(frozen=True)
+class Again:
+    """A second run: its plan, and where it leaves what it tells."""
+
+    counting: Counting
+    folder: Path
+    # Steps that the clean run made after its warm-up, and the seconds that it and a step took.
+    left: int
+    clean_s: float
+    step_s: float
+    told: Callable[[str], None]
+
+    def plan(self, what: str, steps: int, trace: str = "") -> CountedPlan:
+        """The plan of some steps from where the measuring began."""
+        program = self.counting.program
+        return CountedPlan(
+            what=what,  # type: ignore[arg-type]
+            target=program.target,
+            arguments=list(program.arguments),
+            is_module=program.is_module,
+            marker=self.counting.marker,
+            first=self.counting.warmup,
+            steps=steps,
+            marks=str(self.folder / "marks.json"),
+            trace=trace,
+        )
+
+    def command(self, plan: CountedPlan) -> list[str]:
+        """The command line that runs a plan."""
+        return command_for(plan, self.folder / "plan.json")
+
+    def collected(self, plan: CountedPlan, **more: object) -> Collected:
+        """Count, and say of an empty region why it was empty."""
+        # It is ended early: what the other steps take is spared.
+        clean_s = max(0.0, self.clean_s - (self.left - plan.steps) * self.step_s)
+        options = replace(self.counting.options, clean_s=clean_s, **more)  # type: ignore[arg-type]
+        tool, chip = self.counting.tool, self.counting.architecture
+        try:
+            return collect(tool, self.command(plan), architecture=chip, options=options)
+        except InputError as error:
+            why = self.why_empty(plan)
+            if why is None:
+                raise
+            raise InputError(why, advice=error.advice) from error
+
+    def seen(self, plan: CountedPlan) -> Marks | None:
+        """What the last run told of its steps; None where it did not come to that."""
+        try:
+            return msgspec.json.decode(Path(plan.marks).read_bytes(), type=Marks)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def why_empty(self, plan: CountedPlan) -> str | None:
+        """Why no step was looked at, None where that is not the reason."""
+        seen = self.seen(plan)
+        if seen is None:
+            return None
+        if seen.error is not None:
+            return f"the steps of the counted run cannot be found ({seen.error})"
+        if not seen.opened:
+            return (
+                f"the counted run made {seen.steps} steps and never came to the steps to count,"
+                f" which follow step {plan.first}"
+            )
+        return None
+
+
+def _on_cpu(again: Again, report: Report) -> Report:
+    """Steps of the program by perf: twice as many less once."""
+    counting = again.counting
+    steps = min(counting.steps or counting.measured_steps, again.left // 2)
+    if steps < 1:
+        raise InputError(
+            "the program made one step after the warm-up, and perf needs two to subtract",
+            advice="let it make more steps, or use a smaller --warmup",
+        )
+    again.told(
+        f"the program is run again under perf, ended after {counting.warmup + steps} and after"
+        f" {counting.warmup + 2 * steps} steps; what it prints is not shown"
+    )
+    plan = again.plan("repeat", steps)
+    collected = again.collected(plan, subtract=True)
+    seen = again.seen(plan)
+    if seen is not None and not seen.closed and not collected.interrupted:
+        raise InputError(
+            f"the counted run made {seen.steps} steps where the clean one made"
+            f" {counting.warmup + again.left}: nothing can be subtracted",
+            advice="make the program do the same each time (seeds, resumed checkpoints)",
+        )
+    note = (
+        f"perf counted {steps} steps of a second run: those of a run of"
+        f" {counting.warmup + 2 * steps} steps less those of one of {counting.warmup + steps}."
+        " Its amounts are of one step; all times are from the clean run."
+    )
+    region = _one_step(collected.profile, steps)
+    joined = join(report.profile, replace(region, notes=(note, *region.notes)))
+    fresh = [n for n in joined.notes if n not in report.profile.notes]
+    return replace(report, profile=joined, notes=tuple(dict.fromkeys((*report.notes, *fresh))))
+
+
+def _one_step(region: Profile, steps: int) -> Profile:
+    scaled = ["time_s", *amount_columns(region.kernels)]
+    one = region.kernels.with_columns(pl.col(scaled) / steps, pl.lit(ONE_STEP).alias("name"))
+    return region.with_kernels(one)
+
+
+def _on_gpu(again: Again, report: Report) -> Report:
+    """Kernels of a GPU: times from the clean run or a traced one, amounts from the profiler."""
+    counting = again.counting
+    steps = counting.steps or 1
+    timed = report.profile
+    if not timed.kernels["kind"].is_in(KERNELS).any():
+        again.told(
+            "the program is run again with torch's profiler for the times of its kernels, then"
+            f" under {counting.tool}; it is ended after the steps that are looked at, and what it"
+            " prints is not shown"
+        )
+        timed = traced_kernels(again, report)
+    else:
+        again.told(
+            f"the program is run again under {counting.tool}; it is ended after the steps that are"
+            " counted, and what it prints is not shown"
+        )
+    here = machine_of_device(timed.device or "")
+    machine = counting.machine or here or (report.machine if timed is report.profile else None)
+    chip = counting.architecture or chip_here(counting.tool)
+    if chip is None and machine is not None:
+        shown = here or machine
+        chip = shown.compute_capability or shown.architecture
+    told = replace(again, counting=replace(counting, architecture=chip))
+    rows = timed.kernels.filter(pl.col("kind").is_in(KERNELS))
+    plan = told.plan("count", steps)
+    launches = max(1, round(rows["calls"].sum() * steps))
+    collected = told.collected(plan, region="profiler", expected_kernels=launches)
+    joined = join(timed, collected.profile, collected.launches)
+    seen = told.seen(plan)
+    if seen is not None and not seen.closed:
+        note = f"The counted run ended after {seen.steps} steps, before all were counted."
+        joined = replace(joined, notes=(*joined.notes, note))
+    clean = report.profile.steps
+    if clean is not None:
+        joined = replace(joined, steps=clean)
+    return replace(analyze(joined, machine), extras=report.extras)
+
+
+def release_gpu_memory() -> None:
+    """Give back what the clean run no longer uses: the counted run needs it."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()

@@ -1,0 +1,170 @@
+"""What the package does for its users, joined from the rooms."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.advice.advise import advise
+from timeroof.core import report as core_report
+from timeroof.core.errors import UsageError
+from timeroof.core.profile import Profile
+from timeroof.core.resources import is_resource
+from timeroof.core.run_file import SavedRun, save_run
+from timeroof.core.version import VERSION
+from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
+from timeroof.model.judge import RoofPair, judge, scope_for
+from timeroof.model.totals import totals
+from timeroof.read.format import Progress, ReadOptions, silent
+from timeroof.read.opening import DEFAULT_MAX_BYTES
+from timeroof.read.reading import read_run
+from timeroof.work.recorded_calls import with_recorded_work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from plotly.graph_objects import Figure
+
+    from timeroof.core.machine import Machine
+    from timeroof.core.resources import Scope
+
+HERE = "here"
+
+__all__ = [
+    "Report",
+    "analyze",
+    "judged_rows",
+    "load",
+    "machine",
+    "machine_names",
+    "save",
+    "scope_for",
+]
+
+
+class Report(core_report.Report):
+    """A profile judged on a machine, that saves and shows itself."""
+
+    def save(self, path: str | Path) -> None:
+        """Write it by suffix: .troof, html, json, md, csv, parquet, png, svg, pdf."""
+        save(self, path)
+
+    def figure(self, name: str = "combined") -> Figure:
+        """An interactive chart: combined, complexity, time or roofline."""
+        from timeroof.views.plotly_figures import plotly_figure
+
+        return plotly_figure(self, name)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from timeroof.views.page.notebook import notebook_html
+
+        return notebook_html(self)
+
+
+def machine(name: str) -> Machine:
+    """A machine by catalogue name, device name or TOML path; "here" is this computer.
+
+    This computer is measured quickly where no measurement of it is kept.
+
+    >>> machine("v100-paper").rate("byte/dram")
+    828800000000.0
+    """
+    if name == HERE:
+        from timeroof.probe.measure import load_or_measure
+
+        return load_or_measure(quick=True).machine
+    return find_machine(name)
+
+
+def _machine_named(name: Machine | str | None) -> Machine | None:
+    return machine(name) if isinstance(name, str) else name
+
+
+def analyze(
+    profile: Profile,
+    machine: Machine | str | None = None,
+    *,
+    pair: RoofPair | None = None,
+    scope: Scope | None = None,
+    findings: Iterable[core_report.Finding] | None = None,
+) -> Report:
+    """Judge a profile and say what to do; without a machine, on the device that it names.
+
+    `scope` are the cores whose ceilings count: by default one core for a program of one
+    thread, else all. `findings` replace those of the rules in `timeroof.advice`.
+    """
+    chosen = _machine_named(machine)
+    notes: list[str] = []
+    if chosen is None and profile.device is not None:
+        chosen = machine_of_device(profile.device)
+        if chosen is None:
+            notes.append(
+                f"The device {profile.device!r} is not in the catalogue: name a machine with"
+                " --machine."
+            )
+    scope = scope or scope_for(profile.threads, chosen)
+    verdicts = judge(profile, chosen, pair=pair, scope=scope)
+    report = Report(
+        profile=profile,
+        machine=chosen,
+        verdicts=verdicts,
+        totals=totals(profile, verdicts, chosen, scope),
+        notes=(*profile.notes, *notes, *verdicts.notes),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        version=VERSION,
+    )
+    return replace(report, findings=tuple(advise(report) if findings is None else findings))
+
+
+def judged_rows(report: core_report.Report) -> pl.DataFrame:
+    """The rows of a report with their verdicts beside them, as one table."""
+    verdicts = report.verdicts.table.drop("id")
+    return pl.concat([report.profile.kernels, verdicts], how="horizontal")
+
+
+def save(report: core_report.Report, path: str | Path) -> None:
+    """Save a report by suffix: .troof (the run itself), html, json, md, csv, parquet, pictures."""
+    path = Path(path)
+    if path.suffix == ".troof":
+        run = SavedRun(report.profile, report.machine, report.created, report.version)
+        save_run(run, path, report.totals)
+        return
+    from timeroof.views.render import render
+
+    render(report, path)
+
+
+def load(
+    path: str | Path | Sequence[str | Path],
+    machine: Machine | str | None = None,
+    *,
+    format: str | None = None,  # noqa: A002
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    progress: Progress = silent,
+    roof: str | None = None,
+) -> Report:
+    """Load a saved run or any profiler's file or files, count what was recorded, and judge it.
+
+    Without a machine: the one that a saved run was judged on, else the device that the file
+    names. Several paths are parts or ranks of one run. `roof` is the compute ceiling of the
+    time coordinates, such as flop/fp32.
+    """
+    if roof is not None and not (is_resource(roof) and roof.startswith("flop/")):
+        raise UsageError(f"{roof!r} is no compute ceiling", advice="use for example flop/fp32")
+    pair = None if roof is None else RoofPair(roof)
+    chosen = _machine_named(machine)
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
+    options = ReadOptions(progress=progress, architecture=architecture)
+    run = read_run([Path(p) for p in paths], options, format=format, max_bytes=max_bytes)
+    if run.created:
+        report = analyze(run.profile, chosen or run.machine, pair=pair)
+        return replace(report, created=run.created, version=run.version)
+    if chosen is None and run.profile.device is not None:
+        chosen = machine_of_device(run.profile.device)
+    return analyze(with_recorded_work(run.profile, chosen), chosen, pair=pair)

@@ -1,0 +1,198 @@
+"""Nsight Compute: build its command line, run it, and read what it counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from timeroof.core.errors import InputError, UsageError
+from timeroof.core.profile import Profile
+from timeroof.counters import ncu_report
+from timeroof.counters.forecasting import forecast_of
+from timeroof.counters.ncu_command import command_line
+from timeroof.counters.options import Collected, CollectOptions
+from timeroof.counters.running import Ran, run
+from timeroof.counters.selecting import Selection, base_name, select, words
+from timeroof.counters.sets import TIME, MetricSet, find_set
+from timeroof.counters.telling import finished
+from timeroof.counters.tools import Tool, ask, chip_here, find_tool
+from timeroof.counters.troubles import failed, nothing_known
+from timeroof.counters.workspace import Workspace, workspace
+from timeroof.read.reading import read_files
+
+UNKNOWN = "ncu does not know it on this machine"
+
+
+@dataclass
+class _State:
+    """What has been done so far."""
+
+    selection: Selection
+    rans: list[Ran] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+
+def collect_ncu(command: list[str], architecture: str | None, options: CollectOptions) -> Collected:
+    """Count with Nsight Compute."""
+    tool = find_tool("ncu", options.environment)
+    chip = architecture or chip_here("ncu")
+    if chip is None:
+        raise UsageError("no file and no driver tells the GPU", advice="name the machine")
+    metrics = find_set("ncu", chip)
+    selection = known_selection(tool, metrics)
+    if not selection.metrics:
+        raise nothing_known("ncu", metrics.architecture)
+    options.progress(forecast_of("ncu", selection, options).text, 0.0)
+    with workspace(options.folder) as space:
+        state = _State(selection)
+        _run_all(tool, command, options, space, state)
+        profile = _read(space, chip, state)
+        launches = ncu_report.launches_of(space.reports, chip)
+        return finished(
+            Collected(
+                profile=profile,
+                tool="Nsight Compute",
+                version=tool.version_text,
+                architecture=metrics.architecture,
+                commands=tuple(ran.command for ran in state.rans),
+                metrics=state.selection.metrics,
+                not_collected=state.selection.left_out,
+                launches=launches,
+                folder=space.folder if space.kept else None,
+                interrupted=any(ran.interrupted for ran in state.rans),
+                exit_code=next((r.code for r in state.rans if r.code), 0),
+            ),
+            [*_how(options, len(state.rans)), *metrics.notes, *state.troubles],
+        )
+
+
+def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
+    """The metrics that the installed ncu lists."""
+    listed = words(ask([tool.path, "--query-metrics"]) or "")
+    # Where it lists nothing (no driver, other layout), the run itself will tell.
+    families = {_family(name) for name in listed}
+
+    def knows(metric: str) -> bool:
+        base = base_name(metric)
+        return base in listed or _family(base) not in families
+
+    return _one_way_of_tensor(select(metrics, knows, UNKNOWN))
+
+
+def _one_way_of_tensor(selection: Selection) -> Selection:
+    """Tensor instructions, where they have to stand in for one path, stand in for all paths.
+
+    The reader takes paths before instructions: a path that is missing would look unused.
+    """
+    if all(s.choice.factor or s.entry.resource == TIME for s in selection.selected):
+        return selection
+    paths = [m for m in selection.metrics if m.startswith("sm__ops_path_tensor_")]
+    return selection.without(paths, "tensor instructions are counted instead")
+
+
+def _family(name: str) -> str:
+    """The unit of a metric, instrumented ones apart: lists may leave a whole family out."""
+    unit, _, rest = name.partition("__")
+    return "sass" if rest.startswith("sass_") else unit
+
+
+def _run_all(
+    tool: Tool, command: list[str], options: CollectOptions, space: Workspace, state: _State
+) -> None:
+    done: set[str] = set()
+    while group := _next_group(state.selection, done, options):
+        total = len(state.selection.metrics)
+        report = _report(space, group)
+        watch = ncu_report.Watch(report, options, len(done) / total, len(group) / total)
+        options.progress(f"counting {group[0]}", len(done) / total)
+        line = command_line(tool, group, report, options, command)
+        ran = run(line, space.output, options, watch=watch)
+        state.rans.append(ran)
+        if not _settle(ran, group, report, space, state, done):
+            return
+
+
+def _next_group(
+    selection: Selection, done: set[str], options: CollectOptions
+) -> tuple[str, ...] | None:
+    left = tuple(m for m in selection.metrics if m not in done)
+    return left[: options.metrics_per_run or len(left)] or None
+
+
+def _report(space: Workspace, group: tuple[str, ...]) -> Path:
+    name = group[0] if len(group) == 1 else f"{len(group)}_metrics_from_{group[0]}"
+    return space.reports / f"out.{name}.csv"
+
+
+def _settle(
+    ran: Ran,
+    group: tuple[str, ...],
+    report: Path,
+    space: Workspace,
+    state: _State,
+    done: set[str],
+) -> bool:
+    """Take what a run gave; False where no more runs should follow."""
+    text = ncu_report.ends_of(report) + ran.text
+    if ncu_report.has_table(report):
+        state.reports.append(report)
+        done |= set(group)
+        if ran.code and not ran.stopped:
+            state.troubles.append(_ended(ran))
+        return _go_on(ran, state, done)
+    unknown = ncu_report.unknown_metrics(text, group)
+    if unknown and not ran.stopped:
+        state.selection = state.selection.without(unknown, UNKNOWN)
+        report.unlink(missing_ok=True)
+        return True
+    error = failed("ncu", ran, text, space.folder)
+    if not state.reports:
+        if ran.interrupted:
+            raise KeyboardInterrupt
+        raise error
+    state.troubles.append(
+        f"{error.what[0].upper()}{error.what[1:]}: what it counted before is kept."
+    )
+    report.unlink(missing_ok=True)
+    if ran.code > 0 and not ran.stopped and isinstance(error, InputError):
+        # This group alone: the others may do.
+        state.selection = state.selection.without(group, "ncu failed on it")
+        return True
+    _leave_rest(state, done, "ncu ended before")
+    return False
+
+
+def _go_on(ran: Ran, state: _State, done: set[str]) -> bool:
+    if ran.stopped:
+        _leave_rest(state, done, "it was stopped before")
+    return not ran.stopped
+
+
+def _leave_rest(state: _State, done: set[str], why: str) -> None:
+    rest = [m for m in state.selection.metrics if m not in done]
+    state.selection = state.selection.without(rest, why)
+
+
+def _ended(ran: Ran) -> str:
+    end = f"was killed by signal {-ran.code}" if ran.code < 0 else f"ended with code {ran.code}"
+    return f"ncu or the program {end}: only what was counted until then is here."
+
+
+def _read(space: Workspace, chip: str, state: _State) -> Profile:
+    try:
+        return read_files([space.reports], architecture=chip)
+    except InputError as error:
+        if any(ran.interrupted for ran in state.rans):
+            raise KeyboardInterrupt from error
+        raise InputError(
+            f"ncu left a report that cannot be used: {error.what}",
+            advice=f"count again; what it wrote is in {space.folder}",
+        ) from error
+
+
+def _how(options: CollectOptions, runs: int) -> list[str]:
+    caches = "caches flushed before each kernel" if options.cache == "flush" else "caches kept"
+    clock = "clocks at base" if options.clock == "base" else "clocks free"
+    runs_text = "one run" if runs == 1 else f"{runs} runs"
+    return [f"Counted in {runs_text} of the program, {options.replay} replay, {caches}, {clock}."]

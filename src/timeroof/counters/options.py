@@ -1,0 +1,109 @@
+"""What a collection may be told, and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from timeroof.core.errors import UsageError
+from timeroof.core.profile import Profile
+from timeroof.read.format import Progress, silent
+
+Region = Literal["all", "profiler", "range"]
+
+# The range that a program marks, and the variable that says how often to do it.
+RANGE_NAME = "timeroof"
+REPETITIONS = "TIMEROOF_REPETITIONS"
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """How to collect.
+
+    `region`: "all" of the program, what lies between cudaProfilerStart and Stop (roctx resume
+    and pause) with "profiler", or the NVTX range `range_name` with "range".
+    `metrics_per_run`: how many metrics one run of the program collects; None leaves it to the
+    profiler, 1 is the paper's way.
+    """
+
+    region: Region = "all"
+    range_name: str = RANGE_NAME
+    cache: Literal["flush", "keep"] = "flush"
+    clock: Literal["base", "free"] = "base"
+    replay: Literal["kernel", "application"] = "kernel"
+    kernels: str | None = None
+    skip_kernels: int = 0
+    max_kernels: int | None = None
+    metrics_per_run: int | None = None
+    # Where the profiler's files stay; without it they are gone once they are read.
+    folder: Path | None = None
+    working_folder: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    # The environment that `environment` is added to, in place of this process's own: a program
+    # that ran in this process may have changed that.
+    surroundings: Mapping[str, str] | None = None
+    # The program's own output goes to the terminal too.
+    show_output: bool = False
+    max_output_bytes: int = 16 * 2**20
+    max_report_bytes: int = 4 * 10**9
+    timeout_s: float | None = None
+    grace_s: float = 20.0
+    progress: Progress = silent
+    # What the clean run showed, for the forecast.
+    expected_kernels: int | None = None
+    clean_s: float | None = None
+    # perf: a region is two repetitions less one; the median of so many rounds.
+    subtract: bool = False
+    rounds: int = 3
+    system_wide: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("metrics_per_run", 1),
+            ("max_kernels", 1),
+            ("skip_kernels", 0),
+            ("rounds", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name} is {value}", advice=f"use {least} or more")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How long counting takes before it starts: passes over kernels, and the seconds they need."""
+
+    passes: int
+    kernels: int | None
+    runs: int
+    low_s: float | None
+    high_s: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was counted: the profile, single launches in order, and what came from where."""
+
+    profile: Profile
+    tool: str
+    version: str
+    architecture: str
+    commands: tuple[tuple[str, ...], ...]
+    metrics: tuple[str, ...]
+    # Metric -> why it was not collected.
+    not_collected: dict[str, str] = field(default_factory=dict)
+    launches: pl.DataFrame | None = None
+    folder: Path | None = None
+    # Stopped before its end; the profile is what there was until then.
+    interrupted: bool = False
+    exit_code: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be said about the numbers."""
+        return self.profile.notes

@@ -1,0 +1,187 @@
+"""perf: FLOPs and bytes of a program on a CPU, or of one region of it.
+
+A region is what two repetitions count beyond one (Czaja et al., "Applying the Roofline model
+for Deep Learning performance optimizations", 2020): start-up, imports and preparation cancel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from timeroof.core.errors import InputError, UsageError
+from timeroof.core.profile import LABEL, Profile, Source
+from timeroof.core.units import format_amount
+from timeroof.counters.forecasting import forecast_of
+from timeroof.counters.options import REPETITIONS, Collected, CollectOptions
+from timeroof.counters.perf_amounts import Counts, amounts_of
+from timeroof.counters.perf_stat import (
+    CYCLES,
+    SOFTWARE,
+    WHOLE_TIME,
+    command_line,
+    is_counted,
+    parse,
+)
+from timeroof.counters.running import Ran, run
+from timeroof.counters.selecting import Selection, select
+from timeroof.counters.sets import MetricSet, find_set
+from timeroof.counters.telling import finished
+from timeroof.counters.tools import Tool, chip_here, find_tool
+from timeroof.counters.troubles import failed, recognised
+from timeroof.counters.workspace import Workspace, workspace
+
+# perf itself ends well where a signal ends the program, and prints this.
+_DIED = re.compile(r"(?m)^\S+: (Killed|Segmentation fault|Terminated|Aborted|Bus error)$")
+UNKNOWN = "this machine does not count it"
+_NOTHING = (
+    "This machine lets perf count neither FLOPs nor bytes (a virtual machine or a kernel without"
+    " counters): only times and page faults are measured."
+)
+
+
+@dataclass
+class _State:
+    # Repetitions -> event -> the values of its rounds.
+    values: dict[int, dict[str, list[float]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    seconds: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    shares: dict[str, float] = field(default_factory=dict)
+    # Beside the set: core cycles, where they are counted.
+    also: tuple[str, ...] = ()
+    rans: list[Ran] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+
+def collect_perf(
+    command: list[str], architecture: str | None, options: CollectOptions
+) -> Collected:
+    """Count with perf."""
+    tool = find_tool("perf", options.environment)
+    chip = architecture or chip_here("perf")
+    if chip is None:
+        raise UsageError("nothing tells this computer's processor", advice="name the machine")
+    metrics = find_set("perf", chip)
+    selection = known_selection(tool, metrics, options)
+    options.progress(forecast_of("perf", selection, options).text, 0.0)
+    with workspace(options.folder) as space:
+        state = _State(also=tuple(e for e in (CYCLES,) if is_counted(tool, e)[0]))
+        _run_all(tool, command, options, space, selection, state)
+        profile = _profile(command, selection, options, state)
+        return finished(
+            Collected(
+                profile=profile,
+                tool="perf",
+                version=tool.version_text,
+                architecture=metrics.architecture,
+                commands=tuple(ran.command for ran in state.rans),
+                metrics=selection.metrics,
+                not_collected=selection.left_out,
+                folder=space.folder if space.kept else None,
+                interrupted=any(ran.interrupted for ran in state.rans),
+                exit_code=next((r.code for r in state.rans if r.code), 0),
+            ),
+            [*(metrics.notes if selection.selected else [_NOTHING]), *state.troubles],
+        )
+
+
+def known_selection(tool: Tool, metrics: MetricSet, options: CollectOptions) -> Selection:
+    """The events that this machine counts; a want of permission is told at once."""
+    tried: dict[str, bool] = {}
+
+    def knows(event: str) -> bool:
+        if event not in tried:
+            counted, said = is_counted(tool, event, whole_machine=options.system_wide)
+            problem = None if counted else recognised("perf", said)
+            if problem is not None:
+                raise problem
+            tried[event] = counted
+        return tried[event]
+
+    return select(metrics, knows, UNKNOWN, whole_machine=options.system_wide)
+
+
+def _run_all(
+    tool: Tool,
+    command: list[str],
+    options: CollectOptions,
+    space: Workspace,
+    selection: Selection,
+    state: _State,
+) -> None:
+    groups = selection.groups(options.metrics_per_run) or [()]
+    repetitions = (1, 2) if options.subtract else (1,)
+    # Interleaved, so that a slow minute of the machine meets all of them.
+    plan = [(n, g, k) for n in range(options.rounds) for g in groups for k in repetitions]
+    for done, (number, group, repeat) in enumerate(plan):
+        options.progress(f"round {number + 1}", done / len(plan))
+        report = space.reports / f"{number}_{groups.index(group)}_{repeat}.csv"
+        events = (*SOFTWARE, *state.also, *group)
+        line = command_line(tool, events, report, options, _filled(command, repeat))
+        ran = run(line, space.output, options, extra={REPETITIONS: str(repeat)})
+        state.rans.append(ran)
+        if not _settle(ran, report, repeat, space, state):
+            return
+
+
+def _filled(command: list[str], repeat: int) -> list[str]:
+    """The command with `{repetitions}` replaced."""
+    return [part.replace("{repetitions}", str(repeat)) for part in command]
+
+
+def _settle(ran: Ran, report: Path, repeat: int, space: Workspace, state: _State) -> bool:
+    text = report.read_text(errors="replace") if report.is_file() else ""
+    values = parse(text)
+    died = _DIED.search(ran.text)
+    if died and not ran.stopped:
+        raise InputError(f"the program died under perf ({died[1]})", advice="run it without perf")
+    if ran.stopped or not values or ran.code:
+        if not values or not state.seconds or (ran.code and not ran.stopped):
+            if ran.interrupted:
+                raise KeyboardInterrupt
+            raise failed("perf", ran, "", space.folder)
+        state.troubles.append("perf was stopped before its last round: earlier rounds count.")
+        return False
+    for event, value in values.items():
+        if value.count is not None:
+            state.values[repeat][event].append(value.count)
+            state.shares[event] = min(value.share, state.shares.get(event, 1.0))
+    state.seconds[repeat].append(ran.elapsed_s)
+    return True
+
+
+def _profile(
+    command: list[str], selection: Selection, options: CollectOptions, state: _State
+) -> Profile:
+    counts = Counts(
+        {k: {e: median(v) for e, v in events.items()} for k, events in state.values.items()},
+        state.shares,
+        subtract=options.subtract,
+    )
+    row, notes = amounts_of(selection, counts)
+    seconds = {k: median(v) for k, v in state.seconds.items()}
+    time_s = seconds[1]
+    if options.subtract and 2 in seconds:
+        time_s = max(0.0, seconds[2] - seconds[1])
+        notes.append("The region is two repetitions less one; start-up and preparation cancel.")
+    else:
+        notes.append("The whole program was counted, its start and imports with it.")
+    notes += _clock(counts, row)
+    name = options.range_name if options.subtract else Path(command[0]).name
+    row |= {"name": name, "kind": "unit", "time_s": time_s, "origin.time": "measured"}
+    return Profile.of([row], Source(tool="perf"), notes=tuple(notes))
+
+
+def _clock(counts: Counts, row: dict[str, object]) -> list[str]:
+    """Core cycles as a label, and what they say of the clock."""
+    cycles, busy_s = counts.of(CYCLES), counts.of("task-clock")
+    if cycles is None:
+        return []
+    row[f"{LABEL}cycles"] = f"{cycles:.0f}"
+    if not busy_s or counts.shares.get(CYCLES, 1.0) < WHOLE_TIME:
+        return []
+    return [f"The cores ran at {format_amount(cycles / busy_s, 'Hz')} while they worked."]

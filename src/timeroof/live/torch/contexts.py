@@ -1,0 +1,140 @@
+"""Where a described op belongs: its module and its phase, from annotations and autograd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from timeroof.live.torch.lines import line_of
+from timeroof.live.torch.modules import module_of
+from timeroof.live.torch.recording import Described
+
+ENGINE = "autograd::engine::evaluate_function"
+OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
+DATA = "enumerate(DataLoader)"
+OP_SCOPE, BACKWARD_SCOPE = 0, 1
+
+
+@dataclass(frozen=True)
+class Context:
+    """The phase and, where they are known, the module and the line of an op."""
+
+    phase: str
+    module: str | None
+    source: str | None = None
+    # Known from a module around it or an autograd node, not from an annotation of the program's.
+    is_firm: bool = False
+
+
+def phase_of_name(name: str) -> str | None:
+    """The phase that an event's name opens for everything below it.
+
+    >>> phase_of_name("Optimizer.step#SGD.step"), phase_of_name("aten::mm")
+    ('optimizer', None)
+    """
+    if name.startswith(ENGINE):
+        return "backward"
+    if name.startswith(OPTIMIZER):
+        return "optimizer"
+    return "data" if name.startswith(DATA) else None
+
+
+def contexts(ops: list[Described]) -> list[Context]:
+    """Phase and module of every op: below an annotation, by autograd's sequence numbers, or other.
+
+    A backward node bears the number of the forward op that made it. Forward ops outside any
+    module (a loss) are known by having made a node that was evaluated. The same holds below an
+    optimizer's step, which may call a closure; its own updates are in no module and make no node.
+    """
+    inside = _inside(ops)
+    evaluated = {op.sequence for op in ops if op.scope == BACKWARD_SCOPE and op.sequence >= 0}
+    maker = _makers(ops, inside, evaluated)
+    making = _with_ancestors(ops, set(maker.values()))
+    found: list[Context] = []
+    sequence: list[int] = []
+    # The engine's own work for a node (adding gradients up) belongs to that node's maker too.
+    nodes = {op.parent: op.sequence for op in ops if op.scope == BACKWARD_SCOPE}
+    for place, op in enumerate(ops):
+        above = None if op.parent is None or op.parent >= place else op.parent
+        number = sequence[above] if above is not None else -1
+        number = nodes.get(place, number)
+        if op.scope == BACKWARD_SCOPE and op.sequence >= 0:
+            number = op.sequence
+        sequence.append(number)
+        here = inside[place]
+        if here.phase == "backward":
+            made_by = maker.get(number)
+            made = inside[made_by] if made_by is not None else _Inside()
+            found.append(
+                Context("backward", here.module or made.module, made.source or here.source)
+            )
+        else:
+            caller, makes = (found[above] if above is not None else None), place in making
+            is_firm = _is_forward(op, here, makes, caller)
+            other = here.phase or _by_annotation(op, makes, caller)
+            phase = "forward" if is_firm else other
+            found.append(Context(phase, here.module, here.source, is_firm))
+    return found
+
+
+def _is_forward(op: Described, here: _Inside, makes: bool, above: Context | None) -> bool:
+    """Whether an op is in a module, made a node, or was called by one that did."""
+    if here.phase == "data":
+        return False
+    if here.phase is None and here.module is not None:
+        return True
+    by_caller = above is not None and above.is_firm and op.phase is None
+    return op.scope == OP_SCOPE and (makes or op.phase == "forward" or by_caller)
+
+
+def _by_annotation(op: Described, makes: bool, above: Context | None) -> str:
+    """The phase of what is in no module: a program's annotation around a forward op is forward."""
+    by_annotation = makes or (above is not None and above.phase == "forward")
+    return op.phase or ("forward" if by_annotation else "other")
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """What the annotations and engine calls around an op say."""
+
+    phase: str | None = None
+    module: str | None = None
+    source: str | None = None
+
+
+def _inside(ops: list[Described]) -> list[_Inside]:
+    found: list[_Inside] = []
+    for place, op in enumerate(ops):
+        known = op.parent is not None and op.parent < place
+        above = found[op.parent] if known and op.parent is not None else _Inside()
+        module = module_of(op.name) or op.module
+        # A module that is called below an optimizer's step is called by its closure.
+        is_closure = module is not None and above.phase == "optimizer"
+        found.append(
+            _Inside(
+                phase_of_name(op.name) or (None if is_closure else above.phase),
+                module or above.module,
+                line_of(op.name) or op.source or above.source,
+            )
+        )
+    return found
+
+
+def _makers(ops: list[Described], inside: list[_Inside], evaluated: set[int]) -> dict[int, int]:
+    """The forward op behind every sequence number: the last one that saw it."""
+    return {
+        op.sequence: place
+        for place, op in enumerate(ops)
+        if op.sequence in evaluated
+        and op.scope == OP_SCOPE
+        and inside[place].phase in (None, "optimizer")
+    }
+
+
+def _with_ancestors(ops: list[Described], places: set[int]) -> set[int]:
+    found: set[int] = set()
+    for place in places:
+        at: int | None = place
+        while at is not None and at not in found:
+            found.add(at)
+            at = ops[at].parent
+    return found

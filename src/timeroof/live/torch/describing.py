@@ -1,0 +1,203 @@
+"""The described pass: torch's execution trace (tensors, storages, results) and modules by hooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from timeroof.live.torch.inductor.calls import CompiledCalls
+from timeroof.live.torch.inductor.hooks import CompiledGraph
+from timeroof.live.torch.lines import SourceLines
+from timeroof.live.torch.mending import mended_nodes
+from timeroof.live.torch.modules import ModuleNames
+from timeroof.live.torch.quiet import quiet_stderr
+from timeroof.live.torch.recording import Described, TensorSeen
+from timeroof.live.torch.temporary import temporary_file
+
+_TENSOR = re.compile(r"^Tensor\((.*)\)$")
+_NO_VALUE = "<None>"
+
+
+# Whoever describes at the moment: at most one in a process.
+_ON: list[Describing] = []
+
+
+class Describing:
+    """Switches torch's ExecutionTraceObserver and the module hooks on and off."""
+
+    def __init__(
+        self, graphs: list[CompiledGraph] | None = None, *, with_lines: bool = False
+    ) -> None:
+        self._graphs = graphs if graphs is not None else []
+        self._compiled = CompiledCalls(self._graphs)
+        self._with_lines, self._lines = with_lines, SourceLines()
+        self._observer: Any = None
+        self._path: Path | None = None
+        self._modules = ModuleNames()
+        # Which of the program's steps is described, from 1 on.
+        self.number = 0
+
+    def start(self, entered: Any = None, number: int = 0) -> bool:
+        """Begin to record, perhaps inside a module's call; False where another observer is on."""
+        self.number = number
+        from torch.profiler import ExecutionTraceObserver
+
+        # Torch ends the program over a second observer that is started while one is on.
+        if _ON:
+            return False
+        self._path = temporary_file(self)
+        observer = ExecutionTraceObserver()
+        observer.register_callback(str(self._path))
+        if not observer._registered:
+            self.forget()
+            return False
+        self._observer = observer
+        _ON.append(self)
+        with quiet_stderr():
+            observer.start()
+        self._modules.attach(entered)
+        self._compiled.attach()
+        # Compiled code would be compiled anew for the mode; it brings its lines itself.
+        if self._with_lines and not self._graphs:
+            self._lines.attach()
+        return True
+
+    def stop(self) -> None:
+        """End the recording; `read` gives it."""
+        self._lines.detach()
+        self._compiled.detach()
+        self._modules.detach()
+        if self._observer is not None:
+            with quiet_stderr():
+                self._observer.stop()
+                self._observer.unregister_callback()
+            self._observer = None
+            _ON.remove(self)
+
+    def read(self) -> list[Described]:
+        """The ops of the step in the order of their beginning."""
+        if self._path is None:
+            return []
+        data = self._path.read_bytes()
+        self.forget()
+        return described_from_json(data) if data else []
+
+    def forget(self) -> None:
+        """Remove the file."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+
+def first_and_latest(pending: Sequence[Describing]) -> list[Describing]:
+    """Two described steps are held, however many there were; files of others are removed."""
+    for between in pending[1:-1]:
+        between.forget()
+    return [*pending[:1], *pending[1:][-1:]]
+
+
+class _Side(msgspec.Struct):
+    values: list[Any] = []
+    shapes: list[Any] = []
+    types: list[str] = []
+    strides: list[Any] = []
+
+
+class _Attribute(msgspec.Struct):
+    name: str
+    value: Any = None
+
+
+class _Node(msgspec.Struct):
+    id: int
+    name: str
+    ctrl_deps: int = 0
+    inputs: _Side = msgspec.field(default_factory=_Side)
+    outputs: _Side = msgspec.field(default_factory=_Side)
+    attrs: list[_Attribute] = []
+
+
+class _Trace(msgspec.Struct):
+    nodes: list[_Node]
+
+
+def described_from_json(data: bytes) -> list[Described]:
+    """Read an execution trace; what torch writes as text that is no JSON number is null."""
+    text = data.decode("utf-8", "replace")
+    text = re.sub(r"(?<=[\[ ,:])(-?inf|-?nan)(?=[\],} ])", "null", text)
+    nodes = sorted(_nodes(text), key=lambda n: n.id)
+    nodes = [n for n in nodes if not n.name.startswith("[pytorch|profiler|")]
+    place = {node.id: i for i, node in enumerate(nodes)}
+    return [_described(node, place) for node in nodes]
+
+
+def _nodes(text: str) -> list[_Node]:
+    try:
+        return msgspec.json.decode(text.encode(), type=_Trace).nodes
+    except msgspec.MsgspecError:
+        found = msgspec.convert(mended_nodes(text), list[_Node])
+        if not found:
+            raise
+        return found
+
+
+def _described(node: _Node, place: dict[int, int]) -> Described:
+    attrs = {a.name: a.value for a in node.attrs}
+    return Described(
+        name=node.name,
+        parent=place.get(node.ctrl_deps),
+        thread=int(attrs.get("tid") or 0),
+        sequence=int(attrs.get("seq_id", -1)),
+        scope=int(attrs.get("scope") or 0),
+        schema=str(attrs.get("op_schema") or ""),
+        inputs=_values(node.inputs),
+        outputs=_values(node.outputs),
+    )
+
+
+def _values(side: _Side) -> tuple[Any, ...]:
+    return tuple(
+        _value(value, shape, kind, strides)
+        for value, shape, kind, strides in zip(
+            side.values, side.shapes, side.types, side.strides, strict=False
+        )
+    )
+
+
+def _value(value: Any, shape: Any, kind: str, strides: Any) -> Any:
+    tensor = _TENSOR.match(kind)
+    if tensor is not None:
+        return _tensor(value, shape, tensor[1], strides)
+    if kind.startswith("GenericList[") and isinstance(value, list):
+        kinds = _list_kinds(kind)
+        if len(kinds) == len(value):
+            return tuple(
+                _value(v, _at(shape, i), kinds[i], _at(strides, i)) for i, v in enumerate(value)
+            )
+        return tuple(value)
+    if kind == "None" or value == _NO_VALUE:
+        return None
+    return value
+
+
+def _list_kinds(kind: str) -> list[str]:
+    inner = kind.removeprefix("GenericList[").removesuffix("]")
+    return inner.split(",") if inner else []
+
+
+def _at(values: Any, place: int) -> Any:
+    return values[place] if isinstance(values, list) and place < len(values) else []
+
+
+def _tensor(value: Any, shape: Any, dtype: str, strides: Any) -> TensorSeen | None:
+    if not isinstance(value, list) or len(value) < 6 or not isinstance(shape, list):
+        return None
+    sizes = tuple(s for s in shape if isinstance(s, int))
+    steps = tuple(s for s in strides if isinstance(s, int)) if isinstance(strides, list) else ()
+    if len(sizes) != len(shape):
+        return None
+    return TensorSeen(sizes, dtype, steps, value[1], value[2], value[4], str(value[5]))

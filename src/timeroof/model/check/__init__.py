@@ -1,0 +1,1 @@
+"""A gate for CI: limits on a run, and whether they hold."""

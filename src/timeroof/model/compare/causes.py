@@ -1,0 +1,106 @@
+"""Why a pair of rows takes another time: less work, fewer launches, efficiency, the machine.
+
+A row's elapsed seconds are launching and the rest. Launching changes with the number of launches
+(`launches`), with the cost of a launch on the other machine (`machine`), and by what is left
+(`efficiency`). The rest changes with the work at the first machine's roof (`work`), with the other
+machine's roof (`machine`), and by what is left (`efficiency`). Where the work of a side is not
+known, the rest is `other`. The parts sum to the difference: the last one is what is left.
+
+More or less work counts at the efficiency of the first side: twice the work is twice its seconds.
+Where the pair is only the same part of the program, or one side has many times the work, a few
+seconds that hardly did any work would be multiplied by hundreds. There the side with more of the
+work sets the efficiency, so that no cause is larger than the seconds of the two sides.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.model.compare.match import BY_PART
+
+CAUSES = ("work", "launches", "efficiency", "machine", "other")
+
+# A sum of bounds counts as known if it covers this share of the seconds.
+KNOWN_SHARE = 0.5
+# So many times the work is no more of the same: the first side's seconds do not scale to it.
+WILD_RATIO = 10.0
+
+
+def with_causes(pairs: pl.DataFrame, launch_cost_ratio: float) -> pl.DataFrame:
+    """Add one column per cause; they sum to `delta_s`."""
+    pairs = pairs.with_columns(
+        (pl.col("b.elapsed_s") - pl.col("a.elapsed_s")).alias("delta_s"),
+        *((pl.col(f"{s}.elapsed_s") - pl.col(f"{s}.launch_s")).alias(f"{s}.rest_s") for s in "ab"),
+        _known("a").alias("a.known"),
+        _known("b").alias("b.known"),
+    )
+    pairs = pairs.with_columns(_launching(launch_cost_ratio)).with_columns(_work())
+    explained = pl.sum_horizontal("work", "launches", "machine")
+    left = pl.col("delta_s") - explained
+    return pairs.with_columns(
+        pl.when(pl.col("explained")).then(left).otherwise(pl.col("launch_left")).alias("efficiency")
+    ).with_columns(
+        pl.when(pl.col("explained"))
+        .then(0.0)
+        .otherwise(pl.col("delta_s") - explained - pl.col("launch_left"))
+        .alias("other")
+    )
+
+
+def _known(side: str) -> pl.Expr:
+    nothing = pl.col(f"{side}.elapsed_s") == 0
+    share = pl.col(f"{side}.known_s") >= KNOWN_SHARE * pl.col(f"{side}.elapsed_s")
+    return nothing | (share & (pl.col(f"{side}.work_s") > 0))
+
+
+def _launching(cost_ratio: float) -> list[pl.Expr]:
+    """Seconds of launching: by number, by the machine's cost, and what is left."""
+    a, b = pl.col("a.launch_s"), pl.col("b.launch_s")
+    n_a, n_b = pl.col("a.launches"), pl.col("b.launches")
+    both = (n_a > 0) & (a > 0)
+    by_number = pl.when(both).then(a * (n_b / n_a - 1)).otherwise(b / cost_ratio)
+    by_cost = pl.when(both).then(a * n_b / n_a).otherwise(b / cost_ratio) * (cost_ratio - 1)
+    left = (b - a) - by_number - by_cost
+    return [
+        by_number.alias("launches"),
+        by_cost.alias("launch_machine"),
+        left.alias("launch_left"),
+    ]
+
+
+def _work() -> list[pl.Expr]:
+    """Seconds by the amount of work and by the machine, for the part that is not launching."""
+    rest_a, rest_b = pl.col("a.rest_s"), pl.col("b.rest_s")
+    here, moved, there = pl.col("a.work_s"), pl.col("b.work_other_s"), pl.col("b.work_s")
+    known = pl.col("a.known") & pl.col("b.known")
+    both = known & (pl.col("a.elapsed_s") > 0) & (pl.col("b.elapsed_s") > 0)
+    one = known & ~both
+    # A row that was all launching has no rest to scale: its work counts at the roof.
+    bare = both & (rest_a <= 0)
+    by_part = pl.col("matched_by").is_in(BY_PART)
+    grown = both & (there > 0) & (moved > here) & (by_part | (moved > WILD_RATIO * here))
+    work = (
+        pl.when(bare)
+        .then(moved - here)
+        .when(grown)
+        .then(rest_b / there * (moved - here))
+        .when(both & (here > 0))
+        .then(rest_a * (moved / here - 1))
+        .when(one)
+        .then(rest_b - rest_a)
+        .otherwise(0.0)
+    )
+    machine = (
+        pl.when(bare)
+        .then(there - moved)
+        .when(grown)
+        .then(rest_b / there * (there - moved))
+        .when(both & (here > 0) & (moved > 0))
+        .then(rest_a * moved / here * (there / moved - 1))
+        .otherwise(0.0)
+    )
+    return [
+        work.alias("work"),
+        (machine + pl.col("launch_machine")).alias("machine"),
+        known.alias("explained"),
+    ]

@@ -1,0 +1,147 @@
+"""What a reader of a comparison has to know: whether the two runs can be compared at all."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import polars as pl
+
+from timeroof.core.report import Report
+from timeroof.core.resources import Scope
+from timeroof.model.compare.match import BY_PART
+from timeroof.model.judge import scope_for
+
+# Below this share of the time matched kernel by kernel, the runs are taken for different programs.
+SAME_PROGRAM = 0.5
+# Parts of the program compared as a whole are worth a word from this share on.
+WORTH_A_WORD = 0.1
+# Kernels that one run calls so many times more often were seen for longer, or do other work.
+CALLS_DIFFER = 1.2
+STRICT = "name kind op module shape dtype phase labels rank"
+
+
+def matched_share(pairs: pl.DataFrame) -> float | None:
+    """Share of both runs' seconds in rows that were matched as kernels; None without seconds."""
+    seconds = pl.col("a.elapsed_s") + pl.col("b.elapsed_s")
+    whole = float(pairs.select(seconds.sum()).item())
+    both = (pl.col("a.elapsed_s") > 0) & (pl.col("b.elapsed_s") > 0)
+    matched = pairs.filter(~pl.col("matched_by").is_in(BY_PART) & both)
+    return float(matched.select(seconds.sum()).item()) / whole if whole > 0 else None
+
+
+def comparison_notes(a: Report, b: Report, pairs: pl.DataFrame) -> list[str]:
+    """Notes on what makes two runs hard to compare."""
+    return [*_matching(a, b, pairs), *_machines(a, b), *_windows(a, b, pairs), *_versions(a, b)]
+
+
+def _matching(a: Report, b: Report, pairs: pl.DataFrame) -> list[str]:
+    empty = [name for name, side in (("first", a), ("second", b)) if not len(side.profile)]
+    if empty:
+        return [f"The {' and the '.join(empty)} run has no kernels: there is nothing to match."]
+    share = matched_share(pairs)
+    if share is None:
+        return ["No row of either run has a time: there is nothing to compare."]
+    if share == 0:
+        return [
+            "No kernel of one run is in the other: they look like different programs, and only"
+            " phases are compared."
+        ]
+    if share < SAME_PROGRAM:
+        return [
+            f"Only {share:.0%} of the time is in kernels that both runs have: they look like"
+            " different programs, or one of them is compiled; the rest is compared by module"
+            " and phase."
+        ]
+    if 1 - share > WORTH_A_WORD:
+        return [f"{1 - share:.0%} of the time is compared by module or phase, not by kernel."]
+    return []
+
+
+def _machines(a: Report, b: Report) -> list[str]:
+    if (a.machine is None) != (b.machine is None):
+        which = "first" if a.machine is None else "second"
+        return [
+            f"The machine of the {which} run is not known: what it explains is in `other`; name"
+            " one with --machine."
+        ]
+    if a.machine is None or b.machine is None:
+        return ["No machine is known, so causes cannot be told apart; name one with --machine."]
+    if a.machine.name == b.machine.name and a.machine.ceilings != b.machine.ceilings:
+        return [
+            f"{a.machine.name} was measured anew between the two runs: what its ceilings differ by"
+            " is in `machine`."
+        ]
+    if a.machine.name != b.machine.name:
+        return [
+            f"Two machines: the first run was on {a.machine.name}, the second on {b.machine.name}."
+        ]
+    if a.profile.threads != b.profile.threads:
+        first, second = (r.profile.threads or "unknown" for r in (a, b))
+        cores = judged_scope(a) != judged_scope(b)
+        what = ": what the roofs of other cores explain is in `machine`" if cores else ""
+        return [f"Other numbers of threads: {first}, then {second}{what}."]
+    return []
+
+
+def judged_scope(report: Report) -> Scope:
+    """The cores whose ceilings a run was judged on; a report keeps the roofs, not their scope."""
+    machine, likely = report.machine, scope_for(report.profile.threads, report.machine)
+    if machine is None:
+        return likely
+    scopes: tuple[Scope, ...] = (likely, *get_args(Scope))
+    return next((s for s in scopes if machine.roofs(s) == report.verdicts.roofs), likely)
+
+
+def _windows(a: Report, b: Report, pairs: pl.DataFrame) -> list[str]:
+    """Windows of files hold as many steps as were recorded; live runs are one average step."""
+    counts = [_steps(side) for side in (a, b)]
+    if counts[0] and counts[1] and counts[0] != counts[1]:
+        return [
+            f"The first run's window has {counts[0]} steps, the second's {counts[1]}: seconds are"
+            " those of the whole windows."
+        ]
+    if (_is_step(a) != _is_step(b)) and len(a.profile) and len(b.profile):
+        which = "first" if _is_step(a) else "second"
+        return [f"The {which} run is one average step, the other a whole recording."]
+    return _calls(pairs)
+
+
+def _calls(pairs: pl.DataFrame) -> list[str]:
+    same = pairs.filter(
+        pl.col("matched_by") == STRICT, (pl.col("a.calls") > 0) & (pl.col("b.calls") > 0)
+    )
+    if not same.height:
+        return []
+    ratio = float((same["b.calls"] / same["a.calls"]).median() or 1.0)  # type: ignore[arg-type]
+    if 1 / CALLS_DIFFER <= ratio <= CALLS_DIFFER:
+        return []
+    times = f"{ratio:.3g} times as often" if ratio > 1 else f"1/{1 / ratio:.3g} as often"
+    return [f"The second run calls the same kernels {times}: a longer window, or other work."]
+
+
+def _is_step(report: Report) -> bool:
+    return report.totals.steps is not None and report.totals.steps.clean_s is not None
+
+
+def _steps(report: Report) -> int | None:
+    steps = report.totals.steps
+    return None if steps is None or _is_step(report) else steps.count
+
+
+def _versions(a: Report, b: Report) -> list[str]:
+    first, second = a.profile.source, b.profile.source
+    if first.tool == second.tool and first.version and second.version != first.version:
+        return [f"Other versions: {first.tool} {first.version} and {second.version or 'unknown'}."]
+    return []
+
+
+def pace_notes(shift: float, names: tuple[str, str]) -> list[str]:
+    """A word where the machine itself was slower in one of the runs."""
+    if not shift:
+        return []
+    slower, explained = (names[1], shift) if shift > 0 else (names[0], -shift / (1 + shift))
+    return [
+        f"The machine itself was slower during {slower}: a fixed piece of work timed beside the"
+        f" steps took longer. Up to {explained:.0%} more in {slower} is put down to that; run both"
+        " again, in turns, for a sharper answer."
+    ]

@@ -1,0 +1,1 @@
+"""The same work on another machine."""

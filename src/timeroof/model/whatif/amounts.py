@@ -1,0 +1,159 @@
+"""The same run with other amounts: a larger batch, another precision, no launching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import polars as pl
+
+from timeroof.core.errors import UsageError
+from timeroof.core.profile import Profile
+from timeroof.core.resources import FAULT
+
+SCALES = ("batch", "launches", "work")
+WITHOUT = ("launch", "idle", "fault", "link")
+# Beyond these no program is the same one, and amounts leave what a number can hold.
+LEAST_FACTOR, MOST_FACTOR = 1e-9, 1e9
+PRECISIONS = ("bf16", "fp16", "fp8", "tf32", "fp32", "fp64")
+SIZES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+# The optimizer's work grows with parameters, not with samples.
+_PER_SAMPLE = pl.col("phase").fill_null("other") != "optimizer"
+
+
+def scaled(profile: Profile, factors: dict[str, float], *, least: bool = False) -> Profile:
+    """The run with more or less work: `batch`, `launches` or `work` by a factor.
+
+    A batch multiplies FLOPs, bytes, links and faults of every row but the optimizer's, and no
+    launches. Contractions also read weights, whose bytes do not grow: with `least` their
+    bytes stay as they are, which is what a lower bound may use.
+    """
+    table = profile.kernels
+    for name, factor in factors.items():
+        if name not in SCALES:
+            raise UsageError(f"{name!r} cannot be scaled", advice=f"use {', '.join(SCALES)}")
+        if not LEAST_FACTOR <= factor <= MOST_FACTOR:
+            raise UsageError(
+                f"{name}={factor} is no factor",
+                advice=f"use a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}",
+            )
+        table = _SCALING[name](table, factor, least)
+    return replace(profile, kernels=table)
+
+
+def _batch(table: pl.DataFrame, factor: float, least: bool) -> pl.DataFrame:
+    amounts = _amounts(table)
+    keeps_bytes = (pl.col("contraction_flops") > 0).fill_null(True) & pl.lit(least)
+    grown = []
+    for name in amounts:
+        stays = keeps_bytes & pl.lit(name.startswith("byte/"))
+        grown.append(
+            pl.when(_PER_SAMPLE & ~stays)
+            .then(pl.col(name) * factor)
+            .otherwise(pl.col(name))
+            .alias(name)
+        )
+    return table.with_columns(grown)
+
+
+def _launches(table: pl.DataFrame, factor: float, least: bool) -> pl.DataFrame:
+    return table.with_columns(pl.col("launches") * factor)
+
+
+def _work(table: pl.DataFrame, factor: float, least: bool) -> pl.DataFrame:
+    return table.with_columns(pl.col(c) * factor for c in [*_amounts(table), "launches"])
+
+
+def _amounts(table: pl.DataFrame) -> list[str]:
+    heads = ("flop/", "byte/", "link/")
+    found = [c for c in table.columns if c.startswith(heads) or c == FAULT]
+    return [*found, "contraction_flops", "padding_flops"]
+
+
+_SCALING: dict[str, Callable[[pl.DataFrame, float, bool], pl.DataFrame]] = {
+    "batch": _batch,
+    "launches": _launches,
+    "work": _work,
+}
+
+
+def without(profile: Profile, what: set[str]) -> Profile:
+    """The run without page faults or links; launching and idle are the projection's matter."""
+    unknown = sorted(what - set(WITHOUT))
+    if unknown:
+        raise UsageError(f"{unknown[0]!r} cannot be left out", advice=f"use {', '.join(WITHOUT)}")
+    table = profile.kernels
+    gone = [c for c in table.columns if ("fault" in what and c == FAULT)]
+    gone += [c for c in table.columns if "link" in what and c.startswith("link/")]
+    return replace(profile, kernels=table.with_columns(pl.col(c) * 0.0 for c in gone))
+
+
+def in_precision(profile: Profile, precision: str) -> Profile:
+    """The run with contractions in another precision, and bytes of that format.
+
+    The optimizer keeps its own format (master weights), element-wise arithmetic its unit.
+    Where contractions are not told apart, all FLOPs of a row count as one.
+    """
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"{precision!r} is no precision to try", advice=f"use {', '.join(PRECISIONS)}"
+        )
+    table = profile.kernels
+    flops = [c for c in table.columns if c.startswith("flop/")]
+    if not flops:
+        return profile
+    target = _unit(precision)
+    table = table if target in flops else table.with_columns(pl.lit(0.0).alias(target))
+    flops = [c for c in table.columns if c.startswith("flop/")]
+    total = pl.sum_horizontal(flops)
+    moved = pl.min_horizontal(pl.col("contraction_flops").fill_null(total), total)
+    share = pl.when((total > 0) & _PER_SAMPLE).then(moved / total).otherwise(0.0)
+    ratio = _byte_ratio(flops, precision)
+    columns = [(pl.col(c) * (1 - pl.col("moved_share"))).alias(c) for c in flops if c != target]
+    return replace(
+        profile,
+        kernels=table.with_columns(share.alias("moved_share"), ratio.alias("byte_ratio"))
+        .with_columns(
+            *columns,
+            (pl.col(target) + pl.col("moved_share") * (total - pl.col(target))).alias(target),
+            *(
+                (pl.col(c) * pl.col("byte_ratio")).alias(c)
+                for c in table.columns
+                if c.startswith("byte/")
+            ),
+        )
+        .drop("moved_share", "byte_ratio"),
+    )
+
+
+def _unit(precision: str) -> str:
+    return f"flop/{precision}" if precision in ("fp32", "fp64") else f"flop/{precision}-tensor"
+
+
+def _byte_ratio(flops: list[str], precision: str) -> pl.Expr:
+    """How many bytes an element has then, by one now: from the dtype, else from the FLOPs."""
+    said = pl.coalesce(
+        pl.when(pl.col("dtype").str.contains(pattern)).then(pl.lit(size))
+        for pattern, size in (
+            (r"(?i)float64|double|fp64", 8.0),
+            (r"(?i)bfloat16|bf16|float16|half|fp16", 2.0),
+            (r"(?i)float32|^float$|fp32|tf32", 4.0),
+        )
+    )
+    most = pl.max_horizontal(flops)
+    counted = pl.coalesce(
+        pl.when((pl.col(c) == most) & (most > 0)).then(pl.lit(SIZES.get(format_of(c), 4.0)))
+        for c in flops
+    )
+    now = pl.coalesce(said, counted)
+    then = SIZES[precision]
+    return pl.when(_PER_SAMPLE & now.is_not_null()).then(then / now).otherwise(1.0)
+
+
+def format_of(flop_column: str) -> str:
+    """The number format of a unit.
+
+    >>> format_of("flop/bf16-tensor")
+    'bf16'
+    """
+    return flop_column.removeprefix("flop/").removesuffix("-tensor")

@@ -1,0 +1,216 @@
+"""The same run on another machine: its bounds there, and the time that today's efficiency gives.
+
+A model, not a measurement. Per row, with the resources that both machines have ceilings for:
+
+* Work keeps its efficiency: time there = time here × work bound there / work bound here.
+* Rows whose launching outweighs their work here scale with the cost of a launch, between devices
+  that launch the same way.
+* On a synchronous device launching is taken out first and added again at the other's cost. From an
+  eager CPU to a queue the rest scales with the work, and a row without work (an op's own time
+  beside its primitives) is only launched; no row is shorter than its launches.
+* The idle before a row scales with the cost of a launch; idle outside of rows stays.
+* Rows without a bound scale like all the others together.
+
+The interval: a row's time may follow any of its resources that are in play (whose bound is at
+least `IN_PLAY` of the largest), so the least and the most favourable of their ratios are its
+ends; and its efficiency may change by the factor by which the rows of the same limiter differ
+today (quartiles, at least `LEAST_CHANGE`, at most `MOST_CHANGE`). What the roof does not explain
+(time less bound: latency, too few tiles) may scale with the roof or stay as it is; a row of which
+nothing is known may do either as a whole. FP32 contractions may use TF32 where only the other
+machine has it. No interval ends below the bound. A machine with the same ceilings gives exactly
+what was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+
+from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.profile import Profile
+from timeroof.core.resources import FAULT, LAUNCH, Scope
+from timeroof.core.verdict import BOUND
+from timeroof.model.judge import judge
+from timeroof.model.tiny import is_tiny
+from timeroof.model.totals import seconds_by_limiter
+from timeroof.model.whatif.amounts import in_precision, scaled, without
+from timeroof.model.whatif.rows import Crossing, project_rows
+from timeroof.model.whatif.units import with_substitutes
+
+FAULT_BOUND = f"{BOUND}{FAULT}"
+# Sums of the same numbers in another order; and the share of the seconds that is worth a note.
+ROUNDING, WORTH_A_WORD = 1e-9, 0.01
+UNTIMED = "Nothing was timed in this run, so no time is predicted."
+# From this share of the time with unknown work on, a note warns.
+MOST_UNKNOWN = 0.3
+
+
+@dataclass(frozen=True)
+class Change:
+    """What else is different: amounts by a factor, parts left out, another precision."""
+
+    scale: dict[str, float] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    precision: str | None = None
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A run on one machine.
+
+    `table` has per row `id`, `bound_s`, `limiter`, `limiter_now`, `predicted_s`, `low_s`, `high_s`,
+    and the last three without the idle before the row as `busy_s`, `busy_low_s`, `busy_high_s`.
+    `outside_s` are seconds beside the rows (idle), part of the sums. `by_limiter` are seconds of
+    the rows alone, as in a report: what `predicted_s` has beyond them is idle.
+    """
+
+    machine: Machine
+    table: pl.DataFrame
+    bound_s: float | None
+    # Null where no row was timed: bounds are all that can be told.
+    predicted_s: float | None
+    low_s: float | None
+    high_s: float | None
+    outside_s: float
+    by_limiter: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+
+def project(
+    profile: Profile,
+    here: Machine,
+    there: Machine,
+    change: Change | None = None,
+    *,
+    measured_s: float | None = None,
+    scopes: tuple[Scope, Scope] = ("all", "all"),
+) -> Projection:
+    """The run of `profile`, measured on `here`, as it would go on `there`.
+
+    `scopes` are those of the ceilings here and there: a run of one thread has one core's.
+    """
+    change = change or Change()
+    kept = without(profile, set(change.without))
+    likely, least = _changed(kept, change, least=False), _changed(kept, change, least=True)
+    substituted = with_substitutes(there, likely, scopes[1], change.precision)
+    target = substituted.machine
+    now = judge(profile, here, scope=scopes[0])
+    free = None
+    if "launch" in change.without:
+        target = _without_launching(target)
+        free = _is_launching(profile, now.table, here)
+    then = judge(likely, target, scope=scopes[1])
+    floor = judge(least, target, scope=scopes[1]).table
+    # A factor of 1, or the precision that it has: then efficiencies are known, not guessed.
+    unchanged = likely.kernels.equals(kept.kernels)
+    table = project_rows(
+        profile.kernels,
+        now.table,
+        then.table,
+        floor["bound_s"],
+        Crossing(
+            here=here,
+            there=target,
+            scopes=scopes,
+            same=unchanged and _same_machine(here, there, scopes),
+            drop_idle=bool({"idle", "launch"} & change.without),
+            free=free,
+        ),
+    ).with_columns(substituted.name_units(pl.col("limiter")))
+    outside_s, overlap = _outside(table, measured_s, drop="idle" in change.without)
+    timed = table["elapsed_s"].count() > 0
+
+    def whole_s(column: str) -> float | None:
+        return _sum(table, column) * overlap + outside_s if timed else None
+
+    return Projection(
+        machine=there,
+        table=table,
+        bound_s=float(floor["bound_s"].sum()) if floor["bound_s"].count() else None,
+        predicted_s=whole_s("predicted_s"),
+        low_s=whole_s("low_s"),
+        high_s=whole_s("high_s"),
+        outside_s=outside_s,
+        by_limiter=seconds_by_limiter(table.select("limiter", pl.col("busy_s").alias("time_s"))),
+        notes=(
+            *([] if timed else [UNTIMED]),
+            *_unknown(now.table, table),
+            *_above_roof(table, floor["work_bound_s"]),
+            *substituted.notes,
+        ),
+    )
+
+
+def _unknown(now: pl.DataFrame, table: pl.DataFrame) -> list[str]:
+    """A warning where most seconds have no known work: then the prediction hangs on the rest."""
+    unknown_s = float(table.filter(now["work_bound_s"].is_null())["elapsed_s"].sum())
+    whole_s = _sum(table, "elapsed_s")
+    if not whole_s or unknown_s < MOST_UNKNOWN * whole_s:
+        return []
+    return [
+        f"{unknown_s / whole_s:.0%} of the time has unknown work and is scaled like the rest: the"
+        " prediction says little; record shapes, or collect counters."
+    ]
+
+
+def _above_roof(table: pl.DataFrame, work_bound_s: pl.Series) -> list[str]:
+    """A word where a prediction is below the work's bound, as the measured time is.
+
+    A kernel shorter than its launches is above no roof.
+    """
+    below = table.filter(table["busy_s"] < work_bound_s * (1 - ROUNDING))
+    seconds = _sum(below, "busy_s")
+    if not below.height or seconds < WORTH_A_WORD * _sum(table, "busy_s"):
+        return []
+    return [
+        f"{below.height} rows are predicted below their bound: they are above their roof as"
+        " measured (data in a cache, or a count or ceiling that is wrong), and keep that."
+    ]
+
+
+def _is_launching(profile: Profile, now: pl.DataFrame, here: Machine) -> pl.Series:
+    """Rows whose time is being launched (TR101's): without launching only their work is left."""
+    rows = pl.concat([profile.kernels, now.drop("id")], how="horizontal").with_columns(
+        pl.col("overhead_time_s").fill_null(0.0).alias("launch_s"),
+        (pl.col(FAULT_BOUND).fill_null(0.0) if FAULT_BOUND in now.columns else pl.lit(0.0)).alias(
+            "fault_s"
+        ),
+    )
+    return rows.select(is_tiny(here).fill_null(False).alias("free")).to_series()
+
+
+def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:
+    changed = profile
+    if change.precision is not None:
+        changed = in_precision(changed, change.precision)
+    return scaled(changed, change.scale, least=least) if change.scale else changed
+
+
+def _without_launching(machine: Machine) -> Machine:
+    """The machine with launches that cost nothing."""
+    kept: list[Ceiling] = [c for c in machine.ceilings if c.resource != LAUNCH]
+    return msgspec.structs.replace(machine, ceilings=kept)
+
+
+def _same_machine(here: Machine, there: Machine, scopes: tuple[Scope, Scope]) -> bool:
+    ours, theirs = (
+        {r: c.rate for r, c in machine.roofs(scope).items()}
+        for machine, scope in zip((here, there), scopes, strict=True)
+    )
+    return here.launching == there.launching and ours == theirs
+
+
+def _outside(table: pl.DataFrame, measured_s: float | None, *, drop: bool) -> tuple[float, float]:
+    """Seconds beside the rows, and how much rows overlap (1: not at all)."""
+    rows_s = _sum(table, "elapsed_s")
+    if measured_s is None or not rows_s or abs(measured_s - rows_s) <= 1e-9 * rows_s:
+        return 0.0, 1.0
+    if rows_s > measured_s:
+        return 0.0, measured_s / rows_s
+    return (0.0 if drop else measured_s - rows_s), 1.0
+
+
+def _sum(table: pl.DataFrame, column: str) -> float:
+    return float(table[column].fill_null(0.0).sum())

@@ -1,1 +1,0 @@
-"""What each kind of device needs to be measured."""

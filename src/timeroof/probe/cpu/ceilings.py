@@ -1,0 +1,153 @@
+"""Figures of a crew as the ceilings of a machine, without those that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+
+from timeroof.core.machine import Ceiling
+from timeroof.core.resources import FAULT, Scope
+from timeroof.probe.cpu.bandwidth import LevelFigures
+from timeroof.probe.cpu.crew import Crew
+from timeroof.probe.cpu.limits import Limits, refuse_flops, refuse_points
+from timeroof.probe.cpu.microarchitectures import Microarchitecture
+from timeroof.probe.measurement import FaultCost
+
+
+def limits_of(crew: Crew, core: Microarchitecture | None) -> Limits | None:
+    """What this crew's cores allow, or None where nothing is known about them."""
+    if core is None or crew.clock is None:
+        return None
+    return Limits(core, crew.clock.rate_per_s, crew.team.size, crew.scope)
+
+
+def measured_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], list[str]]:
+    """The crew's measured ceilings, and an error for each value that was refused."""
+    flops, flop_errors = _flop_ceilings(crew, limits)
+    levels, level_errors = _level_ceilings(crew, limits)
+    return flops + levels, flop_errors + level_errors
+
+
+def _flop_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], list[str]]:
+    found, errors = [], []
+    for precision, figures in crew.flops.items():
+        rates = {name: figure.rate_per_s for name, figure in figures.items()}
+        kept, refused = refuse_flops(rates, precision, limits)
+        errors += refused
+        if kept:
+            best = max(kept, key=lambda name: kept[name])
+            found.append(
+                Ceiling(
+                    resource=f"flop/{precision}",
+                    rate=kept[best],
+                    origin="measured",
+                    scope=crew.scope,
+                    threads=crew.team.size,
+                    spread=figures[best].spread,
+                    source=f"micro-kernel: {best}, best of samples",
+                    variants=kept,
+                )
+            )
+    return found, errors
+
+
+def _level_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], list[str]]:
+    found, errors = [], []
+    for held in crew.levels:
+        errors += refuse_points(held, limits)
+        best = held.best
+        if best is None:
+            continue
+        found.append(
+            Ceiling(
+                resource=f"byte/{held.level.name}",
+                rate=best.figure.rate_per_s,
+                origin="measured",
+                scope=crew.scope,
+                threads=crew.team.size,
+                spread=best.figure.spread,
+                source=(
+                    f"micro-kernel: {best.pattern.name} with {best.width_bits}-bit vectors over"
+                    f" {best.size_bytes} bytes, useful bytes, best of samples"
+                ),
+                variants={n: p.figure.rate_per_s for n, p in held.by_pattern.items()}
+                | (crew.small_pages if held.level.name == "dram" else {})
+                | _rare(held),
+            )
+        )
+    return found, errors
+
+
+def _rare(held: LevelFigures) -> dict[str, float]:
+    point = held.rare
+    return {f"{point.pattern.name}, rare moments": point.figure.rate_per_s} if point else {}
+
+
+def order_problems(crew: Crew) -> list[str]:
+    """Where a level is faster than the one nearer to the core, which cannot be."""
+    found = []
+    for inner, outer in pairwise(held for held in crew.levels if held.best is not None):
+        fast, slow = inner.best, outer.best
+        if fast and slow and fast.figure.rate_per_s < slow.figure.rate_per_s:
+            found.append(
+                f"byte/{outer.level.name} came out above byte/{inner.level.name}"
+                f" ({crew.scope}): the machine was busy; measure again with --fresh"
+            )
+    return found
+
+
+def fault_ceilings(costs: Iterable[FaultCost], scopes: dict[Scope, int]) -> list[Ceiling]:
+    """Pages touched first per second: as the system comes, with the other ways as variants."""
+    by_threads: dict[int, dict[str, FaultCost]] = {}
+    for cost in costs:
+        by_threads.setdefault(cost.threads, {})[cost.pages] = cost
+    found = []
+    for scope, threads in scopes.items():
+        ways = by_threads.get(threads, {})
+        if "default" in ways:
+            usual = ways["default"]
+            found.append(
+                Ceiling(
+                    resource=FAULT,
+                    rate=usual.pages_per_s,
+                    origin="measured",
+                    scope=scope,
+                    threads=threads,
+                    spread=usual.spread,
+                    source=f"first touch of fresh memory, pages of {usual.page_bytes} bytes",
+                    variants={name: way.pages_per_s for name, way in ways.items()},
+                )
+            )
+    return found
+
+
+def widened(ceilings: list[Ceiling]) -> list[Ceiling]:
+    """More cores are never a lower roof: one of them alone could do what it does alone.
+
+    Where several together came out below one (a busy machine, a host whose memory others
+    use), the wider scope takes the narrower one's figure and says so.
+    """
+    order: list[Scope] = ["core", "socket", "all"]
+    best: dict[str, Ceiling] = {}
+    found: list[Ceiling] = []
+    for ceiling in sorted(ceilings, key=lambda c: order.index(c.scope)):
+        held = best.get(ceiling.resource)
+        if ceiling.origin != "measured" or held is None or held.rate <= ceiling.rate:
+            kept = ceiling
+        else:
+            slower = f"; {ceiling.threads} threads together were not faster"
+            source = f"{held.source or ''}".removesuffix(slower) + slower
+            kept = msgspec.structs.replace(
+                held, scope=ceiling.scope, threads=ceiling.threads, source=source
+            )
+        if ceiling.origin == "measured":
+            best[ceiling.resource] = kept
+        found.append(kept)
+    return found
+
+
+def for_scope(ceilings: Iterable[Ceiling], scope: Scope) -> list[Ceiling]:
+    """The same ceilings under another scope, where both are the same cores."""
+    return [msgspec.structs.replace(ceiling, scope=scope) for ceiling in ceilings]

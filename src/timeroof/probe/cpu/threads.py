@@ -1,0 +1,170 @@
+"""A team of threads, one pinned to each core, that start a micro-kernel at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from timeroof.probe.cpu.jit import Compiled
+
+# No kernel runs longer: a pass over the largest working set takes a fraction of a second.
+LONGEST_KERNEL_S = 30.0
+
+
+class Job(ctypes.Structure):
+    """What one thread is to run, and what it found; the layout that ir.py reads."""
+
+    _fields_ = [
+        ("arrived", ctypes.c_void_p),
+        ("threads", ctypes.c_int64),
+        ("a", ctypes.c_void_p),
+        ("b", ctypes.c_void_p),
+        ("c", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("repetitions", ctypes.c_int64),
+        ("start", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("checksum", ctypes.c_uint64),
+    ]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The arguments of a kernel for one thread: addresses and a count."""
+
+    a: int
+    b: int
+    c: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How long a team took, and each thread's checksum."""
+
+    time_s: float
+    checksums: list[int]
+
+
+class Team:
+    """Pinned worker threads that live as long as the `with` block.
+
+    >>> with Team([None]) as team:
+    ...     team.call(lambda index: index + 1)
+    [1]
+    """
+
+    def __init__(self, cpus: Sequence[int | None]) -> None:
+        self.cpus = list(cpus)
+        self.pinned = True
+        self._tasks: list[queue.SimpleQueue[Callable[[int], Any] | None]] = []
+        self._results: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = (
+            queue.SimpleQueue()
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of threads."""
+        return len(self.cpus)
+
+    def __enter__(self) -> Self:
+        for index, cpu in enumerate(self.cpus):
+            tasks: queue.SimpleQueue[Callable[[int], Any] | None] = queue.SimpleQueue()
+            self._tasks.append(tasks)
+            # Daemons, so that an error elsewhere never leaves the program hanging.
+            threading.Thread(target=self._serve, args=(index, cpu, tasks), daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for tasks in self._tasks:
+            tasks.put(None)
+        self._tasks.clear()
+
+    def call(self, function: Callable[[int], Any]) -> list[Any]:
+        """Run a function of the thread's number on every thread; the results in order."""
+        ended = [False] * self.size
+
+        def task(index: int) -> Any:
+            try:
+                return function(index)
+            finally:
+                ended[index] = True
+
+        results: list[Any] = [None] * self.size
+        failure: BaseException | None = None
+        try:
+            for tasks in self._tasks:
+                tasks.put(task)
+            for _ in range(self.size):
+                index, result, error = self._results.get()
+                results[index], failure = result, failure or error
+        except BaseException:
+            self._wait_for(ended)
+            raise
+        if failure is not None:
+            raise failure
+        return results
+
+    def _wait_for(self, ended: list[bool]) -> None:
+        """After Ctrl-C: wait for kernels that still run, whose memory is about to go.
+
+        By flags, as Ctrl-C takes the result with it that the queue was about to hand over.
+        """
+        patience = time.monotonic() + LONGEST_KERNEL_S
+        while not all(ended) and time.monotonic() < patience:
+            time.sleep(0.005)
+
+    def run(self, kernel: Compiled, work: Sequence[Work], repetitions: int) -> Outcome:
+        """Run a kernel on every thread, from the last arrival to the last end."""
+        arrived = ctypes.c_int64(0)
+        jobs = [
+            Job(ctypes.addressof(arrived), self.size, w.a, w.b, w.c, w.count, repetitions)
+            for w in work
+        ]
+        self.call(lambda index: kernel.run(ctypes.addressof(jobs[index])))
+        ticks = max(job.end for job in jobs) - min(job.start for job in jobs)
+        return Outcome(ticks / _ticks_per_second(), [job.checksum for job in jobs])
+
+    def _serve(
+        self, index: int, cpu: int | None, tasks: queue.SimpleQueue[Callable[[int], Any] | None]
+    ) -> None:
+        if not pin_this_thread(cpu):
+            self.pinned = False
+        while (function := tasks.get()) is not None:
+            try:
+                self._results.put((index, function(index), None))
+            except BaseException as error:
+                self._results.put((index, None, error))
+
+
+def pin_this_thread(cpu: int | None) -> bool:
+    """Keep the calling thread on one CPU; False where the system has no such call."""
+    if cpu is None or not hasattr(os, "sched_setaffinity"):
+        return False
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, {cpu})
+        return True
+    return False
+
+
+def _ticks_per_second() -> float:
+    if platform.system() != "Windows":
+        return 1e9
+    frequency = ctypes.c_int64()
+    system: Any = ctypes
+    system.windll.kernel32.QueryPerformanceFrequency(ctypes.byref(frequency))
+    return float(frequency.value)

@@ -1,0 +1,218 @@
+"""Cores, sockets, NUMA nodes and caches of this machine, and what had to be assumed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from timeroof.probe.cpu.quota import cpu_quota
+from timeroof.probe.cpu.sysctl import sysctl_caches
+
+ROOT = Path("/")
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One cache and the CPUs that share it."""
+
+    level: int
+    size_bytes: int
+    cpus: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What the machine is made of: one CPU number per physical core that may be used."""
+
+    cores: tuple[int, ...]
+    sockets: tuple[tuple[int, ...], ...]
+    nodes: tuple[tuple[int, ...], ...]
+    caches: tuple[Cache, ...]
+    model_name: str
+    notes: tuple[str, ...] = ()
+    # Assumed sizes say how far to sweep, but the levels then come from the data.
+    caches_known: bool = True
+    hardware_threads: int = field(default=1)
+
+    def capacity(self, level: int, cpus: Iterable[int]) -> int:
+        """Bytes of a cache level that these CPUs can reach together."""
+        used = frozenset(cpus)
+        return sum(c.size_bytes for c in self.caches if c.level == level and c.cpus & used)
+
+    def levels(self) -> list[int]:
+        """The cache levels that exist, from the core outwards."""
+        return sorted({cache.level for cache in self.caches})
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """CPU numbers of a kernel list.
+
+    >>> parse_cpu_list("0-2,5\\n")
+    [0, 1, 2, 5]
+    """
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def read_topology(root: Path = ROOT, allowed: Iterable[int] | None = None) -> Topology:
+    """Read the machine's shape; what is not there is assumed and noted."""
+    notes: list[str] = []
+    cpus = sorted(allowed if allowed is not None else _allowed_cpus())
+    cores = _one_per_core(root, cpus, notes)
+    cores = _within_quota(root, cores, notes)
+    caches = _caches(root, cpus)
+    if not caches and root == ROOT:
+        caches = _shared_out(sysctl_caches(), cpus)
+    known = bool(caches)
+    if not known:
+        caches = _assumed_caches(cores)
+        notes.append(
+            "the system does not say its cache sizes: the levels come from where the measured"
+            " bandwidth falls, and the sweep ends at 256 MiB"
+        )
+    return Topology(
+        cores=tuple(cores),
+        sockets=_sockets(root, cores),
+        nodes=_nodes(root, cores),
+        caches=tuple(caches),
+        model_name=_model_name(root),
+        notes=tuple(notes),
+        caches_known=known,
+        hardware_threads=len(cpus),
+    )
+
+
+def _allowed_cpus() -> list[int]:
+    """The CPUs that this process may use: a container's cpuset is already taken off."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _cpu_folder(root: Path, cpu: int) -> Path:
+    return root / "sys/devices/system/cpu" / f"cpu{cpu}"
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _cpus_in(path: Path) -> list[int] | None:
+    text = _text(path)
+    try:
+        return parse_cpu_list(text) if text else None
+    except ValueError:
+        return None
+
+
+def _one_per_core(root: Path, cpus: list[int], notes: list[str]) -> list[int]:
+    """The first allowed CPU of each physical core."""
+    chosen: list[int] = []
+    seen: set[int] = set()
+    unknown = False
+    for cpu in cpus:
+        folder = _cpu_folder(root, cpu) / "topology"
+        siblings = _cpus_in(folder / "core_cpus_list") or _cpus_in(folder / "thread_siblings_list")
+        unknown = unknown or siblings is None
+        if cpu not in seen:
+            chosen.append(cpu)
+        seen.update(siblings or [cpu])
+    if unknown:
+        notes.append("the system does not say which CPUs share a core: each counts as a core")
+    return chosen
+
+
+def _within_quota(root: Path, cores: list[int], notes: list[str]) -> list[int]:
+    quota = cpu_quota(root)
+    if quota is None or quota >= len(cores):
+        return cores
+    kept = max(1, int(quota))
+    notes.append(
+        f"a CPU quota of {quota:g} cores is set (container): measured with {kept} of"
+        f" {len(cores)} cores" + (", and held up at times" if quota < 1 else "")
+    )
+    return cores[:kept]
+
+
+def _sockets(root: Path, cores: list[int]) -> tuple[tuple[int, ...], ...]:
+    groups: dict[str, list[int]] = {}
+    for cpu in cores:
+        package = _text(_cpu_folder(root, cpu) / "topology/physical_package_id")
+        # ARM boards say -1 where they have no sockets.
+        groups.setdefault(package or "-1", []).append(cpu)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def _nodes(root: Path, cores: list[int]) -> tuple[tuple[int, ...], ...]:
+    found = []
+    for folder in sorted((root / "sys/devices/system/node").glob("node[0-9]*")):
+        members = set(_cpus_in(folder / "cpulist") or [])
+        inside = tuple(cpu for cpu in cores if cpu in members)
+        if inside:
+            found.append(inside)
+    return tuple(found) or (tuple(cores),)
+
+
+def _caches(root: Path, cpus: list[int]) -> list[Cache]:
+    found: dict[tuple[int, frozenset[int]], Cache] = {}
+    for cpu in cpus:
+        for folder in sorted((_cpu_folder(root, cpu) / "cache").glob("index[0-9]*")):
+            cache = _cache(folder, cpu)
+            if cache is not None:
+                found[cache.level, cache.cpus] = cache
+    return sorted(found.values(), key=lambda cache: (cache.level, min(cache.cpus)))
+
+
+def _cache(folder: Path, cpu: int) -> Cache | None:
+    level, kind, size = (_text(folder / name) for name in ("level", "type", "size"))
+    if kind == "Instruction" or not (level and size and level.isdigit()):
+        return None
+    size_bytes = parse_size(size)
+    if size_bytes is None or size_bytes <= 0:
+        return None
+    cpus = _cpus_in(folder / "shared_cpu_list") or [cpu]
+    return Cache(int(level), size_bytes, frozenset(cpus))
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of the kernel's spelling of a size.
+
+    >>> parse_size("32K"), parse_size("1024K"), parse_size("2M"), parse_size("?")
+    (32768, 1048576, 2097152, None)
+    """
+    unit = {"K": KIB, "M": MIB, "G": KIB * MIB}.get(text[-1:], 1)
+    digits = text.rstrip("KMG")
+    return int(digits) * unit if digits.isdigit() else None
+
+
+def _shared_out(sizes: list[tuple[int, int]], cpus: list[int]) -> list[Cache]:
+    """Caches of which only level and size are known: the first is each core's own."""
+    return [
+        Cache(level, size, frozenset(group))
+        for level, size in sizes
+        for group in ([[cpu] for cpu in cpus] if level == 1 else [cpus])
+    ]
+
+
+def _assumed_caches(cores: list[int]) -> list[Cache]:
+    private = [Cache(1, 32 * KIB, frozenset([cpu])) for cpu in cores]
+    private += [Cache(2, MIB, frozenset([cpu])) for cpu in cores]
+    return [*private, Cache(3, 64 * MIB, frozenset(cores))]
+
+
+def _model_name(root: Path) -> str:
+    for line in (_text(root / "proc/cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "cpu model") and value.strip():
+            return value.strip()
+    return ""

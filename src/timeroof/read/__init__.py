@@ -1,0 +1,1 @@
+"""One reader per format, told apart by content; a folder per vendor."""

@@ -1,0 +1,1 @@
+"""AMD's files: rocprof v1 to v3, rocpd, Omniperf."""

@@ -1,0 +1,5 @@
+"""Omniperf / rocprof-compute workload folders."""
+
+from timeroof.read.amd.omniperf.reader import FORMAT
+
+__all__ = ["FORMAT"]

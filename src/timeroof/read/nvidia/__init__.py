@@ -1,0 +1,1 @@
+"""NVIDIA's files: Nsight Compute, Nsight Systems, nvprof."""

@@ -1,0 +1,193 @@
+"""What Nsight Compute's metrics mean: one table of names, and the factors of each architecture.
+
+A *role* is what a metric tells of a launch: its time, its clock, instructions of one kind,
+bytes at one level. Several metrics can play one role; the first in the list is preferred.
+Sources: Nsight Compute's Profiling Guide (metrics), NERSC's roofline method, and the
+method paper (arXiv 2009.04598): FLOPs = add + mul + 2·fma, and on Volta 512 per tensor
+instruction.
+
+FP16 is counted so too. NVIDIA gives both weights: its table that translates nvprof's metrics
+has hadd + hmul + 2·hfma, its half-precision roofline chart takes twice as much (metrics
+derived__…_hadd_pred_on_x2, …_hfma_pred_on_x4), as the instructions (HADD2, HFMA2) have two
+lanes. The counter does not tell whether a program used both. One lane is certain, so that the
+bound stays a lower one, and the published numbers are those of the paper.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from timeroof.read.nvidia.ncu_tensor import path_of
+
+# Bytes of one sector, the smallest piece that L1, L2 and DRAM move.
+SECTOR_BYTES = 32
+
+VECTOR_FAMILIES = {"fp64": "d", "fp32": "f", "fp16": "h"}
+INSTRUCTIONS = ("add", "mul", "fma")
+# Two FP32 operations in one instruction of a thread, on the chips that have them: NVIDIA's own
+# roofline rule (SOLFPRoofline.py of Nsight Compute 2025) adds them for 10.0 and 10.3 alone.
+PACKED_INSTRUCTIONS = ("fadd2", "fmul2", "ffma2")
+PACKED_CAPABILITIES = ("10.0", "10.3")
+
+# FLOPs of one warp-wide tensor instruction, where all instructions do the same work. Later
+# chips have instructions of many sizes, so their counts say nothing about FLOPs.
+TENSOR_FLOPS_PER_INSTRUCTION = {"7.0": 512.0, "7.2": 512.0}
+FIRST_TENSOR_CAPABILITY = (7, 0)
+
+ARCHITECTURES = {
+    "pascal": "6.0",
+    "volta": "7.0",
+    "turing": "7.5",
+    "ampere": "8.0",
+    "ada": "8.9",
+    "ada lovelace": "8.9",
+    "hopper": "9.0",
+    "blackwell": "10.0",
+}
+
+# Role -> metrics that play it, the best first, and the kind of unit they have.
+_TIME = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "time")
+_CYCLES = (
+    "sm__cycles_elapsed.avg",
+    "smsp__cycles_elapsed.avg",
+    "sm__cycles_elapsed.max",
+    "gpc__cycles_elapsed.avg",
+    "gpc__cycles_elapsed.max",
+)
+_CLOCK = (
+    "sm__cycles_elapsed.avg.per_second",
+    "smsp__cycles_elapsed.avg.per_second",
+    "sm__cycles_elapsed.max.per_second",
+    "gpc__cycles_elapsed.avg.per_second",
+    "gpc__cycles_elapsed.max.per_second",
+)
+NAMED_ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "time": ("second", _TIME),
+    "cycles": ("count", _CYCLES),
+    "clock": ("1/second", _CLOCK),
+    # What the sections show, rounded to be read: the last resort.
+    "shown_time": ("second", ("Duration",)),
+    "shown_cycles": ("count", ("Elapsed Cycles",)),
+    "shown_clock": ("1/second", ("SM Frequency",)),
+    "dram": ("byte", ("dram__bytes.sum",)),
+    "dram_read": ("byte", ("dram__bytes_read.sum", "dram__bytes_op_read.sum", "FetchSize")),
+    "dram_write": ("byte", ("dram__bytes_write.sum", "dram__bytes_op_write.sum", "WriteSize")),
+    "dram_rate": (
+        "byte/second",
+        ("dram__bytes.sum.per_second", "DRAM Bandwidth", "Memory Throughput"),
+    ),
+    "dram_sectors_read": ("count", ("dram__sectors_read.sum", "dram__sectors_op_read.sum")),
+    "dram_sectors_write": ("count", ("dram__sectors_write.sum", "dram__sectors_op_write.sum")),
+    "l2": ("byte", ("lts__t_bytes.sum",)),
+    "l2_sectors": ("count", ("lts__t_sectors.sum",)),
+    "l2_sectors_read": ("count", ("lts__t_sectors_op_read.sum",)),
+    "l2_sectors_write": ("count", ("lts__t_sectors_op_write.sum",)),
+    "l2_sectors_atom": ("count", ("lts__t_sectors_op_atom.sum",)),
+    "l2_sectors_red": ("count", ("lts__t_sectors_op_red.sum",)),
+    "l1": ("byte", ("l1tex__t_bytes.sum",)),
+    "l1_sectors": ("count", ("l1tex__t_sectors.sum",)),
+    "tensor_inst": (
+        "count",
+        (
+            "sm__inst_executed_pipe_tensor.sum",
+            "smsp__inst_executed_pipe_tensor.sum",
+            "sm__inst_executed_pipe_tensor_op_hmma.sum",
+        ),
+    ),
+}
+
+_NAMED = {
+    metric: (role, rank, kind)
+    for role, (kind, metrics) in NAMED_ROLES.items()
+    for rank, metric in enumerate(metrics)
+}
+_SASS = re.compile(
+    r"(sm|smsp)__sass_thread_inst_executed_op_([dfh](?:add|mul|fma)|f(?:add|mul|fma)2)_pred_on\.sum"
+    r"(\.per_cycle_elapsed)?"
+)
+_SASS_OPS = re.compile(
+    r"(sm|smsp)__sass_thread_inst_executed_ops_([dfh])add_\2mul_\2fma_pred_on\.sum"
+)
+_SHOWN_SASS = re.compile(
+    r"Predicated-On ([DFH](?:ADD|MUL|FMA)|F(?:ADD|MUL|FMA)2) Thread Instructions Executed Per Cycle"
+)
+
+
+class Role(NamedTuple):
+    """What a metric tells, how much it is preferred (0 is best), and its kind of unit."""
+
+    name: str
+    rank: int
+    kind: str
+
+
+@lru_cache(maxsize=65536)
+def role_of(metric: str) -> Role | None:
+    """The role of a metric, None where it says nothing that counts here.
+
+    >>> role_of("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum")
+    Role(name='ffma', rank=1, kind='any')
+    >>> role_of("sm__throughput.avg.pct_of_peak_sustained_elapsed") is None
+    True
+    """
+    if metric in _NAMED:
+        return Role(*_NAMED[metric])
+    if match := _SASS.fullmatch(metric):
+        rank = 0 if match[1] == "sm" else 1
+        return Role(match[2] + ("_per_cycle" if match[3] else ""), rank, "any")
+    if match := _SASS_OPS.fullmatch(metric):
+        return Role(f"{match[2]}_ops", 0 if match[1] == "sm" else 1, "any")
+    if match := _SHOWN_SASS.fullmatch(metric):
+        return Role(f"{match[1].lower()}_per_cycle", 2, "any")
+    if path_of(metric) is not None:
+        return Role(f"tensor:{metric}", 0, "any")
+    return None
+
+
+# Names that a library gave its kernels for one generation of chips. Volta's run on later
+# chips too, so they count only where no name of a later chip is beside them.
+_GENERATIONS = (
+    ("10.0", re.compile(r"sm100|blackwell|cutlass3x_sm10", re.IGNORECASE)),
+    ("9.0", re.compile(r"sm90|hopper|wgmma", re.IGNORECASE)),
+    ("8.0", re.compile(r"ampere_|sm8[069]|cutlass_80|tensorop_\w*s?16816", re.IGNORECASE)),
+    ("7.5", re.compile(r"turing_|sm75|cutlass_75|_?[hs]1688", re.IGNORECASE)),
+    ("7.0", re.compile(r"volta_|sm70|cutlass_70|[hs]884", re.IGNORECASE)),
+)
+
+
+# Longer names are templates of templates, or no names.
+_TELLING_CHARACTERS = 4000
+
+
+def capability_of_names(names: list[str]) -> str | None:
+    """The compute capability that kernel names reveal: that of the latest chip they are for.
+
+    >>> capability_of_names(["volta_scudnn_128x32_relu", "fill"]), capability_of_names(["fill"])
+    ('7.0', None)
+    """
+    telling = [name[:_TELLING_CHARACTERS] for name in names]
+    for capability, pattern in _GENERATIONS:
+        if any(pattern.search(name) for name in telling):
+            return capability
+    return None
+
+
+def capability_of(architecture: str | None) -> str | None:
+    """A compute capability from what a caller or a file says: "8.0", "sm_80" or "Ampere"."""
+    if architecture is None:
+        return None
+    text = architecture.strip().lower().removeprefix("nvidia ")
+    if text in ARCHITECTURES:
+        return ARCHITECTURES[text]
+    match = re.fullmatch(r"(?:sm_?)?(\d{1,2})\.?(\d)[a-f]?", text)
+    return f"{match[1]}.{match[2]}" if match else None
+
+
+def has_tensor_cores(capability: str | None) -> bool:
+    """Whether a chip may have tensor cores; an unknown one may."""
+    if capability is None:
+        return True
+    major, _, minor = capability.partition(".")
+    return (int(major), int(minor or 0)) >= FIRST_TENSOR_CAPABILITY

@@ -1,0 +1,174 @@
+"""Parts of Nsight Compute joined into one profile, with its phases, ranks and notes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.core.profile import Profile, Source
+from timeroof.read.launches import drop_impossible, rows_of_launches, shown_list
+from timeroof.read.nvidia.ncu_amounts import amounts_of, time_of
+from timeroof.read.nvidia.ncu_joining import joined, measured_again, runs_of
+from timeroof.read.nvidia.ncu_metrics import capability_of, capability_of_names
+from timeroof.read.nvidia.ncu_parts import Part
+from timeroof.read.opening import short_name
+from timeroof.read.phases import phase_of_folder
+
+TOOL = "Nsight Compute"
+
+
+def profile_of_parts(
+    parts: list[Part], where: str, *, is_folder: bool, architecture: str | None = None
+) -> Profile:
+    """One profile of files that belong together, or an error that says why they do not."""
+    notes = _leave_sums_out(parts)
+    groups: dict[str, list[Part]] = defaultdict(list)
+    for part in parts:
+        groups[part.folder].append(part)
+    wholes = [whole for group in groups.values() for whole in _wholes(group, where, is_folder)]
+    phases = _phases(wholes, where, is_folder, notes)
+    ranks = _ranks(wholes, phases)
+    _note_parts(wholes, ranks, notes)
+    capability = _capability(wholes, architecture, notes)
+    launches = pl.concat(
+        [
+            _launches(whole, phase, rank, capability, notes)
+            for whole, phase, rank in zip(wholes, phases, ranks, strict=True)
+        ],
+        how="diagonal",
+    )
+    launches, dropped = drop_impossible(launches)
+    if not launches.height:
+        raise InputError("has no launch with a time", where=where, advice="record it again")
+    devices = {w.device for w in wholes if w.device}
+    return Profile.of(
+        rows_of_launches(launches),
+        Source(tool=TOOL),
+        device=devices.pop() if len(devices) == 1 else None,
+        notes=tuple(dict.fromkeys([*notes, *dropped])),
+    )
+
+
+def _leave_sums_out(parts: list[Part]) -> list[str]:
+    """Drop tables that people summed up where the launches themselves are there."""
+    sums = [p for p in parts if p.summed]
+    if not sums or len(sums) == len(parts):
+        return []
+    parts[:] = [p for p in parts if not p.summed]
+    names = shown_list([short_name(p.name) for p in sums])
+    return [f"Tables of sums are left out, as the launches are there too: {names}."]
+
+
+def _wholes(group: list[Part], where: str, is_folder: bool) -> list[Part]:
+    """The runs of one folder, each joined; runs of the same kernels cannot be added up."""
+    runs = runs_of(group)
+    again = measured_again([(short_name(run.parts[0].name), run.names) for run in runs])
+    if again and is_folder:
+        raise InputError(
+            f"holds several runs of the same kernels ({shown_list(again)})",
+            where=where,
+            advice="name the files of one run",
+        )
+    return [joined(run) for run in runs]
+
+
+def _note_parts(wholes: list[Part], ranks: list[int | None], notes: list[str]) -> None:
+    names = shown_list([short_name(w.name) for w in wholes])
+    if any(ranks):
+        notes.append(f"Runs of the same kernels are taken as ranks of one run: {names}.")
+    elif len(wholes) > 1 and not measured_again([(w.name, w.kernels) for w in wholes]):
+        notes.append(f"Files that measured different kernels are taken as one run: {names}.")
+
+
+def _phases(wholes: list[Part], where: str, is_folder: bool, notes: list[str]) -> list[str | None]:
+    """The phase of each run by its folder's name; folders that repeat kernels must have one."""
+    phases = [phase_of_folder(w.folder) for w in wholes]
+    by_folder = {w.folder: phase for w, phase in zip(wholes, phases, strict=True)}
+    again = measured_again([(w.folder, w.kernels) for w in wholes])
+    known = [by_folder[folder] for folder in dict.fromkeys(again)]
+    if is_folder and len(known) > 1 and (None in known or len(set(known)) < len(known)):
+        raise InputError(
+            f"holds several runs ({shown_list(sorted(set(again)))})",
+            where=where,
+            advice="name the folder of one run",
+        )
+    named = sorted(f.rpartition("/")[2] for f, phase in by_folder.items() if phase)
+    if named:
+        notes.append(f"Phases are taken from the names of folders: {shown_list(named)}.")
+    return phases
+
+
+def _ranks(wholes: list[Part], phases: list[str | None]) -> list[int | None]:
+    """Runs of the same kernels in the same phase are ranks, in the order of their files."""
+    earlier: dict[str | None, list[set[str]]] = defaultdict(list)
+    ranks: list[int | None] = []
+    for whole, phase in zip(wholes, phases, strict=True):
+        ranks.append(sum(bool(whole.kernels & other) for other in earlier[phase]))
+        earlier[phase].append(whole.kernels)
+    return ranks if any(ranks) else [None] * len(ranks)
+
+
+def _capability(wholes: list[Part], architecture: str | None, notes: list[str]) -> str | None:
+    """What the file says of the chip, else what the caller says, else what kernel names reveal."""
+    stated = {c for w in wholes if (c := capability_of(w.capability))}
+    if len(stated) == 1:
+        return stated.pop()
+    told = capability_of(architecture)
+    if told is not None:
+        return told
+    names = [n for w in wholes for n in w.table["name"].unique().to_list()]
+    revealed = capability_of_names(names)
+    if revealed is not None:
+        notes.append(
+            f"The file does not name the chip; compute capability {revealed} is inferred from"
+            " kernel names."
+        )
+    return revealed
+
+
+def _launches(
+    whole: Part, phase: str | None, rank: int | None, capability: str | None, notes: list[str]
+) -> pl.DataFrame:
+    """One row per launch with its time and amounts."""
+    roles = set(whole.roles)
+    time = time_of(roles, summed=whole.summed)
+    if time is None:
+        raise InputError(
+            f"has no time of its kernels, only {shown_list(list(whole.metrics)) or 'names'}",
+            where=whole.name,
+            advice="give the files of the other metrics too, or collect gpu__time_duration.sum",
+        )
+    amounts = amounts_of(whole.table, {*roles, "time_s"}, capability)
+    notes += [*whole.notes, *amounts.notes]
+    if whole.summed:
+        notes.append("The table holds sums per kernel; the time is mean cycles over mean clock.")
+    table = whole.table.with_columns(time.alias("time_s")).with_columns(amounts.columns)
+    unknown = table["time_s"].null_count()
+    if unknown:
+        notes.append(f"{unknown} of {table.height} launches have no time and are left out.")
+    made = [e.meta.output_name() for e in amounts.columns]
+    known = pl.col("time_s").is_not_null()
+    return table.select(*_facts(whole, phase, rank), "time_s", *made).filter(known)
+
+
+def _size(column: str) -> pl.Expr:
+    """A size as "(16384, 2, 1)", however it is padded."""
+    bare = pl.col(column).str.replace_all(r"[()\s]", "").str.replace_all(",", ", ", literal=True)
+    return pl.format("({})", bare)
+
+
+def _facts(whole: Part, phase: str | None, rank: int | None) -> list[pl.Expr]:
+    return [
+        pl.lit("kernel").alias("kind"),
+        pl.col("name"),
+        pl.col("stream"),
+        pl.lit(phase, pl.String).alias("phase"),
+        pl.lit(rank, pl.Int64).alias("rank"),
+        pl.lit(whole.device, pl.String).alias("device"),
+        _size("grid").alias("label.grid"),
+        _size("block").alias("label.block"),
+        pl.lit("measured").alias("origin.time"),
+        *([pl.col("calls")] if whole.summed and "calls" in whole.table.columns else []),
+    ]

@@ -1,0 +1,214 @@
+"""What ``nsys stats --format csv`` prints: kernel summaries and the trace of GPU activities."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.core.profile import Profile, Source, SourceFile
+from timeroof.read.amd.rocprof_csv_table import (
+    Header,
+    Names,
+    find_header,
+    number,
+    read_table,
+    ticks,
+)
+from timeroof.read.database import table_errors
+from timeroof.read.device_events import COLLECTIVE, Whole, profile_of
+from timeroof.read.format import ReadOptions
+from timeroof.read.opening import Entry, Input, short_name
+
+# A column says its unit as "Total Time (ns)", "Total Time:dur_ns" or "Bytes (MB)".
+_UNIT = re.compile(r"^(.*?)\s*(?:\(([\w/%]+)\)|:(?:\w+_)?(\w+))?$")
+_UNITS = {
+    "ns": 1.0,
+    "us": 1e3,
+    "usec": 1e3,
+    "ms": 1e6,
+    "s": 1e9,
+    "sec": 1e9,
+    "b": 1.0,
+    "byte": 1.0,
+    "bytes": 1.0,
+    "kb": 1e3,
+    "mb": 1e6,
+    "gb": 1e9,
+    "kib": 2.0**10,
+    "mib": 2.0**20,
+    "gib": 2.0**30,
+}
+_COPY = re.compile(r"^\[?CUDA (?:Unified Memory )?memcpy (.*?)\]?$", re.IGNORECASE)
+
+
+class NsysCsv:
+    """Nsight Systems' statistics as CSV."""
+
+    name = "nsys-csv"
+    title = "Nsight Systems stats CSV (cuda_gpu_kern_sum, cuda_gpu_trace)"
+
+    def sniff(self, found: Input) -> bool:
+        """A CSV with the columns of one of nsys' reports."""
+        return len(found.entries) == 1 and find_header(found.only, _is_report) is not None
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The profile of a kernel summary or of a GPU trace."""
+        entry = found.only
+        header = find_header(entry, _is_report)
+        if header is None:
+            raise InputError("has no table of Nsight Systems", where=entry.name)
+        options.progress("reading the table", 0.2)
+        plain = _plain(header.plain)
+        if "num calls" in plain:
+            raise InputError(
+                "lists calls of the host, not GPU kernels",
+                where=entry.name,
+                advice="use `nsys stats --report cuda_gpu_kern_sum --format csv`",
+            )
+        source = Source(tool="Nsight Systems", files=[SourceFile(name=short_name(entry.name))])
+        with table_errors(entry.name):
+            if "instances" in plain or "count" in plain:
+                return _summary(entry, header, source)
+            return _trace(entry, header, source)
+
+
+def _is_report(names: Names) -> bool:
+    plain = _plain(names)
+    summary = {"total time", "min", "max"} <= plain and bool(
+        plain & {"instances", "num calls", "count"}
+    )
+    return (summary and bool(plain & {"name", "operation"})) or (
+        {"start", "duration", "name", "corrid"} <= plain and bool(plain & {"strm", "grdx"})
+    )
+
+
+def _plain(names: Names) -> frozenset[str]:
+    return frozenset(_split(name)[0] for name in names)
+
+
+def _split(name: str) -> tuple[str, float]:
+    """A column's name in lower case and what one of its units is in nanoseconds or bytes.
+
+    >>> _split("Total Time (ns)"), _split("Bytes (MB)"), _split("Duration:dur_ns")
+    (('total time', 1.0), ('bytes', 1000000.0), ('duration', 1.0))
+    """
+    found = _UNIT.match(name.strip())
+    base, in_brackets, after_colon = found.groups() if found else (name, None, None)
+    return base.strip().lower(), _UNITS.get((in_brackets or after_colon or "").lower(), 1.0)
+
+
+def _columns(table: pl.DataFrame) -> dict[str, tuple[str, float]]:
+    """Plain name → (column, factor)."""
+    found: dict[str, tuple[str, float]] = {}
+    for column in table.columns:
+        base, factor = _split(column)
+        found.setdefault(base, (column, factor))
+    return found
+
+
+def _summary(entry: Entry, header: Header, source: Source) -> Profile:
+    table = read_table(entry, header, lambda _: True)
+    columns = _columns(table)
+    name = columns.get("name") or columns.get("operation")
+    count = columns.get("instances") or columns.get("count")
+    if name is None or count is None:
+        raise InputError("has no column Name or Instances", where=entry.name)
+    time, factor = columns["total time"]
+    grids = [columns[g][0] for g in ("gridxyz", "blockxyz") if g in columns]
+    rows = table.select(
+        *_named(name[0]),
+        (number(time) * factor / 1e9).alias("time_s"),
+        number(count[0]).alias("calls"),
+        *(pl.col(g).alias(f"label.{g[:-3].lower()}") for g in grids),
+        pl.lit("measured").alias("origin.time"),
+    ).filter(pl.col("name").is_not_null() & (pl.col("calls") >= 0) & (pl.col("time_s") >= 0))
+    if not rows.height:
+        raise InputError("has a header but no kernels", where=entry.name)
+    notes = ["a summary by kernel name: no timestamps, so idle time is unknown"]
+    if rows.height < table.height:
+        notes.append(f"{table.height - rows.height} rows without a name, count or time left out")
+    return Profile.of(rows, source, notes=(*notes, "the file names no device"))
+
+
+def _trace(entry: Entry, header: Header, source: Source) -> Profile:
+    table = read_table(entry, header, lambda _: True)
+    columns = _columns(table)
+    start, start_factor = columns["start"]
+    length, length_factor = columns["duration"]
+    begin, duration = _scaled(table, start, start_factor), _scaled(table, length, length_factor)
+    events = table.select(
+        *_named(columns["name"][0]),
+        begin.alias("start_ns"),
+        (begin + duration).alias("end_ns"),
+        _text(columns, "device").alias("device"),
+        _text(columns, "strm").alias("stream"),
+        _grid(columns, "grd").alias("label.grid"),
+        _grid(columns, "blk").alias("label.block"),
+        *_copied(columns),
+    )
+    number_of = pl.col("device").str.extract(r"\((\d+)\)\s*$").fill_null(pl.col("device"))
+    events = events.with_columns(
+        number_of.fill_null("0").alias("gpu"),
+        pl.col("device").str.replace(r"\s*\(\d+\)\s*$", "").alias("device"),
+    )
+    devices = events["device"].drop_nulls().unique().to_list()
+    device = devices[0] if len(devices) == 1 else None
+    notes = ["launches are not in this report: causes of idle are unknown"]
+    if device is None:
+        notes.append("the file names no device or several")
+    return profile_of(events, Whole(source, device, tuple(notes)))
+
+
+def _named(column: str) -> list[pl.Expr]:
+    """Kind and name from the name that nsys prints."""
+    name = pl.col(column)
+    copied = name.str.extract(_COPY.pattern.replace("^", "(?i)^", 1))
+    kind = (
+        pl.when(copied.is_not_null())
+        .then(pl.lit("copy"))
+        .when(name.str.contains(r"(?i)^\[?CUDA memset\]?"))
+        .then(pl.lit("memset"))
+        .when(name.str.contains(COLLECTIVE))
+        .then(pl.lit("collective"))
+        .otherwise(pl.lit("kernel"))
+    )
+    plain = pl.when(copied.is_not_null()).then(pl.format("Memcpy {}", copied)).otherwise(name)
+    memset = pl.when(kind == "memset").then(pl.lit("Memset")).otherwise(plain)
+    return [kind.alias("kind"), memset.alias("name")]
+
+
+def _scaled(table: pl.DataFrame, column: str, factor: float) -> pl.Expr:
+    return ticks(table, column) if factor == 1.0 else number(column) * factor
+
+
+def _text(columns: dict[str, tuple[str, float]], name: str) -> pl.Expr:
+    return pl.col(columns[name][0]) if name in columns else pl.lit(None, pl.String)
+
+
+def _grid(columns: dict[str, tuple[str, float]], what: str) -> pl.Expr:
+    if f"{what}x" not in columns:
+        return pl.lit(None, pl.String)
+    axes = [pl.col(columns[f"{what}{axis}"][0]) for axis in "xyz" if f"{what}{axis}" in columns]
+    text = pl.concat_str([axis.fill_null("1") for axis in axes], separator="x")
+    return pl.when(axes[0].is_not_null()).then(text)
+
+
+def _copied(columns: dict[str, tuple[str, float]]) -> list[pl.Expr]:
+    """Bytes of copies: over PCI Express, and in device memory (both sides of a DtoD copy)."""
+    if "bytes" not in columns:
+        return []
+    column, factor = columns["bytes"]
+    size = number(column) * factor
+    name = pl.col(columns["name"][0])
+    moved = name.str.contains(r"(?i)^\[?CUDA (?:Unified Memory )?mem")
+    over_link = name.str.contains(r"(?i)HtoD|DtoH|Host-to-Device|Device-to-Host")
+    inside = name.str.contains(r"(?i)DtoD|Device-to-Device")
+    return [
+        pl.when(moved & over_link).then(size).otherwise(0.0).alias("link/pcie"),
+        pl.when(moved).then(size * pl.when(inside).then(2.0).otherwise(1.0)).alias("byte/dram"),
+    ]
+
+
+FORMAT = NsysCsv()

@@ -1,0 +1,163 @@
+"""nvprof's console text: summary, GPU trace and metrics, with units glued to the numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.core.profile import Profile
+from timeroof.read.format import ReadOptions
+from timeroof.read.nvidia.nvprof_metrics import profile_of_metrics
+from timeroof.read.nvidia.nvprof_profile import Found, profile_of_rows
+from timeroof.read.nvidia.nvprof_values import COMMAND, PREAMBLE, device_name, glued
+from timeroof.read.opening import Entry, Input
+from timeroof.read.text import head_text, lines
+
+_SUMMARY_HEADING = re.compile(r"^\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name")
+_SUMMARY_ROW = re.compile(
+    r"^\s*(?P<type>[A-Za-z][A-Za-z ]*:)?\s*[\d.]+%\s+(?P<time>[\d.]+\w+)\s+(?P<calls>\d+)"
+    r"\s+\S+\s+\S+\s+\S+\s+(?P<name>\S.*)$"
+)
+_TRACE_HEADING = re.compile(r"^\s*Start\s+Duration\s+.*\bName\s*$")
+_GAP = re.compile(r"\s{2,}")
+_TIME = re.compile(r"[\d.]+(?:e[+-]?\d+)?[mun]?s$")
+_CORRELATION = re.compile(r"\s*\[\d+\]\s*$")
+_METRICS_HEADING = re.compile(r"^\s*Invocations\s+(?:Metric|Event) Name\s+")
+_DEVICE = re.compile(r'^Device "(.*)"')
+_KERNEL = re.compile(r"^\s+Kernel: (.*)$")
+# A value is one word, or a level such as "Low (1)".
+_VALUE = r"(?:[A-Z][a-z]+ \(\d+\)|\S+)"
+_METRIC_ROW = re.compile(
+    rf"^\s+(?P<calls>\d+)\s+(?P<metric>\w+)\s+.*?\s{{2,}}{_VALUE}\s+(?P<maximum>{_VALUE})"
+    rf"\s+(?P<average>{_VALUE})\s*$"
+)
+_OTHER_RESULT = re.compile(r"^==(?:\d+|=+)== (?:NVTX|Event|Dependency|OpenACC) ")
+
+
+def read_text(entry: Entry) -> Profile:
+    """The profile of the first table of each kind; ranges that repeat kernels are left out."""
+    summary: list[tuple[str, str, str]] = []
+    trace: list[tuple[str | None, ...]] = []
+    metrics: list[tuple[str | None, ...]] = []
+    command, state = None, ""
+    source = lines(entry)
+    for line in source:
+        if match := COMMAND.match(line):
+            command = match[1]
+        elif _OTHER_RESULT.match(line):
+            state = "over"
+        elif state != "over" and _SUMMARY_HEADING.match(line):
+            summary += _summary_rows(source)
+            state = "over"
+        elif state != "over" and _TRACE_HEADING.match(line):
+            trace += _trace_rows(line, source)
+        elif _METRICS_HEADING.match(line):
+            metrics += _metric_rows(source)
+    if trace:
+        return profile_of_rows(Found(_trace_frame(trace), command), entry.name)
+    if summary:
+        return profile_of_rows(Found(_summary_frame(summary), command), entry.name)
+    if metrics:
+        return profile_of_metrics(_metric_frame(metrics), command, entry.name)
+    raise InputError(
+        "holds no table of nvprof, only its messages",
+        where=entry.name,
+        advice="the profiled program failed or launched no kernel: run it again",
+    )
+
+
+def _summary_rows(source: Iterator[str]) -> Iterator[tuple[str, str, str]]:
+    kind = "GPU activities:"
+    for line in source:
+        match = _SUMMARY_ROW.match(line)
+        if match is None:
+            return
+        kind = match["type"] or kind
+        if kind == "GPU activities:":
+            yield match["name"].strip(), match["time"], match["calls"]
+
+
+def _summary_frame(rows: list[tuple[str, str, str]]) -> pl.DataFrame:
+    schema = dict.fromkeys(("name", "time_s", "calls"), pl.String)
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return frame.with_columns(glued(frame["time_s"]), pl.col("calls").cast(pl.Float64))
+
+
+def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
+    """Rows of a GPU trace; its columns are apart by two spaces or more."""
+    columns = _GAP.split(heading.strip())
+    if not {"Start", "Duration", "Name"} <= set(columns):
+        return
+    for line in source:
+        cells = _GAP.split(line.strip(), maxsplit=len(columns) - 1)
+        if len(cells) < len(columns) or not _TIME.match(cells[0]):
+            return
+        row = {c: None if cell == "-" else cell for c, cell in zip(columns, cells, strict=True)}
+        device = row.get("Device")
+        yield (
+            row["Start"],
+            row["Duration"],
+            row.get("Size"),
+            device_name(device) if device else None,
+            row.get("Stream"),
+            _CORRELATION.sub("", row["Name"] or "").strip(),
+        )
+
+
+def _trace_frame(rows: list[tuple[str | None, ...]]) -> pl.DataFrame:
+    names = ("start_s", "time_s", "moved", "device", "stream", "name")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+    return frame.with_columns(glued(frame[c]) for c in ("start_s", "time_s", "moved"))
+
+
+def _metric_rows(source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
+    device = kernel = None
+    for line in source:
+        if match := _DEVICE.match(line):
+            device = match[1]
+        elif match := _KERNEL.match(line):
+            kernel = match[1].strip()
+        elif kernel is not None and (match := _METRIC_ROW.match(line)):
+            yield (
+                device,
+                kernel,
+                match["calls"],
+                match["metric"],
+                match["maximum"],
+                match["average"],
+            )
+        elif line.strip():
+            return
+
+
+def _metric_frame(rows: list[tuple[str | None, ...]]) -> pl.DataFrame:
+    names = ("device", "name", "calls", "metric", "maximum", "average")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+    return frame.with_columns(pl.col("calls").cast(pl.Float64))
+
+
+@dataclass(frozen=True)
+class NvprofConsole:
+    """Console text of `nvprof`."""
+
+    name: str = "nvprof-console"
+    title: str = "nvprof console text"
+
+    def sniff(self, found: Input) -> bool:
+        """Its preamble, or one of its headings."""
+        head = head_text(found.only)
+        headings = (_SUMMARY_HEADING, _TRACE_HEADING, _METRICS_HEADING)
+        if PREAMBLE.search(head):
+            return True
+        return any(h.match(line) for line in head.split("\n") for h in headings)
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The profile of its tables."""
+        return read_text(found.only)
+
+
+FORMAT = NvprofConsole()

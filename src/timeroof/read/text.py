@@ -1,0 +1,86 @@
+"""Text that profilers wrote: any encoding and line ends, in pieces of bounded size."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+
+from timeroof.core.errors import InputError
+from timeroof.read.opening import Entry
+
+# A line or a record longer than this is no text of a profiler.
+MAX_RECORD_BYTES = 64 * 2**20
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def encoding_of(head: bytes) -> tuple[str, int]:
+    """The encoding that the first bytes announce, and how many bytes the announcement takes.
+
+    PowerShell's `>` writes UTF-16, Windows tools like a BOM.
+
+    >>> encoding_of(b"\\xff\\xfeI\\x00D\\x00"), encoding_of(b"ID,Name")
+    (('utf-16-le', 2), ('utf-8', 0))
+    """
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            return name, len(bom)
+    return "utf-8", 0
+
+
+def head_text(entry: Entry) -> str:
+    """The first characters of an entry, for sniffing; bytes that are no text are replaced."""
+    head = entry.head
+    name, skip = encoding_of(head)
+    return head[skip:].decode(name, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def text_blocks(entry: Entry) -> Iterator[bytes]:
+    """The whole text as UTF-8 with ``\\n`` at line ends, piece by piece."""
+    decoder: codecs.IncrementalDecoder | None = None
+    held = b""
+    for chunk in entry.chunks():
+        piece = chunk
+        if decoder is None:
+            name, skip = encoding_of(piece)
+            decoder = codecs.getincrementaldecoder(name)(errors="replace")
+            piece = piece[skip:]
+        data = held + decoder.decode(piece).encode("utf-8", "replace")
+        held = b"\r" if data.endswith(b"\r") else b""
+        yield _unix_lines(data[: len(data) - len(held)])
+    if decoder is not None:
+        yield _unix_lines(held + decoder.decode(b"", final=True).encode("utf-8", "replace"))
+
+
+def _unix_lines(data: bytes) -> bytes:
+    if b"\r" not in data:
+        return data
+    data = data.replace(b"\r\n", b"\n")
+    # Old Macintosh line ends stand alone; inside other files a lone CR is no line end.
+    return data.replace(b"\r", b"\n") if b"\n" not in data else data.replace(b"\r", b" ")
+
+
+def lines(entry: Entry) -> Iterator[str]:
+    """The lines of a text without their ends."""
+    rest = b""
+    for block in text_blocks(entry):
+        *whole, rest = (rest + block).split(b"\n")
+        for line in whole:
+            yield line.decode()
+        refuse_endless(rest, entry.name)
+    if rest:
+        yield rest.decode()
+
+
+def refuse_endless(rest: bytes, where: str) -> None:
+    """Refuse a line that does not end, before it fills the memory."""
+    if len(rest) > MAX_RECORD_BYTES:
+        raise InputError(
+            f"has a line of more than {MAX_RECORD_BYTES // 2**20} MiB",
+            where=where,
+            advice="it is no text of a profiler, or it is damaged",
+        )

@@ -1,0 +1,216 @@
+"""Our tidy table, for bringing one's own numbers: one row per kernel, columns by name.
+
+`docs/tidy.md` describes it. CSV and Parquet differ only in how the cells are stored.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
+from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
+from timeroof.read.format import ReadOptions
+from timeroof.read.launches import shown_list
+from timeroof.read.on_disk import plain_file
+from timeroof.read.opening import Input
+from timeroof.read.tables import find_table, split_ways
+from timeroof.read.text import head_text
+
+REQUIRED = ("name", "time_s")
+TEXTS = (
+    "name",
+    "kind",
+    "op",
+    "phase",
+    "module",
+    "dtype",
+    "shape",
+    "device",
+    "stream",
+    "short_name",
+)
+NUMBERS = (
+    "time_s",
+    "calls",
+    "launches",
+    "idle_before_s",
+    "time_spread",
+    "contraction_flops",
+    "padding_flops",
+)
+MAX_LABELS = 200
+MAX_ROWS = 50_000_000
+
+_PARQUET = b"PAR1"
+_LINK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def resource_of_column(column: str) -> str | None:
+    """The resource whose amounts a column holds, None where it holds none.
+
+    >>> resource_of_column("flops_fp16_tensor"), resource_of_column("bytes_dram")
+    ('flop/fp16-tensor', 'byte/dram')
+    >>> resource_of_column("link_nvlink"), resource_of_column("batch")
+    ('link/nvlink', None)
+    """
+    if is_resource(column) and column != "launch":
+        return column
+    head, _, tail = column.partition("_")
+    if head == "flops" and tail:
+        return f"flop/{tail.replace('_', '-')}"
+    if head == "bytes" and tail:
+        return f"byte/{tail}"
+    if head == "link" and _LINK_NAME.fullmatch(tail):
+        return f"link/{tail}"
+    return None
+
+
+def is_tidy(header: list[str]) -> bool:
+    """Whether a header has what a tidy table needs."""
+    return set(REQUIRED) <= set(header)
+
+
+def profile_of_table(table: pl.DataFrame, where: str) -> Profile:
+    """The profile of a tidy table, or an error that names column and row."""
+    _check_columns(table.columns, where)
+    columns = [_column(table, name, where) for name in table.columns]
+    kernels = pl.DataFrame([c for c in columns if c is not None])
+    devices: list[str] = []
+    if "device" in kernels.columns:
+        devices = kernels["device"].drop_nulls().unique().to_list()
+    if "origin.time" not in kernels.columns:
+        kernels = kernels.with_columns(pl.lit("user").alias("origin.time"))
+    return Profile.of(
+        kernels,
+        Source(tool="tidy table"),
+        device=devices[0] if len(devices) == 1 else None,
+    )
+
+
+def _check_columns(columns: list[str], where: str) -> None:
+    for needed in REQUIRED:
+        if needed not in columns:
+            raise InputError(
+                f"has no column {needed!r}", where=where, advice="name and time_s are required"
+            )
+    labels = [c for c in columns if _target(c, where).startswith(LABEL)]
+    if len(labels) > MAX_LABELS:
+        raise InputError(
+            f"has {len(labels)} columns that are no amounts ({shown_list(labels)})",
+            where=where,
+            advice=f"keep at most {MAX_LABELS} of them as labels",
+        )
+
+
+def _target(column: str, where: str) -> str:
+    """The profile's column for a column of the table."""
+    if column in TEXTS or column in NUMBERS or column == "rank":
+        return column
+    if column.startswith((LABEL, ORIGIN)):
+        return column
+    resource = resource_of_column(column)
+    if resource is None:
+        return LABEL + column
+    if not is_resource(resource):
+        known = ", ".join(PRECISIONS if resource.startswith("flop/") else LEVELS)
+        raise InputError(
+            f"column {column!r} names no known resource",
+            where=where,
+            advice=f"use one of {known}, with _ for -",
+        )
+    return resource
+
+
+def _column(table: pl.DataFrame, name: str, where: str) -> pl.Series | None:
+    target = _target(name, where)
+    cells = table[name]
+    if target in TEXTS or target.startswith((LABEL, ORIGIN)):
+        text = _text(cells).alias(target)
+        return None if text.null_count() == len(text) and target.startswith(LABEL) else text
+    numbers = _numbers(cells, name, where)
+    return numbers.cast(pl.Int64 if target == "rank" else pl.Float64, strict=False).alias(target)
+
+
+def _text(cells: pl.Series) -> pl.Series:
+    text = cells.cast(pl.String, strict=False)
+    return text.set(text.str.strip_chars().eq(""), None)
+
+
+def _numbers(cells: pl.Series, name: str, where: str) -> pl.Series:
+    if cells.dtype != pl.String:
+        return cells.cast(pl.Float64, strict=False)
+    text = _text(cells).str.strip_chars()
+    numbers = text.cast(pl.Float64, strict=False)
+    wrong = (text.is_not_null() & numbers.is_null()).arg_max()
+    if wrong is not None and text[wrong] is not None and numbers[wrong] is None:
+        raise InputError(
+            f"column {name!r} has {text[wrong][:40]!r} in row {wrong + 1}, which is no number",
+            where=where,
+            advice="write plain numbers in base units (seconds, FLOPs, bytes)",
+        )
+    return numbers
+
+
+@dataclass(frozen=True)
+class TidyCsv:
+    """A CSV with the columns name and time_s."""
+
+    name: str = "tidy-csv"
+    title: str = "tidy CSV"
+
+    def sniff(self, found: Input) -> bool:
+        """The first line is a header that has both."""
+        first = head_text(found.only).split("\n", 1)[0]
+        return any(is_tidy(fields) for _, fields in split_ways(first))
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The profile of all rows."""
+        entry = found.only
+        table = find_table(entry, is_tidy)
+        if table is None:
+            raise InputError("has no header with name and time_s", where=entry.name)
+        twice = sorted({h for h in table.header if h and table.header.count(h) > 1})
+        if twice:
+            raise InputError(f"has the column {twice[0]!r} twice", where=entry.name)
+        named = {str(i): h for i, h in enumerate(table.header) if h}
+        _check_columns(list(named.values()), entry.name)
+        frames = [f.select(list(named)).rename(named) for f in table.frames()]
+        rows = [f.filter(pl.any_horizontal(pl.all().is_not_null())) for f in frames]
+        if not sum(f.height for f in rows):
+            raise InputError("has a header but no rows", where=entry.name)
+        return profile_of_table(pl.concat(rows), entry.name)
+
+
+@dataclass(frozen=True)
+class TidyParquet:
+    """A Parquet file with the columns name and time_s."""
+
+    name: str = "tidy-parquet"
+    title: str = "tidy Parquet"
+
+    def sniff(self, found: Input) -> bool:
+        """Parquet of whatever columns; reading says what is missing."""
+        return found.only.head.startswith(_PARQUET)
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The profile of all rows."""
+        entry = found.only
+        try:
+            with plain_file(entry, ".parquet") as path:
+                lazy = pl.scan_parquet(path)
+                _check_columns(lazy.collect_schema().names(), entry.name)
+                if lazy.select(pl.len()).collect().item() > MAX_ROWS:
+                    raise InputError(f"has more than {MAX_ROWS} rows", where=entry.name)
+                table = lazy.collect()
+        except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+            reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+            raise InputError(f"is no whole Parquet file ({reason})", where=entry.name) from error
+        return profile_of_table(table, entry.name)
+
+
+FORMAT = TidyCsv()
+FORMATS = (FORMAT, TidyParquet())

@@ -1,0 +1,147 @@
+"""Rows of a trace without a device: ops on the host, every second in one row."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from timeroof.read.torch.codes import NONE, Codes, Floats, Ints
+from timeroof.read.torch.contexts import Contexts, module_paths, walk
+from timeroof.read.torch.intervals import Union
+from timeroof.read.torch.linking import op_phases
+from timeroof.read.torch.phases import DATA, PHASE_NAMES
+from timeroof.read.torch.rows import signature_labels, signatures_of, spread_and_samples, text_of
+from timeroof.read.torch.trace import ANNOTATION, OP, Trace
+
+_US = 1e-6
+_KEY = ["name", "signature", "module", "phase", "stream", "children", "collective"]
+OUTSIDE, LOADING = "outside ops", "data"
+
+
+def self_times(order: Ints, thread: Ints, start: Floats, end: Floats) -> Floats:
+    """Time of each op less the time of ops inside it; they sum to the time in any op.
+
+    At every moment the op that started last and has not ended owns the time, so that
+    even ops that overlap without nesting share no second.
+    """
+    own = [0.0] * len(start)
+    starts, ends, threads = start.tolist(), end.tolist(), thread.tolist()
+    stack: list[int] = []
+    now, current = 0.0, NONE
+    for row in order.tolist():
+        if threads[row] != current:
+            now = _unwind(stack, ends, own, now, float("inf"))
+            current = threads[row]
+        else:
+            now = _unwind(stack, ends, own, now, starts[row])
+        if stack:
+            own[stack[-1]] += max(starts[row] - now, 0.0)
+        now = max(now, starts[row]) if stack else starts[row]
+        stack.append(row)
+    _unwind(stack, ends, own, now, float("inf"))
+    return np.array(own)
+
+
+def _unwind(
+    stack: list[int], ends: list[float], own: list[float], now: float, until: float
+) -> float:
+    """End the ops that end before a time; each owns the time since the last event."""
+    while stack and ends[stack[-1]] <= until:
+        row = stack.pop()
+        own[row] += max(ends[row] - now, 0.0)
+        now = max(now, ends[row])
+    return now
+
+
+def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts]:
+    """One row per (op, shape, module, phase, thread): kind op, time its own."""
+    contexts = walk(trace, np.empty(0, np.int64))
+    frames = trace.frames
+    rows = np.flatnonzero(frames["kind"] == OP)
+    thread, start, end = frames["thread"][rows], frames["start"][rows], frames["end"][rows]
+    own = self_times(np.lexsort((-end, start, thread)), thread, start, end)
+    children, texts = _children(trace, contexts)
+    table = pl.DataFrame(
+        {
+            "name": frames["name"][rows],
+            "signature": frames["signature"][rows],
+            "module": contexts.module[rows],
+            "phase": op_phases(contexts, rows),
+            "stream": thread,
+            "children": children[rows],
+            "collective": frames["collective"][rows],
+            "own": own,
+        }
+    )
+    return _grouped(trace, contexts, table, texts), contexts
+
+
+def _children(trace: Trace, contexts: Contexts) -> tuple[Ints, list[str]]:
+    """Per frame a code of the names of the ops right below it, so that none counts twice."""
+    names, kind = trace.frames["name"], trace.frames["kind"]
+    parent = contexts.parent[:-1]
+    # A frame between two ops (an annotation, a module) does not part them.
+    for _ in range(8):
+        passing = (parent >= 0) & (np.append(kind, OP)[parent] != OP)
+        if not passing.any():
+            break
+        parent = np.where(passing, contexts.parent[parent], parent)
+    below = (
+        pl.DataFrame({"parent": parent, "name": names, "kind": kind})
+        .filter((pl.col("kind") == OP) & (pl.col("parent") >= 0))
+        .group_by("parent")
+        .agg(pl.col("name").unique().sort())
+    )
+    codes, found = Codes(), np.full(len(parent), NONE, np.int64)
+    all_names = trace.names.values_in_order()
+    for row, listed in below.iter_rows():
+        found[row] = codes[tuple(listed)]
+    return found, [" ".join(sorted(all_names[n] for n in c)) for c in codes.values_in_order()]
+
+
+def _grouped(
+    trace: Trace, contexts: Contexts, table: pl.DataFrame, children: list[str]
+) -> pl.DataFrame:
+    recorded = signatures_of(trace.signatures)
+    names = trace.names.values_in_order()
+    own = pl.col("own")
+    coded = [c for c in _KEY if c != "phase"]
+    grouped = (
+        table.with_columns(pl.when(pl.col(c) >= 0).then(pl.col(c)).alias(c) for c in coded)
+        .group_by(_KEY, maintain_order=True)
+        .agg(
+            pl.len().alias("calls"),
+            (own.sum() * _US).alias("time_s"),
+            *spread_and_samples("own"),
+        )
+    )
+    return grouped.select(
+        pl.lit("op").alias("kind"),
+        text_of("name", names).alias("name"),
+        text_of("name", names).alias("op"),
+        text_of("phase", PHASE_NAMES).alias("phase"),
+        text_of("module", module_paths(contexts.modules)).alias("module"),
+        text_of("signature", [s.shape for s in recorded]).alias("shape"),
+        text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
+        text_of("stream", [t for _, t in trace.threads.values_in_order()]).alias("stream"),
+        pl.col("calls", "time_s", "time_spread", "samples"),
+        pl.col("calls").cast(pl.String).alias("label.op_calls"),
+        text_of("children", children).alias("label.child_ops"),
+        *signature_labels(recorded),
+        pl.lit("measured").alias("origin.time"),
+    )
+
+
+def host_times(trace: Trace, contexts: Contexts) -> tuple[float, float, dict[str, float]]:
+    """Wall time, time in any op, and the time outside of ops by cause; in seconds."""
+    frames = trace.frames
+    ops = frames["kind"] == OP
+    busy = Union(frames["start"][ops], frames["end"][ops])
+    wall_us = float(frames["end"][ops].max() - frames["start"][ops].min())
+    loads = (contexts.phase[:-1] == DATA) & (frames["kind"] == ANNOTATION)
+    loading = Union(frames["start"][loads], frames["end"][loads])
+    gap_start, gap_end = busy.end[:-1], busy.start[1:]
+    data_us = float(loading.overlap(gap_start, gap_end).sum())
+    idle_us = wall_us - busy.length
+    causes = {OUTSIDE: (idle_us - data_us) * _US, LOADING: data_us * _US}
+    return wall_us * _US, busy.length * _US, {c: max(s, 0.0) for c, s in causes.items() if s > 0}

@@ -1,0 +1,104 @@
+"""What is collected of a trace: columns of frames, launches and device work.
+
+Everything that repeats (names, threads, recorded signatures) is a code into one of
+the trace's `Codes`; times stay in microseconds until rows are made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from timeroof.read.torch.codes import Codes, Names
+
+# Kinds of device work, and kinds of frame.
+KERNEL, COPY, MEMSET, COLLECTIVE = range(4)
+KIND_NAMES = ["kernel", "copy", "memset", "collective"]
+OP, ANNOTATION, MODULE = range(3)
+MODULE_PREFIX = "nn.Module: "
+_BAD_NOTE = "{} events have no duration, or one that cannot be, and were left out"
+
+
+class Table:
+    """Columns that grow by pieces: codes as small integers, the rest as floats."""
+
+    def __init__(self, codes: str, numbers: str) -> None:
+        self._dtypes = dict.fromkeys(codes.split(), np.int32) | dict.fromkeys(
+            numbers.split(), np.float64
+        )
+        self._pieces: dict[str, list[Any]] = {c: [] for c in self._dtypes}
+        self.height = 0
+
+    def add(self, **columns: Any) -> None:
+        """Add rows; every column is given, each as long as the others."""
+        for name, dtype in self._dtypes.items():
+            self._pieces[name].append(np.asarray(columns[name], dtype=dtype))
+        self.height += len(columns[name])
+
+    def __getitem__(self, column: str) -> Any:
+        pieces, dtype = self._pieces[column], self._dtypes[column]
+        if len(pieces) != 1:
+            pieces[:] = [np.concatenate([np.empty(0, dtype), *pieces])]
+        return pieces[0]
+
+    def __setitem__(self, column: str, values: Any) -> None:
+        self._pieces[column] = [np.asarray(values, dtype=self._dtypes[column])]
+
+
+def _frames() -> Table:
+    return Table(
+        "thread kind name signature collective",
+        "start end external_id record_id sequence",
+    )
+
+
+def _launches() -> Table:
+    return Table("thread name", "start end correlation size")
+
+
+def _device() -> Table:
+    return Table(
+        "kind name device stream grid collective",
+        # The duration on its own: the difference of two times of day has lost digits.
+        "start end duration correlation external_id bytes",
+    )
+
+
+@dataclass
+class Trace:
+    """The columns of one trace, and what their codes mean."""
+
+    names: Names = field(default_factory=Names)
+    # (process, thread) of the host, and devices and their streams.
+    threads: Codes = field(default_factory=Codes)
+    devices: Codes = field(default_factory=Codes)
+    streams: Codes = field(default_factory=Codes)
+    # What ops were called with: dims, types, strides, values, as recorded.
+    signatures: Codes = field(default_factory=Codes)
+    # What XLA says of an event: op, module and framework op.
+    scopes: Codes = field(default_factory=Codes)
+    grids: Codes = field(default_factory=Codes)
+    collectives: Codes = field(default_factory=Codes)
+    # Everything that has a begin and an end on a host thread: ops, annotations, modules.
+    frames: Table = field(default_factory=_frames)
+    launches: Table = field(default_factory=_launches)
+    device: Table = field(default_factory=_device)
+    overheads: Table = field(default_factory=lambda: Table("name", "start end"))
+    # Traces without categories that we know.
+    plain: Table = field(default_factory=lambda: Table("thread name scope", "start end"))
+    process_names: dict[str, str] = field(default_factory=dict)
+    thread_names: dict[tuple[str, str], str] = field(default_factory=dict)
+    # Counters per kernel: name, device, counters.
+    ranges: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    bad: int = 0
+    unpaired: int = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out."""
+        notes = [_BAD_NOTE.format(self.bad)] if self.bad else []
+        if self.unpaired:
+            notes.append(f"{self.unpaired} begin and end events (ph B, E) were left out")
+        return notes

@@ -1,0 +1,1 @@
+"""XLA's files: xplane."""

@@ -1,0 +1,5 @@
+"""XLA's xplane.pb, as JAX and TensorFlow write it."""
+
+from timeroof.read.xla.xplane.reader import FORMAT
+
+__all__ = ["FORMAT"]

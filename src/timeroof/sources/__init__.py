@@ -1,1 +1,0 @@
-"""Where profiles come from: files that profilers wrote, and live programs."""

@@ -1,1 +1,0 @@
-"""Profiler files of every vendor: one file per format, sniffed from content."""

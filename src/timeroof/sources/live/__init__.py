@@ -1,1 +1,0 @@
-"""Live programs: one file per framework, each imported only where that framework is used."""

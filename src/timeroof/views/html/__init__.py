@@ -1,6 +1,0 @@
-"""The report as one file of HTML that opens from disk: data, charts, table and words."""
-
-from timeroof.views.html.notebook import notebook_html
-from timeroof.views.html.page import html_page
-
-__all__ = ["html_page", "notebook_html"]

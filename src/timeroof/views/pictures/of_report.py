@@ -1,0 +1,157 @@
+"""The pictures of a report: its longest rows, coloured by what limits them (or by run)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from timeroof.core.errors import InputError
+from timeroof.views.gallery import LIMITER_COLOURS
+from timeroof.views.page.text import clip, plain_line
+from timeroof.views.pictures import (
+    FigureSize,
+    Look,
+    Roofs,
+    Unit,
+    combined_chart,
+    complexity_plane,
+    hierarchical_roofline,
+    time_plane,
+)
+from timeroof.views.pictures.frame import LegendEntry
+from timeroof.views.pictures.points import PALETTE
+from timeroof.views.report_points import (
+    ChartRoofs,
+    chart_roofs,
+    report_points,
+    used_ceilings,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from timeroof.core.report import Report
+
+CHARTS = ("combined", "complexity", "time", "roofline")
+# More symbols than this hide one another on paper.
+MAX_UNITS = 120
+SIZE = FigureSize(width=7.0, height=5.2)
+
+_LIMITER_WORDS = {
+    "launch": "limited by launching",
+    "fault": "limited by page faults",
+    "link": "limited by links",
+    "unknown": "limit unknown",
+}
+
+
+def report_figure(
+    reports: Sequence[Report], name: str = "combined", *, names: Sequence[str] = (), title: str = ""
+) -> Figure:
+    """One chart of one report, or of several with a colour per run."""
+    if name not in CHARTS:
+        raise InputError(f"no chart is called {name!r}", advice=f"use {', '.join(CHARTS)}")
+    if not any(len(report.profile) for report in reports):
+        raise InputError(
+            "nothing was measured, so there is nothing to draw",
+            advice="write html or md: they say why",
+        )
+    first = reports[0]
+    roofs = chart_roofs(first)
+    units = [u for index, r in enumerate(reports) for u in _units(r, index, len(reports) > 1)]
+    legend = [[entry] for entry in _legend(reports, names)]
+    heading = clip(plain_line(title), 90) or _title(reports, name)
+    if name == "roofline":
+        return _roofline(first, units, heading, legend)
+    if not roofs.complete:
+        raise InputError(
+            "the machine has no compute and memory ceiling", advice="name one with --machine"
+        )
+    chart = {"combined": combined_chart, "complexity": complexity_plane, "time": time_plane}[name]
+    figure = chart(units, _plain_roofs(roofs), title=heading, legend=legend, size=SIZE)
+    if name == "combined":
+        _make_room(figure)
+    return figure
+
+
+def _make_room(figure: Figure) -> None:
+    """A wide range of FLOPs has long ticks on both sides: the axes give way to their titles."""
+    axes = figure.axes[0]
+    box = axes.get_position()
+    axes.set_position((box.x0 + 0.01, box.y0, box.width - 0.045, box.height))
+
+
+def _units(report: Report, index: int, by_run: bool) -> list[Unit]:
+    return [
+        Unit(
+            name=clip(plain_line(point.name), 60),
+            flops=point.flops,
+            bytes_by_level=point.bytes_by_level,
+            time_s=point.time_s,
+            launches=point.launches,
+            look=Look(PALETTE[index % len(PALETTE)] if by_run else LIMITER_COLOURS[point.kind]),
+        )
+        for point in report_points(report, MAX_UNITS)
+    ]
+
+
+def _legend(reports: Sequence[Report], names: Sequence[str]) -> list[LegendEntry]:
+    if len(reports) > 1:
+        texts = names or [f"run {index + 1}" for index in range(len(reports))]
+        return [
+            LegendEntry(clip(plain_line(text), 60), Look(PALETTE[index % len(PALETTE)]))
+            for index, text in enumerate(texts)
+        ]
+    seconds = reports[0].totals.by_limiter
+    return [
+        LegendEntry(_LIMITER_WORDS.get(kind, f"limited by {kind}"), Look(colour))
+        for kind, colour in LIMITER_COLOURS.items()
+        if seconds.get(kind, 0) > 0
+    ]
+
+
+def _title(reports: Sequence[Report], name: str) -> str:
+    report = reports[0]
+    machine = report.machine.device if report.machine else "no machine"
+    rows = len(report.profile)
+    if len(reports) > 1:
+        return clip(plain_line(f"{machine}, {name}: {len(reports)} runs"), 90)
+    words = f"{rows} rows" if rows <= MAX_UNITS else f"the {MAX_UNITS} longest of {rows} rows"
+    return clip(plain_line(f"{machine}, {name}: {words}"), 90)
+
+
+def _plain_roofs(roofs: ChartRoofs) -> Roofs:
+    return Roofs(
+        compute_name=_short(roofs.compute),
+        flops_per_s=roofs.flops_per_s,
+        memory_name=_short(roofs.memory),
+        bytes_per_s=roofs.bytes_per_s,
+        launch_s=roofs.launch_s,
+        level=(roofs.memory or "byte/dram").removeprefix("byte/"),
+    )
+
+
+def _roofline(
+    report: Report, units: list[Unit], title: str, legend: list[list[LegendEntry]]
+) -> Figure:
+    compute, memory = (
+        {_short(r): rate for r, rate in ceilings.items()} for ceilings in used_ceilings(report)
+    )
+    if not compute or not memory:
+        raise InputError(
+            "a roofline needs FLOPs, bytes and their ceilings", advice="name a --machine"
+        )
+    level = (chart_roofs(report).memory or "byte/dram").removeprefix("byte/")
+    return hierarchical_roofline(
+        units, compute, memory, levels=(level,), title=title, legend=legend, size=SIZE
+    )
+
+
+def _short(resource: str | None) -> str:
+    """A resource on an axis.
+
+    >>> _short("byte/dram"), _short("flop/bf16-tensor")
+    ('DRAM', 'bf16-tensor')
+    """
+    head, _, tail = (resource or "").partition("/")
+    return tail.upper() if head == "byte" else tail
