@@ -18,7 +18,7 @@ from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.views.page import html_page
-from timeroof.views.page.embed import plotly_script
+from timeroof.views.page.page import plotly_script
 
 REPEATS = 7
 LIMIT_S = 1.0

@@ -45,11 +45,10 @@ def ceilings(machine: dict) -> dict[tuple[str, str], float]:
 
 def watch(seconds: float) -> None:
     """Print how far DRAM bandwidth moves while nothing of ours changes."""
-    from timeroof.probe.cpu import jit
-    from timeroof.probe.cpu.bandwidth import measure_point
+    from timeroof.probe.cpu import ir as jit
+    from timeroof.probe.cpu.bandwidth import levels_of, measure_point
     from timeroof.probe.cpu.crew import Crew
     from timeroof.probe.cpu.features import read_features
-    from timeroof.probe.cpu.levels import levels_of
     from timeroof.probe.cpu.streams import PATTERNS
     from timeroof.probe.cpu.threads import Team
     from timeroof.probe.cpu.topology import read_topology

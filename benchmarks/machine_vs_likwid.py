@@ -27,20 +27,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from timeroof.probe.cpu import compute, ir, jit
-from timeroof.probe.cpu.bandwidth import measure_point
+from timeroof.probe.cpu import compute, ir
+from timeroof.probe.cpu import ir as jit
+from timeroof.probe.cpu.bandwidth import levels_of, measure_point
 from timeroof.probe.cpu.ceilings import limits_of
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import read_features
-from timeroof.probe.cpu.ir_memory import BLOCK_BYTES
-from timeroof.probe.cpu.levels import levels_of
-from timeroof.probe.cpu.memory import Region
-from timeroof.probe.cpu.microarchitectures import find_microarchitecture
-from timeroof.probe.cpu.streams import PATTERNS, Stream, compiled_stream
-from timeroof.probe.cpu.threads import Team, Work
+from timeroof.probe.cpu.features import find_microarchitecture, read_features
+from timeroof.probe.cpu.streams import BLOCK_BYTES, PATTERNS, Stream, compiled_stream
+from timeroof.probe.cpu.threads import Region, Team, Work
 from timeroof.probe.cpu.topology import read_topology
-from timeroof.probe.noise import Watch
-from timeroof.probe.sampling import Plan
+from timeroof.probe.sampling import Plan, Watch
 
 LEAST = {"fp64": 0.97, "fp32": 0.97, "l1": 0.95, "l2": 0.95, "l3": 0.90, "dram": 0.95}
 MOST = 1.10

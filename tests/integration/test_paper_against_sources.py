@@ -10,9 +10,9 @@ import pytest
 from timeroof.api.reports import judged_rows
 from timeroof.core.profile import LABEL
 from timeroof.paper.build import build_paper
-from timeroof.paper.cases import sweep
+from timeroof.paper.data import sweep
 from timeroof.paper.figures import _unit, paper_roofs
-from timeroof.views.pictures.combined import chart_points
+from timeroof.views.pictures.charts import chart_points
 
 KEYS = {
     "op": "operator",

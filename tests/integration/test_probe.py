@@ -14,11 +14,10 @@ import pytest
 from timeroof.core.machine import check_machine
 from timeroof.core.machine_file import read_machine, write_machine
 from timeroof.probe import measure as door
-from timeroof.probe import store
+from timeroof.probe import measure as store
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.topology import read_topology
-from timeroof.probe.measurement import Measurement
-from timeroof.probe.progress import Budget, Steps
+from timeroof.probe.measurement import Budget, Measurement, Steps
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import sniffed
-from timeroof.read.opening import open_input
+from timeroof.read.formats import ReadOptions, sniffed
+from timeroof.read.open import open_input
 
 
 def read(path: Path) -> Profile:

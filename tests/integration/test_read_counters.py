@@ -10,7 +10,7 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
 
 
 class Known(NamedTuple):

@@ -13,8 +13,8 @@ import pytest
 from tests.recorded_data import DATA, LOOKED_AT, files, needs_recorded_data, place
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import Input, open_input
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import Input, open_input
 from timeroof.read.torch import execution_trace, kineto
 
 pytestmark = needs_recorded_data

@@ -12,8 +12,8 @@ from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.report import Report
 from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.read.formats import sniffed
-from timeroof.read.opening import open_input
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
+from timeroof.read.open import open_input
 
 pytestmark = needs_recorded_data
 

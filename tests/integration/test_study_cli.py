@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import make_machine
 from timeroof.core.machine import Ceiling, MemoryLevel
-from timeroof.probe import store as kept_measurements
+from timeroof.probe import measure as kept_measurements
 from timeroof.probe.measure import current_fingerprint
 from timeroof.probe.measurement import Measurement
 

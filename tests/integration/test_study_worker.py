@@ -16,11 +16,10 @@ import pytest
 
 from tests.conftest import make_machine
 from timeroof.core.machine import Machine, MemoryLevel
-from timeroof.study.case import Case, Result
+from timeroof.study.case import Case, Plan, Result
 from timeroof.study.driver import Worker
 from timeroof.study.grid import grid_cases, one_case
 from timeroof.study.kernels import kernel, kernel_names
-from timeroof.study.options import Plan
 
 pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.test_compare import clean, paced, report, row
 from timeroof.core.report import Report
 from timeroof.model.compare.compare import RUN_THRESHOLD, compare
-from timeroof.model.compare.words import WORK, WholeRuns, differing_work
+from timeroof.model.compare.notes import WORK, WholeRuns, differing_work
 from timeroof.views.compare import CANDIDATES, NOTHING_MOVED, cells, headline, told_rows
 from timeroof.views.compare import markdown_comparison as markdown
 from timeroof.views.compare_page import comparison_page

@@ -8,9 +8,8 @@ import pytest
 
 from tests.unit.factor_samples import study_machine
 from timeroof.core.errors import UsageError
-from timeroof.study.case import Case
+from timeroof.study.case import Case, DesignOptions
 from timeroof.study.factors import FACTOR_NAMES, designs
-from timeroof.study.options import DesignOptions
 
 
 def options(**changes: object) -> DesignOptions:

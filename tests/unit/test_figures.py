@@ -21,7 +21,7 @@ from timeroof.views.pictures import (
     save_figure,
     time_plane,
 )
-from timeroof.views.pictures.combined import chart_points
+from timeroof.views.pictures.charts import chart_points
 from timeroof.views.pictures.frame import LegendEntry, log_limits, short_number
 from timeroof.views.pictures.points import drawable
 

@@ -10,8 +10,7 @@ import pytest
 from timeroof.api.reports import judged_rows
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper, chosen_figures, write_folder
-from timeroof.paper.cases import base_case, direct_flops, sweep
-from timeroof.paper.data import paper_rows
+from timeroof.paper.data import base_case, direct_flops, paper_rows, sweep
 from timeroof.paper.factors import paper_findings
 from timeroof.paper.figures import paper_figures
 

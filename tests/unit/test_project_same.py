@@ -16,7 +16,7 @@ from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
 from timeroof.model.whatif.document import WhatIf, what_if
 from timeroof.model.whatif.project import Change
-from timeroof.views.compare_outputs import whatif_outputs
+from timeroof.views.compare_files import whatif_outputs
 from timeroof.views.whatif import OUTSIDE, WITHOUT_IDLE, print_whatif, split_seconds
 from timeroof.views.whatif_chart import _moves, bars_figure, plain_roofs
 

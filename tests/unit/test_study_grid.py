@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.cli.study_parameters import given_sweeps, thread_counts, words
+from timeroof.cli.study_cases import given_sweeps, thread_counts, words
 from timeroof.core.errors import UsageError
 from timeroof.study.grid import all_cores, check_value, grid_cases, one_case, unique
 from timeroof.study.kernel import PASSES, Parameter

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from tests.unit.factor_samples import Truth, batch_sweep, study_machine, study_rows
 from tests.unit.test_study_output import parsed, study_of
 from timeroof.live.torch.recording import PrimitiveSeen
-from timeroof.study.busy import busy_sentence
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.intensity import conclude
 from timeroof.study.factors.levels import LEVELS, intensity_at, level_note, level_of
 from timeroof.study.output import write_study
 from timeroof.study.output.looks import chart_pair
+from timeroof.study.output.overlay import overviews, panels
+from timeroof.study.output.page import heads, panel_lines
 from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
-from timeroof.study.output.sweeps import overviews, panels
-from timeroof.study.output.tables import heads, panel_lines
-from timeroof.study.worker.onednn import primitive_labels
+from timeroof.study.report import busy_sentence
+from timeroof.study.worker.measuring import primitive_labels
 
 amounts = st.one_of(st.none(), st.just(0.0), st.floats(1.0, 1e12))
 

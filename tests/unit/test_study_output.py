@@ -29,9 +29,8 @@ from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclusions
 from timeroof.study.output import write_study
 from timeroof.study.output.factor_charts import factor_charts, gain_chart, ratio_chart
-from timeroof.study.output.overlay import beside_panel, overlay_of
-from timeroof.study.output.sweeps import overviews, panels
-from timeroof.study.output.tables import HEADS, panel_lines
+from timeroof.study.output.overlay import beside_panel, overlay_of, overviews, panels
+from timeroof.study.output.page import HEADS, panel_lines
 from timeroof.study.report import Study
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'&$x^2$"

@@ -9,9 +9,8 @@ from itertools import chain, cycle, repeat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.study.options import Plan
-from timeroof.study.worker.clock import Reading, WallClock
-from timeroof.study.worker.sampling import half_interval, sample
+from timeroof.study.case import Plan
+from timeroof.study.worker.sampling import Reading, WallClock, half_interval, sample
 
 
 class FakeClock:

@@ -13,8 +13,9 @@ import pytest
 from tests.conftest import make_machine
 from timeroof.core.errors import InputError, SchemaError
 from timeroof.study.case import Case, Result
-from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict, claims
-from timeroof.study.store.aside import set_aside
+from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict
+from timeroof.study.store import database as claims
+from timeroof.study.store.database import set_aside
 
 
 def kept(number: int, **changes: object) -> Kept:

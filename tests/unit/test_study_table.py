@@ -12,11 +12,10 @@ from tests.conftest import make_machine
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.study.case import Result
-from timeroof.study.export import cases_table, export
 from timeroof.study.grid import all_cores, one_case
 from timeroof.study.report import judged_study, one_core, verdict_of
 from timeroof.study.store import Kept
-from timeroof.study.table import profile_of
+from timeroof.study.table import cases_table, export, profile_of
 
 
 def two_scopes():

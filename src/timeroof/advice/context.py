@@ -11,7 +11,7 @@ import polars as pl
 from timeroof.advice.patterns import is_contraction
 from timeroof.core.resources import FAULT, TENSOR_PRECISIONS, limiter_kind
 from timeroof.core.verdict import BOUND
-from timeroof.model.tiny import is_tiny
+from timeroof.model.bounds import is_tiny
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class Context:
     `tensor_flops`, `contraction` (work that a matrix unit could do), `idle_s`, `launch_s`
     and `fault_s` (0 where unknown), `moved_bytes` (at the level that moves most: residency
     models leave little for DRAM), `memory_s` (the largest bound by bytes), and `tiny` (see
-    `timeroof.model.tiny`).
+    `timeroof.model.bounds`).
     """
 
     rows: pl.DataFrame
@@ -133,7 +133,7 @@ class Context:
     ) -> pl.Expr:
         """The bound of a row once a cure has changed its partial bounds.
 
-        The same rule as `timeroof.model.overlap` (a test compares the two).
+        The same rule as `timeroof.model.bounds` (a test compares the two).
         """
         launch = pl.col("launch_s") if launch_s is None else launch_s
         busy = pl.max_horizontal(work_s, pl.col("fault_s") if fault_s is None else fault_s)

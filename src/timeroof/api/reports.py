@@ -15,13 +15,13 @@ from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile
 from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
-from timeroof.core.version import VERSION
+from timeroof.core.schema import VERSION
 from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
 from timeroof.model.judge import RoofPair, judge, scope_for
 from timeroof.model.totals import totals
-from timeroof.read.format import Progress, ReadOptions, silent
-from timeroof.read.opening import DEFAULT_MAX_BYTES
-from timeroof.read.reading import read_run
+from timeroof.read.formats import Progress, ReadOptions, silent
+from timeroof.read.load import read_run
+from timeroof.read.open import DEFAULT_MAX_BYTES
 from timeroof.work.recorded_calls import with_recorded_work
 
 if TYPE_CHECKING:

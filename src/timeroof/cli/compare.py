@@ -51,8 +51,13 @@ def compare(
     from timeroof.cli.outputs import check_folder, keep_inputs, write_json
     from timeroof.model.compare.compare import compare as compare_reports
     from timeroof.views.compare import print_comparison
-    from timeroof.views.compare_files import check_suffix, folder_files, write_folder, write_output
-    from timeroof.views.compare_outputs import comparison_outputs
+    from timeroof.views.compare_files import (
+        check_suffix,
+        comparison_outputs,
+        folder_files,
+        write_folder,
+        write_output,
+    )
 
     files = [
         *([check_suffix(html, ("html",))] if html is not None else []),

@@ -14,7 +14,7 @@ from timeroof.cli.interrupt import listen, stop_if_pressed
 from timeroof.cli.plain_words import PlainCommand, PlainGroup
 from timeroof.cli.streams import abandon_stdout, prepare_streams, say
 from timeroof.core.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
-from timeroof.core.version import VERSION
+from timeroof.core.schema import VERSION
 
 EXIT_INTERNAL = 70
 

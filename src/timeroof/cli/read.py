@@ -73,8 +73,7 @@ def read(
         write_outputs,
     )
     from timeroof.core.units import parse_size
-    from timeroof.views.gaps import print_gaps
-    from timeroof.views.terminal import print_notes, print_summary
+    from timeroof.views.terminal import print_gaps, print_notes, print_summary
 
     if format == "list":
         _list_formats()

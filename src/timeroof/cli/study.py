@@ -11,7 +11,7 @@ import typer
 
 from timeroof.cli.counters import CounterTool
 from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
-from timeroof.cli.study_parameters import with_parameters
+from timeroof.cli.study_cases import with_parameters
 from timeroof.cli.study_stop import Stage, stoppable
 from timeroof.core.errors import InputError, UsageError
 
@@ -128,7 +128,7 @@ def study(
     `timeroof study conv2d --batch 1,8,64 --layout channels_last`, `timeroof study --factor all`
     """
     from timeroof.cli.outputs import check_outputs, keep_inputs
-    from timeroof.study.export import check_export
+    from timeroof.study.table import check_export
 
     if out is None and html is None and json is None and save is None and not export:
         out = Path(FOLDER)
@@ -163,7 +163,7 @@ def study(
         with Store(target) as store:
             done = _run(cases, store, place, resume, retry, quick=quick, counters=counting_tool)
             for path in export or ():
-                from timeroof.study.export import export as write_export
+                from timeroof.study.table import export as write_export
 
                 write_export(store.read(stage.keys), path, place.machine)
         found = _judge(done, other or place.machine, factor or [], notes)
@@ -206,7 +206,7 @@ def _place(device: str, framework: str) -> tuple[Place, list[str]]:
     from timeroof.study.run import Place
 
     if device == "cpu":
-        from timeroof.api.here import machine_for
+        from timeroof.api.live import machine_for
 
         found, notes = machine_for(None, _say)
         return Place.here(found, framework), notes
@@ -229,7 +229,7 @@ def _other_machine(name: str | None) -> Machine | None:
 
 
 def _set_aside(path: Path) -> None:
-    from timeroof.study.store.aside import set_aside
+    from timeroof.study.store.database import set_aside
 
     kept = set_aside(path)
     if kept is not None:
@@ -247,7 +247,7 @@ def _run(
     counters: str | None,
 ) -> Done:
     from timeroof.cli.progress import progress_bar
-    from timeroof.study.options import FULL, QUICK
+    from timeroof.study.case import FULL, QUICK
     from timeroof.study.run import check_store, run_cases
 
     keys = [place.key(case) for case in cases]
@@ -309,7 +309,7 @@ def _tell(found: Study, done: Done, store: Path) -> None:
 
     print_summary(found.report)
     print_findings(found.findings)
-    from timeroof.study.busy import busy_sentence
+    from timeroof.study.report import busy_sentence
 
     disturbed = busy_sentence(found.rows)
     if disturbed:

@@ -2,21 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
+    from timeroof.study.case import Case, Value
+
+# Options of `timeroof study` that are the parameters of its kernels, and how they are read.
+
+
+# Longer headings are cut at 80 columns.
+PANEL = "Parameters of the kernels (comma-separated values)"
+
+
+def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for every parameter of every kernel.
+
+    The function takes them as keyword arguments of its `**parameters`.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None,
+                typer.Option(
+                    f"--{name.replace('_', '-')}", metavar="LIST", help=text, rich_help_panel=PANEL
+                ),
+            ],
+        )
+        for name, text in _texts().items()
+    ]
+    every = [*own, *more]
+    function.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
+    function.__annotations__ = {p.name: p.annotation for p in every}
+    return function
+
+
+def _texts() -> dict[str, str]:
+    """Every parameter with its help: what it is, and which kernels have it at which base value."""
+    from timeroof.study.kernels import kernels
+
+    users: dict[str, dict[str, list[str]]] = {}
+    for kernel in kernels().values():
+        for parameter in kernel.parameters:
+            entry = f"{kernel.name} {parameter.base}"
+            if parameter.choices:
+                entry = f"{kernel.name} {'|'.join(parameter.choices)}"
+            users.setdefault(parameter.name, {}).setdefault(parameter.title, []).append(entry)
+    return {
+        name: "; ".join(f"{title}: {', '.join(names)}" for title, names in titles.items())
+        for name, titles in users.items()
+    }
+
+
+def given_sweeps(
+    kernels: Sequence[str], parameters: Mapping[str, str | None], *, quick: bool
+) -> dict[str, dict[str, list[Value]] | None]:
+    """The sweeps of every kernel; None where nothing is given for it.
+
+    Where only single values are given they move the base case, and the other parameters keep
+    their own sweeps. Where a parameter has several values, only such are swept.
+    """
+    from timeroof.study.grid import check_value, own_sweeps
+    from timeroof.study.kernels import kernel as find_kernel
+
+    given = {
+        name: words(text, f"--{name.replace('_', '-')}")
+        for name, text in parameters.items()
+        if text is not None
+    }
+    found = [find_kernel(name) for name in kernels]
+    for name in given:
+        if not any(k.parameter(name) for k in found):
+            known = {p.option: None for k in found for p in k.parameters}
+            raise UsageError(
+                f"{' and '.join(k.name for k in found) or 'no kernel'} "
+                f"{'has' if len(found) == 1 else 'have'} no parameter"
+                f" --{name.replace('_', '-')}",
+                advice=f"use {', '.join(known)}" if known else "name a kernel",
+            )
+    sweeps: dict[str, dict[str, list[Value]] | None] = {}
+    for kernel in found:
+        own: dict[str, list[Value]] = {
+            p.name: [check_value(p, v) for v in given[p.name]]
+            for p in kernel.parameters
+            if p.name in given
+        }
+        if own and all(len(values) == 1 for values in own.values()):
+            rest = own_sweeps(kernel, quick=quick)
+            own = {n: list(v) for n, v in rest.items() if n not in own} | own
+        sweeps[kernel.name] = own or None
+    return sweeps
+
+
+def words(text: str, option: str = "the list") -> list[str]:
+    """A list as it is typed.
+
+    >>> words("16, 32,64")
+    ['16', '32', '64']
+    """
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise UsageError(
+            f"{option} has no value in {text!r}",
+            advice="give one or more with commas, or leave the option out",
+        )
+    return list(dict.fromkeys(found))
+
+
+def thread_counts(text: str | None) -> list[int]:
+    """Numbers of threads; `all` is one per core.
+
+    >>> thread_counts("1")
+    [1]
+    """
+    from timeroof.study.grid import all_cores
+
+    counts, most = [], all_cores()
+    for word in words("all" if text is None else text, "--threads"):
+        number = most if word == "all" else _count(word)
+        if not 1 <= number <= most:
+            raise UsageError(
+                f"--threads cannot be {word[:40]!r}",
+                advice=f"use numbers from 1 to {most}, the cores that this process may use, or all",
+            )
+        counts.append(number)
+    return list(dict.fromkeys(counts))
+
+
+def _count(word: str) -> int:
+    """A typed number, 0 where it is none."""
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 10 else 0
 
 
 def checked_sweeps(
     names: list[str], parameters: dict[str, str | None], choices: dict[str, Any], factors: list[str]
 ) -> dict[str, Any]:
     """Refuse what cannot be before anything is measured; the sweeps by kernel."""
-    from timeroof.cli.study_parameters import given_sweeps
     from timeroof.study.factors import FACTOR_NAMES
     from timeroof.study.grid import FRAMEWORKS, check_choice
     from timeroof.study.kernels import kernel_names
@@ -31,7 +163,6 @@ def checked_sweeps(
 
 def own_cases(names: list[str], sweeps: dict[str, Any], choices: dict[str, Any]) -> list[Case]:
     """The cases of the kernels' own grids."""
-    from timeroof.cli.study_parameters import thread_counts, words
     from timeroof.study.grid import grid_cases, missing_pass
 
     found: list[Case] = []
@@ -55,7 +186,6 @@ def own_cases(names: list[str], sweeps: dict[str, Any], choices: dict[str, Any])
 
 
 def _passes(choices: dict[str, Any]) -> list[str] | None:
-    from timeroof.cli.study_parameters import words
 
     return None if choices["passes"] is None else words(choices["passes"], "--pass")
 
@@ -69,7 +199,6 @@ def _lacking(name: str, passes: list[str] | None) -> list[str]:
 
 def _check_fits(names: list[str], choices: dict[str, Any]) -> None:
     """Refuse a pass, precision or variant that no named kernel has, and say which there are."""
-    from timeroof.cli.study_parameters import words
     from timeroof.study.grid import CACHES, PRECISIONS, check_choice, variant_names
     from timeroof.study.kernel import PASSES
     from timeroof.study.kernels import kernel
@@ -106,10 +235,9 @@ def designed_cases(
     """The cases of the factors' experiments."""
     if not factors:
         return []
-    from timeroof.cli.study_parameters import words
+    from timeroof.study.case import DesignOptions
     from timeroof.study.factors import designs
     from timeroof.study.grid import all_cores
-    from timeroof.study.options import DesignOptions
 
     options = DesignOptions(
         kernels=names,

@@ -79,8 +79,13 @@ def whatif(
     from timeroof.cli.outputs import check_folder, keep_inputs, write_json
     from timeroof.model.whatif.document import what_if
     from timeroof.model.whatif.project import Change
-    from timeroof.views.compare_files import check_suffix, folder_files, write_folder, write_output
-    from timeroof.views.compare_outputs import whatif_outputs
+    from timeroof.views.compare_files import (
+        check_suffix,
+        folder_files,
+        whatif_outputs,
+        write_folder,
+        write_output,
+    )
     from timeroof.views.whatif import print_whatif
 
     files = [

@@ -4,10 +4,16 @@
 counted to the clean run's times.
 """
 
-from timeroof.counters.collecting import TOOLS, check_tool, collect, forecast
-from timeroof.counters.joining import join
+from timeroof.counters.collect import (
+    TOOLS,
+    check_tool,
+    collect,
+    counted_region,
+    forecast,
+    repetitions,
+)
+from timeroof.counters.join import join
 from timeroof.counters.options import Collected, CollectOptions
-from timeroof.counters.region import counted_region, repetitions
 
 __all__ = [
     "TOOLS",

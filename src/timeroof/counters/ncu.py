@@ -2,23 +2,187 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import polars as pl
+
 from timeroof.core.errors import InputError, UsageError
-from timeroof.core.profile import Profile
-from timeroof.counters import ncu_report
-from timeroof.counters.forecasting import forecast_of
-from timeroof.counters.ncu_command import command_line
+from timeroof.core.profile import ORIGIN, Profile, amount_columns
 from timeroof.counters.options import Collected, CollectOptions
-from timeroof.counters.running import Ran, run
-from timeroof.counters.selecting import Selection, base_name, select, words
-from timeroof.counters.sets import TIME, MetricSet, find_set
-from timeroof.counters.telling import finished
-from timeroof.counters.tools import Tool, ask, chip_here, find_tool
-from timeroof.counters.troubles import failed, nothing_known
-from timeroof.counters.workspace import Workspace, workspace
-from timeroof.read.reading import read_files
+from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
+from timeroof.counters.sets import (
+    TIME,
+    MetricSet,
+    Selection,
+    base_name,
+    find_set,
+    forecast_of,
+    select,
+    words,
+)
+from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known, too_old
+from timeroof.read.csv import find_table
+from timeroof.read.load import read_files
+from timeroof.read.nvidia.ncu_amounts import amounts_of
+from timeroof.read.nvidia.ncu_csv import is_table, read_part
+from timeroof.read.nvidia.ncu_metrics import capability_of
+from timeroof.read.nvidia.ncu_profile import joined, runs_of
+from timeroof.read.open import open_input
+
+# The command line of Nsight Compute, in the words of the installed version.
+
+
+def command_line(
+    tool: Tool,
+    metrics: tuple[str, ...],
+    report: Path,
+    options: CollectOptions,
+    command: list[str],
+) -> list[str]:
+    """ncu around a program: metrics as CSV into a file, the program's output left alone."""
+    return [
+        tool.path,
+        "--csv",
+        "--log-file",
+        str(report),
+        "--metrics",
+        ",".join(metrics),
+        "--target-processes",
+        "all",
+        *_names_and_units(tool),
+        "--cache-control",
+        "all" if options.cache == "flush" else "none",
+        "--clock-control",
+        "base" if options.clock == "base" else "none",
+        *replay_words(tool, options),
+        *_region(options),
+        *_kernels(tool, options),
+        *command,
+    ]
+
+
+def _names_and_units(tool: Tool) -> list[str]:
+    """Whole names, and values without rounding; both options were renamed in 2020.2."""
+    if tool.since(2020, 2):
+        return ["--print-kernel-base", "demangled", "--print-units", "base"]
+    return ["--kernel-base", "demangled", "--units", "base"]
+
+
+def replay_words(tool: Tool, options: CollectOptions) -> list[str]:
+    """How to say what is replayed; refuses what the installed version cannot do."""
+    if options.replay == "kernel":
+        return []
+    if not tool.since(2020, 3):
+        raise too_old("ncu", tool.version_text, "2020.3", "application replay")
+    return ["--replay-mode", "application"]
+
+
+def _region(options: CollectOptions) -> list[str]:
+    if options.region == "profiler":
+        return ["--profile-from-start", "off"]
+    if options.region == "range":
+        # The slash says that the range is pushed and popped, as frameworks mark theirs.
+        return ["--nvtx", "--nvtx-include", f"{options.range_name}/"]
+    return []
+
+
+def _kernels(tool: Tool, options: CollectOptions) -> list[str]:
+    line = []
+    if options.kernels is not None and tool.since(2021, 1):
+        line += ["--kernel-name-base", "demangled", "--kernel-name", f"regex:{options.kernels}"]
+    elif options.kernels is not None:
+        line += ["--kernel-regex-base", "demangled", "--kernel-regex", options.kernels]
+    if options.skip_kernels:
+        line += ["--launch-skip", str(options.skip_kernels)]
+    if options.max_kernels is not None:
+        line += ["--launch-count", str(options.max_kernels)]
+    return line
+
+
+# What Nsight Compute wrote: how far it is, what it complains about, its launches in order.
+
+
+_PROFILING = re.compile(rb'==PROF== Profiling "([^"\n]*)')
+_UNKNOWN = re.compile(r"Failed to find metric (?:regex:\^?)?\(?([A-Za-z0-9_]+)")
+# At the ends of a report stand the profiler's messages.
+END_BYTES = 64 * 1024
+
+
+class Watch:
+    """Follows a report as it grows and tells how many kernels are done."""
+
+    def __init__(self, report: Path, options: CollectOptions, done: float, share: float) -> None:
+        self._report, self._options = report, options
+        self._done, self._share = done, share
+        self._read_bytes = self._kernels = 0
+
+    def __call__(self) -> int:
+        """Look once; returns the report's size."""
+        try:
+            size = self._report.stat().st_size
+            if size > self._read_bytes:
+                with self._report.open("rb") as stream:
+                    stream.seek(self._read_bytes)
+                    self._tell(stream.read(END_BYTES * 16))
+                    self._read_bytes = stream.tell()
+        except OSError:
+            return 0
+        return size
+
+    def _tell(self, fresh: bytes) -> None:
+        names = _PROFILING.findall(fresh)
+        if not names:
+            return
+        self._kernels += len(names)
+        wanted = self._options.max_kernels or self._options.expected_kernels
+        part = min(1.0, self._kernels / wanted) if wanted else 0.5
+        name = names[-1].decode(errors="replace")
+        self._options.progress(f"kernel {self._kernels}: {name}", self._done + part * self._share)
+
+
+def ends_of(report: Path) -> str:
+    """The beginning and the end of a report, where messages are."""
+    try:
+        with report.open("rb") as stream:
+            head = stream.read(END_BYTES)
+            stream.seek(max(stream.tell(), report.stat().st_size - END_BYTES))
+            return (head + b"\n" + stream.read(END_BYTES)).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def has_table(report: Path) -> bool:
+    """Whether a report has results."""
+    try:
+        return find_table(open_input(report).only, is_table) is not None
+    except InputError:
+        return False
+
+
+def unknown_metrics(text: str, metrics: tuple[str, ...]) -> list[str]:
+    """Metrics that ncu refused: it names the first that it does not know."""
+    bases = set(_UNKNOWN.findall(text))
+    return [m for m in metrics if m.split(".", maxsplit=1)[0] in bases]
+
+
+def launches_of(reports: Path, architecture: str) -> pl.DataFrame | None:
+    """Single launches in order with their amounts, None where the runs do not fit together."""
+    found = open_input(reports)
+    try:
+        runs = runs_of([read_part(entry, "") for entry in found.entries])
+    except InputError:
+        return None
+    if len(runs) != 1:
+        return None
+    whole = joined(runs[0])
+    capability = capability_of(whole.capability) or capability_of(architecture)
+    amounts = amounts_of(whole.table, set(whole.roles), capability)
+    table = whole.table.with_columns(amounts.columns)
+    origins = [c for c in table.columns if c.startswith(ORIGIN)]
+    return table.select("name", *amount_columns(table), *origins)
+
 
 UNKNOWN = "ncu does not know it on this machine"
 
@@ -48,7 +212,7 @@ def collect_ncu(command: list[str], architecture: str | None, options: CollectOp
         state = _State(selection)
         _run_all(tool, command, options, space, state)
         profile = _read(space, chip, state)
-        launches = ncu_report.launches_of(space.reports, chip)
+        launches = launches_of(space.reports, chip)
         return finished(
             Collected(
                 profile=profile,
@@ -104,7 +268,7 @@ def _run_all(
     while group := _next_group(state.selection, done, options):
         total = len(state.selection.metrics)
         report = _report(space, group)
-        watch = ncu_report.Watch(report, options, len(done) / total, len(group) / total)
+        watch = Watch(report, options, len(done) / total, len(group) / total)
         options.progress(f"counting {group[0]}", len(done) / total)
         line = command_line(tool, group, report, options, command)
         ran = run(line, space.output, options, watch=watch)
@@ -134,14 +298,14 @@ def _settle(
     done: set[str],
 ) -> bool:
     """Take what a run gave; False where no more runs should follow."""
-    text = ncu_report.ends_of(report) + ran.text
-    if ncu_report.has_table(report):
+    text = ends_of(report) + ran.text
+    if has_table(report):
         state.reports.append(report)
         done |= set(group)
         if ran.code and not ran.stopped:
             state.troubles.append(_ended(ran))
         return _go_on(ran, state, done)
-    unknown = ncu_report.unknown_metrics(text, group)
+    unknown = unknown_metrics(text, group)
     if unknown and not ran.stopped:
         state.selection = state.selection.without(unknown, UNKNOWN)
         report.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ import polars as pl
 
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile
-from timeroof.read.format import Progress, silent
+from timeroof.read.formats import Progress, silent
 
 Region = Literal["all", "profiler", "range"]
 

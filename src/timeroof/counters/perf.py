@@ -14,25 +14,173 @@ from statistics import median
 
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import LABEL, Profile, Source
+from timeroof.core.resources import FAULT
 from timeroof.core.units import format_amount
-from timeroof.counters.forecasting import forecast_of
 from timeroof.counters.options import REPETITIONS, Collected, CollectOptions
-from timeroof.counters.perf_amounts import Counts, amounts_of
-from timeroof.counters.perf_stat import (
-    CYCLES,
-    SOFTWARE,
-    WHOLE_TIME,
-    command_line,
-    is_counted,
-    parse,
-)
-from timeroof.counters.running import Ran, run
-from timeroof.counters.selecting import Selection, select
-from timeroof.counters.sets import MetricSet, find_set
-from timeroof.counters.telling import finished
-from timeroof.counters.tools import Tool, chip_here, find_tool
-from timeroof.counters.troubles import failed, recognised
-from timeroof.counters.workspace import Workspace, workspace
+from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
+from timeroof.counters.sets import MetricSet, Selection, find_set, forecast_of, select
+from timeroof.counters.tools import PATIENCE_S, Tool, chip_here, failed, find_tool, recognised
+from timeroof.read.events import shown_list
+
+# `perf stat`: its command line, its values, and which events this machine counts.
+
+
+SEPARATOR = ";"
+# Counted by the kernel itself, so that they are there on every machine.
+SOFTWARE = ("task-clock", "page-faults")
+CYCLES = "cycles"
+# perf says so where counters took turns; beyond this the scaled value is an estimate.
+WHOLE_TIME = 0.99
+_UNITS = {"MiB": 2.0**20, "KiB": 2.0**10, "GiB": 2.0**30, "msec": 1e-3, "ns": 1e-9}
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an event came to, None where it was not counted; and the share of time it was."""
+
+    count: float | None
+    share: float = 1.0
+
+
+def command_line(
+    tool: Tool, events: tuple[str, ...], report: Path, options: CollectOptions, command: list[str]
+) -> list[str]:
+    """perf stat around a program, its values into a file."""
+    line = [tool.path, "stat", "-x", SEPARATOR, "-o", str(report), "-e", ",".join(events)]
+    if options.system_wide:
+        line.append("-a")
+    return [*line, "--", *command]
+
+
+def parse(text: str) -> dict[str, Value]:
+    """The values of a report, by event.
+
+    >>> parse("<not supported>;;cycles;0;100.00;;")["cycles"].count is None
+    True
+    >>> parse("12,5;MiB;imc:u;99;50.00;;")["imc"]
+    Value(count=13107200.0, share=0.5)
+    """
+    values: dict[str, Value] = {}
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) < 5 or line.startswith("#"):
+            continue
+        number, unit, event, _, share = (f.strip() for f in fields[:5])
+        name = re.sub(r":[ukhGHpPDSI]+$", "", event)
+        count = _number(number)
+        known = None if count is None else count * _UNITS.get(unit, 1.0)
+        earlier = values.get(name)
+        if earlier is not None and earlier.count is not None and known is not None:
+            # One line per socket or controller.
+            known += earlier.count
+        values[name] = Value(known, min((_number(share) or 100.0) / 100.0, 1.0))
+    return values
+
+
+def _number(text: str) -> float | None:
+    """A number in any locale; perf writes words where it has none."""
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        return None
+
+
+def is_counted(tool: Tool, event: str, *, whole_machine: bool = False) -> tuple[bool, str]:
+    """Whether this machine counts an event, and what perf says of it: it is tried once."""
+    import subprocess
+
+    line = [tool.path, "stat", "-x", SEPARATOR, "-e", event]
+    if whole_machine:
+        line.append("-a")
+    try:
+        done = subprocess.run(
+            [*line, "--", "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, str(error)
+    text = done.stderr.decode(errors="replace")
+    if done.returncode:
+        return False, text
+    return any(v.count is not None for v in parse(text).values()), text
+
+
+# From perf's events to amounts of resources.
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Values of events per number of repetitions, and the share of time each was counted."""
+
+    values: dict[int, dict[str, float]]
+    shares: dict[str, float]
+    subtract: bool = False
+
+    def of(self, event: str) -> float | None:
+        """What the region counts: all of it, or two repetitions less one.
+
+        Less in two repetitions than in one is noise, and unknown.
+        """
+        one = self.values.get(1, {}).get(event)
+        if not self.subtract or one is None:
+            return one
+        two = self.values.get(2, {}).get(event)
+        return None if two is None or two < one else two - one
+
+
+def amounts_of(selection: Selection, counts: Counts) -> tuple[dict[str, object], list[str]]:
+    """A row's amounts and origins, and what to say about them."""
+    row: dict[str, object] = {}
+    lost, scaled = [], []
+    for one in selection.selected:
+        resource, factor = one.entry.resource, one.choice.factor or 1.0
+        for event in one.choice.names:
+            value = counts.of(event)
+            if value is None:
+                lost.append(event)
+            elif counts.shares.get(event, 1.0) < WHOLE_TIME:
+                scaled.append(event)
+            _add(row, resource, None if value is None else factor * value)
+        origin = "inferred" if set(one.choice.names) & set(scaled) else one.choice.origin
+        _add_origin(row, resource, origin)
+    # An amount of which a part was not counted is unknown.
+    row |= dict.fromkeys(sorted(selection.unknown))
+    faults = counts.of("page-faults")
+    if faults is not None:
+        row[FAULT] = faults
+    return row, _notes(lost, scaled)
+
+
+def _add(row: dict[str, object], resource: str, value: float | None) -> None:
+    """Add to an amount; unknown and something is unknown."""
+    held = row.get(resource, 0.0)
+    known = isinstance(held, float) and value is not None
+    row[resource] = held + value if known else None  # type: ignore[operator]
+
+
+def _add_origin(row: dict[str, object], resource: str, origin: str) -> None:
+    kind, _, level = resource.partition("/")
+    name = "origin.flops" if kind == "flop" else f"origin.bytes/{level}"
+    if row.get(name) != "inferred":
+        row[name] = origin
+
+
+def _notes(lost: list[str], scaled: list[str]) -> list[str]:
+    notes = []
+    if lost:
+        notes.append(
+            f"Lost in noise or not counted: {shown_list(lost)}; their amounts are unknown."
+        )
+    if scaled:
+        notes.append(
+            f"Counters took turns, so these are estimates: {shown_list(scaled)}. Fewer metrics"
+            " per run make them exact."
+        )
+    return notes
+
 
 # perf itself ends well where a signal ends the program, and prints this.
 _DIED = re.compile(r"(?m)^\S+: (Killed|Segmentation fault|Terminated|Aborted|Bus error)$")

@@ -8,16 +8,11 @@ from pathlib import Path
 
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile
-from timeroof.counters.forecasting import forecast_of
 from timeroof.counters.options import Collected, CollectOptions
-from timeroof.counters.running import Ran, run
-from timeroof.counters.selecting import Selection, select, words
-from timeroof.counters.sets import MetricSet, find_set
-from timeroof.counters.telling import finished
-from timeroof.counters.tools import Tool, ask, chip_here, find_tool
-from timeroof.counters.troubles import failed, nothing_known
-from timeroof.counters.workspace import Workspace, workspace
-from timeroof.read.reading import read_files
+from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
+from timeroof.counters.sets import MetricSet, Selection, find_set, forecast_of, select, words
+from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known
+from timeroof.read.load import read_files
 
 UNKNOWN = "rocprofv3 does not list it on this machine"
 # More counters than the chip has registers for: they have to be collected in two runs.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
@@ -11,6 +15,8 @@ import msgspec
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.resources import Origin, is_resource
 from timeroof.core.schema import check_schema
+from timeroof.core.units import format_seconds
+from timeroof.counters.options import CollectOptions, Forecast
 from timeroof.read.nvidia.ncu_metrics import capability_of
 
 SCHEMA = "timeroof.counters/1"
@@ -127,3 +133,166 @@ def _is_zen(plain: str, candidate: MetricSet) -> bool:
 
 def _folder() -> resources.abc.Traversable:
     return resources.files("timeroof.counters") / "sets"
+
+
+# Which metrics to collect: those of the set that the installed profiler knows.
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One entry of a set and the way chosen to tell it."""
+
+    entry: Entry
+    choice: Choice
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is collected, and why the rest is not."""
+
+    selected: tuple[Selected, ...]
+    left_out: dict[str, str] = field(default_factory=dict)
+    # Resources of which a part cannot be counted.
+    unknown: frozenset[str] = frozenset()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All metrics in order, each once."""
+        return tuple(dict.fromkeys(n for s in self.selected for n in s.choice.names))
+
+    def groups(self, most: int | None) -> list[tuple[str, ...]]:
+        """The metrics of each run: by the set's passes, or at most so many together."""
+        if most is not None:
+            names = self.metrics
+            return [names[i : i + most] for i in range(0, len(names), most)]
+        passes: dict[int, list[str]] = {}
+        for one in self.selected:
+            passes.setdefault(one.entry.pass_, []).extend(one.choice.names)
+        return [tuple(dict.fromkeys(passes[p])) for p in sorted(passes)]
+
+    def without(self, metrics: Iterable[str], why: str) -> Selection:
+        """The selection without some metrics that turned out not to be there."""
+        gone = set(metrics)
+        kept = tuple(s for s in self.selected if not gone & set(s.choice.names))
+        lost = {s.entry.resource for s in self.selected if s not in kept}
+        left_out = self.left_out | dict.fromkeys(sorted(gone), why)
+        return Selection(kept, left_out, self.unknown | lost)
+
+
+def select(
+    metrics: MetricSet, knows: Callable[[str], bool], why: str, *, whole_machine: bool = False
+) -> Selection:
+    """The best way of every entry that the profiler knows; what it does not is left out."""
+    selected, left_out, unknown = [], dict[str, str](), set[str]()
+    for entry in metrics.entry:
+        ways = [c for c in entry.choices if c.scope != "machine" or whole_machine]
+        chosen = next((c for c in ways if all(map(knows, c.names))), None)
+        if chosen is not None:
+            selected.append(Selected(entry, chosen))
+        elif not entry.optional:
+            left_out |= dict.fromkeys(ways[0].names if ways else entry.names, why)
+            unknown.add(entry.resource)
+    return Selection(tuple(selected), left_out, frozenset(unknown))
+
+
+def base_name(metric: str) -> str:
+    """A metric without its roll-up, as profilers list it.
+
+    >>> base_name("sm__cycles_elapsed.avg.per_second")
+    'sm__cycles_elapsed'
+    """
+    return metric.split(".", maxsplit=1)[0]
+
+
+def words(text: str) -> set[str]:
+    """The names in a profiler's listing, whatever its layout."""
+    return set(re.findall(r"[A-Za-z][A-Za-z0-9_]{3,}", text))
+
+
+# How long counting will take, said before it starts.
+
+
+# Seconds that one pass over one kernel takes with ncu, saving and restoring memory included:
+# the authors' recorded DeepCAM runs (V100, ncu 2020.1) took 0.020 to 0.099 s per kernel.
+PASS_LOW_S, PASS_HIGH_S = 0.02, 0.1
+# Hardware counters that fit into one pass, about.
+COUNTERS_PER_PASS = 4
+# rocprofv3 runs kernels one after the other while it counts.
+SERIAL_LOW, SERIAL_HIGH = 1.5, 4.0
+
+
+def forecast_of(tool: str, selection: Selection, options: CollectOptions) -> Forecast:
+    """The forecast for a selection of metrics."""
+    if tool == "perf":
+        return _perf(selection, options)
+    groups = selection.groups(options.metrics_per_run if tool == "rocprofv3" else _most(options))
+    if tool == "rocprofv3":
+        return _rocprofv3(len(groups), options)
+    return _ncu([_passes(group) for group in groups], options)
+
+
+def _most(options: CollectOptions) -> int:
+    return options.metrics_per_run or 10**6
+
+
+def _passes(metrics: tuple[str, ...]) -> int:
+    """Passes that a run needs, about: some counters at a time, instrumented code apart."""
+    instrumented = sum("__sass_" in m for m in metrics)
+    return math.ceil((len(metrics) - instrumented) / COUNTERS_PER_PASS) + bool(instrumented)
+
+
+def _ncu(passes: list[int], options: CollectOptions) -> Forecast:
+    kernels = options.expected_kernels
+    if options.max_kernels is not None:
+        kernels = min(kernels or options.max_kernels, options.max_kernels)
+    total, runs = sum(passes), len(passes)
+    if options.replay == "application":
+        runs = total
+    again_s = runs * (options.clean_s or 0.0)
+    low_s, high_s = (
+        (None, None)
+        if kernels is None
+        else (total * kernels * PASS_LOW_S + again_s, total * kernels * PASS_HIGH_S + again_s)
+    )
+    text = f"ncu will run the program {_times(runs)}, about {total} passes over every kernel"
+    if kernels is None:
+        text += (
+            f" ({format_seconds(total * PASS_LOW_S, 2)} to {format_seconds(total * PASS_HIGH_S, 2)}"
+            " for each kernel that is launched; a limit on kernels bounds it)"
+        )
+    else:
+        text += f" of {kernels}: {_between(low_s, high_s)}{_clean(options)}"
+    return Forecast(total, kernels, runs, low_s, high_s, text)
+
+
+def _rocprofv3(runs: int, options: CollectOptions) -> Forecast:
+    clean_s = options.clean_s
+    low_s = None if clean_s is None else runs * clean_s * SERIAL_LOW
+    high_s = None if clean_s is None else runs * clean_s * SERIAL_HIGH
+    text = f"rocprofv3 will run the program {_times(runs)}, kernel by kernel"
+    if clean_s is not None:
+        text += f": {_between(low_s, high_s)}{_clean(options)}"
+    return Forecast(runs, options.expected_kernels, runs, low_s, high_s, text)
+
+
+def _perf(selection: Selection, options: CollectOptions) -> Forecast:
+    groups = max(1, len(selection.groups(options.metrics_per_run)))
+    repeats = options.rounds * (2 if options.subtract else 1)
+    runs = groups * repeats
+    total_s = None if options.clean_s is None else runs * options.clean_s
+    text = f"perf will run the program {_times(runs)}"
+    if total_s is not None:
+        text += f": about {format_seconds(total_s, 2)}{_clean(options)}"
+    return Forecast(groups, None, runs, total_s, total_s, text)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _between(low_s: float | None, high_s: float | None) -> str:
+    return f"about {format_seconds(low_s, 2)} to {format_seconds(high_s, 2)}"
+
+
+def _clean(options: CollectOptions) -> str:
+    return "" if options.clean_s is None else f", {format_seconds(options.clean_s, 2)} clean"

@@ -9,10 +9,166 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from timeroof.core.children import safe_environment
-from timeroof.core.errors import UsageError
-from timeroof.counters.troubles import missing, too_old
+from timeroof.core.errors import InputError, TimeroofError, UsageError
+from timeroof.counters.processes import Ran
+
+# What goes wrong with profilers, each in one sentence with its cure.
+
+
+# With less than this a disk is full.
+FULL_BYTES = 2**20
+
+_INSTALL = {
+    "ncu": "install NVIDIA Nsight Compute (part of the CUDA toolkit) and put ncu on PATH",
+    "rocprofv3": "install ROCm 6.2 or newer and put /opt/rocm/bin on PATH",
+    "perf": "install it (apt-get install linux-perf, or linux-tools for your kernel)",
+}
+_GPU_CURE = (
+    "run as root, or let all users count: put 'options nvidia"
+    " NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/ and reboot (a container"
+    " needs --cap-add SYS_ADMIN)"
+)
+_PERF_CURE = (
+    "run as root, or let all users count: sudo sysctl kernel.perf_event_paranoid=1 (a container"
+    " needs --cap-add PERFMON)"
+)
+_KFD_CURE = "add yourself to the groups render and video: sudo usermod -aG render,video $USER"
+
+
+class Trouble(NamedTuple):
+    """What a profiler prints, what it means, and what to do; without a tool for all of them."""
+
+    tool: str
+    printed: str
+    what: str
+    cure: str
+
+
+_KNOWN = (
+    Trouble(
+        "ncu",
+        r"ERR_NVGPUCTRPERM",
+        "may not read the GPU's counters (ERR_NVGPUCTRPERM)",
+        _GPU_CURE,
+    ),
+    Trouble(
+        "ncu",
+        r"InsufficientDriver|driver version is insufficient",
+        "does not fit the installed driver",
+        "install the Nsight Compute that belongs to the driver's CUDA version",
+    ),
+    Trouble(
+        "ncu",
+        r"already in use|in use by another",
+        "cannot count while another profiler holds the GPU's counters",
+        "end the other profiler (DCGM too: dcgmi profile --pause)",
+    ),
+    Trouble(
+        "rocprofv3",
+        r"/dev/kfd.*(?:permission|denied)|(?:permission|denied).*/dev/kfd",
+        "may not open the GPU (/dev/kfd)",
+        _KFD_CURE,
+    ),
+    Trouble(
+        "perf",
+        r"perf_event_paranoid|No permission|Access to performance monitoring",
+        "may not read the CPU's counters (perf_event_paranoid)",
+        _PERF_CURE,
+    ),
+    Trouble(
+        "",
+        r"CUDA out of memory|HIP out of memory|OutOfMemoryError|cudaErrorMemoryAllocation",
+        "or its program found too little of the GPU's memory",
+        "make the program smaller: profilers need memory of their own, and the clean run's process"
+        " still holds what its variables do",
+    ),
+    Trouble(
+        "",
+        r"No space left on device|disk quota exceeded",
+        "found the disk full",
+        "make space, or choose another folder for the counters",
+    ),
+)
+
+
+def missing(tool: str) -> UsageError:
+    """The profiler is not installed."""
+    return UsageError(f"{tool} is not on PATH", advice=_INSTALL[tool])
+
+
+def too_old(tool: str, version: str, needed: str, what: str = "") -> UsageError:
+    """The profiler is too old."""
+    wanted = f" for {what}" if what else ""
+    return UsageError(f"{tool} {version} is too old{wanted}", advice=f"install {needed} or newer")
+
+
+def nothing_known(tool: str, architecture: str) -> UsageError:
+    """The profiler lists none of a chip's metrics."""
+    return UsageError(
+        f"{tool} lists none of the metrics of {architecture}",
+        advice="check that it is the version for this chip, and that it sees the GPU",
+    )
+
+
+def recognised(tool: str, text: str) -> UsageError | None:
+    """The error for a message that is known, None for any other."""
+    for known in _KNOWN:
+        if known.tool in ("", tool) and re.search(known.printed, text, re.IGNORECASE):
+            return UsageError(f"{tool} {known.what}", advice=known.cure)
+    return None
+
+
+def failed(tool: str, ran: Ran, report: str, folder: Path) -> TimeroofError:
+    """Why a run left nothing to read, in one sentence."""
+    full = "No space left on device" if _is_full(folder) else ""
+    known = recognised(tool, f"{report}\n{ran.text}\n{full}")
+    if known is not None:
+        return known
+    kept = f"what it wrote is in {folder}"
+    if ran.timed_out:
+        return InputError(
+            f"{tool} was stopped at its time limit before it wrote a result",
+            advice=f"limit the kernels or allow more time; {kept}",
+        )
+    if ran.overflowed:
+        return InputError(f"{tool} wrote more than its limit", advice=f"limit the kernels; {kept}")
+    if ran.code < 0 or ran.code in (137, 143):
+        number = -ran.code if ran.code < 0 else ran.code - 128
+        reason = ", often for want of memory" if number == 9 else ""
+        return InputError(
+            f"{tool} was killed (signal {number}{reason}) before it wrote a result",
+            advice=f"count fewer kernels at a time; {kept}",
+        )
+    if re.search(r"No kernels were profiled", report + ran.text):
+        return InputError(
+            f"{tool} saw no kernel to count",
+            advice="check the region and the kernel filter, and that the program uses the GPU",
+        )
+    said = _last_words(report) or _last_words(ran.text)
+    words = f" ({said})" if said else ""
+    return InputError(
+        f"{tool} or its program ended with code {ran.code} and no result{words}",
+        advice=f"run the program without it first; {kept}",
+    )
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether nothing more can be written: not every profiler says so."""
+    try:
+        return shutil.disk_usage(folder).free < FULL_BYTES
+    except OSError:
+        return False
+
+
+def _last_words(text: str) -> str:
+    """The profiler's own error, or the last line that was printed."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    errors = [ln.removeprefix("==ERROR== ") for ln in lines if ln.startswith("==ERROR==")]
+    return (errors or lines[-1:] or [""])[0][:200].rstrip(".")
+
 
 # Names of the executables, the newest first, and the oldest version that has what is needed
 # (ncu: --cache-control and --kernel-base came with 2019.5).

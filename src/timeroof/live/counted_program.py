@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from timeroof.counters.region import counted_region, repetitions
+from timeroof.counters.collect import counted_region, repetitions
 from timeroof.live.torch.importing import after_import
 from timeroof.live.torch.markers import Markers
 from timeroof.live.torch.program import Program, run_program

@@ -17,7 +17,7 @@ from timeroof.live.balance import clean_durations_s
 from timeroof.live.torch.compiled_calls import compiled_cost
 from timeroof.live.torch.recording import CompiledKernel, Described, Recording
 from timeroof.machines.catalogue import machine_of_device
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
 from timeroof.work import amounts as amounts_of
 from timeroof.work.recorded_calls import with_recorded_work
 

@@ -2,16 +2,123 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+import zipfile
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from timeroof.core.errors import UnknownMachineError
+import msgspec
+
+from timeroof.core.errors import InputError, UnknownMachineError
 from timeroof.core.machine import Machine
-from timeroof.core.machine_file import parse_machine, read_machine
-from timeroof.machines.named_file import machine_in_file
-from timeroof.machines.nearest import SHARED, closeness
+from timeroof.core.machine_file import LARGEST_FILE_BYTES, parse_machine, read_machine
+
+# A file that is named as a machine: a machine file under another suffix, or what it is instead.
+
+
+_WAY = "`timeroof machine NAME --save FILE.toml` writes a machine file, which `--machine FILE.toml`"
+HOW_TO = f"{_WAY} of any command takes"
+HOW_TO_READ = f"`timeroof read FILE --machine NAME` reads it; {HOW_TO}"
+
+
+def machine_in_file(path: Path) -> Machine:
+    """The machine in a TOML file whose name does not end in .toml; other files are refused."""
+    if not path.is_file():
+        return read_machine(path)
+    kind = _kind(path)
+    if kind is not None:
+        what, advice = kind
+        raise InputError(f"{what}, no machine file", where=str(path), advice=advice)
+    try:
+        return read_machine(path)
+    except InputError as error:
+        advice = f"{error.advice}; {HOW_TO}" if error.advice else HOW_TO
+        raise InputError(error.what, where=error.where, advice=advice) from error
+
+
+def _kind(path: Path) -> tuple[str, str] | None:
+    """What a file is and what to do with it; None for one that may be a machine file."""
+    try:
+        if zipfile.is_zipfile(path):
+            return "is a saved run or an archive", HOW_TO_READ
+        with path.open("rb") as stream:
+            raw = stream.read(LARGEST_FILE_BYTES + 1)
+    except OSError:
+        return None  # whoever reads it says why it cannot be read
+    if raw.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        return _json_kind(msgspec.json.decode(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None if len(raw) <= LARGEST_FILE_BYTES else _json_kind(None)
+
+
+def _json_kind(data: Any) -> tuple[str, str]:
+    fields = data if isinstance(data, dict) else {}
+    schema = fields.get("schema")
+    if isinstance(schema, str) and schema.startswith("timeroof."):
+        return f"is a {schema[:40]} document, for scripts", HOW_TO
+    if {"name", "ceilings", "memory"} <= set(fields):
+        return "is a machine as JSON, for scripts", HOW_TO
+    return "is JSON", HOW_TO_READ
+
+
+# How close a name that nobody knows comes to a name of the catalogue.
+
+
+# Below this likeness of letters two names have nothing to do with one another.
+LEAST_LIKENESS = 0.7
+# From here on a chip or a beginning is shared, not only like letters.
+SHARED = 1
+LONGEST = 80
+
+_SIZE = re.compile(r"\d{1,2}|[\d.]+(gb|core|ghz)")
+# The letter that is typed for a digit.
+_SLIP = str.maketrans("o", "0")
+
+
+def closeness(name: str, known: str) -> float:
+    """How close a name comes to a known one, 0 where it does not; both plain, in lower case.
+
+    A shared word that says which chip it is counts most, then a beginning, then like letters.
+
+    >>> closeness("h100 96gb", "h100 80gb hbm3") > closeness("h10", "h100 nvl") > 1
+    True
+    >>> closeness("h1oo", "h100 nvl") > closeness("h1oo", "a100 pcie 40gb") > 0
+    True
+    >>> closeness("h10", "m2 10 core")
+    0
+    """
+    asked, theirs = name[:LONGEST].split(), known.split()
+    one, other = _joined(asked), _joined(theirs)
+    like = _likeness(one, other)
+    shared = set(asked) & set(theirs)
+    if any(_tells(word) for word in shared):
+        return SHARED + 1 + 0.1 * len(shared) + 0.05 * like
+    if len(one) >= 2 and other.startswith(one):
+        return SHARED + 0.05 * like
+    # A slip in the beginning, or in one word of several.
+    starts = [_likeness(one, other[: len(one)])] if len(one) >= 3 else []
+    words = [_likeness(_joined([a]), t) for a in asked if _tells(a) for t in theirs if _tells(t)]
+    nearest = max([like, *starts, *words])
+    return nearest if nearest >= LEAST_LIKENESS else 0
+
+
+def _tells(word: str) -> bool:
+    """Whether a word says which chip it is: it has a digit and is no size, count or clock."""
+    return re.search(r"\d", word) is not None and not _SIZE.fullmatch(word)
+
+
+def _joined(words: list[str]) -> str:
+    return "".join(words).translate(_SLIP)
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
+
 
 NEAREST = 5
 

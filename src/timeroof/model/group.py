@@ -8,7 +8,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.profile import LABEL, Profile, amount_columns
 from timeroof.core.resources import FAULT, LAUNCH
 from timeroof.core.verdict import BOUND, Verdicts
-from timeroof.model.overlap import combined_bound
+from timeroof.model.bounds import combined_bound
 
 SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops", "padding_flops")
 SUMMED_VERDICTS = ("work_bound_s", "overhead_time_s", "bound_s", "elapsed_s", "gap_s")

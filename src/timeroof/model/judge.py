@@ -14,8 +14,7 @@ from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import FLOP_FREE_KINDS, Profile
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
 from timeroof.core.verdict import BOUND, Verdicts
-from timeroof.model.above_roof import above_roof_cause
-from timeroof.model.overlap import combined_bound
+from timeroof.model.bounds import above_roof_cause, combined_bound
 
 # A known bound that explains this share of the time settles the limiter, whatever
 # the amounts that are not known may be.

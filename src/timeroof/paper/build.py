@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from timeroof.api.reports import analyze, judged_rows, machine, save
 from timeroof.core.errors import UsageError
+from timeroof.core.profile import LABEL, Profile
 from timeroof.core.writing import write_atomically
 from timeroof.model.judge import RoofPair
-from timeroof.paper.compulsory import with_compulsory_bytes
-from timeroof.paper.data import MACHINE, paper_profile
+from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, MACHINE, paper_profile
 from timeroof.paper.factors import paper_findings
 from timeroof.paper.figures import PaperFigure, draw, paper_figures
 from timeroof.views.gallery import Picture, gallery_page, markdown_page
@@ -21,6 +23,38 @@ from timeroof.views.tables import csv_bytes
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
+
+# The least bytes of a published convolution: input and weights read, output written, once.
+
+
+COMPULSORY = f"{LABEL}compulsory_bytes"
+_WIDTH = {"FP32": 4.0, "FP16": 2.0}
+
+
+def with_compulsory_bytes(profile: Profile) -> Profile:
+    """Label forward convolutions with their compulsory bytes; other passes are not that simple.
+
+    The backward passes of the frameworks are not the same work, and what a recurrent layer must
+    move depends on what it may keep.
+    """
+    conv = (pl.col("op") == "conv2d") & (pl.col("phase") == "forward")
+    label = pl.when(conv).then(compulsory_bytes().round().cast(pl.Int64).cast(pl.String))
+    return profile.with_kernels(profile.kernels.with_columns(label.alias(COMPULSORY)))
+
+
+def compulsory_bytes() -> pl.Expr:
+    """Bytes of input, weights and output; TensorFlow pads to "same", PyTorch not at all."""
+    batch, filters, kernel, stride = (
+        pl.col(f"{LABEL}{p}").cast(pl.Float64) for p in ("batch", "filters", "kernel", "stride")
+    )
+    padded = (CONV_INPUT / stride).ceil()
+    bare = ((CONV_INPUT - kernel) / stride).floor() + 1
+    side = pl.when(pl.col(f"{LABEL}framework") == "PT").then(bare).otherwise(padded)
+    image = batch * CONV_INPUT**2 * CONV_CHANNELS
+    weights, output = filters * CONV_CHANNELS * kernel**2, batch * filters * side**2
+    width = pl.col(f"{LABEL}precision").replace_strict(_WIDTH, return_dtype=pl.Float64)
+    return width * (image + weights + output)
+
 
 TITLE = "Time-based roofline of the published V100 measurements"
 

@@ -12,7 +12,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Finding
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.paper.cases import base_case, direct_flops, sweep, total_flops
+from timeroof.paper.data import base_case, direct_flops, sweep, total_flops
 
 FRAMEWORK = f"{LABEL}framework"
 PRECISION = f"{LABEL}precision"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.core.profile import LABEL
-from timeroof.paper.cases import base_case, sweep
-from timeroof.paper.data import PARAMETERS
+from timeroof.paper.data import PARAMETERS, base_case, sweep
 from timeroof.views.pictures import (
     FigureSize,
     Look,
@@ -21,8 +20,8 @@ from timeroof.views.pictures import (
     time_plane,
 )
 from timeroof.views.pictures.frame import LegendEntry
+from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
 from timeroof.views.pictures.points import MARKERS, PALETTE
-from timeroof.views.pictures.series import GREY, box_entry, row_unit, size_entries, value_entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

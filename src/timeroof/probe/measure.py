@@ -2,29 +2,139 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import platform
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from timeroof.core.errors import InputError
 from timeroof.core.kept import HOME_VARIABLE
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel, check_machine
-from timeroof.probe import store
+from timeroof.core.writing import write_atomically
 from timeroof.probe.cpu.ceilings import widened
-from timeroof.probe.cpu.jit import host_cpu_name
-from timeroof.probe.cpu.microarchitectures import find_microarchitecture
+from timeroof.probe.cpu.features import find_microarchitecture
+from timeroof.probe.cpu.ir import host_cpu_name
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu, total_memory
 from timeroof.probe.cpu.reduced import Reduced, describe_without_torch, measure_reduced
-from timeroof.probe.cpu.topology import read_topology
-from timeroof.probe.fingerprint import fingerprint, hardware, software
+from timeroof.probe.cpu.topology import Topology, read_topology
 from timeroof.probe.launch import TorchLaunches, launch_ceiling, why_no_torch
-from timeroof.probe.measurement import LaunchCost, Measurement
-from timeroof.probe.noise import Watch, spread_warning
-from timeroof.probe.progress import Budget, Progress, Steps
-from timeroof.probe.sampling import Plan
+from timeroof.probe.measurement import (
+    MEASUREMENT_SCHEMA,
+    Budget,
+    LaunchCost,
+    Measurement,
+    Progress,
+    Steps,
+)
+from timeroof.probe.sampling import Plan, Watch, spread_warning
+
+# Measurements kept under the user's data folder, one file per machine and set-up.
+
+
+def home() -> Path:
+    """The folder for what timeroof keeps; the variable TIMEROOF_HOME overrides it."""
+    given = os.environ.get(HOME_VARIABLE)
+    if given:
+        return Path(given)
+    import platformdirs
+
+    return Path(platformdirs.user_data_path("timeroof", appauthor=False))
+
+
+def path_of(fingerprint: str, *, quick: bool) -> Path:
+    """Where the measurement of a machine is kept; quick ones never replace full ones."""
+    return home() / "measured" / f"{fingerprint}{'-quick' if quick else ''}.json"
+
+
+def save(measurement: Measurement) -> Path:
+    """Keep a measurement; an interrupted write leaves the one before intact."""
+    path = path_of(measurement.fingerprint, quick=measurement.quick)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(measurement), indent=1))
+    return path
+
+
+def load(fingerprint: str, *, quick: bool) -> tuple[Measurement | None, str | None]:
+    """The kept measurement, or None and, where a file is there but unusable, why."""
+    path = path_of(fingerprint, quick=quick)
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Measurement)
+        check_machine(found.machine, str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+    except (OSError, msgspec.MsgspecError, InputError, UnicodeDecodeError) as error:
+        return None, f"the kept measurement {path.name} cannot be used ({error})"
+    if found.schema != MEASUREMENT_SCHEMA or found.fingerprint != fingerprint:
+        return None, f"the kept measurement {path.name} is of another version"
+    return found, None
+
+
+def load_best(fingerprint: str) -> tuple[Measurement | None, list[str]]:
+    """The full measurement if there is one, else the quick one; and what went wrong."""
+    notes = []
+    for quick in (False, True):
+        found, note = load(fingerprint, quick=quick)
+        if note:
+            notes.append(note)
+        if found is not None:
+            return found, notes
+    return None, notes
+
+
+# The key of a measurement: the same hardware and software give the same fingerprint.
+
+
+def software() -> dict[str, str]:
+    """Versions that a measured figure may depend on."""
+    found = {
+        "python": platform.python_version(),
+        "os": f"{platform.system()} {platform.release()}".strip(),
+    }
+    for package in ("timeroof", "torch", "llvmlite"):
+        version = _version(package)
+        if version is not None:
+            found[package] = version
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def hardware(topology: Topology, cpu_name: str, memory_bytes: int | None) -> dict[str, Any]:
+    """What the machine is made of, as plain data."""
+    caches = sorted((c.level, c.size_bytes, len(c.cpus)) for c in topology.caches)
+    return {
+        "model": topology.model_name,
+        "cpu": cpu_name,
+        "architecture": platform.machine(),
+        "cores": len(topology.cores),
+        "sockets": len(topology.sockets),
+        "caches": caches,
+        # Whole GiB: what the kernel keeps for itself changes from boot to boot.
+        "memory_gib": round(memory_bytes / 2**30) if memory_bytes else None,
+    }
+
+
+def fingerprint(*parts: object) -> str:
+    """A short hash of plain data.
+
+    >>> fingerprint({"a": 1}) == fingerprint({"a": 1}) != fingerprint({"a": 2})
+    True
+    """
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
 
 # Seconds that the micro-kernels may take; torch's import, launches and products come on top.
 CPU_LIMIT_S = {True: 5.5, False: 40.0}
@@ -192,7 +302,7 @@ def current_fingerprint(*, threads: int | None = None, device: str = "cpu") -> s
 
 def cached(*, threads: int | None = None, device: str = "cpu") -> Measurement | None:
     """The kept measurement of this machine, full before quick, or None."""
-    return store.load_best(current_fingerprint(threads=threads, device=device))[0]
+    return load_best(current_fingerprint(threads=threads, device=device))[0]
 
 
 def cached_machine() -> Machine | None:
@@ -219,14 +329,14 @@ def load_or_measure(
     key = current_fingerprint(threads=threads, device=device)
     notes: list[str] = []
     if not fresh:
-        kept, notes = store.load_best(key) if quick else _load_full(key)
+        kept, notes = load_best(key) if quick else _load_full(key)
         if kept is not None:
             return msgspec.structs.replace(kept, notes=[*notes, *kept.notes])
         notes = [f"{note}: measured again" for note in notes]
     new = (measuring or measure)(quick=quick, threads=threads, device=device, progress=progress)
     new = msgspec.structs.replace(new, fingerprint=key)
     try:
-        store.save(new)
+        save(new)
     except (InputError, OSError) as error:
         notes.append(
             f"the measurement could not be kept ({error}): set {HOME_VARIABLE} to a folder"
@@ -237,5 +347,5 @@ def load_or_measure(
 
 
 def _load_full(key: str) -> tuple[Measurement | None, list[str]]:
-    kept, note = store.load(key, quick=False)
+    kept, note = load(key, quick=False)
     return kept, [note] if note else []

@@ -7,9 +7,12 @@ tests with a made-up `run` are exact.
 from __future__ import annotations
 
 import math
+import os
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 LEAST_SAMPLES = 10
 
@@ -120,3 +123,119 @@ def sample(run: Callable[[int], float], plan: Plan | None = None) -> Samples:
 def _confirmed(times_s: Sequence[float], plan: Plan) -> bool:
     limit = min(times_s) * (1 + plan.close)
     return sum(time_s <= limit for time_s in times_s) >= plan.confirmed
+
+
+# Was the machine quiet while we measured? Warnings are values that say what to try.
+
+
+# Shares of all CPU time above which a neighbour is worth a word.
+BUSY_SHARE = 0.05
+STOLEN_SHARE = 0.02
+SLOWER_CLOCK = 0.05
+WIDE_SPREAD = 0.10
+UNLIKE_SITTINGS = 0.20
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Seconds of all CPUs together since boot, as the kernel counts them."""
+
+    busy_s: float
+    stolen_s: float
+    total_s: float
+
+
+def read_cpu_times(root: Path = Path("/")) -> CpuTimes | None:
+    """The first line of /proc/stat, or None where there is none."""
+    try:
+        with (root / "proc/stat").open() as stat:
+            fields = [float(word) for word in stat.readline().split()[1:]]
+    except (OSError, ValueError):
+        return None
+    if len(fields) < 8:
+        return None
+    tick_s = 1.0 / (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
+    user, nice, system, idle, iowait, irq, softirq, stolen = fields[:8]
+    busy = user + nice + system + irq + softirq
+    return CpuTimes(busy * tick_s, stolen * tick_s, (busy + idle + iowait + stolen) * tick_s)
+
+
+class Watch:
+    """Looks at the machine before and after, and says who else was running."""
+
+    def __init__(
+        self, root: Path = Path("/"), own_time: Callable[[], float] = time.process_time
+    ) -> None:
+        self._root, self._own_time = root, own_time
+        self._before = read_cpu_times(root)
+        self._own_before_s = own_time()
+
+    def warnings(self) -> list[str]:
+        """What disturbed the time since the watch began."""
+        after = read_cpu_times(self._root)
+        if self._before is None or after is None:
+            return []
+        total_s = after.total_s - self._before.total_s
+        if total_s <= 0:
+            return []
+        own_s = self._own_time() - self._own_before_s
+        others = (after.busy_s - self._before.busy_s - own_s) / total_s
+        stolen = (after.stolen_s - self._before.stolen_s) / total_s
+        found = []
+        if others > BUSY_SHARE:
+            found.append(
+                f"other programs used {others:.0%} of the CPU time while measuring:"
+                " close them and measure again with --fresh"
+            )
+        if stolen > STOLEN_SHARE:
+            found.append(
+                f"the host took {stolen:.0%} of the CPU time away from this virtual machine:"
+                " measure again with --fresh at a quieter time"
+            )
+        return found
+
+
+def clock_warning(before_hz: float, after_hz: float) -> str | None:
+    """A word when the clock fell while measuring: the machine is hot or its power is capped."""
+    if after_hz >= before_hz * (1 - SLOWER_CLOCK):
+        return None
+    return (
+        f"the clock fell from {before_hz / 1e9:.2f} to {after_hz / 1e9:.2f} GHz while measuring"
+        " (heat, a power limit, a battery, or other programs): measure again with --fresh when"
+        " the machine is cool and quiet"
+    )
+
+
+def spread_warning(spreads: dict[str, float]) -> str | None:
+    """A word when ceilings scatter: which, how far, and what to do."""
+    wide = {name: value for name, value in spreads.items() if value > WIDE_SPREAD}
+    if not wide:
+        return None
+    worst = max(wide, key=lambda name: wide[name])
+    return (
+        f"{len(wide)} of {len(spreads)} ceilings scatter by more than {WIDE_SPREAD:.0%}"
+        f" (most: {worst}, {wide[worst]:.0%}): the machine was busy; measure again with --fresh"
+        " when it is quiet"
+    )
+
+
+def sittings_warning(what: str, rates_per_s: Sequence[float]) -> str | None:
+    """A word when one ceiling came out very differently at different times of one run."""
+    low, high = min(rates_per_s), max(rates_per_s)
+    unit = "B" if what.startswith("byte/") else "FLOP"
+    if low >= (1 - UNLIKE_SITTINGS) * high:
+        return None
+    return (
+        f"{what} came out between {low / 1e9:.3g} and {high / 1e9:.3g} G{unit}/s within one run:"
+        " programs or a host that shares this memory; the highest is kept, and another run may"
+        " differ"
+    )
+
+
+def two_states_warning(what: str, usual_per_s: float, rare_per_s: float) -> str:
+    """A word when a level was much faster in a few moments of a quiet run."""
+    return (
+        f"{what} was {usual_per_s / 1e9:.3g} GB/s most of the time and up to"
+        f" {rare_per_s / 1e9:.3g} in a few moments (a host that moves the cores of this virtual"
+        " machine does that): the usual one is the ceiling, the other a variant"
+    )

@@ -7,15 +7,141 @@ imported when a file may be theirs: to read one small file, seventeen others wou
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Protocol
 
-from timeroof.core.errors import UsageError
-from timeroof.read import hints
-from timeroof.read.format import Format
-from timeroof.read.hints import Hint, Start, begins, both, creates, has
-from timeroof.read.opening import Entry, Input
+from timeroof.core.errors import InputError, UsageError
+from timeroof.core.profile import Profile
+from timeroof.read.open import Entry, Input
+
+# What every format's file provides: a name, a sniff and a read; how it says what it found.
+
+
+Progress = Callable[[str, float], None]
+
+
+def silent(what: str, share: float) -> None:
+    """A progress function that says nothing."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a reader may be told."""
+
+    progress: Progress = field(default=silent)
+    # A second input that lends a trace its shapes (an ExecutionTrace beside a Kineto trace).
+    companions: tuple[Input, ...] = ()
+    # What the caller knows of the chip where the file does not say it: a compute capability
+    # ("7.0", "gfx942") or an architecture's name ("Volta").
+    architecture: str | None = None
+
+
+class Format(Protocol):
+    """One profiler format. A format's module ends in ``FORMAT = …``; formats.py lists them all.
+
+    A format that makes one profile of several files (a workload folder, one metric per file)
+    is listed with ``folders=True``: folders and archives are then offered to it whole, as one
+    Input with many entries. All others see one entry at a time, and several files of theirs
+    are taken for ranks of one run.
+    """
+
+    @property
+    def name(self) -> str:
+        """Short stable name, as `--format` takes it: "kineto", "ncu-csv", "nsys-sqlite"."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        ...
+
+    def sniff(self, found: Input) -> bool:
+        """Whether the content (never the file's name) is of this format; cheap, never raises."""
+        ...
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The profile that the input holds, or an InputError that says what is wrong with it."""
+        ...
+
+
+# What a file's first bytes must hold to be of a format: asked before its reader is imported.
+#
+# A hint is a necessary condition, cheap and without any reader. It may let other files through,
+# since the format's own `sniff` decides; it never holds back a file that the sniff accepts
+# (`tests/unit/sources/test_formats.py`).
+
+
+SQLITE = b"SQLite format 3\x00"
+SNIFF_BYTES = 64 * 2**20
+# Tables of Nsight Systems and of rocprofv3, as regular expressions.
+NSYS_TABLES = (
+    r"StringIds|CUPTI_ACTIVITY_KIND_|META_DATA_EXPORT|EXPORT_META_DATA|TARGET_INFO_SESSION"
+)
+ROCPD_TABLES = r"rocpd_"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The beginning of an entry, in the forms that hints ask for."""
+
+    entry: Entry
+
+    @cached_property
+    def words(self) -> bytes:
+        """Lower case without zeros, so that UTF-16 shows its words like any other text."""
+        return self.entry.head.replace(b"\x00", b"").lower()
+
+
+Hint = Callable[[Start], bool]
+
+
+def anything(_start: Start) -> bool:
+    """For formats that have no mark: their sniff is always asked."""
+    return True
+
+
+def begins(*magics: bytes) -> Hint:
+    """The first bytes are one of these."""
+    return lambda start: start.entry.head.startswith(magics)
+
+
+def has(*alternatives: tuple[bytes, ...]) -> Hint:
+    """All words of one of the alternatives occur; words are in lower case."""
+    return lambda start: any(all(w in start.words for w in words) for words in alternatives)
+
+
+def both(one: Hint, other: Hint) -> Hint:
+    """Two hints hold."""
+    return lambda start: one(start) and other(start)
+
+
+def creates(tables: str) -> Hint:
+    """An SQLite file with a table of such a name."""
+    return lambda start: holds_table(start.entry, tables)
+
+
+def holds_table(entry: Entry, tables: str) -> bool:
+    """Whether an SQLite file creates a table whose name matches the pattern; never raises."""
+    if not entry.head.startswith(SQLITE):
+        return False
+    pattern = re.compile(rb"CREATE TABLE [`\"']?(?:" + tables.encode() + rb")")
+    if pattern.search(entry.head):
+        return True
+    try:
+        seen, tail = 0, b""
+        for chunk in entry.chunks():
+            if pattern.search(tail + chunk):
+                return True
+            seen, tail = seen + len(chunk), chunk[-256:]
+            if seen > SNIFF_BYTES:
+                return False
+    except InputError:
+        return False
+    return False
+
 
 _PACKAGE = "timeroof.read"
 
@@ -26,7 +152,7 @@ class Listed:
 
     module: str
     names: tuple[str, ...]
-    hint: Hint = hints.anything
+    hint: Hint = anything
     # One run is many files: folders and archives are offered whole.
     folders: bool = False
 
@@ -42,8 +168,8 @@ _AMD_METRICS = (b"sq_insts_", b"fetchsize", b"writesize", b"fetch_size", b"tcc_"
 LISTED = (
     Listed("saved_run", ("timeroof",), begins(b"PK\x03\x04")),
     Listed("nvidia.ncu_report", ("ncu-report",), begins(b"NVR\x00")),
-    Listed("nvidia.nsys_sqlite", ("nsys-sqlite",), creates(hints.NSYS_TABLES)),
-    Listed("amd.rocpd", ("amd.rocpd",), creates(hints.ROCPD_TABLES)),
+    Listed("nvidia.nsys_sqlite", ("nsys-sqlite",), creates(NSYS_TABLES)),
+    Listed("amd.rocpd", ("amd.rocpd",), creates(ROCPD_TABLES)),
     Listed(
         "xla.xplane",
         ("xla.xplane",),
@@ -116,7 +242,7 @@ LISTED = (
         ),
     ),
     Listed(
-        "onednn_verbose",
+        "onednn",
         ("onednn-verbose",),
         has((b"onednn_verbose,",), (b"dnnl_verbose,",), (b"mkldnn_verbose,",)),
     ),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from timeroof.core.errors import InputError
-from timeroof.read.opening import Entry
+from timeroof.read.open import Entry
 
 # A copy must leave this much of the disk free.
 FREE_BYTES = 512 * 2**20

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run
-from timeroof.read.format import ReadOptions
+from timeroof.read.formats import ReadOptions
 from timeroof.read.on_disk import plain_file
-from timeroof.read.opening import Entry, Input
+from timeroof.read.open import Entry, Input
 
 _ZIP = b"PK\x03\x04"
 

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 
 from timeroof.core.errors import InputError
-from timeroof.read.opening import Entry
+from timeroof.read.open import Entry
 
 # A line or a record longer than this is no text of a profiler.
 MAX_RECORD_BYTES = 64 * 2**20

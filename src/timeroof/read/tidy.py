@@ -13,11 +13,11 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
 from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
-from timeroof.read.format import ReadOptions
-from timeroof.read.launches import shown_list
+from timeroof.read.csv import find_table, split_ways
+from timeroof.read.events import shown_list
+from timeroof.read.formats import ReadOptions
 from timeroof.read.on_disk import plain_file
-from timeroof.read.opening import Input
-from timeroof.read.tables import find_table, split_ways
+from timeroof.read.open import Input
 from timeroof.read.text import head_text
 
 REQUIRED = ("name", "time_s")

@@ -20,10 +20,9 @@ from timeroof.core.children import Child
 from timeroof.core.errors import EXIT_INPUT, InputError, TimeroofError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import format_named
-from timeroof.read.opening import Entry, Input, open_input, path_of
-from timeroof.read.planning import Job
+from timeroof.read.formats import ReadOptions, format_named
+from timeroof.read.open import Entry, Input, open_input, path_of
+from timeroof.read.plan import Job
 
 # A rank of so much text takes about as long to read as a process takes to start: from here on
 # two processors gain, and CPU time at most doubles.

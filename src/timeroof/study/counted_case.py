@@ -8,10 +8,9 @@ from typing import Any
 
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import ORIGIN, Profile, amount_columns
-from timeroof.counters.collecting import collect
-from timeroof.counters.joining_units import is_one_unit
+from timeroof.counters.collect import collect, counted_region, repetitions
+from timeroof.counters.join import is_one_unit
 from timeroof.counters.options import CollectOptions
-from timeroof.counters.region import counted_region, repetitions
 
 
 @dataclass(frozen=True)

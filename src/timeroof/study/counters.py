@@ -10,9 +10,8 @@ from timeroof.core.children import Child
 from timeroof.core.machine import Machine
 from timeroof.counters import CollectOptions
 from timeroof.counters.tools import find_tool
-from timeroof.study.case import Result
+from timeroof.study.case import Plan, Result
 from timeroof.study.counted_case import collect_case
-from timeroof.study.options import Plan
 from timeroof.study.worker.messages import Order
 
 # A short case is run so often that its counts stand out of the program around it.

@@ -17,8 +17,7 @@ import msgspec
 from timeroof.core.children import Child
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
-from timeroof.study.case import Case, Result
-from timeroof.study.options import Plan
+from timeroof.study.case import Case, Plan, Result
 from timeroof.study.worker.messages import Hello, Order, Setup
 
 START_LIMIT_S = 180.0

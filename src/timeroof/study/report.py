@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import datetime
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 import polars as pl
 
-from timeroof.api.here import scope_for
+from timeroof.api.live import scope_for
 from timeroof.api.reports import Report, judged_rows
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, Profile
 from timeroof.core.report import Finding
 from timeroof.core.resources import Scope
+from timeroof.core.schema import VERSION
+from timeroof.core.units import format_percent
 from timeroof.core.verdict import Verdicts
-from timeroof.core.version import VERSION
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
-from timeroof.study.busy import busy_sentence
 from timeroof.study.case import Result
+from timeroof.study.factors.cases import busy, label, number
 from timeroof.study.store.cases import Verdict
 from timeroof.study.table import profile_of
+
+# Other programs beside a study: which cases they disturbed, in one sentence.
+
+
+def busy_sentence(rows: pl.DataFrame) -> str:
+    """How much others used while cases ran; nothing where they used little.
+
+    >>> busy_sentence(pl.DataFrame({"label.load": ["0.500", "0.010"]}))[:49]
+    'others used 50 % of the processor in 1 of 2 cases'
+    """
+    disturbed = [row for row in rows.to_dicts() if busy(row)]
+    if not disturbed:
+        return ""
+    share = statistics.median(number(label(row, "load")) or 0.0 for row in disturbed)
+    which = "this time is" if len(disturbed) == 1 else "these times are"
+    return (
+        f"others used {format_percent(share)} of the processor in {len(disturbed)} of"
+        f" {rows.height} cases: {which} not the kernel's alone"
+    )
+
 
 SCOPE = f"{LABEL}scope"
 

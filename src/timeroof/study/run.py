@@ -10,10 +10,9 @@ from typing import Protocol
 
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
-from timeroof.probe.fingerprint import fingerprint
-from timeroof.study.case import Case, Result
+from timeroof.probe.measure import fingerprint
+from timeroof.study.case import Case, Plan, Result
 from timeroof.study.driver import Worker
-from timeroof.study.options import Plan
 from timeroof.study.report import verdict_of
 from timeroof.study.store import Kept, Store
 from timeroof.study.table import case_name
@@ -45,10 +44,10 @@ class Place:
     @classmethod
     def here(cls, machine: Machine | None, framework: str = "torch") -> Place:
         """This machine: its hardware, the framework and what counts the work."""
-        from timeroof.probe.cpu.jit import host_cpu_name
+        from timeroof.probe.cpu.ir import host_cpu_name
         from timeroof.probe.cpu.probe import total_memory
         from timeroof.probe.cpu.topology import read_topology
-        from timeroof.probe.fingerprint import hardware
+        from timeroof.probe.measure import hardware
 
         shape = hardware(read_topology(), host_cpu_name(), total_memory())
         name = f"{shape['model'] or shape['cpu']} {fingerprint(shape)}"

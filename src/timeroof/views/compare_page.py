@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from timeroof.core.version import VERSION
+from timeroof.core.schema import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
     cells,

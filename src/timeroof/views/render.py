@@ -49,8 +49,8 @@ def _html(reports: Sequence[Report], title: str | None) -> bytes:
 
 
 def _markdown(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.markdown import report_markdown
     from timeroof.views.page.page import page_title, run_names
+    from timeroof.views.tables import report_markdown
 
     names = run_names(reports)
     return report_markdown(reports, names, title=title or page_title(reports, names)).encode()

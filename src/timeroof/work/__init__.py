@@ -3,8 +3,7 @@
 from timeroof.work.amounts import amounts
 from timeroof.work.call import Call, Tensor, Unrecorded
 from timeroof.work.cost import FREE, Cost
-from timeroof.work.counting import count, count_many
-from timeroof.work.nesting import kernel_cost, own_costs
+from timeroof.work.counting import count, count_many, kernel_cost, own_costs
 from timeroof.work.recorded import call_from_kineto
 from timeroof.work.registry import formula
 from timeroof.work.user import cost_of

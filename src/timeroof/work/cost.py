@@ -8,13 +8,52 @@ integers and booleans is not floating point: it has 0 FLOPs by nature, its bytes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 
 import msgspec
 
 from timeroof.core.resources import Origin
 from timeroof.work.call import Tensor
-from timeroof.work.dtypes import COMPLEX, REAL_PART, is_floating, nature
-from timeroof.work.traffic import read_bytes, written_bytes
+from timeroof.work.dtypes import COMPLEX, FORMATS, REAL_PART, is_floating, nature
+
+# Compulsory bytes: what an op must read and write at least once, however good its cache.
+#
+# Unique bytes count. A dimension of stride 0 (broadcast) is read once, overlapping
+# windows are read once, the same tensor passed twice is read once.
+
+
+def unique_elements(tensor: Tensor) -> int:
+    """Elements of a tensor that lie at different places.
+
+    >>> unique_elements(Tensor((8, 4), "fp32", (0, 1)))  # a row, broadcast
+    4
+    >>> unique_elements(Tensor((3, 4), "fp32", (1, 1)))  # windows that overlap
+    6
+    """
+    strides = tensor.strides
+    if strides is None or len(strides) != len(tensor.shape) or 0 in tensor.shape:
+        return tensor.count
+    sizes = [(n, s) for n, s in zip(tensor.shape, strides, strict=True) if s != 0]
+    reach = 1 + sum((n - 1) * abs(s) for n, s in sizes)
+    return min(prod(n for n, _ in sizes), reach)
+
+
+def unique_bytes(tensor: Tensor) -> int:
+    """Bytes of a tensor that lie at different places."""
+    return -(-unique_elements(tensor) * FORMATS[tensor.dtype].bits // 8)
+
+
+def read_bytes(tensors: Iterable[Tensor | None]) -> int:
+    """Bytes that must be read; a tensor that repeats an earlier one adds nothing."""
+    return sum(unique_bytes(t) for t in tensors if t is not None and t.alias_of is None)
+
+
+def written_bytes(tensors: Iterable[Tensor | None]) -> int:
+    """Bytes that must be written: results are dense, whatever strides an operand of their
+    shape may have.
+    """
+    return sum(t.size_bytes for t in tensors if t is not None)
+
 
 # A complex multiply-add is four real ones; a complex addition two real ones.
 _COMPLEX_CONTRACTION, _COMPLEX_OTHER = 4, 2
@@ -27,7 +66,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     products by number format, `other` all further ones; both are None where FLOPs are
     unknown, as are the bytes where those are. `unknown` then says why. `free` marks
     what does no work by nature (views, allocation), `composite` an op whose work is
-    done by the ops it calls (see `timeroof.work.nesting`). `reduced` maps an algorithm
+    done by the ops it calls (see `timeroof.work.counting`). `reduced` maps an algorithm
     (Winograd, FFT) to the FLOPs that it needs for the same result. `padding_flops` are
     those of `contraction` that have a convolution's padding as a factor: counted by
     convention, owed by nobody, in no bound.

@@ -17,10 +17,9 @@ from timeroof.core.profile import RECORDED_CALL, Profile, amount_columns
 from timeroof.work.amounts import amounts
 from timeroof.work.call import Call
 from timeroof.work.cost import Cost
-from timeroof.work.counting import count
+from timeroof.work.counting import count, kernel_cost
 from timeroof.work.kernels import Kernel, count_kernel
 from timeroof.work.names import name_facts_table
-from timeroof.work.nesting import kernel_cost
 from timeroof.work.onednn import call_from_onednn
 from timeroof.work.recorded import call_from_kineto
 

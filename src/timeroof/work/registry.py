@@ -48,7 +48,7 @@ _RULES: dict[str, Rule] = {}
 def formula(*names: str, composite: bool = False) -> Callable[[Function], Function]:
     """Register a function as the formula of one op under all these names.
 
-    A composite op only calls others; see `timeroof.work.nesting`.
+    A composite op only calls others; see `timeroof.work.counting`.
     """
 
     def register(function: Function) -> Function:
@@ -107,7 +107,6 @@ def _loaded_rule(name: str) -> Rule | None:
         return _RULES[name]
     if is_in_place(name) and name[:-1] in _RULES:
         return _RULES[name[:-1]]
-    from timeroof.work.patterns import rule_by_pattern
 
     return rule_by_pattern(name)
 
@@ -124,3 +123,26 @@ def registered() -> dict[str, Rule]:
     """All names that have a formula of their own."""
     load_families()
     return dict(_RULES)
+
+
+# Ops that are recognised by the form of their name instead of by the whole of it.
+
+
+Pattern = Callable[[str], Rule | None]
+
+_PATTERNS: list[Pattern] = []
+
+
+def pattern(function: Pattern) -> Pattern:
+    """Register a function that may know a rule for a name."""
+    _PATTERNS.append(function)
+    return function
+
+
+def rule_by_pattern(name: str) -> Rule | None:
+    """The rule of the first pattern that knows the name."""
+    for known in _PATTERNS:
+        rule = known(name)
+        if rule is not None:
+            return rule
+    return None

@@ -19,7 +19,7 @@ from timeroof.advice.documentation import findings_page
 from timeroof.advice.registry import GROUPS
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Steps
-from timeroof.model.overlap import combined_bound
+from timeroof.model.bounds import combined_bound
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -7,7 +7,7 @@ import pytest
 
 from timeroof.core.profile import Profile, Source
 from timeroof.counters import join
-from timeroof.counters.kernel_names import base_of, plain_name
+from timeroof.counters.join import base_of, plain_name
 
 
 def timed(rows: list[dict[str, object]], **whole: object) -> Profile:

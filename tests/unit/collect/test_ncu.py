@@ -12,7 +12,7 @@ import pytest
 from tests.unit.collect.standin import WRITE_TABLE, calls, install_ncu, options
 from timeroof.core.errors import InputError, UsageError
 from timeroof.counters import CollectOptions, collect
-from timeroof.counters.ncu_command import command_line
+from timeroof.counters.ncu import command_line
 from timeroof.counters.tools import Tool
 
 GOOD = WRITE_TABLE + "write(table())\n"

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.collect.standin import install, options
 from timeroof.core.errors import InputError, UsageError
 from timeroof.counters import Collected, CollectOptions, collect
-from timeroof.counters.perf_stat import parse
+from timeroof.counters.perf import parse
 
 # A processor whose program counts 1000 of everything to start and 100 per repetition.
 _STAND_IN = """

@@ -6,9 +6,19 @@ import polars as pl
 import pytest
 
 from timeroof.core.errors import InputError, UsageError
-from timeroof.counters.selecting import Selected, Selection, select
-from timeroof.counters.sets import TIME, Choice, Entry, find_set, load_set, parse_set, set_names
-from timeroof.read.amd import amd_counters
+from timeroof.counters.sets import (
+    TIME,
+    Choice,
+    Entry,
+    Selected,
+    Selection,
+    find_set,
+    load_set,
+    parse_set,
+    select,
+    set_names,
+)
+from timeroof.read.amd import counters as amd_counters
 from timeroof.read.nvidia import ncu_amounts
 from timeroof.read.nvidia.ncu_metrics import capability_of, role_of
 

@@ -121,7 +121,7 @@ for number in range(9):
     assert done.returncode == 0, done.stderr
     assert (seen.steps, seen.closed) == (4, True)
     # One step warmed the profiler up, one was recorded, and the trace can be read.
-    from timeroof.read.reading import read_files
+    from timeroof.read.load import read_files
 
     profile = read_files([tmp_path / "trace.json"])
     assert profile.steps is not None

@@ -9,15 +9,16 @@ import os
 import numpy as np
 import pytest
 
-from timeroof.probe.cpu import compute, ir, ir_compute, ir_memory, jit
+from timeroof.probe.cpu import compute, ir
+from timeroof.probe.cpu import compute as ir_compute
+from timeroof.probe.cpu import ir as jit
+from timeroof.probe.cpu import streams as ir_memory
 from timeroof.probe.cpu.bandwidth import Setup, measure_point
-from timeroof.probe.cpu.faults import PAGES, fault_cost, sample_faults
 from timeroof.probe.cpu.features import read_features
-from timeroof.probe.cpu.latency import ring_order, sample_walk
-from timeroof.probe.cpu.memory import Region, regions
+from timeroof.probe.cpu.latency import PAGES, fault_cost, ring_order, sample_faults, sample_walk
 from timeroof.probe.cpu.streams import PATTERNS, Stream, compiled_stream
-from timeroof.probe.cpu.threads import Team, Work
-from timeroof.probe.problems import ProbeError, recorded
+from timeroof.probe.cpu.threads import Region, Team, Work, regions
+from timeroof.probe.measurement import ProbeError, recorded
 from timeroof.probe.sampling import Plan
 
 FEATURES = read_features(jit.architecture(), jit.host_features())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.probe.cpu.levels import (
+from timeroof.probe.cpu.bandwidth import (
     detect_capacities,
     levels_of,
     sweep_sizes,

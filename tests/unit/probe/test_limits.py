@@ -6,8 +6,9 @@ import pytest
 
 from timeroof.core.machine import Ceiling
 from timeroof.core.resources import is_resource
-from timeroof.probe.cpu.bandwidth import LevelFigures, Point
+from timeroof.probe.cpu.bandwidth import Level, LevelFigures, Point
 from timeroof.probe.cpu.ceilings import (
+    Limits,
     fault_ceilings,
     for_scope,
     limits_of,
@@ -16,14 +17,10 @@ from timeroof.probe.cpu.ceilings import (
     widened,
 )
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import read_features
-from timeroof.probe.cpu.levels import Level
-from timeroof.probe.cpu.limits import Limits
-from timeroof.probe.cpu.microarchitectures import TABLE, find_microarchitecture
+from timeroof.probe.cpu.features import TABLE, find_microarchitecture, read_features
 from timeroof.probe.cpu.streams import PATTERNS
 from timeroof.probe.cpu.threads import Team
-from timeroof.probe.measurement import FaultCost
-from timeroof.probe.rates import Figure
+from timeroof.probe.measurement import FaultCost, Figure
 from timeroof.probe.sampling import Plan
 
 ZEN4 = TABLE["znver4"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from timeroof.probe.noise import (
+from timeroof.probe.sampling import (
     Watch,
     clock_warning,
     read_cpu_times,

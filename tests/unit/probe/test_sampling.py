@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.probe.rates import Figure
+from timeroof.probe.measurement import Figure
 from timeroof.probe.sampling import LEAST_SAMPLES, Plan, Samples, calibrate, quantile, sample
 
 ONE_S = 1e-6

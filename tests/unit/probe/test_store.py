@@ -9,10 +9,9 @@ import pytest
 
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.probe import measure as door
-from timeroof.probe import store
-from timeroof.probe.fingerprint import fingerprint, hardware, software
-from timeroof.probe.measurement import Measurement
-from timeroof.probe.progress import Budget, Steps
+from timeroof.probe import measure as store
+from timeroof.probe.measure import fingerprint, hardware, software
+from timeroof.probe.measurement import Budget, Measurement, Steps
 
 from .test_levels import shape
 

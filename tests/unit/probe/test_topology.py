@@ -8,9 +8,7 @@ import pytest
 
 from timeroof.core.errors import UsageError
 from timeroof.probe.cpu.probe import scope_cpus, total_memory
-from timeroof.probe.cpu.quota import available_memory, cpu_quota
-from timeroof.probe.cpu.sysctl import sysctl_caches
-from timeroof.probe.cpu.topology import read_topology
+from timeroof.probe.cpu.topology import available_memory, cpu_quota, read_topology, sysctl_caches
 
 from .fake_system import cpu, write
 

@@ -11,17 +11,24 @@ import pytest
 from timeroof.core.machine import Machine, check_machine
 from timeroof.probe.cpu import reduced
 from timeroof.probe.cpu.features import read_features
-from timeroof.probe.cpu.side_by_side import measure_products
+from timeroof.probe.cpu.reduced import measure_products
 from timeroof.probe.cpu.threads import Team
 from timeroof.probe.launch import TorchLaunches, launch_ceiling, timed
-from timeroof.probe.measurement import LaunchCost
-from timeroof.probe.nvml import read_gpu_state
-from timeroof.probe.problems import ProbeError
+from timeroof.probe.measurement import LaunchCost, ProbeError
 from timeroof.probe.sampling import Plan
-from timeroof.probe.torch_device import Settings, measure_device
-from timeroof.probe.torch_gemm import check_product, operands, product, tf32, torch_threads
-from timeroof.probe.torch_streams import PATTERNS, check_stream, stream, sustain
-from timeroof.probe.torch_timing import DeviceTimer
+from timeroof.probe.torch_device import Settings, measure_device, read_gpu_state
+from timeroof.probe.torch_kernels import (
+    PATTERNS,
+    DeviceTimer,
+    check_product,
+    check_stream,
+    operands,
+    product,
+    stream,
+    sustain,
+    tf32,
+    torch_threads,
+)
 
 torch: Any = pytest.importorskip("torch")
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.unit.sources.test_kineto_rows import HOST, document, kernel, launch, op, read_text, row
 from timeroof.core.errors import InputError
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import Entry, Input
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import Entry, Input
 from timeroof.read.torch.execution_trace import FORMAT
 
 TENSOR = [5, 6, 0, 32, 4, "cuda:0"]

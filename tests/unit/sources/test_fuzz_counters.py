@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from timeroof.core.errors import TimeroofError
-from timeroof.read.format import Format, ReadOptions
-from timeroof.read.formats import all_formats, format_named
-from timeroof.read.opening import Entry, Input
-from timeroof.read.planning import plan_of
+from timeroof.read.formats import Format, ReadOptions, all_formats, format_named
+from timeroof.read.open import Entry, Input
+from timeroof.read.plan import plan_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 SEEDS = {

@@ -15,9 +15,9 @@ import zstandard
 
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.opening import open_input
-from timeroof.read.planning import plan_of
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
+from timeroof.read.open import open_input
+from timeroof.read.plan import plan_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 EXPECTED: dict[str, Any] = json.loads((GOLDEN / "expected.json").read_text())

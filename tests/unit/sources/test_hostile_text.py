@@ -9,8 +9,9 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read import tables, text
-from timeroof.read.reading import read_files
+from timeroof.read import csv as tables
+from timeroof.read import text
+from timeroof.read.load import read_files
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 LONG = (GOLDEN / "ncu_long.csv").read_bytes()
@@ -68,7 +69,7 @@ def test_pieces_of_any_size_give_the_same_rows(
     whole = read_bytes(tmp_path, LONG).kernels
     monkeypatch.setattr(tables, "PIECE_BYTES", 100)
     assert read_bytes(tmp_path, LONG).kernels.equals(whole)
-    monkeypatch.setattr("timeroof.read.opening.CHUNK_BYTES", 100)
+    monkeypatch.setattr("timeroof.read.open.CHUNK_BYTES", 100)
     assert read_bytes(tmp_path, LONG).kernels.equals(whole)
 
 

@@ -23,10 +23,11 @@ from tests.unit.sources.test_kineto_rows import (
     read_text,
 )
 from timeroof.core.errors import InputError
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import Entry, Input, open_input
-from timeroof.read.torch import codes, cutting
-from timeroof.read.torch.cutting import EventStream
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import Entry, Input, open_input
+from timeroof.read.torch import json_stream as cutting
+from timeroof.read.torch import tables as codes
+from timeroof.read.torch.json_stream import EventStream
 from timeroof.read.torch.kineto import FORMAT
 
 TEXT = json.dumps(document(TRAINING), indent=1).encode()

@@ -13,8 +13,8 @@ import pytest
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import open_input
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import open_input
 from timeroof.read.torch.kineto import FORMAT
 
 HOST, MAIN, ENGINE, STREAM = 100, 100, 101, 7

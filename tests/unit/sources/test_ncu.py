@@ -10,8 +10,8 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
+from timeroof.read.load import read_files
 from timeroof.read.nvidia.ncu_metrics import capability_of, capability_of_names
-from timeroof.read.reading import read_files
 
 HEADER = "ID,Process ID,Kernel Name,Stream,CC,Metric Name,Metric Unit,Metric Value"
 Row = tuple[int, str, str, str, object]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.unit.sources.test_ncu import Row, base, write_long
 from timeroof.core.profile import Profile
-from timeroof.read.nvidia.ncu_tensor import TensorPath, apart, is_whole, path_of
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
+from timeroof.read.nvidia.ncu_metrics import TensorPath, apart, is_whole, path_of
 
 PATH = "sm__ops_path_tensor_"
 

@@ -25,11 +25,11 @@ from tests.unit.sources import (
 from tests.unit.sources.test_nsys_sqlite import write_export
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read import onednn_verbose
+from timeroof.read import onednn as onednn_verbose
 from timeroof.read.amd import omniperf, rocpd, rocprof_csv, rocprofv3_csv, rocprofv3_json
-from timeroof.read.format import Format, ReadOptions
+from timeroof.read.formats import Format, ReadOptions
 from timeroof.read.nvidia import nsys_csv, nsys_sqlite
-from timeroof.read.opening import Entry, Input, open_input
+from timeroof.read.open import Entry, Input, open_input
 from timeroof.read.xla import xplane
 
 CASES = 60

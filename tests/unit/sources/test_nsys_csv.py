@@ -8,10 +8,9 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import sniffed
+from timeroof.read.formats import ReadOptions, sniffed
 from timeroof.read.nvidia.nsys_csv import FORMAT
-from timeroof.read.opening import open_input
+from timeroof.read.open import open_input
 
 SUMMARY = """\
 Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name

@@ -12,10 +12,9 @@ import zstandard
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import sniffed
+from timeroof.read.formats import ReadOptions, sniffed
 from timeroof.read.nvidia.nsys_sqlite import FORMAT
-from timeroof.read.opening import open_input
+from timeroof.read.open import open_input
 
 PROCESS = 7 << 24
 THREAD = PROCESS + 5

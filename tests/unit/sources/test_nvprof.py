@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import InputError
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 

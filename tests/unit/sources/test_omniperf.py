@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import InputError
-from timeroof.read.amd.omniperf import FORMAT
-from timeroof.read.amd.omniperf.ceilings import is_roofline, measured_ceilings
-from timeroof.read.amd.rocprof_csv_table import find_header
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import sniffed
-from timeroof.read.opening import open_input
+from timeroof.read.amd.omniperf import FORMAT, is_roofline, measured_ceilings
+from timeroof.read.csv import find_header
+from timeroof.read.formats import ReadOptions, sniffed
+from timeroof.read.open import open_input
 
 COUNTERS = """\
 Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,SQ_WAVES,FETCH_SIZE,WRITE_SIZE,Start_Timestamp,End_Timestamp

@@ -8,11 +8,9 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import sniffed
-from timeroof.read.onednn_verbose import FORMAT
-from timeroof.read.onednn_verbose_lines import parse_execution
-from timeroof.read.opening import open_input
+from timeroof.read.formats import ReadOptions, sniffed
+from timeroof.read.onednn import FORMAT, parse_execution
+from timeroof.read.open import open_input
 
 CONV = "mb2_ic16oc16_ih7oh7kh5sh1dh0ph2_iw7ow7kw5sw1dw0pw2"
 TAIL = f"convolution,jit:avx2,forward_training,src_f32::blocked:aBcd8b:f0 wei_f32::blocked:ABcd8b8a:f0 dst_f32::blocked:aBcd8b:f0,,alg:convolution_direct,{CONV},0.039"

@@ -13,8 +13,8 @@ import pytest
 import zstandard
 
 from timeroof.core.errors import InputError, UsageError
-from timeroof.read.opening import folder_in, open_input
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
+from timeroof.read.open import folder_in, open_input
 
 TABLE = b"name,time_s\ngemm,0.5\n"
 

@@ -13,9 +13,8 @@ from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, save_run
 from timeroof.read import workers
-from timeroof.read.format import ReadOptions
-from timeroof.read.merging import merged_ranks
-from timeroof.read.reading import read_files, read_run
+from timeroof.read.formats import ReadOptions
+from timeroof.read.load import merged_ranks, read_files, read_run
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "read"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.read.amd.amd_counters import amounts_of, is_useful, merge_channels, with_amounts
-from timeroof.read.amd.rocprof_csv_passes import (
+from timeroof.read.amd.counters import amounts_of, is_useful, merge_channels, with_amounts
+from timeroof.read.amd.rocprof_csv import (
     join_passes,
     lend_counters,
     mark_lent,

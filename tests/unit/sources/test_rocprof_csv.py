@@ -9,9 +9,8 @@ import pytest
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.amd.rocprof_csv import FORMAT
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import sniffed
-from timeroof.read.opening import open_input
+from timeroof.read.formats import ReadOptions, sniffed
+from timeroof.read.open import open_input
 
 V1 = """\
 "Index","KernelName","gpu-id","queue-id","queue-index","pid","tid","grd","wgr","lds","scr","arch_vgpr","accum_vgpr","sgpr","wave_size","sig","obj","FetchSize","WriteSize","DispatchNs","BeginNs","EndNs","CompleteNs","DurationNs"

@@ -13,9 +13,8 @@ from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.read.amd import rocpd, rocprofv3_csv, rocprofv3_json
-from timeroof.read.format import Format, ReadOptions
-from timeroof.read.formats import sniffed
-from timeroof.read.opening import open_input
+from timeroof.read.formats import Format, ReadOptions, sniffed
+from timeroof.read.open import open_input
 
 KERNELS = """\
 "Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp","Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"

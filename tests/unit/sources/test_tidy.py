@@ -10,9 +10,9 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.opening import open_input
-from timeroof.read.planning import plan_of
-from timeroof.read.reading import read_files
+from timeroof.read.load import read_files
+from timeroof.read.open import open_input
+from timeroof.read.plan import plan_of
 
 
 def read_text(tmp_path: Path, text: str) -> Profile:

@@ -9,11 +9,10 @@ import pytest
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.format import ReadOptions
-from timeroof.read.formats import sniffed
-from timeroof.read.opening import open_input
+from timeroof.read.formats import ReadOptions, sniffed
+from timeroof.read.open import open_input
+from timeroof.read.xla.space import BrokenMessageError, fields, read_varint, signed
 from timeroof.read.xla.xplane import FORMAT
-from timeroof.read.xla.xplane.wire import BrokenMessageError, fields, read_varint, signed
 
 
 def varint(value: int) -> bytes:

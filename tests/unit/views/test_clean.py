@@ -22,11 +22,11 @@ from timeroof.views.clean import (
     clean_tables,
     clean_words,
 )
-from timeroof.views.gaps import print_gaps
-from timeroof.views.markdown import report_markdown
 from timeroof.views.page import html_page, notebook_html
 from timeroof.views.page.headline import cards, idle_parts, limiter_parts, sum_text
 from timeroof.views.page.payload import run_payload
+from timeroof.views.tables import report_markdown
+from timeroof.views.terminal import print_gaps
 
 seconds = st.floats(0.5, 50)
 

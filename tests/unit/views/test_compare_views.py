@@ -22,8 +22,13 @@ from timeroof.views.compare_chart import (
     comparison_figure,
     plain_roofs,
 )
-from timeroof.views.compare_files import check_suffix, write_folder, write_output
-from timeroof.views.compare_outputs import comparison_outputs, whatif_outputs
+from timeroof.views.compare_files import (
+    check_suffix,
+    comparison_outputs,
+    whatif_outputs,
+    write_folder,
+    write_output,
+)
 from timeroof.views.pictures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
 from timeroof.views.pictures.points import Unit
 from timeroof.views.pictures.themed import themed_svg

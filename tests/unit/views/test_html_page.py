@@ -18,8 +18,8 @@ from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper
 from timeroof.views.page import html_page, notebook_html
-from timeroof.views.page.findings import finding_cards
 from timeroof.views.page.page import run_names
+from timeroof.views.page.parts import finding_cards
 
 
 class Reader(HTMLParser):

@@ -12,9 +12,8 @@ from tests.conftest import make_machine
 from tests.unit.views.samples import HOSTILE_NAMES, hostile_report, large_report, step_report
 from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
-from timeroof.views.page.columns import WORDS_BUDGET, column, shortened
-from timeroof.views.page.embed import script_safe_json, unwrapped
-from timeroof.views.page.payload import page_payload, run_payload
+from timeroof.views.page.page import script_safe_json, unwrapped
+from timeroof.views.page.payload import WORDS_BUDGET, column, page_payload, run_payload, shortened
 from timeroof.views.page.text import clip, plain_line, plain_lines
 
 

@@ -16,11 +16,11 @@ from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper
-from timeroof.views.markdown import code, prose, report_markdown
 from timeroof.views.pictures.of_report import CHARTS, report_figure
 from timeroof.views.plotly_figures import plotly_figure
 from timeroof.views.render import SUFFIXES, render
 from timeroof.views.report_points import chart_roofs, headline_pair, report_points
+from timeroof.views.tables import code, prose, report_markdown
 
 
 @pytest.fixture(scope="module")

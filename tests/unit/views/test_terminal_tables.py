@@ -22,10 +22,9 @@ from timeroof.model.whatif.document import what_if
 from timeroof.views.check import print_check
 from timeroof.views.compare import print_comparison
 from timeroof.views.explain import print_explanation
-from timeroof.views.gaps import print_gaps
 from timeroof.views.measured import print_measured
 from timeroof.views.run_summary import print_run
-from timeroof.views.terminal import print_machine, print_machines, print_summary
+from timeroof.views.terminal import print_gaps, print_machine, print_machines, print_summary
 from timeroof.views.terminal_table import Bar, Column, fitted_table
 from timeroof.views.whatif import print_whatif
 

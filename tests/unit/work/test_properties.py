@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeroof.work import Call, Tensor, count
+from timeroof.work.cost import unique_elements
 from timeroof.work.families.attention import kept_pairs
 from timeroof.work.layers import Recurrent, forward_cost, gradient_flops
 from timeroof.work.shapes import broadcast, touched, window_count
-from timeroof.work.traffic import unique_elements
 
 side = st.integers(1, 40)
 

@@ -8,7 +8,7 @@ from timeroof.advice.context import Context
 from timeroof.advice.idle import HOST, idle_seconds
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.model.tiny import MOST_OP_COSTS, op_cost_s
+from timeroof.model.bounds import MOST_OP_COSTS, op_cost_s
 
 # Every program starts some small ops; below this share they are not worth a line.
 LEAST_SHARE = 0.1

@@ -11,9 +11,8 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report, Totals
-from timeroof.model.compare.causes import CAUSES, with_causes
+from timeroof.model.compare.causes import CAUSES, with_causes, with_plain_names
 from timeroof.model.compare.match import AMOUNTS, match, with_primitives_in_their_ops
-from timeroof.model.compare.names import with_plain_names
 from timeroof.model.compare.noise import (
     Drift,
     beyond_pace_s,
@@ -28,8 +27,14 @@ from timeroof.model.compare.noise import (
     run_least_s,
     sure_difference,
 )
-from timeroof.model.compare.notes import comparison_notes, judged_scope, matched_share, pace_notes
-from timeroof.model.compare.words import WholeRuns, differing_work
+from timeroof.model.compare.notes import (
+    WholeRuns,
+    comparison_notes,
+    differing_work,
+    judged_scope,
+    matched_share,
+    pace_notes,
+)
 from timeroof.model.judge import judge
 
 COMPARE_SCHEMA = "timeroof.compare/1"

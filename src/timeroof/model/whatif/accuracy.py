@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from timeroof.core.profile import Profile
-from timeroof.model.compare.names import with_plain_names
+from timeroof.model.compare.causes import with_plain_names
 from timeroof.model.whatif.project import Projection
 
 KEYS = ["plain_op", "shape", "dtype", "phase"]

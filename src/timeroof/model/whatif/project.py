@@ -32,12 +32,11 @@ from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile
 from timeroof.core.resources import FAULT, LAUNCH, Scope
 from timeroof.core.verdict import BOUND
+from timeroof.model.bounds import is_tiny
 from timeroof.model.judge import judge
-from timeroof.model.tiny import is_tiny
 from timeroof.model.totals import seconds_by_limiter
-from timeroof.model.whatif.amounts import in_precision, scaled, without
+from timeroof.model.whatif.amounts import in_precision, scaled, with_substitutes, without
 from timeroof.model.whatif.rows import Crossing, project_rows
-from timeroof.model.whatif.units import with_substitutes
 
 FAULT_BOUND = f"{BOUND}{FAULT}"
 # Sums of the same numbers in another order; and the share of the seconds that is worth a note.

@@ -6,13 +6,152 @@ import ctypes
 import functools
 
 from timeroof.probe.cpu.features import Features
-from timeroof.probe.cpu.ir import module, width_attributes
-from timeroof.probe.cpu.ir_compute import CHAIN_ADDS, accumulators, chain_kernel, compute_kernel
-from timeroof.probe.cpu.jit import Compiled, compile_ir
+from timeroof.probe.cpu.ir import SIGNATURE, Compiled, Vector, compile_ir, module, width_attributes
 from timeroof.probe.cpu.threads import Outcome, Team, Work
-from timeroof.probe.problems import wrong_result
-from timeroof.probe.rates import Figure
+from timeroof.probe.measurement import Figure, wrong_result
 from timeroof.probe.sampling import Plan, sample
+
+# LLVM IR of the compute micro-kernels: floating-point peak and the clock.
+
+
+ELEMENTS = {"fp64": "double", "fp32": "float"}
+
+# Adds in one turn of the clock's loop: enough that the loop's own branch is nothing.
+CHAIN_ADDS = 256
+
+
+def accumulators(architecture: str) -> int:
+    """How many chains run side by side: above latency × ports, below the registers.
+
+    x86 needs 4 × 2 of its 16; ARM cores go up to 4 × 4 (Neoverse V) and 9 × 2 (A64FX) of 32.
+    """
+    return 24 if architecture == "aarch64" else 12
+
+
+def compute_kernel(precision: str, lanes: int, *, fma: bool, chains: int) -> str:
+    """Every step is x = x·a + b in all lanes of all chains, `count` steps per repetition.
+
+    The caller passes a = 1 and b = 1 at run time, which the compiler cannot know, so the
+    sum over all lanes is count × chains × lanes per repetition: exact, and zero if skipped.
+    Each repetition starts at 0 so that the count stays exact in fp32.
+    """
+    vector = Vector(ELEMENTS[precision], lanes)
+    return "\n".join(
+        [
+            *_declarations(vector, fma=fma),
+            f"{SIGNATURE} #0 {{",
+            "entry:",
+            f"%a_value = load {vector.element}, ptr %a, align 8",
+            f"%b_value = load {vector.element}, ptr %b, align 8",
+            *vector.splat("av", "%a_value"),
+            *vector.splat("bv", "%b_value"),
+            "br label %again",
+            *_repetition(vector, chains, fma=fma),
+            "}",
+            "",
+        ]
+    )
+
+
+def _declarations(vector: Vector, *, fma: bool) -> list[str]:
+    kind, suffix = vector.type, vector.suffix
+    lines = [f"declare {kind} @llvm.fma.{suffix}({kind}, {kind}, {kind})"] if fma else []
+    if vector.lanes > 1:
+        reduce = f"@llvm.vector.reduce.fadd.{suffix}({vector.element}, {kind})"
+        lines.append(f"declare {vector.element} {reduce}")
+    return lines
+
+
+def _repetition(vector: Vector, chains: int, *, fma: bool) -> list[str]:
+    kind = vector.type
+    phis = [
+        f"%x{j} = phi {kind} [ zeroinitializer, %again ], [ %y{j}, %step ]" for j in range(chains)
+    ]
+    if vector.lanes == 1:
+        phis = [line.replace("zeroinitializer", "0.0") for line in phis]
+    steps = [line for j in range(chains) for line in _step(vector, j, fma=fma)]
+    return [
+        "again:",
+        "%turn = phi i64 [ 0, %entry ], [ %turn_next, %done ]",
+        "%total = phi i64 [ 0, %entry ], [ %total_next, %done ]",
+        "br label %step",
+        "step:",
+        "%i = phi i64 [ 0, %again ], [ %i_next, %step ]",
+        *phis,
+        *steps,
+        "%i_next = add i64 %i, 1",
+        "%more = icmp ult i64 %i_next, %count",
+        "br i1 %more, label %step, label %done",
+        "done:",
+        *_sum(vector, chains),
+        "%total_next = add i64 %total, %sum_count",
+        "%turn_next = add i64 %turn, 1",
+        "%once_more = icmp ult i64 %turn_next, %repetitions",
+        "br i1 %once_more, label %again, label %out",
+        "out:",
+        "ret i64 %total_next",
+    ]
+
+
+def _step(vector: Vector, j: int, *, fma: bool) -> list[str]:
+    kind, suffix = vector.type, vector.suffix
+    if fma:
+        call = f"@llvm.fma.{suffix}({kind} %x{j}, {kind} %av, {kind} %bv)"
+        return [f"%y{j} = call {kind} {call}"]
+    return [f"%m{j} = fmul {kind} %x{j}, %av", f"%y{j} = fadd {kind} %m{j}, %bv"]
+
+
+def _sum(vector: Vector, chains: int) -> list[str]:
+    """Sum of all lanes of all chains, as a whole number in %sum_count."""
+    lines = []
+    for j in range(chains):
+        lane_sum = f"%y{j}"
+        if vector.lanes > 1:
+            zero = f"{vector.element} -0.0"
+            call = f"@llvm.vector.reduce.fadd.{vector.suffix}({zero}, {vector.type} %y{j})"
+            # `reassoc` allows the sum as a tree, which has an instruction on every target.
+            lines.append(f"%r{j} = call reassoc {vector.element} {call}")
+            lane_sum = f"%r{j}"
+        lines.append(f"%n{j} = fptoui {vector.element} {lane_sum} to i64")
+        left = "0" if j == 0 else f"%s{j - 1}"
+        lines.append(f"%s{j} = add i64 {left}, %n{j}")
+    lines.append(f"%sum_count = add i64 %s{chains - 1}, 0")
+    return lines
+
+
+def chain_kernel() -> str:
+    """A chain in which every instruction needs the last one's result: one cycle each.
+
+    x = (x ^ a) + b with values from memory: the compiler can fold neither, and cores that
+    drop an add of a constant while renaming registers (Golden Cove) cannot drop these.
+    With a = 0 and b = 1 the result counts the turns.
+    """
+    lines = []
+    for k in range(CHAIN_ADDS // 2):
+        last = "%x" if k == 0 else f"%p{k - 1}"
+        lines += [f"%q{k} = xor i64 {last}, %av", f"%p{k} = add i64 %q{k}, %bv"]
+    return "\n".join(
+        [
+            f"{SIGNATURE} #0 {{",
+            "entry:",
+            "%av = load i64, ptr %a, align 8",
+            "%bv = load i64, ptr %b, align 8",
+            "%turns = mul i64 %count, %repetitions",
+            "br label %step",
+            "step:",
+            "%i = phi i64 [ 0, %entry ], [ %i_next, %step ]",
+            f"%x = phi i64 [ 0, %entry ], [ %p{CHAIN_ADDS // 2 - 1}, %step ]",
+            *lines,
+            "%i_next = add i64 %i, 1",
+            "%more = icmp ult i64 %i_next, %turns",
+            "br i1 %more, label %step, label %out",
+            "out:",
+            f"ret i64 %p{CHAIN_ADDS // 2 - 1}",
+            "}",
+            "",
+        ]
+    )
+
 
 PRECISIONS = ("fp64", "fp32")
 ELEMENT_BITS = {"fp64": 64, "fp32": 32}

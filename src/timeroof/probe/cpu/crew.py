@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from timeroof.core.resources import Scope
 from timeroof.probe.cpu.bandwidth import (
+    Level,
     LevelFigures,
     Setup,
     measure_levels,
     measure_point,
     measure_sweep,
+    sweep_sizes,
 )
 from timeroof.probe.cpu.compute import (
     PRECISIONS,
@@ -20,15 +22,11 @@ from timeroof.probe.cpu.compute import (
     variant_name,
     variants,
 )
-from timeroof.probe.cpu.faults import PAGES, SIZE_BYTES, fault_cost, sample_faults
 from timeroof.probe.cpu.features import Features
-from timeroof.probe.cpu.levels import Level, sweep_sizes
-from timeroof.probe.cpu.memory import Region, regions
+from timeroof.probe.cpu.latency import PAGES, SIZE_BYTES, fault_cost, sample_faults
 from timeroof.probe.cpu.streams import PATTERNS
-from timeroof.probe.cpu.threads import Team
-from timeroof.probe.measurement import FaultCost, SweepPoint
-from timeroof.probe.problems import recorded
-from timeroof.probe.rates import Figure
+from timeroof.probe.cpu.threads import Region, Team, regions
+from timeroof.probe.measurement import FaultCost, Figure, SweepPoint, recorded
 from timeroof.probe.sampling import Plan, Samples
 
 # Slack for arrays that begin on pages of their own.

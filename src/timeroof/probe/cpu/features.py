@@ -90,3 +90,116 @@ def _units(extensions: Set[str]) -> dict[str, str]:
             taken.add(precision)
             found[resource] = unit
     return found
+
+
+# What a core can do in one cycle: for theoretical ceilings and to catch impossible figures.
+#
+# Bits that multiply-add per cycle (all ports together), bytes that the load and the store ports
+# move per cycle, and how many memory accesses of full width start per cycle. Figures are from
+# the makers' software optimisation guides (AMD 57647 for Zen 4, Intel's Optimization Reference
+# Manual, Arm's guides per core), uops.info and agner.org/optimize. A CPU that is not here gets
+# no theoretical ceiling and no plausibility check, and a note says so.
+
+
+@dataclass(frozen=True)
+class Microarchitecture:
+    """Limits of one core per cycle."""
+
+    title: str
+    fma_bits: int
+    load_bytes: int
+    store_bytes: int
+    # Full-width loads and stores together that can start in one cycle.
+    accesses: int
+    access_bytes: int
+    # Bytes between L1 and L2 per cycle, both directions together; None: not known for sure.
+    l2_bytes: int | None = None
+    # Operations per cycle of the units for short numbers, as resource's precision → number.
+    short_operations: tuple[tuple[str, int], ...] = ()
+
+    def flops_per_cycle(self, precision: str) -> int:
+        """FLOPs per cycle with FMA = 2.
+
+        >>> TABLE["znver4"].flops_per_cycle("fp64"), TABLE["znver4"].flops_per_cycle("fp32")
+        (16, 32)
+        """
+        return self.fma_bits // {"fp64": 64, "fp32": 32}[precision] * 2
+
+    def bytes_per_cycle(self, loads: int, stores: int) -> float:
+        """Most bytes per cycle for a kernel that does so many loads and stores at a time.
+
+        >>> TABLE["znver4"].bytes_per_cycle(2, 1), TABLE["znver4"].bytes_per_cycle(1, 0)
+        (96.0, 64.0)
+        """
+        size = self.access_bytes
+        cycles = max(
+            loads * size / self.load_bytes,
+            stores * size / self.store_bytes,
+            (loads + stores) / self.accesses,
+        )
+        return (loads + stores) * size / cycles
+
+
+def _core(
+    title: str, fma_bits: int, load: int, store: int, accesses: int, width: int, **more: int
+) -> Microarchitecture:
+    return Microarchitecture(title, fma_bits, load, store, accesses, width, more.get("l2"))
+
+
+_ZEN1 = _core("AMD Zen", 256, 32, 16, 2, 16)
+_ZEN2 = _core("AMD Zen 2", 512, 64, 32, 3, 32, l2=64)
+_ZEN3 = _core("AMD Zen 3", 512, 64, 32, 3, 32, l2=64)
+# 512-bit instructions take two turns through 256-bit units, so that the width adds nothing;
+# VDPBF16PS and VPDPBUSD start one 512-bit instruction per cycle.
+_ZEN4 = Microarchitecture("AMD Zen 4", 512, 64, 32, 3, 32, 64, (("bf16", 64), ("int8", 128)))
+_ZEN5 = _core("AMD Zen 5 (full 512-bit units)", 1024, 128, 64, 4, 64)
+_HASWELL = _core("Intel Haswell/Broadwell", 512, 64, 32, 3, 32)
+_SKYLAKE = _core("Intel Skylake (client)", 512, 64, 32, 3, 32)
+_SKYLAKE_SERVER = _core("Intel Skylake-SP family (two 512-bit FMA units)", 1024, 128, 64, 3, 64)
+_ICELAKE_CLIENT = _core("Intel Ice Lake (client)", 512, 128, 64, 4, 64)
+_ICELAKE_SERVER = _core("Intel Ice Lake-SP", 1024, 128, 64, 4, 64)
+_GOLDEN_COVE = _core("Intel Golden Cove (client)", 512, 96, 64, 5, 32)
+_SAPPHIRE = _core("Intel Golden Cove (server) and after", 1024, 128, 64, 4, 64)
+_N1 = _core("Arm Neoverse N1", 256, 32, 32, 2, 16)
+_N2 = _core("Arm Neoverse N2", 256, 48, 32, 3, 16)
+_V1 = _core("Arm Neoverse V1", 512, 64, 32, 3, 32)
+_V2 = _core("Arm Neoverse V2", 512, 48, 32, 3, 16)
+_APPLE = _core("Apple M (performance core)", 512, 48, 32, 4, 16)
+_A64FX = _core("Fujitsu A64FX", 1024, 128, 64, 2, 64)
+
+# By LLVM's name of the host CPU.
+TABLE: dict[str, Microarchitecture] = {
+    "znver1": _ZEN1,
+    "znver2": _ZEN2,
+    "znver3": _ZEN3,
+    "znver4": _ZEN4,
+    "znver5": _ZEN5,
+    "haswell": _HASWELL,
+    "broadwell": _HASWELL,
+    "skylake": _SKYLAKE,
+    "skylake-avx512": _SKYLAKE_SERVER,
+    "cascadelake": _SKYLAKE_SERVER,
+    "cooperlake": _SKYLAKE_SERVER,
+    "icelake-client": _ICELAKE_CLIENT,
+    "tigerlake": _ICELAKE_CLIENT,
+    "icelake-server": _ICELAKE_SERVER,
+    "alderlake": _GOLDEN_COVE,
+    "raptorlake": _GOLDEN_COVE,
+    "sapphirerapids": _SAPPHIRE,
+    "emeraldrapids": _SAPPHIRE,
+    "graniterapids": _SAPPHIRE,
+    "neoverse-n1": _N1,
+    "neoverse-n2": _N2,
+    "neoverse-v1": _V1,
+    "neoverse-512tvb": _V1,
+    "neoverse-v2": _V2,
+    "apple-m1": _APPLE,
+    "apple-m2": _APPLE,
+    "apple-m3": _APPLE,
+    "a64fx": _A64FX,
+}
+
+
+def find_microarchitecture(llvm_name: str) -> Microarchitecture | None:
+    """The entry of a CPU by LLVM's name for it, or None."""
+    return TABLE.get(llvm_name)

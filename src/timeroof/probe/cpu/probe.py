@@ -12,6 +12,12 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, MemoryLevel
 from timeroof.core.resources import Scope
 from timeroof.core.units import format_cores
+from timeroof.probe.cpu.bandwidth import (
+    detect_capacities,
+    levels_of,
+    sweep_sizes,
+    with_detected_caches,
+)
 from timeroof.probe.cpu.ceilings import (
     fault_ceilings,
     for_scope,
@@ -21,25 +27,26 @@ from timeroof.probe.cpu.ceilings import (
     widened,
 )
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import Features, read_features
-from timeroof.probe.cpu.jit import architecture, host_cpu_name, host_features
-from timeroof.probe.cpu.latency import latency_curve, measure_latency
-from timeroof.probe.cpu.levels import (
-    detect_capacities,
-    levels_of,
-    sweep_sizes,
-    with_detected_caches,
+from timeroof.probe.cpu.features import (
+    Features,
+    Microarchitecture,
+    find_microarchitecture,
+    read_features,
 )
-from timeroof.probe.cpu.memory import regions
-from timeroof.probe.cpu.microarchitectures import Microarchitecture, find_microarchitecture
-from timeroof.probe.cpu.quota import available_memory
-from timeroof.probe.cpu.threads import Team
-from timeroof.probe.cpu.topology import MIB, Topology, read_topology
-from timeroof.probe.measurement import Clock, FaultCost, Latency, SweepPoint
-from timeroof.probe.noise import Watch, clock_warning, sittings_warning, two_states_warning
-from timeroof.probe.problems import recorded
-from timeroof.probe.progress import Budget, Steps
-from timeroof.probe.sampling import Plan
+from timeroof.probe.cpu.ir import architecture, host_cpu_name, host_features
+from timeroof.probe.cpu.latency import latency_curve, measure_latency
+from timeroof.probe.cpu.threads import Team, regions
+from timeroof.probe.cpu.topology import MIB, Topology, available_memory, read_topology
+from timeroof.probe.measurement import (
+    Budget,
+    Clock,
+    FaultCost,
+    Latency,
+    Steps,
+    SweepPoint,
+    recorded,
+)
+from timeroof.probe.sampling import Plan, Watch, clock_warning, sittings_warning, two_states_warning
 
 # A further sitting is worth its time while it still raises a ceiling by more than this.
 STILL_RISING = 0.02

@@ -8,12 +8,229 @@ from dataclasses import dataclass
 import numpy as np
 
 from timeroof.probe.cpu.features import Features
-from timeroof.probe.cpu.ir import module, width_attributes
-from timeroof.probe.cpu.ir_memory import BLOCK_BYTES, stream_kernel
-from timeroof.probe.cpu.jit import Compiled, compile_ir
-from timeroof.probe.cpu.memory import PAGE_BYTES, Region
-from timeroof.probe.cpu.threads import Work
-from timeroof.probe.problems import wrong_result
+from timeroof.probe.cpu.ir import SIGNATURE, Compiled, Vector, compile_ir, module, width_attributes
+from timeroof.probe.cpu.threads import PAGE_BYTES, Region, Work
+from timeroof.probe.measurement import wrong_result
+
+# LLVM IR of the memory micro-kernels: streams, a chain of dependent loads, fresh pages.
+
+
+# Bytes of one array that a turn of the inner loop covers; arrays are a multiple of it.
+BLOCK_BYTES = 512
+
+# The bits of 1.0: written numbers start here, so that read as fp64 they are ordinary.
+_ONE_BITS = 0x3FF0000000000000
+
+# Loads in one turn of the latency loop.
+CHASE_LOADS = 16
+
+
+def stream_kernel(pattern: str, width_bits: int, *, fma: bool = True) -> str:
+    """One pass over the arrays per repetition; `count` is the blocks of one array.
+
+    read      sum of a                        checksum: the sum over all repetitions
+    write     a = the repetition's number, from 1, above the bits of 1.0
+    update    a = a + 1                       in place: a line comes in and goes out
+    copy      a = b
+    triad     a = b + 3·c in fp64
+    write-nt, copy-nt, triad-nt: the same with non-temporal stores.
+
+    Nothing here writes zeros: on a Zen 4 server, non-temporal stores of zeros ran at
+    84 GB/s where those of any other value ran at 27, which no real data would see.
+    """
+    name, _, streaming = pattern.partition("-")
+    flag = ", !nontemporal !0" if streaming else ""
+    lines = [
+        *([_FMA_DECLARATION] if name == "triad" and fma else []),
+        f"{SIGNATURE} #0 {{",
+        *_BODIES[name](width_bits // 64, flag, fma),
+        # Non-temporal stores wait in buffers: a fence, so that the time contains their end.
+        *(["fence seq_cst"] if streaming else []),
+        "ret i64 %checksum",
+        "}",
+        *(["!0 = !{ i32 1 }"] if streaming else []),
+        "",
+    ]
+    lanes = width_bits // 64
+    return "\n".join(lines).replace("<L x", f"<{lanes} x").replace("vLf64", f"v{lanes}f64")
+
+
+def _loop(setup: list[str], phis: list[str], body: list[str], ending: list[str]) -> list[str]:
+    """Repetitions around blocks around the vectors of one block."""
+    return [
+        "entry:",
+        *setup,
+        "br label %again",
+        "again:",
+        "%turn = phi i64 [ 0, %entry ], [ %turn_next, %done ]",
+        *(line.format(first="%entry", last="%done") for line in phis if "{first}" in line),
+        "br label %block",
+        "block:",
+        "%i = phi i64 [ 0, %again ], [ %i_next, %block ]",
+        *(line for line in phis if "{first}" not in line),
+        f"%at = mul i64 %i, {BLOCK_BYTES}",
+        *body,
+        "%i_next = add i64 %i, 1",
+        "%more = icmp ult i64 %i_next, %count",
+        "br i1 %more, label %block, label %done",
+        "done:",
+        "%turn_next = add i64 %turn, 1",
+        "%once_more = icmp ult i64 %turn_next, %repetitions",
+        "br i1 %once_more, label %again, label %out",
+        "out:",
+        *ending,
+    ]
+
+
+def _address(array: str, j: int, size: int) -> list[str]:
+    return [
+        f"%{array}_off{j} = add i64 %at, {j * size}",
+        f"%{array}_at{j} = getelementptr i8, ptr %{array}, i64 %{array}_off{j}",
+    ]
+
+
+def _read(lanes: int, _flag: str, _fma: bool) -> list[str]:
+    vector = Vector("i64", lanes)
+    per_block = BLOCK_BYTES // vector.bytes
+    sums = min(per_block, 8)
+    phis, body, ending = [], [], []
+    for k in range(sums):
+        last = f"%s{per_block - sums + k}"
+        phis.append(f"%o{k} = phi <L x i64> [ zeroinitializer, {{first}} ], [ {last}, {{last}} ]")
+        phis.append(f"%p{k} = phi <L x i64> [ %o{k}, %again ], [ {last}, %block ]")
+    for j in range(per_block):
+        left = f"%p{j}" if j < sums else f"%s{j - sums}"
+        body += _address("a", j, vector.bytes)
+        body.append(f"%v{j} = load <L x i64>, ptr %a_at{j}, align {vector.bytes}")
+        body.append(f"%s{j} = add <L x i64> {left}, %v{j}")
+    total = "zeroinitializer"
+    for k in range(sums):
+        ending.append(f"%t{k} = add <L x i64> {total}, %s{per_block - sums + k}")
+        total = f"%t{k}"
+    for lane in range(lanes):
+        ending.append(f"%e{lane} = extractelement <L x i64> {total}, i32 {lane}")
+        ending.append(f"%f{lane} = add i64 {'0' if lane == 0 else f'%f{lane - 1}'}, %e{lane}")
+    ending.append(f"%checksum = add i64 %f{lanes - 1}, 0")
+    return _loop([], phis, body, ending)
+
+
+def _write(lanes: int, flag: str, _fma: bool) -> list[str]:
+    vector = Vector("i64", lanes)
+    body = [f"%number = add i64 %turn, {_ONE_BITS + 1}", *vector.splat("value", "%number")]
+    for j in range(BLOCK_BYTES // vector.bytes):
+        body += _address("a", j, vector.bytes)
+        body.append(f"store <L x i64> %value, ptr %a_at{j}, align {vector.bytes}{flag}")
+    return _loop([], [], body, _WALKED)
+
+
+def _update(lanes: int, flag: str, _fma: bool) -> list[str]:
+    vector = Vector("i64", lanes)
+    body = []
+    for j in range(BLOCK_BYTES // vector.bytes):
+        body += _address("a", j, vector.bytes)
+        body.append(f"%v{j} = load <L x i64>, ptr %a_at{j}, align {vector.bytes}")
+        body.append(f"%w{j} = add <L x i64> %v{j}, %one")
+        body.append(f"store <L x i64> %w{j}, ptr %a_at{j}, align {vector.bytes}{flag}")
+    return _loop(vector.splat("one", "1"), [], body, _WALKED)
+
+
+def _copy(lanes: int, flag: str, _fma: bool) -> list[str]:
+    vector = Vector("i64", lanes)
+    body = []
+    for j in range(BLOCK_BYTES // vector.bytes):
+        body += _address("a", j, vector.bytes) + _address("b", j, vector.bytes)
+        body.append(f"%v{j} = load <L x i64>, ptr %b_at{j}, align {vector.bytes}")
+        body.append(f"store <L x i64> %v{j}, ptr %a_at{j}, align {vector.bytes}{flag}")
+    return _loop([], [], body, _WALKED)
+
+
+def _triad(lanes: int, flag: str, fma: bool) -> list[str]:
+    vector = Vector("double", lanes)
+    body = []
+    for j in range(BLOCK_BYTES // vector.bytes):
+        for array in "abc":
+            body += _address(array, j, vector.bytes)
+        body.append(f"%v{j} = load <L x double>, ptr %b_at{j}, align {vector.bytes}")
+        body.append(f"%w{j} = load <L x double>, ptr %c_at{j}, align {vector.bytes}")
+        body += _multiply_add(j, fma=fma)
+        body.append(f"store <L x double> %z{j}, ptr %a_at{j}, align {vector.bytes}{flag}")
+    return _loop(vector.splat("factor", "3.0"), [], body, _WALKED)
+
+
+def _multiply_add(j: int, *, fma: bool) -> list[str]:
+    """%z = %w · factor + %v; a CPU without the instruction would call a slow function for it."""
+    if not fma:
+        product = f"%m{j} = fmul <L x double> %w{j}, %factor"
+        return [product, f"%z{j} = fadd <L x double> %m{j}, %v{j}"]
+    call = f"@llvm.fma.vLf64(<L x double> %w{j}, <L x double> %factor, <L x double> %v{j})"
+    return [f"%z{j} = call <L x double> {call}"]
+
+
+_FMA_DECLARATION = "declare <L x double> @llvm.fma.vLf64(<L x double>, <L x double>, <L x double>)"
+
+# What a pass that returns no sum gives back: the blocks it walked.
+_WALKED = ["%checksum = mul i64 %i_next, %turn_next"]
+
+_BODIES = {"read": _read, "write": _write, "update": _update, "copy": _copy, "triad": _triad}
+
+
+def chase_kernel() -> str:
+    """Follow a ring of pointers, each load needing the last one's result.
+
+    `count` × repetitions turns of CHASE_LOADS loads; b points to where the walk starts and
+    keeps where it ended, so that the next one goes on. The checksum is that address.
+    """
+    loads = []
+    for k in range(CHASE_LOADS):
+        last = "%p" if k == 0 else f"%n{k - 1}"
+        loads.append(f"%n{k} = load ptr, ptr {last}, align 8")
+    end = f"%n{CHASE_LOADS - 1}"
+    return "\n".join(
+        [
+            f"{SIGNATURE} #0 {{",
+            "entry:",
+            "%first = load ptr, ptr %b, align 8",
+            "%turns = mul i64 %count, %repetitions",
+            "br label %step",
+            "step:",
+            "%i = phi i64 [ 0, %entry ], [ %i_next, %step ]",
+            f"%p = phi ptr [ %first, %entry ], [ {end}, %step ]",
+            *loads,
+            "%i_next = add i64 %i, 1",
+            "%more = icmp ult i64 %i_next, %turns",
+            "br i1 %more, label %step, label %out",
+            "out:",
+            f"store ptr {end}, ptr %b, align 8",
+            f"%checksum = ptrtoint ptr {end} to i64",
+            "ret i64 %checksum",
+            "}",
+            "",
+        ]
+    )
+
+
+def touch_kernel(page_bytes: int) -> str:
+    """Write one value to each of `count` pages from a on; the checksum counts them."""
+    return "\n".join(
+        [
+            f"{SIGNATURE} #0 {{",
+            "entry:",
+            "br label %step",
+            "step:",
+            "%i = phi i64 [ 0, %entry ], [ %i_next, %step ]",
+            f"%at = mul i64 %i, {page_bytes}",
+            "%page = getelementptr i8, ptr %a, i64 %at",
+            "%i_next = add i64 %i, 1",
+            "store i64 %i_next, ptr %page, align 8",
+            "%more = icmp ult i64 %i_next, %count",
+            "br i1 %more, label %step, label %out",
+            "out:",
+            "ret i64 %i_next",
+            "}",
+            "",
+        ]
+    )
+
 
 # Eight-byte values of one block; between 1 and 2, so that sums and products are exact and
 # never denormal, and none is zero.

@@ -2,13 +2,129 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterable
+import platform
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from timeroof.probe.cpu.quota import cpu_quota
-from timeroof.probe.cpu.sysctl import sysctl_caches
+# Limits that a container sets: CPU time and memory, from cgroup version 2 or 1.
+
+
+QUOTA_ROOT = Path("/")
+
+# Version 1 spells "no limit" as a huge number.
+NO_LIMIT = 1 << 60
+
+
+def cpu_quota(root: Path = QUOTA_ROOT) -> float | None:
+    """Cores' worth of CPU time that this process gets, or None where it gets all."""
+    quotas = [_quota_v2(folder) for folder in _folders(root, "")]
+    quotas += [_quota_v1(folder) for folder in _folders(root, "cpu")]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def memory_limit(root: Path = QUOTA_ROOT) -> int | None:
+    """Bytes of memory that a container allows, or None."""
+    limits = [_number(folder / "memory.max") for folder in _folders(root, "")]
+    limits += [_number(folder / "memory.limit_in_bytes") for folder in _folders(root, "memory")]
+    return min((limit for limit in limits if limit and limit < NO_LIMIT), default=None)
+
+
+def available_memory(root: Path = QUOTA_ROOT) -> int | None:
+    """Bytes that can be had without swapping, or None where the system does not say."""
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    free = next((int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable")), None)
+    limit = memory_limit(root)
+    known = [size for size in (free, limit) if size is not None]
+    return min(known, default=None)
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """The process's cgroup folder of a controller, and all those above it."""
+    base = root / "sys/fs/cgroup"
+    for line in _lines(root / "proc/self/cgroup"):
+        names, _, path = line.partition(":")[2].partition(":")
+        if controller not in names.split(","):
+            continue
+        mount = next(
+            (base / m for m in (names, controller, "unified") if (base / m).is_dir()), base
+        )
+        mount = mount if controller else base
+        folder = mount / path.strip("/")
+        while folder != mount and mount in folder.parents:
+            yield folder
+            folder = folder.parent
+        yield mount
+        return
+    # Inside a container the own folder is often mounted as the root.
+    yield base / controller if controller else base
+
+
+def _quota_v2(folder: Path) -> float | None:
+    """cpu.max holds "quota period" or "max period"."""
+    words = next(iter(_lines(folder / "cpu.max")), "").split()
+    if len(words) != 2 or not (words[0].isdigit() and words[1].isdigit()):
+        return None
+    return int(words[0]) / int(words[1]) if int(words[1]) else None
+
+
+def _quota_v1(folder: Path) -> float | None:
+    quota = _number(folder / "cpu.cfs_quota_us")
+    period = _number(folder / "cpu.cfs_period_us")
+    return quota / period if quota and period and quota > 0 else None
+
+
+def _number(path: Path) -> int | None:
+    text = next(iter(_lines(path)), "").strip()
+    return int(text) if text.lstrip("-").isdigit() else None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+# Cache sizes from macOS, which has no sysfs.
+
+
+# Performance cores first: that is where the threads of a heavy program run.
+_NAMES = {
+    1: ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
+    2: ("hw.perflevel0.l2cachesize", "hw.l2cachesize"),
+    3: ("hw.l3cachesize",),
+}
+
+
+def sysctl_caches(read: Callable[[str], int | None] | None = None) -> list[tuple[int, int]]:
+    """Level and size in bytes of each cache that sysctl knows; empty elsewhere."""
+    if read is None:
+        if platform.system() != "Darwin":
+            return []
+        read = _read
+    found = []
+    for level, names in _NAMES.items():
+        size = next((value for name in names if (value := read(name))), None)
+        if size:
+            found.append((level, size))
+    return found
+
+
+def _read(name: str) -> int | None:
+    value = ctypes.c_int64(0)
+    size = ctypes.c_size_t(ctypes.sizeof(value))
+    library = ctypes.CDLL(None)
+    status = library.sysctlbyname(
+        name.encode(), ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0)
+    )
+    return value.value if status == 0 else None
+
 
 ROOT = Path("/")
 KIB, MIB = 1024, 1024 * 1024

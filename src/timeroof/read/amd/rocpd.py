@@ -8,16 +8,167 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd import rocpd_tables as of
-from timeroof.read.amd.amd_counters import with_amounts
-from timeroof.read.amd.rocprof_csv_passes import lend_counters, mark_lent, wide
-from timeroof.read.database import Database, open_database, table_errors
-from timeroof.read.device_events import Whole, profile_of
-from timeroof.read.format import ReadOptions
-from timeroof.read.hints import ROCPD_TABLES, holds_table
+from timeroof.read.amd.counters import with_amounts
+from timeroof.read.amd.rocprof_csv import lend_counters, mark_lent, wide
+from timeroof.read.events import COLLECTIVE, Whole, profile_of
+from timeroof.read.formats import ROCPD_TABLES, ReadOptions, holds_table
 from timeroof.read.idle import link_launches
-from timeroof.read.opening import Input, short_name
+from timeroof.read.open import Input, short_name
 from timeroof.read.ranges import Places
+from timeroof.read.sqlite import Database, open_database, table_errors
+
+# The tables of one process in a rocpd database, as events, counters and host calls.
+#
+# Only plain tables are read, not the database's views: a view is a program in a file.
+
+
+_AXES = tuple(f"{what}_{axis}" for what in ("grid_size", "workgroup_size") for axis in "xyz")
+
+
+class Run:
+    """One process: all tables with one suffix."""
+
+    def __init__(self, database: Database, suffix: str) -> None:
+        self._database, self._suffix = database, suffix
+
+    def _read(self, table: str, *numbers: str, text: tuple[str, ...] = ()) -> pl.DataFrame:
+        schema = {**dict.fromkeys(numbers, pl.Int64), **dict.fromkeys(text, pl.String)}
+        return self._database.read(f"rocpd_{table}{self._suffix}", schema)
+
+    def kernels(self, number: int) -> pl.DataFrame:
+        """Dispatches with names, places and sizes."""
+        places = ("agent_id", "kernel_id", "queue_id", "stream_id", "event_id")
+        raw = self._read("kernel_dispatch", "start", "end", *places, *_AXES)
+        raw = self._with_names(raw)
+        grid = [pl.col(f"grid_size_{axis}").fill_null(1) for axis in "xyz"]
+        block = [pl.col(f"workgroup_size_{axis}").fill_null(1) for axis in "xyz"]
+        collective = pl.col("name").str.contains(COLLECTIVE)
+        return raw.select(
+            pl.when(collective)
+            .then(pl.lit("collective"))
+            .otherwise(pl.lit("kernel"))
+            .alias("kind"),
+            "name",
+            pl.col("start").alias("start_ns"),
+            pl.col("end").alias("end_ns"),
+            pl.col("agent_id").cast(pl.String).alias("gpu"),
+            "device",
+            pl.coalesce("stream_id", "queue_id").cast(pl.String).alias("stream"),
+            "correlation",
+            (grid[0] * grid[1] * grid[2]).alias("grid"),
+            pl.format("{}x{}x{}", *grid).alias("label.grid"),
+            pl.format("{}x{}x{}", *block).alias("label.block"),
+            pl.lit(number, pl.Int64).alias("process"),
+        )
+
+    def copies(self, number: int) -> pl.DataFrame:
+        """Copies with their bytes."""
+        raw = self._read(
+            "memory_copy", "start", "end", "name_id", "dst_agent_id", "src_agent_id", "size",
+            "stream_id", "event_id",
+        )  # fmt: skip
+        strings = self._strings().rename({"id": "name_id", "string": "way"})
+        raw = raw.join(strings, on="name_id", how="left", maintain_order="left")
+        way = pl.col("way").fill_null("").str.replace("^MEMORY_COPY_", "").str.to_lowercase()
+        to_device = way.str.starts_with("host")
+        raw = raw.with_columns(
+            pl.when(to_device).then("dst_agent_id").otherwise("src_agent_id").alias("agent_id")
+        )
+        raw = self._with_agents(self._with_correlations(raw))
+        over = way.str.contains("host")
+        size = pl.col("size").cast(pl.Float64)
+        return raw.select(
+            pl.lit("copy").alias("kind"),
+            pl.format("Memcpy {}", way.str.replace_all("_", "-")).alias("name"),
+            pl.col("start").alias("start_ns"),
+            pl.col("end").alias("end_ns"),
+            pl.col("agent_id").cast(pl.String).alias("gpu"),
+            "device",
+            pl.col("stream_id").cast(pl.String).alias("stream"),
+            "correlation",
+            pl.when(over).then(size).otherwise(0.0).alias("link/pcie"),
+            pl.when(over).then(size).otherwise(2 * size).alias("byte/dram"),
+            pl.lit(number, pl.Int64).alias("process"),
+        )
+
+    def counters(self) -> pl.DataFrame:
+        """Counters in long form, summed over the instances of their unit."""
+        schema = {"event_id": pl.Int64, "pmc_id": pl.Int64, "value": pl.Float64}
+        values = self._database.read(f"rocpd_pmc_event{self._suffix}", schema)
+        names = self._read("info_pmc", "id", text=("name",))
+        names = names.rename({"id": "pmc_id", "name": "counter"}).unique("pmc_id")
+        kernels = self._read("kernel_dispatch", "event_id", "kernel_id", "agent_id", *_AXES[:3])
+        kernels = self._with_names(kernels)
+        sizes = [pl.col(axis).fill_null(1) for axis in _AXES[:3]]
+        kernels = kernels.select(
+            "event_id", "name", (sizes[0] * sizes[1] * sizes[2]).alias("grid")
+        ).unique("event_id", keep="first", maintain_order=True)
+        joined = kernels.join(values, on="event_id", how="inner", maintain_order="left")
+        joined = joined.join(names, on="pmc_id", how="left", maintain_order="left").select(
+            "name", "grid", pl.col("event_id").cast(pl.String).alias("dispatch"), "counter", "value"
+        )
+        keys = ["name", "grid", "dispatch", "counter"]
+        return joined.drop_nulls().group_by(keys, maintain_order=True).agg(pl.col("value").sum())
+
+    def calls(self, number: int) -> pl.DataFrame:
+        """Calls of the host and ranges that the program marks."""
+        raw = self._read("region", "start", "end", "tid", "name_id", "event_id")
+        strings = self._strings()
+        raw = self._with_correlations(raw)
+        raw = raw.join(
+            strings.rename({"id": "name_id", "string": "name"}), on="name_id", how="left"
+        )
+        raw = raw.join(
+            strings.rename({"id": "category_id", "string": "category"}),
+            on="category_id",
+            how="left",
+        )
+        return raw.select(
+            pl.lit(number, pl.Int64).alias("process"),
+            "correlation",
+            pl.col("tid").alias("thread"),
+            pl.col("start").alias("start_ns"),
+            pl.col("end").alias("end_ns"),
+            pl.col("name").fill_null(""),
+            pl.col("category").fill_null(""),
+        ).drop_nulls(["start_ns", "end_ns"])
+
+    def command(self) -> str | None:
+        """The command that was profiled."""
+        commands = self._read("info_process", text=("command",))["command"].drop_nulls()
+        return str(commands[0]) if len(commands) else None
+
+    def _strings(self) -> pl.DataFrame:
+        return self._read("string", "id", text=("string",)).unique("id", keep="first")
+
+    def _with_names(self, raw: pl.DataFrame) -> pl.DataFrame:
+        """Add a kernel's name, its device and what links it to its launch."""
+        symbols = self._read("info_kernel_symbol", "id", text=("display_name", "kernel_name"))
+        symbols = symbols.select(
+            pl.col("id").alias("kernel_id"),
+            pl.coalesce("display_name", "kernel_name").alias("name"),
+        ).unique("kernel_id", keep="first")
+        raw = raw.join(symbols, on="kernel_id", how="left", maintain_order="left")
+        unnamed = pl.format("kernel {}", pl.col("kernel_id").fill_null(0))
+        raw = raw.with_columns(pl.coalesce("name", unnamed).alias("name"))
+        return self._with_agents(self._with_correlations(raw))
+
+    def _with_agents(self, raw: pl.DataFrame) -> pl.DataFrame:
+        agents = self._read("info_agent", "id", text=("product_name", "name"))
+        agents = agents.select(
+            pl.col("id").alias("agent_id"), pl.coalesce("product_name", "name").alias("device")
+        ).unique("agent_id", keep="first")
+        return raw.join(agents, on="agent_id", how="left", maintain_order="left")
+
+    def _with_correlations(self, raw: pl.DataFrame) -> pl.DataFrame:
+        """The stack that an event belongs to links calls and dispatches."""
+        events = self._read("event", "id", "stack_id", "correlation_id", "category_id")
+        link = pl.when(pl.col("correlation_id") > 0).then("correlation_id").otherwise("stack_id")
+        events = events.select(
+            pl.col("id").alias("event_id"), link.alias("correlation"), "category_id"
+        ).unique("event_id", keep="first")
+        return raw.join(events, on="event_id", how="left", maintain_order="left")
+
 
 _DISPATCHES = re.compile(r"^rocpd_kernel_dispatch(_?[0-9a-fA-F_]*)$")
 _KEYS = ["name", "grid"]
@@ -43,7 +194,7 @@ class Rocpd:
 
 def _read(database: Database, where: str) -> Profile:
     suffixes = sorted(m.group(1) for t in database.tables if (m := _DISPATCHES.match(t)))
-    runs = [of.Run(database, suffix) for suffix in suffixes]
+    runs = [Run(database, suffix) for suffix in suffixes]
     parts = [run.kernels(number) for number, run in enumerate(runs)]
     parts = [part for part in parts if part.height]
     if not parts:

@@ -6,14 +6,14 @@ latter's ``pmc_kernel_top.csv``, and counters rewritten in Nsight Compute's long
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd.amd_counters import is_useful, merge_channels, with_amounts
-from timeroof.read.amd.rocprof_csv_passes import same_counts_note
-from timeroof.read.amd.rocprof_csv_rewritten import is_rewritten, read_rewritten
-from timeroof.read.amd.rocprof_csv_table import (
+from timeroof.read.amd.counters import KIB, is_useful, merge_channels, with_amounts
+from timeroof.read.csv import (
     Header,
     Names,
     find_header,
@@ -23,10 +23,167 @@ from timeroof.read.amd.rocprof_csv_table import (
     read_table,
     ticks,
 )
-from timeroof.read.database import table_errors
-from timeroof.read.device_events import Whole, profile_of, rows_of
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import Entry, Input, short_name
+from timeroof.read.events import Whole, profile_of, rows_of
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.sqlite import table_errors
+
+# Counters from several runs of one program, joined to its dispatches.
+#
+# A chip counts a few things at a time, so profilers repeat the program. Runs are joined by
+# kernel name, grid and occurrence (the n-th dispatch of that kernel), never by dispatch number.
+
+
+OCCURRENCE = "_occurrence"
+
+
+def number_occurrences(table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Number the dispatches of each kernel in order."""
+    return table.with_columns(pl.int_range(pl.len()).over(keys).alias(OCCURRENCE))
+
+
+def wide(long: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """One row per (keys, occurrence) from one row per counter; repeats are averaged.
+
+    `long` has the keys, dispatch, counter and value, of one run.
+    """
+    order = long.select(*keys, "dispatch").unique(maintain_order=True)
+    order = number_occurrences(order, keys)
+    named = long.join(order, on=[*keys, "dispatch"], how="left", nulls_equal=True)
+    table = named.pivot(
+        "counter", index=[*keys, OCCURRENCE], values="value", aggregate_function="mean"
+    )
+    return table.drop([c for c in table.columns if c == "null"])
+
+
+def join_passes(passes: list[pl.DataFrame], keys: list[str]) -> pl.DataFrame:
+    """Wide tables of several runs side by side; a counter of several runs is averaged."""
+    on = [*keys, OCCURRENCE]
+    stacked = pl.concat(passes, how="diagonal")
+    return stacked.group_by(on, maintain_order=True).agg(pl.exclude(on).mean())
+
+
+def lend_counters(
+    dispatches: pl.DataFrame, counters: pl.DataFrame, keys: list[str]
+) -> tuple[pl.DataFrame, list[str]]:
+    """Dispatches with their counters; those not measured take the mean of the same kernel's.
+
+    A lent value is marked in column ``_lent``. Returns notes on both cases.
+    """
+    names = [c for c in counters.columns if c not in (*keys, OCCURRENCE)]
+    joined = number_occurrences(dispatches, keys).join(
+        counters, on=[*keys, OCCURRENCE], how="left", nulls_equal=True, maintain_order="left"
+    )
+    measured = pl.any_horizontal(pl.col(c).is_not_null() for c in names)
+    joined = joined.with_columns((~measured).alias("_lent"))
+    means = counters.group_by(keys).agg(pl.col(c).mean().alias(f"_mean_{c}") for c in names)
+    joined = joined.join(means, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    joined = joined.with_columns(
+        pl.when(pl.col("_lent")).then(pl.col(f"_mean_{c}")).otherwise(pl.col(c)).alias(c)
+        for c in names
+    )
+    known = pl.any_horizontal(pl.col(c).is_not_null() for c in names)
+    lent = joined.filter(pl.col("_lent") & known).height
+    bare = joined.filter(~known).height
+    notes = []
+    if lent:
+        notes.append(
+            f"{lent} of {joined.height} dispatches were not counted themselves: their amounts are"
+            " the mean of the same kernel and grid, marked as inferred"
+        )
+    if bare:
+        notes.append(f"{bare} of {joined.height} dispatches have no counters: amounts unknown")
+    return joined.drop([f"_mean_{c}" for c in names] + [OCCURRENCE]), notes
+
+
+def mark_lent(table: pl.DataFrame) -> pl.DataFrame:
+    """Origins of lent amounts become ``inferred``."""
+    origins = [c for c in table.columns if c.startswith("origin.") and c != "origin.time"]
+    lent = pl.col("_lent")
+    return table.with_columns(
+        pl.when(lent & pl.col(c).is_not_null())
+        .then(pl.lit("inferred"))
+        .otherwise(pl.col(c))
+        .alias(c)
+        for c in origins
+    ).drop("_lent")
+
+
+def same_counts_note(table: pl.DataFrame, counters: list[str]) -> list[str]:
+    """A warning where kernels of different names all show the very same counts."""
+    if table["name"].n_unique() < 3 or len(counters) < 3:
+        return []
+    distinct = table.select(pl.col(c).drop_nulls().n_unique() for c in counters).row(0)
+    above_zero = table.select((pl.col(c) > 0).any() for c in counters).row(0)
+    if any(above_zero) and max(distinct) <= 1:
+        return [
+            "all kernels show the same counts: the counters do not belong to single kernels,"
+            " so their amounts are unknown"
+        ]
+    return []
+
+
+# rocprof counters rewritten by hand into Nsight Compute's long form (one row per metric).
+
+
+_LONG = frozenset({"id", "kernel name", "metric name", "metric value"})
+_AMD = re.compile(rb",\"?(?:SQ_INSTS_\w+|FetchSize|WriteSize|FETCH_SIZE|TCC_\w+|TCP_\w+)\"?,")
+_TIME_NS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "s": 1e9}
+_BYTES = {"byte": 1.0, "bytes": 1.0, "kb": KIB, "mb": KIB**2}
+
+
+def is_rewritten(entry: Entry) -> bool:
+    """Whether a long table names AMD's counters."""
+    return find_header(entry, _is_long) is not None and bool(_AMD.search(entry.head))
+
+
+def read_rewritten(entry: Entry, source: Source) -> Profile:
+    """The profile of such a table; units are those of each row."""
+    header = find_header(entry, _is_long)
+    if header is None:
+        raise InputError("has no table of rocprof", where=entry.name)
+    table = read_table(entry, header, lambda _: True)
+    unit = pl.col("Metric Unit").str.to_lowercase()
+    long = table.select(
+        "ID",
+        pl.col("Kernel Name").alias("name"),
+        pl.col("Metric Name").alias("metric"),
+        number("Metric Value").alias("value"),
+        unit.replace_strict(_TIME_NS, default=None, return_dtype=pl.Float64).alias("ns"),
+        unit.replace_strict(_BYTES, default=None, return_dtype=pl.Float64).alias("bytes"),
+    ).drop_nulls(["name", "metric"])
+    is_time = (pl.col("metric").str.to_lowercase() == "time") & pl.col("ns").is_not_null()
+    # The amounts expect sizes in units of 1024 bytes, as the counters are defined.
+    value = (
+        pl.when(is_time)
+        .then(pl.col("value") * pl.col("ns"))
+        .when(pl.col("metric").str.contains("(?i)size$") & pl.col("bytes").is_not_null())
+        .then(pl.col("value") * pl.col("bytes") / KIB)
+        .otherwise(pl.col("value"))
+    )
+    wide = long.with_columns(value.alias("value")).pivot(
+        "metric", index=["ID", "name"], values="value", aggregate_function="first"
+    )
+    return _profile(wide, source)
+
+
+def _profile(wide: pl.DataFrame, source: Source) -> Profile:
+    if "time" not in wide.columns:
+        wide = wide.with_columns(pl.lit(None, pl.Float64).alias("time"))
+    kept = [c for c in wide.columns if is_useful(c)]
+    events, notes = with_amounts(wide.select("name", "time", *kept))
+    events = events.with_columns(
+        pl.lit("kernel").alias("kind"),
+        pl.lit(0.0).alias("start_ns"),
+        pl.col("time").alias("end_ns"),
+    ).drop("time")
+    notes = [*notes, "counters rewritten in Nsight Compute's form; the file names no device"]
+    return profile_of(events, Whole(source, None, tuple(notes), has_gaps=False))
+
+
+def _is_long(names: Names) -> bool:
+    return names >= _LONG
+
 
 _NAME = ("Kernel_Name", "KernelName")
 _START, _END = ("Start_Timestamp", "BeginNs"), ("End_Timestamp", "EndNs")

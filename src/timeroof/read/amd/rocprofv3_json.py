@@ -9,15 +9,15 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd import rocprofv3_json_records as of
-from timeroof.read.amd.amd_counters import with_amounts
-from timeroof.read.amd.rocprof_csv_passes import lend_counters, mark_lent, wide
-from timeroof.read.amd.rocprofv3_json_schema import Process, Root
-from timeroof.read.database import table_errors
-from timeroof.read.device_events import Whole, profile_of
-from timeroof.read.format import ReadOptions
+from timeroof.read.amd import rocprofv3_records as of
+from timeroof.read.amd.counters import with_amounts
+from timeroof.read.amd.rocprof_csv import lend_counters, mark_lent, wide
+from timeroof.read.amd.rocprofv3_records import Process, Root
+from timeroof.read.events import Whole, profile_of
+from timeroof.read.formats import ReadOptions
 from timeroof.read.idle import link_launches
-from timeroof.read.opening import Entry, Input, short_name
+from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.sqlite import table_errors
 
 # The whole text is held in memory; larger traces come as rocpd or CSV.
 MAX_JSON_BYTES = 2 * 2**30

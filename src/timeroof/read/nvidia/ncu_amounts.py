@@ -14,9 +14,12 @@ from timeroof.read.nvidia.ncu_metrics import (
     SECTOR_BYTES,
     TENSOR_FLOPS_PER_INSTRUCTION,
     VECTOR_FAMILIES,
+    TensorPath,
+    apart,
     has_tensor_cores,
+    is_whole,
+    path_of,
 )
-from timeroof.read.nvidia.ncu_tensor import TensorPath, apart, is_whole, path_of
 
 
 @dataclass

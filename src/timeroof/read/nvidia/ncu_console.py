@@ -10,11 +10,11 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.numbers import in_base_units, numbers
+from timeroof.read.csv import in_base_units, numbers
+from timeroof.read.formats import ReadOptions
 from timeroof.read.nvidia.ncu_parts import FACTS, Part, reading_of, some_metrics
 from timeroof.read.nvidia.ncu_profile import profile_of_parts
-from timeroof.read.opening import Entry, Input
+from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text, lines
 
 # name (grid)x(block), Context 1, Stream 7, Device 0, CC 8.0; older versions have a date

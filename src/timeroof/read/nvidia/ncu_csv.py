@@ -3,26 +3,288 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+
+import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.launches import shown_list
+from timeroof.read.csv import Table, fields_of, find_table, in_base_units, numbers, split_ways
+from timeroof.read.events import shown_list
+from timeroof.read.formats import ReadOptions
 from timeroof.read.nvidia.ncu_console import is_console, read_console
-from timeroof.read.nvidia.ncu_long import is_long, read_long
-from timeroof.read.nvidia.ncu_parts import Part
-from timeroof.read.nvidia.ncu_profile import profile_of_parts
-from timeroof.read.nvidia.ncu_wide import (
-    is_summed,
-    is_transposed,
-    is_wide,
-    read_transposed,
-    read_wide,
+from timeroof.read.nvidia.ncu_metrics import role_of
+from timeroof.read.nvidia.ncu_parts import (
+    FACTS,
+    Part,
+    reading_of,
+    role_columns,
+    some_metrics,
+    split_unit,
 )
-from timeroof.read.opening import Entry, Input, folder_in, short_name
-from timeroof.read.tables import find_table, split_ways
+from timeroof.read.nvidia.ncu_profile import profile_of_parts
+from timeroof.read.open import Entry, Input, folder_in, short_name
 from timeroof.read.text import head_text, lines
+
+# Nsight Compute's long CSV: one row per launch and metric, sections and rules among them.
+
+
+_COLUMNS = {
+    "id": ("ID",),
+    "process": ("Process ID",),
+    "name": ("Kernel Name", "Function Name"),
+    "stream": ("Stream",),
+    "grid": ("Grid Size",),
+    "block": ("Block Size",),
+    "device": ("Device Name",),
+    "capability": ("CC",),
+    "metric": ("Metric Name",),
+    "unit": ("Metric Unit",),
+    "value": ("Metric Value",),
+}
+_OF_LAUNCH = ("name", "stream", "grid", "block", "device", "capability")
+
+
+def is_long(header: list[str]) -> bool:
+    """Whether a header is that of a long table."""
+    return {"ID", "Kernel Name", "Metric Name", "Metric Value"} <= set(header)
+
+
+def read_long(table: Table, name: str, folder: str) -> Part:
+    """The launches of a long table, with the roles of its metrics as columns."""
+    places = {key: table.position(*names) for key, names in _COLUMNS.items()}
+    found = {key: place for key, place in places.items() if place is not None}
+    launches, values, metrics = [], [], set[str]()
+    for frame in table.frames(list(found.values())):
+        rows = frame.select(
+            (pl.col(str(found[key])) if key in found else pl.lit(None, pl.String)).alias(key)
+            for key in _COLUMNS
+        ).filter(pl.col("id").str.contains(r"^\s*\d+\s*$") & pl.col("name").is_not_null())
+        rows = rows.with_columns(_launch_key())
+        # All rows of a launch name it: rules and sections without a metric too.
+        launches.append(rows.group_by("launch", maintain_order=True).agg(_first(_OF_LAUNCH)))
+        measured = rows.filter(pl.col("metric").str.len_chars() > 0)
+        metrics |= set(measured["metric"].unique().to_list())
+        values.append(_values(measured))
+    return _part(launches, values, metrics, name, folder)
+
+
+def _launch_key() -> pl.Expr:
+    process = pl.col("process").fill_null("").str.strip_chars()
+    return pl.concat_str(process, pl.lit("#"), pl.col("id").str.strip_chars()).alias("launch")
+
+
+def _first(columns: tuple[str, ...]) -> list[pl.Expr]:
+    return [pl.col(c).drop_nulls().first() for c in columns]
+
+
+def _values(rows: pl.DataFrame) -> pl.DataFrame:
+    """Launch, role, rank and value in base units of the rows that have a role."""
+    rows = rows.with_columns(pl.col("unit").fill_null(""))
+    pairs = rows.select("metric", "unit").unique(maintain_order=True)
+    known = [
+        (metric, unit, *reading)
+        for metric, unit in pairs.iter_rows()
+        if (reading := reading_of(metric, unit)) is not None
+    ]
+    schema = {
+        "metric": pl.String,
+        "unit": pl.String,
+        "role": pl.String,
+        "rank": pl.Int64,
+        "factor": pl.Float64,
+    }
+    readings = pl.DataFrame(known, schema=schema, orient="row")
+    joined = rows.select("launch", "metric", "unit", "value").join(
+        readings, on=["metric", "unit"], how="inner", maintain_order="left"
+    )
+    joined = joined.with_columns(numbers(joined["value"]))
+    return joined.select("launch", "role", "rank", in_base_units("value", "factor"))
+
+
+def _part(
+    launches: list[pl.DataFrame],
+    values: list[pl.DataFrame],
+    metrics: set[str],
+    name: str,
+    folder: str,
+) -> Part:
+    schema = dict.fromkeys(("launch", *_OF_LAUNCH), pl.String)
+    table = pl.concat([pl.DataFrame(schema=schema), *launches])
+    table = table.group_by("launch", maintain_order=True).agg(_first(_OF_LAUNCH))
+    device, capability = _only(table["device"]), _only(table["capability"])
+    table = table.drop("device", "capability")
+    measured = pl.concat(values) if values else pl.DataFrame()
+    if measured.height:
+        best = (
+            measured.sort("rank", maintain_order=True)
+            .group_by("launch", "role", maintain_order=True)
+            .agg(pl.col("value").drop_nulls().first())
+        )
+        table = table.join(
+            best.pivot(on="role", index="launch", values="value"),
+            on="launch",
+            how="left",
+            maintain_order="left",
+        )
+    return Part(name, folder, table, some_metrics(metrics), device, capability)
+
+
+def _only(column: pl.Series) -> str | None:
+    """The one value that a column has."""
+    values = column.drop_nulls().unique().to_list()
+    return str(values[0]) if len(values) == 1 else None
+
+
+# Nsight Compute's wide tables: one row per launch, or one column per launch (transposed).
+
+
+_NAMES = ("Kernel Name", "Demangled Name", "Function Name")
+_FACT_HEADINGS = {
+    "id": ("ID",),
+    "process": ("Process ID", "Process"),
+    "name": _NAMES,
+    "stream": ("Stream", "launch__stream_id"),
+    "grid": ("Grid Size",),
+    "block": ("Block Size",),
+    "device": ("device__attribute_display_name", "Device Name"),
+    "capability": ("CC",),
+    "major": ("device__attribute_compute_capability_major",),
+    "minor": ("device__attribute_compute_capability_minor",),
+    "calls": ("Count",),
+}
+_TEXT = pl.String
+
+
+def is_wide(header: list[str]) -> bool:
+    """Whether a header is that of a table with one row per launch."""
+    plain = [split_unit(h)[0] for h in header]
+    named = any(n in plain for n in _NAMES)
+    return named and "ID" in plain and any("__" in h for h in plain)
+
+
+def is_summed(header: list[str]) -> bool:
+    """Whether a header is that of a table that somebody summed up per kernel."""
+    named = any(n in header for n in _NAMES)
+    return named and "ID" not in header and any(role_of(h) and "__" in h for h in header)
+
+
+def is_transposed(first_lines: Iterable[str]) -> bool:
+    """Whether lines are of a table with one line per metric, as copied from the interface."""
+    keys = {split_unit(fields[0])[0] for line in first_lines if len(fields := fields_of(line)) > 1}
+    return bool(keys & set(_NAMES)) and "ID" in keys and any("__" in key for key in keys)
+
+
+def read_wide(table: Table, name: str, folder: str, *, summed: bool = False) -> Part:
+    """The launches of a wide table; its units are in brackets or in a second row of headings."""
+    headings = [split_unit(h) for h in table.header]
+    wanted = _wanted(headings)
+    frames = list(table.frames([index for _, index in wanted]))
+    rows = pl.concat(frames, how="vertical") if frames else pl.DataFrame()
+    units = {index: unit for index, (_, unit) in enumerate(headings) if unit is not None}
+    if rows.height and not units and not summed:
+        id_index = next(i for key, i in wanted if key == "id")
+        first = rows.row(0, named=True)
+        if not (first[str(id_index)] or "").strip():
+            units = {int(key): cell or "" for key, cell in first.items()}
+            rows = rows.slice(1)
+    columns = {index: rows[str(index)] for _, index in wanted if rows.width}
+    metrics = {h for h, _ in headings if "__" in h and not h.startswith("device__")}
+    return _ncu_wide_part(wanted, headings, columns, units, metrics, (name, folder, summed))
+
+
+def read_transposed(text_lines: Iterator[str], name: str, folder: str) -> Part:
+    """The launches of a transposed table: each line is a metric, each further field a launch."""
+    headings: list[tuple[str, str | None]] = []
+    cells: list[list[str]] = []
+    metrics: set[str] = set()
+    for line in text_lines:
+        fields = fields_of(line)
+        if len(fields) < 2:
+            continue
+        heading = split_unit(fields[0])
+        if "__" in heading[0] and ":" not in heading[0]:
+            metrics.add(heading[0])
+        if _is_fact(heading[0]) or role_of(heading[0]) is not None:
+            headings.append(heading)
+            cells.append(fields[1:])
+    width = max((len(c) for c in cells), default=0)
+    columns = {
+        index: pl.Series(values + [None] * (width - len(values)), dtype=_TEXT)
+        for index, values in enumerate(cells)
+    }
+    units = {index: unit or "" for index, (_, unit) in enumerate(headings)}
+    return _ncu_wide_part(
+        _wanted(headings), headings, columns, units, metrics, (name, folder, False)
+    )
+
+
+def _is_fact(heading: str) -> bool:
+    return any(heading in names for names in _FACT_HEADINGS.values())
+
+
+def _wanted(headings: list[tuple[str, str | None]]) -> list[tuple[str, int]]:
+    """Columns that count: facts by their key, metrics by the heading."""
+    plain = [h for h, _ in headings]
+    wanted = [
+        (key, plain.index(n))
+        for key, names in _FACT_HEADINGS.items()
+        if (n := next((n for n in names if n in plain), None)) is not None
+    ]
+    return wanted + [("metric", i) for i, h in enumerate(plain) if role_of(h) is not None]
+
+
+def _ncu_wide_part(
+    wanted: list[tuple[str, int]],
+    headings: list[tuple[str, str | None]],
+    columns: dict[int, pl.Series],
+    units: dict[int, str],
+    metrics: set[str],
+    which: tuple[str, str, bool],
+) -> Part:
+    name, folder, summed = which
+    facts = {key: columns[index] for key, index in wanted if key != "metric" and index in columns}
+    readings = [
+        (reading, columns[index])
+        for key, index in wanted
+        if key == "metric" and index in columns
+        if (reading := reading_of(headings[index][0], units.get(index, ""))) is not None
+    ]
+    height = len(next(iter(columns.values()), []))
+    frame = pl.DataFrame({"launch": _launch_ids(facts, height)}).with_columns(
+        *(facts.get(key, pl.Series([None] * height, dtype=_TEXT)).alias(key) for key in FACTS[1:]),
+        *role_columns(readings),
+    )
+    if "calls" in facts and summed:
+        frame = frame.with_columns(numbers(facts["calls"]).alias("calls"))
+    if "id" in facts:
+        frame = frame.filter(facts["id"].str.contains(r"^\s*\d+\s*$").fill_null(False))
+    frame = frame.filter(pl.col("name").is_not_null())
+    device, capability = _ncu_wide_first(facts.get("device")), _capability(facts)
+    return Part(name, folder, frame, some_metrics(metrics), device, capability, summed)
+
+
+def _launch_ids(facts: dict[str, pl.Series], height: int) -> pl.Series:
+    if "id" not in facts:
+        return pl.Series([f"#{i}" for i in range(height)], dtype=_TEXT)
+    process = facts.get("process", pl.Series([""] * height, dtype=_TEXT)).fill_null("")
+    return process + "#" + facts["id"].str.strip_chars()
+
+
+def _ncu_wide_first(column: pl.Series | None) -> str | None:
+    """What a column says, if all rows say the same."""
+    if column is None:
+        return None
+    values = column.drop_nulls().unique().to_list()
+    return str(values[0]).strip() if len(values) == 1 else None
+
+
+def _capability(facts: dict[str, pl.Series]) -> str | None:
+    stated = _ncu_wide_first(facts.get("capability"))
+    major, minor = _ncu_wide_first(facts.get("major")), _ncu_wide_first(facts.get("minor"))
+    return stated or (f"{major}.{minor}" if major and minor else None)
+
 
 # Lines that ncu itself prints around a table.
 _PROF = re.compile(r"(?m)^==PROF== ")

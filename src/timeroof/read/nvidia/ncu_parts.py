@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from timeroof.read.numbers import in_base_units, numbers, unit_factor
+from timeroof.read.csv import in_base_units, numbers, unit_factor
 from timeroof.read.nvidia.ncu_metrics import role_of
 
 # Columns of a part's table beside the roles.

@@ -8,18 +8,11 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd.rocprof_csv_table import (
-    Header,
-    Names,
-    find_header,
-    number,
-    read_table,
-    ticks,
-)
-from timeroof.read.database import table_errors
-from timeroof.read.device_events import COLLECTIVE, Whole, profile_of
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import Entry, Input, short_name
+from timeroof.read.csv import Header, Names, find_header, number, read_table, ticks
+from timeroof.read.events import COLLECTIVE, Whole, profile_of
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.sqlite import table_errors
 
 # A column says its unit as "Total Time (ns)", "Total Time:dur_ns" or "Bytes (MB)".
 _UNIT = re.compile(r"^(.*?)\s*(?:\(([\w/%]+)\)|:(?:\w+_)?(\w+))?$")

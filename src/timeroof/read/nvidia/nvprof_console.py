@@ -10,11 +10,17 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.nvidia.nvprof_metrics import profile_of_metrics
-from timeroof.read.nvidia.nvprof_profile import Found, profile_of_rows
-from timeroof.read.nvidia.nvprof_values import COMMAND, PREAMBLE, device_name, glued
-from timeroof.read.opening import Entry, Input
+from timeroof.read.formats import ReadOptions
+from timeroof.read.nvidia.nvprof_profile import (
+    COMMAND,
+    PREAMBLE,
+    Found,
+    device_name,
+    glued,
+    profile_of_metrics,
+    profile_of_rows,
+)
+from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text, lines
 
 _SUMMARY_HEADING = re.compile(r"^\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name")

@@ -8,14 +8,18 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.launches import shown_list
-from timeroof.read.numbers import in_base_units
-from timeroof.read.nvidia.nvprof_metrics import profile_of_metrics
-from timeroof.read.nvidia.nvprof_profile import Found, profile_of_rows
-from timeroof.read.nvidia.nvprof_values import COMMAND, device_name, unit_value
-from timeroof.read.opening import Entry, Input
-from timeroof.read.tables import Table, find_table, split_ways
+from timeroof.read.csv import Table, find_table, in_base_units, split_ways
+from timeroof.read.events import shown_list
+from timeroof.read.formats import ReadOptions
+from timeroof.read.nvidia.nvprof_profile import (
+    COMMAND,
+    Found,
+    device_name,
+    profile_of_metrics,
+    profile_of_rows,
+    unit_value,
+)
+from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text, lines
 
 _HEAD_LINES = 400

@@ -23,9 +23,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.read.torch.codes import NONE, Bools
-from timeroof.read.torch.repairing import DECODE_ERRORS
-from timeroof.read.torch.trace import OP, Trace
+from timeroof.read.torch.json_stream import DECODE_ERRORS
+from timeroof.read.torch.tables import NONE, OP, Bools, Trace
 
 _NODE = re.compile(r"^([A-Z]\w*?)Backward\d*$")
 _LOOKUP_NODE = re.compile(r"CppNode<(?:\w+::)*Split(?:NoBag)?LookupFunction_(\w+?)_Op\w*>$")

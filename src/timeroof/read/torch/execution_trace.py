@@ -10,9 +10,9 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import Input, short_name
-from timeroof.read.torch.execution_trace_nodes import (
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import Input, short_name
+from timeroof.read.torch.execution_nodes import (
     document,
     looks_like_graph,
     looks_like_nodes,

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from timeroof.read.torch.codes import NONE, Codes, Floats, Ints
-from timeroof.read.torch.contexts import Contexts, module_paths, walk
-from timeroof.read.torch.intervals import Union
-from timeroof.read.torch.linking import op_phases
-from timeroof.read.torch.phases import DATA, PHASE_NAMES
+from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_paths, walk
+from timeroof.read.torch.links import op_phases
 from timeroof.read.torch.rows import signature_labels, signatures_of, spread_and_samples, text_of
-from timeroof.read.torch.trace import ANNOTATION, OP, Trace
+from timeroof.read.torch.tables import ANNOTATION, NONE, OP, Codes, Floats, Ints, Trace, Union
 
 _US = 1e-6
 _KEY = ["name", "signature", "module", "phase", "stream", "children", "collective"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from timeroof.core.profile import Profile
-from timeroof.read.format import ReadOptions
-from timeroof.read.opening import Input
-from timeroof.read.torch.text import encoding_of
+from timeroof.read.formats import ReadOptions
+from timeroof.read.open import Input
+from timeroof.read.torch.json_stream import encoding_of
 
 
 class Kineto:
@@ -30,7 +30,7 @@ class Kineto:
 
     def read(self, found: Input, options: ReadOptions) -> Profile:
         """The profile of the trace."""
-        from timeroof.read.torch.reader import read_trace
+        from timeroof.read.torch.profile import read_trace
 
         return read_trace(found, options)
 

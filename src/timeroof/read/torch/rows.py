@@ -3,20 +3,182 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
-from timeroof.read.torch.amounts import copy_amounts, link_column
-from timeroof.read.torch.codes import Codes
-from timeroof.read.torch.collectives import Message, message
-from timeroof.read.torch.contexts import module_paths
-from timeroof.read.torch.idling import CAUSES
-from timeroof.read.torch.lending import integral
-from timeroof.read.torch.linking import INFERRED, LINK_NAMES
-from timeroof.read.torch.phases import PHASE_NAMES
-from timeroof.read.torch.signatures import Signature, signature
-from timeroof.read.torch.trace import KIND_NAMES, Trace
-from timeroof.read.torch.work import Work
+from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
+from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
+from timeroof.read.torch.idle import CAUSES, Idling, idle
+from timeroof.read.torch.links import (
+    INFERRED,
+    LINK_NAMES,
+    Links,
+    integral,
+    launch_rows,
+    link,
+    with_inferred,
+    with_launched,
+    with_shares,
+)
+from timeroof.read.torch.tables import (
+    COLLECTIVE,
+    COPY,
+    KERNEL,
+    KIND_NAMES,
+    NONE,
+    Codes,
+    Ints,
+    Trace,
+)
+
+# All work of a trace's devices as one table: a row per kernel, copy, memset and collective.
+
+
+@dataclass
+class Work:
+    """The table, and what it was made of."""
+
+    table: pl.DataFrame
+    links: Links
+    contexts: Contexts
+    idling: Idling
+    # Texts of the column `launched`, by their codes.
+    launched: Codes
+
+
+def device_work(trace: Trace) -> Work:
+    """Link the device work of a trace and find the idle before it."""
+    launch = launch_rows(trace)
+    used = np.unique(launch[launch >= 0])
+    contexts = walk(trace, used)
+    links = link(trace, launch, used, contexts)
+    idling = idle(trace, links, contexts)
+    table = _table(trace, links, contexts, idling)
+    launched, names = Codes(), trace.names.values_in_order()
+    table = with_launched(trace, with_shares(table, names), launched)
+    return Work(with_inferred(table), links, contexts, idling, launched)
+
+
+def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl.DataFrame:
+    device = trace.device
+    collective = _collective(trace, links)
+    no_grid = trace.grids.get(b"", NONE)
+    columns = {
+        "kind": _kinds(trace, collective),
+        "name": device["name"],
+        "device": device["device"],
+        "stream": device["stream"],
+        "grid": np.where(device["grid"] == no_grid, NONE, device["grid"]),
+        "collective": collective,
+        "call": links.op,
+        "op": np.append(trace.frames["name"], NONE)[links.op],
+        "signature": np.append(trace.frames["signature"], NONE)[links.op],
+        "outer": np.append(trace.frames["name"], NONE)[links.outer],
+        "module": links.module,
+        "phase": links.phase,
+        "link": links.link.astype(np.int8),
+        "launch": links.launch,
+        "start": device["start"],
+        "duration": device["duration"],
+        "idle": idling.idle,
+        "cause": idling.cause.astype(np.int8),
+        "stream_wait": idling.stream_wait,
+        "launch_delay": idling.launch_delay,
+        "queue_depth": idling.queue_depth,
+        "bytes": _bytes(trace, links),
+        "launches": _launches(links.launch),
+    }
+    missing = ("grid", "op", "signature", "outer", "module", "collective")
+    return pl.DataFrame(columns).with_columns(
+        pl.when(pl.col(c) >= 0).then(pl.col(c)).alias(c) for c in missing
+    )
+
+
+def _collective(trace: Trace, links: Links) -> Ints:
+    """The message of each collective: its own record, else the one of its op."""
+    of_op = np.append(trace.frames["collective"], NONE)[links.op]
+    return np.where(trace.device["collective"] >= 0, trace.device["collective"], of_op)
+
+
+def _kinds(trace: Trace, collective: Ints) -> Ints:
+    names = trace.names.values_in_order()
+    talks = np.array([*(is_collective(n) for n in names), False])
+    kind = trace.device["kind"]
+    return np.where(
+        (kind == KERNEL) & (talks[trace.device["name"]] | (collective >= 0)), COLLECTIVE, kind
+    )
+
+
+def _bytes(trace: Trace, links: Links) -> Ints:
+    """Bytes of copies and memsets; HIP says them at the call, not at the copy."""
+    asked = np.append(trace.launches["size"], np.nan)[links.launch]
+    own = trace.device["bytes"]
+    size = np.where(np.isfinite(own), own, np.where(trace.device["kind"] == COPY, asked, np.nan))
+    return np.where(size >= 0, size, np.nan)
+
+
+def _launches(launch: Ints) -> Ints:
+    """How many launches each piece of work needed: a replayed graph is one for all its kernels."""
+    known = launch >= 0
+    shared = np.bincount(launch[known], minlength=1) if known.any() else np.ones(1)
+    return np.where(known, 1 / np.maximum(shared[np.where(known, launch, 0)], 1), 1.0)
+
+
+# Amounts that a trace records by itself: bytes of copies and memsets, messages of collectives.
+
+
+# A copy within a device reads and writes its memory; one that enters or leaves does one of both.
+_DRAM_PASSES = {"DtoD": 2.0, "HtoD": 1.0, "DtoH": 1.0, "PtoP": 1.0, "Memset": 1.0}
+_HOST_LINK, _PEER_LINKS = "link/pcie", (("nvidia", "link/nvlink"), ("tesla", "link/nvlink"),
+                                        ("amd", "link/infinity-fabric"))  # fmt: skip
+# Within one node all ranks see one another over the fast link; beyond nobody knows.
+_NODE_RANKS = 8
+
+
+def copy_amounts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Bytes of copies and memsets as memory and link amounts; kernels' bytes stay unknown."""
+    way = pl.col("name").str.extract(r"(DtoD|HtoD|DtoH|PtoP|Memset)")
+    passes = way.replace_strict(_DRAM_PASSES, default=None, return_dtype=pl.Float64)
+    moves = pl.col("kind").is_in(["copy", "memset"])
+    if not rows["kind"].is_in(["copy", "memset"]).any():
+        return rows.drop("bytes")
+    over_host = moves & way.is_in(["HtoD", "DtoH"])
+    return rows.with_columns(
+        pl.when(moves).then(pl.col("bytes") * passes).alias("byte/dram"),
+        pl.when(over_host).then(pl.col("bytes")).otherwise(0.0).alias(_HOST_LINK),
+        pl.when(moves & pl.col("bytes").is_not_null())
+        .then(pl.lit("measured"))
+        .alias("origin.bytes/dram"),
+    ).drop("bytes")
+
+
+def link_column(rows: pl.DataFrame, device: str | None) -> pl.DataFrame:
+    """What collectives within a node send, as an amount of the vendor's link between devices."""
+    link = peer_link(device)
+    talks = pl.col("kind") == "collective"
+    if link is None or not (rows["kind"] == "collective").any():
+        return rows.drop("link_bytes")
+    if "label.group_size" not in rows.columns:
+        sent = pl.lit(None, pl.Float64)
+    else:
+        near = pl.col("label.group_size").cast(pl.Int64, strict=False) <= _NODE_RANKS
+        sent = pl.when(near).then(pl.col("link_bytes"))
+    return rows.with_columns(pl.when(talks).then(sent).otherwise(0.0).alias(link)).drop(
+        "link_bytes"
+    )
+
+
+def peer_link(device: str | None) -> str | None:
+    """The link between devices of a vendor.
+
+    >>> peer_link("NVIDIA H100 80GB HBM3"), peer_link("AMD Instinct MI300X"), peer_link(None)
+    ('link/nvlink', 'link/infinity-fabric', None)
+    """
+    name = (device or "").lower()
+    return next((link for word, link in _PEER_LINKS if word in name), None)
+
 
 KEY = [
     "kind", "name", "op", "signature", "outer", "module", "phase",

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from timeroof.core.machine import Machine
     from timeroof.core.report import Finding
-    from timeroof.study.case import Case
-    from timeroof.study.options import DesignOptions
+    from timeroof.study.case import Case, DesignOptions
 
 __all__ = ["FACTOR_NAMES", "Conclusion", "Effect", "conclude", "conclusions", "designs"]
 

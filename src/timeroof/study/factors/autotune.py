@@ -31,8 +31,7 @@ from timeroof.study.factors.noise import compare
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.options import DesignOptions
+    from timeroof.study.case import Case, DesignOptions
 
 BASE = "eager"
 VARIANTS = ("eager", "no-onednn", "compile", "max-autotune", "cudnn-benchmark")

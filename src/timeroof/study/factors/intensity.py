@@ -36,8 +36,7 @@ from timeroof.study.factors.noise import CONFIDENCE, compare, resampled_medians
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.options import DesignOptions
+    from timeroof.study.case import Case, DesignOptions
 
 # Intensity that moves by less than this over a whole sweep stays where it is.
 MOVES = 1.15

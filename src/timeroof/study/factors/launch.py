@@ -46,8 +46,7 @@ from timeroof.study.factors.noise import (
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.options import DesignOptions
+    from timeroof.study.case import Case, DesignOptions
 
 VARIANTS = ("cell-loop", "cell-loop-compile", "eager", "fused", "compile", "graph")
 # Forms that exist to change the number of launches; without one, a group compares something else.

@@ -40,8 +40,7 @@ from timeroof.study.factors.working_sets import (
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.options import DesignOptions
+    from timeroof.study.case import Case, DesignOptions
 
 LAYOUTS = ("contiguous", "channels_last")
 CACHES = ("warm", "cold")

@@ -10,31 +10,189 @@ rate. Otherwise it is not shown. A type that other arithmetic emulates is said t
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.core.profile import LABEL
 from timeroof.core.units import format_percent
 from timeroof.study.factors.cases import (
     Row,
+    Sweep,
     busy,
     defined_flops,
+    flops,
     group_titles,
     groups,
     label,
+    number,
     ops,
+    origin,
     samples,
+    scope,
+    sweeps,
 )
 from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
-from timeroof.study.factors.matrix_unit import MatrixUse, matrix_use
 from timeroof.study.factors.noise import compare
-from timeroof.study.factors.shapes import shape_effects
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.options import DesignOptions
+    from timeroof.study.case import Case, DesignOptions
+
+# Whether a matrix unit (tensor core, AMX) did the work of a row, and what says so.
+
+
+# Share of FLOPs on the unit from which a row is said to use it.
+HALF = 0.5
+# A rate this far above the vectors' ceiling cannot be the vectors'.
+ABOVE_VECTORS = 1.1
+
+_UNIT_NAMES = re.compile(
+    r"amx|tensorop|tensor_op|[hiq]gmma|wgmma|[hi]mma|mfma|wmma|xmma|s\d{3,5}gemm|\bsme",
+    re.IGNORECASE,
+)
+_VECTOR_NAMES = re.compile(r"avx|sse4|neon|sve|simt|sgemm|gemm:jit|ref[:_]", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class MatrixUse:
+    """used, missed, no unit or not shown; told by counters, name or rate."""
+
+    verdict: str
+    told_by: str | None = None
+    share_of_ceiling: float | None = None
+
+
+def matrix_use(row: Row, machine: Machine | None) -> MatrixUse:
+    """What a row says of the matrix unit of its precision.
+
+    >>> matrix_use({"label.implementation": "brg:avx10_1_512_amx", "label.precision": "bf16",
+    ...             "time_s": 1.0, "flop/bf16-tensor": 8.0}, None).verdict
+    'used'
+    """
+    base = str(label(row, "precision") or "").removesuffix("-autocast")
+    unit, vector = f"flop/{base}-tensor", f"flop/{base}"
+    which = scope(row)
+    roofs = machine.roofs(which) if machine else {}
+    emulated = machine.emulated if machine else {}
+    has_unit = unit in roofs and unit not in emulated
+    work = defined_flops(row)
+    rate = work / row["time_s"] if work else None
+    ceiling = roofs.get(unit if has_unit else vector)
+    share = float(f"{rate / ceiling.rate:.4g}") if rate and ceiling else None
+    verdict, told_by = _verdict(row, base, has_unit)
+    fast = bool(rate and vector in roofs and rate > ABOVE_VECTORS * roofs[vector].rate)
+    if verdict is None and has_unit and fast:
+        verdict, told_by = "used", "the rate"
+    if verdict is None and machine is not None and not has_unit:
+        verdict = "no unit"
+    return MatrixUse(verdict or "not shown", told_by, share)
+
+
+def _verdict(row: Row, base: str, has_unit: bool) -> tuple[str | None, str | None]:
+    """What counters or the implementation's name say."""
+    total, on_unit = flops(row), row.get(f"flop/{base}-tensor")
+    if origin(row, "flops") == "measured" and total and on_unit is not None:
+        return ("used" if on_unit >= HALF * total else "missed"), "counters"
+    name = label(row, "implementation")
+    if not name:
+        return None, None
+    if _UNIT_NAMES.search(name):
+        return "used", "the implementation's name"
+    if has_unit and _VECTOR_NAMES.search(name):
+        return "missed", "the implementation's name"
+    return None, None
+
+
+# Shapes that fit a matrix unit against shapes that do not, of nearly the same work.
+
+
+# Sides of this multiple fill the rows of every unit there is; odd ones fill none.
+FITS = 16
+# Work must agree within this: a larger product is faster by itself.
+NEAR = 1.1
+SIDES = {
+    "gemm": ("m", "n", "k"),
+    "conv2d": ("filters", "channels"),
+    "attention": ("sequence", "head_dim"),
+    "lstm": ("batch", "features", "hidden"),
+}
+
+
+def shape_effects(rows: pl.DataFrame, machine: Machine | None) -> list[Effect]:
+    """Seconds per FLOP of odd sides over those of the nearest that fit."""
+    found = []
+    for op in ops(rows):
+        for sweep in sweeps(rows, op):
+            if sweep.parameter in SIDES.get(op, ()):
+                found += _of_sweep(sweep, machine)
+    return found
+
+
+def _of_sweep(sweep: Sweep, machine: Machine | None) -> list[Effect]:
+    fitting = [row for row in sweep.rows if _side(row, sweep) % FITS == 0]
+    odd = [row for row in sweep.rows if _side(row, sweep) % 2 == 1]
+    found = []
+    for row in odd:
+        base = min(fitting, key=lambda r: _distance(r, row), default=None)
+        if base is None or _distance(base, row) > math.log(NEAR):
+            continue
+        ratio = compare(
+            *([s / (defined_flops(r) or math.nan) for s in samples(r)] for r in (base, row))
+        )
+        if ratio is not None:
+            name = sweep.parameter
+            facts = {"kind": "shape", **_use(base, row, machine)}
+            found.append(
+                Effect(
+                    f"{sweep.op} {sweep.series}",
+                    f"{name} {label(base, name)}",
+                    f"{name} {label(row, name)}",
+                    ratio,
+                    (base["id"], row["id"]),
+                    facts,
+                    busy(base, row),
+                )
+            )
+    return found
+
+
+def _side(row: Row, sweep: Sweep) -> int:
+    return int(number(row[f"{LABEL}{sweep.parameter}"]) or 0)
+
+
+def _distance(a: Row, b: Row) -> float:
+    work = [defined_flops(row) for row in (a, b)]
+    if not all(work):
+        return math.inf
+    return abs(math.log(float(work[0] or 1) / float(work[1] or 1)))
+
+
+def _use(base: Row, row: Row, machine: Machine | None) -> dict[str, object]:
+    """Missed where the fitting shape uses the unit and vectors alone could do the odd one."""
+    fit, own = matrix_use(base, machine), matrix_use(row, machine)
+    verdict, told_by = own.verdict, own.told_by
+    if fit.verdict == "used" and verdict == "not shown" and _within_vectors(row, machine):
+        verdict, told_by = "missed", "the rate"
+    return {
+        "matrix_unit": verdict,
+        "matrix_unit_told_by": told_by,
+        "share_of_ceiling": own.share_of_ceiling,
+        "emulated": None,
+    }
+
+
+def _within_vectors(row: Row, machine: Machine | None) -> bool:
+    """Whether vectors alone could have run at the row's rate."""
+    base = str(label(row, "precision")).removesuffix("-autocast")
+    ceiling = machine.rate(f"flop/{base}") if machine else None
+    work = defined_flops(row)
+    return bool(ceiling and work and work / row["time_s"] <= ABOVE_VECTORS * ceiling)
+
 
 BASE = "fp32"
 FITTING, ODD = 512, 509

@@ -28,8 +28,7 @@ from timeroof.study.factors.noise import compare
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.options import DesignOptions
+    from timeroof.study.case import Case, DesignOptions
 
 OP = "elementwise"
 # Two operands and a result of four bytes each.

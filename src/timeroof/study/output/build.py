@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,20 +11,30 @@ from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors import Conclusion
 from timeroof.study.factors.cases import Row, label, scope
 from timeroof.study.factors.levels import bytes_at, level_note, level_of, level_title
-from timeroof.study.output.embedding import shape_of, svg_data
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.looks import MOST_SERIES, chart_pair, series_name, short
-from timeroof.study.output.overlay import Overlay, beside_overview, beside_panel
-from timeroof.study.output.page import ConclusionPart, Image, KernelPart, PanelPart
-from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
-from timeroof.study.output.sweeps import Overview, Panel, overviews, panels
-from timeroof.study.output.tables import (
+from timeroof.study.output.overlay import (
+    Overlay,
+    Overview,
+    Panel,
+    beside_overview,
+    beside_panel,
+    overviews,
+    panels,
+)
+from timeroof.study.output.page import (
+    ConclusionPart,
+    Image,
+    KernelPart,
+    PanelPart,
     above_roof_note,
     busy_note,
     heads,
     panel_lines,
     scatter_note,
 )
+from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
+from timeroof.views.pictures.frame import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +42,25 @@ if TYPE_CHECKING:
 
     from timeroof.core.machine import Machine
     from timeroof.study.case import Result
+
+# Pictures inside a page: SVG with its letters as outlines, so that every reader sees the same.
+
+
+def svg_data(figure: Figure) -> str:
+    """A figure as the address of an image; an image cannot run a script whatever its texts say."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with styled(), rc_context({"svg.fonttype": "path"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def shape_of(figure: Figure) -> tuple[int, int]:
+    """Width and height in CSS pixels, so that a page does not jump while it loads."""
+    width, height = figure.get_size_inches()
+    return round(96 * width), round(96 * height)
+
 
 # A chart that was drawn: its name for a file, and the figure.
 Keep = Callable[[str, "Figure"], None]

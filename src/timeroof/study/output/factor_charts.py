@@ -6,18 +6,197 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors import Conclusion, Effect
-from timeroof.study.output.frames import plain_axes, row_labels
-from timeroof.study.output.launch_chart import launch_chart
 from timeroof.study.output.looks import short
-from timeroof.study.output.working_set_chart import working_set_chart
 from timeroof.views.pictures import Look
-from timeroof.views.pictures.frame import GUIDE_COLOUR, LegendEntry, decade_axis, log_limits, styled
-from timeroof.views.pictures.points import PALETTE
+from timeroof.views.pictures.frame import (
+    GUIDE_COLOUR,
+    TEXT_COLOUR,
+    FigureSize,
+    Legend,
+    LegendEntry,
+    Margins,
+    decade_axis,
+    log_limits,
+    new_figure,
+    short_number,
+    styled,
+)
+from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve
+from timeroof.views.pictures.marks import GREY as LAUNCH_CHART_GREY
+from timeroof.views.pictures.marks import LabelPlacer
+from timeroof.views.pictures.points import MARKERS, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from timeroof.study.factors import Conclusion
+
+# Frames of charts with a line of text per row: room for words on the left.
+
+
+WIDTH = 5.0
+ROW = 0.3
+LEFT = 1.95
+
+
+def plain_axes(
+    title: str, rows: int, legend: Legend, *, right: float = 0.15
+) -> tuple[Figure, Axes]:
+    """Linear axes with `rows` lines, the first on top."""
+    height = 1.0 + ROW * max(rows, 1)
+    margins = Margins(left=LEFT, right=right, top=0.3, bottom=0.46)
+    figure, axes = new_figure(FigureSize(width=WIDTH, height=height), title, legend, margins)
+    axes.set_xscale("linear")
+    axes.set_yscale("linear")
+    axes.set_ylim(rows - 0.5, -0.5)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.grid(axis="x", color="#ECECEC", lw=0.6, zorder=0)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def row_labels(axes: Axes, names: Sequence[tuple[str, str]]) -> None:
+    """Two lines of text left of every row: what, and of which case."""
+    axes.set_yticks([])
+    for place, (what, case) in enumerate(names):
+        where: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "ha": "right"}
+        axes.text(-0.015, place - 0.02, what, va="bottom", fontsize=6.5, color=TEXT_COLOUR, **where)
+        axes.text(-0.015, place + 0.06, case, va="top", fontsize=5, color=GUIDE_COLOUR, **where)
+
+
+# Time over launches with the fitted line of every group of equal work.
+
+
+MOST_GROUPS = 6
+
+
+def launch_chart(conclusion: Conclusion) -> Figure:
+    """Points by way of running (marker) and work (colour); lines of one slope."""
+    facts = conclusion.facts
+    shown = facts["groups"][:MOST_GROUPS]
+    variants = list(dict.fromkeys(v for g in shown for v in g["variants"]))
+    markers = dict(zip(variants, MARKERS, strict=False))
+    colours = {g["title"]: PALETTE[i] for i, g in enumerate(shown)}
+    legend = [
+        [LegendEntry(short(v, 24), Look(LAUNCH_CHART_GREY, m)) for v, m in markers.items()],
+        [LegendEntry(short(t, 48), Look(c, "_"), size=8) for t, c in colours.items()],
+    ]
+    rows = max(len(column) for column in legend)
+    with styled():
+        size = FigureSize(width=5.0, height=3.3 + 0.128 * max(0, rows - 3))
+        margins = Margins(left=0.62, right=0.15, top=0.44)
+        figure, axes = new_figure(size, _title(facts), legend, margins)
+        axes.set_xscale("linear")
+        axes.set_yscale("linear")
+        axes.set_xlabel("launches of one execution")
+        axes.set_ylabel("time")
+        for group in shown:
+            _draw(axes, group, colours[group["title"]], markers, facts["cost_per_launch_s"])
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(lambda value, _: short_number(value, "s") or "0")
+        axes.grid(color="#ECECEC", lw=0.6)
+        axes.set_axisbelow(True)
+    return figure
+
+
+def _title(facts: dict[str, Any]) -> str:
+    cost, (low, high) = facts["cost_per_launch_s"], facts["cost_interval_s"]
+    return (
+        f"fitted: {format_seconds(cost, 2)} per launch"
+        f" (95 %: {format_seconds(low, 2)} to {format_seconds(high, 2)})"
+    )
+
+
+def _draw(
+    axes: Axes, group: dict[str, Any], colour: str, markers: dict[str, str], cost_s: float
+) -> None:
+    ends = [0.0, max(group["launches"])]
+    axes.plot(ends, [group["start_s"] + cost_s * n for n in ends], color=colour, lw=0.9, alpha=0.7)
+    points = zip(
+        group["variants"], group["launches"], group["time_s"], group["quartiles_s"], strict=True
+    )
+    for variant, launches, time_s, (low, high) in points:
+        axes.plot([launches, launches], [low, high], color=colour, lw=1.2)
+        axes.plot(
+            [launches],
+            [time_s],
+            markers[variant],
+            ms=4.4,
+            mfc="white",
+            mec=colour,
+            mew=0.9,
+            zorder=3,
+        )
+
+
+# Bytes per second over the working set, with cache sizes and the ceilings of their levels.
+
+
+def working_set_chart(curve: Sequence[dict[str, float]], facts: dict[str, Any]) -> Figure:
+    """The kernel's rate over its working set; bars where a level's ceiling lies."""
+    from timeroof.views.pictures.frame import styled
+
+    points = [CurvePoint("element-wise", int(p["size_bytes"]), p["bytes_per_s"]) for p in curve]
+    sizes = {level: int(size) for level, size in facts["cache_sizes"].items()}
+    figure = bandwidth_curve(points, sizes, "bytes per second over the working set")
+    axes = figure.axes[0]
+    ceilings = [c for c in facts["ceilings"].values() if c]
+    axes.set_xlim(right=1.8 * axes.get_xlim()[1])
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, max(high, 1.4 * max(ceilings, default=high)))
+    with styled():
+        _draw_ceilings(axes, sizes, facts["ceilings"], points)
+    return figure
+
+
+def _draw_ceilings(
+    axes: Axes,
+    sizes: dict[str, int],
+    ceilings: dict[str, float | None],
+    points: Sequence[CurvePoint],
+) -> None:
+    """A bar per level over the sets that it holds, named where there is room."""
+    labels = LabelPlacer(axes, _along(points))
+    left, right = axes.get_xlim()
+    ordered = [*sorted(sizes.items(), key=lambda item: item[1]), ("dram", right)]
+    start = left
+    for level, end in ordered:
+        rate = ceilings.get(level)
+        stop = min(float(end), right)
+        if rate and stop > start:
+            axes.plot([start, stop], [rate, rate], color=PALETTE[1], lw=1.6, alpha=0.8, zorder=1)
+            text = f"{level.upper()} {format_amount(rate, 'B/s', 2)}"
+            labels.write(
+                (left, rate), (right, rate), text, places=_places(start, stop, left, right)
+            )
+        start = max(start, stop)
+    axes.tick_params(colors=GUIDE_COLOUR)
+
+
+def _along(points: Sequence[CurvePoint]) -> list[tuple[float, float]]:
+    """Points along the drawn curve, close enough that no text lies on it."""
+    import numpy as np
+
+    ordered = sorted((p.size_bytes, p.rate_per_s) for p in points)
+    x, y = np.log(np.array(ordered, dtype=np.float64)).T
+    dense = np.linspace(x[0], x[-1], 120)
+    return list(zip(np.exp(dense), np.exp(np.interp(dense, x, y)), strict=True))
+
+
+def _places(start: float, stop: float, left: float, right: float) -> tuple[float, ...]:
+    """Where along the whole width a level's name may stand: near the end of its own bar."""
+    import math
+
+    whole = math.log(right / left)
+    end = math.log(stop / left) / whole
+    middle = math.log(math.sqrt(start * stop) / left) / whole
+    return (end, middle + 0.1, 0.98, 0.96, min(1.0, end + 0.1))
+
 
 BLUE, ORANGE, GREEN, GREY = PALETTE[0], PALETTE[1], PALETTE[2], "#8B929B"
 VERDICTS = {

@@ -31,14 +31,14 @@ from timeroof.views.pictures import (
     time_plane,
 )
 from timeroof.views.pictures.frame import LegendEntry
+from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
 from timeroof.views.pictures.points import drawable
-from timeroof.views.pictures.series import GREY, box_entry, row_unit, size_entries, value_entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from timeroof.core.machine import Machine
-    from timeroof.study.output.sweeps import Overview, Panel
+    from timeroof.study.output.overlay import Overview, Panel
 
 SIZE = FigureSize(width=4.4, height=4.2)
 WORDS = {"batch": "batch size", "kernel": "kernel size", "hidden": "hidden size"}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from timeroof.api.reports import save
 from timeroof.core.writing import write_atomically
-from timeroof.study.busy import busy_sentence
 from timeroof.study.factors import conclusions
 from timeroof.study.output.build import (
     Advance,
@@ -19,6 +18,7 @@ from timeroof.study.output.build import (
 )
 from timeroof.study.output.overlay import overlay_of
 from timeroof.study.output.page import StudyPage, study_page
+from timeroof.study.report import busy_sentence
 from timeroof.views.page.text import plain_line
 from timeroof.views.pictures import save_figure
 from timeroof.views.tables import csv_bytes

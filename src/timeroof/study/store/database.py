@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,12 +13,116 @@ from types import TracebackType
 
 import msgspec
 
-from timeroof.core.errors import InputError
+from timeroof.core.errors import InputError, SchemaError, UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.schema import check_schema
 from timeroof.study.store import cases as case_rows
-from timeroof.study.store import claims
 from timeroof.study.store.cases import Kept
+
+# Claims: which process is measuring which case, so that two never measure the same one.
+
+
+CREATE = """
+CREATE TABLE IF NOT EXISTS claims (
+    case_key TEXT NOT NULL UNIQUE,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    process_started TEXT NOT NULL,
+    claimed REAL NOT NULL
+)
+"""
+# A claim of another computer, whose processes we cannot see, holds for so long.
+FOREIGN_S = 3600.0
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """A process: its number may be used again, so its start belongs to its name."""
+
+    host: str
+    pid: int
+    started: str
+
+    @classmethod
+    def this(cls) -> Owner:
+        """The process that asks."""
+        return cls(platform.node(), os.getpid(), process_start(os.getpid()) or "")
+
+
+def process_start(pid: int) -> str | None:
+    """When a process started, in the system's own words; None where it is gone.
+
+    >>> process_start(os.getpid()) is not None
+    True
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return None
+        return _is_there(pid)
+    except OSError:
+        return _is_there(pid)
+    words = stat.rpartition(")")[2].split()
+    # A dead process that nobody has waited for yet (Z) writes nothing any more.
+    return None if words[0] in "ZX" else words[19]
+
+
+def _is_there(pid: int) -> str | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        return "there"
+    return "there"
+
+
+def is_alive(owner: Owner, claimed: float, now: float) -> bool:
+    """Whether a claim still holds."""
+    if owner.host != platform.node():
+        return now - claimed < FOREIGN_S
+    return process_start(owner.pid) == owner.started
+
+
+def holder_of(connection: sqlite3.Connection, case_key: str) -> Owner | None:
+    """The living process that holds a case."""
+    row = connection.execute(
+        "SELECT host, pid, process_started, claimed FROM claims WHERE case_key = ?", (case_key,)
+    ).fetchone()
+    if row is None:
+        return None
+    owner = Owner(row[0], row[1], row[2])
+    return owner if is_alive(owner, row[3], time.time()) else None
+
+
+def living(connection: sqlite3.Connection) -> list[Owner]:
+    """All processes that are at work on the store."""
+    rows = connection.execute("SELECT host, pid, process_started, claimed FROM claims").fetchall()
+    owners = {Owner(*row[:3]) for row in rows if is_alive(Owner(*row[:3]), row[3], time.time())}
+    return sorted(owners - {Owner.this()}, key=lambda o: o.pid)
+
+
+def put(connection: sqlite3.Connection, case_key: str, owner: Owner) -> None:
+    """Note a claim; that of a dead process is taken over."""
+    connection.execute(
+        "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
+        (case_key, owner.host, owner.pid, owner.started, time.time()),
+    )
+
+
+def drop(connection: sqlite3.Connection, case_key: str) -> None:
+    """Forget a claim."""
+    connection.execute("DELETE FROM claims WHERE case_key = ?", (case_key,))
+
+
+def drop_all(connection: sqlite3.Connection, owner: Owner) -> None:
+    """Forget all claims of a process that stops."""
+    with suppress(sqlite3.Error):
+        connection.execute(
+            "DELETE FROM claims WHERE host = ? AND pid = ? AND process_started = ?",
+            (owner.host, owner.pid, owner.started),
+        )
+
 
 STORE_SCHEMA = "timeroof.study/1"
 WAIT_S = 60.0
@@ -38,7 +145,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._owner = claims.Owner.this()
+        self._owner = Owner.this()
         self._file: sqlite3.Connection | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +168,7 @@ class Store:
         # A case that is told to be kept is on the disk, whatever happens to the machine.
         self._sql.execute("PRAGMA synchronous = FULL")
         with self._writing():
-            for table in (_META, _MACHINES, case_rows.CREATE, claims.CREATE):
+            for table in (_META, _MACHINES, case_rows.CREATE, CREATE):
                 self._sql.execute(table)
             self._sql.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (STORE_SCHEMA,))
 
@@ -99,10 +206,10 @@ class Store:
                 ).fetchone()
                 if row is not None and not (again and row[0] == "failed"):
                     return False
-                holder = claims.holder_of(self._sql, case_key)
+                holder = holder_of(self._sql, case_key)
                 if holder is not None and holder != self._owner:
                     return False
-                claims.put(self._sql, case_key, self._owner)
+                put(self._sql, case_key, self._owner)
                 return True
         except sqlite3.Error as error:
             raise self._trouble(error) from error
@@ -117,13 +224,13 @@ class Store:
                     self._sql.execute(
                         "INSERT OR REPLACE INTO machines VALUES (?, ?)", (kept.machine, document)
                     )
-                claims.drop(self._sql, kept.case_key)
+                drop(self._sql, kept.case_key)
         except sqlite3.Error as error:
             raise self._trouble(error) from error
 
     def release(self) -> None:
         """Give up all claims of this process."""
-        claims.drop_all(self._sql, self._owner)
+        drop_all(self._sql, self._owner)
 
     def finished(self) -> dict[str, str]:
         """The status of every finished case, by key."""
@@ -145,10 +252,10 @@ class Store:
         by_key = {k.case_key: k for k in kept}
         return [by_key[key] for key in keys if key in by_key]
 
-    def others(self) -> list[claims.Owner]:
+    def others(self) -> list[Owner]:
         """Other processes at work on this store."""
         try:
-            return claims.living(self._sql)
+            return living(self._sql)
         except sqlite3.Error as error:
             raise self._trouble(error) from error
 
@@ -206,3 +313,29 @@ class Store:
         elif "locked" in text:
             advice = "another process holds it: try again with --resume"
         return InputError(f"the store cannot be used ({text})", where=str(self.path), advice=advice)
+
+
+# An old store kept under another name, so that a new one may begin.
+
+
+def set_aside(path: Path) -> Path | None:
+    """Give a store the next free number in its name; None where there is none.
+
+    Its journal goes with it. One that another process works on stays.
+    """
+    if not path.exists():
+        return None
+    # A damaged store, and one of another version, may go too; what is no store stays.
+    with suppress(DamagedStoreError, SchemaError), Store(path) as old:
+        if old.others():
+            raise UsageError(
+                f"another process is at work on {path}", advice="wait for it, or use --resume"
+            )
+    number = 1
+    while (kept := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
+        number += 1
+    for tail in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + tail)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + tail))
+    return kept

@@ -7,13 +7,15 @@ import sys
 
 import msgspec
 
-from timeroof.study.worker.life import (
+from timeroof.study.worker.messages import (
+    Hello,
+    Order,
+    Setup,
     address_space_bytes,
     be_the_first_to_go,
     limit_memory,
     tie_to,
 )
-from timeroof.study.worker.messages import Hello, Order, Setup
 
 
 def serve(reply: int) -> None:

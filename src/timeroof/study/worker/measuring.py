@@ -7,24 +7,95 @@ import gc
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from timeroof.core.machine import Machine
-from timeroof.probe.noise import CpuTimes, read_cpu_times
-from timeroof.study.case import Case, Result, Status
+from timeroof.live.torch.primitive_rows import MOVERS
+from timeroof.live.torch.primitives import PrimitivePass
+from timeroof.live.torch.recording import PrimitiveSeen, Recording
+from timeroof.live.torch.timing import Timing
+from timeroof.probe.sampling import CpuTimes, read_cpu_times
+from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
-from timeroof.study.options import Plan
-from timeroof.study.worker import precisions, variants
-from timeroof.study.worker.clock import clock_for
+from timeroof.study.worker import passes as precisions
+from timeroof.study.worker import passes as variants
 from timeroof.study.worker.counting import Used, compiled_launches, describe, used
-from timeroof.study.worker.flushing import flusher
-from timeroof.study.worker.onednn import primitive_labels, primitives_of
 from timeroof.study.worker.passes import Runnable, runnable
-from timeroof.study.worker.sampling import Sampled, sample
+from timeroof.study.worker.sampling import Sampled, clock_for, sample
+
+# Cold caches: stream through more memory than they hold, outside the timed part.
+
+
+TIMES_THE_CACHE = 2
+# Where nobody knows the cache: larger than any that is common.
+UNKNOWN_CACHE_BYTES = 64 << 20
+
+
+def flusher(machine: Machine | None, device: str) -> Callable[[], Any]:
+    """A function that leaves nothing of a case in any cache.
+
+    It reads: lines that it leaves behind are clean, so that the case does not pay for
+    writing them back.
+    """
+    import torch
+
+    cache = (machine.largest_cache_bytes if machine is not None else None) or UNKNOWN_CACHE_BYTES
+    buffer = torch.ones(TIMES_THE_CACHE * cache // 4, dtype=torch.float32, device=device)
+
+    def flush() -> Any:
+        result = buffer.sum()
+        return result if device == "cpu" else result.item()
+
+    return flush
+
+
+# Which oneDNN primitives ran in a case: the one that does the work, and the reorders.
+
+
+_ALGORITHM = "alg:"
+
+
+def primitives_of(run: Callable[[], Any]) -> list[PrimitiveSeen] | None:
+    """The primitives of one execution; None where this torch has no oneDNN."""
+    watching = PrimitivePass(Timing())
+    if not watching.start():
+        return None
+    try:
+        run()
+    except BaseException:
+        watching.abort()
+        raise
+    seen = watching.stop(Recording())
+    return [] if seen is None else seen.primitives
+
+
+def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:
+    """Reorders (how many, how long) and the implementation that took longest.
+
+    >>> seen = [PrimitiveSeen(("reorder", "jit:uni"), 0, 2000)]
+    >>> primitive_labels(seen)
+    {'reorders': '1', 'reorder_s': '2e-06'}
+    """
+    if found is None:
+        return {}
+    reorders = [p for p in found if p.words[0] == "reorder"]
+    labels = {
+        "reorders": str(len(reorders)),
+        "reorder_s": f"{sum(p.duration_ns for p in reorders) / 1e9:.6g}",
+    }
+    workers = [p for p in found if p.words[0] not in MOVERS and len(p.words) > 1]
+    if workers:
+        main = max(workers, key=lambda p: p.duration_ns)
+        labels["implementation"] = f"{main.words[0]} {main.words[1]}".strip()
+        words = [w for w in main.words if w.startswith(_ALGORITHM)]
+        if words:
+            labels["algorithm"] = words[0].removeprefix(_ALGORITHM)
+    return labels
+
 
 _NOT_THERE = re.compile(
     r"not implemented for|not supported|unsupported|no kernel|not compiled with|could not create a"

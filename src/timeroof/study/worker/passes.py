@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,7 @@ from timeroof.study.kernel import (
     BACKWARD_INPUT,
     BACKWARD_WEIGHT,
     CALIBRATE,
+    COMPILED,
     FORWARD,
     OPTIMIZER,
     Workload,
@@ -118,3 +121,128 @@ def _bytes(values: Any) -> int:
 
     look(values)
     return sum(found.values())
+
+
+# Number formats of a case: what torch is told, and what a device cannot do.
+
+
+AUTOCAST = "-autocast"
+_DTYPES = {
+    "fp64": "float64", "fp32": "float32", "tf32": "float32", "bf16": "bfloat16",
+    "fp16": "float16", "int8": "int8",
+}  # fmt: skip
+
+
+def base_precision(precision: str) -> str:
+    """The format that contractions run in.
+
+    >>> base_precision("bf16-autocast"), base_precision("fp32")
+    ('bf16', 'fp32')
+    """
+    return precision.removesuffix(AUTOCAST)
+
+
+def tensor_dtype(precision: str) -> Any:
+    """The format of inputs and weights: fp32 where autocast converts them."""
+    import torch
+
+    name = "float32" if precision.endswith(AUTOCAST) else _DTYPES[precision]
+    return getattr(torch, name)
+
+
+def why_unsupported(precision: str, device: str) -> str | None:
+    """Why a device does not have a precision at all; None where it does or may."""
+    if precision == "tf32" and not device.startswith("cuda"):
+        return "TF32 is a format of NVIDIA's matrix units; this device has none"
+    return None
+
+
+def computing(precision: str, device: str) -> AbstractContextManager[Any]:
+    """The context that a case runs in."""
+    import torch
+
+    kind = device.split(":", 1)[0]
+    if precision.endswith(AUTOCAST):
+        return torch.autocast(kind, dtype=getattr(torch, _DTYPES[base_precision(precision)]))
+    if kind != "cuda":
+        return nullcontext()
+    return _tf32(precision == "tf32")
+
+
+def _tf32(allowed: bool) -> AbstractContextManager[Any]:
+    """fp32 is fp32 and TF32 is TF32: torch's defaults differ between products and cuDNN."""
+    import torch
+
+    stack = ExitStack()
+    backends: Any = torch.backends
+    for home in (backends.cuda.matmul, backends.cudnn):
+        stack.callback(setattr, home, "allow_tf32", home.allow_tf32)
+        home.allow_tf32 = allowed
+    return stack
+
+
+def emulated_by(precision: str, emulated: dict[str, str]) -> str | None:
+    """The unit that really runs a precision, where the machine says that it is emulated."""
+    unit = emulated.get(f"flop/{base_precision(precision)}")
+    return None if unit is None else unit.removeprefix("flop/")
+
+
+# Ways of running the same work: settings of torch, and what a machine needs for them.
+
+
+CUDA_ONLY = {"graph": "CUDA graphs", "cudnn-benchmark": "cuDNN's search for an algorithm"}
+_COMPILERS = ("g++", "c++", "clang++")
+COMPILES = (*COMPILED, "cell-loop-compile")
+
+
+def variants_why_unsupported(variant: str, device: str) -> str | None:
+    """Why a variant cannot run here; None where it can."""
+    if variant in CUDA_ONLY and not device.startswith("cuda"):
+        return f"{CUDA_ONLY[variant]} need a CUDA device; this case runs on {device}"
+    if variant == "no-onednn" and device != "cpu":
+        return "oneDNN is a library for CPUs"
+    if variant in COMPILES and device == "cpu" and not any(map(shutil.which, _COMPILERS)):
+        return "torch.compile needs a C++ compiler (g++) and there is none"
+    return None
+
+
+def setting(variant: str) -> AbstractContextManager[Any]:
+    """The state of torch that a variant needs while it is made ready and run."""
+    import torch
+
+    backends: Any = torch.backends
+    found: AbstractContextManager[Any] = nullcontext()
+    if variant == "no-onednn":
+        found = backends.mkldnn.flags(enabled=False)
+    elif variant == "cudnn-benchmark":
+        found = backends.cudnn.flags(enabled=True, benchmark=True)
+    return found
+
+
+def prepare_compiling() -> None:
+    """Settings that compiled cases need: a graph that may be run backward again and again."""
+    import torch._functorch.config as functorch
+    import torch._inductor.config as inductor
+
+    functorch.donated_buffer = False
+    inductor.cpp.enable_kernel_profile = True
+
+
+def compiled(variant: str, workload: Workload) -> Workload:
+    """The workload with its function compiled where the variant says so."""
+    import torch
+
+    if workload.compiled or variant not in COMPILED:
+        return workload
+    modes: dict[str, Callable[..., Any]] = {
+        "compile": lambda f: torch.compile(f, dynamic=False),
+        "max-autotune": lambda f: torch.compile(f, dynamic=False, mode="max-autotune"),
+    }
+    return Workload(
+        workload.make_inputs,
+        modes[variant](workload.function),
+        workload.weights,
+        workload.make_optimizer,
+        compiled=True,
+        eager=workload.function,
+    )

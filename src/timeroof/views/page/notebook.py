@@ -13,8 +13,7 @@ from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.clean import clean_table, clean_words
 from timeroof.views.gallery import LIMITER_COLOURS
 from timeroof.views.page import headline
-from timeroof.views.page.embed import asset
-from timeroof.views.page.page import page_title, run_names, shown
+from timeroof.views.page.page import asset, page_title, run_names, shown
 from timeroof.views.page.templates import template
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timeroof.views.pictures.combined import MARGINS, _limits, _second_axes, chart_points
+from timeroof.views.pictures.charts import MARGINS, _limits, _second_axes, chart_points
 from timeroof.views.pictures.frame import (
     GUIDE_COLOUR,
     TEXT_COLOUR,
@@ -18,8 +18,7 @@ from timeroof.views.pictures.frame import (
     new_figure,
     styled,
 )
-from timeroof.views.pictures.guides import intensity_diagonals
-from timeroof.views.pictures.labels import LabelPlacer
+from timeroof.views.pictures.marks import LabelPlacer, intensity_diagonals
 from timeroof.views.pictures.points import Roofs, Unit, drawable
 
 if TYPE_CHECKING:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from timeroof.views.pictures.frame import GUIDE_COLOUR
+import numpy as np
+
+from timeroof.views.pictures.frame import GRID_COLOUR, GUIDE_COLOUR, LegendEntry
+from timeroof.views.pictures.points import Look, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
-    from timeroof.views.pictures.points import Look, Unit
+    from timeroof.views.pictures.points import Look, Roofs, Unit
 
 SIZE = 4.2
 
@@ -75,3 +80,234 @@ def say_what_is_missing(axes: Axes, units: Sequence[Unit], level: str) -> None:
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
             zorder=6,
         )
+
+
+# Texts along lines, placed where they hide no symbol and no other text.
+
+
+Point = tuple[float, float]
+
+FONT_SIZE = 5.5
+# Width of a letter over the font's size, and the room a symbol takes, in points.
+LETTER = 0.56
+SYMBOL = 3.5
+# Where along a line a text may stand, best first: near its upper end, then further down.
+PLACES = (0.97, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+
+
+class LabelPlacer:
+    """Places texts along lines of one chart, each clear of symbols and of earlier texts."""
+
+    def __init__(self, axes: Axes, symbols: Sequence[Point]) -> None:
+        self._axes = axes
+        known = [p for p in symbols if p[0] > 0 and p[1] > 0]
+        self._taken: NDArray[np.float64] = (
+            axes.transData.transform(known) if known else np.empty((0, 2))
+        )
+        self._scale = axes.figure.dpi / 72.0
+
+    def write(self, start: Point, end: Point, text: str, places: Sequence[float] = PLACES) -> bool:
+        """Write along the line from start to end; leave it out where there is no room."""
+        first, last = self._axes.transData.transform([start, end])
+        line = last - first
+        length = float(np.hypot(*line))
+        wide = len(text) * LETTER * FONT_SIZE * self._scale
+        if length < wide * 1.1:
+            return False
+        along = line / length
+        for place in places:
+            for side in (1, -1):
+                tail = first + along * max(place * length - wide, 0.02 * length)
+                if self._free(tail, along, side, wide):
+                    self._put(tail, along, side, wide, text)
+                    return True
+        return False
+
+    def _box_points(
+        self, tail: NDArray[np.float64], along: NDArray[np.float64], side: int, wide: float
+    ) -> NDArray[np.float64]:
+        across = np.array([-along[1], along[0]]) * side * 0.65 * FONT_SIZE * self._scale
+        steps = np.linspace(0.0, wide, max(3, int(wide // 6)))
+        points: NDArray[np.float64] = tail + across + steps[:, None] * along
+        return points
+
+    def _free(
+        self, tail: NDArray[np.float64], along: NDArray[np.float64], side: int, wide: float
+    ) -> bool:
+        points = self._box_points(tail, along, side, wide)
+        frame = self._axes.get_window_extent()
+        margin = 0.6 * FONT_SIZE * self._scale
+        low = (frame.x0 + margin, frame.y0 + margin)
+        high = (frame.x1 - margin, frame.y1 - margin)
+        if (points < low).any() or (points > high).any():
+            return False
+        if not len(self._taken):
+            return True
+        gaps = np.hypot(*(points[:, None, :] - self._taken[None, :, :]).transpose(2, 0, 1))
+        return bool(gaps.min() > (0.5 * FONT_SIZE + SYMBOL) * self._scale)
+
+    def _put(
+        self,
+        tail: NDArray[np.float64],
+        along: NDArray[np.float64],
+        side: int,
+        wide: float,
+        text: str,
+    ) -> None:
+        points = self._box_points(tail, along, side, wide)
+        middle = self._axes.transData.inverted().transform(points.mean(axis=0))
+        self._axes.text(
+            float(middle[0]),
+            float(middle[1]),
+            text,
+            rotation=math.degrees(math.atan2(along[1], along[0])),
+            rotation_mode="anchor",
+            fontsize=FONT_SIZE,
+            color=GUIDE_COLOUR,
+            va="center",
+            ha="center",
+            zorder=2,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.3},
+        )
+        self._taken = np.vstack([self._taken, points])
+
+
+# Lines that guide the eye: constant intensity, machine balance, overhead boxes, equal times.
+
+
+def intensity_diagonals(axes: Axes, balance: float, labels: LabelPlacer) -> None:
+    """Thin lines of constant intensity per decade and a strong one at the machine balance."""
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    if y0 / x1 < balance < y1 / x0:
+        _diagonal(axes, balance, GUIDE_COLOUR, 1.1)
+        _label(axes, balance, f"balance {balance:.3g} FLOP/B", labels)
+    low, high = math.ceil(math.log10(y0 / x1)), math.floor(math.log10(y1 / x0))
+    step = max(1, (high - low) // 6)
+    for power in range(low, high + 1, step):
+        if abs(power - math.log10(balance)) > 0.3:
+            _diagonal(axes, 10.0**power, GRID_COLOUR, 0.6)
+            _label(axes, 10.0**power, _power_text(power), labels)
+
+
+def _power_text(power: int) -> str:
+    """A power of ten as a person writes it.
+
+    >>> _power_text(-2), _power_text(3), _power_text(6)
+    ('0.01', '1000', '10⁶')
+    """
+    if -4 < power < 5:
+        return f"{10.0**power:g}"
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def balance_diagonal(axes: Axes) -> None:
+    """The line of equal compute and bandwidth time."""
+    _diagonal(axes, 1.0, GUIDE_COLOUR, 1.1)
+
+
+def _span(axes: Axes, slope: float) -> tuple[float, float]:
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    return max(x0, y0 / slope), min(x1, y1 / slope)
+
+
+def _diagonal(axes: Axes, slope: float, colour: str, width: float) -> None:
+    left, right = _span(axes, slope)
+    if right > left:
+        axes.plot([left, right], [slope * left, slope * right], color=colour, lw=width, zorder=0.5)
+
+
+def _label(axes: Axes, slope: float, text: str, labels: LabelPlacer) -> None:
+    left, right = _span(axes, slope)
+    if right > left:
+        labels.write((left, slope * left), (right, slope * right), text)
+
+
+def overhead_boxes(axes: Axes, units: Iterable[Unit], roofs: Roofs, *, seconds: bool) -> None:
+    """Dashed boxes that a unit's launches fill, one per colour and number of launches."""
+    if roofs.launch_s is None:
+        return
+    drawn = {(u.look.colour, u.launches) for u in units if u.launches > 0}
+    (x0, _), (y0, _) = axes.get_xlim(), axes.get_ylim()
+    for colour, launches in sorted(drawn):
+        time_s = launches * roofs.launch_s
+        x, y = (
+            (time_s, time_s)
+            if seconds
+            else (
+                time_s * roofs.bytes_per_s,
+                time_s * roofs.flops_per_s,
+            )
+        )
+        axes.plot(
+            [x0, x, x], [y, y, y0], ls=(0, (4, 2.5)), lw=0.7, color=colour, alpha=0.75, zorder=1
+        )
+
+
+def equal_time_corners(axes: Axes) -> None:
+    """L-shaped lines of equal run time, one per decade."""
+    low = min(axes.get_xlim()[0], axes.get_ylim()[0])
+    high = max(axes.get_xlim()[1], axes.get_ylim()[1])
+    for power in np.arange(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1):
+        t = 10.0**power
+        axes.plot(
+            [axes.get_xlim()[0], t, t],
+            [t, t, axes.get_ylim()[0]],
+            color=GRID_COLOUR,
+            lw=0.6,
+            zorder=0.5,
+        )
+
+
+# What charts of measured series share: a judged row as a unit, and the parts of their legends.
+
+
+GREY = "#555555"
+
+
+def row_unit(row: dict[str, Any], look: Look) -> Unit:
+    """A row of judged rows as a unit of a chart; an amount that is not known is NaN.
+
+    >>> row_unit({"name": "a", "time_s": 1.0, "launches": 2.0, "flop/fp32": 8.0, "byte/dram": 4.0},
+    ...          Look()).bytes_at("dram")
+    4.0
+    """
+    work = [v for k, v in row.items() if k.startswith("flop/")]
+    traffic = {k.removeprefix("byte/"): v for k, v in row.items() if k.startswith("byte/")}
+    return Unit(
+        name=row["name"],
+        flops=math.nan if None in work else float(sum(work)),
+        bytes_by_level={level: float(v) for level, v in traffic.items() if v is not None},
+        time_s=row["time_s"],
+        launches=row["launches"] or 0.0,
+        look=look,
+    )
+
+
+def box_entry() -> LegendEntry:
+    """The dashed box that launches fill."""
+    return LegendEntry("launch box", Look(GREY, "o"), dashed=True)
+
+
+def size_entries() -> list[LegendEntry]:
+    """Work and time of the combined chart, told by size."""
+    return [
+        LegendEntry("small: work", Look(GREY, "o"), size=SIZE - 1.2),
+        LegendEntry("large: time", Look(GREY, "o"), size=SIZE + 0.6),
+    ]
+
+
+def value_text(parameter: str, value: object) -> str:
+    """A parameter's value on a chart.
+
+    >>> value_text("kernel", 3), value_text("batch", 16)
+    ('3x3', '16')
+    """
+    return f"{value}x{value}" if parameter == "kernel" else str(value)
+
+
+def value_entries(word: str, parameter: str, markers: dict[Any, str]) -> list[LegendEntry]:
+    """Values of a swept parameter, told by marker."""
+    return [
+        LegendEntry(f"{word} {value_text(parameter, value)}", Look(GREY, marker))
+        for value, marker in markers.items()
+    ]

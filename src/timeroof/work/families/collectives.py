@@ -13,8 +13,7 @@ import msgspec
 from timeroof.work.args import UncountableError, tensors
 from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost, cost
-from timeroof.work.patterns import pattern
-from timeroof.work.registry import Rule
+from timeroof.work.registry import Rule, pattern
 
 # Share of the message that goes over the link, as a function of the group's size; and
 # whether elements are added up on the way.

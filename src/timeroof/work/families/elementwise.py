@@ -15,8 +15,7 @@ from timeroof.work.args import UncountableError, every_tensor, number, tensor
 from timeroof.work.call import Arg, Call, Tensor, Unrecorded
 from timeroof.work.cost import Cost, cost
 from timeroof.work.dtypes import REAL_PART, is_floating
-from timeroof.work.patterns import pattern
-from timeroof.work.registry import Rule, formula, is_in_place
+from timeroof.work.registry import Rule, formula, is_in_place, pattern
 from timeroof.work.shapes import broadcast, promoted
 
 # FLOPs per element of ops whose result has the operands' format.

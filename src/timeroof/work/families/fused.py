@@ -14,8 +14,7 @@ from timeroof.work.args import UncountableError, every_tensor
 from timeroof.work.call import Call
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.elementwise import ARITHMETIC, BACKWARD, COMPARISONS, TRANSCENDENTAL
-from timeroof.work.patterns import pattern
-from timeroof.work.registry import Rule
+from timeroof.work.registry import Rule, pattern
 
 _NAME = re.compile(r"^triton_(?:poi|red|per|tem|for)_fused_(.*?)_?\d*$")
 _FURTHER = {

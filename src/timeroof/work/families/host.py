@@ -10,8 +10,7 @@ import re
 
 from timeroof.work.call import Call
 from timeroof.work.cost import Cost
-from timeroof.work.patterns import pattern
-from timeroof.work.registry import Rule
+from timeroof.work.registry import Rule, pattern
 
 BOOKKEEPING = Cost(free=True, composite=True, notes=("only calls other ops",))
 

@@ -12,8 +12,7 @@ import msgspec
 from timeroof.work.args import UncountableError, number, tensors
 from timeroof.work.call import Arg, Call, Tensor, Unrecorded
 from timeroof.work.cost import Cost, cost, together
-from timeroof.work.patterns import pattern
-from timeroof.work.registry import Rule, find_rule, formula
+from timeroof.work.registry import Rule, find_rule, formula, pattern
 
 SGD_FLOPS, MOMENTUM_FLOPS, NESTEROV_FLOPS, DECAY_FLOPS = 2, 2, 2, 2
 ADAM_FLOPS, AMSGRAD_FLOPS, ADAGRAD_FLOPS = 13, 1, 5

@@ -91,3 +91,104 @@ def _check(given: Accesses) -> None:
         raise InputError(f"an access is of an op outside 0..{given.op_count - 1}")
     if given.storage.min() < 0 or given.storage.max() >= len(given.persists):
         raise InputError("an access is of a storage that `persists` does not know")
+
+
+# Storages cut into pieces that every access takes whole or not at all, and who touches them.
+
+
+# More than this is a sign of ranges cut much too fine, and would not fit into memory.
+MOST_TOUCHES = 50_000_000
+
+
+@dataclass(frozen=True)
+class Touches:
+    """One row per op and piece it touches, in order of op and of first mention in it."""
+
+    op: Ints
+    piece: Ints
+    reads: Bools
+    writes: Bools
+    piece_bytes: Ints
+    piece_storage: Ints
+    piece_persists: Bools
+    op_count: int
+
+    @property
+    def size_bytes(self) -> Ints:
+        """Bytes of every touch."""
+        return self.piece_bytes[self.piece]
+
+    def per_op(self, rows: Bools | None = None) -> Ints:
+        """Bytes touched per op, of some rows or all."""
+        size = self.size_bytes if rows is None else self.size_bytes * rows
+        return sum_by_op(self.op, size, self.op_count)
+
+
+def sum_by_op(op: Ints, size_bytes: Ints, op_count: int) -> Ints:
+    """Sum bytes by op, exactly (a float would round beyond 2^53)."""
+    total = np.zeros(op_count, dtype=np.int64)
+    np.add.at(total, op, size_bytes)
+    return total
+
+
+def touches(accesses: Accesses) -> Touches:
+    """Cut the storages at every place where a range begins or ends, and list who touches what."""
+    some = accesses.length_bytes > 0
+    storage, begin = accesses.storage[some], accesses.offset_bytes[some]
+    first, last, sizes, owners = _cut(storage, begin, begin + accesses.length_bytes[some])
+    counts = last - first
+    if counts.sum() > MOST_TOUCHES:
+        raise InputError(
+            f"the ranges fall into {int(counts.sum())} pieces", advice="use coarser ranges"
+        )
+    row = np.repeat(np.arange(len(first)), counts)
+    step = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return _merge(accesses, accesses.op[some][row], first[row] + step, accesses.is_write[some][row],
+                  sizes, owners)  # fmt: skip
+
+
+def _cut(storage: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Number the pieces; give each range its first and one past its last, then sizes and owners."""
+    owner, place = np.concatenate([storage, storage]), np.concatenate([begin, end])
+    order = np.lexsort((place, owner))
+    owner, place = owner[order], place[order]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (owner[1:] != owner[:-1]) | (place[1:] != place[:-1])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.cumsum(is_new) - 1
+    owner, place = owner[is_new], place[is_new]
+    # The "piece" from a storage's last cut to the next storage's first belongs to nobody.
+    sizes = np.zeros(len(place), dtype=np.int64)
+    sizes[:-1] = np.where(owner[1:] == owner[:-1], place[1:] - place[:-1], 0)
+    half = len(storage)
+    return rank[:half], rank[half:], sizes, owner
+
+
+def _merge(
+    accesses: Accesses, op: Ints, piece: Ints, is_write: Bools, sizes: Ints, owners: Ints
+) -> Touches:
+    """One row per (op, piece): the same bytes named twice by an op are touched once."""
+    order = np.lexsort((piece, op))
+    op, piece, is_write = op[order], piece[order], is_write[order]
+    is_new = np.ones(len(op), dtype=bool)
+    is_new[1:] = (op[1:] != op[:-1]) | (piece[1:] != piece[:-1])
+    starts = np.flatnonzero(is_new)
+    if len(starts):
+        writes = np.logical_or.reduceat(is_write, starts)
+        reads = np.logical_or.reduceat(~is_write, starts)
+        mentioned = np.minimum.reduceat(order, starts)
+    else:
+        writes, reads, mentioned = np.empty(0, bool), np.empty(0, bool), starts
+    op, piece = op[starts], piece[starts]
+    in_order = np.lexsort((mentioned, op))
+    persists = accesses.persists[owners] if len(owners) else np.empty(0, bool)
+    return Touches(
+        op=op[in_order],
+        piece=piece[in_order],
+        reads=reads[in_order],
+        writes=writes[in_order],
+        piece_bytes=sizes,
+        piece_storage=owners,
+        piece_persists=persists,
+        op_count=accesses.op_count,
+    )

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from timeroof.core.errors import InputError
-from timeroof.work.locality.accesses import Accesses, Bools, Ints
-from timeroof.work.locality.pieces import Touches, sum_by_op, touches
+from timeroof.work.locality.accesses import Accesses, Bools, Ints, Touches, sum_by_op, touches
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timeroof.work.locality.accesses import Accesses, Ints
-from timeroof.work.locality.pieces import Touches, touches
+from timeroof.work.locality.accesses import Accesses, Ints, Touches, touches
 
 
 @dataclass(frozen=True)

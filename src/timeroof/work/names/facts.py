@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from timeroof.work.names.algorithms import COLLECTIVES, CONTRACTIONS, algorithm_of, pass_of
+from timeroof.work.names.algorithms import (
+    COLLECTIVES,
+    CONTRACTIONS,
+    algorithm_of,
+    library_of,
+    pass_of,
+)
 from timeroof.work.names.anatomy import LONGEST_NAME, Anatomy, take_apart
-from timeroof.work.names.dtypes import VECTOR_PRECISION, main_type
-from timeroof.work.names.functors import element_type
-from timeroof.work.names.libraries import library_of
+from timeroof.work.names.functors import VECTOR_PRECISION, element_type, main_type
 from timeroof.work.names.precisions import contraction_precision
 from timeroof.work.names.short import short_name
 from timeroof.work.names.tiles import tile_of

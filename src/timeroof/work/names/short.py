@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from timeroof.work.names.algorithms import COLLECTIVES, CONTRACTIONS, CONVOLUTIONS
-from timeroof.work.names.dtypes import main_type
-from timeroof.work.names.functors import eigen_operation, element_type, operation_in
+from timeroof.work.names.functors import eigen_operation, element_type, main_type, operation_in
 
 if TYPE_CHECKING:
     from timeroof.work.names.anatomy import Anatomy

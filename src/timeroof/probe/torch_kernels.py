@@ -1,0 +1,322 @@
+"""Memory traffic of a torch device: bandwidth over the working set, host links, launching."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from timeroof.core.errors import UsageError
+from timeroof.probe.measurement import Figure, LaunchCost, SweepPoint, wrong_result
+from timeroof.probe.sampling import Plan, Samples, sample
+
+# Timing on a torch device: device events where there are any, else a synchronised clock.
+
+
+def _usable(name: str) -> tuple[Any, Any]:
+    """Torch and a device of it that can compute; else one line that says why not."""
+    try:
+        import torch
+
+        device = torch.device(name)
+        if device.type == "meta":
+            raise RuntimeError("it computes nothing")
+        torch.ones(1, device=device).add(1).item()
+    except Exception as error:  # torch raises anything, its text may be pages
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise UsageError(
+            f"the device {name!r} cannot be used here ({reason})",
+            advice="name a device that torch has on this computer, such as cuda, or leave it out",
+        ) from error
+    return torch, device
+
+
+class DeviceTimer:
+    """Seconds of work on a device, without the time to submit it where events exist."""
+
+    def __init__(self, device: str, clock: Callable[[], float] = time.perf_counter) -> None:
+        torch, self.device = _usable(device)
+        self._torch = torch
+        self._clock = clock
+        # ROCm's torch calls its devices cuda too.
+        self.has_events = self.device.type == "cuda"
+        self._flush: Any = None
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything; a CPU always has."""
+        wait = getattr(getattr(self._torch, self.device.type, None), "synchronize", None)
+        if self.device.type != "cpu" and wait is not None:
+            wait()
+
+    def run(self, call: Callable[[], object]) -> Callable[[int], float]:
+        """A `run` for sampling: seconds of so many calls in a row."""
+
+        def timed(repetitions: int) -> float:
+            self.synchronize()
+            if self.has_events:
+                return self._by_events(call, repetitions)
+            start = self._clock()
+            for _ in range(repetitions):
+                call()
+            self.synchronize()
+            return self._clock() - start
+
+        return timed
+
+    def submit(self, call: Callable[[], object]) -> Callable[[int], float]:
+        """A `run` for sampling of the host's share: seconds until so many calls are queued."""
+
+        def timed(repetitions: int) -> float:
+            self.synchronize()
+            start = self._clock()
+            for _ in range(repetitions):
+                call()
+            queued_s = self._clock() - start
+            self.synchronize()
+            return queued_s
+
+        return timed
+
+    def cold(self, call: Callable[[], object], flush_bytes: int) -> Callable[[int], float]:
+        """Like `run`, with the device's cache emptied before each sample."""
+        inner = self.run(call)
+
+        def timed(repetitions: int) -> float:
+            self.flush_cache(flush_bytes)
+            return inner(repetitions)
+
+        return timed
+
+    def flush_cache(self, size_bytes: int) -> None:
+        """Write over more memory than the cache holds."""
+        if self._flush is None or self._flush.numel() < size_bytes:
+            self._flush = self._torch.ones(size_bytes, dtype=self._torch.int8, device=self.device)
+        self._flush.neg_()
+
+    def _by_events(self, call: Callable[[], object], repetitions: int) -> float:
+        events: Any = self._torch.cuda.Event
+        start, end = events(enable_timing=True), events(enable_timing=True)
+        start.record()
+        for _ in range(repetitions):
+            call()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) * 1e-3
+
+
+VALUE_BYTES = 4
+# Bytes moved per value, and arrays used, of each pattern on fp32.
+PATTERNS = {"read": (1, 1), "write": (1, 1), "update": (2, 1), "copy": (2, 2), "triad": (3, 3)}
+
+
+def stream(pattern: str, size_bytes: int, device: str) -> tuple[Callable[[], Any], float, int]:
+    """A call that streams once over a working set, its useful bytes, and the set's size."""
+    import torch
+
+    moves, arrays = PATTERNS[pattern]
+    count = max(1, size_bytes // arrays // VALUE_BYTES)
+    a, b, c = (torch.ones(count if k < arrays else 1, device=device) for k in range(3))
+    calls: dict[str, Callable[[], Any]] = {
+        "read": lambda: torch.sum(a),
+        "write": lambda: a.fill_(2.0),
+        "update": a.neg_,
+        "copy": lambda: a.copy_(b),
+        "triad": lambda: torch.add(b, c, alpha=3.0, out=a),
+    }
+    return calls[pattern], float(moves * count * VALUE_BYTES), arrays * count * VALUE_BYTES
+
+
+def check_stream(pattern: str, call: Callable[[], Any]) -> None:
+    """Raise unless one pass leaves what the pattern must leave behind."""
+    result = call()
+    expected = {"read": None, "write": 2.0, "update": -1.0, "copy": 1.0, "triad": 4.0}[pattern]
+    good = bool((result == expected).all()) if expected is not None else float(result) > 0
+    if not good:
+        raise wrong_result(f"{pattern} stream")
+
+
+def measure_stream(
+    pattern: str, size_bytes: int, timer: DeviceTimer, plan: Plan, *, flush_bytes: int = 0
+) -> tuple[Figure, int]:
+    """Useful bytes per second at a working set; with the cache flushed before each sample."""
+    call, moved, actual_bytes = stream(pattern, size_bytes, str(timer.device))
+    check_stream(pattern, call)
+    run = timer.cold(call, flush_bytes) if flush_bytes else timer.run(call)
+    return Figure.of(sample(run, plan), amount=moved), actual_bytes
+
+
+def measure_curve(sizes: list[int], timer: DeviceTimer, plan: Plan) -> list[SweepPoint]:
+    """The curve of every pattern over the working set, caches as the pattern leaves them."""
+    points = []
+    for size in sizes:
+        for pattern in PATTERNS:
+            figure, actual_bytes = measure_stream(pattern, size, timer, plan)
+            points.append(
+                SweepPoint(
+                    pattern=pattern,
+                    size_bytes=actual_bytes,
+                    threads=0,
+                    rate_per_s=figure.rate_per_s,
+                    median_per_s=figure.median_per_s,
+                    spread=figure.spread,
+                )
+            )
+    return points
+
+
+def measure_link(to_device: bool, size_bytes: int, timer: DeviceTimer, plan: Plan) -> Figure:
+    """Bytes per second between host and device, from pinned memory where there is any."""
+    import torch
+
+    pinned = timer.device.type == "cuda"
+    host = torch.ones(size_bytes, dtype=torch.uint8, pin_memory=pinned)
+    there = torch.zeros(size_bytes, dtype=torch.uint8, device=timer.device)
+    target, source = (there, host) if to_device else (host, there)
+    call = lambda: target.copy_(source, non_blocking=pinned)  # noqa: E731 - a call to repeat
+    figure = Figure.of(sample(timer.run(call), plan), amount=float(size_bytes))
+    timer.synchronize()
+    if not bool((target == source).all()):
+        raise wrong_result("host-device copy")
+    return figure
+
+
+def measure_device_launches(timer: DeviceTimer, plan: Plan) -> list[LaunchCost]:
+    """An op on one element: time per kernel in the stream, and the host's cost to submit it."""
+    import torch
+
+    one = torch.ones(1, device=timer.device)
+    costs = [
+        _cost("kernel in a stream", sample(timer.run(one.zero_), plan), 1),
+        _cost("submit from the host", sample(timer.submit(one.zero_), plan), 1),
+    ]
+    if timer.has_events:
+        costs.append(_graph_replay(one, timer, plan))
+    return costs
+
+
+def _graph_replay(one: Any, timer: DeviceTimer, plan: Plan, nodes: int = 100) -> LaunchCost:
+    """Time per node of a captured graph that is replayed."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(nodes):
+            one.zero_()
+    return _cost("graph replay, per node", sample(timer.run(graph.replay), plan), nodes)
+
+
+def _cost(what: str, samples: Samples, ops: int) -> LaunchCost:
+    return LaunchCost(
+        framework="torch",
+        what=what,
+        python_loop=True,
+        best_s=samples.best_s / ops,
+        p25_s=samples.quantile_s(0.25) / ops,
+        median_s=samples.median_s / ops,
+        p75_s=samples.quantile_s(0.75) / ops,
+        p95_s=samples.quantile_s(0.95) / ops,
+        samples=len(samples.times_s),
+    )
+
+
+def sustain(
+    run: Callable[[int], float],
+    *,
+    sustained_s: float,
+    repetitions: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Samples:
+    """Seconds per repetition over a long stretch without rest: what is left once it is warm.
+
+    The first half warms up and is left out.
+    """
+    start = clock()
+    times_s: list[float] = []
+    while (elapsed_s := clock() - start) < sustained_s:
+        time_s = run(repetitions) / repetitions
+        if elapsed_s >= sustained_s / 2:
+            times_s.append(time_s)
+    return Samples(times_s or [run(repetitions) / repetitions], repetitions)
+
+
+# Matrix products through torch: the peak per precision, checked for their result.
+
+
+DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+# How far an entry of a product may lie from the exact one, against the largest entry: what
+# sums of two thousand terms in the shortest float lose.
+TOLERANCE = 0.05
+
+
+def operands(precision: str, size: int, device: str) -> tuple[Any, Any]:
+    """Two random square matrices, the same in every run.
+
+    Random, because GPUs draw less power on regular data and then clock higher than they
+    ever do on real data.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(2009)
+    shape = (size, size)
+    if precision == "int8":
+        pair = [
+            torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8) for _ in range(2)
+        ]
+    else:
+        dtype = getattr(torch, DTYPES[precision])
+        pair = [torch.randn(shape, generator=generator).to(dtype) for _ in range(2)]
+    return pair[0].to(device), pair[1].to(device)
+
+
+def product(left: Any, right: Any) -> Callable[[], Any]:
+    """A call that multiplies two matrices into a third that exists already."""
+    import torch
+
+    if left.dtype == torch.int8:
+        return lambda: torch._int_mm(left, right)
+    out = torch.empty_like(left)
+    return lambda: torch.mm(left, right, out=out)
+
+
+def check_product(result: Any, left: Any, right: Any) -> None:
+    """Raise unless the first row of a product is what fp64 gives, within what a dtype keeps."""
+    exact = left[:1].cpu().double() @ right.cpu().double()
+    error = (result[:1].cpu().double() - exact).abs().max()
+    if not float(error) <= TOLERANCE * float(exact.abs().max()):
+        raise wrong_result("matrix product")
+
+
+def measure_gemm(precision: str, size: int, timer: DeviceTimer, plan: Plan) -> Figure:
+    """Operations per second (a multiply-add counts two) of a square product."""
+    left, right = operands(precision, size, str(timer.device))
+    call = product(left, right)
+    check_product(call(), left, right)
+    return Figure.of(sample(timer.run(call), plan), amount=2.0 * size**3)
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Let torch use so many threads inside the block."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def tf32(enabled: bool) -> Iterator[None]:
+    """Allow or forbid TF32 in matrix products inside the block."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if enabled else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,345 @@
+"""CSV tables inside a profiler's text: found behind any preamble, read in bounded pieces."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.read.on_disk import plain_file
+from timeroof.read.open import Entry
+from timeroof.read.sqlite import table_errors
+from timeroof.read.text import MAX_RECORD_BYTES, refuse_endless, text_blocks
+
+# Records are parsed in pieces of about this size.
+PIECE_BYTES = 32 * 2**20
+SEPARATORS = (",", ";", "\t")
+
+# What ncu prints among the rows when the profiled program ends or fails.
+_TOOL_LINE = re.compile(rb"(?m)^=+(\d+|PROF|ERROR|WARNING)?=+ .*\n?")
+
+
+class Table:
+    """A CSV table: its header, and its rows as frames whose columns are named 0, 1, 2, …
+
+    Numbered columns let two columns have one name, and a name be anything.
+    """
+
+    def __init__(
+        self, header: list[str], rest: bytes, blocks: Iterator[bytes], separator: str = ","
+    ) -> None:
+        self.header, self._rest, self._blocks, self._separator = header, rest, blocks, separator
+
+    def position(self, *names: str) -> int | None:
+        """Where the first of these columns is."""
+        return next((self.header.index(n) for n in names if n in self.header), None)
+
+    def frames(self, columns: Sequence[int] | None = None) -> Iterator[pl.DataFrame]:
+        """Rows as text, only the wanted columns."""
+        for piece in self._pieces():
+            if piece and not piece.isspace():
+                yield self._frame(piece, columns)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Whole records, about as many bytes at a time as a piece may have."""
+        waiting, size = [self._rest], len(self._rest)
+        for block in self._blocks:
+            waiting.append(block)
+            size += len(block)
+            if size < PIECE_BYTES:
+                continue
+            held = b"".join(waiting)
+            cut = record_end(held)
+            if cut:
+                yield held[:cut]
+            waiting, size = [held[cut:]], len(held) - cut
+        held = b"".join(waiting)
+        cut = record_end(held)
+        # What follows the last whole record is a record without line end, or was cut.
+        yield held[:cut]
+        yield held[cut:]
+
+    def _frame(self, piece: bytes, columns: Sequence[int] | None) -> pl.DataFrame:
+        if piece.startswith(b"==") or b"\n==" in piece:
+            piece = _TOOL_LINE.sub(b"", piece)
+        wanted = sorted(set(range(len(self.header)) if columns is None else columns))
+        numbered = self._separator.join(str(i) for i in range(len(self.header))).encode() + b"\n"
+        try:
+            return pl.read_csv(
+                io.BytesIO(numbered + piece),
+                separator=self._separator,
+                infer_schema=False,
+                truncate_ragged_lines=True,
+                encoding="utf8-lossy",
+                columns=[str(i) for i in wanted],
+                raise_if_empty=False,
+            )
+        except pl.exceptions.PolarsError:
+            # Quotes that do not pair, as where two processes wrote into one file.
+            return _frame_by_hand(piece, wanted, self._separator)
+
+
+def find_table(entry: Entry, is_header: Callable[[list[str]], bool]) -> Table | None:
+    """The first table of a text whose header is wanted, with all that follows it."""
+    blocks = text_blocks(entry)
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        for index, line in enumerate(whole):
+            for separator, fields in split_ways(line):
+                if is_header(fields):
+                    rest = b"\n".join([*whole[index + 1 :], rest])
+                    return Table(fields, rest, blocks, separator)
+        refuse_endless(rest, entry.name)
+    for separator, fields in split_ways(rest):
+        if is_header(fields):
+            return Table(fields, b"", iter(()), separator)
+    return None
+
+
+def split_ways(line: bytes | str) -> Iterator[tuple[str, list[str]]]:
+    """A line's fields by every separator that it has; spreadsheets of some countries use `;`."""
+    text = line.decode(errors="replace") if isinstance(line, bytes) else line
+    for separator in SEPARATORS:
+        if separator in text:
+            yield separator, fields_of(text, separator)
+
+
+def fields_of(text: str, separator: str = ",") -> list[str]:
+    """The fields of one line, none where it cannot be split.
+
+    >>> fields_of('"a, b",c')
+    ['a, b', 'c']
+    """
+    if len(text) > MAX_RECORD_BYTES // 4:
+        return []
+    try:
+        row: list[str] = next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:
+        # A cell beyond the csv module's limit, such as a kernel name of megabytes.
+        row = text.split(separator)
+    return [cell.strip() for cell in row]
+
+
+def record_end(data: bytes) -> int:
+    """Where the last whole record ends: behind a line end that is not inside quotes.
+
+    >>> record_end(b'1,"a\\nb"\\n2,"c')
+    8
+    """
+    quoted = data.count(b'"') % 2 == 1
+    end = len(data)
+    while (line_end := data.rfind(b"\n", 0, end)) >= 0:
+        quoted ^= data.count(b'"', line_end, end) % 2 == 1
+        if not quoted:
+            return line_end + 1
+        if len(data) - line_end > MAX_RECORD_BYTES:
+            # A quote that never closes: go on line by line rather than hold everything.
+            return data.rfind(b"\n") + 1
+        end = line_end
+    return len(data) if len(data) > MAX_RECORD_BYTES else 0
+
+
+def _frame_by_hand(piece: bytes, wanted: Sequence[int], separator: str) -> pl.DataFrame:
+    """Rows of a table that is no clean CSV, line by line."""
+    columns: dict[str, list[str | None]] = {str(i): [] for i in wanted}
+    for line in piece.decode(errors="replace").split("\n"):
+        if cells := fields_of(line, separator):
+            for i in wanted:
+                columns[str(i)].append(cells[i] if i < len(cells) else None)
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+
+# CSV tables of profilers: find the header wherever it stands, read only the columns asked for.
+#
+# Text may come before the table (a program's output, ``Processing […]`` lines), a BOM may start
+# the file, rows may be shorter than the header. Everything is read as text and converted here.
+
+
+MAX_PREAMBLE_LINES = 400
+MAX_COLUMNS = 20_000
+MAX_CELL_CHARS = 16 * 2**20
+
+Names = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Header:
+    """Where a table's header stands, and its columns as written."""
+
+    line: int
+    names: tuple[str, ...]
+
+    @property
+    def plain(self) -> Names:
+        """The columns in lower case, for recognising a table."""
+        return frozenset(name.lower() for name in self.names)
+
+
+def find_header(entry: Entry, is_header: Callable[[Names], bool]) -> Header | None:
+    """The first line of the head that is such a header; never raises."""
+    head = entry.head
+    if b"\x00" in head[:1024]:
+        return None
+    text = head.decode("utf-8-sig", "replace")
+    # The CSV reader below knows one line end, so other separators must not count here.
+    for number, line in enumerate(text.split("\n")[:MAX_PREAMBLE_LINES]):
+        if "," not in line:
+            continue
+        names = split_line(line)
+        if names and is_header(frozenset(name.lower() for name in names)):
+            return Header(number, tuple(names))
+    return None
+
+
+def split_line(line: str) -> list[str]:
+    """The cells of one line of CSV; none if it is no CSV."""
+    try:
+        return [
+            cell.strip()
+            for cell in next(csv.reader([line.rstrip("\r")], skipinitialspace=True), [])
+        ]
+    except csv.Error:
+        return []
+
+
+def read_table(entry: Entry, header: Header, wanted: Callable[[str], bool]) -> pl.DataFrame:
+    """The wanted columns of a table as text; empty cells are null, all-empty rows are left out."""
+    with plain_file(entry) as path, table_errors(entry.name):
+        lazy = pl.scan_csv(
+            path,
+            has_header=True,
+            skip_lines=header.line,
+            infer_schema=False,
+            truncate_ragged_lines=True,
+            encoding="utf8-lossy",
+            low_memory=True,
+        )
+        columns = lazy.collect_schema().names()
+        if len(columns) > MAX_COLUMNS:
+            raise InputError(f"has {len(columns)} columns", where=entry.name)
+        plain = {c.strip().strip("\ufeff").strip('"').strip(): c for c in columns}
+        chosen = {name: c for name, c in plain.items() if wanted(name)}
+        cells = [_cell(c).alias(name) for name, c in chosen.items()]
+        table = lazy.select(cells).collect()
+    return table.filter(~pl.all_horizontal(pl.all().is_null())) if table.width else table
+
+
+def _cell(column: str) -> pl.Expr:
+    text = pl.col(column).cast(pl.String).str.strip_chars()
+    return pl.when(text.is_in(["", "N/A", "n/a", "NA", "nan", "NaN"])).then(None).otherwise(text)
+
+
+def number(column: str) -> pl.Expr:
+    """A column's numbers; thousands separators are taken out, what is no number is null."""
+    text = pl.col(column).str.replace_all(",", "")
+    value = text.cast(pl.Float64, strict=False)
+    return pl.when(value.is_finite()).then(value)
+
+
+def whole_number(column: str) -> pl.Expr:
+    """A column's integers, exact to the last digit; what is no integer is null."""
+    return pl.col(column).str.replace_all(",", "").cast(pl.Int64, strict=False)
+
+
+def ticks(table: pl.DataFrame, column: str) -> pl.Expr:
+    """A column of nanoseconds: integers if all are (epoch times need every digit), else floats."""
+    cells = table[column].drop_nulls()
+    if cells.str.contains(r"^-?\d+$").all():
+        return whole_number(column)
+    return number(column)
+
+
+def first_of(names: Names | list[str], *wanted: str) -> str | None:
+    """The first of these column names, case aside, that a table has, as it is written there."""
+    by_plain = {name.lower(): name for name in names}
+    return next((by_plain[w.lower()] for w in wanted if w.lower() in by_plain), None)
+
+
+_CLONE = re.compile(r"(?: \[clone \.kd\]| \(\.kd\)|\.kd)\s*$")
+
+
+def kernel_name(column: str) -> pl.Expr:
+    """AMD kernel names without the loader's suffix (``.kd``, ``[clone .kd]``)."""
+    return pl.col(column).str.replace(_CLONE.pattern, "")
+
+
+# Numbers and units as profilers print them, turned into plain numbers of base units.
+
+
+# Decimal prefixes; nvprof alone means powers of 1024 by them.
+_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
+_SECOND = re.compile(r"(m|u|µ|n|p)?s(?:ec|econd)?s?")
+_HERTZ = re.compile(r"(k|m|g|t)?hz")
+_AMOUNT = re.compile(r"(k|m|g|t|p)?(byte|b|cycle|inst|sector|request|op|flop|thread|warp)s?")
+# 1.234,5 or 12,34: a comma that cannot separate thousands.
+_COMMA_DECIMAL = r"^-?\d+(\.\d{3})*,(\d{1,2}|\d{4,})$|\.\d{3},\d"
+
+
+def numbers(column: pl.Series) -> pl.Series:
+    """Cells as numbers: thousands separators and instance counts off, the rest null.
+
+    >>> numbers(pl.Series(["1,234.5", "n/a", "66 {21}", "", "7"])).to_list()
+    [1234.5, None, 66.0, None, 7.0]
+    """
+    text = column.str.strip_chars().str.replace(r"\s*\{[\d,.]+\}$", "")
+    if text.str.contains(_COMMA_DECIMAL).any():
+        text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    else:
+        text = text.str.replace_all(",", "", literal=True)
+    return text.cast(pl.Float64, strict=False)
+
+
+def in_base_units(value: str, factor: str) -> pl.Expr:
+    """A column times the factors of its units; a small factor divides, which rounds only once.
+
+    >>> table = pl.DataFrame({"ns": [800.0], "factor": [1e-9]})
+    >>> table.select(in_base_units("ns", "factor")).item()
+    8e-07
+    """
+    times = pl.col(factor)
+    divided = pl.col(value) / (1.0 / times).round()
+    return pl.when(times < 1).then(divided).otherwise(pl.col(value) * times).alias(value)
+
+
+@lru_cache(maxsize=4096)
+def unit_factor(unit: str) -> tuple[float, str] | None:
+    """What one of a unit is in base units, and of which kind: second, 1/second, byte, …
+
+    >>> unit_factor("usecond"), unit_factor("Kbyte"), unit_factor("cycle/nsecond")
+    ((1e-06, 'second'), (1000.0, 'byte'), (1000000000.0, '1/second'))
+    >>> unit_factor("Gbyte/s"), unit_factor("inst"), unit_factor("%")
+    ((1000000000.0, 'byte/second'), (1.0, 'count'), None)
+    """
+    over, _, under = unit.strip().lower().partition("/")
+    if match := _HERTZ.fullmatch(over):
+        return (_PREFIXES[match[1] or ""], "1/second") if not under else None
+    top = _simple_unit(over)
+    if top is None or not under:
+        return top
+    bottom = _simple_unit(under)
+    if bottom is None:
+        return None
+    # Per nanosecond is a thousand million times, not 1 / 1e-9, which is rounded.
+    factor = top[0] * round(1 / bottom[0]) if bottom[0] < 1 else top[0] / bottom[0]
+    if bottom[1] == "second":
+        return factor, "byte/second" if top[1] == "byte" else "1/second"
+    return factor, "ratio"
+
+
+def _simple_unit(unit: str) -> tuple[float, str] | None:
+    if unit == "":
+        return 1.0, "count"
+    if match := _SECOND.fullmatch(unit):
+        return _SMALL[match[1] or ""], "second"
+    if match := _AMOUNT.fullmatch(unit):
+        kind = "byte" if match[2] in ("byte", "b") else "count"
+        return _PREFIXES[match[1] or ""], kind
+    return None

@@ -1,0 +1,296 @@
+"""From single events on devices to a profile: rows with totals, busy and idle time, a timeline.
+
+Every reader whose file has timestamps (Nsight Systems, rocprofv3, rocpd, xplane) brings its
+events into one table and ends here. Columns of that table:
+
+* ``kind``, ``name``, ``start_ns``, ``end_ns``: always;
+* ``self_ns``: where events nest, the time of each without those inside it;
+* ``gpu``: which device of the machine an event ran on; ``stream``: its queue there;
+* ``launch_start_ns``, ``launch_end_ns``, ``sync_end_ns``: see `idle`;
+* ``launches``, other fields of a row, amounts, ``label.*`` and ``origin.*``: where known;
+* ``sum.*``: numbers that are summed over a row's events and kept as a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from timeroof.core.profile import LABEL, ORIGIN, Profile, Source, amount_columns
+from timeroof.read.idle import idle_by_cause, with_idle
+
+TIMELINE_EVENTS = 20_000
+NS = 1e9
+SUM = "sum."
+# More of anything than one event can use.
+MAX_AMOUNT = 1e24
+
+_FIELDS = ("kind", "name", "short_name", "op", "shape", "dtype", "module", "phase", "device")
+_PLACES = ("stream", "rank")
+# Kernels of the collective libraries move data between devices.
+COLLECTIVE = r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl)"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a source knows beside its events."""
+
+    source: Source
+    device: str | None = None
+    notes: tuple[str, ...] = ()
+    # False for runs under counters: the profiler serialised them, so gaps mean nothing.
+    has_gaps: bool = True
+    extra: dict[str, object] = field(default_factory=dict)
+
+
+def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
+    """The profile of a table of events."""
+    events, notes = checked(events)
+    notes = [*whole.notes, *notes]
+    events = _named_streams(events)
+    if not whole.has_gaps:
+        rows = rows_of(events)
+        return Profile.of(
+            rows, whole.source, device=whole.device, notes=tuple(notes), **whole.extra
+        )
+    events = with_idle(events)
+    rows = rows_of(events)
+    timeline, cut = _timeline(events, rows)
+    gpus = _gpus(events)
+    if gpus > 1:
+        notes.append(
+            f"{gpus} devices: rows sum over them; wall, busy and idle seconds are the mean of one"
+        )
+    wall_s, busy_s = _wall_and_busy(events)
+    return Profile.of(
+        rows,
+        whole.source,
+        device=whole.device,
+        wall_s=wall_s,
+        kernel_s=busy_s,
+        idle_by_cause=idle_by_cause(events, wall_s - busy_s),
+        timeline=timeline,
+        notes=(*notes, *cut),
+        **whole.extra,
+    )
+
+
+def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Events that can be true, sorted by device and start, and a note on those left out."""
+    if "gpu" not in events.columns:
+        events = events.with_columns(pl.lit("0").alias("gpu"))
+    for column in ("stream", "device"):
+        if column not in events.columns:
+            events = events.with_columns(pl.lit(None, pl.String).alias(column))
+    times = [pl.col("start_ns").cast(pl.Float64), pl.col("end_ns").cast(pl.Float64)]
+    sane = times[0].is_finite() & times[1].is_finite() & (times[1] >= times[0])
+    good = events.filter(
+        sane.fill_null(False) & pl.col("name").is_not_null() & (pl.col("start_ns") >= 0)
+    )
+    lost = events.height - good.height
+    notes = [f"{lost} events without a name or with impossible times are left out"] if lost else []
+    good, wrong = _known_amounts(good)
+    notes += [f"{wrong} amounts below 0 or beyond reason are taken as unknown"] if wrong else []
+    empty = [c for c in good.columns if c.startswith(LABEL) and good[c].null_count() == good.height]
+    return good.drop(empty).sort("gpu", "start_ns", "end_ns", maintain_order=True), notes
+
+
+def _known_amounts(events: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Amounts that can be true; others become unknown, and how many these are."""
+    columns = amount_columns(events)
+    before = sum(events[c].null_count() for c in columns)
+    possible = [pl.when(pl.col(c).is_between(0, MAX_AMOUNT)).then(pl.col(c)) for c in columns]
+    events = events.with_columns(p.alias(c) for p, c in zip(possible, columns, strict=True))
+    return events, sum(events[c].null_count() for c in columns) - before
+
+
+def rows_of(events: pl.DataFrame) -> pl.DataFrame:
+    """One row per (kind, name, …, labels) with totals over its events, longest first."""
+    keys = key_columns(events)
+    whole = pl.col("end_ns") - pl.col("start_ns")
+    duration = (pl.col("self_ns") if "self_ns" in events.columns else whole).cast(pl.Float64)
+    totals = [
+        pl.len().cast(pl.Float64).alias("calls"),
+        duration.sum().truediv(NS).alias("time_s"),
+        spread(duration).alias("time_spread"),
+        *(known_sum(c).alias(c) for c in amount_columns(events)),
+        *(one_origin(c).alias(c) for c in events.columns if c.startswith(ORIGIN)),
+        *(_sum_label(c) for c in events.columns if c.startswith(SUM)),
+    ]
+    if "idle_ns" in events.columns:
+        totals.append(pl.col("idle_ns").cast(pl.Float64).sum().truediv(NS).alias("idle_before_s"))
+    if "launches" in events.columns:
+        totals.append(known_sum("launches").alias("launches"))
+    rows = events.group_by(keys, maintain_order=True).agg(totals)
+    rows = rows.sort("time_s", descending=True, maintain_order=True)
+    return rows.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("id"),
+        pl.lit("measured").alias(f"{ORIGIN}time"),
+    )
+
+
+def key_columns(events: pl.DataFrame) -> list[str]:
+    """The columns that tell one row from another."""
+    fixed = [c for c in (*_FIELDS, *_PLACES) if c in events.columns]
+    return fixed + [c for c in events.columns if c.startswith(LABEL)]
+
+
+def known_sum(column: str) -> pl.Expr:
+    """A sum that is unknown as soon as one of its parts is."""
+    return pl.when(pl.col(column).null_count() == 0).then(pl.col(column).sum().cast(pl.Float64))
+
+
+def _sum_label(column: str) -> pl.Expr:
+    total = known_sum(column).round(0).cast(pl.Int64, strict=False).cast(pl.String)
+    return total.alias(LABEL + column.removeprefix(SUM))
+
+
+def one_origin(column: str) -> pl.Expr:
+    """The origin that all events of a row share; inferred where they do not."""
+    return (
+        pl.when(pl.col(column).n_unique() == 1)
+        .then(pl.col(column).first())
+        .otherwise(pl.lit("inferred"))
+    )
+
+
+def spread(duration: pl.Expr) -> pl.Expr:
+    """(p75 − p25) / median; null for a single event."""
+    low, high = (duration.quantile(q, "linear") for q in (0.25, 0.75))
+    return pl.when((pl.len() > 1) & (duration.median() > 0)).then((high - low) / duration.median())
+
+
+def _named_streams(events: pl.DataFrame) -> pl.DataFrame:
+    """Streams of several devices carry their device's name."""
+    if _gpus(events) < 2:
+        return events
+    stream = pl.format("{}:{}", "gpu", pl.col("stream").fill_null("?"))
+    return events.with_columns(stream.alias("stream"))
+
+
+def _gpus(events: pl.DataFrame) -> int:
+    return events["gpu"].n_unique()
+
+
+def _wall_and_busy(events: pl.DataFrame) -> tuple[float, float]:
+    """Seconds from the first event to the last end; mean over devices of their busy seconds."""
+    if not events.height:
+        return 0.0, 0.0
+    wall_ns = events["end_ns"].max() - events["start_ns"].min()  # type: ignore[operator]
+    per_gpu = events.group_by("gpu").agg(
+        (pl.col("end_ns").max() - pl.col("start_ns").min() - pl.col("idle_ns").sum()).alias("busy")
+    )
+    busy_ns = per_gpu["busy"].cast(pl.Float64).mean()
+    return float(wall_ns) / NS, float(busy_ns) / NS  # type: ignore[arg-type]
+
+
+def _timeline(events: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The first events in order of time, each with its row's id."""
+    ordered = events.sort("start_ns", maintain_order=True)
+    window = ordered.head(TIMELINE_EVENTS)
+    keys = key_columns(events)
+    window = window.join(rows.select(*keys, "id"), on=keys, how="left", nulls_equal=True)
+    first = window["start_ns"].min()
+    timeline = window.sort("start_ns", maintain_order=True).select(
+        ((pl.col("start_ns") - first).cast(pl.Float64) / NS).alias("start_s"),
+        ((pl.col("end_ns") - pl.col("start_ns")).cast(pl.Float64) / NS).alias("duration_s"),
+        pl.col("stream").cast(pl.String),
+        pl.col("id").cast(pl.Int64).alias("kernel"),
+        pl.col("idle_cause").cast(pl.String),
+    )
+    if ordered.height <= TIMELINE_EVENTS:
+        return timeline, []
+    return timeline, [f"the timeline shows the first {TIMELINE_EVENTS} of {ordered.height} events"]
+
+
+# Launches of kernels, one row each, and how they become the rows of a profile.
+#
+# Every reader of counters ends here: a table with `name`, `time_s` and amounts per launch
+# becomes one row per kernel, with exact totals, its calls and the single times.
+
+
+# Single times are kept where they are few enough to be looked at.
+MAX_SAMPLES = 1000
+
+# What makes launches one row, beside the kernel's name.
+ROW_KEYS = ("kind", "name", "op", "shape", "dtype", "module", "phase", "rank", "device")
+
+
+def rows_of_launches(launches: pl.DataFrame) -> pl.DataFrame:
+    """One row per kernel: totals over its launches, unknown where one launch is unknown.
+
+    A stream or label stays where all launches of the kernel agree on it.
+    """
+    keys = [k for k in ROW_KEYS if k in launches.columns]
+    agreed = [c for c in launches.columns if c == "stream" or c.startswith((LABEL, ORIGIN))]
+    amounts = [*amount_columns(launches), *(c for c in ("idle_before_s",) if c in launches.columns)]
+    calls = pl.col("calls").sum() if "calls" in launches.columns else pl.len()
+    return (
+        launches.lazy()
+        .group_by(keys, maintain_order=True)
+        .agg(
+            calls.cast(pl.Float64).alias("calls"),
+            _known_sum("time_s"),
+            _spread(),
+            _samples(),
+            *(_known_sum(c) for c in amounts),
+            *(_agreed(c) for c in agreed),
+        )
+        .collect()
+    )
+
+
+def _known_sum(column: str) -> pl.Expr:
+    known = pl.col(column).null_count() == 0
+    return pl.when(known).then(pl.col(column).sum()).alias(column)
+
+
+def _agreed(column: str) -> pl.Expr:
+    one = pl.col(column).n_unique() == 1
+    return pl.when(one).then(pl.col(column).first()).alias(column)
+
+
+def _spread() -> pl.Expr:
+    """(p75 - p25) / median of the single times, null for one."""
+    time = pl.col("time_s")
+    between = time.quantile(0.75, "linear") - time.quantile(0.25, "linear")
+    several = (pl.len() > 1) & (time.median() > 0)
+    return pl.when(several).then(between / time.median()).alias("time_spread")
+
+
+def _samples() -> pl.Expr:
+    few = (pl.len() > 1) & (pl.len() <= MAX_SAMPLES) & (pl.col("time_s").null_count() == 0)
+    return pl.when(few).then(pl.col("time_s").implode()).alias("samples")
+
+
+def drop_impossible(launches: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Launches without those whose time is below 0 or no number, and a note that says so."""
+    time = pl.col("time_s")
+    possible = launches.filter(time.is_null() | (time.is_finite() & (time >= 0)))
+    gone = launches.height - possible.height
+    notes = []
+    if gone:
+        notes.append(
+            f"{gone} of {launches.height} launches have a time that is negative or no number;"
+            " they are left out."
+        )
+    return _impossible_amounts_unknown(possible), notes
+
+
+def _impossible_amounts_unknown(launches: pl.DataFrame) -> pl.DataFrame:
+    amounts = amount_columns(launches)
+    return launches.with_columns(
+        pl.when(pl.col(c).is_finite() & (pl.col(c) >= 0)).then(pl.col(c)).alias(c) for c in amounts
+    )
+
+
+def shown_list(names: Sequence[str], most: int = 5) -> str:
+    """A few names of many, for a message.
+
+    >>> shown_list(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    shown = ", ".join(name if len(name) <= 80 else name[:77] + "..." for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,314 @@
+"""Read what a user names: files, folders, archives, several ranks, of whatever profiler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+import polars as pl
+
+from timeroof.core.errors import InputError, UsageError
+from timeroof.core.profile import Profile, Source, SourceFile, amount_columns
+from timeroof.core.run_file import SavedRun
+from timeroof.read.events import shown_list
+from timeroof.read.formats import Progress, ReadOptions, format_named, silent
+from timeroof.read.open import DEFAULT_MAX_BYTES, Entry, Input, open_input
+from timeroof.read.plan import Job, Plan, plan_of
+from timeroof.read.workers import read_in_processes, worth_processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Names and digests of the files that a profile came from, made while they are read.
+
+
+class Digests:
+    """Hashes files as they lie on disk in a thread beside the reader.
+
+    Only the part of a path below what all files share is kept: a report must not tell
+    where on somebody's disk a run was.
+    """
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._keys = list(dict.fromkeys(self.key(e) for e in entries))
+        self._pool = ThreadPoolExecutor(1)
+        self._digests: dict[str, Future[str | None]] = {}
+
+    @staticmethod
+    def key(entry: Entry) -> str:
+        """The file on disk that holds an entry, an archive for its members."""
+        return entry.name.partition("!/")[0]
+
+    def __enter__(self) -> Digests:
+        self._digests = {key: self._pool.submit(_sha256, Path(key)) for key in self._keys}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown(wait=error is None, cancel_futures=True)
+
+    @property
+    def files(self) -> dict[str, SourceFile]:
+        """Name and digest of every file by its key."""
+        root = _shared_folder(self._keys)
+        return {
+            key: SourceFile(name=os.path.relpath(key, root), sha256=self._digests[key].result())
+            for key in self._keys
+        }
+
+
+def _shared_folder(keys: list[str]) -> str:
+    if len(keys) == 1:
+        return os.path.dirname(keys[0]) or "."  # noqa: PTH120
+    folders = [os.path.dirname(os.path.abspath(key)) for key in keys]  # noqa: PTH100, PTH120
+    return os.path.commonpath(folders)
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+# Several profiles of one run as one: its ranks side by side.
+
+
+T = TypeVar("T")
+
+
+def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
+    """One profile with a row per rank and kernel; seconds of all ranks are added up."""
+    if len(profiles) == 1:
+        return profiles[0]
+    _refuse_several_runs(profiles, names)
+    ranks = _ranks(profiles)
+    tables, timelines, first = [], [], 0
+    for profile, rank in zip(profiles, ranks, strict=True):
+        tables.append(_ranked(profile.kernels, rank, first))
+        if profile.timeline is not None:
+            timelines.append(profile.timeline.with_columns(pl.col("kernel") + first))
+        first += 1 + max(profile.kernels["id"].to_list(), default=0)
+    kernels = pl.concat(_same_amounts(tables), how="diagonal_relaxed")
+    sources = [p.source for p in profiles]
+    merged = Profile.of(kernels, _source(sources))
+    return replace(
+        merged,
+        device=_agreed([p.device for p in profiles]),
+        threads=_agreed([p.threads for p in profiles]),
+        wall_s=_total(profiles, lambda p: p.wall_s),
+        kernel_s=_total(profiles, lambda p: p.kernel_s),
+        idle_by_cause=_idle(profiles),
+        steps=_agreed([p.steps for p in profiles]),
+        timeline=timelines[0] if timelines else None,
+        notes=_notes(profiles, ranks, names),
+    )
+
+
+def _refuse_several_runs(profiles: list[Profile], names: list[str]) -> None:
+    """Ranks of one run have one profiler, one kind of device and a number each."""
+    advice = "name the files of one run"
+    for what, values in (
+        ("profilers", {p.source.tool for p in profiles}),
+        ("devices", {p.device for p in profiles if p.device}),
+    ):
+        if len(values) > 1:
+            raise InputError(
+                f"{shown_list(names, 3)} are several runs, of several {what}"
+                f" ({shown_list(sorted(values))})",
+                advice=advice,
+            )
+    stated = [r for p in profiles if (r := _stated_rank(p)) is not None]
+    if len(set(stated)) < len(stated):
+        raise InputError(
+            f"{shown_list(names, 3)} are several runs: more than one says it is rank"
+            f" {max(stated, key=stated.count)}",
+            advice=advice,
+        )
+
+
+def _stated_rank(profile: Profile) -> int | None:
+    stated = profile.kernels["rank"].drop_nulls().unique().to_list()
+    return int(stated[0]) if len(stated) == 1 else None
+
+
+def _ranks(profiles: list[Profile]) -> list[int]:
+    """Ranks as the files say them, or their order where they do not."""
+    stated = [_stated_rank(p) for p in profiles]
+    known = [rank for rank in stated if rank is not None]
+    return known if len(known) == len(profiles) else list(range(len(profiles)))
+
+
+def _ranked(kernels: pl.DataFrame, rank: int, first: int) -> pl.DataFrame:
+    return kernels.with_columns(
+        pl.lit(rank, pl.Int64).alias("rank"), pl.col("id") + first, pl.col("parent") + first
+    )
+
+
+def _same_amounts(tables: list[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Tables whose absent amounts mean what they meant alone: no FLOPs of a kind are none.
+
+    A column of FLOPs that a table lacks beside others means that nobody used it; a table
+    without any FLOPs does not know them. Bytes that a table lacks are not known.
+    """
+    columns = dict.fromkeys(c for t in tables for c in amount_columns(t))
+    filled = []
+    for table in tables:
+        counts_flops = any(c.startswith("flop/") for c in table.columns)
+        absent = [c for c in columns if c not in table.columns]
+        filled.append(
+            table.with_columns(
+                pl.lit(_meaning(c, counts_flops=counts_flops), pl.Float64).alias(c) for c in absent
+            )
+        )
+    return filled
+
+
+def _meaning(column: str, *, counts_flops: bool) -> float | None:
+    if column.startswith("flop/"):
+        return 0.0 if counts_flops else None
+    return None if column.startswith("byte/") else 0.0
+
+
+def _source(sources: list[Source]) -> Source:
+    files = [file for source in sources for file in source.files]
+    return msgspec.structs.replace(sources[0], files=files)
+
+
+def _agreed(values: list[T]) -> T | None:
+    return values[0] if all(v == values[0] for v in values) else None
+
+
+def _total(profiles: list[Profile], of: Callable[[Profile], float | None]) -> float | None:
+    known = [v for p in profiles if (v := of(p)) is not None]
+    return sum(known) if len(known) == len(profiles) else None
+
+
+def _idle(profiles: list[Profile]) -> dict[str, float]:
+    idle: dict[str, float] = {}
+    for profile in profiles:
+        for cause, seconds in profile.idle_by_cause.items():
+            idle[cause] = idle.get(cause, 0.0) + seconds
+    return idle
+
+
+def _notes(profiles: list[Profile], ranks: list[int], names: list[str]) -> tuple[str, ...]:
+    files = ", ".join(f"{rank}: {name}" for rank, name in list(zip(ranks, names, strict=True))[:16])
+    more = "" if len(ranks) <= 16 else f" and {len(ranks) - 16} more"
+    own = [note for p in profiles for note in p.notes]
+    return (
+        f"{len(profiles)} files are taken as ranks of one run ({files}{more}); times are added up"
+        " over the ranks.",
+        *dict.fromkeys(own),
+    )
+
+
+# The format of our own saved runs, which say themselves what they were made of.
+SAVED = "timeroof"
+
+
+def read_files(
+    paths: list[Path],
+    *,
+    format: str | None = None,  # noqa: A002
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    progress: Progress = silent,
+    architecture: str | None = None,
+) -> Profile:
+    """The profile that files hold, their format told by their content.
+
+    Several files are parts of one run (metrics of separate runs, an ExecutionTrace beside a
+    Kineto trace) or its ranks. `architecture` names the chip where the files do not.
+    """
+    options = ReadOptions(progress=progress, architecture=architecture)
+    return read_run(paths, options, format=format, max_bytes=max_bytes).profile
+
+
+def read_run(
+    paths: list[Path],
+    options: ReadOptions,
+    *,
+    format: str | None = None,  # noqa: A002
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> SavedRun:
+    """The profile that files hold, and the machine where it is a saved run that has one."""
+    forced = None if format is None else format_named(format)
+    plan = Plan()
+    for found in _inputs(paths, max_bytes):
+        part = plan_of(found, forced)
+        plan.jobs += part.jobs
+        plan.notes += [*part.notes, *found.notes]
+    if len(plan.jobs) == 1 and plan.jobs[0].format.name == SAVED:
+        from timeroof.read.saved_run import load_entry
+
+        return load_entry(plan.jobs[0].found.only)
+    with Digests(_entries(plan)) as digests:
+        profiles = _read(plan.jobs, options)
+        files = digests.files
+    named = [_with_files(p, job, files) for p, job in zip(profiles, plan.jobs, strict=True)]
+    profile = merged_ranks(named, [Path(job.found.name).name for job in plan.jobs])
+    return SavedRun(replace(profile, notes=(*profile.notes, *plan.notes)), machine=None)
+
+
+def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:
+    """What the paths hold; files named one by one make one input, folders one each."""
+    if not paths:
+        raise UsageError("no file is named", advice="name a file or folder to read")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UsageError("the same file is named twice", advice="name every file once")
+    inputs = [open_input(path, max_bytes) for path in paths]
+    if len(inputs) == 1 or any(len(found.entries) != 1 for found in inputs):
+        return inputs
+    entries = tuple(found.only for found in inputs)
+    return [Input(f"{inputs[0].name} and {len(inputs) - 1} more", entries)]
+
+
+def _entries(plan: Plan) -> list[Entry]:
+    lent = [c for job in plan.jobs for c in job.companions]
+    return [e for found in [*(job.found for job in plan.jobs), *lent] for e in found.entries]
+
+
+def _read(jobs: list[Job], options: ReadOptions) -> list[Profile]:
+    """The profiles of the jobs in their order; large ranks are read in processes of their own."""
+    read: dict[int, Profile] = {}
+    if large := worth_processes(jobs):
+
+        def apart(what: str, share: float) -> None:
+            options.progress(what, share * len(large) / len(jobs))
+
+        found = read_in_processes([jobs[i] for i in large], replace(options, progress=apart))
+        read = dict(zip(large, found, strict=True))
+    for index, job in enumerate(jobs):
+        if index not in read:
+            read[index] = _read_here(job, options, len(read), len(jobs))
+    options.progress("", 1.0)
+    return [read[index] for index in range(len(jobs))]
+
+
+def _read_here(job: Job, options: ReadOptions, done: int, jobs: int) -> Profile:
+    def part(what: str, share: float) -> None:
+        options.progress(what, (done + share) / jobs)
+
+    own = replace(options, progress=part, companions=job.companions)
+    return job.format.read(job.found, own)
+
+
+def _with_files(profile: Profile, job: Job, files: dict[str, SourceFile]) -> Profile:
+    """The profile with the names and digests of the files that it came from."""
+    if job.format.name == SAVED:
+        return profile
+    inputs = [job.found, *job.companions]
+    own = dict.fromkeys(Digests.key(e) for found in inputs for e in found.entries)
+    source = msgspec.structs.replace(profile.source, files=[files[key] for key in own])
+    return replace(profile, source=source)

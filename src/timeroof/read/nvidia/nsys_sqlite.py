@@ -1,0 +1,320 @@
+"""Nsight Systems' SQLite export; also what all readers of ours with timestamps or SQLite share."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.core.profile import Profile, Source, SourceFile, Steps
+from timeroof.read.events import COLLECTIVE, Whole, profile_of
+from timeroof.read.formats import NSYS_TABLES, ReadOptions, holds_table
+from timeroof.read.idle import link_launches
+from timeroof.read.open import Input, short_name
+from timeroof.read.ranges import Places, lend_places
+from timeroof.read.sqlite import Database, open_database, table_errors
+
+# The device activities of an Nsight Systems export: kernels, copies, memsets, whole graphs.
+
+
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSETS = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+
+# CUPTI's copy kinds: name, bytes over PCI Express and bytes of device memory per byte copied.
+_COPY_KINDS = {
+    1: ("HtoD", 1, 1),
+    2: ("DtoH", 1, 1),
+    3: ("HtoA", 1, 1),
+    4: ("AtoH", 1, 1),
+    5: ("AtoA", 0, 2),
+    6: ("AtoD", 0, 2),
+    7: ("DtoA", 0, 2),
+    8: ("DtoD", 0, 2),
+    9: ("HtoH", 0, 0),
+    10: ("PtoP", None, 1),
+    11: ("unified HtoD", 1, 1),
+    12: ("unified DtoH", 1, 1),
+    13: ("unified DtoD", 0, 2),
+}
+_PLACE = {
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "deviceId": pl.Int64,
+    "streamId": pl.Int64,
+    "correlationId": pl.Int64,
+    "globalPid": pl.Int64,
+    "graphNodeId": pl.Int64,
+}
+_COMMON = (
+    pl.col("start").alias("start_ns"),
+    pl.col("end").alias("end_ns"),
+    pl.col("deviceId").fill_null(0).cast(pl.String).alias("gpu"),
+    pl.col("streamId").cast(pl.String).alias("stream"),
+    pl.col("correlationId").alias("correlation"),
+    # The process in the upper bits of a global id; its thread in the lower 24.
+    (pl.col("globalPid").fill_null(0) // 2**24).alias("process"),
+)
+
+
+def read_strings(database: Database) -> pl.DataFrame:
+    """The table of texts that other tables point to: id, value."""
+    strings = database.read("StringIds", {"id": pl.Int64, "value": pl.String})
+    return strings.drop_nulls().unique("id", keep="first", maintain_order=True)
+
+
+def read_kernels(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
+    """Kernels with their names, grids and blocks."""
+    sizes = [f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"]
+    numbers = dict.fromkeys(("demangledName", "shortName", *sizes), pl.Int64)
+    raw = database.read(KERNELS, {**_PLACE, **numbers, "graphId": pl.Int64})
+    texts = strings.rename({"id": "_id"})
+    for column in ("demangledName", "shortName"):
+        text = texts.rename({"_id": column, "value": f"_{column}"})
+        raw = raw.join(text, on=column, how="left", maintain_order="left")
+    unnamed = pl.format("kernel {}", pl.coalesce("demangledName", "shortName", pl.lit(0)))
+    name = pl.coalesce("_demangledName", "_shortName", unnamed)
+    return raw.with_columns(name.alias("name")).select(
+        pl.when(pl.col("name").str.contains(COLLECTIVE))
+        .then(pl.lit("collective"))
+        .otherwise(pl.lit("kernel"))
+        .alias("kind"),
+        "name",
+        pl.col("_shortName").alias("short_name"),
+        *_COMMON,
+        *(_triple(what).alias(f"label.{what}") for what in ("grid", "block")),
+        pl.col("graphId").cast(pl.String).alias("label.graph"),
+        pl.col("graphNodeId").is_not_null().alias("in_graph"),
+    )
+
+
+def read_copies(database: Database) -> pl.DataFrame:
+    """Copies with the bytes that cross PCI Express and that device memory sees."""
+    raw = database.read(COPIES, {**_PLACE, "bytes": pl.Int64, "copyKind": pl.Int64})
+    kinds = pl.DataFrame(
+        [(kind, *rest) for kind, rest in _COPY_KINDS.items()],
+        schema={"copyKind": pl.Int64, "_what": pl.String, "_pcie": pl.Int64, "_dram": pl.Int64},
+        orient="row",
+    )
+    raw = raw.join(kinds, on="copyKind", how="left", maintain_order="left")
+    return raw.select(
+        pl.lit("copy").alias("kind"),
+        pl.format("Memcpy {}", pl.col("_what").fill_null("of unknown kind")).alias("name"),
+        *_COMMON,
+        (pl.col("bytes") * pl.col("_pcie")).cast(pl.Float64).alias("link/pcie"),
+        (pl.col("bytes") * pl.col("_dram")).cast(pl.Float64).alias("byte/dram"),
+        pl.col("graphNodeId").is_not_null().alias("in_graph"),
+    )
+
+
+def read_memsets(database: Database) -> pl.DataFrame:
+    """Memsets with the bytes that they write."""
+    raw = database.read(MEMSETS, {**_PLACE, "bytes": pl.Int64})
+    return raw.select(
+        pl.lit("memset").alias("kind"),
+        pl.lit("Memset").alias("name"),
+        *_COMMON,
+        pl.lit(0.0).alias("link/pcie"),
+        pl.col("bytes").cast(pl.Float64).alias("byte/dram"),
+        pl.col("graphNodeId").is_not_null().alias("in_graph"),
+    )
+
+
+def read_graphs(database: Database) -> pl.DataFrame:
+    """Graphs that were traced as a whole: their kernels are not in the file."""
+    raw = database.read(GRAPHS, {**_PLACE, "graphId": pl.Int64})
+    return raw.select(
+        pl.lit("kernel").alias("kind"),
+        pl.format("CUDA graph {}", pl.col("graphId").fill_null(0)).alias("name"),
+        *_COMMON,
+        pl.col("graphId").cast(pl.String).alias("label.graph"),
+        pl.lit(False).alias("in_graph"),
+    )
+
+
+def _triple(what: str) -> pl.Expr:
+    axes = [pl.col(f"{what}{axis}") for axis in "XYZ"]
+    return pl.when(axes[0].is_not_null()).then(
+        pl.format("{}x{}x{}", *(axis.fill_null(1) for axis in axes))
+    )
+
+
+# Nsight Systems' SQLite export (``nsys export --type sqlite``): a linked profile from its tables.
+#
+# Tables and columns differ between versions and recording options; only the kernels are needed.
+
+
+_RANGE_TYPES = (59, 60, 70, 71)
+
+
+class NsysSqlite:
+    """Nsight Systems, exported to SQLite."""
+
+    name = "nsys-sqlite"
+    title = "Nsight Systems SQLite export"
+
+    def sniff(self, found: Input) -> bool:
+        """An SQLite file with Nsight Systems' tables."""
+        return len(found.entries) == 1 and holds_table(found.only, NSYS_TABLES)
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The linked profile of an export."""
+        entry = found.only
+        with open_database(entry) as database, table_errors(entry.name, "Nsight Systems export"):
+            return _read(database, entry.name, options)
+
+
+def _read(database: Database, where: str, options: ReadOptions) -> Profile:
+    options.progress("reading kernels", 0.1)
+    strings = read_strings(database)
+    events = _events(database, strings, where)
+    options.progress("linking launches", 0.5)
+    events = link_launches(events, _calls(database, strings, events))
+    events, notes, steps = _placed(events, _ranges(database, strings))
+    events, device, device_notes = _with_devices(events, database)
+    notes += device_notes + _graph_notes(database)
+    events = _with_launches(events).drop("process", "correlation", "in_graph")
+    options.progress("summing up", 0.8)
+    version, command = _tool(database)
+    source = Source(
+        tool="Nsight Systems",
+        version=version,
+        files=[SourceFile(name=short_name(where))],
+        command=command,
+    )
+    extra: dict[str, object] = {"steps": Steps(count=steps)} if steps else {}
+    return profile_of(events, Whole(source, device, tuple(notes), extra=extra))
+
+
+def _events(database: Database, strings: pl.DataFrame, where: str) -> pl.DataFrame:
+    """All device activities in one table, or a word on why there are none."""
+    if not (database.has(KERNELS) or database.has(GRAPHS)):
+        raise InputError(
+            f"has no GPU kernels (table {KERNELS} is absent or empty)",
+            where=where,
+            advice="record with `nsys profile --trace=cuda,nvtx` and export again",
+        )
+    parts = [
+        read_kernels(database, strings),
+        read_graphs(database),
+        read_copies(database),
+        read_memsets(database),
+    ]
+    events = pl.concat([p for p in parts if p.height], how="diagonal")
+    if "link/pcie" in events.columns:
+        is_kernel = ~pl.col("kind").is_in(["copy", "memset"])
+        events = events.with_columns(
+            pl.when(is_kernel).then(0.0).otherwise(pl.col("link/pcie")).alias("link/pcie"),
+            pl.when(~is_kernel).then(pl.lit("measured")).alias("origin.bytes/dram"),
+        )
+    return events
+
+
+def _calls(database: Database, strings: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Host calls that launched one of the events or waited for the device."""
+    wanted = dict.fromkeys(("start", "end", "globalTid", "correlationId", "nameId"), pl.Int64)
+    raw = database.read("CUPTI_ACTIVITY_KIND_RUNTIME", wanted)
+    texts = strings.rename({"id": "nameId", "value": "name"})
+    calls = raw.join(texts, on="nameId", how="left", maintain_order="left").select(
+        (pl.col("globalTid") // 2**24).alias("process"),
+        pl.col("correlationId").alias("correlation"),
+        pl.col("globalTid").alias("thread"),
+        pl.col("start").alias("start_ns"),
+        pl.col("end").alias("end_ns"),
+        pl.col("name").fill_null(""),
+    )
+    if events["process"].max() == 0:
+        # An export that names no process: correlations are taken as unique.
+        calls = calls.with_columns(pl.lit(0, pl.Int64).alias("process"))
+    return calls.drop_nulls(["start_ns", "end_ns"])
+
+
+def _ranges(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
+    """NVTX ranges with their texts."""
+    numbers = ("start", "end", "eventType", "globalTid", "textId")
+    raw = database.read("NVTX_EVENTS", {**dict.fromkeys(numbers, pl.Int64), "text": pl.String})
+    raw = raw.filter(pl.col("eventType").is_in(_RANGE_TYPES) & pl.col("end").is_not_null())
+    texts = strings.rename({"id": "textId", "value": "_text"})
+    return raw.join(texts, on="textId", how="left", maintain_order="left").select(
+        pl.col("globalTid").alias("thread"),
+        pl.col("start").alias("start_ns"),
+        pl.col("end").alias("end_ns"),
+        pl.coalesce("text", "_text").alias("text"),
+    )
+
+
+def _placed(events: pl.DataFrame, ranges: pl.DataFrame) -> tuple[pl.DataFrame, list[str], int]:
+    """Events with op, module and phase from the ranges around their launches."""
+    if "launch_start_ns" not in events.columns:
+        return events, ["no launch of a kernel is in the file: causes of idle are unknown"], 0
+    unlinked = events.filter(pl.col("launch_start_ns").is_null()).height
+    notes = [f"{unlinked} of {events.height} GPU activities have no launch in the file"]
+    notes = notes if unlinked else []
+    if not ranges.height:
+        return events.drop("launch_thread"), notes, 0
+    places = Places(ranges)
+    placed = places.at(events["launch_thread"], events["launch_start_ns"])
+    events = events.drop("launch_thread").hstack(placed)
+    events, helped = lend_places(events, ["kind", "name", "label.grid"])
+    if helped:
+        notes.append(f"{helped} of them take their op from kernels of the same name and grid")
+    return events, notes, places.steps
+
+
+def _with_devices(
+    events: pl.DataFrame, database: Database
+) -> tuple[pl.DataFrame, str | None, list[str]]:
+    """Events with their device's name, the name that all share, and a note where none is known."""
+    names = _device_names(database)
+    events = events.with_columns(
+        pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String).alias("device")
+    )
+    used = events["device"].unique().to_list()
+    if used == [None]:
+        return events, None, ["the file names no device (TARGET_INFO_GPU is absent)"]
+    if len(used) > 1:
+        return events, None, [f"kernels ran on different devices: {', '.join(map(str, used))}"]
+    return events, str(used[0]), []
+
+
+def _device_names(database: Database) -> dict[str, str]:
+    """GPU names by CUDA's device number."""
+    by_id = database.pairs("TARGET_INFO_GPU", "id", "name")
+    by_cuda = database.pairs("TARGET_INFO_GPU", "cuDevice", "name")
+    mapped = database.pairs("TARGET_INFO_CUDA_DEVICE", "cudaId", "gpuId")
+    return {**by_id, **by_cuda, **{c: by_id[g] for c, g in mapped.items() if g in by_id}}
+
+
+def _with_launches(events: pl.DataFrame) -> pl.DataFrame:
+    """One launch per event; a graph's nodes share the one launch of their graph."""
+    if not events["in_graph"].any():
+        return events
+    first = pl.int_range(pl.len()).over("process", "correlation", "in_graph") == 0
+    count = pl.when(pl.col("in_graph") & ~first).then(0.0).otherwise(1.0)
+    return events.with_columns(count.alias("launches"))
+
+
+def _graph_notes(database: Database) -> list[str]:
+    if not database.has(GRAPHS):
+        return []
+    return [
+        "CUDA graphs were traced as a whole, without their kernels: record with"
+        " --cuda-graph-trace=node to see them"
+    ]
+
+
+def _tool(database: Database) -> tuple[str | None, str | None]:
+    """The tool's version and the command that it recorded."""
+    export = database.pairs("META_DATA_EXPORT", "name", "value")
+    export = export or database.pairs("EXPORT_META_DATA", "name", "value")
+    capture = database.pairs("META_DATA_CAPTURE", "name", "value")
+    words = [capture.get("PROCESS_0:COMMAND", "")]
+    words += [capture.get(f"PROCESS_0:ARGUMENT_{n}", "") for n in range(20)]
+    command = " ".join(word for word in words if word)
+    return export.get("EXPORT_PRODUCT_VERSION"), command or None
+
+
+FORMAT = NsysSqlite()
+
+
+__all__ = ["FORMAT"]

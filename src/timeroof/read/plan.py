@@ -1,0 +1,198 @@
+"""What to read and how: which files are of which format, and which belong together."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from timeroof.core.errors import InputError
+from timeroof.read.csv import split_ways
+from timeroof.read.events import shown_list
+from timeroof.read.formats import Format, reads_folders, sniffed, sniffed_entry
+from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.text import head_text
+
+# What to say about a file that no format reads: what it is, and what to do.
+
+
+# Columns as people call them, and what the tidy table calls them.
+_MEANT = (
+    (re.compile(r"(?i)^(kernel|kernel[ _]?name|operator|op[ _]?name)$"), "name"),
+    (re.compile(r"(?i)(^|_)(time|runtime|duration|mean|elapsed)(_\w+)?_(s|ms|us|ns)$"), "time_s"),
+    (re.compile(r"(?i)^(total_)?flops?$"), "flops_fp32"),
+    (re.compile(r"(?i)^(\w+_)?bytes$"), "bytes_dram"),
+    (re.compile(r"(?i)^(count|launches|instances)$"), "calls"),
+)
+_BINARY = (
+    (b"\x89PNG", "a picture"),
+    (b"\x7fELF", "a program"),
+    (b"%PDF", "a PDF"),
+    (b"SQLite format 3", "an SQLite file without the tables of a profiler"),
+    (b"QDSTRM", "a raw Nsight Systems stream: open it in Nsight Systems once"),
+)
+
+# How far a packed file of no known profiler is searched for damage.
+MOST_CHUNKS = 16
+
+
+def refusal(entry: Entry) -> InputError:
+    """An error that says what an unreadable file seems to be."""
+    # Damage that hid the content shows itself here; of plain files the head tells enough.
+    head = b""
+    for place, chunk in enumerate(entry.chunks()):
+        head = head or chunk[:4096]
+        if entry.plain_path is not None or place >= MOST_CHUNKS:
+            break
+    what, advice = _what(entry, head)
+    return InputError(what, where=entry.name, advice=advice)
+
+
+def _what(entry: Entry, head: bytes) -> tuple[str, str]:
+    if not head:
+        return "is empty", "record it again"
+    for magic, name in _BINARY:
+        if head.startswith(magic):
+            return f"is {name}", "see docs/reading.md for what can be read"
+    text = head_text(entry)
+    if head.lstrip()[:1] in (b"{", b"["):
+        return (
+            "is JSON, but of no profiler that is known",
+            "see docs/reading.md for what can be read",
+        )
+    first = text.split("\n", 1)[0]
+    fields = max((fields for _, fields in split_ways(first)), key=len, default=[])
+    if len(fields) > 1 and text.count("\n"):
+        return _table(fields)
+    if "\0" in text[:4096] or text[:4096].count("\ufffd") > 40:
+        return "is a binary file of no profiler that is known", "see docs/reading.md"
+    return "is text, but of no profiler that is known", "see docs/reading.md for what can be read"
+
+
+def _table(fields: list[str]) -> tuple[str, str]:
+    """A table that people made: which columns it lacks, and which could be meant."""
+    missing = [c for c in ("name", "time_s") if c not in fields]
+    meant = [
+        f"{field!r} to {target!r}"
+        for pattern, target in _MEANT
+        if target not in fields
+        if (field := next((f for f in fields if pattern.search(f)), None)) is not None
+    ]
+    rename = f"rename {', '.join(meant)} and use seconds and bytes" if meant else "add them"
+    return (
+        f"is a table that no profiler wrote ({len(fields)} columns: {shown_list(fields, 4)});"
+        f" it has no column {' and no column '.join(repr(m) for m in missing)}",
+        f"to bring your own numbers, {rename}: see docs/tidy.md",
+    )
+
+
+@dataclass(frozen=True)
+class Job:
+    """One input for one reader, and the inputs that lend it what it lacks."""
+
+    format: Format
+    found: Input
+    companions: tuple[Input, ...] = ()
+
+
+@dataclass
+class Plan:
+    """The jobs of one call; several are ranks of one run."""
+
+    jobs: list[Job] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def plan_of(found: Input, forced: Format | None = None) -> Plan:
+    """How to read an input, or an error that says why it cannot be read."""
+    if len(found.entries) == 1:
+        chosen = forced or sniffed(found)
+        if chosen is None:
+            raise refusal(found.only)
+        return Plan([Job(chosen, found)])
+    if not found.entries:
+        raise InputError("holds no file", where=found.name, advice="name the folder of a run")
+    if forced is not None:
+        return Plan(_jobs(forced, found, list(found.entries)))
+    whole = sniffed(found)
+    if whole is not None and not joins_files(whole):
+        return Plan([Job(whole, found)])
+    return _plan_by_entry(found)
+
+
+def joins_files(chosen: Format) -> bool:
+    """Whether a format takes any files of its own together, rather than a folder's structure."""
+    return chosen.name == "ncu-csv"
+
+
+def _plan_by_entry(found: Input) -> Plan:
+    groups: dict[str, list[Entry]] = defaultdict(list)
+    formats: dict[str, Format] = {}
+    unknown: list[Entry] = []
+    for entry in found.entries:
+        chosen = sniffed_entry(entry)
+        if chosen is None:
+            unknown.append(entry)
+        else:
+            groups[chosen.name].append(entry)
+            formats[chosen.name] = chosen
+    if unknown and (not found.is_folder or len(found.entries) == 1):
+        raise refusal(unknown[0])
+    companions = _companions(groups, formats)
+    if not groups:
+        names = shown_list([short_name(e.name) for e in unknown])
+        raise InputError(
+            f"holds no file of a profiler that is known ({names})",
+            where=found.name,
+            advice="see docs/reading.md for what can be read",
+        )
+    if len(groups) > 1:
+        raise _mixed(found, groups)
+    ((name, entries),) = groups.items()
+    plan = Plan(_jobs(formats[name], found, entries, companions))
+    if unknown:
+        names = shown_list([short_name(e.name) for e in unknown])
+        plan.notes.append(f"Not read, as of no profiler that is known: {names}.")
+    return plan
+
+
+def _mixed(found: Input, groups: dict[str, list[Entry]]) -> InputError:
+    kinds = "; ".join(
+        f"{name}: {shown_list([short_name(e.name) for e in entries], 2)}"
+        for name, entries in groups.items()
+    )
+    return InputError(
+        f"has files of several profilers ({kinds}), which may be several runs",
+        where=found.name,
+        advice="name the files of one run, or choose with --format",
+    )
+
+
+def _companions(
+    groups: dict[str, list[Entry]], formats: dict[str, Format]
+) -> list[tuple[Input, ...]]:
+    """ExecutionTraces that lie beside Kineto traces: they lend them shapes."""
+    lenders = [n for n, f in formats.items() if ".execution_trace" in type(f).__module__]
+    borrowers = [n for n, f in formats.items() if ".kineto" in type(f).__module__]
+    if not (lenders and borrowers):
+        return []
+    lent = [Input(e.name, (e,)) for e in groups.pop(lenders[0])]
+    traces = len(groups[borrowers[0]])
+    if traces == len(lent):
+        return [(one,) for one in lent]
+    return [tuple(lent)] * traces
+
+
+def _jobs(
+    chosen: Format,
+    found: Input,
+    entries: list[Entry],
+    companions: list[tuple[Input, ...]] | None = None,
+) -> list[Job]:
+    if reads_folders(chosen):
+        return [Job(chosen, Input(found.name, tuple(entries), found.is_folder, found.notes))]
+    lent = companions or [()] * len(entries)
+    return [
+        Job(chosen, Input(e.name, (e,)), borrowed)
+        for e, borrowed in zip(entries, lent, strict=True)
+    ]

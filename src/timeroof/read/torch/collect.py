@@ -1,0 +1,262 @@
+"""Sort events by category and add them to the columns of a trace."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from timeroof.read.torch import events as ev
+from timeroof.read.torch.events import Event
+from timeroof.read.torch.json_stream import DECODE_ERRORS
+from timeroof.read.torch.tables import (
+    ANNOTATION,
+    COPY,
+    KERNEL,
+    MEMSET,
+    MODULE,
+    MODULE_PREFIX,
+    NONE,
+    OP,
+    Floats,
+    Trace,
+    codes_of,
+    name_of,
+    numbers,
+)
+
+T = TypeVar("T")
+# Longer than this (30 years, in microseconds) no event is and no clock reaches further.
+_MAX_DURATION_US, _MAX_TIME_US = 1e15, 1e18
+
+
+def collect(trace: Trace, events: list[Event]) -> None:
+    """Add events to the columns of a trace."""
+    try:
+        groups = _by_category(events)
+    except TypeError:
+        # A category that is a list or an object is none.
+        known = [e if isinstance(e.cat, str) else replace(e, cat=None) for e in events]
+        groups = _by_category(known)
+    for category, group in groups.items():
+        adding = _ADDING.get(category)
+        if adding is not None:
+            adding(trace, group)
+        elif category not in ev.UNUSED:
+            _add_plain(trace, group)
+
+
+def _by_category(events: list[Event]) -> dict[Hashable, list[Event]]:
+    groups: dict[Hashable, list[Event]] = defaultdict(list)
+    for event in events:
+        groups[event.cat].append(event)
+    return groups
+
+
+def _timed(trace: Trace, group: list[Event]) -> tuple[list[Event], Floats, Floats]:
+    """The complete events of a group that have a possible time, with start and end."""
+    group = [e for e in group if e.ph == "X"]
+    start, duration = numbers([e.ts for e in group]), numbers([e.dur for e in group])
+    with np.errstate(invalid="ignore"):
+        good = (duration >= 0) & (duration < _MAX_DURATION_US) & (abs(start) < _MAX_TIME_US)
+    if not good.all():
+        trace.bad += int((~good).sum())
+        group = [e for e, keep in zip(group, good.tolist(), strict=True) if keep]
+        start, duration = start[good], duration[good]
+    return group, start, start + duration
+
+
+def _decoder(kind: type[T], nothing: T) -> Callable[[list[Event]], list[T]]:
+    """A function that decodes the arguments of events in one go, or one by one if it must."""
+    many, one = msgspec.json.Decoder(list[kind]).decode, msgspec.json.Decoder(kind).decode  # type: ignore[valid-type]
+
+    def lenient(raw: msgspec.Raw) -> T:
+        try:
+            return one(raw)
+        except DECODE_ERRORS:
+            return nothing
+
+    def decode(events: list[Event]) -> list[T]:
+        try:
+            return many(b"[%b]" % b",".join([e.args or b"{}" for e in events]))
+        except DECODE_ERRORS:
+            return [lenient(e.args) for e in events]
+
+    return decode
+
+
+_op_args = _decoder(ev.OpArgs, ev.NO_OP_ARGS)
+_launch_args = _decoder(ev.LaunchArgs, ev.NO_LAUNCH_ARGS)
+_device_args = _decoder(ev.DeviceArgs, ev.NO_DEVICE_ARGS)
+_plain_args = _decoder(ev.PlainArgs, ev.NO_PLAIN_ARGS)
+
+
+def _collective(trace: Trace, args: Any) -> int:
+    if args.collective is None:
+        return NONE
+    return trace.collectives[
+        tuple(
+            v if isinstance(v, int | float | str) else None
+            for v in (
+                args.collective,
+                args.in_elements,
+                args.out_elements,
+                args.dtype,
+                args.group_size,
+                args.group,
+                args.group_ranks,
+            )
+        )
+    ]
+
+
+def _signature(trace: Trace, args: ev.OpArgs) -> int:
+    if not args.dims:
+        return NONE
+    return trace.signatures[
+        (bytes(args.dims), bytes(args.types), bytes(args.strides), bytes(args.values))
+    ]
+
+
+def _add_ops(trace: Trace, group: list[Event]) -> None:
+    group, start, end = _timed(trace, group)
+    args = _op_args(group)
+    trace.frames.add(
+        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
+        kind=[OP] * len(group),
+        name=codes_of(trace.names, [e.name for e in group]),
+        signature=[_signature(trace, a) for a in args],
+        collective=[_collective(trace, a) for a in args],
+        start=start,
+        end=end,
+        external_id=numbers([a.external_id for a in args]),
+        record_id=numbers([a.record_id for a in args]),
+        sequence=numbers([a.sequence for a in args]),
+    )
+
+
+def _add_frames(trace: Trace, group: list[Event], kind: int) -> None:
+    """Frames without arguments of interest: annotations and modules."""
+    group, start, end = _timed(trace, group)
+    unknown = np.full(len(group), np.nan)
+    trace.frames.add(
+        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
+        kind=[kind] * len(group),
+        name=codes_of(trace.names, [e.name for e in group]),
+        signature=[NONE] * len(group),
+        collective=[NONE] * len(group),
+        start=start,
+        end=end,
+        external_id=unknown,
+        record_id=unknown,
+        sequence=unknown,
+    )
+
+
+def _add_annotations(trace: Trace, group: list[Event]) -> None:
+    _add_frames(trace, group, ANNOTATION)
+
+
+def _add_modules(trace: Trace, group: list[Event]) -> None:
+    """Of a Python stack only the modules: the rest is many times more and says less."""
+    modules = [e for e in group if type(e.name) is str and e.name.startswith(MODULE_PREFIX)]
+    if modules:
+        _add_frames(trace, modules, MODULE)
+
+
+def _add_launches(trace: Trace, group: list[Event]) -> None:
+    group, start, end = _timed(trace, group)
+    args = _launch_args(group)
+    trace.launches.add(
+        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
+        name=codes_of(trace.names, [e.name for e in group]),
+        start=start,
+        end=end,
+        correlation=numbers([a.correlation for a in args]),
+        size=numbers([a.size for a in args]),
+    )
+
+
+def _adding_device(kind: int) -> Callable[[Trace, list[Event]], None]:
+    def add(trace: Trace, group: list[Event]) -> None:
+        group, start, end = _timed(trace, group)
+        args = _device_args(group)
+        both = list(zip(group, args, strict=True))
+        trace.device.add(
+            kind=[kind] * len(group),
+            name=codes_of(trace.names, [e.name for e in group]),
+            device=codes_of(
+                trace.devices, [e.pid if a.device is None else a.device for e, a in both]
+            ),
+            stream=codes_of(
+                trace.streams, [e.tid if a.stream is None else a.stream for e, a in both]
+            ),
+            grid=codes_of(trace.grids, [bytes(a.grid) for a in args]),
+            collective=[_collective(trace, a) for a in args],
+            start=start,
+            end=end,
+            duration=numbers([e.dur for e in group]),
+            correlation=numbers([a.correlation for a in args]),
+            external_id=numbers([a.external_id for a in args]),
+            bytes=numbers([a.bytes for a in args]),
+        )
+
+    return add
+
+
+def _add_overheads(trace: Trace, group: list[Event]) -> None:
+    group, start, end = _timed(trace, group)
+    trace.overheads.add(name=codes_of(trace.names, [e.name for e in group]), start=start, end=end)
+
+
+def _add_ranges(trace: Trace, group: list[Event]) -> None:
+    for event in group:
+        try:
+            counters = msgspec.json.decode(event.args, type=dict[str, Any])
+        except DECODE_ERRORS:
+            trace.bad += 1
+            continue
+        trace.ranges.append((name_of(event.name), str(event.pid), counters))
+
+
+def _add_plain(trace: Trace, group: list[Event]) -> None:
+    """Events without a category that we know: names of processes, and traces of other tools."""
+    named = [e for e in group if e.ph == "M"]
+    for event, said in zip(named, _plain_args(named), strict=True):
+        if event.name == "process_name":
+            trace.process_names[str(event.pid)] = name_of(said.name)
+        elif event.name == "thread_name":
+            trace.thread_names[str(event.pid), str(event.tid)] = name_of(said.name)
+    trace.unpaired += sum(1 for e in group if e.ph in ("B", "E"))
+    if trace.frames.height or trace.device.height:
+        return
+    group, start, end = _timed(trace, group)
+    if not group:
+        return
+    args = _plain_args(group)
+    trace.plain.add(
+        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
+        name=codes_of(trace.names, [e.name for e in group]),
+        scope=[
+            trace.scopes[name_of(a.hlo_op), name_of(a.hlo_module), name_of(a.tf_op)] for a in args
+        ],
+        start=start,
+        end=end,
+    )
+
+
+_ADDING: dict[Hashable, Callable[[Trace, list[Event]], None]] = {
+    **dict.fromkeys(ev.OPS, _add_ops),
+    **dict.fromkeys(ev.LAUNCHES, _add_launches),
+    **dict.fromkeys(ev.KERNELS, _adding_device(KERNEL)),
+    **dict.fromkeys(ev.COPIES, _adding_device(COPY)),
+    **dict.fromkeys(ev.MEMSETS, _adding_device(MEMSET)),
+    ev.ANNOTATION: _add_annotations,
+    ev.PYTHON: _add_modules,
+    ev.OVERHEAD: _add_overheads,
+    ev.RANGE: _add_ranges,
+}

@@ -1,0 +1,274 @@
+"""Link device work to the launch, the op, the module and the phase that it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from timeroof.read.torch.contexts import BACKWARD, FORWARD, OPTIMIZER, OTHER, UNMARKED, Contexts
+from timeroof.read.torch.tables import (
+    COLLECTIVE,
+    KERNEL,
+    NONE,
+    OP,
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    Trace,
+)
+
+# How a kernel got its op, or why it has none.
+NO_LINK, BY_LAUNCH, BY_ID, BY_GRAPH, INFERRED, OUTSIDE = range(6)
+LINK_NAMES = ["none", "launch", "external id", "graph", "inferred", "launch outside ops"]
+
+
+@dataclass
+class Links:
+    """Per piece of device work: its launch and op (rows, -1: none), and what they say of it."""
+
+    launch: Ints
+    op: Ints
+    outer: Ints
+    module: Ints
+    phase: Ints
+    link: Ints
+
+
+def launch_rows(trace: Trace) -> Ints:
+    """The row of the launch of every piece of device work, by correlation number; -1: none."""
+    return _lookup(trace.launches["correlation"], trace.device["correlation"])
+
+
+def _lookup(keys: Floats, wanted: Floats) -> Ints:
+    """The first row that has each wanted key; NaN is found nowhere."""
+    rows = np.flatnonzero(np.isfinite(keys))
+    if not len(rows):
+        return np.full(len(wanted), NONE, np.int64)
+    rows = rows[np.argsort(keys[rows], kind="stable")]
+    place = np.searchsorted(keys[rows], wanted)
+    place[place == len(rows)] = 0
+    return np.where(keys[rows[place]] == wanted, rows[place], NONE)
+
+
+def link(trace: Trace, launch: Ints, used: Ints, contexts: Contexts) -> Links:
+    """Links of all device work; `used` are the launches that were walked, in that order."""
+    place = np.full(trace.launches.height + 1, NONE, np.int64)
+    place[used] = np.arange(len(used))
+    walked = place[launch]
+    parent = np.where(walked >= 0, np.append(contexts.launch_parent, NONE)[walked], NONE)
+    graph = _is_graph(trace, launch)
+    by_launch = (contexts.op[parent] >= 0) & ~graph
+    by_id = np.where(by_launch | graph, NONE, _by_external_id(trace))
+    parent = np.where(by_id >= 0, by_id, parent)
+    how = np.select(
+        [graph, by_launch, by_id >= 0, launch >= 0], [BY_GRAPH, BY_LAUNCH, BY_ID, OUTSIDE], NO_LINK
+    )
+    # What a graph replays was recorded elsewhere: the op around the replay is not its op.
+    op = np.where(graph, NONE, contexts.op[parent])
+    own_module = contexts.module[parent]
+    return Links(
+        launch,
+        op,
+        np.where(op >= 0, contexts.outer[parent], NONE),
+        np.where(own_module >= 0, own_module, _forward(trace, contexts)[parent]),
+        op_phases(contexts, parent),
+        how,
+    )
+
+
+def _is_graph(trace: Trace, launch: Ints) -> Bools:
+    names = trace.names.values_in_order()
+    replays = np.array([*("GraphLaunch" in n for n in names), False])
+    name = np.append(trace.launches["name"], NONE)[launch]
+    return np.asarray(replays[name], dtype=np.bool_)
+
+
+def _by_external_id(trace: Trace) -> Ints:
+    """The op with the same External id, unless the ids only repeat the correlation numbers."""
+    ids, correlation = trace.device["external_id"], trace.device["correlation"]
+    given = np.isfinite(ids)
+    if not given.any() or np.mean(ids[given] == correlation[given]) > 0.5:
+        return np.full(trace.device.height, NONE, np.int64)
+    keys = np.where(trace.frames["kind"] == OP, trace.frames["external_id"], np.nan)
+    return _lookup(keys, ids)
+
+
+def op_phases(contexts: Contexts, parent: Ints) -> Ints:
+    """Phases; unmarked work is forward, in training only where autograd or a module saw it."""
+    phase = contexts.phase[parent]
+    trains = bool(np.isin(contexts.phase, (BACKWARD, OPTIMIZER)).any())
+    seen = (contexts.sequenced[parent] > 0) | (contexts.module[parent] >= 0)
+    forward = seen | (not trains) | (not contexts.sequenced.any())
+    unmarked = np.where(forward, FORWARD, OTHER)
+    return np.where(parent < 0, UNMARKED, np.where(phase == UNMARKED, unmarked, phase))
+
+
+def _forward(trace: Trace, contexts: Contexts) -> Ints:
+    """Per frame under the autograd engine the module of its forward op, by sequence number."""
+    none = np.full(len(contexts.op), NONE, np.int64)
+    engines = np.unique(contexts.engine[contexts.engine >= 0])
+    sequence, start = trace.frames["sequence"], trace.frames["start"]
+    known = (contexts.module[:-1] >= 0) & (contexts.engine[:-1] < 0) & (sequence >= 0)
+    if not len(engines) or not known.any():
+        return none
+    made = pl.DataFrame(
+        {"sequence": sequence[known], "start": start[known], "module": contexts.module[:-1][known]}
+    ).sort("start")
+    asked = pl.DataFrame(
+        {"sequence": sequence[engines], "start": start[engines], "row": engines}
+    ).sort("start")
+    found = asked.join_asof(made, on="start", by="sequence", check_sortedness=False).drop_nulls()
+    none[found["row"].to_numpy()] = found["module"].to_numpy()
+    return np.where(contexts.engine >= 0, none[contexts.engine], NONE)
+
+
+def kernels_only(trace: Trace) -> Bools:
+    """Which device work is a kernel and no copy or memset."""
+    return np.asarray(trace.device["kind"] == KERNEL, dtype=np.bool_)
+
+
+# Ops for kernels that have none, and the share of an op's work that a kernel does.
+
+
+_IS_KERNEL = pl.col("kind").is_in([KERNEL, COLLECTIVE])
+# Kernels that only prepare or finish what another kernel of their op computes.
+_BESIDE = re.compile(
+    r"^transpose_|batched_transpose|nchwToNhwc|nhwcToNchw|im2(?:d2)?col|SubTensorOp|splitKreduce"
+    r"|reduce_1Block|epilogue::impl::globalKernel",
+    re.I,
+)
+# How many steps of a quarter the time of a kernel may be from its lender's (three: not quite
+# double), and up to when a time says nothing.
+_STEP, _ALIKE_STEPS, _TOO_SHORT_US = 1.25, 3, 10.0
+KEYS = ["op", "signature", "outer", "phase"]
+
+
+def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Add `op_calls`: how many calls of its op each kernel stands for.
+
+    An op may launch several kernels, and its FLOPs must not be counted for each. The
+    kernel that takes the longest (by name, on average over calls with that signature)
+    stands for the call, or several of that name share it; the others stand for none. One
+    that by its name only changes a layout or adds up partial results stands for a call
+    only where there is no other.
+    """
+    beside = [code for code, name in enumerate(names) if _BESIDE.search(name)]
+    of_op = ["op", "signature", "name"]
+    launched = _IS_KERNEL & (pl.col("call") >= 0)
+    kernels = work.filter(launched)
+    means = kernels.group_by(of_op).agg(pl.col("duration").mean().alias("mean"))
+    named = kernels.group_by("call", *of_op).len().join(means, on=of_op, nulls_equal=True)
+    ranked = named.with_columns((~pl.col("name").is_in(beside)).alias("works"))
+    longest = ranked.sort("works", "mean", "name", descending=True).unique("call", keep="first")
+    shares = longest.select("call", "name", (1 / pl.col("len")).alias("op_calls"))
+    joined = work.join(shares, on=["call", "name"], how="left", maintain_order="left")
+    return joined.with_columns(
+        pl.when(launched).then(pl.col("op_calls").fill_null(0.0)).alias("op_calls")
+    )
+
+
+def with_inferred(work: pl.DataFrame) -> pl.DataFrame:
+    """Lend kernels without an op the op of linked kernels with the same name and grid.
+
+    A product's grid does not tell how much is summed over, but its time does: of several
+    ops those lend whose kernels take about as long, of these the most frequent, and none
+    where the times are far apart. Kernels whose grid was not recorded lend and borrow
+    nothing: a name alone says too little of the shapes.
+    """
+    is_kernel = _IS_KERNEL & pl.col("grid").is_not_null()
+    place = ["name", "grid"]
+    linked = work.filter(is_kernel & pl.col("op").is_not_null())
+    borrows = is_kernel & pl.col("op").is_null()
+    if not linked.height:
+        return work
+    timed = work.with_columns(_length(pl.col("duration")).alias("length"))
+    asking = timed.filter(borrows).select(*place, "length").unique()
+    chosen = (
+        asking.join(_lenders(linked, place), on=place)
+        .with_columns((pl.col("lent_length") - pl.col("length")).abs().alias("apart"))
+        .filter(pl.col("apart") <= _ALIKE_STEPS)
+        .sort(pl.col("apart") // 2, -pl.col("count"), "lent_op", maintain_order=True)
+        .unique([*place, "length"], keep="first", maintain_order=True)
+        .drop("count", "apart", "lent_length")
+    )
+    joined = timed.join(chosen, on=[*place, "length"], how="left", maintain_order="left")
+    takes = borrows & pl.col("lent_op").is_not_null()
+    taken = [pl.when(takes).then(pl.col(f"lent_{k}")).otherwise(pl.col(k)).alias(k) for k in KEYS]
+    return joined.with_columns(
+        *taken,
+        pl.when(takes).then(pl.col("lent_calls")).otherwise(pl.col("op_calls")).alias("op_calls"),
+        pl.when(takes).then(INFERRED).otherwise(pl.col("link")).cast(pl.Int8).alias("link"),
+    ).select(work.columns)
+
+
+def _lenders(linked: pl.DataFrame, place: list[str]) -> pl.DataFrame:
+    """Per name, grid and length of time the most frequent op."""
+    lent = _length(pl.col("duration").median()).alias("lent_length")
+    counts = pl.len().cast(pl.Int64).alias("count")
+    return (
+        linked.group_by(*place, *KEYS)
+        .agg(counts, pl.col("op_calls").mean().alias("lent_calls"), lent)
+        .sort("count", *KEYS, descending=True, maintain_order=True)
+        .unique([*place, "lent_length"], keep="first", maintain_order=True)
+        .rename({k: f"lent_{k}" for k in KEYS})
+    )
+
+
+def _length(duration_us: pl.Expr) -> pl.Expr:
+    """A time in steps of a quarter; what is too short to tell is all of one length."""
+    return duration_us.clip(lower_bound=_TOO_SHORT_US).log(_STEP).floor().cast(pl.Int64)
+
+
+def integral(values: pl.Expr) -> pl.Expr:
+    """Counts as text: whole ones without a point.
+
+    >>> pl.DataFrame({"a": [2.0, 2.5]}).select(integral(pl.col("a")))["a"].to_list()
+    ['2', '2.5']
+    """
+    rounded = values.round(6)
+    whole = rounded == rounded.round(0)
+    return (
+        pl.when(whole)
+        .then(rounded.cast(pl.Int64, strict=False).cast(pl.String))
+        .otherwise(rounded.cast(pl.String))
+    )
+
+
+# The kernels of one call whose grids tell sizes that the call's record does not.
+#
+# Engines hide weights and lengths in their layers; some of their kernels say tile sizes in
+# their names, and then the grid says how large the whole is.
+
+
+_TELLING = re.compile(r"^(bmm_\w+_t\d+x\d+x\d+|fmhaSm\d+)")
+
+
+def with_launched(trace: Trace, work: pl.DataFrame, texts: Codes) -> pl.DataFrame:
+    """Add `launched`: per kernel a code of its call's telling kernels and their grids, as JSON."""
+    names, grids = trace.names.values_in_order(), trace.grids.values_in_order()
+    telling = [code for code, name in enumerate(names) if _TELLING.match(name)]
+    found = work.filter(
+        pl.col("name").is_in(telling) & (pl.col("call") >= 0) & pl.col("grid").is_not_null()
+    )
+    if not found.height:
+        return work.with_columns(pl.lit(None, pl.Int64).alias("launched"))
+    calls = found.sort("start").group_by("call", maintain_order=True).agg("name", "grid")
+    codes = []
+    for name, grid in calls.select("name", "grid").iter_rows():
+        both = [[names[n], _grid(grids[g])] for n, g in zip(name, grid, strict=True)]
+        codes.append(texts[msgspec.json.encode(both).decode()])
+    table = calls.select("call").with_columns(pl.Series("launched", codes, dtype=pl.Int64))
+    return work.join(table, on="call", how="left", maintain_order="left")
+
+
+def _grid(text: bytes) -> list[int]:
+    try:
+        return msgspec.json.decode(text, type=list[int])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []

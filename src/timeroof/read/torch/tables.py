@@ -1,0 +1,263 @@
+"""What is collected of a trace: columns of frames, launches and device work.
+
+Everything that repeats (names, threads, recorded signatures) is a code into one of
+the trace's `Codes`; times stay in microseconds until rows are made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+# Texts and other values as small numbers, so that columns of millions stay small.
+
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+NONE = -1
+# No C++ template needs more; what is longer is cut, so that no name fills the memory.
+MAX_NAME = 20_000
+# Nor has a program so many names; from here on they go by one.
+MAX_LETTERS = 1 << 28
+MORE_NAMES = "(more names than can be kept)"
+
+
+class Codes(dict[Hashable, int]):
+    """Numbers values in the order in which they are first asked for.
+
+    >>> codes = Codes(); codes["a"], codes["b"], codes["a"], codes.values_in_order()
+    (0, 1, 0, ['a', 'b'])
+    """
+
+    def __missing__(self, value: Hashable) -> int:
+        code = self[value] = len(self)
+        return code
+
+    def values_in_order(self) -> list[Any]:
+        """The values by their number."""
+        return list(self)
+
+
+class Names(Codes):
+    """Codes of names: what is no text becomes one, and what is absurdly long is cut."""
+
+    letters = 0
+
+    def __missing__(self, value: Hashable) -> int:
+        name = name_of(value)
+        if name is not value:
+            return self[name]
+        self.letters += len(name)
+        if self.letters > MAX_LETTERS and name != MORE_NAMES:
+            return self[MORE_NAMES]
+        return super().__missing__(name)
+
+
+def codes_of(codes: Codes, values: list[Any]) -> list[int]:
+    """The codes of many values; one that cannot be a key goes by its text.
+
+    >>> codes_of(Codes(), [1, (0, 2), 1, [3], (0, [2])])
+    [0, 1, 0, 2, 3]
+    """
+    try:
+        return [codes[v] for v in values]
+    except TypeError:
+        return [codes[_key(v)] for v in values]
+
+
+def _key(value: Any) -> Hashable:
+    try:
+        hash(value)
+    except TypeError:
+        return str(value) if not isinstance(value, tuple) else tuple(_key(v) for v in value)
+    return value  # type: ignore[no-any-return]
+
+
+def name_of(value: object) -> str:
+    """A name as text, whatever was recorded, cut where it is absurdly long."""
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
+
+
+def numbers(values: list[Any]) -> Floats:
+    """Numbers of what was recorded: text is parsed, what is no number is NaN.
+
+    >>> numbers([1, "2.5", None, "x", [3]]).tolist()
+    [1.0, 2.5, nan, nan, nan]
+    """
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None or found.ndim != 1:
+        found = np.array([_number(v) for v in values], dtype=np.float64)
+    return found
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+# Kinds of device work, and kinds of frame.
+KERNEL, COPY, MEMSET, COLLECTIVE = range(4)
+KIND_NAMES = ["kernel", "copy", "memset", "collective"]
+OP, ANNOTATION, MODULE = range(3)
+MODULE_PREFIX = "nn.Module: "
+_BAD_NOTE = "{} events have no duration, or one that cannot be, and were left out"
+
+
+class Table:
+    """Columns that grow by pieces: codes as small integers, the rest as floats."""
+
+    def __init__(self, codes: str, numbers: str) -> None:
+        self._dtypes = dict.fromkeys(codes.split(), np.int32) | dict.fromkeys(
+            numbers.split(), np.float64
+        )
+        self._pieces: dict[str, list[Any]] = {c: [] for c in self._dtypes}
+        self.height = 0
+
+    def add(self, **columns: Any) -> None:
+        """Add rows; every column is given, each as long as the others."""
+        for name, dtype in self._dtypes.items():
+            self._pieces[name].append(np.asarray(columns[name], dtype=dtype))
+        self.height += len(columns[name])
+
+    def __getitem__(self, column: str) -> Any:
+        pieces, dtype = self._pieces[column], self._dtypes[column]
+        if len(pieces) != 1:
+            pieces[:] = [np.concatenate([np.empty(0, dtype), *pieces])]
+        return pieces[0]
+
+    def __setitem__(self, column: str, values: Any) -> None:
+        self._pieces[column] = [np.asarray(values, dtype=self._dtypes[column])]
+
+
+def _frames() -> Table:
+    return Table(
+        "thread kind name signature collective",
+        "start end external_id record_id sequence",
+    )
+
+
+def _launches() -> Table:
+    return Table("thread name", "start end correlation size")
+
+
+def _device() -> Table:
+    return Table(
+        "kind name device stream grid collective",
+        # The duration on its own: the difference of two times of day has lost digits.
+        "start end duration correlation external_id bytes",
+    )
+
+
+@dataclass
+class Trace:
+    """The columns of one trace, and what their codes mean."""
+
+    names: Names = field(default_factory=Names)
+    # (process, thread) of the host, and devices and their streams.
+    threads: Codes = field(default_factory=Codes)
+    devices: Codes = field(default_factory=Codes)
+    streams: Codes = field(default_factory=Codes)
+    # What ops were called with: dims, types, strides, values, as recorded.
+    signatures: Codes = field(default_factory=Codes)
+    # What XLA says of an event: op, module and framework op.
+    scopes: Codes = field(default_factory=Codes)
+    grids: Codes = field(default_factory=Codes)
+    collectives: Codes = field(default_factory=Codes)
+    # Everything that has a begin and an end on a host thread: ops, annotations, modules.
+    frames: Table = field(default_factory=_frames)
+    launches: Table = field(default_factory=_launches)
+    device: Table = field(default_factory=_device)
+    overheads: Table = field(default_factory=lambda: Table("name", "start end"))
+    # Traces without categories that we know.
+    plain: Table = field(default_factory=lambda: Table("thread name scope", "start end"))
+    process_names: dict[str, str] = field(default_factory=dict)
+    thread_names: dict[tuple[str, str], str] = field(default_factory=dict)
+    # Counters per kernel: name, device, counters.
+    ranges: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    bad: int = 0
+    unpaired: int = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out."""
+        notes = [_BAD_NOTE.format(self.bad)] if self.bad else []
+        if self.unpaired:
+            notes.append(f"{self.unpaired} begin and end events (ph B, E) were left out")
+        return notes
+
+
+# Arithmetic on intervals of time: unions, gaps, overlaps, all by column.
+
+
+class Gaps(NamedTuple):
+    """Before each interval (in order of start): how long nothing ran, since when, after whom."""
+
+    length: Floats
+    since: Floats
+    after: Ints
+
+
+def gaps(start: Floats, end: Floats) -> Gaps:
+    """Gaps before intervals sorted by start; the first has none.
+
+    >>> gaps(np.array([0.0, 1.0, 5.0]), np.array([3.0, 2.0, 6.0])).length.tolist()
+    [0.0, 0.0, 2.0]
+    """
+    if not len(start):
+        return Gaps(start, start, np.empty(0, np.int64))
+    reach = np.maximum.accumulate(end)
+    # The interval that reaches furthest so far: the last one that set a new maximum.
+    new = np.concatenate([[True], end[1:] > reach[:-1]])
+    furthest = np.maximum.accumulate(np.where(new, np.arange(len(end)), 0))
+    since = np.concatenate([start[:1], reach[:-1]])
+    after = np.concatenate([[0], furthest[:-1]])
+    return Gaps(np.maximum(start - since, 0.0), since, after)
+
+
+class Union:
+    """The union of intervals, which can be asked how much of it lies before a time."""
+
+    def __init__(self, start: Floats, end: Floats) -> None:
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+        found = gaps(start, end)
+        first = np.ones(len(start), dtype=np.bool_)
+        first[1:] = start[1:] > found.since[1:]
+        reach = np.maximum.accumulate(end) if len(end) else end
+        last = np.append(first[1:], True) if len(first) else first
+        self.start, self.end = start[first], reach[last]
+        self._before = np.concatenate([[0.0], np.cumsum(self.end - self.start)])
+
+    @property
+    def length(self) -> float:
+        """How long the union is."""
+        return float(self._before[-1])
+
+    def before(self, time: Floats) -> Floats:
+        """How much of the union lies before each time.
+
+        >>> Union(np.array([0.0, 4.0]), np.array([2.0, 6.0])).before(np.array([1.0, 5.0])).tolist()
+        [1.0, 3.0]
+        """
+        if not len(self.start):
+            return np.zeros(len(time))
+        place = np.searchsorted(self.start, time, side="right")
+        inside = np.minimum(time, self.end[place - 1]) - self.start[place - 1]
+        return np.where(place > 0, self._before[place - 1] + inside, 0.0)
+
+    def overlap(self, start: Floats, end: Floats) -> Floats:
+        """How much of the union lies within each interval."""
+        return self.before(end) - self.before(start)

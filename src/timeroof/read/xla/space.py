@@ -1,0 +1,243 @@
+"""XSpace: planes (devices and hosts) with lines (streams, threads) of events with statistics."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from timeroof.core.errors import InputError
+
+# Protobuf's wire format, as far as an XSpace needs it: bounded, and safe with hostile bytes.
+#
+# A message is a row of (field number, value); a value is an integer or a span of bytes. Nothing
+# nests by itself: every level is decoded by a call that knows its message.
+
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_MAX_VARINT_BYTES = 10
+_SIGN = 1 << 63
+
+Span = tuple[int, int]
+
+
+class BrokenMessageError(InputError):
+    """Bytes that are no protobuf message, or one that is cut."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(f"is cut or damaged (no protobuf at byte {at})")
+
+
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """An integer and where it ends."""
+    value = shift = 0
+    for position in range(at, min(at + _MAX_VARINT_BYTES, end)):
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+    raise BrokenMessageError(at)
+
+
+def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
+    """The fields of a message: integers as they are, everything else as a span."""
+    at, end = span
+    while at < end:
+        tag, at = read_varint(data, at, end)
+        kind = tag & 7
+        if kind == VARINT:
+            value, at = read_varint(data, at, end)
+            yield tag >> 3, value
+            continue
+        if kind == BYTES:
+            size, at = read_varint(data, at, end)
+        elif kind in (FIXED64, FIXED32):
+            size = 8 if kind == FIXED64 else 4
+        else:
+            raise BrokenMessageError(at)
+        if size > end - at:
+            raise BrokenMessageError(at)
+        yield tag >> 3, (at, at + size)
+        at += size
+
+
+def text(data: bytes, value: int | Span) -> str:
+    """A string field."""
+    return data[value[0] : value[1]].decode("utf-8", "replace") if isinstance(value, tuple) else ""
+
+
+def signed(value: int | Span) -> int:
+    """An int64 field."""
+    if isinstance(value, tuple):
+        return 0
+    return value - (1 << 64) if value >= _SIGN else value
+
+
+def double(data: bytes, value: int | Span) -> float:
+    """A double field."""
+    if isinstance(value, tuple) and value[1] - value[0] == 8:
+        return float(struct.unpack("<d", data[value[0] : value[1]])[0])
+    return 0.0
+
+
+Value = int | float | str
+
+
+@dataclass
+class Plane:
+    """A device or a host; its lines are decoded when asked for."""
+
+    name: str = ""
+    stats: dict[str, Value] = field(default_factory=dict)
+    data: bytes = b""
+    line_spans: list[Span] = field(default_factory=list)
+    event_names: dict[int, str] = field(default_factory=dict)
+    event_stats: dict[int, dict[str, Value]] = field(default_factory=dict)
+    stat_names: dict[int, str] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[Line]:
+        """The plane's streams or threads."""
+        for span in self.line_spans:
+            yield _line(self, span)
+
+
+@dataclass
+class Line:
+    """A stream or a thread."""
+
+    plane: Plane
+    name: str = ""
+    id: int = 0
+    timestamp_ns: int = 0
+    event_spans: list[Span] = field(default_factory=list)
+
+    def events(self) -> Iterator[Event]:
+        """What happened on the line."""
+        for span in self.event_spans:
+            yield _event(self.plane, span)
+
+
+@dataclass(slots=True)
+class Event:
+    """One event; its offset counts from its line's timestamp."""
+
+    name: str = ""
+    offset_ps: int = 0
+    duration_ps: int = 0
+    stats: dict[str, Value] = field(default_factory=dict)
+
+
+def planes(data: bytes) -> Iterator[Plane]:
+    """The planes of a file."""
+    for number, value in fields(data, (0, len(data))):
+        if number == 1 and isinstance(value, tuple):
+            yield _plane(data, value)
+
+
+def _plane(data: bytes, span: Span) -> Plane:
+    plane = Plane(data=data)
+    own_stats: list[Span] = []
+    events: list[Span] = []
+    for number, value in fields(data, span):
+        if number == 2:
+            plane.name = text(data, value)
+        elif not isinstance(value, tuple):
+            continue
+        elif number == 3:
+            plane.line_spans.append(value)
+        elif number == 4:
+            events.append(value)
+        elif number == 5:
+            key, message = _entry(data, value)
+            plane.stat_names[key] = _name(data, message)
+        elif number == 6:
+            own_stats.append(value)
+    plane.stats = _stats(plane, own_stats)
+    for entry in events:
+        key, message = _entry(data, entry)
+        plane.event_names[key] = _name(data, message)
+        of_event = [v for n, v in fields(data, message) if n == 5 and isinstance(v, tuple)]
+        if of_event:
+            plane.event_stats[key] = _stats(plane, of_event)
+    return plane
+
+
+def _entry(data: bytes, span: Span) -> tuple[int, Span]:
+    """Key and value of a map's entry."""
+    key, message = 0, (span[1], span[1])
+    for number, value in fields(data, span):
+        if number == 1:
+            key = signed(value)
+        elif number == 2 and isinstance(value, tuple):
+            message = value
+    return key, message
+
+
+def _name(data: bytes, span: Span) -> str:
+    """The display name of a metadata message, else its name."""
+    name = shown = ""
+    for number, value in fields(data, span):
+        if number == 2:
+            name = text(data, value)
+        elif number == 4:
+            shown = text(data, value)
+    return shown or name
+
+
+def _line(plane: Plane, span: Span) -> Line:
+    line = Line(plane)
+    for number, value in fields(plane.data, span):
+        if number == 1:
+            line.id = signed(value)
+        elif number in (2, 11):
+            line.name = text(plane.data, value) or line.name
+        elif number == 3:
+            line.timestamp_ns = signed(value)
+        elif number == 4 and isinstance(value, tuple):
+            line.event_spans.append(value)
+    return line
+
+
+def _event(plane: Plane, span: Span) -> Event:
+    event = Event()
+    stats: list[Span] = []
+    for number, value in fields(plane.data, span):
+        if number == 1:
+            key = signed(value)
+            event.name = plane.event_names.get(key, "")
+            event.stats = plane.event_stats.get(key, {})
+        elif number == 2:
+            event.offset_ps = signed(value)
+        elif number == 3:
+            event.duration_ps = signed(value)
+        elif number == 4 and isinstance(value, tuple):
+            stats.append(value)
+    if stats:
+        event.stats = {**event.stats, **_stats(plane, stats)}
+    return event
+
+
+def _stats(plane: Plane, spans: list[Span]) -> dict[str, Value]:
+    """Statistics by name; a reference points to another name."""
+    found: dict[str, Value] = {}
+    data = plane.data
+    for span in spans:
+        name = ""
+        value: Value | None = None
+        for number, raw in fields(data, span):
+            if number == 1:
+                name = plane.stat_names.get(signed(raw), "")
+            elif number == 2:
+                value = double(data, raw)
+            elif number == 3 and isinstance(raw, int):
+                value = raw
+            elif number == 4:
+                value = signed(raw)
+            elif number in (5, 6):
+                value = text(data, raw)
+            elif number == 7:
+                value = plane.stat_names.get(signed(raw), "")
+        if name and value is not None:
+            found[name] = value
+    return found
