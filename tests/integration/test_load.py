@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.recorded_data import looked_at
-from timeroof.api.reports import judged_rows, load, machine
+from timeroof.api.reports import load, machine
 from timeroof.core.profile import Profile, Source
 from timeroof.work.recorded_calls import with_recorded_work
 
@@ -89,7 +89,7 @@ def test_a_composite_op_owes_nothing_when_its_children_are_rows() -> None:
 
 def test_rows_without_calls_only_get_names(shared_data: Path) -> None:
     report = load(shared_data / "ncu" / "v100_deepcam_pytorch_fp32-O0-Adam" / "fw", "v100-paper")
-    rows = judged_rows(report)
+    rows = report.rows
     assert rows["calls"].sum() == 633
     assert (rows["short_name"] != rows["name"]).mean() > 0.9
     assert report.totals.flops["fp32"] == 1_184_589_546_751
@@ -99,7 +99,7 @@ def test_the_h100_qwen_trace(shared_data: Path) -> None:
     report = load(shared_data / "kineto" / "h100_qwen1.5_0.5b_chat.json.gz")
     assert report.machine is not None
     assert report.machine.name == "h100-sxm"
-    rows = judged_rows(report).filter(pl.col("kind") == "kernel")
+    rows = report.rows.filter(pl.col("kind") == "kernel")
     assert rows["calls"].sum() == 1465
     assert rows["time_s"].sum() == pytest.approx(45_432.7e-6, rel=1e-5)
     linked = rows.filter(pl.col("op").is_in(GEMMS) & (pl.col("label.link") == "launch"))

@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from timeroof.api.reports import judged_rows
 from timeroof.core.profile import LABEL
 from timeroof.paper.build import build_paper
 from timeroof.paper.data import sweep
@@ -37,7 +36,7 @@ HIDDEN_ERROR = 0.016
 
 @pytest.fixture(scope="module")
 def rows() -> pl.DataFrame:
-    return judged_rows(build_paper())
+    return build_paper().rows
 
 
 def test_every_printed_row(rows: pl.DataFrame, shared_data: Path) -> None:

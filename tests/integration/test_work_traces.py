@@ -20,7 +20,6 @@ import pytest
 
 import timeroof
 from tests.recorded_data import DATA, LOOKED_AT, files, looked_at, needs_recorded_data, place
-from timeroof.api.reports import judged_rows
 from timeroof.core.errors import InputError
 from timeroof.work import Cost, call_from_kineto, count
 from timeroof.work.recorded_calls import why_unknown
@@ -311,7 +310,7 @@ def test_kernels_of_an_uncounted_op_are_all_unknown() -> None:
 def test_rows_far_above_the_roof_are_none() -> None:
     for path in TRACES:
         report = timeroof.load(path)
-        judged = judged_rows(report).filter(
+        judged = report.rows.filter(
             pl.col("above_roof").is_not_null()
             & (pl.col("kernel_efficiency") > 1.1)
             & (pl.col("time_s") > 50e-6)

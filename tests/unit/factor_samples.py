@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from timeroof.api.reports import Report, analyze, judged_rows
+from timeroof.api.reports import Report, analyze
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Profile, Source
 
@@ -84,7 +84,7 @@ def study_report(
 
 
 def study_rows(truths: Sequence[Truth], **options: Any) -> pl.DataFrame:
-    return judged_rows(study_report(truths, **options))
+    return study_report(truths, **options).rows
 
 
 def _row(truth: Truth, draw: np.random.Generator, noise: float, count: int) -> dict[str, Any]:

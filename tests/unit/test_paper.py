@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from timeroof.api.reports import judged_rows
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper, chosen_figures, write_folder
 from timeroof.paper.data import base_case, direct_flops, paper_rows, sweep
@@ -22,7 +21,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def rows(report: Report) -> pl.DataFrame:
-    return judged_rows(report)
+    return report.rows
 
 
 def test_counts(rows: pl.DataFrame) -> None:

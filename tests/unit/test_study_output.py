@@ -22,7 +22,7 @@ from tests.unit.factor_samples import (
     study_report,
     working_set_truths,
 )
-from timeroof.api.reports import judged_rows, load
+from timeroof.api.reports import load
 from timeroof.core.errors import InputError
 from timeroof.paper.build import build_paper
 from timeroof.study.case import Case, Result
@@ -42,7 +42,7 @@ def study_of(
     report = study_report(truths, **options)  # type: ignore[arg-type]
     return Study(
         report=report,
-        rows=judged_rows(report),
+        rows=report.rows,
         machine=report.machine,
         kernels=sorted({t.op for t in truths}),
         failures=failures or [],

@@ -62,7 +62,7 @@ class Context:
     def of(cls, report: Report) -> Context:
         """The context of a report."""
         profile, verdicts = report.profile, report.verdicts
-        rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
+        rows = report.rows
         scale = report.totals.clean_scale
         seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * scale
         rows = _described(rows.filter(pl.col("time_s") > 0).with_columns(seconds))

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from timeroof.advice.advise import advise
 from timeroof.core import report as core_report
 from timeroof.core.errors import UsageError
@@ -37,7 +35,6 @@ HERE = "here"
 __all__ = [
     "Report",
     "analyze",
-    "judged_rows",
     "load",
     "machine",
     "machine_names",
@@ -119,12 +116,6 @@ def analyze(
         version=VERSION,
     )
     return replace(report, findings=tuple(advise(report) if findings is None else findings))
-
-
-def judged_rows(report: core_report.Report) -> pl.DataFrame:
-    """The rows of a report with their verdicts beside them, as one table."""
-    verdicts = report.verdicts.table.drop("id")
-    return pl.concat([report.profile.kernels, verdicts], how="horizontal")
 
 
 def save(report: core_report.Report, path: str | Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.core.verdict import Verdicts
+from timeroof.core.verdict import Verdicts, judged_rows
+
+if TYPE_CHECKING:
+    import polars as pl
 
 REPORT_SCHEMA = "timeroof.report/1"
 
@@ -169,6 +173,11 @@ class Report:
     created: str = ""
     version: str = ""
     extras: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """One judged table: every row with its amounts, bounds, limiter, gap and coordinates."""
+        return judged_rows(self.profile, self.verdicts)
 
     def to_json(self) -> bytes:
         """The report as JSON, `timeroof.report/1`."""

@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import LABEL, Profile, amount_columns
 from timeroof.core.resources import FAULT, LAUNCH
-from timeroof.core.verdict import BOUND, Verdicts
+from timeroof.core.verdict import BOUND, Verdicts, judged_rows
 from timeroof.model.bounds import combined_bound
 
 SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops", "padding_flops")
@@ -22,7 +22,7 @@ def group(profile: Profile, verdicts: Verdicts, by: list[str]) -> pl.DataFrame:
     A sum is null where no row of the group knows the value; `unknown_time_s` are
     the seconds of rows without a bound. `limiter` is the one that holds most seconds.
     """
-    rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
+    rows = judged_rows(profile, verdicts)
     keys = [_column(rows, name) for name in by]
     amounts = amount_columns(rows)
     summed = [*SUMMED, *SUMMED_VERDICTS, *amounts, *(f"{BOUND}{r}" for r in verdicts.resources)]

@@ -6,14 +6,14 @@ defined in docs/model.md.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import FLOP_FREE_KINDS, Profile
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
-from timeroof.core.verdict import BOUND, Verdicts
+from timeroof.core.verdict import BOUND, RoofPair, Verdicts
 from timeroof.model.bounds import above_roof_cause, combined_bound
 
 # A known bound that explains this share of the time settles the limiter, whatever
@@ -21,17 +21,6 @@ from timeroof.model.bounds import above_roof_cause, combined_bound
 EXPLAINING_SHARE = 0.9
 
 UNKNOWN = "unknown"
-
-
-class RoofPair(NamedTuple):
-    """One compute and one memory ceiling for all rows: the two axes of the paper's planes.
-
-    Time coordinates and `paper_class` divide the FLOPs of all precisions by this compute
-    ceiling, as the authors do with the tensor-core peak. Bounds never use it.
-    """
-
-    compute: str = "flop/fp16-tensor"
-    memory: str = DRAM
 
 
 def headline_pair(profile: Profile, roofs: dict[str, Ceiling]) -> RoofPair | None:
@@ -97,6 +86,7 @@ def judge(
     return Verdicts(
         table=table,
         roofs=roofs,
+        pair=pair,
         asynchronous=asynchronous,
         notes=_notes(profile, machine, roofs),
     )

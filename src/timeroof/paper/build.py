@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.api.reports import analyze, judged_rows, machine, save
+from timeroof.api.reports import analyze, machine, save
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import LABEL, Profile
 from timeroof.core.writing import write_atomically
@@ -64,7 +64,7 @@ def build_paper() -> Report:
     chosen = machine(MACHINE)
     profile = with_compulsory_bytes(paper_profile())
     report = analyze(profile, chosen, pair=RoofPair(), findings=())
-    return replace(report, findings=tuple(paper_findings(judged_rows(report), chosen)))
+    return replace(report, findings=tuple(paper_findings(report.rows, chosen)))
 
 
 def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
@@ -90,7 +90,7 @@ def write_folder(
     whole: bool,
 ) -> Path:
     """Write pictures and, if the whole is wanted, page, JSON, CSV and run; return what to open."""
-    rows = judged_rows(report)
+    rows = report.rows
     assert report.machine is not None
     pictures = []
     for figure in figures:

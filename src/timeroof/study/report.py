@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 
 from timeroof.api.live import scope_for
-from timeroof.api.reports import Report, judged_rows
+from timeroof.api.reports import Report
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, Profile
 from timeroof.core.report import Finding
@@ -108,7 +108,7 @@ def judged_study(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
-    rows = judged_rows(report)
+    rows = report.rows
     disturbed = busy_sentence(rows)
     if disturbed:
         report = replace(report, notes=(disturbed, *report.notes))

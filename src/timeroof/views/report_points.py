@@ -113,9 +113,7 @@ def report_points(report: Report, limit: int | None = None) -> list[ReportPoint]
     """The longest rows as points."""
     flops = [a for a in report.profile.amount_columns if a.startswith("flop/")]
     levels = [a for a in report.profile.amount_columns if a.startswith("byte/")]
-    rows = pl.concat(
-        [report.profile.kernels.drop("samples"), report.verdicts.table.drop("id")], how="horizontal"
-    ).filter(pl.col("time_s") > 0)
+    rows = report.rows.drop("samples").filter(pl.col("time_s") > 0)
     table = rows if limit is None else rows.head(limit)
     return [
         ReportPoint(

@@ -12,7 +12,7 @@ import polars as pl
 from timeroof.core.profile import Profile
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.core.verdict import Verdicts
+from timeroof.core.verdict import Verdicts, judged_rows
 from timeroof.views.clean import clean_table, clean_words
 from timeroof.views.page.headline import (
     LIMITER_WORDS,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def judged_table(profile: Profile, verdicts: Verdicts) -> pl.DataFrame:
     """One row per kernel with everything known of it, lists left out."""
-    return pl.concat([profile.kernels.drop("samples"), verdicts.table.drop("id")], how="horizontal")
+    return judged_rows(profile, verdicts).drop("samples")
 
 
 def runs_table(reports: Sequence[Report], names: Sequence[str]) -> pl.DataFrame:

@@ -186,9 +186,8 @@ def _no_spread() -> str:
 
 def _side(report: Report, against: Report) -> pl.DataFrame:
     """The rows of one run with what matching and causes need."""
-    profile, verdicts = report.profile, report.verdicts
     moved = _work_on_roofs_of(against, report)
-    rows = pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
+    rows = report.rows
     seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * report.totals.clean_scale
     rows = rows.with_columns(moved.alias("work_other_s"), _labels(rows).alias("labels"), seconds)
     synchronous = report.machine is not None and report.machine.launching == "synchronous"

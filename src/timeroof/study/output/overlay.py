@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.api.reports import judged_rows
 from timeroof.core.profile import LABEL
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors.cases import (
@@ -142,7 +141,7 @@ class Overlay:
 def overlay_of(report: Report) -> Overlay:
     """A published report as an overlay: labels in the study's words, verdicts its own."""
     assert report.machine is not None
-    rows = judged_rows(report).with_columns(
+    rows = report.rows.with_columns(
         pl.col(f"{LABEL}precision").str.to_lowercase(),
         pl.col("phase").alias(f"{LABEL}pass"),
     )
