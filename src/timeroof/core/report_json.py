@@ -53,7 +53,9 @@ def kernel_rows(profile: Profile, verdicts: Verdicts) -> list[KernelRow]:
     origins = [c for c in profile.kernels.columns if c.startswith(ORIGIN)]
     bounds = [c for c in verdicts.table.columns if c.startswith(BOUND)]
     fixed = [c for c in KERNEL_COLUMNS if c != "samples"]
-    judged = [c for c in verdicts.table.columns if c not in {"id", "elapsed_s", *bounds}]
+    judged = [
+        c for c in verdicts.table.columns if c not in {"id", "elapsed_s", "owed_flops", *bounds}
+    ]
     rows = []
     for row, verdict in zip(
         profile.kernels.iter_rows(named=True), verdicts.table.iter_rows(named=True), strict=True

@@ -33,8 +33,9 @@ class Verdicts:
 
     `table` has ``bound.<resource>`` per resource that has both amounts and a
     ceiling, and the columns that docs/model.md defines: limiter, work_bound_s,
-    overhead_time_s, bound_s, elapsed_s, gap_s, kernel_efficiency, efficiency, ai,
-    compute_time_s, bandwidth_time_s, inside_overhead_box, paper_class, above_roof.
+    overhead_time_s, bound_s, elapsed_s, gap_s, kernel_efficiency, efficiency, owed_flops (of all
+    precisions, without a convolution's padding), ai, compute_time_s, bandwidth_time_s,
+    inside_overhead_box, paper_class, above_roof.
     `roofs` are the ceilings that were used, `pair` those of the time coordinates.
     """
 

@@ -72,8 +72,11 @@ def judge(
             _settled(_gap()).alias("gap_s"),
             _settled(_ratio("work_bound_s", "time_s")).alias("kernel_efficiency"),
             _settled(_ratio("bound_s", "elapsed_s")).alias("efficiency"),
+            owed_flops(amounts).alias("owed_flops"),
             _intensity(amounts).alias("ai"),
-            *_time_coordinates(),
+            *time_coordinates(
+                pl.col("compute_at_roof_s"), pl.col("memory_at_roof_s"), pl.col("time_s")
+            ),
             _inside_box().alias("inside_overhead_box"),
         )
         .with_columns(
@@ -128,6 +131,11 @@ def owed_share(amounts: list[str]) -> pl.Expr:
     )
 
 
+def owed_flops(amounts: list[str]) -> pl.Expr:
+    """FLOPs of all precisions that have to be done: the work of a row in every chart."""
+    return total_flops(amounts) * owed_share(amounts)
+
+
 def _bounded(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
     return [a for a in amounts if a in roofs]
 
@@ -165,7 +173,7 @@ def _pair_bounds(
     """Compute and memory seconds at the pair's roofs: a complexity point's coordinates."""
     compute = memory = pl.lit(None, pl.Float64)
     if pair is not None and pair.compute in roofs:
-        compute = total_flops(amounts) * owed_share(amounts) / roofs[pair.compute].rate
+        compute = owed_flops(amounts) / roofs[pair.compute].rate
     if pair is not None and pair.memory in roofs and pair.memory in amounts:
         memory = pl.col(pair.memory) / roofs[pair.memory].rate
     return [compute.alias("compute_at_roof_s"), memory.alias("memory_at_roof_s")]
@@ -213,22 +221,23 @@ def _intensity(amounts: list[str]) -> pl.Expr:
     return pl.when(pl.col(DRAM) > 0).then(total_flops(amounts) / pl.col(DRAM))
 
 
-def _time_coordinates() -> list[pl.Expr]:
-    """Run time on the two axes of the time plane: the larger is T, and AI keeps its direction."""
-    compute, memory, time = (
-        pl.col("compute_at_roof_s"),
-        pl.col("memory_at_roof_s"),
-        pl.col("time_s"),
-    )
-    known = compute.is_not_null() & memory.is_not_null() & (pl.max_horizontal(compute, memory) > 0)
-    return [
-        pl.when(known)
-        .then(pl.when(compute > memory).then(time).otherwise(time * compute / memory))
-        .alias("compute_time_s"),
-        pl.when(known)
-        .then(pl.when(compute > memory).then(time * memory / compute).otherwise(time))
-        .alias("bandwidth_time_s"),
-    ]
+def time_coordinates(compute_s: pl.Expr, memory_s: pl.Expr, time_s: pl.Expr) -> list[pl.Expr]:
+    """Run time on the two axes of the time plane: the larger is T, and AI keeps its direction.
+
+    `compute_s` and `memory_s` are the work at two roofs; which roofs is up to the caller: the
+    pair of a report, or what somebody chose for a chart.
+    """
+    slowest = pl.max_horizontal(compute_s, memory_s)
+    known = compute_s.is_not_null() & memory_s.is_not_null() & (slowest > 0)
+    at = {
+        "compute_time_s": pl.when(compute_s > memory_s)
+        .then(time_s)
+        .otherwise(time_s * compute_s / memory_s),
+        "bandwidth_time_s": pl.when(compute_s > memory_s)
+        .then(time_s * memory_s / compute_s)
+        .otherwise(time_s),
+    }
+    return [pl.when(known).then(seconds).alias(name) for name, seconds in at.items()]
 
 
 def _paper_class() -> pl.Expr:
@@ -259,6 +268,7 @@ def _verdict_columns(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]
         "gap_s",
         "kernel_efficiency",
         "efficiency",
+        "owed_flops",
         "ai",
         "compute_time_s",
         "bandwidth_time_s",
