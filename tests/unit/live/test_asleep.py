@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,21 +27,44 @@ def slept(
     *,
     switches: int,
     stolen_ns: int = 30 * MS,
+    others_ns: int = 0,
     counted: bool = True,
 ) -> module.Slept:
     """A step of 100 ms of which the thread was stopped for some time."""
     readings = iter([(0, 0, 0, 0), (100 * MS, 100 * MS - stolen_ns, 0, switches)])
     monkeypatch.setattr(module, "_clocks", lambda: next(readings))
     monkeypatch.setattr(module, "counts_sleeps", lambda: counted)
-    watch = Asleep()
-    watch.begin()
-    return watch.end()
+    monkeypatch.setattr(module, "_others_queued_ns", iter([0, others_ns]).__next__)
+    return watched(lambda: None)
 
 
 def test_a_thread_that_never_gave_its_cpu_up_did_not_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slept(monkeypatch, switches=0) == (0, 0)
     assert slept(monkeypatch, switches=3) == (30 * MS, 3)
     assert slept(monkeypatch, switches=3, stolen_ns=MS) == (0, 3)
+
+
+def test_waiting_for_threads_that_wait_for_a_cpu_is_not_sleep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert slept(monkeypatch, switches=3, others_ns=20 * MS) == (10 * MS, 3)
+    assert slept(monkeypatch, switches=3, others_ns=260 * MS) == (0, 3)
+    # A thread that ended takes its count along.
+    assert slept(monkeypatch, switches=3, others_ns=-MS) == (30 * MS, 3)
+
+
+def test_other_threads_are_all_but_this_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for thread, text in (
+        ("1", "5 7 1"),
+        ("2", "gone"),
+        (str(threading.get_native_id()), "1 900 1"),
+    ):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(text)
+    monkeypatch.setattr(module, "_TASKS", tmp_path)
+    assert module._others_queued_ns() == 7
 
 
 def test_where_no_switch_is_counted_the_clocks_alone_decide(
@@ -74,9 +98,11 @@ def wait_for_a_socket() -> None:
 
 def watched(wait: Callable[[], None]) -> module.Slept:
     watch = Asleep()
+    watch.watch_others()
     watch.begin()
     wait()
-    return watch.end()
+    watch.end()
+    return watch.slept()
 
 
 @pytest.mark.parametrize("wait", [sleep_plainly, wait_for_a_lock, wait_for_a_socket])
@@ -86,16 +112,17 @@ def test_whatever_really_sleeps_is_found(wait: Callable[[], None]) -> None:
     assert found.times or not counts_sleeps()
 
 
+def compute() -> None:
+    begin_ns = time.thread_time_ns()
+    while time.thread_time_ns() - begin_ns < 2 * MS:
+        sum(range(500))
+
+
 def test_arithmetic_is_not_asleep() -> None:
     if not counts_sleeps():
         pytest.skip("this system counts no voluntary context switches")
-    watch = Asleep()
     for _ in range(20):
-        watch.begin()
-        begin_ns = time.thread_time_ns()
-        while time.thread_time_ns() - begin_ns < 2 * MS:
-            sum(range(500))
-        found = watch.end()
+        found = watched(compute)
         assert found.times or not found.ns
 
 
