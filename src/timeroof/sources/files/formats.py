@@ -14,7 +14,7 @@ from functools import cache
 from timeroof.errors import UsageError
 from timeroof.sources.files import hints
 from timeroof.sources.files.format import Format
-from timeroof.sources.files.hints import Hint, Start, begins, both, creates, has
+from timeroof.sources.files.hints import Hint, Start, begins, both, creates, has, matches
 from timeroof.sources.files.opening import Entry, Input
 
 _PACKAGE = "timeroof.sources.files"
@@ -36,6 +36,11 @@ class Listed:
         return getattr(module, "FORMATS", None) or (module.FORMAT,)
 
 
+# The name that a plane of XLA's begins with is field 2 of a message.
+_NAME_FIELD = b"\x12"
+_KERNEL_COLUMNS = (b"kernel_name", b"kernelname")
+_DISPATCH_COLUMNS = (b"gpu_id", b"gpu-id", b"queue-id", b"dispatch_id", b"index", b"sum(ns)")
+_NCU_NAMES = (b"kernel name", b"demangled name", b"function name")
 _AMD_METRICS = (b"sq_insts_", b"fetchsize", b"writesize", b"fetch_size", b"tcc_", b"tcp_")
 
 # In the order of asking: formats with a magic number first, free text last.
@@ -47,7 +52,7 @@ LISTED = (
     Listed(
         "xplane",
         ("xplane",),
-        both(begins(b"\x0a"), has((b"/",), (b"task environment",), (b"#chip",))),
+        both(begins(b"\x0a"), has((_NAME_FIELD,))),
     ),
     Listed("rocprofv3_json", ("rocprofv3-json",), has((b'"rocprofiler-sdk-tool"',))),
     Listed(
@@ -83,8 +88,7 @@ LISTED = (
         "rocprof_csv",
         ("rocprof-csv",),
         has(
-            (b"kernel_name",),
-            (b"kernelname",),
+            *((name, place) for name in _KERNEL_COLUMNS for place in _DISPATCH_COLUMNS),
             *((b"metric name", b"metric value", counter) for counter in _AMD_METRICS),
         ),
     ),
@@ -96,23 +100,17 @@ LISTED = (
     Listed(
         "nvprof_csv",
         ("nvprof-csv",),
-        has(
-            (b"time(%)", b"calls", b"avg", b"name"),
-            (b"start", b"duration", b"name"),
-            (b"kernel", b"invocations", b"metric name", b"avg"),
+        matches(
+            rb"(?:time\(%\)|start|invocations)\s*\"?\s*[,;\t]",
+            rb"[,;\t]\s*\"?\s*(?:time\(%\)|invocations)",
         ),
     ),
     Listed(
         "nvprof_console",
         ("nvprof-console",),
-        has(
-            (b"nvprof is profiling",),
-            (b"== profiling ",),
-            (b"== metric result",),
-            (b"time(%)", b"calls", b"avg", b"name"),
-            (b"start", b"duration", b"name"),
-            (b"invocations", b"metric name"),
-            (b"invocations", b"event name"),
+        matches(
+            rb"[\d=]== (?:nvprof is profiling|profiling |metric result)",
+            rb"time\(%\)\s+time\s+calls|start\s+duration\s|invocations\s+(?:metric|event) name",
         ),
     ),
     Listed(
@@ -123,7 +121,11 @@ LISTED = (
     Listed(
         "ncu_csv",
         ("ncu-csv",),
-        has((b"kernel name", b"metric name", b"metric value"), (b" name", b"__"), (b"==prof== ",)),
+        has(
+            (b"kernel name", b"metric name", b"metric value"),
+            *((name, b"__") for name in _NCU_NAMES),
+            (b"==prof== ",),
+        ),
         folders=True,
     ),
     Listed("ncu_console", ("ncu-console",), has((b"metric name", b"---"))),

@@ -54,6 +54,11 @@ def has(*alternatives: tuple[bytes, ...]) -> Hint:
     return lambda start: any(all(w in start.words for w in words) for words in alternatives)
 
 
+def matches(*patterns: bytes) -> Hint:
+    """One of these patterns is found; letters are in lower case."""
+    return lambda start: any(re.search(pattern, start.words) for pattern in patterns)
+
+
 def both(one: Hint, other: Hint) -> Hint:
     """Two hints hold."""
     return lambda start: one(start) and other(start)
