@@ -25,7 +25,7 @@ from timeroof.work.recorded_calls import with_recorded_work
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from plotly.graph_objects import Figure
+    from matplotlib.figure import Figure
 
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
@@ -51,10 +51,10 @@ class Report(core_report.Report):
         save(self, path)
 
     def figure(self, name: str = "combined") -> Figure:
-        """An interactive chart: combined, complexity, time or roofline."""
-        from timeroof.views.plotly_figures import plotly_figure
+        """A chart of the rows as a matplotlib figure: combined, complexity, time or roofline."""
+        from timeroof.views.pictures.of_report import report_figure
 
-        return plotly_figure(self, name)
+        return report_figure([self], name)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -1,9 +1,8 @@
-"""Files by suffix, pictures, Markdown, tables, and plotly figures."""
+"""Files by suffix, pictures, Markdown, tables, and the figure of a notebook."""
 
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import msgspec
@@ -11,15 +10,15 @@ import polars as pl
 import pytest
 
 from tests.unit.views.samples import hostile_report, large_report, step_report
+from timeroof.api.reports import Report as ShownReport
 from timeroof.api.reports import analyze
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.paper.build import build_paper
 from timeroof.views.pictures.of_report import CHARTS, report_figure
-from timeroof.views.plotly_figures import plotly_figure
 from timeroof.views.render import SUFFIXES, render
-from timeroof.views.report_points import chart_roofs, headline_pair, report_points
+from timeroof.views.report_points import headline_pair
 from timeroof.views.tables import code, prose, report_markdown
 
 
@@ -100,52 +99,27 @@ def test_markdown_names_stay_names() -> None:
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_pictures_and_plotly_figures_of_every_chart(step: Report, name: str) -> None:
+def test_a_picture_of_every_chart(step: Report, name: str) -> None:
     for report in (step, build_paper()):
         buffer = io.BytesIO()
         report_figure([report], name).savefig(buffer, format="png")
         assert buffer.getvalue().startswith(b"\x89PNG")
-        figure = json.loads(plotly_figure(report, name).to_json())
-        symbols = [t for t in figure["data"] if t["mode"] == "markers" and t.get("text")]
-        assert symbols
-        assert figure["layout"]["xaxis"]["type"] == "log"
 
 
-def test_the_combined_figure_has_four_axes_and_two_symbols(step: Report) -> None:
-    figure = plotly_figure(step, "combined")
-    roofs = chart_roofs(step)
-    work = [t for t in figure.data if t.mode == "markers" and t.showlegend is False and t.text]
-    timed = [t for t in figure.data if t.mode == "markers" and t.showlegend and t.text]
-    assert figure.layout.xaxis2.matches == "x"
-    assert sum(len(t.x) for t in work) == sum(len(t.x) for t in timed)
-    # The time symbol stands where the paper says: the larger of the two times is T.
-    point = report_points(step)[0]
-    x, y = next(
-        (x, y)
-        for t in timed
-        for x, y, text in zip(t.x, t.y, t.text, strict=True)
-        if point.name in text
-    )
-    assert max(x / roofs.bytes_per_s, y / roofs.flops_per_s) == pytest.approx(point.time_s)
-
-
-def test_plotly_texts_are_escaped() -> None:
-    figure = plotly_figure(hostile_report(), "complexity")
-    texts = [text for t in figure.data if t.text is not None for text in t.text]
-    assert texts
-    assert not any("<script" in text or "<img" in text for text in texts)
+def test_the_figure_of_a_notebook_is_the_picture(step: Report) -> None:
+    assert isinstance(step, ShownReport)
+    figure, picture = step.figure("time"), report_figure([step], "time")
+    assert [line.get_xydata().tolist() for line in figure.axes[0].lines] == [
+        line.get_xydata().tolist() for line in picture.axes[0].lines
+    ]
 
 
 def test_unknown_charts_and_machines_without_roofs(step: Report) -> None:
-    with pytest.raises(UsageError, match="no chart"):
-        plotly_figure(step, "pie")
     with pytest.raises(InputError, match="no chart"):
         report_figure([step], "pie")
     bare = analyze(Profile.of([{"name": "k", "time_s": 1.0}], Source(tool="t")))
-    with pytest.raises(UsageError, match="roofs"):
-        plotly_figure(bare, "combined")
     with pytest.raises(InputError, match="ceiling"):
-        report_figure([bare], "combined")
+        bare.figure("combined")
 
 
 def test_the_headline_pair_is_the_highest_roof_in_use(step: Report) -> None:
