@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.browser.conftest import Opened
-from tests.unit.views.samples import step_report
+from tests.views.samples import step_report
 from timeroof.model.group import group
 
 
