@@ -117,13 +117,19 @@ def test_a_study_imports_nothing_from_the_folder(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_program_under_run_has_the_path_that_python_gives_it(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+@pytest.mark.parametrize(
+    ("start", "words", "path"),
+    [
+        (AS_MODULE, ["app/show.py"], "."),
+        (AS_MODULE, ["-m", "app.show"], "app:"),
+        (AS_SCRIPT, ["app/show.py"], ""),
+    ],
+)
+def test_a_program_under_run_has_the_path_that_python_gives_it(
+    tmp_path: Path, start: list[str], words: list[str], path: str
+) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "show.py").write_text("import sys\nprint(sys.path)\n")
-    for words in (["app/show.py"], ["-m", "app.show"]):
-        for path in ("", ".", "app:"):
-            plain = run(tmp_path, *words, PYTHONPATH=path).stdout
-            for start in (AS_SCRIPT, AS_MODULE):
-                ours = run(tmp_path, *start, "run", *words, PYTHONPATH=path)
-                assert ours.stdout == plain, ours.stderr
+    plain = run(tmp_path, *words, PYTHONPATH=path)
+    ours = run(tmp_path, *start, "run", "--machine", "h100-sxm", *words, PYTHONPATH=path)
+    assert ours.stdout == plain.stdout != "", ours.stderr
