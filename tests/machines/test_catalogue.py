@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from timeroof.core.errors import UnknownMachineError
 from timeroof.core.machine import Machine
+from timeroof.core.machine_file import parse_machine
+from timeroof.machines import catalogue
 from timeroof.machines.catalogue import (
     catalogue_machine,
     find_machine,
     machine_names,
+    machine_of_device,
     nearest_machines,
 )
 
@@ -138,3 +145,58 @@ def test_other_chips_are_not_named_beside_the_one_that_was_meant(typed: str) -> 
 @pytest.mark.parametrize("typed", ["", "x", "frob", "nvidia", "-", "x" * 10_000])
 def test_what_names_no_chip_has_no_nearest(typed: str) -> None:
     assert nearest_machines(typed) == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The catalogue as a folder of the test's own, with what is remembered of it forgotten."""
+    for name in ("h100-sxm", "h100-pcie", "v100-sxm2"):
+        shutil.copy(Path(catalogue.__file__).parent / f"{name}.toml", tmp_path)
+    monkeypatch.setattr(catalogue.resources, "files", lambda _package: tmp_path)
+    remembered = (machine_names, catalogue_machine, catalogue._device_index)
+    for function in remembered:
+        function.cache_clear()
+    yield tmp_path
+    for function in remembered:
+        function.cache_clear()
+
+
+def test_a_device_parses_its_own_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def counted(text: str, *, where: str) -> Machine:
+        parsed.append(where)
+        return parse_machine(text, where=where)
+
+    catalogue_machine.cache_clear()
+    monkeypatch.setattr(catalogue, "parse_machine", counted)
+    assert find_machine("NVIDIA H100 80GB HBM3").name == "h100-sxm"
+    assert "machines/h100-sxm.toml" in parsed
+    assert len(parsed) <= 3
+
+
+def test_every_name_finds_what_the_whole_index_finds() -> None:
+    for known, name in catalogue._device_index().items():
+        assert machine_of_device(known) == catalogue_machine(name)
+    for machine in ALL:
+        for device in (machine.device, *machine.device_names):
+            assert machine_of_device(device.upper()) == machine_of_device(device) is not None
+
+
+def test_a_file_that_is_added_or_edited_counts_at_once(folder: Path) -> None:
+    assert machine_of_device("NVIDIA H100 80GB HBM3") is not None
+    assert machine_of_device("Brand New 9000") is None
+    text = (folder / "h100-sxm.toml").read_text()
+    renamed = text.replace("NVIDIA H100 80GB HBM3", "NVIDIA Edited Device")
+    (folder / "h100-sxm.toml").write_text(renamed)
+    escaped = text.replace("NVIDIA H100 80GB HBM3", "Brand\\u0020New 9000").replace(
+        'name = "h100-sxm"', 'name = "new"'
+    )
+    (folder / "new.toml").write_text(escaped)
+    machine_names.cache_clear()
+    catalogue_machine.cache_clear()
+    assert machine_of_device("NVIDIA H100 80GB HBM3") is None
+    edited, new = machine_of_device("edited-device"), machine_of_device("BRAND NEW-9000")
+    assert edited is not None
+    assert new is not None
+    assert (edited.name, new.name) == ("h100-sxm", "new")
