@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,14 +11,11 @@ from hypothesis import strategies as st
 from tests.advice.cases import ceiling, fine, machine_with, report_of
 from tests.advice.test_arithmetic import product
 from tests.advice.test_launching import adam, tiny
-from tests.conftest import make_machine
 from timeroof.advice import RULES, advise, rule_of
-from timeroof.advice.context import Context
 from timeroof.advice.documentation import findings_page
 from timeroof.advice.registry import GROUPS
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Steps
-from timeroof.model.bounds import combined_bound
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -120,22 +116,6 @@ def test_no_more_is_promised_than_there_is(
         together = finding.evidence["cumulative_gain_s"]
         assert finding.gain_s <= together * (1 + 1e-9)
         assert together <= total * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("launching", ["asynchronous", "synchronous"])
-@settings(max_examples=40)
-@given(work=rates, fault=rates, launch=rates)
-def test_bounds_after_a_cure_follow_the_model(
-    launching: str, work: float, fault: float, launch: float
-) -> None:
-    report = report_of([fine(1.0)], make_machine(launching=launching))
-    context = Context.of(report)
-    frame = pl.DataFrame({"w": [work], "fault_s": [fault], "launch_s": [launch]})
-    expected = combined_bound(
-        pl.col("w"), pl.col("fault_s"), pl.col("launch_s"), asynchronous=launching == "asynchronous"
-    )
-    row = frame.select(context.bound_after(pl.col("w")).alias("got"), expected.alias("want"))
-    assert row["got"].item() == row["want"].item()
 
 
 def test_a_run_with_nothing_but_times_gives_no_finding() -> None:

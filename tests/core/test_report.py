@@ -70,9 +70,11 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
     assert document["schema"] == "timeroof.report/1"
     assert set(document["kernels"][0]) == {
         "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
-        "stream", "rank", "parent", "labels", "calls", "launches", "time_s", "time_spread",
-        "idle_before_s", "samples", "flops", "contraction_flops", "padding_flops", "bytes",
+        "stream", "rank", "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
+        "time_spread", "idle_before_s", "elapsed_s", "samples", "flops", "total_flops", "owed_flops",
+        "achieved_flop_per_s", "achieved_byte_per_s", "contraction_flops", "padding_flops", "bytes",
         "origin", "bounds",
+        "limit", "compute_at_roof_s", "memory_at_roof_s",
         "limiter", "work_bound_s", "bound_s", "gap_s", "kernel_efficiency", "efficiency", "ai",
         "compute_time_s", "bandwidth_time_s", "overhead_time_s", "inside_overhead_box",
         "paper_class", "above_roof",

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import make_machine
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
+from timeroof.machines.catalogue import find_machine
 from timeroof.model.judge import RoofPair, judge
 
 
@@ -38,7 +39,7 @@ def test_products_with_padding_are_counted_but_not_owed(machine: Machine) -> Non
     row = {"flop/fp32": 50.0, "byte/dram": 1.0, "padding_flops": 10.0}
     got = verdict(machine, **row)
     assert got["bound.flop/fp32"] == pytest.approx(0.4)
-    assert got["ai"] == pytest.approx(50)
+    assert got["ai"] == pytest.approx(40)
     assert verdict(machine, **row | {"padding_flops": None})["bound_s"] == pytest.approx(0.5)
     assert (
         verdict(machine, **row | {"flop/fp32": 0.0, "padding_flops": 0.0})["bound.flop/fp32"] == 0
@@ -274,3 +275,23 @@ def test_a_cpu_run_on_a_devices_ceilings_has_a_note(source: Source) -> None:
     assert told([op], queue)
     assert not told([op], eager)
     assert not told([op, {**op, "kind": "kernel"}], queue)
+
+
+def pair_of(rows: list[dict[str, Any]], **asked: Any) -> tuple[str, str] | None:
+    return judge(Profile.of(rows, Source(tool="t")), find_machine("h100-sxm"), **asked).pair
+
+
+def test_the_pair_is_the_highest_roof_in_use_and_dram() -> None:
+    row = {"name": "k", "time_s": 1.0, "flop/fp32": 1.0, "flop/bf16-tensor": 2.0, "byte/dram": 1.0}
+    assert pair_of([row]) == ("flop/bf16-tensor", "byte/dram")
+
+
+def test_without_flops_the_pair_is_one_that_deep_learning_meets() -> None:
+    compute, _ = pair_of([{"name": "k", "time_s": 1.0, "byte/dram": 1.0}]) or ("", "")
+    assert compute in ("flop/fp16-tensor", "flop/bf16-tensor")
+
+
+def test_without_dram_bytes_the_pair_has_the_level_that_the_file_has() -> None:
+    rows = [{"name": "k", "time_s": 1.0, "flop/fp32": 1.0, "byte/l1": 2.0}]
+    assert pair_of(rows) == ("flop/fp32", "byte/l1")
+    assert pair_of(rows, roof="flop/fp64") == ("flop/fp64", "byte/l1")

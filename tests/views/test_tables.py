@@ -36,7 +36,7 @@ def test_the_page_escapes_everything(report: Report) -> None:
 
 def test_markdown_and_csv(report: Report) -> None:
     assert "# T\n" in markdown_page("T", report)
-    table = csv_bytes(report.profile, report.verdicts).decode()
+    table = csv_bytes(report.rows).decode()
     assert table.splitlines()[0].startswith("id,kind,name")
     assert "module" not in table.splitlines()[0]
 

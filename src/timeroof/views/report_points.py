@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.core.profile import FLOP_FREE_KINDS
-from timeroof.core.resources import DRAM, limiter_kind
+from timeroof.core.resources import limiter_kind
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
 
-_NARROW = ("flop/int8", "flop/fp8", "flop/fp4")
 # A level with less than this of the largest level's bound seconds has hardly any bytes.
 HARDLY = 0.1
 
@@ -51,19 +50,8 @@ class ReportPoint:
 
 
 def headline_pair(report: Report) -> tuple[str | None, str | None]:
-    """The highest compute ceiling among the precisions that the run uses, and DRAM."""
-    roofs, rows = report.verdicts.roofs, report.profile.kernels
-    amounts = report.profile.amount_columns
-    used = [
-        a for a in amounts if a.startswith("flop/") and a in roofs and bool((rows[a] > 0).any())
-    ]
-    # Without FLOPs any roof will do; one that deep learning mostly meets is best.
-    usual = [r for r in roofs if r.startswith("flop/") and not r.startswith(_NARROW)]
-    candidates = used or usual or [r for r in roofs if r.startswith("flop/")]
-    compute = max(candidates, key=lambda r: (roofs[r].rate, r), default=None)
-    levels = [a for a in amounts if a.startswith("byte/") and a in roofs]
-    memory = DRAM if DRAM in levels else min(levels, key=lambda r: roofs[r].rate, default=None)
-    return compute, memory
+    """The pair of roofs that the report was judged with."""
+    return report.verdicts.pair or (None, None)
 
 
 def first_level(report: Report) -> str | None:
@@ -73,10 +61,10 @@ def first_level(report: Report) -> str | None:
     the level with the largest bound seconds says most.
     """
     _, headline = headline_pair(report)
-    if headline is None:
-        return None
     rows, roofs = report.profile.kernels, report.verdicts.roofs
     levels = [a for a in report.profile.amount_columns if a.startswith("byte/") and a in roofs]
+    if headline not in levels:
+        return None
     bound_s = {level: float(rows[level].sum()) / roofs[level].rate for level in levels}
     moved_s = {level: float(rows.filter(pl.col(level) > 0)["time_s"].sum()) for level in levels}
     fullest = max(levels, key=lambda level: bound_s[level])
