@@ -44,7 +44,7 @@ def explain(
     codes = None if not code else [rule_of(c).code for c in code]
     keep_inputs((run, machine), (json, markdown))
     report = load(run, machine=machine)
-    findings = advise(report, codes)
+    findings = list(report.findings) if codes is None else advise(report, codes)
     if json is not None:
         write_json(replace(report, findings=tuple(findings)).to_json(), json)
     if markdown is not None:
