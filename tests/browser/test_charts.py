@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.conftest import Opened
 from tests.views.samples import step_report
-from timeroof.views.report_points import chart_roofs
+from timeroof.views.pictures.of_report import chart_roofs
 
 
 def point(opened: Opened, index: int = 0) -> tuple[float, float]:
@@ -50,6 +50,7 @@ def combined(step: Opened) -> Opened:
 
 def test_the_symbols_stand_where_the_model_says(combined: Opened) -> None:
     roofs = chart_roofs(step_report())
+    assert roofs is not None
     beta, peak = roofs.bytes_per_s, roofs.flops_per_s
     marks = combined.js(
         "timeroofPage.figure().points.map((p) => [p.rows[0], p.F, p.B, p.T, p.marks])"

@@ -17,8 +17,9 @@ from timeroof.core.profile import Profile, Source
 from timeroof.model.whatif.document import WhatIf, what_if
 from timeroof.model.whatif.project import Change
 from timeroof.views.compare_files import whatif_outputs
+from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.whatif import OUTSIDE, WITHOUT_IDLE, print_whatif, split_seconds
-from timeroof.views.whatif_chart import _moves, bars_figure, plain_roofs
+from timeroof.views.whatif_chart import _moves, bars_figure
 
 WAITING = [{**row, "idle_before_s": 7.0} for row in (COMPUTE, MEMORY, LAUNCH)]
 
@@ -76,7 +77,7 @@ def test_measured_and_predicted_bars_to_itself_are_split_alike() -> None:
 
 def test_arrows_have_the_kernel_alone_at_both_ends() -> None:
     there = result(WAITING, make_machine())
-    roofs = plain_roofs(there.report)
+    roofs = chart_roofs(there.report)
     assert roofs is not None
     moves = _moves(there, there.projections[0], roofs)
     assert len(moves) == 3

@@ -20,7 +20,6 @@ from timeroof.model.whatif.document import what_if
 from timeroof.views.compare_chart import (
     balances_of,
     comparison_figure,
-    plain_roofs,
 )
 from timeroof.views.compare_files import (
     check_suffix,
@@ -29,10 +28,11 @@ from timeroof.views.compare_files import (
     write_folder,
     write_output,
 )
+from timeroof.views.page.payload import first_level
 from timeroof.views.pictures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
+from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Unit
 from timeroof.views.pictures.themed import themed_svg
-from timeroof.views.report_points import first_level
 from timeroof.views.whatif_chart import whatif_figures
 
 HOSTILE = "</svg><script>alert(1)</script>|`*_[x](y) $a$ \x1b[31m\u202e"
@@ -194,6 +194,6 @@ def test_what_does_not_move_is_grey_and_colours_have_a_key() -> None:
 
 def test_equal_balances_are_written_once() -> None:
     same = [make_machine(name="b"), make_machine(name="c"), faster(flop_fp32=4.0)]
-    roofs = plain_roofs(run())
+    roofs = chart_roofs(run())
     assert roofs is not None
     assert [b.name for b in balances_of([*same, same[2]], roofs)] == ["other"]

@@ -15,13 +15,12 @@ from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
 from timeroof.views.page import html_page
 from timeroof.views.page.headline import amounts_line
-from timeroof.views.page.payload import run_payload
+from timeroof.views.page.payload import first_level, run_payload
 from timeroof.views.pictures.machine import machine_roofline
 from timeroof.views.pictures.marks import say_what_is_missing
 from timeroof.views.pictures.of_report import report_figure
 from timeroof.views.pictures.points import Unit
 from timeroof.views.rates import format_rate
-from timeroof.views.report_points import first_level, headline_pair
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,8 @@ def test_charts_begin_where_bytes_are(dram: float, level: str) -> None:
     assert first_level(report) == level
     assert run_payload(report, "r")["level"] == level
     # The headline's pair is fixed (docs/model.md) and stays.
-    assert headline_pair(report)[1] == "byte/dram"
+    assert report.verdicts.pair is not None
+    assert report.verdicts.pair.memory == "byte/dram"
 
 
 def test_dram_of_most_rows_is_kept_and_that_of_few_is_not() -> None:

@@ -44,17 +44,20 @@ def texts(figure: Figure) -> list[str]:
 
 def test_roof_arithmetic() -> None:
     assert ROOFS.balance == 10.0
-    assert ROOFS.at_roof_s(UNITS[0]) == (0.1, 0.5)
-    assert ROOFS.time_point_s(UNITS[0]) == pytest.approx((0.2, 1.0))
-    assert ROOFS.time_point_s(UNITS[2]) == (1.0, 0.0)
+    without_work = Unit("n", 0.0, {"dram": 0.0}, 1.0)
+    compute, _, zero, dark, nothing = ROOFS.time_points_s([*UNITS, without_work])
+    assert compute == pytest.approx((0.2, 1.0))
+    assert zero == (1.0, 0.0)
     assert not drawable(UNITS[3], "dram")
-    assert all(math.isnan(v) for v in ROOFS.time_point_s(Unit("n", 0.0, {"dram": 0.0}, 1.0)))
+    assert all(math.isnan(v) for v in (*dark, *nothing))
 
 
 def test_both_symbols_lie_on_one_diagonal_and_the_segment_is_the_headroom() -> None:
-    (x0, y0), (x1, y1) = chart_points(UNITS[1], ROOFS)
+    [((x0, y0), (x1, y1))] = chart_points([UNITS[1]], ROOFS)
     assert y1 / x1 == pytest.approx(y0 / x0)
-    headroom = UNITS[1].time_s / max(ROOFS.at_roof_s(UNITS[1]))
+    memory_s = UNITS[1].bytes_at("dram") / ROOFS.bytes_per_s
+    compute_s = UNITS[1].flops / ROOFS.flops_per_s
+    headroom = UNITS[1].time_s / max(memory_s, compute_s)
     assert math.log10(x1 / x0) == pytest.approx(math.log10(headroom))
 
 

@@ -9,16 +9,18 @@ import msgspec
 import polars as pl
 import pytest
 
+from tests.conftest import make_machine
 from tests.views.samples import hostile_report, large_report, step_report
 from timeroof.api.reports import Report as ShownReport
 from timeroof.api.reports import analyze
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
+from timeroof.core.verdict import RoofPair
 from timeroof.paper.build import build_paper
-from timeroof.views.pictures.of_report import CHARTS, report_figure
+from timeroof.views.page.payload import run_payload
+from timeroof.views.pictures.of_report import CHARTS, chart_roofs, report_figure, report_units
 from timeroof.views.render import SUFFIXES, render
-from timeroof.views.report_points import headline_pair
 from timeroof.views.tables import code, prose, report_markdown
 
 
@@ -123,7 +125,30 @@ def test_unknown_charts_and_machines_without_roofs(step: Report) -> None:
 
 
 def test_the_headline_pair_is_the_highest_roof_in_use(step: Report) -> None:
-    assert headline_pair(step) == ("flop/bf16-tensor", "byte/dram")
+    assert run_payload(step, "r")["pair"] == ["flop/bf16-tensor", "byte/dram"]
     rows = [{"name": "k", "time_s": 1.0, "flop/fp32": 1.0, "byte/l1": 2.0}]
     only_l1 = analyze(Profile.of(rows, Source(tool="t")), "h100-sxm")
-    assert headline_pair(only_l1) == ("flop/fp32", "byte/l1")
+    run = run_payload(only_l1, "r")
+    assert (run["pair"][0], run["level"]) == ("flop/fp32", "byte/l1")
+
+
+def test_charts_are_drawn_on_the_roof_that_was_asked_for(step: Report) -> None:
+    asked = analyze(step.profile, step.machine, pair=RoofPair("flop/fp32"))
+    assert run_payload(asked, "r")["pair"] == ["flop/fp32", "byte/dram"]
+    axes = asked.figure("time").axes[0]
+    assert axes.get_ylabel() == "compute time at fp32"
+
+
+def test_padding_has_no_place_on_a_chart() -> None:
+    row = {
+        "name": "conv", "time_s": 1.0, "launches": 1.0,
+        "flop/fp32": 100.0, "padding_flops": 40.0, "byte/dram": 1.0,
+    }  # fmt: skip
+    report = analyze(Profile.of([row], Source(tool="t")), make_machine())
+    roofs = chart_roofs(report)
+    assert roofs is not None
+    [unit] = report_units(report)
+    assert unit.flops == 60.0
+    [point] = roofs.time_points_s([unit])
+    judged = report.rows.row(0, named=True)
+    assert point == pytest.approx((judged["bandwidth_time_s"], judged["compute_time_s"]))

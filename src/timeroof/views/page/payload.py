@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
+from timeroof.core.verdict import BOUND
 from timeroof.views.clean import clean_tables
 from timeroof.views.page.parts import ordered_findings
 from timeroof.views.page.text import clip, plain_line
-from timeroof.views.report_points import first_level, headline_pair
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -89,6 +89,8 @@ ROW_COLUMNS = (
     "padding_flops",
 )  # fmt: skip
 VERDICT_COLUMNS = ("limiter", "work_bound_s", "bound_s", "gap_s", "paper_class", "above_roof")
+# A level with less than this of the largest level's bound seconds has hardly any bytes.
+HARDLY = 0.1
 MACHINE_PRINTED = ("datasheet", "theoretical", "published")
 
 
@@ -121,7 +123,7 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "origins": [c.removeprefix(ORIGIN) for c in origins],
         "roofs": {r: [c.rate, c.origin] for r, c in sorted(report.verdicts.roofs.items())},
         "printed": _printed_roofs(report.machine),
-        "pair": list(headline_pair(report)),
+        "pair": list(report.verdicts.pair or (None, None)),
         "level": first_level(report),
         "synchronous": report.machine is not None and report.machine.launching == "synchronous",
         "machine": plain_line(report.machine.name) if report.machine else None,
@@ -130,6 +132,30 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
     }
+
+
+def first_level(report: Report) -> str | None:
+    """The memory level that charts begin at: the pair's, unless hardly anything is there.
+
+    What fits into caches moves no byte at DRAM, and its points would all stand on an axis. Then
+    the level with the largest bound seconds says most.
+    """
+    rows = report.rows
+    bound_s = {
+        r: float(rows[f"{BOUND}{r}"].sum())
+        for r in report.verdicts.resources
+        if r.startswith("byte/")
+    }
+    if not bound_s:
+        return None
+    moved_s = {r: float(rows.filter(pl.col(r) > 0)["time_s"].sum()) for r in bound_s}
+    fullest = max(bound_s, key=lambda r: bound_s[r])
+    first = report.verdicts.pair.memory if report.verdicts.pair else None
+    if first not in bound_s:
+        return fullest
+    few_bytes = bound_s[first] < HARDLY * bound_s[fullest]
+    few_rows = moved_s[first] < 0.5 * moved_s[fullest]
+    return fullest if few_bytes or few_rows else first
 
 
 def _printed_roofs(machine: Machine | None) -> dict[str, float]:
