@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.browser.conftest import Opened
+from tests.oracles.group import group
 from tests.views.samples import step_report
-from timeroof.model.group import group
 
 
 def test_totals_of_the_rows_are_those_of_the_json(step: Opened) -> None:

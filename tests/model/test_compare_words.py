@@ -7,13 +7,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.model.test_compare import clean, paced, report, row
 from timeroof.core.report import Report
-from timeroof.model.compare.compare import RUN_THRESHOLD, compare
-from timeroof.model.compare.notes import WORK, WholeRuns, differing_work
+from timeroof.model.compare.compare import compare
+from timeroof.model.compare.notes import WORK, differing_work
 from timeroof.views.compare import CANDIDATES, NOTHING_MOVED, cells, headline, told_rows
 from timeroof.views.compare import markdown_comparison as markdown
 from timeroof.views.compare_page import comparison_page
@@ -54,20 +52,6 @@ def test_a_difference_that_counts_has_no_excuse() -> None:
     assert document["total"]["reason"] is None
     same = compare(clean(*[1.0] * 8), clean(*[1.0] * 8)).document()
     assert same["total"]["reason"] is None
-
-
-sizes = st.floats(-10.0, 10.0)
-
-
-@given(sizes, st.floats(0, 1), st.floats(0, 1), st.none() | st.floats(0, 5), st.floats(0.1, 100))
-def test_a_reason_is_given_exactly_where_no_change_is_called(
-    delta_s: float, confirmed: float, beyond: float, noise_s: float | None, longer_s: float
-) -> None:
-    confirmed_s = delta_s * confirmed
-    whole = WholeRuns(
-        delta_s, confirmed_s, confirmed_s * beyond, noise_s, RUN_THRESHOLD, RUN_THRESHOLD * longer_s
-    )
-    assert (whole.reason is None) is (whole.significant or delta_s == 0)
 
 
 @pytest.mark.parametrize(

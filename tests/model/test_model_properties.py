@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.conftest import make_machine
+from tests.oracles.group import group
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.model.group import group
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
 

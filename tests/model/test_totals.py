@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import make_machine
+from tests.oracles.group import group, summed_units
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.model.group import group, summed_units
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
 

@@ -236,7 +236,7 @@ def test_a_run_of_mostly_unknown_work_warns() -> None:
 
 
 def test_how_good_a_prediction_was() -> None:
-    from timeroof.model.whatif.accuracy import accuracy
+    from benchmarks.whatif_two_gpus import accuracy
 
     mm = {**COMPUTE, "op": "aten::mm", "shape": "[4, 4]", "phase": "forward", "calls": 2.0}
     add = {**MEMORY, "op": "aten::add", "shape": "[9]", "phase": "forward"}

@@ -6,11 +6,8 @@ import statistics
 from collections.abc import Callable, Iterator
 from itertools import chain, cycle, repeat
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from timeroof.study.case import Plan
-from timeroof.study.worker.sampling import Reading, WallClock, half_interval, sample
+from timeroof.study.worker.sampling import Reading, WallClock, sample
 
 
 class FakeClock:
@@ -91,22 +88,3 @@ def test_a_real_clock_counts_up() -> None:
     reading = WallClock().read(nothing, 3)
     assert reading.time_s > 0
     assert reading.faults >= 0
-
-
-@given(st.lists(st.floats(1e-6, 1.0), min_size=5, max_size=200))
-def test_the_interval_is_not_negative_and_within_the_range(samples: list[float]) -> None:
-    half = half_interval(samples)
-    assert half is not None
-    assert 0 <= half <= (max(samples) - min(samples)) / statistics.median(samples) / 2 + 1e-12
-
-
-@given(st.floats(0.1, 10.0), st.lists(st.floats(1e-6, 1.0), min_size=5, max_size=50))
-def test_the_interval_has_no_unit(factor: float, samples: list[float]) -> None:
-    one, other = half_interval(samples), half_interval([factor * s for s in samples])
-    assert one is not None
-    assert other is not None
-    assert abs(one - other) <= 1e-6 * max(1.0, one)
-
-
-def test_few_samples_have_no_interval() -> None:
-    assert half_interval([1.0] * 4) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
 import pytest
 
 from timeroof.core.errors import UsageError
@@ -11,7 +10,6 @@ from timeroof.work import FREE, Call, Cost, Tensor, amounts, cost_of, count, own
 from timeroof.work.cost import unknown
 from timeroof.work.counting import count_many
 from timeroof.work.registry import find_rule, formula, plain_name, registered
-from timeroof.work.table import count_table
 from timeroof.work.user import forget
 
 X = Tensor((8, 4), "fp32")
@@ -204,14 +202,6 @@ def test_a_stated_cost_may_fail_or_leave_things_out() -> None:
         assert "no FLOPs" in (found.unknown or "")
     finally:
         forget()
-
-
-def test_a_table_of_calls() -> None:
-    table = pl.DataFrame({"op": ["aten::relu", "mylib::op", "aten::relu"], "n": [4, 4, 8]})
-    found = count_table(table, ["op", "n"], lambda r: Call(str(r["op"]), (Tensor((r["n"],)),)))
-    assert found["byte/dram"].to_list() == [32, None, 64]
-    assert found["flop/fp32"].to_list() == [4, None, 8]
-    assert found["unknown"].to_list() == [None, "no formula for mylib::op", None]
 
 
 def test_many_calls_keep_their_order() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracles.lru import estimate_lru_traffic
 from tests.work.locality.cases import STORAGES, Case, cases, true_optimum_bytes
 from timeroof.core.errors import InputError
 from timeroof.work.locality import (
     Accesses,
-    estimate_lru_traffic,
     ideal_traffic,
     ideal_traffics,
     ladder_bytes,
