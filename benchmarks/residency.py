@@ -11,12 +11,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timeroof.work.locality import Accesses, estimate_lru_traffic, ideal_traffics, ladder_bytes
+from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
 
 if TYPE_CHECKING:
     from timeroof.work.locality.accesses import Range
@@ -88,9 +87,6 @@ def main() -> None:
     print(f"{accesses.op_count} ops, {len(accesses.op)} accesses")
     total = timed("ideal cache, 2 levels", lambda: ideal_traffics(accesses, LEVELS_BYTES))
     total += timed("the same, warm", lambda: ideal_traffics(accesses, LEVELS_BYTES, warm=True))
-    for size in LEVELS_BYTES:
-        name = f"LRU estimate, {size // MB} MB"
-        total += timed(name, partial(estimate_lru_traffic, accesses, size))
     total += timed("ladder", lambda: ladder_bytes(accesses, phases))
     verdict = "within" if total <= LIMIT_S else "ABOVE"
     print(f"{'all':45s} {total:7.3f} s, {verdict} the limit of {LIMIT_S:g} s")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.browser.conftest import Opened
-from tests.unit.views.samples import step_report
+from tests.views.samples import step_report
 from timeroof.views.pictures.of_report import chart_roofs
 
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.browser.conftest import Opened
-from tests.unit.views.samples import step_report
-from timeroof.model.group import group
+from tests.oracles.group import group
+from tests.views.samples import step_report
 
 
 def test_totals_of_the_rows_are_those_of_the_json(step: Opened) -> None:

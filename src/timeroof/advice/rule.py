@@ -11,6 +11,7 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.core.report import Finding
+from timeroof.model.stats import IQR_PER_DEVIATION, MEDIAN_PER_MEAN_ERROR
 
 # A cure that gives back less than this share of the run is not worth a line.
 MIN_SHARE = 0.01
@@ -148,7 +149,8 @@ def noise_s(rows: pl.DataFrame) -> float:
     if "time_spread" not in rows.columns or not rows.height:
         return 0.0
     samples = pl.col("samples").list.len().fill_null(0) if "samples" in rows.columns else pl.lit(0)
-    error = pl.when(samples > 1).then(0.93 / samples.sqrt()).otherwise(1.0)
+    error = MEDIAN_PER_MEAN_ERROR / IQR_PER_DEVIATION / samples.sqrt()
+    error = pl.when(samples > 1).then(error).otherwise(1.0)
     spread = pl.col("time_spread").fill_null(0.0)
     return float(rows.select((spread * pl.col("time_s") * error).sum()).item())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timeroof.cli.counters import CounterTool
-from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
+from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget, folder_option
 from timeroof.cli.study_cases import with_parameters
 from timeroof.cli.study_stop import Stage, stoppable
 from timeroof.core.errors import InputError, UsageError
@@ -108,13 +108,7 @@ def study(
     html: PageTarget = None,
     json: JsonTarget = None,
     save: RunTarget = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write page, charts, JSON, CSV and run to this folder."
-            f" [default: {FOLDER}, unless another output is asked for]"
-        ),
-    ] = None,
+    out: Annotated[Path | None, folder_option(FOLDER)] = None,
     **parameters: str | None,
 ) -> None:
     """Measure kernels over a grid of cases on this machine and judge them, as the paper did.

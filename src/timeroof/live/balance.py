@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from timeroof.core.units import format_seconds
 from timeroof.live.accounting import PROFILER, Account
-from timeroof.live.torch.calibration import median_error
 from timeroof.live.torch.recording import CleanStep, Recording
+from timeroof.model.stats import median_error
 
 # A residual whose standard error is a larger share of the step says nothing.
 MOST_ERROR = 0.5
@@ -92,7 +92,7 @@ def balance(
             for a in accounts
         ],
     )
-    known = [e for e in map(standard_error, without_faults) if e is not None]
+    known = [e for e in map(median_error, without_faults) if e is not None]
     events = statistics.fmean(len(accounts[i].step) for i in chosen)
     cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9
     error_s = math.hypot(*known, cost_error_s) if len(known) == 2 else None
@@ -118,8 +118,3 @@ def _comparable(steps: Sequence[CleanStep]) -> list[CleanStep]:
 def clean_durations_s(steps: Sequence[CleanStep]) -> list[float]:
     """Durations of clean steps."""
     return [s.duration_ns / 1e9 for s in _comparable(steps)]
-
-
-def standard_error(values: Sequence[float]) -> float | None:
-    """Standard error of a median; None for fewer than four values."""
-    return median_error(values) if len(values) >= 4 else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from timeroof.live.accounting import PYTHON, Account
 from timeroof.live.amounts import Amounts
 from timeroof.live.rows import Rows, Timed
 from timeroof.live.torch.exclusive import GAP
+from timeroof.model.stats import spread
 
 MOST_SEGMENTS = 100_000
 
@@ -69,17 +69,10 @@ def _line(
         "calls": calls,
         "launches": launches * calls / seen if seen else (calls if row in rows.stated else 0.0),
         "time_s": time_s,
-        "time_spread": _spread(samples),
+        "time_spread": spread(samples),
         "samples": samples,
         "origin.time": "measured",
     } | ({"label.source": source} if rows.with_lines else {})
-
-
-def _spread(samples: list[float]) -> float | None:
-    if len(samples) < 2:
-        return None
-    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return (high - low) / middle if middle > 0 else None
 
 
 def _amounts(

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from timeroof.model import stats
+
 LEAST_SAMPLES = 10
 
 
@@ -56,38 +58,15 @@ class Samples:
     @property
     def spread(self) -> float:
         """(p75 − p25) / median, 0 for one sample."""
-        return spread(self.times_s)
+        return stats.spread(self.times_s) or 0.0
 
     def quantile_s(self, share: float) -> float:
         """The time below which a share of the samples lies."""
-        return quantile(self.times_s, share)
+        return stats.quantile(self.times_s, share)
 
     def joined(self, other: Samples) -> Samples:
         """The samples of two sittings as one."""
         return Samples([*self.times_s, *other.times_s], self.repetitions)
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """A quantile with linear interpolation between the neighbours.
-
-    >>> quantile([1.0, 2.0, 3.0, 4.0, 5.0], 0.25), quantile([1.0, 2.0], 0.5)
-    (2.0, 1.5)
-    """
-    ordered = sorted(values)
-    at = share * (len(ordered) - 1)
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
-
-
-def spread(values: Sequence[float]) -> float:
-    """(p75 − p25) / median.
-
-    >>> spread([1.0, 2.0, 3.0, 4.0, 5.0])
-    0.6666666666666666
-    """
-    median = statistics.median(values)
-    return (quantile(values, 0.75) - quantile(values, 0.25)) / median if median else 0.0
 
 
 def calibrate(run: Callable[[int], float], plan: Plan) -> int:

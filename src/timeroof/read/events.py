@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source, amount_columns
+from timeroof.model.stats import spread_of
 from timeroof.read.idle import idle_by_cause, with_idle
 
 TIMELINE_EVENTS = 20_000
@@ -114,7 +115,7 @@ def rows_of(events: pl.DataFrame) -> pl.DataFrame:
     totals = [
         pl.len().cast(pl.Float64).alias("calls"),
         duration.sum().truediv(NS).alias("time_s"),
-        spread(duration).alias("time_spread"),
+        spread_of(duration).alias("time_spread"),
         *(known_sum(c).alias(c) for c in amount_columns(events)),
         *(one_origin(c).alias(c) for c in events.columns if c.startswith(ORIGIN)),
         *(_sum_label(c) for c in events.columns if c.startswith(SUM)),
@@ -154,12 +155,6 @@ def one_origin(column: str) -> pl.Expr:
         .then(pl.col(column).first())
         .otherwise(pl.lit("inferred"))
     )
-
-
-def spread(duration: pl.Expr) -> pl.Expr:
-    """(p75 − p25) / median; null for a single event."""
-    low, high = (duration.quantile(q, "linear") for q in (0.25, 0.75))
-    return pl.when((pl.len() > 1) & (duration.median() > 0)).then((high - low) / duration.median())
 
 
 def _named_streams(events: pl.DataFrame) -> pl.DataFrame:
@@ -233,7 +228,7 @@ def rows_of_launches(launches: pl.DataFrame) -> pl.DataFrame:
         .agg(
             calls.cast(pl.Float64).alias("calls"),
             _known_sum("time_s"),
-            _spread(),
+            spread_of(pl.col("time_s")).alias("time_spread"),
             _samples(),
             *(_known_sum(c) for c in amounts),
             *(_agreed(c) for c in agreed),
@@ -250,14 +245,6 @@ def _known_sum(column: str) -> pl.Expr:
 def _agreed(column: str) -> pl.Expr:
     one = pl.col(column).n_unique() == 1
     return pl.when(one).then(pl.col(column).first()).alias(column)
-
-
-def _spread() -> pl.Expr:
-    """(p75 - p25) / median of the single times, null for one."""
-    time = pl.col("time_s")
-    between = time.quantile(0.75, "linear") - time.quantile(0.25, "linear")
-    several = (pl.len() > 1) & (time.median() > 0)
-    return pl.when(several).then(between / time.median()).alias("time_spread")
 
 
 def _samples() -> pl.Expr:

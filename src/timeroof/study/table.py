@@ -15,12 +15,13 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
 from timeroof.core.writing import write_atomically
+from timeroof.model.stats import spread
 from timeroof.study.case import Case, Result
 from timeroof.study.grid import all_cores
 from timeroof.study.kernel import CALIBRATE, FORWARD, OPTIMIZER
 from timeroof.study.kernels import kernels
 from timeroof.study.store import Kept
-from timeroof.study.store.cases import median_s, row_of, spread_of
+from timeroof.study.store.cases import median_s, row_of
 
 _PHASES = {CALIBRATE: "data", FORWARD: "forward", OPTIMIZER: "optimizer"}
 
@@ -76,7 +77,7 @@ def _row(result: Result) -> dict[str, Any]:
         "calls": 1.0,
         "launches": result.launches,
         "time_s": median_s(result.samples_s),
-        "time_spread": spread_of(result.samples_s),
+        "time_spread": spread(result.samples_s),
         "samples": result.samples_s,
         "contraction_flops": result.contraction_flops,
         **{"flop/fp32": None, **result.amounts},

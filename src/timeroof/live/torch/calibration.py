@@ -11,6 +11,7 @@ from typing import NamedTuple
 from timeroof.live.torch.recording import TimedStep
 from timeroof.live.torch.small_programs import close_ops, one_thread, ops_apart
 from timeroof.live.torch.timing import Timing, is_profiling
+from timeroof.model.stats import median_error
 
 # Events of one turn of the small programs, and the most turns that a round may have.
 TURN_EVENTS = 800
@@ -91,7 +92,7 @@ class Rounds:
         """The median of the rounds."""
         stretch = max(1.0, statistics.median(self._stretch))
         middle = statistics.median(self._costs)
-        return EventCost(max(middle, 0.0) * stretch, median_error(self._costs) * stretch)
+        return EventCost(max(middle, 0.0) * stretch, (median_error(self._costs) or 0.0) * stretch)
 
     def _timed(self, turns: int) -> Span:
         if self._made is None:
@@ -179,12 +180,6 @@ def between(close: EventCost, far: EventCost, place: float) -> EventCost:
     return EventCost(
         max(cost_ns, 0.0), math.hypot((1 - place) * close.error_ns, place * far.error_ns)
     )
-
-
-def median_error(values: Sequence[float]) -> float:
-    """Standard error of a median, from the quartiles, which a few odd values do not move."""
-    low, _, high = statistics.quantiles(values, n=4)
-    return 1.2533 * (high - low) / 1.349 / math.sqrt(len(values))
 
 
 def spacing_ns(steps: Sequence[TimedStep]) -> float:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import random
 import statistics
-from collections.abc import Sequence
 from dataclasses import replace
 
 from timeroof.core.units import format_seconds
 from timeroof.live.torch.recording import CleanStep, Recording
+from timeroof.model.stats import two_samples
 
 MOST_CLEAN = 200
 # A step that took so many times as long as timed ones still did something else (compiling).
 MOST_UNSETTLED = 2.0
-# So many standard errors are more than chance.
-CLEARLY = 2.0
 
 
 class CleanSample:
@@ -70,17 +67,12 @@ def slow_clean_note(found: Recording) -> str | None:
     timed = [s.duration_ns for s in found.timed]
     if len(clean) < 4 or len(timed) < 4:
         return None
-    middle = statistics.median(clean), statistics.median(timed)
-    if middle[0] - middle[1] <= CLEARLY * math.hypot(_error(clean), _error(timed)):
+    ratio = two_samples(timed, clean)
+    if ratio is None or ratio.value <= 1 or not ratio.counts():
         return None
+    middle = statistics.median(clean), statistics.median(timed)
     return (
         f"clean steps took longer than timed ones ({format_seconds(middle[0] / 1e9, 4)} against"
         f" {format_seconds(middle[1] / 1e9, 4)}, medians): steps differ, or the machine was"
         " busy; take the step time with care"
     )
-
-
-def _error(values: Sequence[int]) -> float:
-    """Standard error of a median, from the quartiles."""
-    low, _, high = statistics.quantiles(values, n=4)
-    return 1.2533 * (high - low) / 1.349 / math.sqrt(len(values))

@@ -15,13 +15,13 @@ from timeroof.model.compare.noise import (
     deviation,
     far_apart,
     least_of_samples,
-    noise_of,
     pace_shift,
     rows_deviation_s,
     run_deviation_s,
     run_least_s,
 )
 from timeroof.model.compare.notes import pace_notes
+from timeroof.model.stats import noise_of
 
 BELOW_NOISE = "cannot be told: the noise is larger than the distance to the limit"
 CHECK_SCHEMA = "timeroof.check/1"

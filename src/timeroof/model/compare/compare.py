@@ -14,28 +14,24 @@ from timeroof.core.report import Report, Totals
 from timeroof.model.compare.causes import CAUSES, with_causes, with_plain_names
 from timeroof.model.compare.match import AMOUNTS, match, with_primitives_in_their_ops
 from timeroof.model.compare.noise import (
-    Drift,
-    beyond_pace_s,
     deviation,
-    deviations_needed,
     drift,
     far_apart,
     least_of_samples,
-    noise_of,
     pace_shift,
     run_deviation_s,
     run_least_s,
-    sure_difference,
 )
 from timeroof.model.compare.notes import (
-    WholeRuns,
     comparison_notes,
     differing_work,
     judged_scope,
     matched_share,
     pace_notes,
+    why_not,
 )
 from timeroof.model.judge import judge
+from timeroof.model.stats import Drift, PairedRuns, deviations_needed, noise_of
 
 COMPARE_SCHEMA = "timeroof.compare/1"
 OUTSIDE = "(outside kernels)"
@@ -112,8 +108,8 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     longer_s = max(a_s, b_s)
     shift = pace_shift(a.totals, b.totals)
     whole = _whole_runs((a.totals, a_s), (b.totals, b_s), noise, shift)
-    significant = whole.significant or far_apart(a.totals, b.totals)
-    moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift(0.0, 0.0)
+    significant = whole.counts or far_apart(a.totals, b.totals)
+    moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift()
     # What moved all rows of runs that are not told apart is noise of every one of them.
     common = 0.0 if significant else min(moved.common, PLAIN_THRESHOLD)
     common = max(common, abs(shift))
@@ -130,7 +126,7 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
         causes={cause: math.fsum(rows[cause].to_list()) for cause in CAUSES},
         rows=rows,
         matched_share=matched_share(pairs),
-        reason=None if significant else whole.reason,
+        reason=None if significant else why_not(whole),
         notes=(
             *comparison_notes(a, b, pairs),
             *([] if noise is not None else [_no_spread()]),
@@ -154,7 +150,7 @@ def _not_timed(a: Report, b: Report, names: tuple[str, str]) -> Comparison:
         noise_s=0.0,
         spread_known=False,
         causes=dict.fromkeys(CAUSES),
-        rows=_significant(_with_outside(no_pairs, 0.0, 0.0), 0.0, 0.0, Drift(0.0, 0.0)),
+        rows=_significant(_with_outside(no_pairs, 0.0, 0.0), 0.0, 0.0, Drift()),
         reason=reason,
         notes=(f"{reason.capitalize()}: there is no difference to tell.",),
     )
@@ -162,18 +158,16 @@ def _not_timed(a: Report, b: Report, names: tuple[str, str]) -> Comparison:
 
 def _whole_runs(
     first: tuple[Totals, float], second: tuple[Totals, float], noise_s: float | None, shift: float
-) -> WholeRuns:
-    """The tests that the difference of two runs must pass, each with what it leaves."""
+) -> PairedRuns:
+    """The tests that the difference of two runs must pass."""
     (a, a_s), (b, b_s) = first, second
-    confirmed_s = sure_difference(b_s - a_s, run_least_s(b, b_s) - run_least_s(a, a_s))
-    threshold = PLAIN_THRESHOLD if noise_s is None else RUN_THRESHOLD
-    return WholeRuns(
+    return PairedRuns(
+        before_s=a_s,
         delta_s=b_s - a_s,
-        confirmed_s=confirmed_s,
-        beyond_pace_s=beyond_pace_s(confirmed_s, a_s, shift),
+        least_delta_s=run_least_s(b, b_s) - run_least_s(a, a_s),
         noise_s=noise_s,
-        threshold=threshold,
-        threshold_s=threshold * max(a_s, b_s),
+        threshold=PLAIN_THRESHOLD if noise_s is None else RUN_THRESHOLD,
+        shift=shift,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import get_args
 
 import polars as pl
@@ -12,6 +11,7 @@ from timeroof.core.resources import Scope
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model.compare.match import AMOUNTS, BY_PART
 from timeroof.model.judge import scope_for
+from timeroof.model.stats import PairedRuns
 
 # Below this share of the time matched kernel by kernel, the runs are taken for different programs.
 SAME_PROGRAM = 0.5
@@ -162,59 +162,26 @@ WORK = {
 }
 
 
-@dataclass(frozen=True)
-class WholeRuns:
-    """The difference of two whole runs, test by test.
+def why_not(runs: PairedRuns) -> str | None:
+    """The first test that the difference of two runs does not pass, in a phrase.
 
-    `confirmed_s` is what the fastest steps confirm of `delta_s`, `beyond_pace_s` what the machine's
-    own pace does not explain of that. `threshold_s` is `threshold` of the longer run.
+    >>> why_not(PairedRuns(10.0, 0.5, 0.5, noise_s=0.1, threshold=0.07))
+    'below 7 % of the run'
+    >>> why_not(PairedRuns(10.0, 2.0, 0.0, noise_s=0.1, threshold=0.07))
+    'the fastest steps of both runs do not confirm it'
     """
-
-    delta_s: float
-    confirmed_s: float
-    beyond_pace_s: float
-    noise_s: float | None
-    threshold: float
-    threshold_s: float
-
-    @property
-    def needed_s(self) -> float:
-        """Seconds that all tests must leave of a difference that is called one."""
-        return max(self.noise_s or 0.0, self.threshold_s)
-
-    @property
-    def significant(self) -> bool:
-        """Whether the difference passes all tests."""
-        return abs(self.beyond_pace_s) > self.needed_s
-
-    @property
-    def reason(self) -> str | None:
-        """The first test that a difference does not pass, in a phrase; None where it passes all.
-
-        >>> WholeRuns(0.5, 0.5, 0.5, 0.1, 0.07, 0.7).reason
-        'below 7 % of the run'
-        >>> WholeRuns(2.0, 0.0, 0.0, 0.1, 0.07, 0.7).reason
-        'the fastest steps of both runs do not confirm it'
-        """
-        if self.significant or self.delta_s == 0:
-            return None
-        if abs(self.delta_s) <= self.needed_s:
-            return self._too_small()
-        if abs(self.confirmed_s) <= self.needed_s:
-            return self._not_confirmed()
-        left = format_seconds(abs(self.beyond_pace_s))
-        return f"the machine's own pace explains all but {left} of it"
-
-    def _too_small(self) -> str:
-        if self.noise_s is not None and self.noise_s > self.threshold_s:
-            return f"within the noise of the samples, {format_seconds(self.noise_s)}"
-        return f"below {format_percent(self.threshold)} of the run"
-
-    def _not_confirmed(self) -> str:
-        if self.confirmed_s == 0:
-            return "the fastest steps of both runs do not confirm it"
-        differ, needed = format_seconds(abs(self.confirmed_s)), format_seconds(self.needed_s)
+    if runs.failed is None:
+        return None
+    if runs.failed == "fastest" and runs.confirmed_s:
+        differ, needed = format_seconds(abs(runs.confirmed_s)), format_seconds(runs.needed_s)
         return f"the fastest steps differ by {differ} only, {needed} are needed"
+    return {
+        "size": f"below {format_percent(runs.threshold)} of the run",
+        "noise": f"within the noise of the samples, {format_seconds(runs.noise_s)}",
+        "fastest": "the fastest steps of both runs do not confirm it",
+        "pace": "the machine's own pace explains all but"
+        f" {format_seconds(abs(runs.beyond_pace_s))} of it",
+    }[runs.failed]
 
 
 def differing_work() -> pl.Expr:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from timeroof.model.stats import spread_of
 from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
 from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
 from timeroof.read.torch.idle import CAUSES, Idling, idle
@@ -228,11 +229,9 @@ def _grouped(table: pl.DataFrame) -> pl.DataFrame:
 def spread_and_samples(column: str) -> list[pl.Expr]:
     """(p75 - p25) / median of times in microseconds, and the times in seconds if not too many."""
     time = pl.col(column)
-    between = time.quantile(0.75, "linear") - time.quantile(0.25, "linear")
-    several = pl.len() > 1
-    few = several & (pl.len() <= MAX_SAMPLES)
+    few = (pl.len() > 1) & (pl.len() <= MAX_SAMPLES)
     return [
-        pl.when(several & (time.median() > 0)).then(between / time.median()).alias("time_spread"),
+        spread_of(time).alias("time_spread"),
         pl.when(few).then((time * _US).implode()).alias("samples"),
     ]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.model.stats import two_samples
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -27,7 +28,6 @@ from timeroof.study.factors.cases import (
 )
 from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
 from timeroof.study.factors.launch import FEWEST_MORE
-from timeroof.study.factors.noise import compare
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -88,7 +88,9 @@ def _effects(rows: pl.DataFrame) -> list[Effect]:
         base = by_variant[BASE]
         others = [(v, by_variant[v]) for v in VARIANTS if v in by_variant and v != BASE]
         for variant, row in others:
-            ratio = compare(samples(base), samples(row)) if _algorithm_alone(base, row) else None
+            ratio = (
+                two_samples(samples(base), samples(row)) if _algorithm_alone(base, row) else None
+            )
             if ratio is not None:
                 ids = (base["id"], row["id"])
                 found.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from timeroof.core.report import Finding
-from timeroof.study.factors.noise import FALSE_ALARM, Ratio, holm
+from timeroof.model.stats import Ratio, holm
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Effect:
     @property
     def real(self) -> bool:
         """Whether the difference counts: unlikely by chance, beyond the spread, undisturbed."""
-        return self.p <= FALSE_ALARM and self.ratio.beyond_spread and not self.disturbed
+        return self.ratio.counts(self.p) and not self.disturbed
 
     @property
     def verdict(self) -> str:

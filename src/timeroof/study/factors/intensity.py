@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.resources import limiter_kind
+from timeroof.model.stats import CONFIDENCE, resampled_medians, two_samples
 from timeroof.study.factors.cases import (
     Row,
     Sweep,
@@ -32,7 +33,6 @@ from timeroof.study.factors.cases import (
 )
 from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
 from timeroof.study.factors.levels import DRAM, bytes_at, level_of, level_title
-from timeroof.study.factors.noise import CONFIDENCE, compare, resampled_medians
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -199,7 +199,9 @@ def _rate_effect(m: Movement) -> Effect | None:
         return None
     first, last = m.sweep.rows[0], m.sweep.rows[-1]
     poor, rich = (first, last) if m.ai_ratio > 1 else (last, first)
-    ratio = compare(*([s / (flops(row) or math.nan) for s in samples(row)] for row in (poor, rich)))
+    ratio = two_samples(
+        *([s / (flops(row) or math.nan) for s in samples(row)] for row in (poor, rich))
+    )
     if ratio is None:
         return None
     name = m.sweep.parameter.replace("_", " ")

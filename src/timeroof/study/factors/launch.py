@@ -22,6 +22,15 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.model.stats import (
+    ALPHA,
+    CONFIDENCE,
+    FEWEST_SAMPLES,
+    deviation,
+    positive,
+    resampled_medians,
+    student_quantile,
+)
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -34,15 +43,6 @@ from timeroof.study.factors.cases import (
     samples,
 )
 from timeroof.study.factors.conclusion import Conclusion
-from timeroof.study.factors.noise import (
-    CONFIDENCE,
-    FALSE_ALARM,
-    FEWEST_SAMPLES,
-    deviation,
-    positive,
-    resampled_medians,
-    student_quantile,
-)
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -166,7 +166,7 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
         explained=1 - rest / total if total > 0 else 0.0,
         points=len(points),
         groups=len(members),
-        sure_s=cost - student_quantile(freedom, 1 - 2 * FALSE_ALARM) * error,
+        sure_s=cost - student_quantile(freedom, 1 - 2 * ALPHA) * error,
     )
 
 

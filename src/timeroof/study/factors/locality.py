@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.model.stats import two_samples
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -28,7 +29,6 @@ from timeroof.study.factors.cases import (
     samples,
 )
 from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
-from timeroof.study.factors.noise import compare
 from timeroof.study.factors.working_sets import (
     Level,
     curve_facts,
@@ -109,7 +109,7 @@ def _pairs(rows: pl.DataFrame, free: str, sides: tuple[str, str]) -> list[Effect
     ]
     found = []
     for title, (base, other) in zip(group_titles(pairs, free), pairs, strict=True):
-        ratio = compare(samples(base), samples(other))
+        ratio = two_samples(samples(base), samples(other))
         if ratio is not None:
             facts = {"kind": free, **_evidence(base, other)}
             ids = (base["id"], other["id"])

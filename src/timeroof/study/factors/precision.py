@@ -20,6 +20,7 @@ import polars as pl
 
 from timeroof.core.profile import LABEL
 from timeroof.core.units import format_percent
+from timeroof.model.stats import two_samples
 from timeroof.study.factors.cases import (
     Row,
     Sweep,
@@ -37,7 +38,6 @@ from timeroof.study.factors.cases import (
     sweeps,
 )
 from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
-from timeroof.study.factors.noise import compare
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -141,7 +141,7 @@ def _of_sweep(sweep: Sweep, machine: Machine | None) -> list[Effect]:
         base = min(fitting, key=lambda r: _distance(r, row), default=None)
         if base is None or _distance(base, row) > math.log(NEAR):
             continue
-        ratio = compare(
+        ratio = two_samples(
             *([s / (defined_flops(r) or math.nan) for s in samples(r)] for r in (base, row))
         )
         if ratio is not None:
@@ -249,7 +249,7 @@ def _gains(rows: pl.DataFrame, machine: Machine | None) -> list[Effect]:
     for title, group in zip(group_titles(members, "precision"), members, strict=True):
         base = next(row for row in group if label(row, "precision") == BASE)
         for row in group:
-            ratio = compare(samples(base), samples(row)) if row is not base else None
+            ratio = two_samples(samples(base), samples(row)) if row is not base else None
             if ratio is not None:
                 facts = {"kind": "type", **_facts(row, matrix_use(row, machine))}
                 name, ids = str(label(row, "precision")), (base["id"], row["id"])

@@ -12,6 +12,7 @@ import polars as pl
 
 from timeroof.core.resources import CACHE_LEVELS, Scope
 from timeroof.core.units import format_amount, format_bytes_binary
+from timeroof.model.stats import two_samples
 from timeroof.study.factors.cases import (
     Row,
     busy,
@@ -24,7 +25,6 @@ from timeroof.study.factors.cases import (
     sweeps,
 )
 from timeroof.study.factors.conclusion import Effect
-from timeroof.study.factors.noise import compare
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -203,7 +203,7 @@ def level_drops(levels: Sequence[Level]) -> list[Effect]:
     """Seconds per byte of each level over those of the level above it."""
     found = []
     for above, below in pairwise(levels):
-        ratio = compare(above.best.seconds_per_byte, below.best.seconds_per_byte)
+        ratio = two_samples(above.best.seconds_per_byte, below.best.seconds_per_byte)
         if ratio is None:
             continue
         rows = (above.best.row["id"], below.best.row["id"])

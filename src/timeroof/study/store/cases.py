@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from timeroof.model.stats import spread
 from timeroof.study.case import Case, Result
 
 CREATE = """
@@ -89,7 +90,7 @@ def row_of(kept: Kept) -> dict[str, Any]:
         "cache": case.cache,
         "variant": case.variant,
         "time_s": median_s(result.samples_s),
-        "time_spread": spread_of(result.samples_s),
+        "time_spread": spread(result.samples_s),
         "samples_s": _text(result.samples_s),
         "launches": result.launches,
         "amounts": _text(result.amounts),
@@ -140,15 +141,3 @@ def _text(value: object) -> str:
 def median_s(samples: list[float]) -> float | None:
     """The median of a case's samples, None where there are none."""
     return statistics.median(samples) if samples else None
-
-
-def spread_of(samples: list[float]) -> float | None:
-    """(p75 − p25) / median, null for one sample.
-
-    >>> spread_of([1.0, 1.0, 1.0]), spread_of([1.0])
-    (0.0, None)
-    """
-    if len(samples) < 2:
-        return None
-    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return (high - low) / middle if middle > 0 else None

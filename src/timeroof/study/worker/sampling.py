@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import resource
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from timeroof.model.stats import median_half_interval
 from timeroof.study.case import Plan
 
 # Clocks: the seconds of a few executions, on a CPU by the wall, on a GPU by the device.
@@ -126,7 +126,7 @@ def sample(
         found.samples_s.append(reading.time_s / times)
         found.faults.append(reading.faults / times)
         if len(found.samples_s) >= _least(plan, reading.time_s):
-            found.confidence = half_interval(found.samples_s)
+            found.confidence = median_half_interval(found.samples_s)
             if now() >= end or (found.confidence or 0.0) <= plan.precision:
                 break
     return found
@@ -154,22 +154,3 @@ def _warm_up(
         if abs(this - last) <= STABLE * this or now() >= end:
             return this
         last = this
-
-
-def half_interval(samples: Sequence[float]) -> float | None:
-    """Half of the 95 % confidence interval of the median (order statistics), relative to it.
-
-    None for fewer than five samples.
-
-    >>> half_interval([1.0] * 10)
-    0.0
-    """
-    count = len(samples)
-    if count < 5:
-        return None
-    ordered = sorted(samples)
-    reach = 0.98 * math.sqrt(count)
-    low = max(0, math.floor((count - 1) / 2 - reach))
-    high = min(count - 1, math.ceil((count - 1) / 2 + reach))
-    middle = statistics.median(ordered)
-    return (ordered[high] - ordered[low]) / 2 / middle if middle > 0 else None

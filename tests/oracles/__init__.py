@@ -1,0 +1,1 @@
+"""Slow or plain second answers that tests hold the product against."""
