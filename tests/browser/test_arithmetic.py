@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from tests.browser.conftest import OpenPage
-from tests.unit.views.live_sample import live_report
-from tests.unit.views.samples import step_report
+from tests.oracles.group import group
+from tests.views.live_sample import live_report
+from tests.views.samples import step_report
 from timeroof.core.report import Report
-from timeroof.model.group import group
 from timeroof.views.page import html_page
 from timeroof.views.pictures import Roofs
 from timeroof.views.pictures.of_report import report_units
