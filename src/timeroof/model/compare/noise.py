@@ -1,8 +1,8 @@
 """How far times move by themselves: within a run from samples, between runs from all the rows.
 
 **Within a run.** A spread is (p75 − p25) / median: for normal noise 1.35 standard deviations. Rows
-have samples from timed steps, the whole run from clean ones. Rows slow down together, so the
-deviations of a sum add; those of two runs add in squares.
+have samples from profiled steps, the whole run from unprofiled ones. Rows slow down together, so
+the deviations of a sum add; those of two runs add in squares.
 
 **Between runs.** Clock, memory placement and neighbours differ from run to run, and no sample of
 one run shows that. So a median of n samples is not as good as 1/√n says: a part of the variance
@@ -14,9 +14,10 @@ the middle itself what moved the whole run.
 fastest step hardly at all. So a difference counts only as far as the fastest samples differ, too: a
 change of the program moves both, a neighbour the middle alone.
 
-**The machine's own pace.** A live run times a fixed piece of work beside its clean steps. Where
-that took longer in one run, the machine was slower (a neighbour on the same core, a lower clock),
-and a difference in the same direction counts only beyond `PACE_PART` of what the fixed work shows.
+**The machine's own pace.** A live run times a fixed piece of work beside its unprofiled steps.
+Where that took longer in one run, the machine was slower (a neighbour on the same core, a lower
+clock), and a difference in the same direction counts only beyond `PACE_PART` of what the fixed
+work shows.
 
 **Few samples.** Two or three samples have no quartiles: their range is taken, divided by what it is
 on average for normal noise, and no less than `LEAST_DEVIATION` of their middle.
@@ -90,14 +91,14 @@ def least_of_samples() -> pl.Expr:
 
 
 def run_least_s(totals: Totals, measured_s: float) -> float:
-    """The fastest clean step of a run of `measured_s`; where there are few, these seconds."""
-    samples = totals.steps.clean_samples if totals.steps is not None else []
+    """The fastest unprofiled step of a run of `measured_s`; where there are few, these seconds."""
+    samples = totals.steps.samples if totals.steps is not None else []
     return min(*samples, measured_s) if len(samples) >= 2 else measured_s
 
 
 def far_apart(a: Totals, b: Totals) -> bool:
-    """Whether the clean steps of two runs differ beyond any doubt that their spread leaves."""
-    first, second = (sorted(t.steps.clean_samples if t.steps is not None else []) for t in (a, b))
+    """Whether the unprofiled steps of two runs differ beyond any doubt that their spread leaves."""
+    first, second = (sorted(t.steps.samples if t.steps is not None else []) for t in (a, b))
     if min(len(first), len(second)) < 3 or first[0] <= 0 or second[0] <= 0:
         return False
     if statistics.median(first) > statistics.median(second):
@@ -149,11 +150,11 @@ def sure_difference(first: float, second: float) -> float:
 
 
 def run_deviation_s(totals: Totals, rows: pl.DataFrame) -> float | None:
-    """How far the seconds of a whole run may be off: from clean steps, else from its rows.
+    """How far the seconds of a whole run may be off: from unprofiled steps, else from its rows.
 
     None where nothing tells; 0 is a run whose samples are all the same.
     """
-    samples = totals.steps.clean_samples if totals.steps is not None else []
+    samples = totals.steps.samples if totals.steps is not None else []
     return samples_deviation_s(samples) if len(samples) >= 2 else rows_deviation_s(rows)
 
 

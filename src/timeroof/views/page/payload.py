@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
-from timeroof.views.clean import clean_tables
 from timeroof.views.page.parts import ordered_findings
 from timeroof.views.page.text import clip, plain_line
 from timeroof.views.report_points import first_level, headline_pair
@@ -101,9 +100,9 @@ def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) ->
 def run_payload(report: Report, name: str) -> dict[str, Any]:
     """One run: rows as columns, roofs, the pair of roofs of its headline, timeline.
 
-    Rows are in seconds of a clean step, as everything on the page is but the timeline.
+    All seconds are those of an unprofiled step, where the run is a live one.
     """
-    rows, verdicts = (table.head(MAX_ROWS) for table in clean_tables(report))
+    rows = verdicts = report.rows.head(MAX_ROWS)
     amounts = report.profile.amount_columns
     labels = [c for c in rows.columns if c.startswith(LABEL)]
     origins = [c for c in rows.columns if c.startswith(ORIGIN)]
@@ -126,7 +125,6 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "synchronous": report.machine is not None and report.machine.launching == "synchronous",
         "machine": plain_line(report.machine.name) if report.machine else None,
         "measured_s": report.totals.ladder.measured_s,
-        "clean_scale": report.totals.clean_scale,
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
     }
