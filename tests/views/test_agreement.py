@@ -78,13 +78,11 @@ def shown(report: Any) -> Report:
     return report
 
 
-LIVE: dict[str, Callable[[], Report]] = {
+OURS: dict[str, Callable[[], Report]] = {
     "live convolutions with padding": golden("live/conv_padding.troof"),
     "live loop of an LSTM": golden("live/lstm_loop.troof"),
     "live inference": golden("live/transformer_inference.troof"),
     "live embeddings": golden("live/embedding_loader.troof"),
-}
-OURS: dict[str, Callable[[], Report]] = {
     "Kineto training": example,
     "Kineto training, --roof": lambda: example("flop/fp32"),
     "training step": lambda: shown(step_report()),

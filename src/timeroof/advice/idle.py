@@ -31,8 +31,7 @@ def cause_of(text: str) -> str | None:
 def idle_seconds(context: Context, group: str) -> float:
     """Idle seconds of the run that belong to a group of causes."""
     causes = context.totals.idle_by_cause
-    found = sum(seconds for cause, seconds in causes.items() if cause_of(cause) == group)
-    return found * context.scale
+    return sum(seconds for cause, seconds in causes.items() if cause_of(cause) == group)
 
 
 def with_idle_gain(context: Context, group: str) -> tuple[pl.DataFrame, dict[str, float]]:
