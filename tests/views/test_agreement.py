@@ -27,7 +27,7 @@ from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.paper.build import build_paper
 from timeroof.views.page import html_page, notebook_html
-from timeroof.views.page.headline import LIMITER_WORDS
+from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.pictures.of_report import MAX_UNITS
 from timeroof.views.render import render
 from timeroof.views.tables import code, report_markdown

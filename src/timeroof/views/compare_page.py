@@ -11,6 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from timeroof.core.schema import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
@@ -22,6 +24,7 @@ from timeroof.views.compare import (
 )
 from timeroof.views.page.templates import template
 from timeroof.views.page.text import clip, plain_line
+from timeroof.views.palette import limiter_styles
 from timeroof.views.pictures.themed import themed_svg
 
 if TYPE_CHECKING:
@@ -82,8 +85,6 @@ def static_page(
     notes: Sequence[str],
 ) -> str:
     """A page of pictures and tables that opens from disk, in light and in dark."""
-    from markupsafe import Markup
-
     pictures = [
         (Markup(themed_svg(d.figure, f"p{i}", d.caption)), d.caption)
         for i, d in enumerate(drawings)
@@ -95,6 +96,7 @@ def static_page(
         tables=[t for t in tables if t.rows or t.note],
         notes=notes,
         version=VERSION,
+        limiter_styles=Markup(limiter_styles()),
     )
 
 

@@ -8,18 +8,10 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
-
-LIMITER_COLOURS = {
-    "compute": "#0072B2",
-    "memory": "#D55E00",
-    "launch": "#CC79A7",
-    "fault": "#E69F00",
-    "link": "#009E73",
-    "unknown": "#999999",
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +77,7 @@ def _parts(report: Report) -> list[_Part]:
         _Part(
             share=f"{100 * s / whole:.3f}",
             colour=LIMITER_COLOURS[kind],
-            text=f"{kind}: {format_seconds(s)} ({format_percent(s / whole)})",
+            text=f"{LIMITER_WORDS[kind]}: {format_seconds(s)} ({format_percent(s / whole)})",
         )
         for kind, s in seconds.items()
         if s > 0

@@ -16,6 +16,7 @@ from timeroof.study.factors.levels import DRAM, bytes_at, intensity_at, level_ti
 from timeroof.study.output.looks import series_name, series_order, short
 from timeroof.views.page.page import asset, content_policy, shown
 from timeroof.views.page.templates import template
+from timeroof.views.palette import limiter_styles
 from timeroof.views.pictures.marks import value_text
 
 if TYPE_CHECKING:
@@ -244,7 +245,9 @@ class StudyPage:
 def study_page(page: StudyPage) -> str:
     """The page as HTML: nothing is fetched, nothing runs."""
     return _template().render(
-        page=page, policy=content_policy(), styles=Markup(asset("base.css") + _own("study.css"))
+        page=page,
+        policy=content_policy(),
+        styles=Markup(limiter_styles() + asset("base.css") + _own("study.css")),
     )
 
 

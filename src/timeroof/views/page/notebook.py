@@ -10,10 +10,10 @@ import polars as pl
 
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.gallery import LIMITER_COLOURS
 from timeroof.views.page import headline
 from timeroof.views.page.page import asset, page_title, run_names, shown
 from timeroof.views.page.templates import template
+from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -65,7 +65,7 @@ def _gaps(report: Report) -> list[GapLine]:
             full_name=row["name"][:600],
             time=format_seconds(row["time_s"]),
             bound=format_seconds(row["bound_s"]),
-            limiter=headline.LIMITER_WORDS[limiter_kind(row["limiter"])],
+            limiter=LIMITER_WORDS[limiter_kind(row["limiter"])],
             colour=LIMITER_COLOURS[limiter_kind(row["limiter"])],
             gap=format_seconds(row["gap_s"]),
             efficiency=format_percent(row["efficiency"]),

@@ -23,6 +23,7 @@ from timeroof.views.page.parts import FindingCard, finding_cards
 from timeroof.views.page.payload import MAX_ROWS, page_payload
 from timeroof.views.page.templates import template
 from timeroof.views.page.text import clip, plain_line, plain_lines
+from timeroof.views.palette import limiter_styles
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -78,7 +79,7 @@ def page_script() -> str:
 
 def page_styles() -> str:
     """The page's styles."""
-    return "\n".join(asset(name) for name in STYLES)
+    return "\n".join([limiter_styles(), *(asset(name) for name in STYLES)])
 
 
 class _Plotly(msgspec.Struct, frozen=True):
