@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.live.accounting import PROFILER, account, middle_half
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.accounting import account, middle_half
 from timeroof.live.balance import balance
 from timeroof.live.faults import faults_in_bounds
 from timeroof.live.torch.recording import CleanStep, Recording
@@ -49,7 +50,7 @@ def test_without_a_cost_per_page_faults_are_not_told_apart() -> None:
     found = balance(recording, accounts, [1, 2], None)
     assert found.extra_faults_s == 0.0
     assert found.residual_s == pytest.approx(-100 * FAULT_NS / 1e9)
-    assert all(a.idle_ns[PROFILER] == 2 * COST_NS for a in accounts)
+    assert all(a.idle_ns[IdleCause.PROFILER] == 2 * COST_NS for a in accounts)
 
 
 def test_fewer_faults_are_called_fewer() -> None:
@@ -65,7 +66,7 @@ def test_sleep_comes_out_of_the_gaps_and_not_twice_out_of_the_data_loaders() -> 
     loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     step = replace(timed([("a", 10, 60, 1), (loading, 70, 90, 1)]), asleep_ns=35)
     found = account(step, 0.0)
-    assert found.idle_ns["data loading"] == 20
+    assert found.idle_ns["data"] == 20
     assert found.idle_ns["asleep"] == 15
     assert found.idle_ns["python"] == 15
     assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == step.duration_ns
