@@ -45,14 +45,14 @@ def test_what_is_explained_is_not_called_slow_as_well() -> None:
     assert named["TR304"] == [1]
 
 
-def test_gains_are_seconds_of_clean_steps() -> None:
-    steps = Steps(count=9, clean_s=10.0, timed_s=24.0)
-    causes = {"python": 8.0, "profiler": 4.0}
-    report = report_of([product(time_s=12.0)], wall_s=24.0, steps=steps, idle_by_cause=causes)
-    assert report.totals.clean_scale == pytest.approx(0.5)
+def test_gains_are_seconds_of_unprofiled_steps() -> None:
+    steps = Steps(count=9, unprofiled_s=19.0, profiled_s=24.0)
+    causes = {"python": 8.0}
+    report = report_of([product(time_s=12.0)], wall_s=19.0, steps=steps, idle_by_cause=causes)
+    assert report.totals.unexplained_s == pytest.approx(-1.0)
     findings = {f.code: f for f in advise(report)}
-    assert findings["TR104"].gain_s == pytest.approx(4.0)
-    assert findings["TR301"].gain_s == pytest.approx(6.0 - 4.0)
+    assert findings["TR104"].gain_s == pytest.approx(8.0)
+    assert findings["TR301"].gain_s == pytest.approx(12.0 - 4.0)
 
 
 def test_gains_of_different_rows_add() -> None:

@@ -1,4 +1,4 @@
-"""The page of a live run: clean seconds, the level that has bytes, words for an empty chart."""
+"""The page of a live run: unprofiled seconds, the level that has bytes, words for an empty chart."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def live(live_page: Opened) -> Iterator[Opened]:
     live_page.check()
 
 
-def test_rows_sum_to_the_kernels_of_a_clean_step(live: Opened) -> None:
-    assert live.time() == pytest.approx(5.0)
-    assert "All 4 rows: 5.00 s" in live.page.inner_text("#selection")
+def test_rows_sum_to_the_kernels_of_the_step(live: Opened) -> None:
+    assert live.time() == pytest.approx(10.0)
+    assert "All 4 rows: 10.0 s" in live.page.inner_text("#selection")
     words = live.page.inner_text('[data-key="seconds"]')
-    assert "those of a clean step, without instruments (6.00 s)" in words
+    assert "seconds of an unprofiled step (12.0 s)" in words
 
 
 def test_charts_begin_at_the_level_with_bytes(

@@ -6,13 +6,15 @@ import io
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from timeroof.api.reports import load
 from timeroof.core import run_file
 from timeroof.core.errors import InputError, SchemaError
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, Source
+from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.run_file import SavedRun, load_run, save_run
 
 
@@ -54,11 +56,11 @@ def test_it_is_a_zip_with_the_promised_members(saved: Path) -> None:
 
 
 def test_a_newer_schema_is_refused_by_name(saved: Path) -> None:
-    newer = meta_of(saved) | {"schema": "timeroof.run/2", "unheard": 1}
+    newer = meta_of(saved) | {"schema": "timeroof.run/3", "unheard": 1}
     path = rewritten(saved, meta=json.dumps(newer).encode())
     with pytest.raises(SchemaError) as caught:
         load_run(path)
-    assert "timeroof.run/2" in caught.value.message
+    assert "timeroof.run/3" in caught.value.message
     assert "update" in caught.value.message
     assert str(path) in caught.value.message
 
@@ -151,3 +153,50 @@ def test_samples_timeline_and_rungs_survive(tmp_path: Path, machine: Machine) ->
     assert again.profile.rungs.equals(rungs)
     with zipfile.ZipFile(io.BytesIO((tmp_path / "a.troof").read_bytes())) as archive:
         assert "samples.parquet" in archive.namelist()
+
+
+LIVE = sorted((Path(__file__).parents[1] / "golden" / "live").glob("*.troof"))
+
+
+@pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
+def test_an_older_live_run_comes_in_seconds_of_an_unprofiled_step(path: Path) -> None:
+    meta = meta_of(path)
+    assert meta["schema"] == "timeroof.run/1"
+    old: Any = meta["whole"]
+    profile = load_run(path).profile
+    assert profile.steps is not None
+    assert profile.wall_s == profile.steps.unprofiled_s == old["steps"]["clean_s"]
+    assert profile.steps.profiled_s == old["steps"]["timed_s"] == old["wall_s"]
+    assert profile.steps.samples == old["steps"]["clean_samples"]
+    assert profile.kernel_s == old["kernel_s"]
+    profiler_s = old["idle_by_cause"].pop("profiler", 0.0)
+    # The contract's word for a cause that older runs call the dispatcher's.
+    causes = {c.replace("dispatcher", "dispatch"): s for c, s in old["idle_by_cause"].items()}
+    assert profile.idle_by_cause == pytest.approx(causes)
+    totals = load(path).totals
+    corrected_s = old["wall_s"] - profiler_s
+    assert totals.unexplained_s == pytest.approx(profile.wall_s - corrected_s, rel=1e-6)
+    assert totals.kernel_s is not None
+    assert totals.idle_s is not None
+    assert totals.wall_s == pytest.approx(totals.kernel_s + totals.idle_s + totals.unexplained_s)
+    assert not any(str(note).startswith("residual") for note in profile.notes)
+
+
+def test_an_older_live_run_without_unprofiled_steps_is_the_corrected_one(saved: Path) -> None:
+    meta: Any = meta_of(saved)
+    meta |= {"schema": "timeroof.run/1", "source": {"tool": "timeroof run"}}
+    meta["whole"] |= {
+        "wall_s": 2.0, "kernel_s": 1.0, "idle_by_cause": {"python": 0.25, "profiler": 0.5},
+        "steps": {"count": 1, "timed_s": 2.0},
+    }  # fmt: skip
+    profile = load_run(rewritten(saved, meta=json.dumps(meta).encode())).profile
+    assert profile.wall_s == 1.5
+    assert profile.idle_by_cause == {"python": 0.25, "unknown": 0.25}
+    assert profile.steps == Steps(count=1, profiled_s=2.0)
+
+
+def test_an_older_run_of_a_file_stays_as_it_was(saved: Path) -> None:
+    meta: Any = meta_of(saved) | {"schema": "timeroof.run/1"}
+    meta["whole"] |= {"wall_s": 2.0, "idle_by_cause": {"profiler": 0.5}}
+    profile = load_run(rewritten(saved, meta=json.dumps(meta).encode())).profile
+    assert (profile.wall_s, profile.idle_by_cause) == (2.0, {"profiler": 0.5})

@@ -107,8 +107,9 @@ def report(folder: Path, text: str, *words: str, code: int = 0) -> dict:
 
 
 def check_account(found: dict) -> None:
-    """The parts of the timed step sum to it."""
+    """The parts of the step sum to it."""
     totals = found["totals"]
     parts = sum(k["time_s"] for k in found["kernels"]) + sum(totals["idle_by_cause"].values())
-    assert parts == pytest.approx(totals["steps"]["timed_s"], rel=1e-9)
-    assert totals["wall_s"] == totals["steps"]["timed_s"]
+    parts += totals["unexplained_s"] or 0.0
+    assert parts == pytest.approx(totals["wall_s"], rel=1e-9)
+    assert totals["steps"]["unprofiled_s"] in (None, totals["wall_s"])

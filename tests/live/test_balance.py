@@ -1,4 +1,4 @@
-"""The residual: steps are compared without the profiler's cost and without their page faults."""
+"""Profiled steps against unprofiled ones, without the profiler's own cost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import account, middle_half
-from timeroof.live.balance import balance
+from timeroof.live.balance import Balance, balance
 from timeroof.live.faults import faults_in_bounds
 from timeroof.live.torch.recording import CleanStep, Recording
 
 WORK_NS, FAULT_NS, COST_NS = 1_000_000, 2_000, 500
-FAULTS = st.lists(st.integers(0, 500), min_size=4, max_size=9)
 
 
 def recorded(clean: list[int], watched: list[int]) -> Recording:
@@ -30,36 +28,32 @@ def recorded(clean: list[int], watched: list[int]) -> Recording:
     )
 
 
-@given(FAULTS, FAULTS)
-def test_faults_of_single_steps_leave_no_residual(clean: list[int], watched: list[int]) -> None:
-    recording = recorded(clean, watched)
+def balanced(recording: Recording, fault_rate_per_s: float | None) -> Balance:
     accounts = [account(s, COST_NS) for s in recording.timed]
     chosen = middle_half([s.duration_ns for s in recording.timed])
-    found = balance(recording, accounts, chosen, 1e9 / FAULT_NS)
+    return balance(recording, accounts, chosen, fault_rate_per_s)
+
+
+@given(st.integers(0, 500), st.integers(0, 500))
+def test_faults_of_steps_are_a_part_of_the_difference(clean: int, watched: int) -> None:
+    found = balanced(recorded([clean] * 5, [watched] * 5), 1e9 / FAULT_NS)
     assert found.profiler_s == pytest.approx(2 * COST_NS / 1e9)
-    assert found.residual_s == pytest.approx(0.0, abs=1e-12)
+    assert found.extra_faults_s == pytest.approx((watched - clean) * FAULT_NS / 1e9, abs=1e-12)
+    assert found.unexplained_s == pytest.approx(-found.extra_faults_s, abs=1e-12)
     assert found.error_s == pytest.approx(0.0, abs=1e-12)
-    assert found.clean_s == pytest.approx(
-        found.timed_s - found.profiler_s - found.extra_faults_s + found.residual_s
-    )
+    assert found.wall_s == found.clean_s == pytest.approx((WORK_NS + clean * FAULT_NS) / 1e9)
 
 
 def test_without_a_cost_per_page_faults_are_not_told_apart() -> None:
-    recording = recorded([0] * 4, [100] * 4)
-    accounts = [account(s, COST_NS) for s in recording.timed]
-    found = balance(recording, accounts, [1, 2], None)
+    found = balanced(recorded([0] * 4, [100] * 4), None)
     assert found.extra_faults_s == 0.0
-    assert found.residual_s == pytest.approx(-100 * FAULT_NS / 1e9)
-    assert all(a.idle_ns[IdleCause.PROFILER] == 2 * COST_NS for a in accounts)
+    assert found.unexplained_s == pytest.approx(-100 * FAULT_NS / 1e9)
 
 
-def test_fewer_faults_are_called_fewer() -> None:
-    recording = recorded([100] * 4, [0] * 4)
-    accounts = [account(s, COST_NS) for s in recording.timed]
-    found = balance(recording, accounts, [1, 2], 1e9 / FAULT_NS)
+def test_fewer_faults_are_called_less() -> None:
+    found = balanced(recorded([100] * 4, [0] * 4), 1e9 / FAULT_NS)
     assert found.extra_faults_s == pytest.approx(-100 * FAULT_NS / 1e9)
-    assert found.line is not None
-    assert "0.2 ms of fewer page faults" in found.line
+    assert "take 200 µs less" in (found.faults_line or "")
 
 
 def test_sleep_comes_out_of_the_gaps_and_not_twice_out_of_the_data_loaders() -> None:

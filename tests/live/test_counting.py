@@ -34,7 +34,7 @@ def clean_report(names: tuple[str, ...] = ("a", "b")) -> Report:
          "flop/fp32": 5.0, "byte/dram": 7.0, "origin.flops": "counted"}
         for n in names
     ]  # fmt: skip
-    profile = Profile.of(rows, Source(tool="timeroof run"), steps=Steps(count=9, clean_s=1e-3))
+    profile = Profile.of(rows, Source(tool="timeroof run"), steps=Steps(count=9, unprofiled_s=1e-3))
     return analyze(profile, find_machine("a100-sxm4-40gb"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from timeroof.live.accounting import account, middle_half
 from timeroof.live.faults import share_faults
 from timeroof.live.lives import Lives
 from timeroof.live.memory import completion_order
+from timeroof.live.table import timeline
 from timeroof.live.torch.alignment import align
 from timeroof.live.torch.exclusive import exclusive
 from timeroof.live.torch.recording import Described, TensorSeen, TimedStep
@@ -78,6 +80,22 @@ def test_the_profiler_s_cost_comes_out_of_what_surrounds_an_event() -> None:
     assert found.self_ns.tolist() == [20, 10, 10]
     assert found.idle_ns["profiler"] == 15
     assert found.idle_ns["python"] == 45
+    assert found.raw_ns.tolist() == [30, 10, 10]
+
+
+@given(st.floats(0, 12))
+def test_the_timeline_is_the_step_without_the_profiler(cost_ns: float) -> None:
+    step = timed([("a", 10, 60, 1), ("b", 20, 30, 1), ("c", 40, 50, 1), ("x", 55, 80, 2)])
+    found = account(step, cost_ns)
+    table = timeline(found, np.array([0, 1, 2, 3]))
+    assert table["duration_s"].sum() == pytest.approx((100 - found.idle_ns["profiler"]) / 1e9)
+    ends = (table["start_s"] + table["duration_s"]).to_list()
+    assert table["start_s"].to_list()[1:] == pytest.approx(ends[:-1])
+    own_s = dict(
+        table.drop_nulls("kernel").group_by("kernel").agg(pl.col("duration_s").sum()).rows()
+    )
+    for event, ns in enumerate(found.self_ns.tolist()):
+        assert own_s.get(event, 0.0) == pytest.approx(ns / 1e9)
 
 
 def test_equal_sequences_match_one_to_one() -> None:

@@ -45,8 +45,14 @@ def test_device_kernels_are_those_of_the_file() -> None:
     assert live.totals.known_time_share == read.totals.known_time_share
     assert set(ours["rank"].to_list()) == {3}
     assert live.profile.steps is not None
-    assert live.profile.steps.clean_s == pytest.approx(0.020, rel=1e-3)
+    assert live.profile.steps.unprofiled_s == pytest.approx(0.020, rel=1e-3)
     assert live.profile.source.tool == "timeroof run"
+    totals = live.totals
+    assert totals.wall_s == live.profile.steps.unprofiled_s
+    assert totals.kernel_s == pytest.approx(read.totals.kernel_s)
+    assert "profiler" not in totals.idle_by_cause
+    parts = (totals.kernel_s, totals.idle_s, totals.unexplained_s)
+    assert sum(part or 0.0 for part in parts) == pytest.approx(totals.wall_s)
 
 
 def test_a_partial_run_says_so() -> None:

@@ -28,7 +28,6 @@ from timeroof.live.torch.recording import Described, MklCall, Recording, TensorS
 from timeroof.views.page import html_page
 from timeroof.views.page.headline import cards
 from timeroof.views.run_summary import print_run
-from timeroof.views.terminal import clean_idle
 
 ROUTINES = ("fft", "dgesdd", "dgetrf", "dorgqr", "sgemm", "dgemm_batch", "dtrsm", "cgemm3m")
 OPS = (
@@ -165,7 +164,7 @@ def test_a_cost_from_0_up_is_taken_and_so_is_an_unknown_one(value: float | None)
     assert written == [{"name": "r", "flops": value, "bytes": value}]
 
 
-def timed_run(clean_s: float, profiler_s: float) -> Report:
+def timed_run(step_s: float, profiler_s: float) -> Report:
     rows = [
         {"name": "long", "time_s": 6.0, "flop/fp32": 50.0, "byte/dram": 1.0},
         {"name": "short", "time_s": 1.0, "flop/fp32": 5.0, "byte/dram": 1.0},
@@ -173,41 +172,24 @@ def timed_run(clean_s: float, profiler_s: float) -> Report:
     profile = Profile.of(
         rows,
         Source(tool="test"),
-        wall_s=8.0 + profiler_s,
+        wall_s=step_s,
         kernel_s=7.0,
-        idle_by_cause={"python": 1.0, "profiler": profiler_s},
-        steps=Steps(count=1, clean_s=clean_s, timed_s=8.0 + profiler_s),
+        idle_by_cause={"python": 1.0},
+        steps=Steps(count=1, unprofiled_s=step_s, profiled_s=8.0 + profiler_s),
     )
     return analyze(profile, make_machine())
 
 
-def test_the_summary_is_in_seconds_of_a_clean_step(capsys: pytest.CaptureFixture[str]) -> None:
-    print_run(timed_run(4.0, 2.0))
+def test_the_summary_is_in_seconds_of_an_unprofiled_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_run(timed_run(10.0, 2.5))
     text = capsys.readouterr().err
-    assert "a step takes 4.00 s, 10.0 s when timed; 1 step seen" in text
-    assert "timed step = ops 70 % + python 10 % + profiler 20 %" in text
-    assert re.search(r"idle +500 ms: python 500 ms\n", text)
-    assert re.search(r"\n  long .* 3\.00 s", text)
-    assert re.search(r"\n  short .* 500 ms", text)
-    assert "10.0 s" not in text.split("when timed")[1]
-
-
-@given(st.floats(0.1, 20), st.floats(0, 5))
-def test_parts_of_the_summary_sum_to_the_clean_step(clean_s: float, profiler_s: float) -> None:
-    totals = timed_run(clean_s, profiler_s).totals
-    idle_s, causes = clean_idle(totals)
-    busy_s = sum(totals.by_limiter.values()) * totals.clean_scale
-    assert idle_s is not None
-    assert busy_s + idle_s == pytest.approx(clean_s)
-    assert sum(causes.values()) == pytest.approx(idle_s)
-
-
-def test_without_clean_steps_idle_stays_as_it_was_recorded() -> None:
-    profile = Profile.of(
-        [{"name": "k", "time_s": 1.0}], Source(tool="test"), wall_s=3.0, kernel_s=1.0,
-        idle_by_cause={"profiler": 2.0},
-    )  # fmt: skip
-    assert clean_idle(analyze(profile, make_machine()).totals) == (2.0, {"profiler": 2.0})
+    assert "a step takes 10.0 s, 10.5 s when profiled; 1 step seen" in text
+    assert "step = ops 70 % + python 10 % + unexplained 20 %" in text
+    assert re.search(r"idle +1\.00 s: python 1\.00 s\n", text)
+    assert re.search(r"\n  long .* 6\.00 s", text)
+    assert re.search(r"\n  short .* 1\.00 s", text)
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "only 1 step was seen"), (2, "2 steps were")])

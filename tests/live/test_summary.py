@@ -19,9 +19,9 @@ def run(wall_s: float, clean_s: float, gains_s: list[float], fused_s: float | No
     profile = Profile.of(
         rows,
         Source(tool="test"),
-        wall_s=wall_s,
+        wall_s=clean_s,
         kernel_s=1.0,
-        steps=Steps(count=9, clean_s=clean_s, timed_s=wall_s),
+        steps=Steps(count=9, unprofiled_s=clean_s, profiled_s=wall_s),
     )
     report = analyze(profile, make_machine())
     totals = report.totals

@@ -75,7 +75,7 @@ def test_what_cannot_be_judged_is_refused_with_the_true_reason() -> None:
 def with_clean_steps(samples: list[float]) -> Report:
     middle_s = sorted(samples)[len(samples) // 2]
     profile = report([row(middle_s)]).profile
-    steps = Steps(count=len(samples), clean_s=middle_s, clean_samples=samples)
+    steps = Steps(count=len(samples), unprofiled_s=middle_s, samples=samples)
     return analyze(replace(profile, steps=steps), make_machine())
 
 

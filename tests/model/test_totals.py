@@ -61,8 +61,21 @@ def test_wall_time_and_steps(machine: Machine) -> None:
     got = sums(machine, wall_s=10.0, kernel_s=7.5)
     assert (got.wall_s, got.kernel_s, got.idle_s) == (10.0, 7.5, 2.5)
     assert got.ladder.measured_s == 10.0
-    stepped = sums(machine, wall_s=10.0, steps=Steps(count=3, clean_s=9.0))
-    assert stepped.ladder.measured_s == 9.0
+    assert got.unexplained_s is None
+
+
+def test_an_unprofiled_step_is_kernels_idle_causes_and_the_unexplained(machine: Machine) -> None:
+    got = sums(
+        machine,
+        wall_s=9.0,
+        kernel_s=7.5,
+        idle_by_cause={"python": 2.5},
+        unexplained_error_s=0.25,
+        steps=Steps(count=3, unprofiled_s=9.0),
+    )
+    assert (got.wall_s, got.idle_s, got.unexplained_s) == (9.0, 2.5, -1.0)
+    assert got.unexplained_error_s == 0.25
+    assert got.ladder.measured_s == 9.0
 
 
 def test_rungs_give_fused_and_ideal(machine: Machine) -> None:

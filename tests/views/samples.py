@@ -177,7 +177,7 @@ def step_report(layers: int = 4) -> Report:
         wall_s=wall,
         kernel_s=busy,
         idle_by_cause=causes,
-        steps=Steps(count=20, clean_s=wall, timed_s=wall * 1.04),
+        steps=Steps(count=20, unprofiled_s=wall, profiled_s=wall * 1.04),
         timeline=timeline,
         rungs=rungs,
     )

@@ -37,9 +37,8 @@ _FRAMEWORKS = {
 class Context:
     """One judged run, ready to be read by rules.
 
-    Rows of a live run were timed with instruments; their seconds are brought to those of
-    the clean steps (`scale`), so that gains are seconds of the run as it is.
     `rows` are the report's, and: `precision` (format of the data, fp32 …), `tensor_flops`,
+    `known_flops` (of the precisions that a counter file has, where `total_flops` wants all),
     `contraction` (work that a matrix unit could do), `idle_s`, `launch_s` and `fault_s` (0 where
     unknown), `moved_bytes` (at the level that moves most: residency models leave little for
     DRAM), `memory_s` (the largest bound by bytes), and `tiny` (see `timeroof.model.bounds`).
@@ -52,7 +51,6 @@ class Context:
     timeline: pl.DataFrame | None = None
     threads: int | None = None
     tool: str = ""
-    scale: float = 1.0
     # Whatever machine the run is compared with.
     ran_on_a_cpu: bool = False
 
@@ -61,9 +59,7 @@ class Context:
         """The context of a report."""
         profile, verdicts = report.profile, report.verdicts
         rows = report.rows
-        scale = report.totals.clean_scale
-        seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * scale
-        rows = _described(rows.filter(pl.col("time_s") > 0).with_columns(seconds))
+        rows = _described(rows.filter(pl.col("time_s") > 0))
         return cls(
             rows=rows.with_columns(is_tiny(report.machine, rows.columns).alias("tiny")),
             machine=report.machine,
@@ -72,7 +68,6 @@ class Context:
             timeline=profile.timeline,
             threads=profile.threads,
             tool=profile.source.tool,
-            scale=scale,
             ran_on_a_cpu=profile.ran_on_a_cpu,
         )
 
@@ -143,7 +138,9 @@ def _described(rows: pl.DataFrame) -> pl.DataFrame:
     tensor = [c for c in flops if c.removeprefix("flop/") in TENSOR_PRECISIONS]
     zero = pl.lit(0.0)
     fault = pl.col(FAULT_BOUND).fill_null(0.0) if FAULT_BOUND in rows.columns else zero
+    known = pl.any_horizontal(pl.col(c).is_not_null() for c in flops) if flops else pl.lit(False)
     return rows.with_columns(
+        pl.when(known).then(pl.sum_horizontal(flops) if flops else zero).alias("known_flops"),
         (pl.sum_horizontal(tensor) if tensor else zero).alias("tensor_flops"),
         _precision(flops).alias("precision"),
         is_contraction().alias("contraction"),

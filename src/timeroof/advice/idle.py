@@ -26,8 +26,7 @@ _GROUPS: dict[str, str] = {
 def idle_seconds(context: Context, group: str) -> float:
     """Idle seconds of the run that belong to a group of causes."""
     causes = context.totals.idle_by_cause
-    found = sum(seconds for cause, seconds in causes.items() if _GROUPS.get(cause) == group)
-    return found * context.scale
+    return sum(seconds for cause, seconds in causes.items() if _GROUPS.get(cause) == group)
 
 
 def with_idle_gain(context: Context, group: str) -> tuple[pl.DataFrame, dict[str, float]]:

@@ -120,7 +120,7 @@ def _joined(
         )
     options = replace(counting.options, environment={**counting.options.environment, COUNTED: "1"})
     with tempfile.TemporaryDirectory(prefix="timeroof-counted-") as folder:
-        step_s = (report.profile.steps.clean_s if report.profile.steps else None) or 0.0
+        step_s = (report.profile.steps.unprofiled_s if report.profile.steps else None) or 0.0
         told_options = replace(counting, options=options)
         again = Again(told_options, Path(folder), left, clean_s, step_s, told)
         if counting.tool == "perf":

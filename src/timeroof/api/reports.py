@@ -16,7 +16,7 @@ from timeroof.core.run_file import SavedRun, save_run
 from timeroof.core.schema import VERSION
 from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
 from timeroof.model.judge import RoofPair, judge, scope_for
-from timeroof.model.totals import totals
+from timeroof.model.totals import is_doubtful, totals, unexplained_words
 from timeroof.read.formats import Progress, ReadOptions, silent
 from timeroof.read.load import read_run
 from timeroof.read.open import DEFAULT_MAX_BYTES
@@ -109,16 +109,23 @@ def analyze(
             )
     scope = scope or scope_for(profile.threads, chosen)
     verdicts = judge(profile, chosen, pair=pair, roof=roof, scope=scope)
+    sums = totals(profile, verdicts, chosen, scope)
     report = Report(
         profile=profile,
         machine=chosen,
         verdicts=verdicts,
-        totals=totals(profile, verdicts, chosen, scope),
-        notes=(*profile.notes, *notes, *verdicts.notes),
+        totals=sums,
+        notes=(*profile.notes, *notes, *verdicts.notes, *_doubts(sums)),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
     return replace(report, findings=tuple(advise(report) if findings is None else findings))
+
+
+def _doubts(sums: core_report.Totals) -> list[str]:
+    """The warning that profiled steps do not show what an unprofiled one takes."""
+    words = unexplained_words(sums)
+    return [words] if words is not None and is_doubtful(sums) else []
 
 
 def save(report: core_report.Report, path: str | Path) -> None:

@@ -44,6 +44,9 @@ RECORDED_CALL = (
 )  # fmt: skip
 CALL_LABELS = (*RECORDED_CALL, "child_ops", "launched")
 
+# What sums of parts may differ from their whole by.
+ROUNDING = 1e-6
+
 # No time, count or amount of a real run is larger; sums of such numbers stay finite.
 LARGEST = 1e30
 
@@ -75,23 +78,42 @@ class Source(msgspec.Struct, kw_only=True, frozen=True):
     command: str | None = None
 
 
-class Steps(msgspec.Struct, kw_only=True, frozen=True):
-    """How many steps were seen, and how long one took with and without instruments.
+class StepKind(msgspec.Struct, kw_only=True, frozen=True):
+    """Steps of one kind: how many, how long, and whether the report is of them."""
 
-    `clean_samples` are the seconds of single steps without instruments, in their order;
-    `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
+    name: str
+    count: int
+    median_s: float | None = None
+    total_s: float | None = None
+    share: float | None = None
+    phase: str | None = None
+    reported: bool = True
+
+
+class Steps(msgspec.Struct, kw_only=True, frozen=True):
+    """How many steps were seen, and how long one took with and without the profiler.
+
+    `mark` says what ends a step. `samples` are the seconds of single unprofiled steps, in their
+    order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
     """
 
     count: int
-    clean_s: float | None = None
-    timed_s: float | None = None
-    clean_samples: list[float] = []
+    mark: str | None = None
+    unprofiled_s: float | None = None
+    profiled_s: float | None = None
+    samples: list[float] = []
     pace_samples: list[float] = []
+    kinds: list[StepKind] = []
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What ran: the table of kernels, and what is known of the whole."""
+    """What ran: the table of kernels, and what is known of the whole.
+
+    Of a live run all is in seconds of an unprofiled step: `wall_s` is that step, rows and idle
+    causes are what profiled steps showed, less the profiler's own cost per event.
+    `unexplained_error_s` is the standard error of what these leave of `wall_s`.
+    """
 
     kernels: pl.DataFrame
     source: Source
@@ -100,6 +122,7 @@ class Profile:
     wall_s: float | None = None
     kernel_s: float | None = None
     idle_by_cause: dict[str, float] = field(default_factory=dict)
+    unexplained_error_s: float | None = None
     steps: Steps | None = None
     timeline: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
@@ -164,6 +187,27 @@ def _frame(
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"the rows make no table ({reason})", where=where) from error
+
+
+def in_unprofiled_seconds(profile: Profile) -> Profile:
+    """A live run that holds a profiled step, in seconds of an unprofiled one.
+
+    The profiler's own time is no idle time of the program, and the step is the unprofiled one
+    where such was seen, else the profiled one without the profiler's time. Idle time that no
+    cause explains is of an unknown one.
+    """
+    causes = dict(profile.idle_by_cause)
+    profiler_s = causes.pop("profiler", 0.0)
+    unprofiled_s = profile.steps.unprofiled_s if profile.steps is not None else None
+    if profile.wall_s is None:
+        return replace(profile, wall_s=unprofiled_s, idle_by_cause=causes)
+    corrected_s = max(0.0, profile.wall_s - profiler_s)
+    if profile.kernel_s is not None:
+        rest_s = corrected_s - profile.kernel_s - sum(causes.values())
+        if rest_s > ROUNDING * corrected_s:
+            causes["unknown"] = causes.get("unknown", 0.0) + rest_s
+    wall_s = corrected_s if unprofiled_s is None else unprofiled_s
+    return replace(profile, wall_s=wall_s, idle_by_cause=causes)
 
 
 def amount_columns(table: pl.DataFrame) -> list[str]:
@@ -279,7 +323,9 @@ __all__ = [
     "Profile",
     "Source",
     "SourceFile",
+    "StepKind",
     "Steps",
     "amount_columns",
     "complete_kernels",
+    "in_unprofiled_seconds",
 ]

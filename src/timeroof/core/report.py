@@ -29,7 +29,11 @@ class Ladder(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Totals(msgspec.Struct, kw_only=True, frozen=True):
-    """Sums over a judged profile; a sum over nothing is unknown (null), not 0."""
+    """Sums over a judged profile; a sum over nothing is unknown (null), not 0.
+
+    Of a live run wall_s = kernel_s + idle_s + unexplained_s: below 0 where profiled steps were
+    slower than unprofiled ones even without the profiler's own cost.
+    """
 
     wall_s: float | None
     kernel_s: float | None
@@ -47,17 +51,9 @@ class Totals(msgspec.Struct, kw_only=True, frozen=True):
     known_time_share: float | None
     ladder: Ladder
     recoverable_s: float | None
+    unexplained_s: float | None = None
+    unexplained_error_s: float | None = None
     by_limiter: dict[str, float]
-
-    @property
-    def clean_scale(self) -> float:
-        """Seconds of a clean step by those of a timed one, the profiler's own cost left out.
-
-        Rows of a live run were timed with instruments; scaled, they sum to the run as it is.
-        """
-        clean_s = self.steps.clean_s if self.steps is not None else None
-        timed_s = (self.wall_s or 0.0) - self.idle_by_cause.get("profiler", 0.0)
-        return clean_s / timed_s if clean_s and timed_s > 0 else 1.0
 
 
 class Finding(msgspec.Struct, kw_only=True, frozen=True):

@@ -12,13 +12,16 @@ import polars as pl
 
 from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.machine import Machine, check_machine
-from timeroof.core.profile import Profile, Source, Steps
+from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
 from timeroof.core.schema import check_schema
 from timeroof.core.vocabulary import idle_cause, known_causes
 from timeroof.core.writing import atomic_path
 
-RUN_SCHEMA = "timeroof.run/1"
+RUN_SCHEMA = "timeroof.run/2"
+OLD_SCHEMA = "timeroof.run/1"
+# What `timeroof run` calls itself: its rows are those of profiled steps.
+LIVE_TOOL = "timeroof run"
 
 # Tables are stored as they are and meta.json packs a few times: more is a trap.
 MAX_MEMBER_BYTES = 16 * 2**30
@@ -36,6 +39,7 @@ class _Whole(msgspec.Struct, kw_only=True):
     idle_by_cause: dict[str, float]
     steps: Steps | None
     notes: list[str]
+    unexplained_error_s: float | None = None
 
 
 class _Meta(msgspec.Struct, kw_only=True):
@@ -46,6 +50,10 @@ class _Meta(msgspec.Struct, kw_only=True):
     source: Source
     whole: _Whole
     totals: Totals | None = None
+
+
+# Fields of a run's steps that were called otherwise in the older form.
+_NEW_NAMES = {"clean_s": "unprofiled_s", "timed_s": "profiled_s", "clean_samples": "samples"}
 
 
 class _SchemaOnly(msgspec.Struct):
@@ -120,8 +128,10 @@ def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
         if member.file_size > limit:
             raise _broken(where, f"{member.filename} unpacks to {member.file_size} bytes")
     raw = archive.read("meta.json")
-    check_schema(msgspec.json.decode(raw, type=_SchemaOnly).schema, RUN_SCHEMA, where)
-    meta = msgspec.json.decode(raw, type=_Meta)
+    schema = msgspec.json.decode(raw, type=_SchemaOnly).schema
+    check_schema(schema, RUN_SCHEMA, where)
+    is_old = schema == OLD_SCHEMA
+    meta = _renamed(raw) if is_old else msgspec.json.decode(raw, type=_Meta)
     if meta.machine is not None:
         check_machine(meta.machine, where)
     kernels = _table(archive, "kernels")
@@ -140,7 +150,23 @@ def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
         timeline=_timeline(archive),
         rungs=_table(archive, "rungs"),
     )
+    if is_old and meta.source.tool == LIVE_TOOL:
+        profile = in_unprofiled_seconds(profile)
     return SavedRun(profile, meta.machine, created=meta.created, version=meta.version)
+
+
+def _renamed(raw: bytes) -> _Meta:
+    """What a run of the older form says, under the names of this one.
+
+    Its totals were those of profiled steps, and a note compared the two: both come anew.
+    """
+    document = msgspec.json.decode(raw)
+    whole = document["whole"]
+    steps = whole["steps"]
+    if steps is not None:
+        whole["steps"] = {_NEW_NAMES.get(name, name): value for name, value in steps.items()}
+    whole["notes"] = [n for n in whole["notes"] if not n.startswith("residual: ")]
+    return msgspec.convert(document | {"totals": None}, _Meta)
 
 
 def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:

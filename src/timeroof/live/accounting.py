@@ -37,14 +37,17 @@ _CAUSE_OF = {
 # How torch.distributed names what its backends do.
 _COLLECTIVES = ("gloo:", "mpi:", "ucc:", "nccl:")
 USER_SCOPE, BACKWARD_SCOPE = 7, 1
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Account:
     """One timed step: self time per event without the profiler's share, and idle by cause.
 
-    Their sum is the step's duration, to the nanosecond. `is_op` says which events are rows;
-    `owner` is the event on whose account another one's time goes (regions take all inside).
+    Their sum is the step's duration, to the nanosecond. `raw_ns` are the events' own times with
+    the profiler's share, `kept` what is left of every segment of the cut without it. `is_op`
+    says which events are rows; `owner` is the event on whose account another one's time goes
+    (regions take all inside).
     """
 
     step: TimedStep
@@ -52,6 +55,8 @@ class Account:
     is_op: Ints
     owner: Ints
     self_ns: Ints
+    raw_ns: Ints
+    kept: Floats
     idle_ns: dict[IdleCause, int]
     kind: Ints
     phase: list[str | None] = field(repr=False, default_factory=list)
@@ -81,7 +86,17 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
     idle[IdleCause.ASLEEP] = _asleep_ns(step, cut, kind, idle)
     idle[IdleCause.PYTHON] -= idle[IdleCause.ASLEEP]
     own = np.where(kind >= 0, self_ns, 0)
-    return Account(step, cut, is_op, owner, own, idle, kind, phase)
+    kept = _kept(cut, owner, raw, self_ns, gap_ns)
+    return Account(step, cut, is_op, owner, own, raw, kept, idle, kind, phase)
+
+
+def _kept(cut: Exclusive, owner: Ints, raw: Ints, self_ns: Ints, gap_ns: int) -> Floats:
+    """The share of every segment that is the program's: its account's without the profiler's."""
+    shares = np.divide(self_ns, raw, out=np.ones(len(raw)), where=raw > 0)
+    of_gaps = gap_ns / cut.gap_ns if cut.gap_ns else 1.0
+    # A gap's owner, -1, is the last place.
+    kept: Floats = np.append(shares[owner], of_gaps)[cut.owner]
+    return kept
 
 
 def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[IdleCause, int]) -> int:

@@ -1,4 +1,4 @@
-"""The timed steps against the clean ones: what the profiler and page faults leave unexplained."""
+"""Profiled steps against unprofiled ones: what the profiler's own cost leaves unexplained."""
 
 from __future__ import annotations
 
@@ -13,63 +13,50 @@ from timeroof.live.accounting import Account
 from timeroof.live.torch.recording import CleanStep, Recording
 from timeroof.model.stats import median_error
 
-# A residual whose standard error is a larger share of the step says nothing.
-MOST_ERROR = 0.5
-# Smaller shares of a step are 0.0%: nothing, or what rounding leaves of a difference.
+# Smaller shares of a step are 0.0 %: nothing, or what rounding leaves of a difference.
 LEAST_SHARE = 0.0005
 
 
 @dataclass(frozen=True)
 class Balance:
-    """clean = timed - profiler - extra faults + residual, in seconds.
+    """An unprofiled step against profiled ones without the profiler's own cost, in seconds.
 
     Steps touch more or fewer fresh pages as the allocator has it, and switching the profiler
-    moves memory about: steps are compared without their faults, at the machine's cost per page.
-    `extra_faults_s` is what that takes off the timed steps (negative: off the clean ones).
+    moves memory about: `extra_faults_s` is what that makes of the difference, at the machine's
+    cost per page (positive: profiled steps had more). `error_s` is the difference's standard error.
     """
 
     clean_s: float | None
     timed_s: float
     profiler_s: float
     extra_faults_s: float
-    residual_s: float | None
     error_s: float | None
 
     @property
-    def line(self) -> str | None:
-        """The residual in words."""
-        if self.residual_s is None or not self.clean_s:
+    def corrected_s(self) -> float:
+        """A profiled step without the profiler's own cost."""
+        return self.timed_s - self.profiler_s
+
+    @property
+    def wall_s(self) -> float:
+        """The step as it runs: the unprofiled one, or as near as profiled ones come."""
+        return self.corrected_s if self.clean_s is None else self.clean_s
+
+    @property
+    def unexplained_s(self) -> float | None:
+        """What profiled steps leave of the unprofiled one; below 0 where they were slower."""
+        return None if self.clean_s is None else self.clean_s - self.corrected_s
+
+    @property
+    def faults_line(self) -> str | None:
+        """What page faults make of the difference, where that shows beside the step."""
+        if not self.clean_s or abs(self.extra_faults_s) < LEAST_SHARE * self.clean_s:
             return None
-        if self.error_s is not None and self.error_s > MOST_ERROR * self.clean_s:
-            return (
-                "residual: too few steps were seen, or too noisy ones, to compare clean steps with"
-                " timed ones"
-            )
+        more = "more" if self.extra_faults_s > 0 else "less"
         return (
-            f"residual: a clean step is {self._difference} a timed one without the profiler's cost"
-            f"{self._faults}"
+            f"Page faults of profiled steps take {format_seconds(abs(self.extra_faults_s))} {more}"
+            " than those of unprofiled steps."
         )
-
-    @property
-    def _difference(self) -> str:
-        """How a clean step compares, in words; a difference that shows in no digit is none."""
-        residual_s, clean_s = self.residual_s or 0.0, self.clean_s or 1.0
-        error = f" ± {self.error_s / clean_s:.1%}" if self.error_s is not None else ""
-        if not self._shows(residual_s):
-            return f"as long ({error.strip()}) as" if error else "as long as"
-        how = "shorter" if residual_s < 0 else "longer"
-        return f"{_duration(residual_s)} {how} ({abs(residual_s) / clean_s:.1%}{error}) than"
-
-    @property
-    def _faults(self) -> str:
-        """What page faults make of it, where that shows beside the step."""
-        if not self._shows(self.extra_faults_s):
-            return ""
-        more = "more" if self.extra_faults_s > 0 else "fewer"
-        return f" and {_duration(self.extra_faults_s)} of {more} page faults"
-
-    def _shows(self, seconds: float) -> bool:
-        return abs(seconds) >= LEAST_SHARE * (self.clean_s or 0.0)
 
 
 def balance(
@@ -78,37 +65,27 @@ def balance(
     chosen: Sequence[int],
     fault_rate_per_s: float | None = None,
 ) -> Balance:
-    """Compare the clean steps with the timed ones, medians of both."""
+    """Compare unprofiled steps with profiled ones, medians of both."""
     timed_s = statistics.fmean(accounts[i].step.duration_ns for i in chosen) / 1e9
     profiler_s = statistics.fmean(accounts[i].idle_ns[IdleCause.PROFILER] for i in chosen) / 1e9
     clean = _comparable(recording.clean)
     if not clean:
-        return Balance(None, timed_s, profiler_s, 0.0, None, None)
+        return Balance(None, timed_s, profiler_s, 0.0, None)
     clean_s = statistics.median(clean_durations_s(clean))
-    fault_s = 1 / fault_rate_per_s if fault_rate_per_s else 0.0
-    without_faults = (
-        [s.duration_ns / 1e9 - s.faults * fault_s for s in clean],
-        [
-            (a.step.duration_ns - a.idle_ns[IdleCause.PROFILER]) / 1e9 - a.step.faults * fault_s
-            for a in accounts
-        ],
-    )
-    known = [e for e in map(median_error, without_faults) if e is not None]
+    corrected = [(a.step.duration_ns - a.idle_ns[IdleCause.PROFILER]) / 1e9 for a in accounts]
+    known = [median_error(values) for values in (clean_durations_s(clean), corrected)]
     events = statistics.fmean(len(accounts[i].step) for i in chosen)
     cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9
-    error_s = math.hypot(*known, cost_error_s) if len(known) == 2 else None
+    errors = [e for e in known if e is not None]
+    error_s = math.hypot(*errors, cost_error_s) if len(errors) == 2 else None
     faults_s = 0.0
-    if fault_s and (any(s.faults for s in clean) or any(a.step.faults for a in accounts)):
-        medians = [statistics.median(values) for values in without_faults]
-        faults_s = timed_s - profiler_s - clean_s + medians[0] - medians[1]
-    residual_s = clean_s - (timed_s - profiler_s - faults_s)
-    return Balance(clean_s, timed_s, profiler_s, faults_s, residual_s, error_s)
-
-
-def _duration(seconds: float) -> str:
-    """Without a sign; in ms, as steps mostly are, but never with an exponent."""
-    size_ms = abs(seconds) * 1e3
-    return f"{size_ms:.3g} ms" if 1e-3 <= size_ms < 999.5 else format_seconds(abs(seconds))
+    if fault_rate_per_s:
+        before, after = (
+            statistics.median(s.faults for s in clean),
+            statistics.median(a.step.faults for a in accounts),
+        )
+        faults_s = (after - before) / fault_rate_per_s
+    return Balance(clean_s, timed_s, profiler_s, faults_s, error_s)
 
 
 def _comparable(steps: Sequence[CleanStep]) -> list[CleanStep]:

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, Source, Steps
+from timeroof.core.profile import Profile, Source, StepKind, Steps
+from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import Account, account, middle_half
 from timeroof.live.amounts import (
     Amounts,
@@ -87,27 +88,41 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     idle = {
         cause: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
         for cause in accounts[0].idle_ns
+        if cause != IdleCause.PROFILER
     }
     typical = chosen[len(chosen) // 2]
     profile = Profile.of(
         table,
         source,
         threads=recording.threads,
-        wall_s=found.timed_s,
-        kernel_s=found.timed_s - sum(idle.values()),
+        wall_s=found.wall_s,
+        kernel_s=found.corrected_s - sum(idle.values()),
         idle_by_cause={cause.value: s for cause, s in idle.items() if s > 0},
-        steps=Steps(
-            count=recording.steps_seen,
-            clean_s=found.clean_s,
-            timed_s=found.timed_s,
-            clean_samples=clean_durations_s(recording.clean),
-            pace_samples=recording.pace,
-        ),
+        unexplained_error_s=found.error_s,
+        steps=_steps(recording, found),
         timeline=timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work.phases, work.amounts, work.traffic, table),
         notes=(*notes_of(recording, rows, found), *more),
     )
     return Built(profile, found)
+
+
+def _steps(recording: Recording, found: Balance) -> Steps:
+    samples = clean_durations_s(recording.clean)
+    return Steps(
+        count=recording.steps_seen,
+        mark=recording.marker or None,
+        unprofiled_s=found.clean_s,
+        profiled_s=found.timed_s,
+        samples=samples,
+        pace_samples=recording.pace,
+        kinds=step_kinds(recording.steps_seen, found.clean_s),
+    )
+
+
+def step_kinds(count: int, median_s: float | None) -> list[StepKind]:
+    """The one kind of step that is told apart so far: all of them."""
+    return [StepKind(name="step", count=count, median_s=median_s, share=1.0)] if count else []
 
 
 def _fault_rate(recording: Recording, machine: Machine | None) -> float | None:
@@ -187,7 +202,11 @@ def _nothing(recording: Recording, source: Source) -> Profile:
     empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
     durations = [s.duration_ns / 1e9 for s in recording.clean]
     clean_s = statistics.median(durations) if durations else None
-    steps = Steps(count=recording.steps_seen, clean_s=clean_s) if recording.steps_seen else None
+    seen = recording.steps_seen
+    steps = Steps(
+        count=seen, mark=recording.marker or None, unprofiled_s=clean_s,
+        kinds=step_kinds(seen, clean_s),
+    ) if seen else None  # fmt: skip
     notes = (*recording.notes, why_nothing(recording), *_partial(recording))
     return Profile.of(empty, source, wall_s=clean_s, steps=steps, notes=notes)
 
@@ -224,7 +243,10 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
             " by the measuring"
         )
     elif found.clean_s is None:
-        notes.append("no clean step was seen: the step time is the timed one's")
+        notes.append(
+            "No unprofiled step was seen: the step time is that of profiled steps less profiler"
+            " overhead."
+        )
     if not recording.described and recording.why_undescribed is None:
         notes.append("no step was described: shapes and amounts are unknown; run more steps")
     elif recording.described and rows.unmatched:
@@ -245,8 +267,8 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
             "a GPU is in use, but no step with its kernels was recorded: the rows are the host's"
             " ops; run more steps, or read a torch.profiler trace with `timeroof read`"
         )
-    if found.line is not None:
-        notes.append(found.line)
+    if found.faults_line is not None:
+        notes.append(found.faults_line)
     return notes
 
 

@@ -10,10 +10,11 @@ from statistics import median
 import polars as pl
 
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, Source, Steps
+from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
 from timeroof.core.resources import DRAM
 from timeroof.live.amounts import matrix_units
 from timeroof.live.balance import clean_durations_s
+from timeroof.live.building import step_kinds
 from timeroof.live.torch.compiled_calls import compiled_cost
 from timeroof.live.torch.recording import CompiledKernel, Described, Recording
 from timeroof.machines.catalogue import machine_of_device
@@ -40,13 +41,19 @@ def device_profile(
     counted = with_compiled(with_recorded_work(typical, chosen), recording.compiled, chosen)
     table = counted.kernels.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
     clean = clean_durations_s(recording.clean)
+    unprofiled_s = median(clean) if clean else None
     steps = Steps(
-        count=recording.steps_seen, clean_s=median(clean) if clean else None, timed_s=typical.wall_s
+        count=recording.steps_seen,
+        mark=recording.marker or None,
+        unprofiled_s=unprofiled_s,
+        profiled_s=typical.wall_s,
+        samples=clean,
+        kinds=step_kinds(recording.steps_seen, unprofiled_s),
     )
     source = Source(tool="timeroof run", version=recording.torch_version or None, command=command)
     notes = (*recording.notes, *counted.notes, *_partial(recording))
     profile = replace(counted.with_kernels(table), source=source, steps=steps, notes=notes)
-    return profile, chosen
+    return in_unprofiled_seconds(profile), chosen
 
 
 def _partial(recording: Recording) -> list[str]:

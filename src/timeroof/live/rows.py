@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live.accounting import Account
+from timeroof.live.accounting import Account, Floats
 from timeroof.live.calls import Counted, dtype_of, shape_text
 from timeroof.live.torch.alignment import NO_MATCH, align
 from timeroof.live.torch.contexts import Context
@@ -19,7 +18,6 @@ from timeroof.work.cost import Cost
 from timeroof.work.user import as_cost
 
 Key = tuple[str, str | None, str | None, str | None, str, int, str | None]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass
@@ -47,9 +45,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds and calls per timed step (lines) and row (columns), and the row of every event."""
+    """Seconds and calls per timed step (lines) and row (columns), and the row of every event.
+
+    `profiled` are the seconds with the profiler's own cost.
+    """
 
     seconds: Floats
+    profiled: Floats
     calls: Floats
     row_of_event: list[Ints]
 
@@ -111,14 +113,15 @@ def timed_rows(rows: Rows, ops: Sequence[Described], accounts: Sequence[Account]
     described = list(ops)
     row_of_event = [_rows_of_events(rows, described, a) for a in accounts]
     shape = (len(accounts), len(rows.keys))
-    seconds, calls = np.zeros(shape), np.zeros(shape)
+    seconds, profiled, calls = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for line, (a, at) in enumerate(zip(accounts, row_of_event, strict=True)):
         own = (at >= 0) & (a.owner == np.arange(len(at)))
         np.add.at(seconds[line], at[own], a.self_ns[own] / 1e9)
+        np.add.at(profiled[line], at[own], a.raw_ns[own] / 1e9)
         np.add.at(calls[line], at[own], 1.0)
         nobody = (at < 0) & (a.is_op > 0)
         a.idle_ns[IdleCause.DISPATCH] += int(a.self_ns[nobody].sum())
-    return Timed(seconds, calls, row_of_event)
+    return Timed(seconds, profiled, calls, row_of_event)
 
 
 def _rows_of_events(rows: Rows, ops: list[Described], a: Account) -> Ints:

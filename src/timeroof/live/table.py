@@ -29,14 +29,18 @@ def kernel_table(
 ) -> pl.DataFrame:
     """One line per row that ran in the timed steps."""
     seconds = timed.seconds[list(chosen)].mean(axis=0)
+    profiled = timed.profiled[list(chosen)].mean(axis=0)
     calls = timed.calls[list(chosen)].mean(axis=0)
     names = _amount_names(totals)
     lines = [
         _line(row, rows, timed, seconds[row], calls[row], described)
+        | {"timed_s": profiled[row]}
         | _amounts(_at(totals, row), names, calls[row], described[1][row : row + 1])
         for row in np.flatnonzero(calls > 0).tolist()
     ]
-    numbers = dict.fromkeys((*names, "calls", "launches", "time_s", "time_spread"), pl.Float64)
+    numbers = dict.fromkeys(
+        (*names, "calls", "launches", "time_s", "timed_s", "time_spread"), pl.Float64
+    )
     return pl.DataFrame(lines, schema_overrides=numbers, infer_schema_length=None)
 
 
@@ -93,19 +97,21 @@ def _amounts(
 
 
 def timeline(account: Account, row_of_event: Any) -> pl.DataFrame:
-    """The segments of one step in order; gaps bear their cause."""
+    """The segments of one step in order, without the profiler's time; gaps bear their cause."""
     cut = account.cut
     event = np.where(cut.owner == GAP, 0, cut.owner)
     empty = not len(row_of_event)
     row = np.full(len(cut.owner), -1) if empty else row_of_event[account.owner[event]]
     row = np.where(cut.owner == GAP, -1, row)
     thread = np.full(len(event), account.step.main_thread)
+    # Segments cover the step without overlap: each begins where the one before it ends.
+    duration_s = (cut.end_ns - cut.start_ns) * account.kept / 1e9
     if not empty:
         thread = np.where(cut.owner == GAP, account.step.main_thread, account.step.thread[event])
     table = pl.DataFrame(
         {
-            "start_s": (cut.start_ns - account.step.begin_ns) / 1e9,
-            "duration_s": (cut.end_ns - cut.start_ns) / 1e9,
+            "start_s": np.cumsum(duration_s) - duration_s,
+            "duration_s": duration_s,
             "stream": [f"thread {t}" for t in thread.tolist()],
             "kernel": [None if r < 0 else r for r in row.tolist()],
             "idle_cause": [

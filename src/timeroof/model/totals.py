@@ -9,9 +9,14 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile
 from timeroof.core.report import Ladder, Totals
 from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
+from timeroof.core.units import format_seconds
 from timeroof.core.verdict import Verdicts, plain_rows
 from timeroof.model.judge import judge
 
+# A larger share of an unprofiled step that rows and idle causes leave unexplained is a warning.
+MOST_UNEXPLAINED = 0.03
+# A smaller one is 0.0 %.
+LEAST_UNEXPLAINED = 0.0005
 # Below this share of the time with a known bound the roof of the whole run is not told.
 LEAST_BOUNDED = 0.5
 
@@ -25,6 +30,7 @@ def totals(
     rows = every.filter(pl.col("time_s").is_not_null())
     time_s = _sum(rows, "time_s")
     kernel_s = _busy_s(profile, time_s)
+    idle_s, unexplained_s = _outside_kernels(profile, kernel_s)
     ladder = _ladder(profile, rows, machine, scope)
     bound_s, gap_s = _sum(rows, "bound_s"), _sum(rows, "gap_s")
     fused_s, measured_s = ladder.fused_s, ladder.measured_s
@@ -38,7 +44,7 @@ def totals(
     return Totals(
         wall_s=profile.wall_s,
         kernel_s=kernel_s,
-        idle_s=None if profile.wall_s is None or kernel_s is None else profile.wall_s - kernel_s,
+        idle_s=idle_s,
         idle_by_cause=profile.idle_by_cause,
         steps=profile.steps,
         launches=_sum(every, "launches"),
@@ -52,6 +58,8 @@ def totals(
         known_time_share=_known_time_share(profile, rows, time_s),
         ladder=ladder,
         recoverable_s=recoverable_s,
+        unexplained_s=unexplained_s,
+        unexplained_error_s=None if unexplained_s is None else profile.unexplained_error_s,
         by_limiter=seconds_by_limiter(rows),
     )
 
@@ -61,6 +69,39 @@ def _busy_s(profile: Profile, time_s: float | None) -> float | None:
     if profile.kernel_s is None or (profile.kernel_s == 0 and time_s is None):
         return time_s
     return profile.kernel_s
+
+
+def _outside_kernels(profile: Profile, kernel_s: float | None) -> tuple[float | None, float | None]:
+    """Idle and unexplained seconds of the wall clock; only unprofiled steps leave the second."""
+    if profile.wall_s is None or kernel_s is None:
+        return None, None
+    if profile.steps is None or profile.steps.unprofiled_s is None:
+        return profile.wall_s - kernel_s, None
+    idle_s = sum(profile.idle_by_cause.values())
+    return idle_s, profile.wall_s - kernel_s - idle_s
+
+
+def is_doubtful(totals: Totals) -> bool:
+    """Whether more of an unprofiled step is unexplained than 3 % and two standard errors."""
+    if totals.unexplained_s is None or not totals.wall_s:
+        return False
+    limit_s = max(MOST_UNEXPLAINED * totals.wall_s, 2 * (totals.unexplained_error_s or 0.0))
+    return abs(totals.unexplained_s) > limit_s
+
+
+def unexplained_words(totals: Totals) -> str | None:
+    """How profiled and unprofiled steps compare; None where the difference shows in no digit."""
+    seconds, wall_s = totals.unexplained_s, totals.wall_s
+    if seconds is None or not wall_s or abs(seconds) < LEAST_UNEXPLAINED * wall_s:
+        return None
+    error_s = totals.unexplained_error_s
+    error = "" if error_s is None else f" ± {100 * error_s / wall_s:.1f} %"
+    how = "slower" if seconds < 0 else "faster"
+    return (
+        f"Unexplained: profiled steps are {format_seconds(abs(seconds))}"
+        f" ({100 * abs(seconds) / wall_s:.1f} %{error}) {how} than unprofiled ones after"
+        " subtracting profiler overhead."
+    )
 
 
 def seconds_by_limiter(rows: pl.DataFrame) -> dict[str, float]:
@@ -119,8 +160,6 @@ def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope
     claimed where nothing is known. Kernels that overlap today overlap as much at their bounds.
     """
     measured_s = profile.wall_s
-    if profile.steps is not None and profile.steps.clean_s is not None:
-        measured_s = profile.steps.clean_s
     if measured_s is None:
         measured_s = _sum(rows, "elapsed_s")
     roof_s = _at_most(_roof_s(profile, rows), measured_s)

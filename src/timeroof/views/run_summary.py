@@ -1,7 +1,4 @@
-"""What is seen at the end of a run: step time, where it went, top ops, what can come back.
-
-All seconds are those of a clean step; only the account of the timed step is in shares of that.
-"""
+"""What is seen at the end of a run: step time, where it went, top ops, what can come back."""
 
 from __future__ import annotations
 
@@ -14,11 +11,8 @@ from rich.text import Text
 from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.clean import clean_table
 from timeroof.views.terminal import (
     COLOURS,
-    PROFILER,
-    clean_idle,
     console,
     plain_text,
     print_notes,
@@ -56,24 +50,25 @@ def _print_step(report: Report, out: Console) -> None:
     steps = report.profile.steps
     if steps is None:
         return
-    clean = f"a step takes {format_seconds(steps.clean_s)}" if steps.clean_s else "no clean step"
-    timed = f", {format_seconds(steps.timed_s)} when timed" if steps.timed_s else ""
+    step_s, profiled_s = steps.unprofiled_s, steps.profiled_s
+    step = f"a step takes {format_seconds(step_s)}" if step_s else "no unprofiled step"
+    profiled = f", {format_seconds(profiled_s)} when profiled" if profiled_s else ""
     seen = "1 step" if steps.count == 1 else f"{steps.count} steps"
-    out.print(Text(f"\n{clean}{timed}; {seen} seen", style="bold"))
+    out.print(Text(f"\n{step}{profiled}; {seen} seen", style="bold"))
 
 
 def _print_account(report: Report, out: Console) -> None:
-    """Parts of the timed step; they sum to it."""
+    """Parts of the step; they sum to it."""
     totals = report.totals
     whole = totals.wall_s or 1.0
-    parts = {"ops": totals.kernel_s, **totals.idle_by_cause}
+    parts = {"ops": totals.kernel_s, **totals.idle_by_cause, "unexplained": totals.unexplained_s}
     texts = [f"{n} {format_percent(s / whole)}" for n, s in parts.items() if s is not None]
-    out.print(Text(f"timed step = {' + '.join(texts)}"))
+    out.print(Text(f"step = {' + '.join(texts)}"))
 
 
 def _print_top(report: Report, out: Console) -> None:
     """The largest ops by name and phase: a bar of time, its bound in colour."""
-    rows = clean_table(report).with_columns(
+    rows = report.rows.with_columns(
         pl.col("bound_s").fill_null(0.0).alias("known_bound_s"),
     )
     groups = (
@@ -96,7 +91,7 @@ def _print_top(report: Report, out: Console) -> None:
 
 def _print_lines(report: Report, out: Console) -> None:
     """The lines of the program that take longest, where they were asked for."""
-    rows = clean_table(report)
+    rows = report.rows
     if "label.source" not in rows.columns:
         return
     groups = (
@@ -157,7 +152,7 @@ def _overlapping(gains_s: float, totals: Totals) -> str:
 def _gaps(report: Report) -> list[tuple[float, str]]:
     """Seconds above the bound of ops that no finding names."""
     named = [row for finding in report.findings if finding.gain_s for row in finding.kernels]
-    rows = clean_table(report).filter(pl.col("gap_s") > 0, ~pl.col("id").is_in(named))
+    rows = report.rows.filter(pl.col("gap_s") > 0, ~pl.col("id").is_in(named))
     groups = rows.group_by("name", "phase").agg(pl.col("gap_s").sum())
     return [
         (float(g["gap_s"]), f"{g['name']} ({g['phase']}) above its bound")
@@ -166,6 +161,6 @@ def _gaps(report: Report) -> list[tuple[float, str]]:
 
 
 def _idle(report: Report) -> list[tuple[float, str]]:
-    causes = clean_idle(report.totals)[1]
-    found = [(s, f"host time: {cause}") for cause, s in causes.items() if cause != PROFILER]
+    causes = report.totals.idle_by_cause
+    found = [(s, f"host time: {cause}") for cause, s in causes.items()]
     return sorted(found, reverse=True)

@@ -11,12 +11,12 @@ import polars as pl
 
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.clean import clean_table, clean_words
 from timeroof.views.page.headline import (
     LIMITER_WORDS,
     cards,
     ladder,
     limiter_parts,
+    seconds_words,
     verdict_sentence,
 )
 from timeroof.views.page.text import clip, plain_line
@@ -112,13 +112,13 @@ def _limits(report: Report) -> list[str]:
     ]
     lines = ["| bound by | time | share | |", "|---|---:|---:|---|", *parts, ""] if parts else []
     rungs = [f"{r.label.lower()} {r.text}" for r in ladder(report) if r.seconds is not None]
-    words = clean_words(report)
+    words = seconds_words(report)
     lines += [words, ""] if words else []
     return [*lines, f"Ladder: {' → '.join(rungs)}", ""] if rungs else lines
 
 
 def _gaps(report: Report) -> list[str]:
-    rows = clean_table(report).filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
+    rows = report.rows.filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
     if not rows.height:
         return []
     lines = [

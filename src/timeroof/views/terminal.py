@@ -13,7 +13,6 @@ from rich.text import Text
 
 from timeroof.core.units import format_amount, format_bytes_binary, format_percent, format_seconds
 from timeroof.views import rates
-from timeroof.views.clean import PROFILER, clean_by_limiter, clean_idle, clean_table
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLOURS",
-    "PROFILER",
-    "clean_idle",
     "console",
     "format_rate",
     "plain_text",
@@ -180,14 +177,13 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
             f" measured, {told}, amounts known for {format_percent(known)} of the time",
         )
     )
-    idle_s, by_cause = clean_idle(totals)
+    idle_s, by_cause = totals.idle_s, totals.idle_by_cause
     if idle_s is not None and idle_s > 0:
         causes = sorted(by_cause.items(), key=lambda item: -item[1])
         words = ", ".join(f"{plain_text(c)} {format_seconds(s)}" for c, s in causes if s > 0)
         out.print(Text(f"  idle     {format_seconds(idle_s)}" + (f": {words}" if words else "")))
-    by_limiter = clean_by_limiter(totals)
-    whole = sum(by_limiter.values()) or 1.0
-    shares = {kind: (s, s / whole) for kind, s in by_limiter.items() if s > 0}
+    whole = sum(totals.by_limiter.values()) or 1.0
+    shares = {kind: (s, s / whole) for kind, s in totals.by_limiter.items() if s > 0}
     bars = [
         (f"{k:7}", Bar([(share, "█", COLOURS[k])]), format_seconds(s), format_percent(share))
         for k, (s, share) in shares.items()
@@ -259,7 +255,7 @@ COLUMNS = (
 
 def print_gaps(report: Report, *, stderr: bool = True) -> None:
     """The kernels with the largest gaps, time against bound, then the first findings."""
-    rows = clean_table(report).filter(pl.col("gap_s") > 0)
+    rows = report.rows.filter(pl.col("gap_s") > 0)
     if not rows.height:
         return
     out = console(stderr=stderr)

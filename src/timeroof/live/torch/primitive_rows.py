@@ -181,6 +181,7 @@ def _timed(line: dict[str, Any], share: float) -> dict[str, Any]:
     """A share of an op's time: the op's is measured, how it divides is the libraries' word."""
     return {
         "time_s": line["time_s"] * share,
+        "timed_s": line["timed_s"] * share,
         "samples": [s * share for s in line["samples"]],
         "origin.time": "modelled",
     }

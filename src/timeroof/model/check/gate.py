@@ -305,12 +305,8 @@ def _ratio(rows: pl.DataFrame, rule: LimitRule, report: Report) -> float | None:
 
 
 def _rows(report: Report) -> pl.DataFrame:
-    table = report.rows
-    seconds = pl.col("time_s", "elapsed_s", "idle_before_s", "gap_s") * report.totals.clean_scale
     fastest = least_of_samples().fill_null(pl.col("time_s")) + _idle()
-    return table.with_columns(fastest.alias("least_s"), seconds).with_columns(
-        deviation().alias("deviation_s")
-    )
+    return report.rows.with_columns(fastest.alias("least_s"), deviation().alias("deviation_s"))
 
 
 def _idle() -> pl.Expr:

@@ -182,8 +182,7 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
     """The rows of one run with what matching and causes need."""
     moved = _work_on_roofs_of(against, report)
     rows = report.rows
-    seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * report.totals.clean_scale
-    rows = rows.with_columns(moved.alias("work_other_s"), _labels(rows).alias("labels"), seconds)
+    rows = rows.with_columns(moved.alias("work_other_s"), _labels(rows).alias("labels"))
     synchronous = report.machine is not None and report.machine.launching == "synchronous"
     rows = rows.filter(pl.col("time_s").is_not_null()).with_columns(
         pl.col("short_name").alias("title"),
@@ -196,7 +195,7 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
         .alias("known_s"),
         pl.col("work_other_s").fill_null(0.0),
         deviation().alias("deviation_s"),
-        _least_s(_least_scale(report, against)).alias("least_s"),
+        _least_s().alias("least_s"),
         *_amounts(rows),
     )
     return with_plain_names(with_primitives_in_their_ops(rows))
@@ -210,16 +209,10 @@ def _work_on_roofs_of(other: Report, report: Report) -> pl.Series:
     return judge(report.profile, other.machine, scope=judged_scope(other)).table["work_bound_s"]
 
 
-def _least_s(scale: float) -> pl.Expr:
-    """A row's least seconds with the idle before it; samples are those of timed steps."""
-    fastest = pl.when(pl.col("samples").list.len() > 1).then(least_of_samples() * scale)
+def _least_s() -> pl.Expr:
+    """A row's least seconds with the idle before it."""
+    fastest = pl.when(pl.col("samples").list.len() > 1).then(least_of_samples())
     return fastest.fill_null(pl.col("time_s")) + (pl.col("elapsed_s") - pl.col("time_s"))
-
-
-def _least_scale(report: Report, against: Report) -> float:
-    """Two timed runs are compared as they were timed: a scale is one more thing that is noisy."""
-    scales = [r.totals.clean_scale for r in (report, against)]
-    return 1.0 if all(scale != 1.0 for scale in scales) else scales[0]
 
 
 def _amounts(rows: pl.DataFrame) -> list[pl.Expr]:

@@ -44,7 +44,7 @@ def least_of_samples() -> pl.Expr:
 
 def step_samples(totals: Totals) -> list[float]:
     """Seconds of single unprofiled steps, none where the run has no steps."""
-    return totals.steps.clean_samples if totals.steps is not None else []
+    return totals.steps.samples if totals.steps is not None else []
 
 
 def pace_shift(a: Totals, b: Totals) -> float:

@@ -122,7 +122,7 @@ def _calls(pairs: pl.DataFrame) -> list[str]:
 
 
 def _is_step(report: Report) -> bool:
-    return report.totals.steps is not None and report.totals.steps.clean_s is not None
+    return report.totals.steps is not None and report.totals.steps.unprofiled_s is not None
 
 
 def _steps(report: Report) -> int | None:

@@ -47,7 +47,7 @@ def steps(trace: Trace) -> Steps | None:
     start, end = step_times(trace)
     if not len(start):
         return None
-    return Steps(count=len(start), timed_s=float(np.median(end - start)) * _STEPS_US)
+    return Steps(count=len(start), profiled_s=float(np.median(end - start)) * _STEPS_US)
 
 
 def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame | None:

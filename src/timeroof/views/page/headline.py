@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.views.clean import clean_by_limiter, clean_idle, clean_tables
+from timeroof.model.totals import unexplained_words
 from timeroof.views.rates import format_work
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Part:
 
 def time_label(totals: Totals) -> str:
     """What the measured seconds are seconds of."""
-    if totals.steps is not None and totals.steps.clean_s is not None:
+    if totals.steps is not None and totals.steps.unprofiled_s is not None:
         return "Step time"
     return "Run time" if totals.wall_s is not None else "Kernel time"
 
@@ -113,7 +113,7 @@ def cards(report: Report) -> list[Card]:
             percent(totals.efficiency),
             totals.efficiency,
             "lower bound over elapsed time; kernels alone "
-            f"{percent(_kernel_efficiency(totals))}",
+            f"{percent(totals.kernel_efficiency)}",
         ),
         Card(
             "recoverable_s",
@@ -132,11 +132,6 @@ def cards(report: Report) -> list[Card]:
     ]  # fmt: skip
 
 
-def _kernel_efficiency(totals: Totals) -> float | None:
-    share = totals.kernel_efficiency
-    return None if share is None else share / totals.clean_scale
-
-
 def _recoverable_hint(share: float | None, *, fused: bool) -> str:
     """What the recoverable seconds are a share of.
 
@@ -153,8 +148,8 @@ def _steps(report: Report) -> str:
     rows = f"{_counted(len(report.profile), 'row')}, {_counted(totals.launches, 'launch', 'es')}"
     if totals.steps is not None and totals.steps.count:
         seen = "1 step" if totals.steps.count == 1 else f"{totals.steps.count:,} steps"
-        clean = "without instruments; " if totals.steps.clean_s is not None else ""
-        return f"{clean}{seen} seen; {rows}"
+        unprofiled = "unprofiled; " if totals.steps.unprofiled_s is not None else ""
+        return f"{unprofiled}{seen} seen; {rows}"
     if totals.wall_s is not None:
         return f"wall clock; kernels {format_seconds(totals.kernel_s)}; {rows}"
     return f"sum over the rows, gaps not included; {rows}"
@@ -191,23 +186,39 @@ def ladder(report: Report) -> list[Rung]:
 
 
 def limiter_parts(totals: Totals) -> list[Part]:
-    """Seconds of a clean step by what limits them, of the kinds that have any."""
-    return _parts(clean_by_limiter(totals), LIMITER_WORDS)
+    """Seconds of rows by what limits them, of the kinds that have any."""
+    return _parts(totals.by_limiter, LIMITER_WORDS)
 
 
 def idle_parts(totals: Totals) -> list[Part]:
-    """Busy and idle seconds of a clean step or the wall clock, idle by cause where it is known."""
-    idle_s, by_cause = clean_idle(totals)
+    """Busy and idle seconds of the wall clock, idle by cause where it is known, and the rest.
+
+    Where profiled steps were slower than unprofiled ones the parts are more than the wall clock:
+    `seconds_words` says by how much.
+    """
+    idle_s, by_cause = totals.idle_s, totals.idle_by_cause
     if totals.kernel_s is None or totals.wall_s is None or idle_s is None or idle_s <= 0:
         return []
+    seconds = {"busy": totals.kernel_s, **{f"idle: {k}": v for k, v in by_cause.items()}}
     rest = idle_s - sum(by_cause.values())
-    seconds = {
-        "busy": totals.kernel_s * totals.clean_scale,
-        **{f"idle: {k}": v for k, v in by_cause.items()},
-    }
     if rest > 1e-3 * idle_s:
         seconds["idle"] = rest
+    seconds["unexplained"] = max(0.0, totals.unexplained_s or 0.0)
     return _parts(seconds, {})
+
+
+def seconds_words(report: Report) -> str:
+    """Which seconds a reader of a live run sees, and what of them is unexplained."""
+    totals, steps = report.totals, report.totals.steps
+    if steps is None or totals.unexplained_s is None:
+        return ""
+    words = [
+        f"All times are seconds of an unprofiled step ({format_seconds(totals.wall_s)}).",
+        "Kernels and idle time were measured in profiled steps"
+        f" ({format_seconds(steps.profiled_s)}), less profiler overhead.",
+        unexplained_words(totals) or "Together they explain the whole step.",
+    ]
+    return " ".join(words)
 
 
 def sum_text(parts: list[Part]) -> str:
@@ -250,7 +261,7 @@ def verdict_sentence(report: Report) -> str:
 
 
 def _gap_sentence(report: Report) -> str:
-    gaps = clean_tables(report)[1]["gap_s"].drop_nulls()
+    gaps = report.rows["gap_s"].drop_nulls()
     gaps = gaps.filter(gaps > 0).sort(descending=True)
     whole = float(gaps.sum())
     if not whole:

@@ -10,7 +10,6 @@ import polars as pl
 
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.clean import clean_table, clean_words
 from timeroof.views.gallery import LIMITER_COLOURS
 from timeroof.views.page import headline
 from timeroof.views.page.page import asset, page_title, run_names, shown
@@ -51,7 +50,7 @@ def notebook_html(report: Report) -> str:
         ladder=headline.ladder(report),
         limiters=headline.limiter_parts(report.totals),
         colours=LIMITER_COLOURS,
-        seconds=clean_words(report),
+        seconds=headline.seconds_words(report),
         gaps=_gaps(report),
         findings=report.findings[:5],
         notes=report.notes,
@@ -59,7 +58,7 @@ def notebook_html(report: Report) -> str:
 
 
 def _gaps(report: Report) -> list[GapLine]:
-    rows = clean_table(report).filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
+    rows = report.rows.filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
     return [
         GapLine(
             name=row["short_name"][:120],

@@ -17,7 +17,6 @@ from markupsafe import Markup
 
 from timeroof.core.kept import kept, stamp
 from timeroof.core.units import format_percent
-from timeroof.views.clean import clean_words
 from timeroof.views.page import headline
 from timeroof.views.page import parts as ceilings
 from timeroof.views.page.parts import FindingCard, finding_cards
@@ -281,7 +280,7 @@ def _panel(index: int, name: str, report: Report) -> RunPanel:
         limiters_sum=headline.sum_text(limiters),
         idle=idle,
         idle_sum=headline.sum_text(idle),
-        seconds=clean_words(report),
+        seconds=headline.seconds_words(report),
         verdict=headline.verdict_sentence(report),
         amounts=headline.amounts_line(totals),
         ceilings=ceilings.ceiling_lines(report),

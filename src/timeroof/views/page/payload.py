@@ -11,7 +11,6 @@ from timeroof.core.columns import column_list
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
 from timeroof.core.resources import KIND_OF_HEAD
 from timeroof.core.verdict import BOUND
-from timeroof.views.clean import clean_table
 from timeroof.views.page.parts import ordered_findings
 from timeroof.views.page.text import clip, plain_line
 
@@ -110,9 +109,9 @@ def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) ->
 def run_payload(report: Report, name: str) -> dict[str, Any]:
     """One run: rows as columns, roofs, the pair of roofs of its headline, timeline.
 
-    Rows are in seconds of a clean step, as everything on the page is but the timeline.
+    All seconds are those of an unprofiled step, where the run is a live one.
     """
-    rows = clean_table(report).head(MAX_ROWS)
+    rows = report.rows.head(MAX_ROWS)
     amounts = report.profile.amount_columns
     labels = [c for c in rows.columns if c.startswith(LABEL)]
     origins = [c for c in rows.columns if c.startswith(ORIGIN)]
@@ -134,7 +133,6 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "synchronous": report.machine is not None and report.machine.launching == "synchronous",
         "machine": plain_line(report.machine.name) if report.machine else None,
         "measured_s": report.totals.ladder.measured_s,
-        "clean_scale": report.totals.clean_scale,
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
     }

@@ -27,7 +27,7 @@ function detailFacts(i) {
 function detailBox(i) {
   const full = word("name", i) || "";
   return make("div", { class: "detail-box" },
-    make("div", {}, make("h4", {}, runs[runOf[i]].clean_scale === 1 ? "Bounds against the measured time" : "Bounds against the time in a clean step"), boundBars(i),
+    make("div", {}, make("h4", {}, "Bounds against the measured time"), boundBars(i),
       make("div", { class: "buttons" },
         make("button", { type: "button", onclick: () => isolate([i], rowName(i)) }, state.isolated && state.isolated.size === 1 && state.isolated.has(i) ? "Show all" : "Isolate"),
         make("button", { type: "button", onclick: () => copyText(full, "The name is copied.") }, "Copy name"))),

@@ -76,8 +76,6 @@ function sortBy(column) {
 // Why a row takes less than its bound.
 function whyAboveOne(i) {
   if (word("above_roof", i)) return `above its roof: ${word("above_roof", i)}`;
-  const scale = runs[runOf[i]].clean_scale;
-  if (scale < 1 && bound[i] <= elapsed[i] / scale) return "below its bound only in seconds of a clean step, which was faster than the timed ones";
   return "its launches take longer than the device works: inside the launch box";
 }
 

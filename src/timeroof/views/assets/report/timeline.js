@@ -28,7 +28,7 @@ function loadTimeline() {
   Object.assign(timelineState, { from: timelineState.first, to: timelineState.last, at: -1 });
   canvas.style.height = `${AXIS + PHASES_LANE + timelineState.lanes.length * (LANE + 4) + 8}px`;
   const kept = timelineState.events.length;
-  byId("timeline-words").textContent = `${formatCount(kept)} intervals${source.events > kept ? ` (the longest of ${formatCount(source.events)})` : ""} over ${formatSeconds(timelineState.last - timelineState.first)}; hatched is idle.${run.clean_scale === 1 ? "" : " One step as it was timed, with the profiler on: the page's other seconds are those of a clean step."} Drag moves, + and − zoom, a click isolates.`;
+  byId("timeline-words").textContent = `${formatCount(kept)} intervals${source.events > kept ? ` (the longest of ${formatCount(source.events)})` : ""} over ${formatSeconds(timelineState.last - timelineState.first)}; hatched is idle. Drag moves, + and − zoom, a click isolates.`;
 }
 
 const timeX = (t, width) => gutter() + (t - timelineState.from) / (timelineState.to - timelineState.from) * (width - gutter());
