@@ -60,7 +60,7 @@ def test_sleep_comes_out_of_the_gaps_and_not_twice_out_of_the_data_loaders() -> 
     loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     step = replace(timed([("a", 10, 60, 1), (loading, 70, 90, 1)]), asleep_ns=35)
     found = account(step, 0.0)
-    assert found.idle_ns["data loading"] == 20
+    assert found.idle_ns["data"] == 20
     assert found.idle_ns["asleep"] == 15
     assert found.idle_ns["python"] == 15
     assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == step.duration_ns

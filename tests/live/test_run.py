@@ -192,7 +192,7 @@ if __name__ == "__main__":
     )
     found = report(folder, text)
     idle = found["totals"]["idle_by_cause"]
-    assert idle["data loading"] > 0.5 * found["totals"]["wall_s"]
+    assert idle["data"] > 0.5 * found["totals"]["wall_s"]
     assert found["totals"]["steps"]["count"] == 12
     check_account(found)
 

@@ -121,7 +121,7 @@ def test_a_mode_s_time_is_the_dispatcher_s_and_ops_keep_module_and_line(
     found = report(folder, COUNTING, "--source")
     assert found["stdout"] == python(folder, "train.py")
     assert not any(k["name"].startswith("Python") for k in found["kernels"])
-    assert found["totals"]["idle_by_cause"]["dispatcher"] > 0
+    assert found["totals"]["idle_by_cause"]["dispatch"] > 0
     products = [k for k in found["kernels"] if k["op"] == "aten::addmm"]
     assert {k["module"] for k in products} == {"model.0", "model.2"}
     assert {k["labels"]["source"] for k in products} == {"train.py:11"}

@@ -30,7 +30,7 @@ def test_every_second_is_in_one_row(tmp_path: Path) -> None:
     assert profile.kernel_s == pytest.approx(110e-6)
     assert profile.wall_s == pytest.approx(160e-6)
     assert profile.idle_by_cause == {
-        "outside ops": pytest.approx(20e-6),
+        "unknown": pytest.approx(20e-6),
         "data": pytest.approx(30e-6),
     }
     assert profile.device is None

@@ -7,12 +7,15 @@ import lzma
 import tarfile
 import tracemalloc
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from timeroof.core.errors import InputError, UsageError
+from timeroof.core.errors import DamagedError, InputError, UsageError
+from timeroof.read import formats
+from timeroof.read.formats import Listed, format_named, sniffed
 from timeroof.read.load import read_files
 from timeroof.read.open import folder_in, open_input
 
@@ -132,3 +135,46 @@ def test_folders_are_seen_from_their_input(tmp_path: Path) -> None:
     assert [folder_in(found, e) for e in found.entries] == ["run/bw", "run/fw"]
     alone = open_input(tmp_path / "run" / "fw" / "x")
     assert folder_in(alone, alone.only) == ""
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zstandard.compress])
+def test_damage_is_an_error_of_its_own(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    data = pack(bytes(range(256)) * 4096)
+    path = tmp_path / "x"
+    path.write_bytes(data[:24] + b"\xff" * 4096)
+    with pytest.raises(DamagedError):
+        open_input(path).only.read()
+
+
+def test_a_sniff_that_stumbles_shows_where_when_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stumble(_self: object, _found: object) -> bool:
+        raise RuntimeError("stumbled here")
+
+    path = tmp_path / "x"
+    path.write_bytes(TABLE)
+    chosen = format_named("tidy-csv")
+    monkeypatch.setattr(type(chosen), "sniff", stumble)
+    assert sniffed(open_input(path)) is not chosen
+    assert "stumbled here" not in capsys.readouterr().err
+    monkeypatch.setenv("TIMEROOF_DEBUG", "1")
+    assert sniffed(open_input(path)) is not chosen
+    assert "stumbled here" in capsys.readouterr().err
+
+
+def test_a_reader_that_does_not_import_leaves_the_file_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(TABLE)
+    broken = Listed("missing_reader", ("missing",))
+    monkeypatch.setattr(formats, "LISTED", (broken, *formats.LISTED))
+    monkeypatch.setenv("TIMEROOF_DEBUG", "1")
+    assert sniffed(open_input(path)) is format_named("tidy-csv")
+    assert "missing_reader does not import" in capsys.readouterr().err
+
+
+def test_formats_are_listed_under_their_own_names() -> None:
+    for listed in formats.LISTED:
+        assert {f.name for f in listed.formats()} == set(listed.names)

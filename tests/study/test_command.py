@@ -24,7 +24,7 @@ from timeroof.probe.measurement import Measurement
 pytest.importorskip("torch")
 
 SIZES = [str(1 << p) for p in range(4, 12)]
-TINY = ["elementwise", "--elements", ",".join(SIZES), "--pass", "forward", "--quick"]
+TINY = ["elementwise", "--set", f"elements={','.join(SIZES)}", "--pass", "forward", "--quick"]
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_a_pass_that_one_of_two_kernels_has_is_recorded_for_the_other(
     measured: None, tmp_path: Path
 ) -> None:
     db = tmp_path / "a.sqlite"
-    words = ["elementwise", "adam", "--elements", "16", "--op", "add", "--tensors", "1",
+    words = ["elementwise", "adam", "--set", "elements=16", "--set", "op=add", "--set", "tensors=1",
              "--pass", "forward,optimizer", "--quick"]  # fmt: skip
     done = study(*words, "--db", str(db), "--json", str(tmp_path / "a.json"))
     assert done.returncode == 0, done.stderr
@@ -180,7 +180,7 @@ def test_two_processes_share_a_store_and_both_report(measured: None, tmp_path: P
 
 
 def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) -> None:
-    words = ["gemm", "--m", "8,16", "--pass", "forward", "--threads", "1,all", "--cache", "warm,cold",
+    words = ["gemm", "--set", "m=8,16", "--pass", "forward", "--threads", "1,all", "--cache", "warm,cold",
              "--precision", "fp32,tf32", "--quick", "--db", str(tmp_path / "a.sqlite")]  # fmt: skip
     outputs = ["--json", "-", "--save", str(tmp_path / "a.troof"), "--html", str(tmp_path / "a.html"),
                "--export", str(tmp_path / "a.parquet"), "--export", str(tmp_path / "a.csv")]  # fmt: skip
@@ -212,7 +212,7 @@ def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) ->
 
 
 def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
-    words = ["elementwise", "--elements", "16,32", "--pass", "forward", "--quick", "--json",
+    words = ["elementwise", "--set", "elements=16,32", "--pass", "forward", "--quick", "--json",
              str(tmp_path / "a.json"), "--db", str(tmp_path / "a.sqlite")]  # fmt: skip
     assert study(*words).returncode == 0
     again = study(*words, "--fresh")
@@ -226,8 +226,13 @@ def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
     [
         (["nothing"], "no kernel is called 'nothing'"),
         ([], "no kernel is named"),
-        (["lstm", "--filters", "3"], "lstm has no parameter --filters"),
-        (["lstm", "--batch", "0"], "--batch cannot be '0'"),
+        (["lstm", "--set", "filters=3"], "lstm has no parameter 'filters'; use batch, time_steps"),
+        (["lstm", "--set", "batch"], "--set 'batch' does not name a parameter and its values"),
+        (["--factor", "all", "--set", "batch=1"], "--set batch needs a kernel that has it"),
+        (["lstm", "--batch", "1,8"], "write --set batch=1,8"),
+        (["conv2d", "lstm", "--time-steps=1,8"], "write --set time_steps=1,8"),
+        (["lstm", "--batch"], "write --set batch=…"),
+        (["lstm", "--set", "batch=0"], "batch cannot be '0'"),
         (["lstm", "--precision", "fp17"], "no precision is called 'fp17'"),
         (["lstm", "--framework", "jax"], "no framework is called 'jax'"),
         (["lstm", "--factor", "weather"], "no factor is called 'weather'"),
@@ -240,16 +245,16 @@ def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
         (["conv2d", "--variant", "cell-loop"], "conv2d has no variant 'cell-loop'"),
         (["conv2d", "--precision", "fp32,int8"], "conv2d has no precision 'int8'"),
         (["lstm", "--pass", ""], "--pass has no value"),
-        (["lstm", "--batch", ","], "--batch has no value"),
-        (["lstm", "--time-steps", " "], "--time-steps has no value"),
+        (["lstm", "--set", "batch=,"], "--set batch has no value"),
+        (["lstm", "--set", "time-steps= "], "--set time_steps has no value"),
         (["lstm", "--precision", ""], "--precision has no value"),
         (["lstm", "--cache", ","], "--cache has no value"),
         (["lstm", "--threads", ""], "--threads has no value"),
         (["lstm", "--threads", "99999"], "--threads cannot be '99999'; use numbers from 1 to"),
         (["lstm", "--threads", "9" * 5000], "--threads cannot be"),
-        (["lstm", "--batch", "9" * 15], "use whole numbers from 1 to 1099511627776"),
+        (["lstm", "--set", "batch=" + "9" * 15], "use whole numbers from 1 to 1099511627776"),
         (["lstm", "--device", "nowhere"], "use --device cpu"),
-        (["gemm", "--m", "8", "--quick", "--db", "/proc/a.sqlite"], "the store cannot be used"),
+        (["gemm", "--set", "m=8", "--quick", "--db", "/proc/a.sqlite"], "the store cannot be used"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(
@@ -279,3 +284,12 @@ def test_the_message_goes_to_stderr(capsys: pytest.CaptureFixture[str], words: l
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1
+
+
+def test_the_parameters_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    from timeroof.cli.main import main
+
+    assert main(["study", "conv2d", "--set", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:2] == ["conv2d", "batch=16,32,64"]
+    assert any("layout=contiguous,channels_last" in line for line in lines)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.cli.study_cases import given_sweeps, thread_counts, words
+from timeroof.cli.study_cases import given_sweeps, parameter_lines, parse_sets, thread_counts, words
 from timeroof.core.errors import UsageError
 from timeroof.study.grid import all_cores, check_value, grid_cases, one_case, unique
 from timeroof.study.kernel import PASSES, Parameter
@@ -125,17 +125,36 @@ def test_a_size_is_read_from_text(value: int) -> None:
     assert check_value(Parameter("batch", "batch size", 16), str(value)) == value
 
 
-def test_options_become_sweeps() -> None:
-    several = given_sweeps(["conv2d", "lstm"], {"batch": "1,8", "filters": None}, quick=False)
+def test_given_values_become_sweeps() -> None:
+    several = given_sweeps(["conv2d", "lstm"], {"batch": ["1", "8"]}, quick=False)
     assert several == {"conv2d": {"batch": [1, 8]}, "lstm": {"batch": [1, 8]}}
-    none = given_sweeps(["conv2d"], {"batch": None}, quick=False)
+    none = given_sweeps(["conv2d"], {}, quick=False)
     assert none == {"conv2d": None}
-    only_conv = given_sweeps(["conv2d", "lstm"], {"filters": "8,16"}, quick=False)
+    only_conv = given_sweeps(["conv2d", "lstm"], {"filters": ["8", "16"]}, quick=False)
     assert only_conv == {"conv2d": {"filters": [8, 16]}, "lstm": None}
 
 
+def test_a_set_names_a_parameter_once_with_its_values() -> None:
+    assert parse_sets(["head-dim=64", "layout= channels_last"]) == {
+        "head_dim": ["64"],
+        "layout": ["channels_last"],
+    }
+    with pytest.raises(UsageError, match="--set batch is given twice; write --set batch=V,V"):
+        parse_sets(["batch=1", "batch=8"])
+    for text in ("batch", "=8", ""):
+        with pytest.raises(UsageError, match="does not name a parameter and its values"):
+            parse_sets([text])
+
+
+@pytest.mark.parametrize("name", kernel_names())
+def test_the_listing_of_parameters_can_be_typed(name: str) -> None:
+    sets = [line.split()[1] for line in parameter_lines([name])]
+    sweeps = given_sweeps([name], parse_sets(sets), quick=False)
+    assert set(sweeps[name] or ()) == set(kernel(name).base)
+
+
 def test_one_given_value_keeps_the_other_sweeps() -> None:
-    sweeps = given_sweeps(["lstm"], {"batch": "8"}, quick=False)["lstm"]
+    sweeps = given_sweeps(["lstm"], {"batch": ["8"]}, quick=False)["lstm"]
     assert sweeps is not None
     assert sweeps["batch"] == [8]
     assert sweeps["hidden"] == [16, 32, 64, 128]
@@ -144,13 +163,11 @@ def test_one_given_value_keeps_the_other_sweeps() -> None:
     assert len(cases) == 1 + 3 + 2 + 3
 
 
-def test_an_option_that_no_chosen_kernel_has_is_refused() -> None:
-    with pytest.raises(
-        UsageError, match="lstm has no parameter --filters; use --batch, --time-steps"
-    ):
-        given_sweeps(["lstm"], {"filters": "3"}, quick=False)
-    with pytest.raises(UsageError, match="lstm and gru have no parameter --filters"):
-        given_sweeps(["lstm", "gru"], {"filters": "3"}, quick=False)
+def test_a_parameter_that_no_chosen_kernel_has_is_refused() -> None:
+    with pytest.raises(UsageError, match="lstm has no parameter 'filters'; use batch, time_steps"):
+        given_sweeps(["lstm"], {"filters": ["3"]}, quick=False)
+    with pytest.raises(UsageError, match="lstm and gru have no parameter 'filters'"):
+        given_sweeps(["lstm", "gru"], {"filters": ["3"]}, quick=False)
 
 
 def test_lists_and_threads() -> None:

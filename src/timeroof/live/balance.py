@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from timeroof.core.units import format_seconds
-from timeroof.live.accounting import PROFILER, Account
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.accounting import Account
 from timeroof.live.torch.recording import CleanStep, Recording
 from timeroof.model.stats import median_error
 
@@ -66,12 +67,12 @@ def balance(
 ) -> Balance:
     """Compare unprofiled steps with profiled ones, medians of both."""
     timed_s = statistics.fmean(accounts[i].step.duration_ns for i in chosen) / 1e9
-    profiler_s = statistics.fmean(accounts[i].idle_ns[PROFILER] for i in chosen) / 1e9
+    profiler_s = statistics.fmean(accounts[i].idle_ns[IdleCause.PROFILER] for i in chosen) / 1e9
     clean = _comparable(recording.clean)
     if not clean:
         return Balance(None, timed_s, profiler_s, 0.0, None)
     clean_s = statistics.median(clean_durations_s(clean))
-    corrected = [(a.step.duration_ns - a.idle_ns[PROFILER]) / 1e9 for a in accounts]
+    corrected = [(a.step.duration_ns - a.idle_ns[IdleCause.PROFILER]) / 1e9 for a in accounts]
     known = [median_error(values) for values in (clean_durations_s(clean), corrected)]
     events = statistics.fmean(len(accounts[i].step) for i in chosen)
     cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9

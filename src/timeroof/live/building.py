@@ -11,7 +11,8 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, StepKind, Steps
-from timeroof.live.accounting import PROFILER, Account, account, middle_half
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.accounting import Account, account, middle_half
 from timeroof.live.amounts import (
     Amounts,
     launches_of,
@@ -87,7 +88,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     idle = {
         cause: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
         for cause in accounts[0].idle_ns
-        if cause != PROFILER
+        if cause != IdleCause.PROFILER
     }
     typical = chosen[len(chosen) // 2]
     profile = Profile.of(
@@ -96,7 +97,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         threads=recording.threads,
         wall_s=found.wall_s,
         kernel_s=found.corrected_s - sum(idle.values()),
-        idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
+        idle_by_cause={cause.value: s for cause, s in idle.items() if s > 0},
         unexplained_error_s=found.error_s,
         steps=_steps(recording, found),
         timeline=timeline(accounts[typical], timed.row_of_event[typical]),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Protocol
 
-from timeroof.core.errors import InputError, UsageError
+from timeroof.core.errors import InputError, UsageError, trace_ignored
 from timeroof.core.profile import Profile
 from timeroof.read.open import Entry, Input
 
@@ -290,10 +290,19 @@ def sniffed(found: Input) -> Format | None:
     whole = len(found.entries) != 1
     asked = [listed for listed in LISTED if listed.folders or not whole]
     for listed in _hinted(asked, found.entries):
-        for candidate in listed.formats():
+        for candidate in _imported(listed):
             if _sniffs(candidate, found):
                 return candidate
     return None
+
+
+def _imported(listed: Listed) -> tuple[Format, ...]:
+    """The formats of a reader; none where it does not import, so that others may read the file."""
+    try:
+        return listed.formats()
+    except ImportError:
+        trace_ignored(f"the reader {listed.module} does not import")
+        return ()
 
 
 def _hinted(asked: list[Listed], entries: tuple[Entry, ...]) -> Iterator[Listed]:
@@ -319,4 +328,5 @@ def _sniffs(candidate: Format, found: Input) -> bool:
         return candidate.sniff(found)
     except Exception:
         # A sniff that stumbles over strange bytes has its answer.
+        trace_ignored(f"{candidate.name} cannot say whether {found.name} is its own")
         return False
