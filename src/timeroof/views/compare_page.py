@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -22,13 +20,11 @@ from timeroof.views.compare import (
     signed_seconds,
     told_rows,
 )
-from timeroof.views.page.templates import template
-from timeroof.views.page.text import clip, plain_line
+from timeroof.views.page.templates import page_template
 from timeroof.views.palette import limiter_styles
 from timeroof.views.pictures.themed import themed_svg
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from matplotlib.figure import Figure
 
 MOST_ROWS = 200
@@ -89,7 +85,7 @@ def static_page(
         (Markup(themed_svg(d.figure, f"p{i}", d.caption)), d.caption)
         for i, d in enumerate(drawings)
     ]
-    return _template().render(
+    return page_template("static.html.j2").render(
         title=title,
         lead=lead,
         pictures=pictures,
@@ -98,14 +94,3 @@ def static_page(
         version=VERSION,
         limiter_styles=Markup(limiter_styles()),
     )
-
-
-@cache
-def _template() -> Template:
-    text = (resources.files("timeroof.views") / "assets" / "static.html.j2").read_text("utf-8")
-    return template("compare", text, _shown)
-
-
-def _shown(value: object) -> object:
-    """Texts of files lose what cannot be seen and their excess length."""
-    return clip(plain_line(value), 400) if type(value) is str else value
