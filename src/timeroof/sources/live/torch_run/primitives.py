@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -9,13 +10,14 @@ from timeroof.sources.live.torch_run.mkl import MklSwitch, mkl_call
 from timeroof.sources.live.torch_run.recording import PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.sources.live.torch_run.streams import PrintedByC, write_all
 from timeroof.sources.live.torch_run.timing import Timing
+from timeroof.sources.live.torch_run.unseen import unseen
 
 _ONEDNN = b"onednn_verbose,"
 # A line of a library, wherever it begins: the program may have written half a line before it.
 _LINES = re.compile(
     rb"onednn_verbose,[^\n]*\n|MKL_VERBOSE (?:oneMKL|Intel|[A-Za-z0-9_]+\()[^\n]*\n"
 )
-# Read by oneDNN when it first runs; it stays silent until a pass asks for its lines.
+# Read by oneDNN, once, when it first writes a line of something that ran.
 TIMESTAMP = "ONEDNN_VERBOSE_TIMESTAMP"
 
 
@@ -42,6 +44,7 @@ class PrimitivePass:
         if onednn.is_available():
             self._verbose = onednn.verbose(onednn.VERBOSE_ON)
             self._verbose.__enter__()
+            _ask_for_times()
         self._mkl.on()
         self._begin = self._printed.size_bytes()
         self._timing.start()
@@ -78,6 +81,20 @@ class PrimitivePass:
         data = self._printed.stop()
         write_all(_LINES.sub(b"", data))
         return _LINES.findall(data[self._begin :])
+
+
+def _ask_for_times() -> None:
+    """Have oneDNN write when things began; the program and its children see no such variable."""
+    import torch
+
+    if TIMESTAMP in os.environ:
+        return
+    os.putenv(TIMESTAMP, "1")
+    try:
+        with unseen():
+            torch.zeros(4, 4, dtype=torch.float32, device="cpu").to_mkldnn()
+    finally:
+        os.unsetenv(TIMESTAMP)
 
 
 def _primitive(line: bytes) -> PrimitiveSeen | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from timeroof.sources.live.torch_run.asleep import Asleep
 from timeroof.sources.live.torch_run.calibration import Calibration
-from timeroof.sources.live.torch_run.compiling import silence_hook_warning
 from timeroof.sources.live.torch_run.describing import Describing, first_and_latest
 from timeroof.sources.live.torch_run.device import DevicePass, device_activities
 from timeroof.sources.live.torch_run.finishing import (
@@ -26,7 +25,7 @@ from timeroof.sources.live.torch_run.importing import after_import
 from timeroof.sources.live.torch_run.inductor.hooks import Workshop
 from timeroof.sources.live.torch_run.markers import AUTO, FORWARD, MANUAL, Markers
 from timeroof.sources.live.torch_run.pace import Pace
-from timeroof.sources.live.torch_run.primitives import TIMESTAMP, PrimitivePass
+from timeroof.sources.live.torch_run.primitives import PrimitivePass
 from timeroof.sources.live.torch_run.ranking import rank_of_process
 from timeroof.sources.live.torch_run.recording import CleanStep, Recording, TimedStep
 from timeroof.sources.live.torch_run.refusals import (
@@ -41,7 +40,7 @@ from timeroof.sources.live.torch_run.sampling import CleanSample
 from timeroof.sources.live.torch_run.schedule import UNTOUCHED, Pass, Schedule
 from timeroof.sources.live.torch_run.stepping_aside import step_aside
 from timeroof.sources.live.torch_run.timing import Timing, is_profiling
-from timeroof.sources.live.torch_run.uninterrupted import uninterrupted
+from timeroof.sources.live.torch_run.uninterrupted import is_from_handler, switching
 
 Told = Callable[[int, str], None]
 
@@ -96,7 +95,6 @@ class Session:
         """Wait for torch, or attach at once where it is there."""
         self._thread = threading.current_thread()
         mind_forks(self)
-        os.environ.setdefault(TIMESTAMP, "1")
         self._unhook = after_import("torch", self._attach)
 
     def _attach(self) -> None:
@@ -106,7 +104,6 @@ class Session:
             self.recording.has_torch = True
             self.recording.torch_version = str(torch.__version__)
             self._unpatch = step_aside(self._yield_profiler, self._profiler_is_back)
-            silence_hook_warning()
             self._workshop.attach()
             self.markers.attach()
         except Exception as error:  # the program must not suffer from us
@@ -136,7 +133,7 @@ class Session:
         """A step ended; what follows until the next one opens is not looked at."""
         end_ns = time.perf_counter_ns()
         if self._is_ours():
-            with _switching(self._pass):
+            with switching(self._pass):
                 try:
                     self._close(end_ns)
                     self.recording.steps_seen += 1
@@ -147,7 +144,7 @@ class Session:
         """A step begins."""
         if self._is_ours():
             chosen = self.schedule.next()
-            with _switching(chosen):
+            with switching(chosen):
                 try:
                     self._open(chosen)
                 except Exception as error:
@@ -332,6 +329,11 @@ class Session:
         self._foreign = False
 
     def _fail(self, error: Exception) -> None:
+        """An error of ours ends the watching; one that a signal brought is the program's."""
+        if is_from_handler(error):
+            with contextlib.suppress(Exception):
+                self._drop_pass()
+            raise error
         self._over = True
         self.recording.note(f"watching stopped: {error or type(error).__name__}")
         with contextlib.suppress(Exception):
@@ -374,11 +376,6 @@ class Session:
             self._pending = self._former[1]
             self.recording.marker = FORWARD
         self._former = None
-
-
-def _switching(pass_: Pass) -> contextlib.AbstractContextManager[None]:
-    """Signals wait where instruments are switched; steps without any are not held up."""
-    return contextlib.nullcontext() if pass_ in UNTOUCHED else uninterrupted()
 
 
 def active() -> Session | None:
