@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from timeroof.sources.live.torch_run.arrays import Ints
 from timeroof.sources.live.torch_run.compiling import is_glue, is_handed_to_python
 from timeroof.sources.live.torch_run.contexts import DATA, ENGINE, phase_of_name
 from timeroof.sources.live.torch_run.costing import COST
 from timeroof.sources.live.torch_run.exclusive import GAP, Exclusive, exclusive
-from timeroof.sources.live.torch_run.recording import Ints, TimedStep
+from timeroof.sources.live.torch_run.recording import TimedStep
 
 PYTHON, AUTOGRAD, DATA_WAIT, PROFILER = "python", "autograd", "data loading", "profiler"
 # Ops that do no work of their own: views, allocation, ops that only call others.

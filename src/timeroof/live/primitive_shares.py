@@ -14,9 +14,9 @@ from timeroof.live.accounting import Account, account
 from timeroof.live.mkl_calls import NOBODY, Caller, callers_of
 from timeroof.live.rows import Rows
 from timeroof.sources.live.torch_run.alignment import NO_MATCH, align
+from timeroof.sources.live.torch_run.arrays import Ints
 from timeroof.sources.live.torch_run.recording import (
     Described,
-    Ints,
     PrimitiveSeen,
     PrimitiveStep,
     Recording,

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from timeroof.live.accounting import DISPATCHER, Account
 from timeroof.live.calls import Counted, dtype_of, shape_text
 from timeroof.sources.live.torch_run.alignment import NO_MATCH, align
+from timeroof.sources.live.torch_run.arrays import Ints
 from timeroof.sources.live.torch_run.contexts import Context
 from timeroof.sources.live.torch_run.costing import stated
-from timeroof.sources.live.torch_run.recording import CompiledKernel, Described, Ints
+from timeroof.sources.live.torch_run.recording import CompiledKernel, Described
 from timeroof.work.cost import Cost
 from timeroof.work.user import as_cost
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timeroof.sources.live.torch_run.recording import Ints, TimedStep
+from timeroof.sources.live.torch_run.arrays import Ints
+from timeroof.sources.live.torch_run.recording import TimedStep
 
 GAP = -1
 Segment = tuple[int, int, int]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from timeroof.errors import EXIT_INTERRUPT, UsageError
+from timeroof.sources.live.torch_run.namesakes import give_way
 
 EXIT_TERMINATED = 143
 
@@ -147,12 +148,13 @@ def _prepare_script(path: str, arguments: tuple[str, ...]) -> Callable[[], None]
             f"{path} is a folder without a __main__.py", advice="name a script, or a module with -m"
         )
     if found.is_dir() or found.suffix in (".zip", ".pyz", ".whl"):
+        give_way(path)
         return lambda: _run_archive(path)
     try:
         source = found.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror})") from error
-    sys.path[0] = str(found.resolve().parent)
+    give_way(str(found.resolve().parent))
     whole = os.path.abspath(path)  # noqa: PTH100 - as Python has it: links stay
     main = _new_main(whole)
     return lambda: exec(compile(source, whole, "exec", dont_inherit=True), main.__dict__)
@@ -163,12 +165,13 @@ def _has_main(folder: Path) -> bool:
 
 
 def _run_archive(path: str) -> None:
-    sys.path.pop(0)  # runpy puts the archive there
+    if sys.path[0] == path:  # runpy puts it there
+        sys.path.pop(0)
     runpy.run_path(path, run_name="__main__")
 
 
 def _prepare_module(name: str, arguments: tuple[str, ...]) -> Callable[[], None]:
-    sys.path[0] = str(Path.cwd())
+    give_way(str(Path.cwd()))
     spec = _module_spec(name)
     loader: Any = spec.loader
     code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
