@@ -18,6 +18,7 @@ from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarg
 from timeroof.cli.ranks import launched, rank_here, run_launcher
 from timeroof.cli.run_outputs import RunOutputs, said
 from timeroof.cli.streams import say
+from timeroof.cli.surroundings import left_to_program
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -122,7 +123,8 @@ def run(
         raise UsageError("no program is named", advice="timeroof run SCRIPT, or -m MODULE")
     judged_on: Machine | str | None = machine
     if machine is not None and machine != "here":
-        from timeroof.api import machine as find_machine
+        # Not by way of the API, whose libraries are not to be loaded before the program.
+        from timeroof.machines.catalogue import find_machine
 
         judged_on = find_machine(machine)  # refused before any work is done
     outputs = RunOutputs.of(out, json, save, html, rank_here(), (_script(module, words), machine))
@@ -180,6 +182,7 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
+    from timeroof.sources.live.torch_run.namesakes import come_back
     from timeroof.sources.live.torch_run.program import Program, end_child, run_program
     from timeroof.sources.live.torch_run.session import Session, activate, deactivate
     from timeroof.sources.live.torch_run.streams import repair_streams
@@ -193,10 +196,12 @@ def _watched(
     owner = os.getpid()
     activate(session)
     session.start()
-    ended = run_program(execute)
-    if os.getpid() != owner:
-        end_child(ended.code)  # one that the program forked
-    repair_streams()
+    with left_to_program():
+        ended = run_program(execute)
+        if os.getpid() != owner:
+            end_child(ended.code)  # one that the program forked
+        repair_streams()
+    come_back()
     deactivate(session)
     if ended.code and ended.early is None:
         session.recording.note(f"the program exited with code {ended.code}")
