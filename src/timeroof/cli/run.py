@@ -19,6 +19,7 @@ from timeroof.cli.outputs import RunOutputs, said
 from timeroof.cli.plain_words import PlainCommand
 from timeroof.cli.ranks import launched, rank_here, run_launcher
 from timeroof.cli.streams import say
+from timeroof.cli.surroundings import left_to_program
 from timeroof.core.import_path import OwnImports
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ def run(
         raise UsageError("no program is named", advice="timeroof run SCRIPT, or -m MODULE")
     judged_on: Machine | str | None = machine
     if machine is not None and machine != "here":
-        from timeroof.api.reports import machine as find_machine
+        # Not by way of the API, whose libraries are not to be loaded before the program.
+        from timeroof.machines.catalogue import find_machine
 
         judged_on = find_machine(machine)  # refused before any work is done
     outputs = RunOutputs.of(out, json, save, html, rank_here(), (_script(module, words), machine))
@@ -207,6 +209,7 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
+    from timeroof.live.torch.namesakes import come_back
     from timeroof.live.torch.program import Program, end_child, run_program
     from timeroof.live.torch.session import Session, activate, deactivate
     from timeroof.live.torch.streams import repair_streams
@@ -220,10 +223,12 @@ def _watched(
     owner = os.getpid()
     activate(session)
     session.start()
-    ended = run_program(execute)
-    if os.getpid() != owner:
-        end_child(ended.code)  # one that the program forked
-    repair_streams()
+    with left_to_program():
+        ended = run_program(execute)
+        if os.getpid() != owner:
+            end_child(ended.code)  # one that the program forked
+        repair_streams()
+    come_back()
     deactivate(session)
     if ended.code and ended.early is None:
         session.recording.note(f"the program exited with code {ended.code}")
