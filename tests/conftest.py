@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,14 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the recorded data (../shared/data) is not here")
     return SHARED
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_home_from_the_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What fixtures of whole modules keep never touches what the user keeps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIMEROOF_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+        yield
 
 
 @pytest.fixture(autouse=True)
