@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ def shared_data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"the recorded data is not here ({DATA})")
     return DATA
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_home_from_the_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What fixtures of whole modules keep never touches what the user keeps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIMEROOF_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+        yield
 
 
 @pytest.fixture(autouse=True)
