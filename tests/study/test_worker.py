@@ -17,9 +17,9 @@ import pytest
 from tests.conftest import make_machine
 from timeroof.core.machine import Machine, MemoryLevel
 from timeroof.study.case import Case, Plan, Result
-from timeroof.study.driver import Worker
 from timeroof.study.grid import grid_cases, one_case
 from timeroof.study.kernels import kernel, kernel_names
+from timeroof.study.run import Worker
 
 pytest.importorskip("torch")
 
@@ -234,7 +234,7 @@ def test_a_crash_costs_one_case(worker: Worker) -> None:
 
 DRIVER = """
 import sys, time
-from timeroof.study.driver import Worker
+from timeroof.study.run import Worker
 worker = Worker(None)
 worker.start()
 print(worker.pid, flush=True)

@@ -50,9 +50,8 @@ class Counting:
     program: Program
     marker: str
     warmup: int
-    # Steps that the clean run looked at, and steps to count (None: one on a GPU).
+    # Steps that the clean run looked at: perf counts as many, a GPU's profiler one.
     measured_steps: int
-    steps: int | None
     options: CollectOptions
     architecture: str | None = None
     # The machine that the user named, if any.
@@ -199,7 +198,7 @@ class Again:
 def _on_cpu(again: Again, report: Report) -> Report:
     """Steps of the program by perf: twice as many less once."""
     counting = again.counting
-    steps = min(counting.steps or counting.measured_steps, again.left // 2)
+    steps = min(counting.measured_steps, again.left // 2)
     if steps < 1:
         raise InputError(
             "the program made one step after the warm-up, and perf needs two to subtract",
@@ -238,7 +237,6 @@ def _one_step(region: Profile, steps: int) -> Profile:
 def _on_gpu(again: Again, report: Report) -> Report:
     """Kernels of a GPU: times from the clean run or a traced one, amounts from the profiler."""
     counting = again.counting
-    steps = counting.steps or 1
     timed = report.profile
     if not timed.kernels["kind"].is_in(KERNELS).any():
         again.told(
@@ -260,8 +258,8 @@ def _on_gpu(again: Again, report: Report) -> Report:
         chip = shown.compute_capability or shown.architecture
     told = replace(again, counting=replace(counting, architecture=chip))
     rows = timed.kernels.filter(pl.col("kind").is_in(KERNELS))
-    plan = told.plan("count", steps)
-    launches = max(1, round(rows["calls"].sum() * steps))
+    plan = told.plan("count", 1)
+    launches = max(1, round(rows["calls"].sum()))
     collected = told.collected(plan, region="profiler", expected_kernels=launches)
     joined = join(timed, collected.profile, collected.launches)
     seen = told.seen(plan)

@@ -103,18 +103,10 @@ def run(
     save: RunTarget = None,
     html: PageTarget = None,
     counters: c.Counters = None,
-    counter_cache: c.Cache = c.CounterCache.FLUSH,
-    counter_clock: c.Clock = c.CounterClock.BASE,
-    counter_replay: c.Replay = c.CounterReplay.KERNEL,
-    counter_kernels: c.Kernels = None,
-    counter_max_kernels: c.MaxKernels = None,
-    counter_steps: c.CountedSteps = None,
     counter_metrics_per_run: c.MetricsPerRun = None,
-    counter_rounds: c.Rounds = 3,
     counter_whole_machine: c.WholeMachine = False,
     counter_chip: c.Chip = None,
     counter_folder: c.Folder = None,
-    counter_timeout: c.Timeout = None,
 ) -> int:
     """Run an unchanged PyTorch program and say where its seconds go.
 
@@ -150,18 +142,10 @@ def run(
         (module, words),
         (warmup, steps, step_marker.value),
         machine,
-        counter_chip,
-        counter_steps,
-        cache=counter_cache,
-        clock=counter_clock,
-        replay=counter_replay,
-        kernels=counter_kernels,
-        max_kernels=counter_max_kernels,
+        chip=counter_chip,
         metrics_per_run=counter_metrics_per_run,
-        rounds=counter_rounds,
-        system_wide=counter_whole_machine,
+        whole_machine=counter_whole_machine,
         folder=counter_folder,
-        timeout_s=counter_timeout,
     )
     began_s = time.monotonic()
     ended, recording = _watched(module, words, warmup, steps, step_marker.value, source=source)

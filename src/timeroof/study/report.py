@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
 import polars as pl
 
 from timeroof.api.live import scope_for
@@ -67,23 +66,6 @@ class Study:
         """The same study with its conclusions."""
         found = tuple(findings)
         return replace(self, findings=found, report=replace(self.report, findings=found))
-
-    @property
-    def core_machine(self) -> Machine | None:
-        """The machine as a case on one core sees it: one core's ceilings in place of all's."""
-        return None if self.machine is None else one_core(self.machine)
-
-
-def one_core(machine: Machine) -> Machine:
-    """A machine whose ceilings are those of one core, where it has them."""
-    roofs = machine.roofs(scope_for(1, machine))
-    ceilings = [msgspec.structs.replace(c, scope="all") for c in roofs.values()]
-    # An emulated precision has the ceiling of another one: keep it once.
-    own = [c for c in ceilings if roofs.get(c.resource) is not None]
-    different = {c.resource: c for c in own}
-    return msgspec.structs.replace(
-        machine, name=f"{machine.name}, one core", ceilings=list(different.values())
-    )
 
 
 def judged_study(

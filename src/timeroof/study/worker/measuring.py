@@ -224,9 +224,8 @@ def _unsupported(kernel: Kernel, case: Case) -> str | None:
         return f"{case.kernel} has no {case.precision} form"
     if case.variant not in kernel.variants:
         return f"{case.kernel} has no variant {case.variant!r}"
-    return precisions.why_unsupported(case.precision, case.device) or variants.why_unsupported(
-        case.variant, case.device
-    )
+    no_precision = precisions.why_unsupported(case.precision, case.device)
+    return no_precision or variants.variants_why_unsupported(case.variant, case.device)
 
 
 def _told(error: Exception) -> tuple[Status, str]:
