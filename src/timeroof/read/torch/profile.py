@@ -18,7 +18,7 @@ from timeroof.read.idle import Floats, cause_texts, seconds_by_cause
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
-from timeroof.read.torch.execution_nodes import lend_shapes
+from timeroof.read.torch.execution_trace import lend_shapes
 from timeroof.read.torch.host import host_rows, host_times
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
