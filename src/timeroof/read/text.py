@@ -42,14 +42,16 @@ def head_text(entry: Entry) -> str:
 def text_blocks(entry: Entry) -> Iterator[bytes]:
     """The whole text as UTF-8 with ``\\n`` at line ends, piece by piece."""
     decoder: codecs.IncrementalDecoder | None = None
-    held = b""
+    held, name = b"", "utf-8"
     for chunk in entry.chunks():
         piece = chunk
         if decoder is None:
             name, skip = encoding_of(piece)
             decoder = codecs.getincrementaldecoder(name)(errors="replace")
             piece = piece[skip:]
-        data = held + decoder.decode(piece).encode("utf-8", "replace")
+        # Most text is plain: nothing is to be decoded then, but for a letter that was cut before.
+        plain = piece.isascii() and name == "utf-8" and not decoder.getstate()[0]
+        data = held + (piece if plain else decoder.decode(piece).encode("utf-8", "replace"))
         held = b"\r" if data.endswith(b"\r") else b""
         yield _unix_lines(data[: len(data) - len(held)])
     if decoder is not None:
