@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -59,3 +60,8 @@ def make_machine(**changes: object) -> Machine:
 @pytest.fixture
 def machine() -> Machine:
     return make_machine()
+
+
+def texts(document: dict[str, Any]) -> list[str]:
+    """The sentences of a report's notes."""
+    return [note["text"] for note in document["notes"]]
