@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -68,3 +69,8 @@ def make_machine(**changes: object) -> Machine:
 @pytest.fixture
 def machine() -> Machine:
     return make_machine()
+
+
+def texts(document: dict[str, Any]) -> list[str]:
+    """The sentences of a report's notes."""
+    return [note["text"] for note in document["notes"]]

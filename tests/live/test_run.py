@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import texts
 from tests.live.live_programs import MODEL, check_account, command, folder, report, run
 
 __all__ = ["folder"]
@@ -130,7 +131,7 @@ def test_a_signal_leaves_a_partial_report(
     assert child.returncode == code, stderr
     assert word.encode() in stderr
     found = json.loads((folder / "report.json").read_text())
-    assert any("partial" in n for n in found["notes"])
+    assert any("partial" in n for n in texts(found))
     check_account(found)
 
 
@@ -170,7 +171,7 @@ def test_the_program_s_own_profiler_goes_first(folder: Path) -> None:
     )
     found = report(folder, text)
     assert "events True" in found["stdout"]
-    assert any("own torch.profiler" in n for n in found["notes"])
+    assert any("own torch.profiler" in n for n in texts(found))
     check_account(found)
 
 
@@ -252,7 +253,7 @@ def test_outputs_go_where_they_are_asked(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     mine, document = done.stdout.splitlines()
     assert mine == "mine"
-    assert json.loads(document)["schema"] == "timeroof.report/1"
+    assert json.loads(document)["schema"] == "timeroof.report/2"
     assert (folder / "x.troof").exists()
     assert {"report.json", "run.troof", "kernels.csv"} <= {p.name for p in (folder / "all").iterdir()}  # fmt: skip
 

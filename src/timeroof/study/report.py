@@ -12,6 +12,7 @@ import polars as pl
 from timeroof.api.live import scope_for
 from timeroof.api.reports import Report
 from timeroof.core.machine import Machine
+from timeroof.core.notes import as_notes
 from timeroof.core.profile import LABEL, Profile
 from timeroof.core.report import Finding
 from timeroof.core.resources import Scope
@@ -86,14 +87,14 @@ def judged_study(
         machine=machine,
         verdicts=verdicts,
         totals=totals(profile, verdicts, machine),
-        notes=tuple(dict.fromkeys((*profile.notes, *verdicts.notes))),
+        notes=as_notes(dict.fromkeys((*profile.notes, *verdicts.notes))),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
     rows = report.rows
     disturbed = busy_sentence(rows)
     if disturbed:
-        report = replace(report, notes=(disturbed, *report.notes))
+        report = replace(report, notes=as_notes((disturbed, *report.notes)))
     return Study(
         report=report,
         rows=rows,

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from timeroof.core.notes import Note
 from timeroof.core.schema import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
@@ -106,4 +107,4 @@ def _template() -> Template:
 
 def _shown(value: object) -> object:
     """Texts of files lose what cannot be seen and their excess length."""
-    return clip(plain_line(value), 400) if type(value) is str else value
+    return clip(plain_line(value), 400) if type(value) is str or isinstance(value, Note) else value

@@ -16,6 +16,7 @@ import msgspec
 from markupsafe import Markup
 
 from timeroof.core.kept import kept, stamp
+from timeroof.core.notes import Note
 from timeroof.core.units import format_percent
 from timeroof.views.page import headline
 from timeroof.views.page import parts as ceilings
@@ -314,4 +315,8 @@ def shown(value: object) -> object:
     >>> shown("a\x07b"), shown(3)
     ('a\ufffdb', 3)
     """
-    return clip(plain_lines(value), LONGEST_TEXT) if type(value) is str else value
+    return (
+        clip(plain_lines(value), LONGEST_TEXT)
+        if type(value) is str or isinstance(value, Note)
+        else value
+    )
