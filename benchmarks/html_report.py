@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[TARGET_ROWS, 100_000])
     arguments = parser.parse_args()
-    print(f"plotly.js: {len(plotly_script().encode()) / 1e6:.2f} MB")
+    print(f"plotly.js: {sum(map(len, plotly_script())) / 1e6:.2f} MB")
     for rows in arguments.rows:
         report = make_report(rows)
         seconds = []

@@ -14,6 +14,7 @@ from timeroof.core import columns
 from timeroof.core.columns import Column
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import report_json_schema
+from timeroof.views.page.payload import page_payload
 from timeroof.views.tables import csv_bytes
 
 ROWS: list[dict[str, Any]] = [
@@ -45,6 +46,9 @@ def test_a_new_column_is_one_definition(monkeypatch: pytest.MonkeyPatch) -> None
     assert {"type": "number"} in fields["twice_s"]["anyOf"]
     header, first = csv_bytes(found.rows).decode().splitlines()[:2]
     assert dict(zip(header.split(","), first.split(","), strict=True))["twice_s"] == "8.0"
+    payload = page_payload([found], ["r"], "t")
+    assert payload["runs"][0]["columns"]["twice_s"] == {"v": [8, 4, 2]}
+    assert payload["fields"][-1]["name"] == "twice_s"
     assert columns.column_list()[-1] == {
         "name": "twice_s", "unit": "s", "title": "twice", "doc": "Twice the time.", "prefix": None,
     }  # fmt: skip

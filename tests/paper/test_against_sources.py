@@ -73,7 +73,7 @@ def test_the_points_we_draw_are_those_in_the_pictures(
         )
         assert part.height == 1, point
         unit = _unit(part.row(0, named=True), "o")
-        (bytes_, flops), (x, y) = chart_points(unit, roofs)
+        [((bytes_, flops), (x, y))] = chart_points([unit], roofs)
         if chart == "time":
             assert point["gbytes"] == pytest.approx(bytes_ / 1e9, rel=BYTES_ERROR)
             assert point["gflops"] == pytest.approx(flops / 1e9, rel=FLOPS_ERROR)

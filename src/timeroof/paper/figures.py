@@ -9,6 +9,7 @@ import polars as pl
 
 from timeroof.core.profile import LABEL
 from timeroof.paper.data import PARAMETERS, base_case, sweep
+from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import (
     FigureSize,
     Look,
@@ -21,7 +22,7 @@ from timeroof.views.pictures import (
 )
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
-from timeroof.views.pictures.points import MARKERS, PALETTE
+from timeroof.views.pictures.points import MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from timeroof.core.notes import Note
+from markupsafe import Markup
+
 from timeroof.core.schema import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
@@ -21,12 +20,11 @@ from timeroof.views.compare import (
     signed_seconds,
     told_rows,
 )
-from timeroof.views.page.templates import template
-from timeroof.views.page.text import clip, plain_line
+from timeroof.views.page.templates import page_template
+from timeroof.views.palette import limiter_styles
 from timeroof.views.pictures.themed import themed_svg
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from matplotlib.figure import Figure
 
 MOST_ROWS = 200
@@ -83,28 +81,16 @@ def static_page(
     notes: Sequence[str],
 ) -> str:
     """A page of pictures and tables that opens from disk, in light and in dark."""
-    from markupsafe import Markup
-
     pictures = [
         (Markup(themed_svg(d.figure, f"p{i}", d.caption)), d.caption)
         for i, d in enumerate(drawings)
     ]
-    return _template().render(
+    return page_template("static.html.j2").render(
         title=title,
         lead=lead,
         pictures=pictures,
         tables=[t for t in tables if t.rows or t.note],
         notes=notes,
         version=VERSION,
+        limiter_styles=Markup(limiter_styles()),
     )
-
-
-@cache
-def _template() -> Template:
-    text = (resources.files("timeroof.views") / "assets" / "static.html.j2").read_text("utf-8")
-    return template("compare", text, _shown)
-
-
-def _shown(value: object) -> object:
-    """Texts of files lose what cannot be seen and their excess length."""
-    return clip(plain_line(value), 400) if type(value) is str or isinstance(value, Note) else value

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.views.page.templates import page_template
+from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
-
-LIMITER_COLOURS = {
-    "compute": "#0072B2",
-    "memory": "#D55E00",
-    "launch": "#CC79A7",
-    "fault": "#E69F00",
-    "link": "#009E73",
-    "unknown": "#999999",
-}
 
 
 @dataclass(frozen=True)
@@ -39,11 +31,7 @@ class _Part:
 
 def gallery_page(title: str, report: Report, pictures: Sequence[Picture]) -> str:
     """An HTML page that shows findings and pictures; it opens from disk."""
-    from jinja2 import Environment, StrictUndefined
-
-    text = (resources.files("timeroof.views") / "assets" / "gallery.html.j2").read_text("utf-8")
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    return template.render(
+    return page_template("gallery.html.j2").render(
         title=title,
         rows=len(report.profile),
         machine=report.machine.device if report.machine else "no machine",
@@ -85,7 +73,7 @@ def _parts(report: Report) -> list[_Part]:
         _Part(
             share=f"{100 * s / whole:.3f}",
             colour=LIMITER_COLOURS[kind],
-            text=f"{kind}: {format_seconds(s)} ({format_percent(s / whole)})",
+            text=f"{LIMITER_WORDS[kind]}: {format_seconds(s)} ({format_percent(s / whole)})",
         )
         for kind, s in seconds.items()
         if s > 0

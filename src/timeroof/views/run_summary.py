@@ -11,8 +11,8 @@ from rich.text import Text
 from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.views.palette import TERMINAL_COLOURS
 from timeroof.views.terminal import (
-    COLOURS,
     console,
     plain_text,
     print_notes,
@@ -125,7 +125,7 @@ def _line(row: dict[str, Any], longest: float) -> list[Cell]:
     time_s, bound_s = row["time_s"] or 0.0, row["known_bound_s"]
     # A bound that is known only in part says nothing about the whole.
     share = bound_s / time_s if time_s and not row["is_unknown"] else None
-    colour = COLOURS[limiter_kind(str(row["limiter"]))]
+    colour = TERMINAL_COLOURS[limiter_kind(str(row["limiter"]))]
     solid = min(bound_s, time_s) / longest
     bar = Bar([(solid, "█", colour), (time_s / longest - solid, "░", colour)])
     names = [plain_text(row["name"]), row["phase"] or ""]

@@ -12,7 +12,6 @@ import polars as pl
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.page.headline import (
-    LIMITER_WORDS,
     cards,
     ladder,
     limiter_parts,
@@ -20,6 +19,7 @@ from timeroof.views.page.headline import (
     verdict_sentence,
 )
 from timeroof.views.page.text import clip, plain_line
+from timeroof.views.palette import LIMITER_WORDS
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from timeroof.core.units import format_amount, format_bytes_binary, format_percent, format_seconds
 from timeroof.views import rates
+from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "COLOURS",
     "console",
     "format_rate",
     "plain_text",
@@ -58,14 +58,6 @@ CEILING_COLUMNS = (
     Column("origin", "whole", leaves=1),
     Column("source", "prose", least=16, most=10_000, leaves=2),
 )
-COLOURS = {
-    "compute": "blue",
-    "memory": "dark_orange",
-    "launch": "magenta",
-    "fault": "red",
-    "link": "green",
-    "unknown": "bright_black",
-}
 
 
 class _Console(Console):
@@ -185,7 +177,12 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     whole = sum(totals.by_limiter.values()) or 1.0
     shares = {kind: (s, s / whole) for kind, s in totals.by_limiter.items() if s > 0}
     bars = [
-        (f"{k:7}", Bar([(share, "█", COLOURS[k])]), format_seconds(s), format_percent(share))
+        (
+            LIMITER_WORDS[k],
+            Bar([(share, "█", TERMINAL_COLOURS[k])]),
+            format_seconds(s),
+            format_percent(share),
+        )
         for k, (s, share) in shares.items()
     ]
     if bars:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.terminal import COLOURS, console, plain_text
+from timeroof.views.palette import TERMINAL_COLOURS
+from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ def _bars(document: Mapping[str, Any]) -> list[list[Cell]]:
 def _bar(name: str, split: Mapping[str, float], longest_s: float) -> list[Cell]:
     whole_s = sum(split.values()) or 1.0
     taken = {kind: seconds for kind, seconds in split.items() if seconds > 0}
-    parts = [(s / longest_s, "█", COLOURS.get(kind, "bright_black")) for kind, s in taken.items()]
+    parts = [
+        (s / longest_s, "█", TERMINAL_COLOURS.get(kind, "bright_black"))
+        for kind, s in taken.items()
+    ]
     shares = [f"{kind} {format_percent(s / whole_s)}" for kind, s in taken.items()]
     return [plain_text(name), Bar(parts), ", ".join(shares)]
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from timeroof.api.reports import save
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.core.writing import write_atomically
@@ -137,7 +139,8 @@ def svg_data(figure: Figure) -> str:
     buffer = io.BytesIO()
     with styled(), rc_context({"svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    # Not a text of a file, so no template shortens it.
+    return Markup(f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}")
 
 
 def shape_of(figure: Figure) -> tuple[int, int]:

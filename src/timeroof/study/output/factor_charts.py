@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors import Conclusion, Effect
 from timeroof.study.output.looks import short
+from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import Look
 from timeroof.views.pictures.frame import (
     GUIDE_COLOUR,
@@ -26,7 +27,7 @@ from timeroof.views.pictures.frame import (
 from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve
 from timeroof.views.pictures.marks import GREY as LAUNCH_CHART_GREY
 from timeroof.views.pictures.marks import LabelPlacer
-from timeroof.views.pictures.points import MARKERS, PALETTE
+from timeroof.views.pictures.points import MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from timeroof.study.factors.cases import Row, label
 from timeroof.study.factors.levels import LEVELS, level_of, level_title
 from timeroof.views.page.text import clip, plain_line
+from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import Look, Roofs
 from timeroof.views.pictures.frame import LegendEntry
-from timeroof.views.pictures.points import MARKERS, PALETTE
+from timeroof.views.pictures.points import MARKERS
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -14,14 +12,16 @@ from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors.cases import BUSY, Row, busy, flops, label, launches, number
 from timeroof.study.factors.levels import DRAM, bytes_at, intensity_at, level_title
 from timeroof.study.output.looks import series_name, series_order, short
-from timeroof.views.page.page import asset, content_policy, shown
-from timeroof.views.page.templates import template
+from timeroof.views.page.page import content_policy
+from timeroof.views.page.templates import asset, page_template
+from timeroof.views.palette import limiter_styles
 from timeroof.views.pictures.marks import value_text
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from timeroof.study.output.overlay import Overlay, Panel
+
+# Where the template and the styles of this page are.
+OURS = "timeroof.study.output"
 
 # Tables of a study: one line per case of a sweep, with the digits that its spread supports.
 
@@ -243,22 +243,7 @@ class StudyPage:
 
 def study_page(page: StudyPage) -> str:
     """The page as HTML: nothing is fetched, nothing runs."""
-    return _template().render(
-        page=page, policy=content_policy(), styles=Markup(asset("base.css") + _own("study.css"))
+    styles = limiter_styles() + asset("report/base.css") + asset("study.css", OURS)
+    return page_template("study.html.j2", OURS).render(
+        page=page, policy=content_policy(), styles=Markup(styles)
     )
-
-
-@cache
-def _template() -> Template:
-    return template("study", _own("study.html.j2"), _seen)
-
-
-def _seen(value: Any) -> Any:
-    """Texts as in the report's page; a picture's address keeps its length."""
-    if type(value) is str and value.startswith("data:image/svg+xml;base64,"):
-        return value
-    return shown(value)
-
-
-def _own(name: str) -> str:
-    return (resources.files("timeroof.study.output") / "assets" / name).read_text("utf-8")

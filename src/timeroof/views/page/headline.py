@@ -9,6 +9,7 @@ import polars as pl
 
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.model.totals import unexplained_words
+from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.rates import format_work
 
 if TYPE_CHECKING:
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
 
 # Below this known share of the time, no gain is promised in words.
 MOSTLY_UNKNOWN = 0.5
-
-LIMITER_WORDS = {
-    "compute": "compute",
-    "memory": "memory",
-    "launch": "launching",
-    "fault": "page faults",
-    "link": "links",
-    "unknown": "unknown",
-}
 
 
 def percent(share: float | None) -> str:

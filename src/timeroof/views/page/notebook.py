@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.gallery import LIMITER_COLOURS
 from timeroof.views.page import headline
-from timeroof.views.page.page import asset, page_title, run_names, shown
-from timeroof.views.page.templates import template
+from timeroof.views.page.page import page_title, run_names
+from timeroof.views.page.templates import page_template
+from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from timeroof.core.report import Report
 
 TOP = 8
@@ -43,7 +40,7 @@ def notebook_html(report: Report) -> str:
     It has no script, so that it also shows where a notebook is not trusted; the
     whole page is `report.save("report.html")`, the charts are `report.figure(name)`.
     """
-    return _template().render(
+    return page_template("report/notebook.html.j2").render(
         title=page_title([report], run_names([report])),
         verdict=headline.verdict_sentence(report),
         cards=headline.cards(report),
@@ -65,15 +62,10 @@ def _gaps(report: Report) -> list[GapLine]:
             full_name=row["name"][:600],
             time=format_seconds(row["time_s"]),
             bound=format_seconds(row["bound_s"]),
-            limiter=headline.LIMITER_WORDS[limiter_kind(row["limiter"])],
+            limiter=LIMITER_WORDS[limiter_kind(row["limiter"])],
             colour=LIMITER_COLOURS[limiter_kind(row["limiter"])],
             gap=format_seconds(row["gap_s"]),
             efficiency=format_percent(row["efficiency"]),
         )
         for row in rows.iter_rows(named=True)
     ]
-
-
-@cache
-def _template() -> Template:
-    return template("notebook", asset("notebook.html.j2"), shown)

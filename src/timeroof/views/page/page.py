@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +15,16 @@ import msgspec
 from markupsafe import Markup
 
 from timeroof.core.kept import kept, stamp
-from timeroof.core.notes import Note
 from timeroof.core.units import format_percent
 from timeroof.views.page import headline
 from timeroof.views.page import parts as ceilings
 from timeroof.views.page.parts import FindingCard, finding_cards
 from timeroof.views.page.payload import MAX_ROWS, page_payload
-from timeroof.views.page.templates import template
-from timeroof.views.page.text import clip, plain_line, plain_lines
+from timeroof.views.page.templates import asset, page_template
+from timeroof.views.page.text import clip, plain_line
+from timeroof.views.palette import limiter_styles
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from timeroof.core.report import Report
 
 # Data, scripts and styles inside a page, so that nothing in them can end or start a script.
@@ -66,20 +63,15 @@ def script_safe_json(data: Any) -> str:
     return encoded.decode()
 
 
-def asset(name: str) -> str:
-    """A file of the page's own assets."""
-    return (resources.files("timeroof.views") / "assets" / "report" / name).read_text("utf-8")
-
-
 def page_script() -> str:
     """The page's own script: its files in one function, so that they share names with nobody."""
-    parts = [f"// {name}\n{asset(name)}" for name in SCRIPTS]
+    parts = [f"// {name}\n{asset(f'report/{name}')}" for name in SCRIPTS]
     return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
 
 
 def page_styles() -> str:
     """The page's styles."""
-    return "\n".join(asset(name) for name in STYLES)
+    return "\n".join([limiter_styles(), *(asset(f"report/{name}") for name in STYLES)])
 
 
 class _Plotly(msgspec.Struct, frozen=True):
@@ -178,7 +170,6 @@ def content_policy(*scripts: str, hashes: Sequence[str] = ()) -> str:
     )
 
 
-LONGEST_TEXT = 4_000
 START_CHARTS = "timeroofPage.startCharts();"
 # Holds plotly's place; texts of files lose such characters (`shown`), JSON escapes them.
 _PLOTLY = "\x00plotly\x00"
@@ -228,7 +219,7 @@ def html_bytes(
     panels = [_panel(i, name, r) for i, (name, r) in enumerate(zip(names, reports, strict=True))]
     script = page_script()
     payload = script_safe_json(page_payload(reports, names, heading))
-    page = _template().render(
+    page = page_template("report/page.html.j2").render(
         title=heading,
         panels=panels,
         is_empty=all(panel.is_empty for panel in panels),
@@ -302,21 +293,3 @@ def _page_notes(report: Report) -> list[str]:
         f"This page lists the {MAX_ROWS:,} longest of {rows.height:,} rows,"
         f" {format_percent(share, 3)} of the time; the totals count all."
     ]
-
-
-@cache
-def _template() -> Template:
-    return template("page", asset("page.html.j2"), shown)
-
-
-def shown(value: object) -> object:
-    """What a template writes: texts of files lose what cannot be seen and their excess length.
-
-    >>> shown("a\x07b"), shown(3)
-    ('a\ufffdb', 3)
-    """
-    return (
-        clip(plain_lines(value), LONGEST_TEXT)
-        if type(value) is str or isinstance(value, Note)
-        else value
-    )

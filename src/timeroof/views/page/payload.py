@@ -13,6 +13,7 @@ from timeroof.core.resources import KIND_OF_HEAD
 from timeroof.core.verdict import BOUND
 from timeroof.views.page.parts import ordered_findings
 from timeroof.views.page.text import clip, plain_line
+from timeroof.views.palette import page_look
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -103,6 +104,7 @@ def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) ->
         "runs": runs,
         "fields": [c for c in column_list() if c["prefix"] is None and c["name"] not in NOT_SHOWN],
         "kind_of_head": KIND_OF_HEAD,
+        "look": page_look(),
     }
 
 

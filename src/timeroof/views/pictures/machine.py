@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from timeroof.core.resources import Origin, Scope
 from timeroof.core.units import format_bytes_binary
+from timeroof.views.palette import PALETTE
 from timeroof.views.pictures.frame import (
     GUIDE_COLOUR,
     FigureSize,
@@ -18,7 +19,7 @@ from timeroof.views.pictures.frame import (
     new_figure,
     styled,
 )
-from timeroof.views.pictures.points import MARKERS, PALETTE, Look
+from timeroof.views.pictures.points import MARKERS, Look
 from timeroof.views.rates import INTEGER, format_rate
 
 if TYPE_CHECKING:

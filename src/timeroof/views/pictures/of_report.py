@@ -10,9 +10,9 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.resources import DRAM, LAUNCH, limiter_kind
-from timeroof.views.gallery import LIMITER_COLOURS
 from timeroof.views.page.payload import first_level
 from timeroof.views.page.text import clip, plain_line
+from timeroof.views.palette import LIMITER_COLOURS, PALETTE, limited_by
 from timeroof.views.pictures import (
     FigureSize,
     Look,
@@ -25,7 +25,6 @@ from timeroof.views.pictures import (
 )
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import row_unit
-from timeroof.views.pictures.points import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,13 +35,6 @@ CHARTS = ("combined", "complexity", "time", "roofline")
 # More symbols than this hide one another on paper.
 MAX_UNITS = 120
 SIZE = FigureSize(width=7.0, height=5.2)
-
-_LIMITER_WORDS = {
-    "launch": "limited by launching",
-    "fault": "limited by page faults",
-    "link": "limited by links",
-    "unknown": "limit unknown",
-}
 
 
 def report_figure(
@@ -109,7 +101,7 @@ def _legend(reports: Sequence[Report], names: Sequence[str]) -> list[LegendEntry
         ]
     seconds = reports[0].totals.by_limiter
     return [
-        LegendEntry(_LIMITER_WORDS.get(kind, f"limited by {kind}"), Look(colour))
+        LegendEntry(limited_by(kind), Look(colour))
         for kind, colour in LIMITER_COLOURS.items()
         if seconds.get(kind, 0) > 0
     ]

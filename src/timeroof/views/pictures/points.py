@@ -9,18 +9,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from timeroof.model.judge import time_coordinates
+from timeroof.views.palette import PALETTE
 
-# Okabe and Ito's palette: told apart by all common kinds of colour vision.
-PALETTE = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#56B4E9",
-    "#E69F00",
-    "#8C6D1F",
-    "#000000",
-)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 
 

@@ -6,6 +6,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
+from timeroof.views.palette import LIMITERS
 from timeroof.views.pictures.frame import styled
 
 if TYPE_CHECKING:
@@ -18,11 +19,7 @@ THEME = {
     "#202020": "var(--ink)",
     "#7a7a7a": "var(--guide)",
     "#d5d5d5": "var(--grid)",
-    "#0072b2": "var(--compute)",
-    "#d55e00": "var(--memory)",
-    "#009e73": "var(--link)",
-    "#cc79a7": "var(--launch)",
-    "#e69f00": "var(--fault)",
+    **{look.print.lower(): f"var(--{kind})" for kind, look in LIMITERS.items()},
 }
 
 

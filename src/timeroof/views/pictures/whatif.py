@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timeroof.core.units import format_seconds
-from timeroof.views.gallery import LIMITER_COLOURS
+from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
 from timeroof.views.pictures.frame import (
     GUIDE_COLOUR,
     TEXT_COLOUR,
@@ -122,7 +122,8 @@ def _legend(figure: Figure, bars: Sequence[Bar]) -> None:
         if any(b.seconds.get(k, 0) > 1e-3 * b.total_s for b in bars)
     ]
     handles: list[Line2D | Patch] = [
-        Patch(color=LIMITER_COLOURS.get(k, OUTSIDE_COLOUR), label=k) for k in kinds
+        Patch(color=LIMITER_COLOURS.get(k, OUTSIDE_COLOUR), label=LIMITER_WORDS.get(k, k))
+        for k in kinds
     ]
     handles.append(Line2D([], [], color=TEXT_COLOUR, lw=1.0, label="interval"))
     handles.append(Line2D([], [], color=TEXT_COLOUR, lw=1.4, ls=":", label="bound"))

@@ -1,11 +1,8 @@
 // Colours of categories, in light and in dark.
-const PALETTES = {
-  light: ["#0072b2", "#d55e00", "#009e73", "#b5578f", "#c48a00", "#3f9bd8", "#7a5d16", "#6f4fc4", "#a3384a"],
-  dark: ["#4aa8e0", "#f0843c", "#3fc49b", "#d98cbc", "#e9b949", "#a5d8f7", "#c3a353", "#ab95f2", "#f08a9b"],
-};
+const PALETTES = payload.look;
 const OTHER = "other";
 const NONE = "none";
-const KIND_WORDS = { launch: "launching", fault: "page faults", link: "links" };
+const KIND_WORDS = payload.look.words;
 
 const cssCache = new Map();
 function css(name) {
@@ -48,7 +45,7 @@ function categories(dimension) {
     if (name === OTHER || name === NONE || name === "unknown") return css("--unknown");
     return PALETTES[isDark() ? "dark" : "light"][result.place.get(name) % room];
   };
-  result.label = (name) => (dimension === "limit" ? KIND_WORDS[name] || name : name);
+  result.label = (name) => (dimension === "limit" ? KIND_WORDS[name] : name);
   categoryCache.set(dimension, result);
   return result;
 }

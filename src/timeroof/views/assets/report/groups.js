@@ -17,7 +17,7 @@ function groupRows(list, dimension) {
 function groupLabel(dimension, column, code, rows) {
   const own = code < 0 ? "" : column.dict[code];
   if (!own.trim()) return `(no ${new Map(GROUPINGS).get(dimension)})`;
-  if (dimension === "limit") return KIND_WORDS[own] || own;
+  if (dimension === "limit") return KIND_WORDS[own];
   return (dimension === "name" && sharedWord(rows, rowName)) || own;
 }
 

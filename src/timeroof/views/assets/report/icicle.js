@@ -76,7 +76,7 @@ function icicleButton(entry, focus) {
   const { node, name, left, width, path, leaf } = entry;
   const total = sums(node.rows);
   const top = topLimiter(node.rows.length ? node.rows : [0]);
-  const text = `${name}: ${formatSeconds(total.time)} (${formatPercent(total.time / allTime)}), gap ${formatSeconds(total.gap)}, mostly ${KIND_WORDS[top] || top}`;
+  const text = `${name}: ${formatSeconds(total.time)} (${formatPercent(total.time / allTime)}), gap ${formatSeconds(total.gap)}, mostly ${KIND_WORDS[top]}`;
   const enter = () => {
     if (leaf) { isolate(node.rows, name); return; }
     const before = icicleState.path.length;

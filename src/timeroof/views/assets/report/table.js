@@ -88,7 +88,7 @@ function cell(column, value, i, first, rows) {
   } else if (column.key === "limiter") {
     const kind = i === null ? null : limiterKind(value);
     if (kind) td.append(make("i", { class: `dot kind-${kind}` }));
-    td.append(i === null ? text : onPhone ? KIND_WORDS[kind] || kind : limiterText(i));
+    td.append(i === null ? text : onPhone ? KIND_WORDS[kind] : limiterText(i));
   } else {
     td.textContent = isPath(column, i) ? endThatFits(text, ...roomIn(column, i, first)) : shorten(text, 200);
     if (column.key === "efficiency" && i !== null && value > 1) td.title = whyAboveOne(i);
@@ -132,7 +132,7 @@ function rowElement(item, k) {
     const place = columns.findIndex((column) => column.key === "limiter");
     if (place >= 0) {
       const top = topLimiter(group.rows);
-      tr.children[place].append(make("i", { class: `dot kind-${top}` }), `${onPhone ? "" : "mostly "}${KIND_WORDS[top] || top}`);
+      tr.children[place].append(make("i", { class: `dot kind-${top}` }), `${onPhone ? "" : "mostly "}${KIND_WORDS[top]}`);
     }
   }
   return tr;

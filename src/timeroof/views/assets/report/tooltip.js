@@ -24,7 +24,7 @@ function limiterText(i) {
   const limiter = word("limiter", i);
   if (!limiter || limiter === "unknown") return "unknown";
   const kind = limiterKind(limiter);
-  return kind === "launch" || kind === "fault" ? KIND_WORDS[kind] : `${kind} (${resourceLabel(limiter)})`;
+  return limiter.includes("/") ? `${KIND_WORDS[kind]} (${resourceLabel(limiter)})` : KIND_WORDS[kind];
 }
 
 const callsText = (i) => (calls[i] === 1 ? "" : ` in ${formatCount(calls[i])} calls`);

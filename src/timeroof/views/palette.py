@@ -1,0 +1,80 @@
+"""Colours and words of what limits a row, and of series: one table for terminal, page, pictures.
+
+The page takes it from here as well: as CSS variables (`limiter_styles`) and in its data.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LimiterLook(NamedTuple):
+    """How a kind of limiter is called and coloured.
+
+    Print has Okabe and Ito's colours, which are told apart by all common kinds of colour vision.
+    On a screen white or black letters stand on them, which takes a darker or a lighter shade.
+    """
+
+    word: str
+    print: str
+    light: str
+    dark: str
+    terminal: str
+
+
+LIMITERS = {
+    "compute": LimiterLook("compute", "#0072B2", "#0072b2", "#4aa8e0", "blue"),
+    "memory": LimiterLook("memory", "#D55E00", "#c25400", "#f0843c", "dark_orange"),
+    "launch": LimiterLook("launching", "#CC79A7", "#ae5089", "#d98cbc", "magenta"),
+    "latency": LimiterLook("latency", "#56B4E9", "#2b7fb0", "#a5d8f7", "cyan"),
+    "fault": LimiterLook("page faults", "#E69F00", "#b98300", "#e9b949", "red"),
+    "link": LimiterLook("links", "#009E73", "#008560", "#3fc49b", "green"),
+    "unknown": LimiterLook("unknown", "#999999", "#6f7680", "#8a929d", "bright_black"),
+}
+LIMITER_WORDS = {kind: look.word for kind, look in LIMITERS.items()}
+LIMITER_COLOURS = {kind: look.print for kind, look in LIMITERS.items()}
+TERMINAL_COLOURS = {kind: look.terminal for kind, look in LIMITERS.items()}
+
+# Series of a picture, and of the page in light and in dark: runs, phases, modules, frameworks.
+PALETTE = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6D1F", "#000000",
+)  # fmt: skip
+SCREEN_PALETTES = {
+    "light": (
+        "#0072b2", "#d55e00", "#009e73", "#b5578f", "#c48a00", "#3f9bd8", "#7a5d16", "#6f4fc4",
+        "#a3384a",
+    ),
+    "dark": (
+        "#4aa8e0", "#f0843c", "#3fc49b", "#d98cbc", "#e9b949", "#a5d8f7", "#c3a353", "#ab95f2",
+        "#f08a9b",
+    ),
+}  # fmt: skip
+
+
+def limited_by(kind: str) -> str:
+    """A kind of limiter in a legend.
+
+    >>> limited_by("fault"), limited_by("unknown")
+    ('limited by page faults', 'limit unknown')
+    """
+    return "limit unknown" if kind == "unknown" else f"limited by {LIMITERS[kind].word}"
+
+
+def limiter_styles() -> str:
+    """The colours of limiters as CSS variables, light and dark, and a class for each of them."""
+    light, dark = (
+        " ".join(f"--{kind}: {getattr(look, theme)};" for kind, look in LIMITERS.items())
+        for theme in ("light", "dark")
+    )
+    classes = " ".join(f".kind-{kind} {{ background: var(--{kind}); }}" for kind in LIMITERS)
+    return (
+        f":root {{ {light} }}\n"
+        f':root[data-theme="dark"] {{ {dark} }}\n'
+        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{ {dark} }} }}\n"
+        f"{classes}\n"
+    )
+
+
+def page_look() -> dict[str, object]:
+    """What the page's script needs of this table."""
+    return {"words": LIMITER_WORDS, **SCREEN_PALETTES}

@@ -1,0 +1,354 @@
+"""Every view of a report says the same: JSON, page, pictures, notebook, CSV, Markdown, terminal.
+
+The JSON is what others script against, so it is what the views are held against. Ten and more
+reports of every kind of source; the recorded ones where the folder of recorded data is there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.conftest import make_machine
+from tests.recorded_data import DATA
+from tests.views.samples import step_report
+from tests.views.test_payload import values
+from timeroof.api.reports import Report, analyze, load
+from timeroof.core.profile import Profile, Source
+from timeroof.core.resources import limiter_kind
+from timeroof.core.units import format_percent, format_seconds
+from timeroof.paper.build import build_paper
+from timeroof.views.page import html_page, notebook_html
+from timeroof.views.palette import LIMITER_WORDS
+from timeroof.views.pictures.of_report import MAX_UNITS
+from timeroof.views.render import render
+from timeroof.views.tables import code, report_markdown
+from timeroof.views.terminal import print_gaps, print_summary
+
+TESTS = Path(__file__).resolve().parents[1]
+GOLDEN = TESTS / "golden"
+EXAMPLES = TESTS.parent / "examples"
+# The page's numbers have six digits.
+PAGE = 1e-5
+# What every row must agree in, wherever it is shown.
+NUMBERS = (
+    "time_s", "elapsed_s", "bound_s", "work_bound_s", "gap_s", "efficiency", "kernel_efficiency",
+    "ai", "compute_time_s", "bandwidth_time_s", "total_flops", "achieved_flop_per_s",
+)  # fmt: skip
+WORDS = ("name", "limiter", "paper_class")
+
+
+def padded_convolution() -> Report:
+    """A GPU's convolution, a third of whose products are with padding, and a copy beside it."""
+    rows = [
+        {"name": "conv", "time_s": 2e-3, "flop/fp32": 3e9, "padding_flops": 1e9, "byte/dram": 1e6},
+        {"name": "copy", "kind": "copy", "time_s": 1e-4, "flop/fp32": None, "byte/dram": 4e6},
+        {"name": "dark", "time_s": 1e-4, "flop/fp32": None, "byte/dram": None},
+    ]
+    return analyze(Profile.of(rows, Source(tool="t")), "h100-sxm")
+
+
+def synchronous() -> Report:
+    """Rows of a CPU, where launching adds to the work."""
+    rows = [
+        {"name": "mm", "kind": "op", "time_s": 3.0, "flop/fp32": 90.0, "byte/dram": 2.0},
+        {"name": "relu", "kind": "op", "time_s": 2.0, "flop/fp32": 1.0, "byte/dram": 9.0},
+    ]
+    return analyze(Profile.of(rows, Source(tool="t")), make_machine(launching="synchronous"))
+
+
+def golden(name: str, machine: str | None = None, roof: str | None = None) -> Callable[[], Report]:
+    return lambda: load(GOLDEN / name, machine, roof=roof)
+
+
+def example(roof: str | None = None) -> Report:
+    return load(EXAMPLES / "trace.json.gz", roof=roof)
+
+
+def shown(report: Any) -> Report:
+    assert isinstance(report, Report)
+    return report
+
+
+OURS: dict[str, Callable[[], Report]] = {
+    "live convolutions with padding": golden("live/conv_padding.troof"),
+    "live loop of an LSTM": golden("live/lstm_loop.troof"),
+    "live inference": golden("live/transformer_inference.troof"),
+    "live embeddings": golden("live/embedding_loader.troof"),
+    "Kineto training": example,
+    "Kineto training, --roof": lambda: example("flop/fp32"),
+    "training step": lambda: shown(step_report()),
+    "ncu long": golden("read/ncu_long.csv", "v100-paper"),
+    "ncu wide": golden("read/ncu_wide.csv", "v100-paper"),
+    "nvprof trace": golden("read/nvprof_trace.csv", "v100-paper"),
+    "tidy": golden("read/tidy.csv", "h100-sxm"),
+    "tidy, --roof": golden("read/tidy.csv", "h100-sxm", "flop/fp32"),
+    "no machine": golden("read/tidy.csv"),
+    "paper": lambda: shown(build_paper()),
+    "study": golden("study/study.troof"),
+    "padding": padded_convolution,
+    "synchronous": synchronous,
+}
+RECORDED = {
+    "recorded Kineto training": "kineto/mi250_minitoy_train.json.gz",
+    "recorded Kineto inference": "kineto/h100_bert_small_infer.json.gz",
+    "recorded ncu": "ncu/a100_resnet18_raw_wide.csv.gz",
+    "recorded nsys": "nsys/rtx3090_tensorrt_conv.sqlite.gz",
+    "recorded ROCm": "rocprof/rocprofv3_mi300x_ck_bmm_rocpd.db.gz",
+    "recorded xplane": "xla/mi300x_jax_conv3d_8gpu.xplane.pb",
+}
+
+
+@cache
+def report_of(name: str) -> Report:
+    if name in OURS:
+        return OURS[name]()
+    path = DATA / RECORDED[name]
+    if not path.exists():
+        pytest.skip(f"the recorded data is not here ({path})")
+    return load(path)
+
+
+@cache
+def json_of(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(report_of(name).to_json())
+    return document
+
+
+cases = pytest.mark.parametrize("name", [*OURS, *RECORDED])
+
+
+def close(found: Any, expected: Any, rel: float = 1e-12) -> bool:
+    """Whether two numbers are equal; unknown is equal to unknown alone."""
+    if found is None or expected is None:
+        return found is None and expected is None
+    return math.isclose(found, expected, rel_tol=rel, abs_tol=1e-300)
+
+
+def assert_column(found: list[Any], rows: list[dict[str, Any]], key: str, rel: float) -> None:
+    wanted = [row[key] for row in rows]
+    differ = [i for i, pair in enumerate(zip(found, wanted, strict=True)) if not close(*pair, rel)]
+    assert not differ, (key, [(found[i], wanted[i]) for i in differ[:3]])
+
+
+@cases
+def test_rows_and_totals_of_the_table_are_those_of_the_json(name: str) -> None:
+    report, document = report_of(name), json_of(name)
+    kernels = document["kernels"]
+    for key in NUMBERS:
+        assert_column(report.rows[key].to_list(), kernels, key, 1e-12)
+    for key in WORDS:
+        assert report.rows[key].to_list() == [row[key] for row in kernels]
+    timed = [row for row in kernels if row["time_s"] is not None]
+    by_limiter = dict.fromkeys(document["totals"]["by_limiter"], 0.0)
+    for row in timed:
+        by_limiter[limiter_kind(row["limiter"])] += row["time_s"]
+    assert document["totals"]["by_limiter"] == pytest.approx(by_limiter)
+
+
+@cases
+def test_the_page_has_the_rows_the_roofs_and_the_totals(name: str) -> None:
+    report, document = report_of(name), json_of(name)
+    page = html_page(report)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert data is not None
+    [run] = json.loads(data[1])["runs"]
+    columns, kernels = run["columns"], document["kernels"][: run["rows"]]
+    for key in NUMBERS:
+        assert_column(values(columns[key], run["rows"]), kernels, key, PAGE)
+    for resource in run["bounds"]:
+        found = values(columns[f"bound.{resource}"], run["rows"])
+        rows = [{"bound": row["bounds"].get(resource)} for row in kernels]
+        assert_column(found, rows, "bound", PAGE)
+    assert values(columns["limiter"], run["rows"]) == [row["limiter"] for row in kernels]
+    limits = [limiter_kind(row["limiter"]) for row in kernels]
+    assert values(columns["limit"], run["rows"]) == limits
+    pair = report.verdicts.pair
+    assert run["pair"] == ([None, None] if pair is None else list(pair))
+    assert_page_totals(page, document["totals"])
+
+
+def assert_page_totals(page: str, totals: dict[str, Any]) -> None:
+    """The numbers behind the texts of the first screen."""
+    told = dict(re.findall(r'data-key="([\w.]+)" data-value="([^"]*)"', page))
+    expected = {f"by_limiter.{kind}": s for kind, s in totals["by_limiter"].items() if s > 0}
+    expected |= {key: totals[key] for key in ("efficiency", "recoverable_s", "known_time_share")}
+    expected |= totals["ladder"]
+    for key, value in expected.items():
+        assert close(None if told[key] == "None" else float(told[key]), value), key
+
+
+def points(figure: Any) -> list[tuple[float, float]]:
+    """The symbols of a chart; those on the lower axis have no FLOPs."""
+    singles = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
+    return [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in singles]
+
+
+def assert_places(found: list[tuple[float, float]], expected: list[tuple[float, float]]) -> None:
+    """The same places in any order; last digits may differ, also where they decide the order."""
+
+    def rounded(place: tuple[float, float]) -> tuple[float, ...]:
+        return tuple(float(f"{value:.9g}") for value in place)
+
+    assert len(found) == len(expected)
+    pairs = zip(sorted(found, key=rounded), sorted(expected, key=rounded), strict=True)
+    for place, wanted in pairs:
+        assert place == pytest.approx(wanted, rel=1e-7)
+
+
+def drawn(report: Report, document: dict[str, Any], level: str) -> list[dict[str, Any]]:
+    rows = [row for row in document["kernels"] if (row["time_s"] or 0) > 0][:MAX_UNITS]
+    known = [row for row in rows if row["bytes"] and (row["bytes"].get(level) or 0) > 0]
+    return [row for row in known if row["total_flops"] is not None]
+
+
+def time_plane(report: Report, row: dict[str, Any], level: str) -> tuple[float, float]:
+    """Where a row stands: at the pair's level what the JSON says, else what follows from it."""
+    pair, roofs = report.verdicts.pair, report.verdicts.roofs
+    assert pair is not None
+    if pair.memory == f"byte/{level}":
+        return row["bandwidth_time_s"], row["compute_time_s"]
+    compute_s = (row["total_flops"] - (row["padding_flops"] or 0)) / roofs[pair.compute].rate
+    memory_s = row["bytes"][level] / roofs[f"byte/{level}"].rate
+    slowest = max(compute_s, memory_s)
+    return row["time_s"] * memory_s / slowest, row["time_s"] * compute_s / slowest
+
+
+def level_of(label: str) -> str:
+    return label.rpartition(" ")[2].strip("()").lower()
+
+
+@cases
+def test_pictures_and_the_notebook_s_figure_stand_where_the_json_says(name: str) -> None:
+    report, document = report_of(name), json_of(name)
+    if report.verdicts.pair is None or not any(
+        r.startswith("byte/") for r in report.verdicts.resources
+    ):
+        pytest.skip("without roofs there is no chart")
+    figure = report.figure("time")
+    axes = figure.axes[0]
+    assert axes.get_ylabel() == f"compute time at {report.verdicts.pair.compute[5:]}"
+    level = level_of(axes.get_xlabel())
+    rows = drawn(report, document, level)
+    expected = [time_plane(report, row, level) for row in rows]
+    assert_places(points(figure), expected)
+    combined = points(report.figure("combined"))
+    assert len(combined) == 2 * len(expected)
+
+
+@cases
+def test_the_roofline_shows_intensity_and_speed_of_the_json(name: str) -> None:
+    report, document = report_of(name), json_of(name)
+    if not any(row["ai"] for row in document["kernels"]) or report.verdicts.pair is None:
+        pytest.skip("a roofline needs FLOPs, bytes and ceilings")
+    if level_of(report.figure("time").axes[0].get_xlabel()) != "dram":
+        pytest.skip("another memory level says more of this run")
+    rows = [row for row in drawn(report, document, "dram") if row["total_flops"] > 0]
+    expected = [(row["ai"], row["achieved_flop_per_s"]) for row in rows]
+    assert_places(points(report.figure("roofline")), expected)
+
+
+@cases
+def test_tables_have_the_rows_of_the_json(name: str, tmp_path: Path) -> None:
+    report, kernels = report_of(name), json_of(name)["kernels"]
+    render(report, tmp_path / "r.csv")
+    render(report, tmp_path / "r.parquet")
+    csv = pl.read_csv(tmp_path / "r.csv", infer_schema_length=None)
+    parquet = pl.read_parquet(tmp_path / "r.parquet")
+    for key in NUMBERS:
+        assert_column(parquet[key].to_list(), kernels, key, 1e-12)
+        found = csv[key].to_list() if key in csv.columns else [None] * csv.height
+        assert_column(found, kernels, key, 1e-12)
+    for key in WORDS:
+        assert parquet[key].to_list() == [row[key] for row in kernels]
+    assert csv["limiter"].to_list() == [row["limiter"] for row in kernels]
+
+
+def largest_gaps(document: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    rows = [row for row in document["kernels"] if (row["gap_s"] or 0) > 0]
+    return sorted(rows, key=lambda row: -row["gap_s"])[:count]
+
+
+@cases
+def test_markdown_says_what_the_json_says(name: str) -> None:
+    report, document = report_of(name), json_of(name)
+    text = report_markdown([report], ["r"])
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    for cells, row in zip(lines, largest_gaps(document, 10), strict=True):
+        assert cells[0] == f"| {code(row['short_name'])}"
+        assert cells[1:4] == [
+            format_seconds(row["time_s"]),
+            format_seconds(row["bound_s"]),
+            LIMITER_WORDS[limiter_kind(row["limiter"])],
+        ]
+        assert cells[4:] == [format_seconds(row["gap_s"]), f"{format_percent(row['efficiency'])} |"]
+    totals = document["totals"]
+    for kind, seconds in totals["by_limiter"].items():
+        if seconds > 0:
+            assert f"| {LIMITER_WORDS[kind]} | {format_seconds(seconds)} |" in text
+    assert f"**{format_seconds(totals['ladder']['measured_s'])}**" in text
+
+
+@cases
+def test_a_notebook_shows_the_gaps_of_the_json(name: str) -> None:
+    text = notebook_html(report_of(name))
+    for row in largest_gaps(json_of(name), 8):
+        assert f">{format_seconds(row['gap_s'])}<" in text
+        assert f">{format_seconds(row['time_s'])}<" in text
+
+
+@cases
+def test_a_terminal_says_what_the_json_says(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "240")
+    report, document = report_of(name), json_of(name)
+    print_summary(report)
+    print_gaps(report)
+    lines = capsys.readouterr().err.splitlines()
+    totals = document["totals"]
+    assert lines[0].startswith(f"{format_seconds(totals['ladder']['measured_s'])} measured")
+    if (totals["known_time_share"] or 0) >= 0.5:
+        assert f"efficiency {format_percent(totals['efficiency'])}" in lines[0]
+        assert f"bound {format_seconds(totals['bound_s'])}" in lines[0]
+    whole = sum(totals["by_limiter"].values())
+    for kind, seconds in totals["by_limiter"].items():
+        if seconds > 0:
+            ending = f"{format_seconds(seconds)}  {format_percent(seconds / whole)}"
+            assert [
+                line for line in lines if kind_of(line) == kind and squeezed(line).endswith(ending)
+            ]
+    for title, gap_s, elapsed_s in terminal_gaps(document):
+        told = f"  {format_seconds(elapsed_s)}  {format_seconds(gap_s)}  "
+        assert [line for line in lines if line.startswith(title) and told in squeezed(line)]
+
+
+def kind_of(line: str) -> str:
+    """The kind of limiter that a line of the summary is about."""
+    word = re.split(r"\s{2,}|\s*[█░]", line.strip())[0]
+    return next((kind for kind, text in LIMITER_WORDS.items() if word in (kind, text)), "")
+
+
+def squeezed(line: str) -> str:
+    """A line with two spaces wherever there are more."""
+    return re.sub(r"\s{2,}", "  ", line.rstrip())
+
+
+def terminal_gaps(document: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """The five kernels of one name with the largest gaps: start of the name, gap, elapsed time."""
+    sums: dict[tuple[str, str | None], list[float]] = {}
+    for row in document["kernels"]:
+        if (row["gap_s"] or 0) > 0:
+            held = sums.setdefault((row["short_name"], row["op"]), [0.0, 0.0])
+            held[0] += row["gap_s"]
+            held[1] += row["elapsed_s"]
+    largest = sorted(sums.items(), key=lambda item: -item[1][0])[:5]
+    return [(key[0][:12], gap_s, elapsed_s) for key, (gap_s, elapsed_s) in largest]
