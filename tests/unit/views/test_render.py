@@ -15,7 +15,7 @@ from timeroof.api.reports import analyze
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
-from timeroof.paper.build import build_paper
+from timeroof.study.factors.published import paper_report
 from timeroof.views.pictures.of_report import CHARTS, report_figure
 from timeroof.views.plotly_figures import plotly_figure
 from timeroof.views.render import SUFFIXES, render
@@ -101,7 +101,7 @@ def test_markdown_names_stay_names() -> None:
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_pictures_and_plotly_figures_of_every_chart(step: Report, name: str) -> None:
-    for report in (step, build_paper()):
+    for report in (step, paper_report()):
         buffer = io.BytesIO()
         report_figure([report], name).savefig(buffer, format="png")
         assert buffer.getvalue().startswith(b"\x89PNG")
