@@ -22,7 +22,7 @@ OPS = ["add", "mul", "relu", "gelu", "sigmoid"]
 def command(folder: Path) -> list[str]:
     return [
         sys.executable, "-m", "timeroof", "study", "elementwise", "--resume", "--quick",
-        "--elements", ",".join(map(str, SIZES)), "--op", ",".join(OPS),
+        "--set", f"elements={','.join(map(str, SIZES))}", "--set", f"op={','.join(OPS)}",
         "--pass", "forward,backward", "--db", str(folder / "study.sqlite"),
         "--json", str(folder / "study.json"),
     ]  # fmt: skip

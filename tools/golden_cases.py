@@ -97,7 +97,7 @@ LIMITS = {
 FROM = {"ncu/v100_climateseg_tf_fp32-batch1-noamp/fw": ("--from", "v100-sxm2")}
 # The study whose store is kept; `record_live.py` fills it in the folder of the store.
 STUDY = (
-    "elementwise", "adam", "--quick", "--elements", "4096,65536", "--threads", "1",
+    "elementwise", "adam", "--quick", "--set", "elements=4096,65536", "--threads", "1",
     "--machine", "study/machine.toml",
 )  # fmt: skip
 PREDICTIONS = {

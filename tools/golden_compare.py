@@ -15,7 +15,7 @@ SUFFIX = ".golden.json"
 MAPS = frozenset(
     {
         "labels", "flops", "bytes", "origin", "origins", "bounds", "idle_by_cause", "by_limiter",
-        "software", "emulated", "variants", "roofs", "printed", "amounts",
+        "measured_by_limiter", "software", "emulated", "variants", "roofs", "printed", "amounts",
     }
 )  # fmt: skip
 PREFIXES = ("label.", "origin.")

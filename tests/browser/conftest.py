@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.views.samples import hostile_report, large_report, step_report
+from tests.views.samples import hostile_report, large_report, step_report
 from timeroof.core.report import Report
 from timeroof.study.factors.published import paper_report
 from timeroof.views.page import html_page

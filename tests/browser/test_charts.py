@@ -7,8 +7,8 @@ import math
 import pytest
 
 from tests.browser.conftest import Opened
-from tests.unit.views.samples import step_report
-from timeroof.views.report_points import chart_roofs
+from tests.views.samples import step_report
+from timeroof.views.pictures.of_report import chart_roofs
 
 
 def point(opened: Opened, index: int = 0) -> tuple[float, float]:
@@ -50,6 +50,7 @@ def combined(step: Opened) -> Opened:
 
 def test_the_symbols_stand_where_the_model_says(combined: Opened) -> None:
     roofs = chart_roofs(step_report())
+    assert roofs is not None
     beta, peak = roofs.bytes_per_s, roofs.flops_per_s
     marks = combined.js(
         "timeroofPage.figure().points.map((p) => [p.rows[0], p.F, p.B, p.T, p.marks])"
@@ -60,8 +61,8 @@ def test_the_symbols_stand_where_the_model_says(combined: Opened) -> None:
         if flops:
             assert wy == pytest.approx(flops)
             assert max(tx / beta, ty / peak) == pytest.approx(time_s, rel=1e-9)
-            # Both symbols lie on one diagonal.
-            assert math.log10(ty / wy) == pytest.approx(math.log10(tx / wx), abs=1e-9)
+            # Both symbols lie on one diagonal; the page's numbers have six digits.
+            assert math.log10(ty / wy) == pytest.approx(math.log10(tx / wx), abs=1e-5)
 
 
 def test_tabs_by_pointer_and_arrow_keys(step: Opened) -> None:
@@ -183,7 +184,7 @@ def test_the_slider_hides_short_rows(combined: Opened) -> None:
 
 
 def test_colours_levels_precisions_and_ceilings(combined: Opened) -> None:
-    for colour in ("phase", "op", "module", "precision", "limiter_kind"):
+    for colour in ("phase", "op", "module", "precision", "limit"):
         choose(combined, "#colour", colour)
         assert combined.page.locator("#legend button").count() >= 2
     sizes = combined.js("timeroofPage.figure().traces.at(-1).marker.size")

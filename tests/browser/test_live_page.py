@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.browser.conftest import Opened
-from tests.unit.views.live_sample import live_report
+from tests.views.live_sample import live_report
 from timeroof.core.report import Finding
 from timeroof.views.page import html_page
 

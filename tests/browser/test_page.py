@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import Opened, OpenPage
-from tests.unit.views.samples import huge_report, large_report, step_report
+from tests.views.samples import huge_report, large_report, step_report
 from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
 from timeroof.core.units import format_amount, format_percent, format_seconds

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import Opened
 from tests.oracles.group import group
-from tests.unit.views.samples import step_report
+from tests.views.samples import step_report
 
 
 def test_totals_of_the_rows_are_those_of_the_json(step: Opened) -> None:

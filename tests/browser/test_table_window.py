@@ -13,7 +13,7 @@ import pytest
 
 from tests.browser.conftest import Opened, OpenPage
 from tests.browser.test_charts import hover
-from tests.unit.views.samples import large_report, step_report
+from tests.views.samples import large_report, step_report
 from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile
 from timeroof.core.report import Report

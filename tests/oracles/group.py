@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from timeroof.core.columns import ratio
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import LABEL, Profile, amount_columns
 from timeroof.core.resources import FAULT, LAUNCH
@@ -43,8 +44,8 @@ def group(profile: Profile, verdicts: Verdicts, by: list[str]) -> pl.DataFrame:
     return (
         groups.join(limiter, on=keys, nulls_equal=True, how="left")
         .with_columns(
-            _ratio("work_bound_s", "time_s").alias("kernel_efficiency"),
-            _ratio("bound_s", "elapsed_s").alias("efficiency"),
+            ratio("work_bound_s", "time_s").alias("kernel_efficiency"),
+            ratio("bound_s", "elapsed_s").alias("efficiency"),
         )
         .sort("time_s", descending=True, nulls_last=True, maintain_order=True)
     )
@@ -93,7 +94,3 @@ def _column(rows: pl.DataFrame, name: str) -> str:
 
 def _known_sum(column: str) -> pl.Expr:
     return pl.when(pl.col(column).count() > 0).then(pl.col(column).sum()).alias(column)
-
-
-def _ratio(over: str, under: str) -> pl.Expr:
-    return pl.when(pl.col(under) > 0).then(pl.col(over) / pl.col(under))

@@ -74,7 +74,9 @@ def together_s(claims: list[Claim], context: Context) -> float:
     way, by row and by cause.
     """
     gains = pl.concat([claim.gains for claim in claims])
-    best = gains.group_by("id").agg(pl.col("busy_s").max(), pl.col("idle_s").max())
+    best = gains.group_by("id", maintain_order=True).agg(
+        pl.col("busy_s").max(), pl.col("idle_s").max()
+    )
     outside: dict[str, float] = {}
     for claim in claims:
         for cause, seconds in claim.outside_s.items():

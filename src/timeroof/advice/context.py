@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.advice.patterns import is_contraction
-from timeroof.core.resources import FAULT, TENSOR_PRECISIONS, limiter_kind
+from timeroof.core.resources import TENSOR_PRECISIONS
 from timeroof.core.verdict import BOUND
-from timeroof.model.bounds import is_tiny
+from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,12 +39,10 @@ class Context:
 
     Rows of a live run were timed with instruments; their seconds are brought to those of
     the clean steps (`scale`), so that gains are seconds of the run as it is.
-    `rows` are the profile's rows with their verdicts beside them, and: `limit` (kind of
-    limiter), `precision` (format of the data, fp32 …), `flops` (all precisions),
-    `tensor_flops`, `contraction` (work that a matrix unit could do), `idle_s`, `launch_s`
-    and `fault_s` (0 where unknown), `moved_bytes` (at the level that moves most: residency
-    models leave little for DRAM), `memory_s` (the largest bound by bytes), and `tiny` (see
-    `timeroof.model.bounds`).
+    `rows` are the report's, and: `precision` (format of the data, fp32 …), `tensor_flops`,
+    `contraction` (work that a matrix unit could do), `idle_s`, `launch_s` and `fault_s` (0 where
+    unknown), `moved_bytes` (at the level that moves most: residency models leave little for
+    DRAM), `memory_s` (the largest bound by bytes), and `tiny` (see `timeroof.model.bounds`).
     """
 
     rows: pl.DataFrame
@@ -67,7 +65,7 @@ class Context:
         seconds = pl.col("time_s", "elapsed_s", "idle_before_s") * scale
         rows = _described(rows.filter(pl.col("time_s") > 0).with_columns(seconds))
         return cls(
-            rows=rows.with_columns(is_tiny(report.machine).alias("tiny")),
+            rows=rows.with_columns(is_tiny(report.machine, rows.columns).alias("tiny")),
             machine=report.machine,
             totals=report.totals,
             roofs=verdicts.roofs,
@@ -131,31 +129,27 @@ class Context:
     def bound_after(
         self, work_s: pl.Expr, *, launch_s: pl.Expr | None = None, fault_s: pl.Expr | None = None
     ) -> pl.Expr:
-        """The bound of a row once a cure has changed its partial bounds.
-
-        The same rule as `timeroof.model.bounds` (a test compares the two).
-        """
-        launch = pl.col("launch_s") if launch_s is None else launch_s
-        busy = pl.max_horizontal(work_s, pl.col("fault_s") if fault_s is None else fault_s)
-        return busy + launch if self.synchronous else pl.max_horizontal(busy, launch)
+        """The bound of a row once a cure has changed its partial bounds."""
+        return combined_bound(
+            work_s,
+            pl.col("fault_s") if fault_s is None else fault_s,
+            pl.col("launch_s") if launch_s is None else launch_s,
+            asynchronous=not self.synchronous,
+        )
 
 
 def _described(rows: pl.DataFrame) -> pl.DataFrame:
     flops = [c for c in rows.columns if c.startswith("flop/")]
     tensor = [c for c in flops if c.removeprefix("flop/") in TENSOR_PRECISIONS]
-    fault = f"{BOUND}{FAULT}"
     zero = pl.lit(0.0)
-    kinds = {limiter: limiter_kind(limiter) for limiter in rows["limiter"].unique().to_list()}
-    known = pl.any_horizontal(pl.col(c).is_not_null() for c in flops) if flops else pl.lit(False)
+    fault = pl.col(FAULT_BOUND).fill_null(0.0) if FAULT_BOUND in rows.columns else zero
     return rows.with_columns(
-        pl.col("limiter").replace_strict(kinds, return_dtype=pl.String).alias("limit"),
-        pl.when(known).then(pl.sum_horizontal(flops) if flops else zero).alias("flops"),
         (pl.sum_horizontal(tensor) if tensor else zero).alias("tensor_flops"),
         _precision(flops).alias("precision"),
         is_contraction().alias("contraction"),
         pl.col("idle_before_s").fill_null(0.0).alias("idle_s"),
         pl.col("overhead_time_s").fill_null(0.0).alias("launch_s"),
-        (pl.col(fault).fill_null(0.0) if fault in rows.columns else zero).alias("fault_s"),
+        fault.alias("fault_s"),
         _largest(rows, "byte/").alias("moved_bytes"),
         _largest(rows, f"{BOUND}byte/").alias("memory_s"),
     )

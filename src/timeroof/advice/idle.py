@@ -1,37 +1,32 @@
-"""Idle seconds by what could end them; sources name causes in their own words."""
+"""Idle seconds by what could end them."""
 
 from __future__ import annotations
-
-import re
 
 import polars as pl
 
 from timeroof.advice.context import Context
+from timeroof.core.vocabulary import IdleCause
 
 HOST, DATA, SYNC, LINK, ASLEEP = "host", "data", "synchronisation", "communication", "asleep"
 
-_PATTERNS = {
-    ASLEEP: r"asleep",
-    DATA: r"data|loader|input",
-    SYNC: r"sync|\.item|wait",
-    LINK: r"comm|collective|nccl|rccl|link|network|peer",
-    HOST: r"launch|starv|host|python|dispatch|autograd|gap|interpreter|framework",
+# Causes that are not here are the device's own, the measuring's, the machine's or unknown.
+_GROUPS: dict[str, str] = {
+    IdleCause.LAUNCH_STARVED: HOST,
+    IdleCause.PYTHON: HOST,
+    IdleCause.AUTOGRAD: HOST,
+    IdleCause.DISPATCH: HOST,
+    IdleCause.RUNTIME: HOST,
+    IdleCause.DATA: DATA,
+    IdleCause.HOST_SYNC: SYNC,
+    IdleCause.COMMUNICATION: LINK,
+    IdleCause.ASLEEP: ASLEEP,
 }
-
-
-def cause_of(text: str) -> str | None:
-    """The group that a source's word for a cause belongs to.
-
-    >>> cause_of("launch-starved"), cause_of("host-sync"), cause_of("device")
-    ('host', 'synchronisation', None)
-    """
-    return next((c for c, pattern in _PATTERNS.items() if re.search(pattern, text.lower())), None)
 
 
 def idle_seconds(context: Context, group: str) -> float:
     """Idle seconds of the run that belong to a group of causes."""
     causes = context.totals.idle_by_cause
-    found = sum(seconds for cause, seconds in causes.items() if cause_of(cause) == group)
+    found = sum(seconds for cause, seconds in causes.items() if _GROUPS.get(cause) == group)
     return found * context.scale
 
 

@@ -28,7 +28,7 @@ def native_rate(context: Context, resources: tuple[str, ...]) -> tuple[str, floa
 
 def contraction_amount() -> pl.Expr:
     """FLOPs that a matrix unit could do; all FLOPs of a contraction where not told apart."""
-    return pl.coalesce(pl.col("contraction_flops"), pl.col("flops"))
+    return pl.coalesce(pl.col("contraction_flops"), pl.col("total_flops"))
 
 
 def flop_bounds(rows: pl.DataFrame) -> list[str]:

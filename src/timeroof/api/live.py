@@ -10,7 +10,7 @@ from timeroof.api.reports import machine as find_machine
 from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError
 from timeroof.core.machine import Machine
-from timeroof.core.report import Finding, Report
+from timeroof.core.report import Report
 from timeroof.live.building import build_profile
 from timeroof.live.contention import contention_note, waiting_share
 from timeroof.live.device import device_profile
@@ -79,7 +79,7 @@ def report_of(
     profile = replace(built.profile, notes=(*built.profile.notes, *notes))
     report = analyze(profile, found, scope=scope)
     extras = {"balance": built.balance, "partial": recording.partial}
-    return replace(report, findings=_findings(report), extras=extras)
+    return replace(report, extras=extras)
 
 
 def _device_report(
@@ -97,16 +97,4 @@ def _device_report(
     if found is None:
         return None
     report = analyze(found[0], found[1])
-    return replace(report, findings=_findings(report), extras={"partial": recording.partial})
-
-
-def _findings(report: Report) -> tuple[Finding, ...]:
-    """Advice, where this installation has it."""
-    try:
-        from timeroof.advice.advise import advise
-    except ImportError:
-        return ()
-    try:
-        return tuple(advise(report))
-    except Exception:  # advice must not cost the report
-        return ()
+    return replace(report, extras={"partial": recording.partial})

@@ -25,7 +25,7 @@ from timeroof.work.recorded_calls import with_recorded_work
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from plotly.graph_objects import Figure
+    from matplotlib.figure import Figure
 
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
@@ -51,10 +51,10 @@ class Report(core_report.Report):
         save(self, path)
 
     def figure(self, name: str = "combined") -> Figure:
-        """An interactive chart: combined, complexity, time or roofline."""
-        from timeroof.views.plotly_figures import plotly_figure
+        """A chart of the rows as a matplotlib figure: combined, complexity, time or roofline."""
+        from timeroof.views.pictures.of_report import report_figure
 
-        return plotly_figure(self, name)
+        return report_figure([self], name)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -87,11 +87,14 @@ def analyze(
     machine: Machine | str | None = None,
     *,
     pair: RoofPair | None = None,
+    roof: str | None = None,
     scope: Scope | None = None,
     findings: Iterable[core_report.Finding] | None = None,
 ) -> Report:
     """Judge a profile and say what to do; without a machine, on the device that it names.
 
+    `roof` is the compute ceiling of the time coordinates, `pair` both of them; by default the
+    run's headline pair.
     `scope` are the cores whose ceilings count: by default one core for a program of one
     thread, else all. `findings` replace those of the rules in `timeroof.advice`.
     """
@@ -105,7 +108,7 @@ def analyze(
                 " --machine."
             )
     scope = scope or scope_for(profile.threads, chosen)
-    verdicts = judge(profile, chosen, pair=pair, scope=scope)
+    verdicts = judge(profile, chosen, pair=pair, roof=roof, scope=scope)
     report = Report(
         profile=profile,
         machine=chosen,
@@ -147,15 +150,14 @@ def load(
     """
     if roof is not None and not (is_resource(roof) and roof.startswith("flop/")):
         raise UsageError(f"{roof!r} is no compute ceiling", advice="use for example flop/fp32")
-    pair = None if roof is None else RoofPair(roof)
     chosen = _machine_named(machine)
     paths = [path] if isinstance(path, str | Path) else list(path)
     architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
     options = ReadOptions(progress=progress, architecture=architecture)
     run = read_run([Path(p) for p in paths], options, format=format, max_bytes=max_bytes)
     if run.created:
-        report = analyze(run.profile, chosen or run.machine, pair=pair)
+        report = analyze(run.profile, chosen or run.machine, roof=roof)
         return replace(report, created=run.created, version=run.version)
     if chosen is None and run.profile.device is not None:
         chosen = machine_of_device(run.profile.device)
-    return analyze(with_recorded_work(run.profile, chosen), chosen, pair=pair)
+    return analyze(with_recorded_work(run.profile, chosen), chosen, roof=roof)

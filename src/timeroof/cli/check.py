@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from timeroof.cli.options import JsonTarget, JudgingMachine, MarkdownTarget
+
 if TYPE_CHECKING:
     from timeroof.core.report import Report
     from timeroof.model.check.gate import Limits
@@ -34,16 +36,9 @@ def check(
             " 'time<105%' (of the baseline); may be repeated."
         ),
     ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(help="Judge on this machine: a catalogue name or a TOML file."),
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(help="Write timeroof.check/1 to a file, or to stdout with '-'.")
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Write a summary for pull requests to this file.")
-    ] = None,
+    machine: JudgingMachine = None,
+    json: JsonTarget = None,
+    markdown: MarkdownTarget = None,
 ) -> None:
     """Fail with exit code 1 where a run breaks a limit by more than the noise.
 

@@ -7,35 +7,27 @@ from typing import Annotated
 
 import typer
 
+from timeroof.cli.options import (
+    FolderTarget,
+    JsonTarget,
+    JudgingMachine,
+    MarkdownTarget,
+    PageTarget,
+    picture_option,
+)
+
 
 def compare(
     a: Annotated[Path, typer.Argument(help="The run before: .troof or a profiler's file.")],
     b: Annotated[Path, typer.Argument(help="The run after.")],
-    machine: Annotated[
-        str | None,
-        typer.Option(help="Judge both on this machine: a catalogue name or a TOML file."),
-    ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(help="Write timeroof.compare/1 to a file, or to stdout with '-'."),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Write the comparison as Markdown to this file.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with the chart and all kernels.")
-    ] = None,
+    machine: JudgingMachine = None,
+    json: JsonTarget = None,
+    markdown: MarkdownTarget = None,
+    html: PageTarget = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write by suffix: the combined chart with arrows (png, svg, pdf), html, md, json.",
-        ),
+        Path | None, picture_option("the combined chart with arrows (png, svg, pdf)")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write page, chart, Markdown and JSON to this folder.")
-    ] = None,
+    out: FolderTarget = None,
 ) -> None:
     """Compare two runs kernel by kernel and split the difference by cause.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from timeroof.cli.options import JsonTarget, JudgingMachine, MarkdownTarget
+
 
 def explain(
     run: Annotated[Path, typer.Argument(help="A saved run (.troof) or a profiler's file.")],
@@ -14,17 +16,9 @@ def explain(
         list[str] | None,
         typer.Option(help="Show only findings with this code, such as TR101; may be repeated."),
     ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(help="Judge on this machine: a catalogue name or a TOML file."),
-    ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(help="Write the report with its findings to a file, or to stdout with '-'."),
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Write the findings as Markdown to this file.")
-    ] = None,
+    machine: JudgingMachine = None,
+    json: JsonTarget = None,
+    markdown: MarkdownTarget = None,
 ) -> None:
     """Say which seconds can come back, by what change, with what evidence.
 
@@ -44,7 +38,7 @@ def explain(
     codes = None if not code else [rule_of(c).code for c in code]
     keep_inputs((run, machine), (json, markdown))
     report = load(run, machine=machine)
-    findings = advise(report, codes)
+    findings = list(report.findings) if codes is None else advise(report, codes)
     if json is not None:
         write_json(replace(report, findings=tuple(findings)).to_json(), json)
     if markdown is not None:

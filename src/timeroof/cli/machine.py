@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from timeroof.cli.options import JsonTarget
+
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
     from timeroof.probe.measurement import Measurement
@@ -35,9 +37,7 @@ def machine(
     device: Annotated[
         str, typer.Option(help="A torch device to measure, such as cuda or cuda:1.")
     ] = "cpu",
-    json: Annotated[
-        str | None, typer.Option(help="Write the machine as JSON to a file, or to stdout with '-'.")
-    ] = None,
+    json: JsonTarget = None,
     save: Annotated[
         Path | None,
         typer.Option(help="Write the machine as a TOML file, to share and to use as a machine."),

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
+from timeroof.cli.options import JsonTarget
+
 
 def machines(
     words: Annotated[
         list[str] | None, typer.Argument(help="Show only machines that have these words.")
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(help="Write the list as JSON to a file, or to stdout with '-'.")
-    ] = None,
+    json: JsonTarget = None,
 ) -> None:
     """List the machines of the catalogue with their main ceilings.
 

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from timeroof.cli.options import JsonTarget, PageTarget, RunTarget
+from timeroof.cli.options import JsonTarget, PageTarget, RunTarget, folder_option
+
+FOLDER = "timeroof-paper"
 
 
 class PictureFormat(StrEnum):
@@ -20,13 +22,7 @@ class PictureFormat(StrEnum):
 
 
 def paper(
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write figures, the findings page, JSON, CSV and the run to this folder."
-            " [default: timeroof-paper, unless another output is asked for]"
-        ),
-    ] = None,
+    out: Annotated[Path | None, folder_option(FOLDER)] = None,
     json: JsonTarget = None,
     html: PageTarget = None,
     save: RunTarget = None,
@@ -58,7 +54,7 @@ def paper(
         return
     figures = chosen_figures(figure)
     if out is None and (figure or (json is None and save is None and html is None)):
-        out = Path("timeroof-paper")
+        out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
     keep_inputs((), (json, html, save))
     report = paper_report()

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from timeroof.cli.options import JsonTarget, PageTarget, RunTarget
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-# Work that is over sooner needs no bar.
-PATIENCE_S = 2.0
+from timeroof.cli.options import FolderTarget, JsonTarget, JudgingMachine, PageTarget, RunTarget
 
 
 def read(
@@ -27,13 +19,7 @@ def read(
             show_default=False,
         ),
     ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(
-            help="Judge on this machine: a catalogue name, a TOML file or 'here'."
-            " [default: the device that the files name]"
-        ),
-    ] = None,
+    machine: JudgingMachine = None,
     roof: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +29,7 @@ def read(
     ] = None,
     format: Annotated[  # noqa: A002
         str | None,
-        typer.Option(help="Read as this format instead of asking the content; 'list' prints all."),
+        typer.Option(help="Force an input format instead of detecting it; 'list' prints all."),
     ] = None,
     max_size: Annotated[
         str, typer.Option(help="Refuse files that unpack to more text than this.")
@@ -51,9 +37,7 @@ def read(
     html: PageTarget = None,
     json: JsonTarget = None,
     save: RunTarget = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write page, JSON, CSV and run to this folder.")
-    ] = None,
+    out: FolderTarget = None,
 ) -> None:
     """Import profiler files of any vendor and judge them.
 
@@ -72,6 +56,7 @@ def read(
         write_json,
         write_outputs,
     )
+    from timeroof.cli.progress import PATIENCE_S, share_bar
     from timeroof.core.units import parse_size
     from timeroof.views.terminal import print_gaps, print_notes, print_summary
 
@@ -81,13 +66,13 @@ def read(
     check_outputs(json=json, html=html, save=save, out=out)
     chosen = None if machine is None else find_machine(machine)
     keep_inputs((*(files or []), machine), (json, html, save), out, REPORT_FILES)
-    with _late_bar() as progress:
+    with share_bar("reading", after_s=PATIENCE_S) as tell:
         report = load(
             files or [],
             chosen,
             format=format,
             max_bytes=int(parse_size(max_size)),
-            progress=progress,
+            progress=lambda what, share: tell(Path(what).name, share),
             roof=roof,
         )
     if json is not None:
@@ -103,41 +88,3 @@ def _list_formats() -> None:
 
     for known in all_formats():
         typer.echo(f"{known.name:16} {known.title}")
-
-
-@contextmanager
-def _late_bar() -> Iterator[Callable[[str, float], None]]:
-    """A progress bar on stderr that shows itself only when the work takes a while."""
-    import time
-
-    from timeroof.views.terminal import plain_text
-
-    start_s = time.monotonic()
-    bar: Progress | None = None
-
-    def progress(what: str, share: float) -> None:
-        nonlocal bar
-        if bar is None and time.monotonic() - start_s >= PATIENCE_S:
-            bar = _started_bar()
-        if bar is not None:
-            name = plain_text(Path(what).name or what)[:40]
-            bar.update(bar.task_ids[0], completed=share, description=name)
-
-    try:
-        yield progress
-    finally:
-        if bar is not None:
-            bar.stop()
-
-
-def _started_bar() -> Progress:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from timeroof.views.terminal import console
-
-    out = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
-    bar.add_task("reading", total=1.0)
-    bar.start()
-    return bar

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from timeroof.cli.options import JudgingMachine
+
 
 def report(
     runs: Annotated[
@@ -21,10 +23,7 @@ def report(
             help="What to write; the suffix says how: html, png, svg, pdf, md, csv, parquet, json.",
         ),
     ],
-    machine: Annotated[
-        str | None,
-        typer.Option(help="Judge all runs on this machine: a catalogue name or a TOML file."),
-    ] = None,
+    machine: JudgingMachine = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
 ) -> None:
     """Write one or several runs as a page, a picture or a table.

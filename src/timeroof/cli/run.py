@@ -14,10 +14,10 @@ import typer
 
 from timeroof.cli import counters as c
 from timeroof.cli.misplaced import CommandLine, say_misplaced
-from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
+from timeroof.cli.options import FolderTarget, JsonTarget, JudgingMachine, PageTarget, RunTarget
+from timeroof.cli.outputs import RunOutputs, said
 from timeroof.cli.plain_words import PlainCommand
 from timeroof.cli.ranks import launched, rank_here, run_launcher
-from timeroof.cli.run_outputs import RunOutputs, said
 from timeroof.cli.streams import say
 from timeroof.core.import_path import OwnImports
 
@@ -97,9 +97,7 @@ def run(
         bool, typer.Option("--source", help="Tell ops apart by the line of the program.")
     ] = False,
     machine: JudgingMachine = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write page, JSON, CSV and run to this folder.")
-    ] = None,
+    out: FolderTarget = None,
     json: JsonTarget = None,
     save: RunTarget = None,
     html: PageTarget = None,

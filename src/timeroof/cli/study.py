@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timeroof.cli.counters import CounterTool
-from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget
-from timeroof.cli.study_cases import with_parameters
+from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget, folder_option
+from timeroof.cli.study_cases import Choices, StudyCommand, parameter_lines
 from timeroof.cli.study_stop import Stage, stoppable
 from timeroof.core.errors import InputError, UsageError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DATABASE = "timeroof-study.sqlite"
 FOLDER = "timeroof-study"
 OVERLAYS = ("paper",)
+COMMAND_SETTINGS = {"cls": StudyCommand}
 
 
 def study(
@@ -34,6 +35,15 @@ def study(
             metavar="KERNEL...",
             help="conv2d, lstm, gru, rnn, gemm, attention, layernorm, softmax, elementwise, pool,"
             " embedding, adam.",
+        ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=V,V",
+            help="Values of a parameter, for the kernels that have it: batch=1,8,64; may be"
+            " repeated. 'list' prints all parameters.",
         ),
     ] = None,
     framework: Annotated[str, typer.Option(help="The framework that runs the cases.")] = "torch",
@@ -108,28 +118,25 @@ def study(
     html: PageTarget = None,
     json: JsonTarget = None,
     save: RunTarget = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write page, charts, JSON, CSV and run to this folder."
-            f" [default: {FOLDER}, unless another output is asked for]"
-        ),
-    ] = None,
-    **parameters: str | None,
+    out: Annotated[Path | None, folder_option(FOLDER)] = None,
 ) -> None:
-    """Measure kernels over a grid of cases on this machine and judge them, as the paper did.
+    """Measure kernels over a grid of cases on this machine, as the paper did.
 
-    Every kernel has a base case and sweeps one parameter at a time around it; all parameters
-    are free: several values are a sweep, one value moves the base case. Cases run in a process
-    of their own: a crash, a hang or an end of memory costs one case. Finished cases are
+    Every kernel has a base case and sweeps one parameter at a time around it. `--set` changes
+    parameters: several values are a sweep, one value moves the base case. Cases run in a process
+    of their own: a crash, a hang or running out of memory costs one case. Finished cases are
     kept in a store, and `--resume` goes on after any interruption.
 
     Example: `timeroof study conv2d lstm --pass forward,backward --quick`,
-    `timeroof study conv2d --batch 1,8,64 --layout channels_last`, `timeroof study --factor all`
+    `timeroof study conv2d --set batch=1,8,64 --set layout=channels_last`
     """
     from timeroof.cli.outputs import check_outputs, keep_inputs
     from timeroof.study.table import check_export
 
+    names = list(dict.fromkeys(kernels or []))
+    if sets == ["list"]:
+        typer.echo("\n".join(parameter_lines(names)))
+        return
     if out is None and html is None and json is None and save is None and not export:
         out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
@@ -141,16 +148,12 @@ def study(
         raise UsageError("--retry is for going on in a store", advice="add --resume")
     if resume and fresh:
         raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
-    choices = {
-        "framework": framework, "device": device, "precision": precision, "passes": passes,
-        "cache": cache, "threads": threads, "variant": variant, "quick": quick,
-    }  # fmt: skip
-    names = list(dict.fromkeys(kernels or []))
+    choices = Choices(framework, device, precision, passes, cache, threads, variant, quick)
     target = db or (out or Path()) / DATABASE
     keep_inputs((machine,), (target, json, html, save, *(export or ())))
     stage = Stage(fresh=fresh)
     with stoppable(stage):
-        asked = _asked(names, parameters, choices, factor or [])
+        asked = _asked(names, sets or [], choices, factor or [])
         counting_tool = _tool(counters)
         other = _other_machine(machine)
         place, notes = _place(device, framework)
@@ -172,13 +175,13 @@ def study(
 
 
 def _asked(
-    names: list[str], parameters: dict[str, str | None], choices: dict[str, Any], factors: list[str]
+    names: list[str], sets: list[str], choices: Choices, factors: list[str]
 ) -> Callable[[Machine | None], list[Case]]:
     """The cases that are asked for, all words checked; the experiments need the machine."""
     from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
     from timeroof.study.grid import unique
 
-    given = checked_sweeps(names, parameters, choices, factors)
+    given = checked_sweeps(names, sets, choices, factors)
     plain = own_cases(names, given, choices)
     return lambda machine: unique([*plain, *designed_cases(names, choices, factors, machine)])
 
@@ -330,6 +333,3 @@ def _say(text: str) -> None:
     from timeroof.cli.streams import say
 
     say(text)
-
-
-study = with_parameters(study)

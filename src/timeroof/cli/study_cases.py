@@ -2,72 +2,97 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from timeroof.cli.plain_words import PlainCommand
 from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
     from timeroof.study.case import Case, Value
 
-# Options of `timeroof study` that are the parameters of its kernels, and how they are read.
+Sweeps = dict[str, "dict[str, list[Value]] | None"]
 
 
-# Longer headings are cut at 80 columns.
-PANEL = "Parameters of the kernels (comma-separated values)"
+@dataclass(frozen=True)
+class Choices:
+    """What the command line says besides kernels and their parameters."""
+
+    framework: str
+    device: str
+    precision: str
+    passes: str | None
+    cache: str
+    threads: str
+    variant: str
+    quick: bool
 
 
-def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command an option for every parameter of every kernel.
+class StudyCommand(PlainCommand):
+    """Parameters of kernels are given with `--set`; one that is typed as an option is told so."""
 
-    The function takes them as keyword arguments of its `**parameters`.
-    """
-    signature = inspect.signature(function, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    more = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                str | None,
-                typer.Option(
-                    f"--{name.replace('_', '-')}", metavar="LIST", help=text, rich_help_panel=PANEL
-                ),
-            ],
-        )
-        for name, text in _texts().items()
-    ]
-    every = [*own, *more]
-    function.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
-    function.__annotations__ = {p.name: p.annotation for p in every}
-    return function
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse parameters that are typed as options, with the words to type instead."""
+        _refuse_options(args)
+        return super().parse_args(ctx, args)
 
 
-def _texts() -> dict[str, str]:
-    """Every parameter with its help: what it is, and which kernels have it at which base value."""
+def _refuse_options(args: Sequence[str]) -> None:
     from timeroof.study.kernels import kernels
 
-    users: dict[str, dict[str, list[str]]] = {}
-    for kernel in kernels().values():
-        for parameter in kernel.parameters:
-            entry = f"{kernel.name} {parameter.base}"
-            if parameter.choices:
-                entry = f"{kernel.name} {'|'.join(parameter.choices)}"
-            users.setdefault(parameter.name, {}).setdefault(parameter.title, []).append(entry)
-    return {
-        name: "; ".join(f"{title}: {', '.join(names)}" for title, names in titles.items())
-        for name, titles in users.items()
-    }
+    known = {p.name for k in kernels().values() for p in k.parameters}
+    for place, word in enumerate(args):
+        typed, is_joined, values = word.partition("=")
+        name = typed.removeprefix("--").replace("-", "_")
+        if not typed.startswith("--") or name not in known:
+            continue
+        if not is_joined:
+            values = next(iter(args[place + 1 : place + 2]), "")
+        text = f"{name}={values}" if values and not values.startswith("-") else f"{name}=…"
+        raise UsageError(f"{typed} is a parameter of kernels", advice=f"write --set {text}")
+
+
+def parameter_lines(names: Sequence[str]) -> list[str]:
+    """The parameters of kernels, of all where none is named: base values, and what is swept."""
+    from timeroof.study.kernels import kernel, kernel_names
+
+    lines = []
+    for name in names or kernel_names():
+        for parameter in kernel(name).parameters:
+            values = parameter.choices or parameter.full or (parameter.base,)
+            shown = f"{parameter.name}={','.join(map(str, values))}"
+            lines.append(f"{name:12} {shown:40} base {parameter.base}")
+    return lines
+
+
+def parse_sets(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Values by parameter, as `--set` gives them; one name cannot be given twice.
+
+    >>> parse_sets(["batch=1,8", "time-steps=16"])
+    {'batch': ['1', '8'], 'time_steps': ['16']}
+    """
+    given: dict[str, list[str]] = {}
+    for text in texts:
+        typed, equals, values = text.partition("=")
+        name = typed.strip().replace("-", "_")
+        if not name or not equals:
+            raise UsageError(
+                f"--set {text!r} does not name a parameter and its values",
+                advice="write for example --set batch=1,8; --set list prints all parameters",
+            )
+        if name in given:
+            raise UsageError(
+                f"--set {name} is given twice", advice=f"write --set {name}=V,V with all values"
+            )
+        given[name] = words(values, f"--set {name}")
+    return given
 
 
 def given_sweeps(
-    kernels: Sequence[str], parameters: Mapping[str, str | None], *, quick: bool
-) -> dict[str, dict[str, list[Value]] | None]:
+    kernels: Sequence[str], given: Mapping[str, Sequence[str]], *, quick: bool
+) -> Sweeps:
     """The sweeps of every kernel; None where nothing is given for it.
 
     Where only single values are given they move the base case, and the other parameters keep
@@ -76,22 +101,18 @@ def given_sweeps(
     from timeroof.study.grid import check_value, own_sweeps
     from timeroof.study.kernels import kernel as find_kernel
 
-    given = {
-        name: words(text, f"--{name.replace('_', '-')}")
-        for name, text in parameters.items()
-        if text is not None
-    }
     found = [find_kernel(name) for name in kernels]
     for name in given:
         if not any(k.parameter(name) for k in found):
-            known = {p.option: None for k in found for p in k.parameters}
+            known = dict.fromkeys(p.name for k in found for p in k.parameters)
+            has = "has" if len(found) == 1 else "have"
             raise UsageError(
-                f"{' and '.join(k.name for k in found) or 'no kernel'} "
-                f"{'has' if len(found) == 1 else 'have'} no parameter"
-                f" --{name.replace('_', '-')}",
+                f"{' and '.join(k.name for k in found)} {has} no parameter {name!r}"
+                if found
+                else f"--set {name} needs a kernel that has it",
                 advice=f"use {', '.join(known)}" if known else "name a kernel",
             )
-    sweeps: dict[str, dict[str, list[Value]] | None] = {}
+    sweeps: Sweeps = {}
     for kernel in found:
         own: dict[str, list[Value]] = {
             p.name: [check_value(p, v) for v in given[p.name]]
@@ -146,8 +167,8 @@ def _count(word: str) -> int:
 
 
 def checked_sweeps(
-    names: list[str], parameters: dict[str, str | None], choices: dict[str, Any], factors: list[str]
-) -> dict[str, Any]:
+    names: list[str], sets: list[str], choices: Choices, factors: list[str]
+) -> Sweeps:
     """Refuse what cannot be before anything is measured; the sweeps by kernel."""
     from timeroof.study.factors import FACTOR_NAMES
     from timeroof.study.grid import FRAMEWORKS, check_choice
@@ -155,39 +176,38 @@ def checked_sweeps(
 
     if not names and not factors:
         raise UsageError("no kernel is named", advice=f"name some of {', '.join(kernel_names())}")
-    check_choice("framework", [choices["framework"]], FRAMEWORKS)
+    check_choice("framework", [choices.framework], FRAMEWORKS)
     check_choice("factor", factors, (*FACTOR_NAMES, "all"))
     _check_fits(names, choices)
-    return given_sweeps(names, parameters, quick=choices["quick"])
+    return given_sweeps(names, parse_sets(sets), quick=choices.quick)
 
 
-def own_cases(names: list[str], sweeps: dict[str, Any], choices: dict[str, Any]) -> list[Case]:
+def own_cases(names: list[str], sweeps: Sweeps, choices: Choices) -> list[Case]:
     """The cases of the kernels' own grids."""
     from timeroof.study.grid import grid_cases, missing_pass
 
     found: list[Case] = []
     passes = _passes(choices)
-    threads = thread_counts(choices["threads"])
+    threads = thread_counts(choices.threads)
     for name in names:
-        found += [missing_pass(name, p, choices["device"]) for p in _lacking(name, passes)]
+        found += [missing_pass(name, p, choices.device) for p in _lacking(name, passes)]
         found += grid_cases(
             name,
             sweeps=sweeps[name],
             passes=passes,
-            precisions=words(choices["precision"], "--precision"),
-            caches=words(choices["cache"], "--cache"),
+            precisions=words(choices.precision, "--precision"),
+            caches=words(choices.cache, "--cache"),
             threads=threads,
-            variants=words(choices["variant"], "--variant"),
-            quick=choices["quick"],
-            framework=choices["framework"],
-            device=choices["device"],
+            variants=words(choices.variant, "--variant"),
+            quick=choices.quick,
+            framework=choices.framework,
+            device=choices.device,
         )
     return found
 
 
-def _passes(choices: dict[str, Any]) -> list[str] | None:
-
-    return None if choices["passes"] is None else words(choices["passes"], "--pass")
+def _passes(choices: Choices) -> list[str] | None:
+    return None if choices.passes is None else words(choices.passes, "--pass")
 
 
 def _lacking(name: str, passes: list[str] | None) -> list[str]:
@@ -197,23 +217,23 @@ def _lacking(name: str, passes: list[str] | None) -> list[str]:
     return [p for p in passes or () if p not in kernel(name).passes]
 
 
-def _check_fits(names: list[str], choices: dict[str, Any]) -> None:
+def _check_fits(names: list[str], choices: Choices) -> None:
     """Refuse a pass, precision or variant that no named kernel has, and say which there are."""
     from timeroof.study.grid import CACHES, PRECISIONS, check_choice, variant_names
     from timeroof.study.kernel import PASSES
     from timeroof.study.kernels import kernel
 
-    check_choice("cache", words(choices["cache"], "--cache"), CACHES)
+    check_choice("cache", words(choices.cache, "--cache"), CACHES)
     found = [kernel(name) for name in names]
     wanted: dict[str, tuple[list[str], Sequence[str], dict[str, list[str]]]] = {
         "pass": (_passes(choices) or [], PASSES, {k.name: list(k.passes) for k in found}),
         "precision": (
-            words(choices["precision"], "--precision"),
+            words(choices.precision, "--precision"),
             PRECISIONS,
             {k.name: list(k.precisions) for k in found},
         ),
         "variant": (
-            words(choices["variant"], "--variant"),
+            words(choices.variant, "--variant"),
             variant_names(),
             {k.name: list(k.variants) for k in found},
         ),
@@ -230,7 +250,7 @@ def _check_fits(names: list[str], choices: dict[str, Any]) -> None:
 
 
 def designed_cases(
-    names: list[str], choices: dict[str, Any], factors: list[str], machine: Machine | None
+    names: list[str], choices: Choices, factors: list[str], machine: Machine | None
 ) -> list[Case]:
     """The cases of the factors' experiments."""
     if not factors:
@@ -241,12 +261,12 @@ def designed_cases(
 
     options = DesignOptions(
         kernels=names,
-        framework=choices["framework"],
-        device=choices["device"],
+        framework=choices.framework,
+        device=choices.device,
         threads=all_cores(),
-        precisions=words(choices["precision"], "--precision"),
+        precisions=words(choices.precision, "--precision"),
         passes=_passes(choices) or [],
-        quick=choices["quick"],
+        quick=choices.quick,
         machine=machine,
     )
     return designs(factors, options)

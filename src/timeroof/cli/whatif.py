@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from timeroof.cli.options import FolderTarget, JsonTarget, PageTarget, picture_option
+
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
 
@@ -21,7 +23,8 @@ def whatif(
     machine: Annotated[
         list[str] | None,
         typer.Option(
-            help="A machine to predict for; more may follow. [default: the one it ran on]"
+            help="A machine to predict for: a catalogue name, a TOML file or 'here'; more may"
+            " follow. [default: the machine that it ran on]"
         ),
     ] = None,
     ran_on: Annotated[
@@ -44,25 +47,12 @@ def whatif(
     precision: Annotated[
         str | None, typer.Option(help="Contractions in another precision: bf16, fp16, fp8, tf32.")
     ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(help="Write timeroof.whatif/1 to a file, or to stdout with '-'."),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with the charts and all kernels.")
-    ] = None,
+    json: JsonTarget = None,
+    html: PageTarget = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write by suffix: the machines as bars (png, svg; pdf has all charts), html, md,"
-            " json.",
-        ),
+        Path | None, picture_option("the machines as bars (png, svg; pdf has all charts)")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write page, charts, Markdown and JSON to this folder.")
-    ] = None,
+    out: FolderTarget = None,
 ) -> None:
     """Predict the run on other machines, at another batch size or precision.
 

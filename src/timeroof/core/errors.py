@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import traceback
+
 EXIT_GATE = 1
 EXIT_INPUT = 2
 EXIT_INTERRUPT = 130
@@ -31,6 +35,10 @@ class InputError(TimeroofError):
     """A file or value that cannot be used."""
 
 
+class DamagedError(InputError):
+    """A file that breaks off or does not unpack: what came before may still be of use."""
+
+
 class UsageError(TimeroofError):
     """A command or call that asks for something that is not there."""
 
@@ -47,3 +55,9 @@ class GateFailedError(TimeroofError):
     """A limit of `check` that does not hold."""
 
     exit_code = EXIT_GATE
+
+
+def trace_ignored(what: str) -> None:
+    """With TIMEROOF_DEBUG=1, show the error at hand that goes no further, and what it cost."""
+    if os.environ.get("TIMEROOF_DEBUG"):
+        sys.stderr.write(f"timeroof: {what}\n{traceback.format_exc()}")

@@ -24,41 +24,18 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import polars as pl
 
+from timeroof.core.columns import FLOP_FREE_KINDS, LABEL, ORIGIN, DataType, columns_from
 from timeroof.core.errors import InputError
 from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
 
-KERNEL_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "id": pl.Int64,
-    "kind": pl.String,
-    "name": pl.String,
-    "short_name": pl.String,
-    "op": pl.String,
-    "phase": pl.String,
-    "module": pl.String,
-    "shape": pl.String,
-    "dtype": pl.String,
-    "device": pl.String,
-    "stream": pl.String,
-    "rank": pl.Int64,
-    "parent": pl.Int64,
-    "calls": pl.Float64,
-    "launches": pl.Float64,
-    "time_s": pl.Float64,
-    "time_spread": pl.Float64,
-    "idle_before_s": pl.Float64,
-    "samples": pl.List(pl.Float64),
-    "contraction_flops": pl.Float64,
-    "padding_flops": pl.Float64,
-}
-TIMELINE_COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
+KERNEL_COLUMNS: dict[str, DataType] = {c.name: c.dtype for c in columns_from("profile")}
+TIMELINE_COLUMNS: dict[str, DataType] = {
     "start_s": pl.Float64,
     "duration_s": pl.Float64,
     "stream": pl.String,
     "kernel": pl.Int64,
     "idle_cause": pl.String,
 }
-LABEL = "label."
-ORIGIN = "origin."
 
 # Labels that keep a call as a tracer wrote it, and the calls and kernels inside it, for whoever
 # counts them. `shape` and `dtype` say the same for people.
@@ -70,13 +47,11 @@ CALL_LABELS = (*RECORDED_CALL, "child_ops", "launched")
 # No time, count or amount of a real run is larger; sums of such numbers stay finite.
 LARGEST = 1e30
 
-# Kinds of row that move data and compute nothing.
-FLOP_FREE_KINDS = ("copy", "memset")
-
 _NOT_NEGATIVE = (
     "calls",
     "launches",
     "time_s",
+    "timed_s",
     "time_spread",
     "idle_before_s",
     "contraction_flops",
@@ -292,3 +267,19 @@ def _check(table: pl.DataFrame, where: str) -> None:
 
 
 assert is_resource(FAULT)
+
+__all__ = [
+    "CALL_LABELS",
+    "FLOP_FREE_KINDS",
+    "KERNEL_COLUMNS",
+    "LABEL",
+    "ORIGIN",
+    "RECORDED_CALL",
+    "TIMELINE_COLUMNS",
+    "Profile",
+    "Source",
+    "SourceFile",
+    "Steps",
+    "amount_columns",
+    "complete_kernels",
+]

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from timeroof.core.report import MachineDocument, ReportDocument
+from timeroof.core.report import MachineDocument, report_document_type
 
 SCHEMAS: dict[str, Any] = {
-    "timeroof.report-1.json": ReportDocument,
+    "timeroof.report-1.json": report_document_type(),
     "timeroof.report-1.machine.json": MachineDocument,
 }
 

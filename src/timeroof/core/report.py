@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from timeroof.core.columns import Number, row_type
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.verdict import Verdicts, judged_rows
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 REPORT_SCHEMA = "timeroof.report/1"
-
-Number = int | float
 
 
 class Ladder(msgspec.Struct, kw_only=True, frozen=True):
@@ -73,50 +72,6 @@ class Finding(msgspec.Struct, kw_only=True, frozen=True):
     evidence: dict[str, Any] = {}
 
 
-class KernelRow(msgspec.Struct, kw_only=True, frozen=True):
-    """One row of the report's `kernels`."""
-
-    id: int
-    kind: str
-    name: str
-    short_name: str
-    op: str | None
-    phase: str | None
-    module: str | None
-    shape: str | None
-    dtype: str | None
-    device: str | None
-    stream: str | None
-    rank: int | None
-    parent: int | None
-    labels: dict[str, str]
-    calls: Number
-    launches: Number
-    time_s: float | None
-    time_spread: float | None
-    idle_before_s: float | None
-    samples: list[float]
-    flops: dict[str, Number | None] | None
-    contraction_flops: Number | None
-    padding_flops: Number | None = None
-    bytes: dict[str, Number | None] | None
-    origin: dict[str, str]
-    bounds: dict[str, float]
-    limiter: str
-    work_bound_s: float | None
-    bound_s: float | None
-    gap_s: float | None
-    kernel_efficiency: float | None
-    efficiency: float | None
-    ai: float | None
-    compute_time_s: float | None
-    bandwidth_time_s: float | None
-    overhead_time_s: float | None
-    inside_overhead_box: bool | None
-    paper_class: str | None
-    above_roof: str | None
-
-
 class MachineDocument(msgspec.Struct, kw_only=True, frozen=True):
     """The report's `machine` object; `timeroof machine --json` writes it alone."""
 
@@ -154,7 +109,8 @@ class ReportDocument(msgspec.Struct, kw_only=True, frozen=True):
     machine: MachineDocument | None
     source: Source
     totals: Totals
-    kernels: list[KernelRow]
+    # Rows of the type that `timeroof.core.columns.row_type` makes of the columns.
+    kernels: list[Any]
     timeline: list[TimelineEvent]
     findings: list[Finding]
     notes: list[str]
@@ -186,6 +142,16 @@ class Report:
         return msgspec.json.encode(report_document(self))
 
 
+def report_document_type() -> Any:
+    """`ReportDocument` with the type of its rows filled in, as the JSON Schema wants it."""
+    fields = [
+        (f.name, list[row_type()] if f.name == "kernels" else f.type)  # type: ignore[misc]
+        for f in msgspec.structs.fields(ReportDocument)
+    ]
+    document = ReportDocument.__doc__
+    return msgspec.defstruct("ReportDocument", fields, namespace={"__doc__": document})
+
+
 def report_json_schema() -> dict[str, Any]:
     """The JSON Schema of `timeroof.report/1`."""
-    return msgspec.json.schema(ReportDocument)
+    return msgspec.json.schema(report_document_type())

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import polars as pl
 
+from timeroof.core import columns
+from timeroof.core.columns import BYTE, FLOP, Column, Number
 from timeroof.core.machine import Machine
-from timeroof.core.profile import KERNEL_COLUMNS, LABEL, ORIGIN, TIMELINE_COLUMNS, Profile
+from timeroof.core.profile import TIMELINE_COLUMNS, Profile
 from timeroof.core.report import (
     REPORT_SCHEMA,
-    KernelRow,
     MachineDocument,
-    Number,
     Report,
     ReportDocument,
     TimelineEvent,
     Totals,
 )
-from timeroof.core.verdict import BOUND, Verdicts
 
 
 def report_document(report: Report) -> ReportDocument:
@@ -30,7 +30,7 @@ def report_document(report: Report) -> ReportDocument:
         machine=machine_document(report.machine),
         source=report.profile.source,
         totals=_whole_totals(report.totals),
-        kernels=kernel_rows(report.profile, report.verdicts),
+        kernels=kernel_rows(report.rows),
         timeline=_timeline(report.profile),
         findings=list(report.findings),
         notes=list(report.notes),
@@ -44,35 +44,37 @@ def machine_document(machine: Machine | None) -> MachineDocument | None:
     return MachineDocument(**{f: getattr(machine, f) for f in MachineDocument.__struct_fields__})
 
 
-def kernel_rows(profile: Profile, verdicts: Verdicts) -> list[KernelRow]:
-    """One row per kernel, longest first."""
-    amounts = profile.amount_columns
-    flops = [a for a in amounts if a.startswith("flop/")]
-    bytes_ = [a for a in amounts if a.startswith("byte/")]
-    labels = [c for c in profile.kernels.columns if c.startswith(LABEL)]
-    origins = [c for c in profile.kernels.columns if c.startswith(ORIGIN)]
-    bounds = [c for c in verdicts.table.columns if c.startswith(BOUND)]
-    fixed = [c for c in KERNEL_COLUMNS if c != "samples"]
-    judged = [c for c in verdicts.table.columns if c not in {"id", "elapsed_s", *bounds}]
-    rows = []
-    for row, verdict in zip(
-        profile.kernels.iter_rows(named=True), verdicts.table.iter_rows(named=True), strict=True
-    ):
-        values: dict[str, Any] = {c: row[c] for c in fixed} | {c: verdict[c] for c in judged}
-        for count in ("calls", "launches", "contraction_flops", "padding_flops"):
-            values[count] = whole(values[count])
-        rows.append(
-            KernelRow(
-                **values,
-                samples=row["samples"] or [],
-                labels=_present(row, labels, LABEL),
-                origin=_present(row, origins, ORIGIN),
-                flops=_amounts(row, flops, "flop/"),
-                bytes=_amounts(row, bytes_, "byte/"),
-                bounds=_present(verdict, bounds, BOUND),
-            )
-        )
-    return rows
+def kernel_rows(rows: pl.DataFrame) -> list[Any]:
+    """One row per kernel, longest first; its fields are the columns that are defined."""
+    kind = columns.row_type()
+    plain = [c for c in columns.COLUMNS if c.prefix is None]
+    families = [(c, _members(rows, c)) for c in columns.COLUMNS if c.prefix is not None]
+    documents = []
+    for row in rows.iter_rows(named=True):
+        values = {c.name: whole(row[c.name]) if c.count else row[c.name] for c in plain}
+        values |= {c.name: _object(c, row, members) for c, members in families}
+        values["samples"] = values["samples"] or []
+        documents.append(kind(**values))
+    return documents
+
+
+def _members(rows: pl.DataFrame, family: Column) -> dict[str, str]:
+    """The columns of a family, by the key that each has in the family's object."""
+    prefix = family.prefix or ""
+    return {c: c.removeprefix(prefix) for c in rows.columns if c.startswith(prefix)}
+
+
+def _object(family: Column, row: dict[str, Any], members: dict[str, str]) -> dict[str, Any] | None:
+    """A family's object in one row: what is known of it, or for amounts null where nothing is.
+
+    Amounts that are 0 are left out: an empty object says "known, and none". An amount that is
+    unknown beside known ones is null.
+    """
+    if family.prefix not in (FLOP, BYTE):
+        return {key: row[c] for c, key in members.items() if row[c] is not None}
+    if all(row[c] is None for c in members):
+        return None
+    return {key: whole(row[c]) for c, key in members.items() if row[c] != 0}
 
 
 def whole(value: float | None) -> Number | None:
@@ -84,22 +86,6 @@ def whole(value: float | None) -> Number | None:
     if value is not None and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value
-
-
-def _present(row: dict[str, Any], columns: list[str], prefix: str) -> dict[str, Any]:
-    return {c.removeprefix(prefix): row[c] for c in columns if row[c] is not None}
-
-
-def _amounts(
-    row: dict[str, Any], columns: list[str], prefix: str
-) -> dict[str, Number | None] | None:
-    """Amounts that are not zero, null entries for unknown ones, null if nothing is known.
-
-    An empty object says: known, and none.
-    """
-    if all(row[c] is None for c in columns):
-        return None
-    return {c.removeprefix(prefix): whole(row[c]) for c in columns if row[c] != 0}
 
 
 def _whole_totals(totals: Totals) -> Totals:

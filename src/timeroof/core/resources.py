@@ -60,10 +60,15 @@ def limiter_kind(resource: str) -> str:
     >>> limiter_kind("flop/fp32"), limiter_kind("byte/l2"), limiter_kind("launch")
     ('compute', 'memory', 'launch')
     """
-    head = resource.split("/", 1)[0]
-    return {"flop": "compute", "byte": "memory"}.get(
-        head, head if head in ("launch", "fault", "link") else "unknown"
-    )
+    return KIND_OF_HEAD.get(resource.split("/", 1)[0], "unknown")
 
 
+# What the first part of a resource's name says of the kind of limit that it sets.
+KIND_OF_HEAD = {
+    "flop": "compute",
+    "byte": "memory",
+    "launch": "launch",
+    "fault": "fault",
+    "link": "link",
+}
 LIMITER_KINDS = ("compute", "memory", "launch", "fault", "link", "unknown")

@@ -15,6 +15,7 @@ from timeroof.core.machine import Machine, check_machine
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Totals
 from timeroof.core.schema import check_schema
+from timeroof.core.vocabulary import idle_cause, known_causes
 from timeroof.core.writing import atomic_path
 
 RUN_SCHEMA = "timeroof.run/1"
@@ -130,12 +131,13 @@ def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
     if samples is not None:
         kernels = kernels.join(samples, on="id", how="left")
     known = {f: getattr(meta.whole, f) for f in _Whole.__struct_fields__ if f != "notes"}
+    known["idle_by_cause"] = known_causes(meta.whole.idle_by_cause)
     profile = Profile.of(
         kernels,
         meta.source,
         **known,
         notes=tuple(meta.whole.notes),
-        timeline=_table(archive, "timeline"),
+        timeline=_timeline(archive),
         rungs=_table(archive, "rungs"),
     )
     return SavedRun(profile, meta.machine, created=meta.created, version=meta.version)
@@ -146,6 +148,14 @@ def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:
     if member not in archive.namelist():
         return None
     return pl.read_parquet(io.BytesIO(archive.read(member)))
+
+
+def _timeline(archive: zipfile.ZipFile) -> pl.DataFrame | None:
+    table = _table(archive, "timeline")
+    if table is None or "idle_cause" not in table.columns:
+        return table
+    words = {w: idle_cause(w).value for w in table["idle_cause"].drop_nulls().unique().to_list()}
+    return table.with_columns(pl.col("idle_cause").replace(words))
 
 
 def _broken(where: str, why: str) -> InputError:

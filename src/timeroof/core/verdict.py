@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from timeroof.core.columns import BOUND, with_derived
 from timeroof.core.resources import DRAM
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling
     from timeroof.core.profile import Profile
 
-BOUND = "bound."
+__all__ = ["BOUND", "RoofPair", "Verdicts", "judged_rows", "plain_rows"]
 
 
 class RoofPair(NamedTuple):
@@ -32,9 +33,7 @@ class Verdicts:
     """One row per row of the judged profile, in its order.
 
     `table` has ``bound.<resource>`` per resource that has both amounts and a
-    ceiling, and the columns that docs/model.md defines: limiter, work_bound_s,
-    overhead_time_s, bound_s, elapsed_s, gap_s, kernel_efficiency, efficiency, ai,
-    compute_time_s, bandwidth_time_s, inside_overhead_box, paper_class, above_roof.
+    ceiling, and the `verdict` columns of `timeroof.core.columns`.
     `roofs` are the ceilings that were used, `pair` those of the time coordinates.
     """
 
@@ -50,6 +49,11 @@ class Verdicts:
         return [c.removeprefix(BOUND) for c in self.table.columns if c.startswith(BOUND)]
 
 
-def judged_rows(profile: Profile, verdicts: Verdicts) -> pl.DataFrame:
-    """The rows of a profile with their verdicts beside them: the table that every view reads."""
+def plain_rows(profile: Profile, verdicts: Verdicts) -> pl.DataFrame:
+    """The rows of a profile with their verdicts beside them, derived columns left out."""
     return pl.concat([profile.kernels, verdicts.table.drop("id")], how="horizontal")
+
+
+def judged_rows(profile: Profile, verdicts: Verdicts) -> pl.DataFrame:
+    """The rows of a profile with all that follows: the table that every view reads."""
+    return with_derived(plain_rows(profile, verdicts))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from timeroof.core.vocabulary import IdleCause
 from timeroof.live.torch.asleep import LEAST_SHARE
 from timeroof.live.torch.compiling import is_glue, is_handed_to_python
 from timeroof.live.torch.contexts import DATA, ENGINE, phase_of_name
@@ -16,21 +17,22 @@ from timeroof.live.torch.costing import COST
 from timeroof.live.torch.exclusive import GAP, Exclusive, exclusive
 from timeroof.live.torch.recording import Ints, TimedStep
 
-PYTHON, AUTOGRAD, DATA_WAIT, PROFILER = "python", "autograd", "data loading", "profiler"
-# Ops that do no work of their own: views, allocation, ops that only call others.
-DISPATCHER = "dispatcher"
-# Nothing runs but a collective, in a thread of its library: the program waits for other ranks.
-COMMUNICATION = "communication"
-# Nothing runs, and the stepping thread does not want to: sleep, files, the network, locks.
-ASLEEP = "asleep"
-CAUSES = (PYTHON, DISPATCHER, AUTOGRAD, DATA_WAIT, COMMUNICATION, ASLEEP, PROFILER)
+CAUSES = (
+    IdleCause.PYTHON,
+    IdleCause.DISPATCH,
+    IdleCause.AUTOGRAD,
+    IdleCause.DATA,
+    IdleCause.COMMUNICATION,
+    IdleCause.ASLEEP,
+    IdleCause.PROFILER,
+)
 _PYTHON, _AUTOGRAD, _DATA, _COMMUNICATION, _DISPATCHER = -1, -2, -3, -4, -5
 _CAUSE_OF = {
-    _PYTHON: PYTHON,
-    _AUTOGRAD: AUTOGRAD,
-    _DATA: DATA_WAIT,
-    _COMMUNICATION: COMMUNICATION,
-    _DISPATCHER: DISPATCHER,
+    _PYTHON: IdleCause.PYTHON,
+    _AUTOGRAD: IdleCause.AUTOGRAD,
+    _DATA: IdleCause.DATA,
+    _COMMUNICATION: IdleCause.COMMUNICATION,
+    _DISPATCHER: IdleCause.DISPATCH,
 }
 # How torch.distributed names what its backends do.
 _COLLECTIVES = ("gloo:", "mpi:", "ucc:", "nccl:")
@@ -50,13 +52,13 @@ class Account:
     is_op: Ints
     owner: Ints
     self_ns: Ints
-    idle_ns: dict[str, int]
+    idle_ns: dict[IdleCause, int]
     kind: Ints
     phase: list[str | None] = field(repr=False, default_factory=list)
 
-    def cause_of(self, event: int) -> str:
+    def cause_of(self, event: int) -> IdleCause:
         """Why an event that is no row took its time."""
-        return _CAUSE_OF.get(int(self.kind[event]), DISPATCHER)
+        return _CAUSE_OF.get(int(self.kind[event]), IdleCause.DISPATCH)
 
 
 def account(step: TimedStep, event_cost_ns: float) -> Account:
@@ -72,24 +74,24 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
     np.add.at(raw, owner, cut.self_ns)
     self_ns, gap_ns, taken_ns = _without_profiler(raw, cut, owner, event_cost_ns)
     idle = dict.fromkeys(CAUSES, 0)
-    idle[PYTHON] = gap_ns
-    idle[PROFILER] = taken_ns
+    idle[IdleCause.PYTHON] = gap_ns
+    idle[IdleCause.PROFILER] = taken_ns
     for code, cause in _CAUSE_OF.items():
         idle[cause] += int(self_ns[kind == code].sum())
-    idle[ASLEEP] = _asleep_ns(step, cut, kind, idle)
-    idle[PYTHON] -= idle[ASLEEP]
+    idle[IdleCause.ASLEEP] = _asleep_ns(step, cut, kind, idle)
+    idle[IdleCause.PYTHON] -= idle[IdleCause.ASLEEP]
     own = np.where(kind >= 0, self_ns, 0)
     return Account(step, cut, is_op, owner, own, idle, kind, phase)
 
 
-def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[str, int]) -> int:
+def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[IdleCause, int]) -> int:
     """How long the program slept between its ops; 0 where that is too little to be believed.
 
     A thread that waits for a data loader or a collective sleeps there. One that slept so many
     times slept in at most so many gaps: what a busy machine took from all the others was no sleep.
     """
-    asleep = max(0, step.asleep_ns - idle[DATA_WAIT] - idle[COMMUNICATION])
-    asleep = min(asleep, idle[PYTHON])
+    asleep = max(0, step.asleep_ns - idle[IdleCause.DATA] - idle[IdleCause.COMMUNICATION])
+    asleep = min(asleep, idle[IdleCause.PYTHON])
     if step.sleeps is not None and asleep:
         asleep = min(asleep, _longest_ns(step, cut, kind, step.sleeps))
     return asleep if asleep >= LEAST_SHARE * step.duration_ns else 0

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from timeroof.core.units import format_seconds
-from timeroof.live.accounting import PROFILER, Account
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.accounting import Account
 from timeroof.live.torch.recording import CleanStep, Recording
 from timeroof.model.stats import median_error
 
@@ -79,7 +80,7 @@ def balance(
 ) -> Balance:
     """Compare the clean steps with the timed ones, medians of both."""
     timed_s = statistics.fmean(accounts[i].step.duration_ns for i in chosen) / 1e9
-    profiler_s = statistics.fmean(accounts[i].idle_ns[PROFILER] for i in chosen) / 1e9
+    profiler_s = statistics.fmean(accounts[i].idle_ns[IdleCause.PROFILER] for i in chosen) / 1e9
     clean = _comparable(recording.clean)
     if not clean:
         return Balance(None, timed_s, profiler_s, 0.0, None, None)
@@ -88,7 +89,7 @@ def balance(
     without_faults = (
         [s.duration_ns / 1e9 - s.faults * fault_s for s in clean],
         [
-            (a.step.duration_ns - a.idle_ns[PROFILER]) / 1e9 - a.step.faults * fault_s
+            (a.step.duration_ns - a.idle_ns[IdleCause.PROFILER]) / 1e9 - a.step.faults * fault_s
             for a in accounts
         ],
     )

@@ -95,7 +95,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         threads=recording.threads,
         wall_s=found.timed_s,
         kernel_s=found.timed_s - sum(idle.values()),
-        idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
+        idle_by_cause={cause.value: s for cause, s in idle.items() if s > 0},
         steps=Steps(
             count=recording.steps_seen,
             clean_s=found.clean_s,

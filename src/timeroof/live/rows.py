@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from timeroof.live.accounting import DISPATCHER, Account
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.accounting import Account
 from timeroof.live.calls import Counted, dtype_of, shape_text
 from timeroof.live.torch.alignment import NO_MATCH, align
 from timeroof.live.torch.contexts import Context
@@ -116,7 +117,7 @@ def timed_rows(rows: Rows, ops: Sequence[Described], accounts: Sequence[Account]
         np.add.at(seconds[line], at[own], a.self_ns[own] / 1e9)
         np.add.at(calls[line], at[own], 1.0)
         nobody = (at < 0) & (a.is_op > 0)
-        a.idle_ns[DISPATCHER] += int(a.self_ns[nobody].sum())
+        a.idle_ns[IdleCause.DISPATCH] += int(a.self_ns[nobody].sum())
     return Timed(seconds, calls, row_of_event)
 
 

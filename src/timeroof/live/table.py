@@ -10,7 +10,8 @@ import polars as pl
 
 from timeroof.core.profile import TIMELINE_COLUMNS
 from timeroof.core.resources import DRAM
-from timeroof.live.accounting import PYTHON, Account
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.accounting import Account
 from timeroof.live.amounts import Amounts
 from timeroof.live.rows import Rows, Timed
 from timeroof.live.torch.exclusive import GAP
@@ -108,7 +109,11 @@ def timeline(account: Account, row_of_event: Any) -> pl.DataFrame:
             "stream": [f"thread {t}" for t in thread.tolist()],
             "kernel": [None if r < 0 else r for r in row.tolist()],
             "idle_cause": [
-                None if r >= 0 else PYTHON if o == GAP else account.cause_of(o)
+                None
+                if r >= 0
+                else IdleCause.PYTHON.value
+                if o == GAP
+                else account.cause_of(o).value
                 for r, o in zip(row.tolist(), cut.owner.tolist(), strict=True)
             ],
         },

@@ -14,14 +14,17 @@ This is the only place that says so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import ORIGIN
-from timeroof.core.resources import LAUNCH
+from timeroof.core.resources import FAULT, LAUNCH
 from timeroof.core.verdict import BOUND
+
+FAULT_BOUND = f"{BOUND}{FAULT}"
 
 
 def combined_bound(
@@ -63,15 +66,17 @@ def op_cost_s(machine: Machine | None) -> float | None:
     return max([t0_s, *(python or [USUAL_OP_COST_S])])
 
 
-def is_tiny(machine: Machine | None) -> pl.Expr:
-    """Whether starting a row's kernels takes its time, not their work."""
+def is_tiny(machine: Machine | None, columns: Sequence[str]) -> pl.Expr:
+    """Whether starting a row's kernels takes its time, not their work; of judged rows."""
     cost_s = op_cost_s(machine)
     if machine is None or cost_s is None:
         return pl.lit(False)
-    work_s = pl.max_horizontal(pl.col("work_bound_s").fill_null(0.0), pl.col("fault_s"))
+    fault = [pl.col(FAULT_BOUND)] if FAULT_BOUND in columns else []
+    work_s = pl.max_horizontal(pl.col("work_bound_s"), *fault, 0.0)
+    launch_s = pl.col("overhead_time_s").fill_null(0.0)
     if machine.launching == "asynchronous":
         short = pl.col("time_s") <= MOST_LAUNCH_TIMES * cost_s * pl.col("launches")
-        return (pl.col("launches") > 0) & (pl.col("launch_s") >= work_s) & short
+        return (pl.col("launches") > 0) & (launch_s >= work_s) & short
     ops = pl.max_horizontal("launches", "calls")
     short = pl.col("time_s") <= MOST_OP_COSTS * cost_s * ops
     return short & (work_s <= MOST_WORK * pl.col("time_s"))

@@ -10,8 +10,17 @@ from typing import Any
 
 import polars as pl
 
+from timeroof.core.columns import (
+    bytes_known,
+    columns_from,
+    flop_columns,
+    flops_known,
+    owed_flops,
+    owed_share,
+    ratio,
+)
 from timeroof.core.machine import Ceiling, Machine
-from timeroof.core.profile import FLOP_FREE_KINDS, Profile
+from timeroof.core.profile import Profile
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
 from timeroof.core.verdict import BOUND, RoofPair, Verdicts
 from timeroof.model.bounds import above_roof_cause, combined_bound
@@ -22,12 +31,29 @@ EXPLAINING_SHARE = 0.9
 
 UNKNOWN = "unknown"
 
+# Precisions so narrow that few programs meet their ceilings.
+_NARROW = ("flop/int8", "flop/fp8", "flop/fp4")
 
-def headline_pair(profile: Profile, roofs: dict[str, Ceiling]) -> RoofPair | None:
-    """The highest compute ceiling among the precisions that the run uses, and DRAM."""
-    used = [r for r in flop_columns(profile.amount_columns) if r in roofs and _is_used(profile, r)]
-    used = used or [r for r in roofs if r.startswith("flop/")]
-    return RoofPair(max(used, key=lambda r: roofs[r].rate)) if used else None
+
+def headline_pair(
+    profile: Profile, roofs: dict[str, Ceiling], compute: str | None = None
+) -> RoofPair | None:
+    """The highest compute ceiling among the precisions that the run uses, and DRAM.
+
+    A run without FLOPs takes the highest that deep learning mostly meets; one whose source has
+    no DRAM bytes takes the slowest memory level that it has. `compute` names the compute roof.
+    """
+    amounts = profile.amount_columns
+    all_flops = flop_columns(list(roofs))
+    used = [r for r in flop_columns(amounts) if r in roofs and _is_used(profile, r)]
+    usual = [r for r in all_flops if not r.startswith(_NARROW)]
+    candidates = [compute] if compute is not None else used or usual or all_flops
+    levels = [a for a in amounts if a.startswith("byte/") and a in roofs]
+    if not candidates:
+        return None
+    slowest = min(levels, key=lambda r: roofs[r].rate, default=DRAM)
+    highest = max(candidates, key=lambda r: (roofs[r].rate if r in roofs else 0.0, r))
+    return RoofPair(highest, DRAM if DRAM in levels else slowest)
 
 
 def scope_for(threads: int | None, machine: Machine | None) -> Scope:
@@ -42,14 +68,16 @@ def judge(
     machine: Machine | None,
     *,
     pair: RoofPair | None = None,
+    roof: str | None = None,
     scope: Scope = "all",
 ) -> Verdicts:
     """Bounds, limiter, gap and efficiency of every row; without a machine all are null.
 
-    `pair` are the roofs of the time coordinates; by default the run's headline pair.
+    `pair` are the roofs of the time coordinates; by default the run's headline pair, with
+    `roof` as its compute ceiling where one is named.
     """
     roofs = machine.roofs(scope) if machine is not None else {}
-    pair = pair or headline_pair(profile, roofs)
+    pair = pair or headline_pair(profile, roofs, roof)
     asynchronous = machine is None or machine.launching == "asynchronous"
     amounts = profile.amount_columns
     table = (
@@ -70,10 +98,12 @@ def judge(
         .with_columns(
             # What the unknown amounts would bound is unknown too: no gap is claimed for it.
             _settled(_gap()).alias("gap_s"),
-            _settled(_ratio("work_bound_s", "time_s")).alias("kernel_efficiency"),
-            _settled(_ratio("bound_s", "elapsed_s")).alias("efficiency"),
+            _settled(ratio("work_bound_s", "time_s")).alias("kernel_efficiency"),
+            _settled(ratio("bound_s", "elapsed_s")).alias("efficiency"),
             _intensity(amounts).alias("ai"),
-            *_time_coordinates(),
+            *time_coordinates(
+                pl.col("compute_at_roof_s"), pl.col("memory_at_roof_s"), pl.col("time_s")
+            ),
             _inside_box().alias("inside_overhead_box"),
         )
         .with_columns(
@@ -89,42 +119,6 @@ def judge(
         pair=pair,
         asynchronous=asynchronous,
         notes=_notes(profile, machine, roofs),
-    )
-
-
-def flop_columns(amounts: list[str]) -> list[str]:
-    """The amounts that are FLOPs."""
-    return [a for a in amounts if a.startswith("flop/")]
-
-
-def flops_known(amounts: list[str]) -> pl.Expr:
-    """Whether all FLOPs of a row are known; copies have none by nature."""
-    free = pl.col("kind").is_in(FLOP_FREE_KINDS)
-    flops = flop_columns(amounts)
-    if not flops:
-        return free
-    return free | pl.all_horizontal(pl.col(c).is_not_null() for c in flops)
-
-
-def bytes_known(amounts: list[str]) -> pl.Expr:
-    """Whether the DRAM bytes of a row are known."""
-    return pl.col(DRAM).is_not_null() if DRAM in amounts else pl.lit(False)
-
-
-def total_flops(amounts: list[str]) -> pl.Expr:
-    """FLOPs of all precisions, null where any is unknown."""
-    flops = flop_columns(amounts)
-    if not flops:
-        return pl.when(pl.col("kind").is_in(FLOP_FREE_KINDS)).then(0.0)
-    return pl.when(flops_known(amounts)).then(pl.sum_horizontal(flops))
-
-
-def owed_share(amounts: list[str]) -> pl.Expr:
-    """The share of a row's FLOPs that has to be done: padding's products are counted, not owed."""
-    flops = pl.sum_horizontal(flop_columns(amounts)) if flop_columns(amounts) else pl.lit(0.0)
-    needless = pl.col("padding_flops") > 0
-    return (
-        pl.when(needless & (flops > 0)).then(1.0 - pl.col("padding_flops") / flops).otherwise(1.0)
     )
 
 
@@ -165,7 +159,7 @@ def _pair_bounds(
     """Compute and memory seconds at the pair's roofs: a complexity point's coordinates."""
     compute = memory = pl.lit(None, pl.Float64)
     if pair is not None and pair.compute in roofs:
-        compute = total_flops(amounts) * owed_share(amounts) / roofs[pair.compute].rate
+        compute = owed_flops(amounts) / roofs[pair.compute].rate
     if pair is not None and pair.memory in roofs and pair.memory in amounts:
         memory = pl.col(pair.memory) / roofs[pair.memory].rate
     return [compute.alias("compute_at_roof_s"), memory.alias("memory_at_roof_s")]
@@ -203,32 +197,29 @@ def _inside_box() -> pl.Expr:
     return pl.col("time_s") <= pl.col("overhead_time_s")
 
 
-def _ratio(over: str, under: str) -> pl.Expr:
-    return pl.when(pl.col(under) > 0).then(pl.col(over) / pl.col(under))
-
-
 def _intensity(amounts: list[str]) -> pl.Expr:
     if DRAM not in amounts:
         return pl.lit(None, pl.Float64)
-    return pl.when(pl.col(DRAM) > 0).then(total_flops(amounts) / pl.col(DRAM))
+    return pl.when(pl.col(DRAM) > 0).then(owed_flops(amounts) / pl.col(DRAM))
 
 
-def _time_coordinates() -> list[pl.Expr]:
-    """Run time on the two axes of the time plane: the larger is T, and AI keeps its direction."""
-    compute, memory, time = (
-        pl.col("compute_at_roof_s"),
-        pl.col("memory_at_roof_s"),
-        pl.col("time_s"),
-    )
-    known = compute.is_not_null() & memory.is_not_null() & (pl.max_horizontal(compute, memory) > 0)
-    return [
-        pl.when(known)
-        .then(pl.when(compute > memory).then(time).otherwise(time * compute / memory))
-        .alias("compute_time_s"),
-        pl.when(known)
-        .then(pl.when(compute > memory).then(time * memory / compute).otherwise(time))
-        .alias("bandwidth_time_s"),
-    ]
+def time_coordinates(compute_s: pl.Expr, memory_s: pl.Expr, time_s: pl.Expr) -> list[pl.Expr]:
+    """Run time on the two axes of the time plane: the larger is T, and AI keeps its direction.
+
+    `compute_s` and `memory_s` are the work at two roofs; which roofs is up to the caller: the
+    pair of a report, or what somebody chose for a chart.
+    """
+    slowest = pl.max_horizontal(compute_s, memory_s)
+    known = compute_s.is_not_null() & memory_s.is_not_null() & (slowest > 0)
+    at = {
+        "compute_time_s": pl.when(compute_s > memory_s)
+        .then(time_s)
+        .otherwise(time_s * compute_s / memory_s),
+        "bandwidth_time_s": pl.when(compute_s > memory_s)
+        .then(time_s * memory_s / compute_s)
+        .otherwise(time_s),
+    }
+    return [pl.when(known).then(seconds).alias(name) for name, seconds in at.items()]
 
 
 def _paper_class() -> pl.Expr:
@@ -248,24 +239,7 @@ def _verdict_columns(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]
     bounds = [f"{BOUND}{a}" for a in _bounded(amounts, roofs)]
     if LAUNCH in roofs:
         bounds.append(f"{BOUND}{LAUNCH}")
-    return [
-        "id",
-        *bounds,
-        "limiter",
-        "work_bound_s",
-        "overhead_time_s",
-        "bound_s",
-        "elapsed_s",
-        "gap_s",
-        "kernel_efficiency",
-        "efficiency",
-        "ai",
-        "compute_time_s",
-        "bandwidth_time_s",
-        "inside_overhead_box",
-        "paper_class",
-        "above_roof",
-    ]
+    return ["id", *bounds, *(c.name for c in columns_from("verdict"))]
 
 
 def _notes(profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling]) -> tuple[str, ...]:
@@ -296,4 +270,4 @@ def _is_used(profile: Profile, resource: str) -> bool:
     return bool(profile.kernels.select((pl.col(resource) > 0).any()).item())
 
 
-__all__ = ["RoofPair", "bytes_known", "flops_known", "headline_pair", "judge", "total_flops"]
+__all__ = ["RoofPair", "headline_pair", "judge", "owed_flops", "scope_for", "time_coordinates"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from timeroof.core.columns import bytes_known, flops_known
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile
 from timeroof.core.report import Ladder, Totals
 from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
-from timeroof.core.verdict import Verdicts, judged_rows
-from timeroof.model.judge import bytes_known, flops_known, judge
+from timeroof.core.verdict import Verdicts, plain_rows
+from timeroof.model.judge import judge
 
 # Below this share of the time with a known bound the roof of the whole run is not told.
 LEAST_BOUNDED = 0.5
@@ -19,7 +20,7 @@ def totals(
     profile: Profile, verdicts: Verdicts, machine: Machine | None, scope: Scope = "all"
 ) -> Totals:
     """Sum a judged profile up; what is not known stays out of a sum and is said so."""
-    every = judged_rows(profile, verdicts)
+    every = plain_rows(profile, verdicts)
     # A row without a time has bounds, but nothing to hold them against.
     rows = every.filter(pl.col("time_s").is_not_null())
     time_s = _sum(rows, "time_s")

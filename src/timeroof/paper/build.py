@@ -100,7 +100,7 @@ def write_folder(
     page = folder / "index.html"
     write_atomically(page, gallery_page(TITLE, report, pictures).encode())
     write_atomically(folder / "findings.md", markdown_page(TITLE, report).encode())
-    write_atomically(folder / "passes.csv", csv_bytes(report.profile, report.verdicts))
+    write_atomically(folder / "passes.csv", csv_bytes(report.rows))
     save(report, folder / "paper.json")
     save(report, folder / "paper.troof")
     save(report, folder / "report.html")

@@ -12,9 +12,10 @@ import re
 import numpy as np
 import polars as pl
 
+from timeroof.read.idle import Bools, Union, gaps
 from timeroof.read.torch.host import self_times
 from timeroof.read.torch.rows import text_of
-from timeroof.read.torch.tables import Bools, Trace, Union, gaps
+from timeroof.read.torch.tables import Trace
 
 _DEVICE = re.compile(r"/device:(GPU|TPU|XLA_GPU|ROCM|CUSTOM)|^GPU\s*\d|^TPU:\d", re.IGNORECASE)
 _STREAM = re.compile(r"^stream|^XLA Ops$|^queue", re.IGNORECASE)

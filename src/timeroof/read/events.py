@@ -6,7 +6,7 @@ events into one table and ends here. Columns of that table:
 * ``kind``, ``name``, ``start_ns``, ``end_ns``: always;
 * ``self_ns``: where events nest, the time of each without those inside it;
 * ``gpu``: which device of the machine an event ran on; ``stream``: its queue there;
-* ``launch_start_ns``, ``launch_end_ns``, ``sync_end_ns``: see `idle`;
+* ``launch_start_ns``, ``launch_end_ns``, ``process``, ``in_graph``: see `idle`;
 * ``launches``, other fields of a row, amounts, ``label.*`` and ``origin.*``: where known;
 * ``sum.*``: numbers that are summed over a row's events and kept as a label.
 """
@@ -20,7 +20,7 @@ import polars as pl
 
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source, amount_columns
 from timeroof.model.stats import spread_of
-from timeroof.read.idle import idle_by_cause, with_idle
+from timeroof.read.idle import cause_texts, seconds_by_cause, with_idle
 
 TIMELINE_EVENTS = 20_000
 NS = 1e9
@@ -43,6 +43,8 @@ class Whole:
     notes: tuple[str, ...] = ()
     # False for runs under counters: the profiler serialised them, so gaps mean nothing.
     has_gaps: bool = True
+    # When the host waited for the devices and fetched data: `idle.host_spans`.
+    host: pl.DataFrame | None = None
     extra: dict[str, object] = field(default_factory=dict)
 
 
@@ -56,7 +58,7 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
         return Profile.of(
             rows, whole.source, device=whole.device, notes=tuple(notes), **whole.extra
         )
-    events = with_idle(events)
+    events = with_idle(events, whole.host)
     rows = rows_of(events)
     timeline, cut = _timeline(events, rows)
     gpus = _gpus(events)
@@ -71,7 +73,9 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
         device=whole.device,
         wall_s=wall_s,
         kernel_s=busy_s,
-        idle_by_cause=idle_by_cause(events, wall_s - busy_s),
+        idle_by_cause=seconds_by_cause(
+            events["idle_ns"].to_numpy() / NS, events["idle_code"].to_numpy(), gpus, wall_s - busy_s
+        ),
         timeline=timeline,
         notes=(*notes, *cut),
         **whole.extra,
@@ -193,7 +197,7 @@ def _timeline(events: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, l
         ((pl.col("end_ns") - pl.col("start_ns")).cast(pl.Float64) / NS).alias("duration_s"),
         pl.col("stream").cast(pl.String),
         pl.col("id").cast(pl.Int64).alias("kernel"),
-        pl.col("idle_cause").cast(pl.String),
+        cause_texts("idle_code").alias("idle_cause"),
     )
     if ordered.height <= TIMELINE_EVENTS:
         return timeline, []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Protocol
 
-from timeroof.core.errors import InputError, UsageError
+from timeroof.core.errors import InputError, UsageError, trace_ignored
 from timeroof.core.profile import Profile
 from timeroof.read.open import Entry, Input
 
@@ -113,6 +113,11 @@ def has(*alternatives: tuple[bytes, ...]) -> Hint:
     return lambda start: any(all(w in start.words for w in words) for words in alternatives)
 
 
+def matches(*patterns: bytes) -> Hint:
+    """One of these patterns is found; letters are in lower case."""
+    return lambda start: any(re.search(pattern, start.words) for pattern in patterns)
+
+
 def both(one: Hint, other: Hint) -> Hint:
     """Two hints hold."""
     return lambda start: one(start) and other(start)
@@ -162,6 +167,11 @@ class Listed:
         return getattr(module, "FORMATS", None) or (module.FORMAT,)
 
 
+# The name that a plane of XLA's begins with is field 2 of a message.
+_NAME_FIELD = b"\x12"
+_KERNEL_COLUMNS = (b"kernel_name", b"kernelname")
+_DISPATCH_COLUMNS = (b"gpu_id", b"gpu-id", b"queue-id", b"dispatch_id", b"index", b"sum(ns)")
+_NCU_NAMES = (b"kernel name", b"demangled name", b"function name")
 _AMD_METRICS = (b"sq_insts_", b"fetchsize", b"writesize", b"fetch_size", b"tcc_", b"tcp_")
 
 # In the order of asking: formats with a magic number first, free text last.
@@ -169,11 +179,11 @@ LISTED = (
     Listed("saved_run", ("timeroof",), begins(b"PK\x03\x04")),
     Listed("nvidia.ncu_report", ("ncu-report",), begins(b"NVR\x00")),
     Listed("nvidia.nsys_sqlite", ("nsys-sqlite",), creates(NSYS_TABLES)),
-    Listed("amd.rocpd", ("amd.rocpd",), creates(ROCPD_TABLES)),
+    Listed("amd.rocpd", ("rocpd",), creates(ROCPD_TABLES)),
     Listed(
         "xla.xplane",
-        ("xla.xplane",),
-        both(begins(b"\x0a"), has((b"/",), (b"task environment",), (b"#chip",))),
+        ("xplane",),
+        both(begins(b"\x0a"), has((_NAME_FIELD,))),
     ),
     Listed("amd.rocprofv3_json", ("rocprofv3-json",), has((b'"rocprofiler-sdk-tool"',))),
     Listed(
@@ -183,12 +193,12 @@ LISTED = (
     ),
     Listed(
         "torch.kineto",
-        ("torch.kineto",),
+        ("kineto",),
         has((b'"ph"',), (b'"traceevents"',), (b'"deviceproperties"', b'"schemaversion"')),
     ),
     Listed(
         "amd.omniperf",
-        ("amd.omniperf",),
+        ("omniperf",),
         has((b"gpu_arch",), (b"gpu_soc",), (b"hbmbw", b"l2bw")),
         folders=True,
     ),
@@ -209,8 +219,7 @@ LISTED = (
         "amd.rocprof_csv",
         ("rocprof-csv",),
         has(
-            (b"kernel_name",),
-            (b"kernelname",),
+            *((name, place) for name in _KERNEL_COLUMNS for place in _DISPATCH_COLUMNS),
             *((b"metric name", b"metric value", counter) for counter in _AMD_METRICS),
         ),
     ),
@@ -222,23 +231,17 @@ LISTED = (
     Listed(
         "nvidia.nvprof_csv",
         ("nvprof-csv",),
-        has(
-            (b"time(%)", b"calls", b"avg", b"name"),
-            (b"start", b"duration", b"name"),
-            (b"kernel", b"invocations", b"metric name", b"avg"),
+        matches(
+            rb"(?:time\(%\)|start|invocations)\s*\"?\s*[,;\t]",
+            rb"[,;\t]\s*\"?\s*(?:time\(%\)|invocations)",
         ),
     ),
     Listed(
         "nvidia.nvprof_console",
         ("nvprof-console",),
-        has(
-            (b"nvprof is profiling",),
-            (b"== profiling ",),
-            (b"== metric result",),
-            (b"time(%)", b"calls", b"avg", b"name"),
-            (b"start", b"duration", b"name"),
-            (b"invocations", b"metric name"),
-            (b"invocations", b"event name"),
+        matches(
+            rb"[\d=]== (?:nvprof is profiling|profiling |metric result)",
+            rb"time\(%\)\s+time\s+calls|start\s+duration\s|invocations\s+(?:metric|event) name",
         ),
     ),
     Listed(
@@ -249,7 +252,11 @@ LISTED = (
     Listed(
         "nvidia.ncu_csv",
         ("ncu-csv",),
-        has((b"kernel name", b"metric name", b"metric value"), (b" name", b"__"), (b"==prof== ",)),
+        has(
+            (b"kernel name", b"metric name", b"metric value"),
+            *((name, b"__") for name in _NCU_NAMES),
+            (b"==prof== ",),
+        ),
         folders=True,
     ),
     Listed("nvidia.ncu_console", ("ncu-console",), has((b"metric name", b"---"))),
@@ -283,10 +290,19 @@ def sniffed(found: Input) -> Format | None:
     whole = len(found.entries) != 1
     asked = [listed for listed in LISTED if listed.folders or not whole]
     for listed in _hinted(asked, found.entries):
-        for candidate in listed.formats():
+        for candidate in _imported(listed):
             if _sniffs(candidate, found):
                 return candidate
     return None
+
+
+def _imported(listed: Listed) -> tuple[Format, ...]:
+    """The formats of a reader; none where it does not import, so that others may read the file."""
+    try:
+        return listed.formats()
+    except ImportError:
+        trace_ignored(f"the reader {listed.module} does not import")
+        return ()
 
 
 def _hinted(asked: list[Listed], entries: tuple[Entry, ...]) -> Iterator[Listed]:
@@ -312,4 +328,5 @@ def _sniffs(candidate: Format, found: Input) -> bool:
         return candidate.sniff(found)
     except Exception:
         # A sniff that stumbles over strange bytes has its answer.
+        trace_ignored(f"{candidate.name} cannot say whether {found.name} is its own")
         return False

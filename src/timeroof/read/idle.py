@@ -1,88 +1,259 @@
-"""Idle time of a device: how long nothing ran before an event, and why.
+"""Idle time of a device: how long nothing ran before each piece of its work, and why.
 
-A gap counts for the event that ends it, and only while no stream of the device is busy, so
-that Σ (time + idle) of one device's events with no overlap is its elapsed time.
+Idle is a time in which no stream of the device is busy; the work that ends it bears it. So the
+idle before all work of a device adds up to its window less its busy time. Every reader whose
+file has timestamps asks here, with times in any unit.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-# The host issued the work too late.
-LAUNCH_STARVED = "launch-starved"
-# The host waited for the device, and only then issued more.
-HOST_SYNC = "host-sync"
-# The work was issued in time and followed work of another stream.
-OTHER_STREAM = "other-stream"
-# The host was fetching data.
-DATA = "data"
-# Issued in time, same stream: the device's own time between two kernels.
-DEVICE = "device"
-# No launch is known.
-UNKNOWN = "unknown"
+from timeroof.core.vocabulary import IdleCause
 
-# API calls after which the host has waited for the device.
-SYNC_CALLS = (
-    r"Synchronize|^(?:cudaMemcpy|hipMemcpy|cuMemcpy(?:HtoD|DtoH|DtoD)?)(?:_v\d+|WithStream)?$"
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Wait(StrEnum):
+    """What a call of the device's API waits for before it returns."""
+
+    DEVICE = "device"
+    STREAM = "stream"
+    EVENT = "event"
+    # Frees wait for all work of the device, though nobody asked them to.
+    IMPLICIT = "implicit"
+    # Copies without "Async" in their names return when the copy is done.
+    COPY = "copy"
+
+
+# By NVIDIA's "API synchronization behavior" and the notes of each call, and by HIP's reference:
+# * cudaFree, cuMemFree, hipFree and their kin for host memory and arrays wait for the device;
+#   those with "Async" are ordered by their stream, and allocations only order streams.
+# * Copies between host and device block the host: a pageable source is staged after the stream
+#   has been waited for. Copies from device to device do not (cuMemcpyDtoD, DtoA, AtoD, AtoA,
+#   and those between peers), nor do memsets. Where a name does not tell the direction
+#   (cudaMemcpy), the call may block; whether it did, its times say.
+_COPIES = (
+    "Memcpy Memcpy2D Memcpy3D MemcpyToSymbol MemcpyFromSymbol MemcpyToArray MemcpyFromArray"
+    " Memcpy2DToArray Memcpy2DFromArray MemcpyHtoD MemcpyDtoH MemcpyHtoA MemcpyAtoH"
+    " Memcpy2DUnaligned MemcpyParam2D MemcpyWithStream"
 )
+_FREES = "Free FreeHost FreeArray FreeMipmappedArray HostFree MemFree MemFreeHost ArrayDestroy"
+_WAITS = {
+    **{api + name: Wait.COPY for api in ("cuda", "cu", "hip") for name in _COPIES.split()},
+    **{api + name: Wait.IMPLICIT for api in ("cuda", "cu", "hip") for name in _FREES.split()},
+    # Unified Runtime, below SYCL.
+    "urQueueFinish": Wait.STREAM,
+    "urEventWait": Wait.EVENT,
+    "piQueueFinish": Wait.STREAM,
+    "piEventsWait": Wait.EVENT,
+}
+# Versions of a function, and its variants for a default stream per thread.
+_VARIANT = re.compile(r"(?:_(?:ptsz|ptds|spt))?(?:_v\d+)?$")
+# All runtimes (CUDA, HIP, Level Zero, Ascend, …) have this word in calls that only wait.
+_SYNCHRONIZE = "Synchronize"
 
 
-def with_idle(events: pl.DataFrame) -> pl.DataFrame:
-    """Add ``idle_ns`` and ``idle_cause`` to events sorted by device and start."""
-    for column in ("launch_start_ns", "launch_end_ns", "sync_end_ns"):
-        if column not in events.columns:
-            events = events.with_columns(pl.lit(None, pl.Int64).alias(column))
-    if "phase" not in events.columns:
-        events = events.with_columns(pl.lit(None, pl.String).alias("phase"))
-    latest = pl.col("end_ns").cum_max()
-    ended_last = pl.when(pl.col("end_ns") == latest).then(pl.col("stream").fill_null("?"))
-    events = events.with_columns(
-        latest.shift(1).over("gpu").alias("_before"),
-        ended_last.forward_fill().shift(1).over("gpu").alias("_stream_before"),
-    )
-    gap = (pl.col("start_ns") - pl.col("_before")).clip(lower_bound=0).fill_null(0)
-    events = events.with_columns(gap.alias("idle_ns"))
-    return events.with_columns(_cause().alias("idle_cause")).drop("_before", "_stream_before")
+@lru_cache(maxsize=4096)
+def wait_of(call: str) -> Wait | None:
+    """What a call of a device's API waits for; None where it returns at once.
+
+    >>> wait_of("cudaFree_v3020"), wait_of("cuMemcpyDtoH_v2"), wait_of("hipEventSynchronize")
+    (<Wait.IMPLICIT: 'implicit'>, <Wait.COPY: 'copy'>, <Wait.EVENT: 'event'>)
+    >>> wait_of("cuMemcpyDtoD_v2"), wait_of("cudaMemcpyAsync"), wait_of("cudaFreeAsync")
+    (None, None, None)
+    """
+    name = _VARIANT.sub("", call)
+    if name in _WAITS or _SYNCHRONIZE not in name:
+        return _WAITS.get(name)
+    if "Stream" in name or "Queue" in name or "CommandList" in name:
+        return Wait.STREAM
+    return Wait.EVENT if "Event" in name or "Fence" in name else Wait.DEVICE
 
 
-def _cause() -> pl.Expr:
-    late = pl.col("launch_end_ns") > pl.col("_before")
-    waited = (pl.col("sync_end_ns") >= pl.col("_before")).fill_null(False)
-    return (
-        pl.when(pl.col("idle_ns") <= 0)
-        .then(None)
-        .when(pl.col("launch_end_ns").is_null())
-        .then(pl.lit(UNKNOWN))
-        .when(late & (pl.col("phase") == "data").fill_null(False))
-        .then(pl.lit(DATA))
-        .when(late & waited)
-        .then(pl.lit(HOST_SYNC))
-        .when(late)
-        .then(pl.lit(LAUNCH_STARVED))
-        .when(pl.col("_stream_before") != pl.col("stream").fill_null("?"))
-        .then(pl.lit(OTHER_STREAM))
-        .otherwise(pl.lit(DEVICE))
-    )
+# Arithmetic on intervals of time: unions, gaps, overlaps, all by column.
 
 
-def idle_by_cause(events: pl.DataFrame, idle_s: float) -> dict[str, float]:
-    """Idle seconds by cause, the mean of one device; what no gap explains is unknown."""
-    gpus = max(events["gpu"].n_unique(), 1)
-    sums = (
-        events.filter(pl.col("idle_cause").is_not_null())
-        .group_by("idle_cause")
-        .agg(pl.col("idle_ns").cast(pl.Float64).sum())
-        .sort("idle_cause")
-    )
-    causes = {str(cause): float(ns) / 1e9 / gpus for cause, ns in sums.iter_rows()}
-    rest = idle_s - sum(causes.values())
-    if rest > 1e-9:
-        causes[UNKNOWN] = causes.get(UNKNOWN, 0.0) + rest
-    return causes
+class Gaps(NamedTuple):
+    """Before each interval (in order of start): how long nothing ran, since when, after whom."""
+
+    length: Floats
+    since: Floats
+    after: Ints
+
+
+def gaps(start: Floats, end: Floats) -> Gaps:
+    """Gaps before intervals sorted by start; the first has none.
+
+    >>> gaps(np.array([0.0, 1.0, 5.0]), np.array([3.0, 2.0, 6.0])).length.tolist()
+    [0.0, 0.0, 2.0]
+    """
+    if not len(start):
+        return Gaps(start, start, np.empty(0, np.int64))
+    reach = np.maximum.accumulate(end)
+    # The interval that reaches furthest so far: the last one that set a new maximum.
+    new = np.concatenate([[True], end[1:] > reach[:-1]])
+    furthest = np.maximum.accumulate(np.where(new, np.arange(len(end)), 0))
+    since = np.concatenate([start[:1], reach[:-1]])
+    after = np.concatenate([[0], furthest[:-1]])
+    return Gaps(np.maximum(start - since, 0.0), since, after)
+
+
+class Union:
+    """The union of intervals, which can be asked how much of it lies before a time."""
+
+    def __init__(self, start: Floats, end: Floats) -> None:
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+        found = gaps(start, end)
+        first = np.ones(len(start), dtype=np.bool_)
+        first[1:] = start[1:] > found.since[1:]
+        reach = np.maximum.accumulate(end) if len(end) else end
+        last = np.append(first[1:], True) if len(first) else first
+        self.start, self.end = start[first], reach[last]
+        self._before = np.concatenate([[0.0], np.cumsum(self.end - self.start)])
+
+    @property
+    def length(self) -> float:
+        """How long the union is."""
+        return float(self._before[-1])
+
+    def before(self, time: Floats) -> Floats:
+        """How much of the union lies before each time.
+
+        >>> Union(np.array([0.0, 4.0]), np.array([2.0, 6.0])).before(np.array([1.0, 5.0])).tolist()
+        [1.0, 3.0]
+        """
+        if not len(self.start):
+            return np.zeros(len(time))
+        place = np.searchsorted(self.start, time, side="right")
+        inside = np.minimum(time, self.end[place - 1]) - self.start[place - 1]
+        return np.where(place > 0, self._before[place - 1] + inside, 0.0)
+
+    def overlap(self, start: Floats, end: Floats) -> Floats:
+        """How much of the union lies within each interval."""
+        return self.before(end) - self.before(start)
+
+
+_NEVER = Union(np.empty(0), np.empty(0))
+
+
+# Why a device was idle. Causes are numbers in tables of millions, by their place in CAUSES.
+
+
+CAUSES = list(IdleCause)
+NO_CAUSE = -1
+_CODES = {cause: code for code, cause in enumerate(CAUSES)}
+
+
+@dataclass
+class Host:
+    """What the host did while a device idled: its waits for devices, data loading, profiling.
+
+    Waits are sorted by their ends. `microsecond` is one in the unit of all times: so far the
+    clocks of host and device may be apart, and older traces round.
+    """
+
+    wait_start: Floats = field(default_factory=lambda: np.empty(0))
+    wait_end: Floats = field(default_factory=lambda: np.empty(0))
+    data: Union = _NEVER
+    profiler: Union = _NEVER
+    microsecond: float = 1.0
+
+    def causes(self, before: Gaps, until: Floats, issued: Floats, same_stream: Bools) -> Ints:
+        """The cause of each gap, which ends with work that the host issued at `issued`."""
+        length, since = before.length, before.since
+        queued = issued <= since
+        half = 0.5 * length
+        rule: list[tuple[Bools, IdleCause]] = [
+            (self.profiler.overlap(since, until) > half, IdleCause.PROFILER),
+            (np.isnan(issued), IdleCause.UNKNOWN),
+            (queued & same_stream, IdleCause.DEVICE),
+            (queued, IdleCause.OTHER_STREAM),
+            (self.data.overlap(since, until) > half, IdleCause.DATA),
+            (self._drained(since, issued), IdleCause.HOST_SYNC),
+        ]
+        return np.select(
+            [length <= 0, *(holds for holds, _ in rule)],
+            [NO_CAUSE, *(_CODES[cause] for _, cause in rule)],
+            _CODES[IdleCause.LAUNCH_STARVED],
+        )
+
+    def _drained(self, since: Floats, issued: Floats) -> Bools:
+        """Whether the host waited for the device to become idle before it launched again."""
+        if not len(self.wait_end):
+            return np.zeros(len(since), dtype=bool)
+        place = np.searchsorted(self.wait_end, since - self.microsecond)
+        inside = place < len(self.wait_end)
+        place = np.minimum(place, len(self.wait_end) - 1)
+        waited = self.wait_start[place] <= since + self.microsecond
+        returned = self.wait_end[place] <= issued + self.microsecond
+        return np.asarray(inside & waited & returned, dtype=np.bool_)
+
+
+def issued_at(
+    launched: Floats, returned: Floats, start: Floats, end: Floats, replayed: Bools
+) -> Floats:
+    """When the host was done with issuing: at the end of the call, or when the work began.
+
+    Calls that last until the work is done, and replays of graphs, count from their start.
+    """
+    blocking = (returned > end) | replayed
+    return np.where(blocking, launched, np.minimum(returned, start))
+
+
+def seconds_by_cause(
+    idle_s: Floats, cause: Ints, devices: int, whole_idle_s: float
+) -> dict[str, float]:
+    """Idle seconds by cause, the mean of one device; what no gap explains is unknown.
+
+    `idle_s` and `cause` are those before each piece of work; the causes sum to `whole_idle_s`.
+    """
+    totals = {
+        CAUSES[code].value: float(idle_s[cause == code].sum()) / max(devices, 1)
+        for code in np.unique(cause).tolist()
+        if code != NO_CAUSE
+    }
+    missing = whole_idle_s - sum(totals.values())
+    if missing > 1e-9:
+        unknown = IdleCause.UNKNOWN.value
+        totals[unknown] = totals.get(unknown, 0.0) + missing
+    return totals
+
+
+# The same for tables of events, whose times are nanoseconds.
+
+
+_SPANS = ("process", "start_ns", "end_ns", "is_wait")
+NO_PROCESS = 0
+
+
+def host_spans(calls: pl.DataFrame, data: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The calls that wait for a device, and the ranges in which the program fetches data.
+
+    Both have process, start_ns, end_ns; calls also have name.
+    """
+    names = calls["name"].unique()
+    waiting = [name for name in names.to_list() if wait_of(name) is not None]
+    parts = [calls.filter(pl.col("name").is_in(waiting)).with_columns(is_wait=pl.lit(True))]
+    if data is not None:
+        parts.append(data.with_columns(is_wait=pl.lit(False)))
+    return pl.concat([part.select(_SPANS).drop_nulls() for part in parts], how="vertical_relaxed")
 
 
 def link_launches(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Give events the host call that launched them, and the last wait of the host before it.
+    """Give events the host call that launched them.
 
     `calls` has process, correlation, thread, start_ns, end_ns, name; events have process and
     correlation. Where several calls share a correlation the first one counts.
@@ -100,30 +271,68 @@ def link_launches(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
             pl.col("end_ns").alias("launch_end_ns"),
         )
     )
-    events = events.join(launches, on=["process", "correlation"], how="left", maintain_order="left")
-    waits = calls.filter(pl.col("name").str.contains(SYNC_CALLS)).select(
-        "process", pl.col("end_ns").alias("sync_end_ns")
-    )
-    return _with_waits(events, waits)
+    return events.join(launches, on=["process", "correlation"], how="left", maintain_order="left")
 
 
-def _with_waits(events: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """The end of the last wait of the same process before each launch."""
-    if not waits.height:
-        return events.with_columns(pl.lit(None, pl.Int64).alias("sync_end_ns"))
-    waits = waits.with_columns(pl.col("sync_end_ns").alias("_at")).sort("_at")
-    numbered = events.with_row_index("_row")
-    found = (
-        numbered.filter(pl.col("launch_start_ns").is_not_null())
-        .sort("launch_start_ns")
-        .join_asof(
-            waits,
-            left_on="launch_start_ns",
-            right_on="_at",
-            by="process",
-            strategy="backward",
-            check_sortedness=False,
+def with_idle(events: pl.DataFrame, host: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Add ``idle_ns`` and ``idle_code`` to events sorted by device and start."""
+    idle, cause = np.zeros(events.height), np.full(events.height, NO_CAUSE)
+    if not events.height:
+        return events.with_columns(idle_ns=pl.Series(idle), idle_code=pl.Series(cause))
+    first = events["start_ns"].min()
+    start, end = _since(events, "start_ns", first), _since(events, "end_ns", first)
+    replayed = events["in_graph"].to_numpy() if "in_graph" in events.columns else False
+    launched, returned = (_since(events, f"launch_{at}_ns", first) for at in ("start", "end"))
+    issued = issued_at(launched, returned, start, end, np.asarray(replayed, dtype=np.bool_))
+    stream, gpu, process = (_codes(events, c) for c in ("stream", "gpu", "process"))
+    hosts = _hosts(host, first)
+    for device in np.unique(gpu).tolist():
+        rows = np.flatnonzero(gpu == device)
+        before = gaps(start[rows], end[rows])
+        same = stream[rows] == stream[rows[before.after]]
+        idle[rows] = before.length
+        for one in np.unique(process[rows]).tolist():
+            of = process[rows] == one
+            mine = Gaps(*(column[of] for column in before))
+            why = hosts.get(one, Host(microsecond=1e3))
+            cause[rows[of]] = why.causes(mine, start[rows][of], issued[rows][of], same[of])
+    return events.with_columns(idle_ns=pl.Series(idle), idle_code=pl.Series(cause))
+
+
+def _since(table: pl.DataFrame, column: str, first: object) -> Floats:
+    """Times as floats that lose no nanosecond: since the first event. What is unknown is NaN."""
+    if column not in table.columns:
+        return np.full(table.height, np.nan)
+    since = (table[column] - first).cast(pl.Float64)
+    return since.fill_null(float("nan")).to_numpy()
+
+
+def _codes(events: pl.DataFrame, column: str) -> Ints:
+    """Numbers of a column's values; those of `process` are its own."""
+    if column not in events.columns:
+        return np.full(events.height, NO_PROCESS)
+    values = events[column]
+    if column == "process":
+        return values.fill_null(NO_PROCESS).to_numpy()
+    return values.fill_null("?").rank("dense").cast(pl.Int64).to_numpy()
+
+
+def _hosts(spans: pl.DataFrame | None, first: object) -> Mapping[int, Host]:
+    """What each process did, from `host_spans`."""
+    found: dict[int, Host] = {}
+    for (process,), part in spans.group_by("process") if spans is not None else ():
+        waits = part.filter("is_wait").sort("end_ns", maintain_order=True)
+        data = part.filter(~pl.col("is_wait"))
+        found[int(str(process))] = Host(
+            _since(waits, "start_ns", first),
+            _since(waits, "end_ns", first),
+            Union(_since(data, "start_ns", first), _since(data, "end_ns", first)),
+            microsecond=1e3,
         )
-        .select("_row", "sync_end_ns")
-    )
-    return numbered.join(found, on="_row", how="left", maintain_order="left").drop("_row")
+    return found
+
+
+def cause_texts(column: str) -> pl.Expr:
+    """Codes of a column as the causes that they stand for."""
+    names = pl.Series([cause.value for cause in CAUSES])
+    return pl.when(pl.col(column) >= 0).then(pl.lit(names).gather(pl.col(column)))

@@ -1,9 +1,7 @@
 """oneDNN's verbose log (``ONEDNN_VERBOSE=1``, ``DNNL_VERBOSE=1``): one line per primitive.
 
-A line is ``onednn_verbose[,v1][,timestamp][,primitive],exec,<engine>,<kind>,<implementation>,
-<prop kind>,<memory formats>,<attributes>,<auxiliary>,<problem>,<milliseconds>``; the parts in
-brackets came with versions 2.x and 3.x. FLOPs are not counted here: a row keeps the problem's
-text as its shape, and whoever knows oneDNN's problems counts from it.
+FLOPs are not counted here: a row keeps the problem's text as its shape, and whoever knows
+oneDNN's problems counts from it.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,18 +21,13 @@ from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.read.events import Whole, profile_of
 from timeroof.read.formats import ReadOptions
+from timeroof.read.onednn_line import MOVERS, Execution, Primitive, parse_execution
 from timeroof.read.open import Entry, Input, short_name
 
-# One line of oneDNN's verbose log, in the spellings of versions 0.x to 3.x.
-
-
-_TIMESTAMP = re.compile(r"^\d+(?:\.\d+)?(?:e\+?\d+)?$")
-_TYPE = re.compile(
-    r"\b(src|data|wei|weights|dst|diff_src|diff_dst)[:_](f64|f32|f16|bf16|tf32"
-    r"|f8_e[45]m[23]|s32|s8|u8|s4|u4)\b"
-)
-# Primitives that only move data.
-MOVERS = frozenset({"reorder", "concat", "shuffle", "zero_pad"})
+_MARK = re.compile(rb"(?:onednn|dnnl|mkldnn)_verbose,")
+_VERSION = re.compile(r"info,(?:oneDNN|DNNL|Intel MKL-DNN|oneDNN) v?([\d.]+)")
+_THREADS = re.compile(r"nthr:(\d+)")
+MAX_LINE_BYTES = 1 << 20
 _PHASES = {
     "forward_training": "forward",
     "forward_inference": "forward",
@@ -44,110 +37,6 @@ _PHASES = {
     "backward_weights": "backward",
     "backward_bias": "backward",
 }
-
-
-class Primitive(NamedTuple):
-    """What ran: lines that differ only in time share one."""
-
-    engine: str
-    kind: str
-    implementation: str
-    prop: str
-    formats: str
-    attributes: str
-    auxiliary: str
-    problem: str
-
-    @property
-    def dtype(self) -> str | None:
-        """The data type of the source, else of the first tensor that has one."""
-        types = dict(reversed(_TYPE.findall(self.formats)))
-        return types.get("src") or types.get("data") or next(iter(types.values()), None)
-
-    def row(self) -> dict[str, Any]:
-        """The fields of a profile's row, times apart."""
-        return {
-            "kind": "primitive",
-            "name": f"{self.kind} {self.implementation}",
-            "short_name": self.kind,
-            "shape": self.problem or None,
-            "dtype": self.dtype,
-            "phase": _PHASES.get(self.prop),
-            "gpu": self.engine,
-            "flop/fp32": 0.0 if self.kind in MOVERS else None,
-            "label.onednn_kind": self.kind,
-            "label.onednn_implementation": self.implementation,
-            "label.onednn_prop": self.prop or None,
-            "label.onednn_formats": self.formats or None,
-            "label.onednn_attributes": self.attributes or None,
-            "label.onednn_auxiliary": self.auxiliary or None,
-            "label.onednn_engine": self.engine,
-        }
-
-
-class Execution(NamedTuple):
-    """A primitive that ran, how long, and when if the log says so."""
-
-    primitive: Primitive
-    time_ms: float
-    timestamp_ms: float | None
-
-
-def parse_execution(line: str) -> Execution | None:
-    """The primitive that a line reports, or None where the line is cut or of another kind.
-
-    >>> line = "onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32 dst_f32,,,2x16,0.018"
-    >>> found = parse_execution(line)
-    >>> found.primitive.kind, found.primitive.problem, found.time_ms
-    ('reorder', '2x16', 0.018)
-    """
-    words = line.split(",")[1:]
-    timestamp = None
-    while words and not words[0].startswith("exec"):
-        word = words.pop(0)
-        if _TIMESTAMP.match(word):
-            timestamp = float(word)
-        elif word not in ("v0", "v1", "primitive"):
-            return None
-    if not words:
-        return None
-    words.pop(0)
-    # Version 0.x names no engine.
-    engine = words.pop(0) if words and re.match(r"^(cpu|gpu)\d*(:\d+)?$", words[0]) else "cpu"
-    return _execution(words, engine, timestamp)
-
-
-def _execution(words: list[str], engine: str, timestamp: float | None) -> Execution | None:
-    """kind, implementation, prop, formats, attributes…, auxiliary, problem, time."""
-    if len(words) < 6:
-        return None
-    try:
-        time_ms = float(words[-1])
-    except ValueError:
-        return None
-    if not (math.isfinite(time_ms) and time_ms >= 0):
-        return None
-    kind, implementation, prop, formats, *middle = words[:-1]
-    problem = middle.pop() if middle else ""
-    auxiliary = middle.pop() if middle else ""
-    primitive = Primitive(
-        engine=engine,
-        kind=kind,
-        implementation=implementation,
-        prop="" if prop == "undef" else prop,
-        formats=formats,
-        attributes=",".join(middle).strip(),
-        auxiliary=auxiliary,
-        problem=problem,
-    )
-    known = timestamp is not None and math.isfinite(timestamp)
-    return Execution(primitive, time_ms, timestamp if known else None)
-
-
-_MARK = re.compile(rb"(?:onednn|dnnl|mkldnn)_verbose,")
-_VERSION = re.compile(r"info,(?:oneDNN|DNNL|Intel MKL-DNN|oneDNN) v?([\d.]+)")
-_THREADS = re.compile(r"nthr:(\d+)")
-MAX_LINE_BYTES = 1 << 20
 
 
 class OnednnVerbose:
@@ -221,11 +110,32 @@ class _Log:
         start = np.frombuffer(self.starts_ms) * 1e6
         timed = bool(np.isfinite(start).all())
         start = start - start.min() if timed else np.cumsum(length) - length
-        rows = pl.DataFrame([p.row() for p in self.primitives], infer_schema_length=None)
+        rows = pl.DataFrame([_row(p) for p in self.primitives], infer_schema_length=None)
         events = rows[np.frombuffer(self.which, dtype=np.int64)]
         return events.with_columns(
             pl.Series("start_ns", start), pl.Series("end_ns", start + length)
         ), timed
+
+
+def _row(primitive: Primitive) -> dict[str, Any]:
+    """The fields of a profile's row, times apart."""
+    return {
+        "kind": "primitive",
+        "name": f"{primitive.kind} {primitive.implementation}",
+        "short_name": primitive.kind,
+        "shape": primitive.problem or None,
+        "dtype": primitive.dtype,
+        "phase": _PHASES.get(primitive.prop),
+        "gpu": primitive.engine,
+        "flop/fp32": 0.0 if primitive.kind in MOVERS else None,
+        "label.onednn_kind": primitive.kind,
+        "label.onednn_implementation": primitive.implementation,
+        "label.onednn_prop": primitive.prop or None,
+        "label.onednn_formats": primitive.formats or None,
+        "label.onednn_attributes": primitive.attributes or None,
+        "label.onednn_auxiliary": primitive.auxiliary or None,
+        "label.onednn_engine": primitive.engine,
+    }
 
 
 def _lines(entry: Entry) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import lzma
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -19,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from timeroof.core.errors import InputError
+from timeroof.core.errors import DamagedError, InputError, trace_ignored
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -130,6 +131,7 @@ class Entry:
                 return stream.read(HEAD_BYTES)
         except Exception:
             # Whatever is wrong shows itself with its name when the entry is read.
+            trace_ignored(f"the beginning of {self.name} cannot be read")
             return b""
 
     def sha256(self) -> str:
@@ -381,19 +383,22 @@ def _errors_named(name: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
-        raise InputError(
-            f"is damaged ({error or type(error).__name__})",
-            where=name,
-            advice="copy or record it again",
-        ) from error
     except tarfile.TarError as error:
         raise InputError(f"is no whole tar archive ({error})", where=name) from error
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", where=name) from error
     except Exception as error:
-        if type(error).__name__ == "ZstdError":
-            raise InputError(
-                f"is damaged ({error})", where=name, advice="copy or record it again"
-            ) from error
-        raise
+        if not isinstance(error, _damage()):
+            raise
+        raise DamagedError(
+            f"is damaged ({error or type(error).__name__})",
+            where=name,
+            advice="copy or record it again",
+        ) from error
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """What unpacking raises; zstandard's own only where a file of this process needed it."""
+    usual = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+    zstandard = sys.modules.get("zstandard")
+    return usual if zstandard is None else (*usual, zstandard.ZstdError)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from timeroof.read.idle import host_spans, link_launches
+
 MAX_DEPTH = 64
 MAX_MODULE_CHARS = 200
 
@@ -88,7 +90,7 @@ class Places:
     """For every thread, which ranges were open at which time."""
 
     def __init__(self, ranges: pl.DataFrame) -> None:
-        """`ranges` has thread, start_ns, end_ns, text."""
+        """`ranges` has process, thread, start_ns, end_ns, text."""
         self._places: dict[Place, int] = {Place(): 0}
         self._paths: dict[tuple[int, ...], int] = {}
         self._threads: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -98,6 +100,9 @@ class Places:
         texts = ranges["text"].unique(maintain_order=True)
         self._marks = [read_mark(text) for text in texts.to_list()]
         self.steps = sum(mark.is_step for mark in self._marks)
+        loads = [t for t, m in zip(texts, self._marks, strict=True) if m.phase == "data"]
+        # The ranges in which the program fetches data.
+        self.data = ranges.filter(pl.col("text").is_in(loads)).drop("text")
         codes = pl.DataFrame({"text": texts}).with_row_index("code")
         ranges = ranges.join(codes, on="text", how="left", maintain_order="left")
         for (thread,), of_thread in ranges.group_by("thread"):
@@ -143,6 +148,22 @@ class Places:
         fields = ("op", "shape", "module", "phase")
         table = {f: [getattr(p, f) for p in self._places] for f in fields}
         return pl.DataFrame(table, schema=dict.fromkeys(fields, pl.String))[which]
+
+
+def linked(events: pl.DataFrame, calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Events with their launches and the ranges (roctx) around them; and what the host did.
+
+    `calls` are of the host, with a category that says which of them are ranges.
+    """
+    is_mark = pl.col("category").str.contains("MARKER")
+    plain = calls.filter(~is_mark).drop("category")
+    events, data = link_launches(events, plain), None
+    marks = calls.filter(is_mark).rename({"name": "text"})
+    if marks.height and "launch_thread" in events.columns:
+        places = Places(marks.select("process", "thread", "start_ns", "end_ns", "text"))
+        events = events.hstack(places.at(events["launch_thread"], events["launch_start_ns"]))
+        data = places.data
+    return events.drop("launch_thread", strict=False), host_spans(plain, data)
 
 
 def lend_places(events: pl.DataFrame, like: list[str]) -> tuple[pl.DataFrame, int]:

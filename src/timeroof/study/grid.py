@@ -149,7 +149,7 @@ def check_value(parameter: Parameter, value: Value) -> Value:
     if parameter.choices:
         if value not in parameter.choices:
             raise UsageError(
-                f"{parameter.option} cannot be {value!r}",
+                f"{parameter.name} cannot be {value!r}",
                 advice=f"use one of {', '.join(parameter.choices)}",
             )
         return value
@@ -159,7 +159,7 @@ def check_value(parameter: Parameter, value: Value) -> Value:
         number = 0
     if not 1 <= number <= LARGEST:
         raise UsageError(
-            f"{parameter.option} cannot be {str(value)[:40]!r}",
+            f"{parameter.name} cannot be {str(value)[:40]!r}",
             advice=f"use whole numbers from 1 to {LARGEST}",
         )
     return number

@@ -34,15 +34,6 @@ class Parameter:
     quick: tuple[Value, ...] = ()
     choices: tuple[str, ...] = ()
 
-    @property
-    def option(self) -> str:
-        """How it is called on the command line.
-
-        >>> Parameter("time_steps", "time steps", 16).option
-        '--time-steps'
-        """
-        return f"--{self.name.replace('_', '-')}"
-
 
 @dataclass(frozen=True)
 class Setting:

@@ -89,9 +89,17 @@ def _gap(time_s: pl.Series, scale: float) -> pl.Expr:
 
 
 def clean_table(report: Report) -> pl.DataFrame:
-    """Every row with its verdict, in clean seconds."""
-    rows, verdicts = clean_tables(report)
-    return pl.concat([rows.drop("samples"), verdicts.drop("id")], how="horizontal")
+    """Every judged row, in clean seconds."""
+    rows, scale = report.rows.drop("samples"), report.totals.clean_scale
+    if scale == 1.0:
+        return rows
+    clean, verdicts = clean_tables(report)
+    return rows.with_columns(
+        *clean.select("time_s", "idle_before_s"),
+        *verdicts.select("elapsed_s", "gap_s", "efficiency", "kernel_efficiency"),
+        pl.col("compute_time_s", "bandwidth_time_s") * scale,
+        pl.col("achieved_flop_per_s", "achieved_byte_per_s") / scale,
+    )
 
 
 def clean_words(report: Report) -> str:

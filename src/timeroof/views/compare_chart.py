@@ -10,8 +10,8 @@ from timeroof.core.errors import InputError
 from timeroof.core.units import format_seconds
 from timeroof.views.page.text import clip, plain_line
 from timeroof.views.pictures.arrows import Move, OtherBalance, arrow_chart
+from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Roofs, Unit
-from timeroof.views.report_points import chart_roofs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: st
         raise InputError(
             f"{comparison.reason}, so there is nothing to draw", advice="write html, md or json"
         )
-    roofs = plain_roofs(a) or plain_roofs(b)
+    roofs = chart_roofs(a) or chart_roofs(b)
     if roofs is None:
         raise InputError(
             "neither run has a compute and a memory ceiling for a chart",
@@ -48,22 +48,6 @@ def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: st
     balances = [] if a.machine == b.machine else balances_of([b.machine], roofs)
     notes = [] if any(m.arrow for m in moves) else ["no kernel changed by more than the noise"]
     return arrow_chart(moves, roofs, title=heading, balances=balances, notes=notes)
-
-
-def plain_roofs(report: Report) -> Roofs | None:
-    """The pair of roofs of a report's charts, None where it has none."""
-    roofs = chart_roofs(report)
-    if not roofs.complete:
-        return None
-    level = (roofs.memory or "").removeprefix("byte/")
-    return Roofs(
-        compute_name=(roofs.compute or "").removeprefix("flop/"),
-        flops_per_s=roofs.flops_per_s,
-        memory_name=level.upper(),
-        bytes_per_s=roofs.bytes_per_s,
-        launch_s=roofs.launch_s,
-        level=level,
-    )
 
 
 def balances_of(machines: list[Machine | None], roofs: Roofs) -> list[OtherBalance]:

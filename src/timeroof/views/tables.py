@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.core.profile import Profile
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.core.verdict import Verdicts, judged_rows
 from timeroof.views.clean import clean_table, clean_words
 from timeroof.views.page.headline import (
     LIMITER_WORDS,
@@ -27,14 +25,9 @@ if TYPE_CHECKING:
     from timeroof.core.report import Report
 
 
-def judged_table(profile: Profile, verdicts: Verdicts) -> pl.DataFrame:
-    """One row per kernel with everything known of it, lists left out."""
-    return judged_rows(profile, verdicts).drop("samples")
-
-
 def runs_table(reports: Sequence[Report], names: Sequence[str]) -> pl.DataFrame:
     """The judged rows of one run, or of several under one another with the run's name first."""
-    tables = [judged_table(report.profile, report.verdicts) for report in reports]
+    tables = [report.rows.drop("samples") for report in reports]
     if len(tables) == 1:
         return tables[0]
     named = [
@@ -44,9 +37,9 @@ def runs_table(reports: Sequence[Report], names: Sequence[str]) -> pl.DataFrame:
     return pl.concat(named, how="diagonal")
 
 
-def csv_bytes(profile: Profile, verdicts: Verdicts) -> bytes:
-    """The judged rows as CSV; columns that say nothing are left out."""
-    return table_csv(judged_table(profile, verdicts))
+def csv_bytes(rows: pl.DataFrame) -> bytes:
+    """A report's rows as CSV, lists left out; columns that say nothing are left out."""
+    return table_csv(rows.drop("samples"))
 
 
 def table_csv(table: pl.DataFrame) -> bytes:

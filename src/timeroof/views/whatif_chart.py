@@ -8,9 +8,10 @@ import polars as pl
 
 from timeroof.core.errors import UsageError
 from timeroof.core.units import format_seconds
-from timeroof.views.compare_chart import balances_of, plain_roofs
+from timeroof.views.compare_chart import balances_of
 from timeroof.views.page.text import clip, plain_line
 from timeroof.views.pictures.arrows import Move, arrow_chart
+from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Roofs, Unit
 from timeroof.views.pictures.whatif import Bar, machine_bars
 from timeroof.views.whatif import split_seconds
@@ -60,7 +61,7 @@ def _untimed() -> UsageError:
 
 def moves_figure(result: WhatIf, projection: Projection) -> Figure | None:
     """The longest kernels as measured and as predicted, on the roofs of the first machine."""
-    roofs = plain_roofs(result.report)
+    roofs = chart_roofs(result.report)
     if roofs is None:
         return None
     moves = _moves(result, projection, roofs)
@@ -74,18 +75,17 @@ def moves_figure(result: WhatIf, projection: Projection) -> Figure | None:
 
 
 def _moves(result: WhatIf, projection: Projection, roofs: Roofs) -> list[Move]:
-    kernels = result.report.profile.kernels
-    flops = [c for c in kernels.columns if c.startswith("flop/")]
+    rows = result.report.rows
     moved = f"byte/{roofs.level}"
-    if not flops or moved not in kernels.columns:
+    if moved not in rows.columns:
         return []
     table = pl.concat(
         [
-            kernels.select(
+            rows.select(
                 "short_name",
                 "time_s",
                 "launches",
-                pl.sum_horizontal(flops, ignore_nulls=False).alias("flops"),
+                pl.col("owed_flops").alias("flops"),
                 pl.col(moved).alias("bytes"),
             ),
             # A roof holds for the kernel alone: the idle before it is on neither side.

@@ -13,8 +13,8 @@ MIN_IDLE_SHARE = 0.05
 class HostBound(Rule):
     """A device that waits because the host issues work too late; on a CPU, time between ops.
 
-    **What.** Idle time whose cause is the host (launch-starved, Python, dispatcher, autograd),
-    5 % of the run or more.
+    **What.** Idle time whose cause is the host (launch-starved, python, autograd, dispatch,
+    runtime), 5 % of the run or more.
 
     **Why.** The device could work, but nothing is in its queue: Python, the framework's
     dispatch and autograd take longer than the kernels. Faster kernels only lengthen the wait.

@@ -54,7 +54,7 @@ class LayoutTraffic(Rule):
         """Rows that only move data."""
         rows = context.rows.filter(
             is_layout() | _without_purpose(),
-            (pl.col("flops") == 0) | (pl.col("kind") == "copy"),
+            (pl.col("total_flops") == 0) | (pl.col("kind") == "copy"),
             pl.col("phase").fill_null("other") != "data",
         ).with_columns(pl.col("time_s").alias("busy_gain_s"))
         time_s = float(rows["time_s"].sum())

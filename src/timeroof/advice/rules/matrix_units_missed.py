@@ -65,8 +65,8 @@ class MatrixUnitsMissed(Rule):
         """Rows beside the matrix units, one claim per reason."""
         rows = context.rows.filter(
             pl.col("contraction") & ~pl.col("tiny"),
-            pl.col("flops") > 0,
-            pl.col("tensor_flops") < MOST_ON_UNITS * pl.col("flops"),
+            pl.col("total_flops") > 0,
+            pl.col("tensor_flops") < MOST_ON_UNITS * pl.col("total_flops"),
             flop_bound(context.rows) >= MIN_COMPUTE_SHARE * pl.col("time_s"),
         )
         found: list[Claim] = []
@@ -92,7 +92,7 @@ class MatrixUnitsMissed(Rule):
         unit, rate = native
         after = context.bound_after(on_unit(rows, rate, byte_factor))
         rows = rows.with_columns((pl.col("time_s") - after).alias("busy_gain_s"))
-        time_s, flops = float(rows["time_s"].sum()), float(rows["flops"].sum())
+        time_s, flops = float(rows["time_s"].sum()), float(rows["total_flops"].sum())
         share = float(rows["tensor_flops"].sum()) / flops
         name = unit.removeprefix("flop/")
         why = (
@@ -109,6 +109,8 @@ class MatrixUnitsMissed(Rule):
 def uses_sixteen_bits(context: Context) -> bool:
     """Whether a good part of the contractions already runs on 16-bit matrix units."""
     # Whole passes are cases of a study, not parts of one model.
-    work = context.rows.filter(pl.col("contraction"), pl.col("flops") > 0, pl.col("kind") != "unit")
+    work = context.rows.filter(
+        pl.col("contraction"), pl.col("total_flops") > 0, pl.col("kind") != "unit"
+    )
     half = work.filter(pl.col("precision").is_in(["fp16", "bf16"]))["tensor_flops"].sum()
-    return float(half) >= MIN_AUTOCAST_SHARE * float(work["flops"].sum()) > 0
+    return float(half) >= MIN_AUTOCAST_SHARE * float(work["total_flops"].sum()) > 0

@@ -57,12 +57,12 @@ class WidePrecision(Rule):
             return []
         rows = context.rows.filter(
             pl.col("precision") == "fp32",
-            pl.col("contraction") & (pl.col("flops") > 0),
+            pl.col("contraction") & (pl.col("total_flops") > 0),
             pl.col("limit").is_in(["compute", "memory"]) & ~pl.col("tiny"),
         )
         saved = 1 - on_unit(rows, rate, 0.5) / pl.col("work_bound_s")
         rows = rows.with_columns((pl.col("time_s") * saved).alias("busy_gain_s"))
-        time_s, flops = float(rows["time_s"].sum()), float(rows["flops"].sum())
+        time_s, flops = float(rows["time_s"].sum()), float(rows["total_flops"].sum())
         name = unit.removeprefix("flop/")
         why = (
             f"{format_amount(flops, 'FLOP')} of fp32 contractions take {format_seconds(time_s)}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import resource
+import threading
 import time
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
+_TASKS = Path("/proc/self/task")
 # Shares of a step below this are what clocks and a host's pauses of a virtual machine amount to.
 LEAST_SHARE = 0.02
 # Linux counts per thread; elsewhere the process's count is what there is.
@@ -31,26 +33,43 @@ class Asleep:
     tells them from sleep. But a thread that sleeps gives its CPU up itself: without a voluntary
     context switch nothing was slept, however long the step stood still.
 
+    Nor is it the program that sleeps where an op waits for its other threads and those wait for a
+    CPU: as much as they waited is left out.
+
     >>> asleep = Asleep()
+    >>> asleep.watch_others()
     >>> asleep.begin()
     >>> time.sleep(0.05)
-    >>> asleep.end().ns > 20_000_000
+    >>> asleep.end()
+    >>> asleep.slept().ns > 20_000_000
     True
     """
 
     def __init__(self) -> None:
-        self._begin = (0, 0, 0, 0)
+        self._begin = self._end = (0, 0, 0, 0)
+        self._others_ns = 0
         self._counts_sleeps = counts_sleeps()
+
+    def watch_others(self) -> None:
+        """Look at the other threads; takes longer than the rest, so before a step begins."""
+        self._others_ns = _others_queued_ns()
 
     def begin(self) -> None:
         """A step of this thread begins."""
         self._begin = _clocks()
 
-    def end(self) -> Slept:
-        """What was slept since the beginning; 0 ns where that is too little to be believed."""
-        now = _clocks()
-        elapsed, own, queued, switches = (n - b for n, b in zip(now, self._begin, strict=True))
-        asleep_ns = elapsed - own - queued
+    def end(self) -> None:
+        """The step ended."""
+        self._end = _clocks()
+
+    def slept(self) -> Slept:
+        """What was slept in the step; 0 ns where that is too little to be believed."""
+        elapsed, own, queued, switches = (
+            n - b for n, b in zip(self._end, self._begin, strict=True)
+        )
+        # Counts of threads that have ended meanwhile are gone.
+        others_ns = max(0, _others_queued_ns() - self._others_ns)
+        asleep_ns = elapsed - own - queued - others_ns
         if asleep_ns < LEAST_SHARE * elapsed:
             asleep_ns = 0
         if not self._counts_sleeps:
@@ -70,10 +89,22 @@ def _voluntary_switches() -> int:
     return resource.getrusage(_WHOSE).ru_nvcsw
 
 
+def _others_queued_ns() -> int:
+    """What the process's other threads have waited for a CPU, all together."""
+    me = str(threading.get_native_id())
+    tasks = _TASKS.glob("*/schedstat")
+    return sum(_queued_ns(task) for task in tasks if task.parent.name != me)
+
+
+def _queued_ns(schedstat: Path) -> int:
+    """What a thread has waited for a CPU; 0 where nobody counts it, or the thread has ended."""
+    try:
+        return int(schedstat.read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _clocks() -> tuple[int, int, int, int]:
     """Elapsed, the thread's own, what it waited for a CPU (ns), and its voluntary switches."""
-    try:
-        queued = int(_SCHEDSTAT.read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        queued = 0
-    return time.perf_counter_ns(), time.thread_time_ns(), queued, _voluntary_switches()
+    queued_ns = _queued_ns(_SCHEDSTAT)
+    return time.perf_counter_ns(), time.thread_time_ns(), queued_ns, _voluntary_switches()

@@ -14,12 +14,12 @@ from timeroof.live.torch.mkl_calls import mkl_cost
 from timeroof.live.torch.primitive_shares import MKL, Below, Key, no_shorter, shares_of
 from timeroof.live.torch.primitive_work import parts_of
 from timeroof.live.torch.recording import Described, Recording
+from timeroof.read.onednn_line import MOVERS
 from timeroof.work import Cost, count
 from timeroof.work import amounts as amounts_of
 from timeroof.work.cost import unknown
 from timeroof.work.onednn import call_from_onednn
 
-MOVERS = ("reorder", "concat", "shuffle", "zero_pad")
 # By how much the products of MKL's calls may differ from their op's.
 MISMATCH = 0.02
 # A smaller rest of an op beside its primitives is within what two clocks differ by.

@@ -9,6 +9,7 @@ from timeroof.live.torch.mkl import MklSwitch, mkl_call
 from timeroof.live.torch.recording import PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.live.torch.streams import PrintedByC, write_all
 from timeroof.live.torch.timing import Timing
+from timeroof.read.onednn_line import parse_execution
 
 _ONEDNN = b"onednn_verbose,"
 # A line of a library, wherever it begins: the program may have written half a line before it.
@@ -81,19 +82,15 @@ class PrimitivePass:
 
 
 def _primitive(line: bytes) -> PrimitiveSeen | None:
-    """A line of an executed primitive: version, time stamp (ms), …, exec, engine, words, ms.
+    """The executed primitive of a line that has a time stamp.
 
     >>> _primitive(b"onednn_verbose,v1,1000.5,primitive,exec,cpu,reorder,jit,undef,f,,,2x2,0.25")
     PrimitiveSeen(words=('reorder', 'jit', 'undef', 'f', '', '', '2x2'), start_ns=1000500000, \
 duration_ns=250000)
     """
-    words = line.decode("utf-8", "replace").strip().split(",")
-    if "exec" not in words or not line.startswith(_ONEDNN):
+    if not line.startswith(_ONEDNN):
         return None
-    place = words.index("exec")
-    try:
-        stamp_ms = next(float(w) for w in words[1:place] if w.replace(".", "", 1).isdigit())
-        duration_ms = float(words[-1])
-    except (StopIteration, ValueError):
+    ran = parse_execution(line.decode("utf-8", "replace").strip())
+    if ran is None or ran.timestamp_ms is None:
         return None
-    return PrimitiveSeen(tuple(words[place + 2 : -1]), int(stamp_ms * 1e6), int(duration_ms * 1e6))
+    return PrimitiveSeen(ran.words, int(ran.timestamp_ms * 1e6), int(ran.time_ms * 1e6))

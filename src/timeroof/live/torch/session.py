@@ -81,8 +81,7 @@ class Session:
         self._unhook: Callable[[], None] = lambda: None
         self._block: Describing | None = None
         self._in_block = self._forked_in_block = False
-        self._foreign = False
-        self._over = False
+        self._foreign = self._over = False
         self._events = 0
 
     def _describer(self) -> Describing:
@@ -165,8 +164,8 @@ class Session:
             step = CleanStep(end_ns - self._begin_ns, faults, self._foreign or is_profiling())
             self._sample.take(self.recording, step, settled=done in UNTOUCHED)
         elif done is Pass.TIMED:
-            slept = self._asleep.end()
-            self._keep(self._timing.stop(), faults, slept)
+            self._asleep.end()
+            self._keep(self._timing.stop(), faults, self._asleep.slept())
         elif done is Pass.DESCRIBED:
             self._describing.stop()
             self._pending = first_and_latest([*self._pending, self._describing])
@@ -207,6 +206,7 @@ class Session:
             self._calibration.warm_up()
         elif chosen is Pass.TIMED:
             self._calibration.before_step()
+            self._asleep.watch_others()
             self._timing.start()
         elif chosen is Pass.PRIMITIVES:
             chosen = chosen if self._primitives.start() else Pass.CLEAN

@@ -223,11 +223,10 @@ def _least_scale(report: Report, against: Report) -> float:
 
 
 def _amounts(rows: pl.DataFrame) -> list[pl.Expr]:
-    """FLOPs of all precisions and bytes of every level, null where one is not known."""
-    flops = [c for c in rows.columns if c.startswith("flop/")]
-    total = pl.sum_horizontal(flops, ignore_nulls=False) if flops else pl.lit(None, pl.Float64)
+    """FLOPs that have to be done and bytes of every level, null where one is not known."""
     missing = [c for c in AMOUNTS if c.startswith("byte/") and c not in rows.columns]
-    return [total.alias("flops"), *(pl.lit(None, pl.Float64).alias(c) for c in missing)]
+    flops = pl.col("owed_flops").alias("flops")
+    return [flops, *(pl.lit(None, pl.Float64).alias(c) for c in missing)]
 
 
 def _launching(*, synchronous: bool) -> pl.Expr:

@@ -30,15 +30,14 @@ import polars as pl
 
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile
-from timeroof.core.resources import FAULT, LAUNCH, Scope
-from timeroof.core.verdict import BOUND
+from timeroof.core.resources import LAUNCH, Scope
+from timeroof.core.verdict import Verdicts, plain_rows
 from timeroof.model.bounds import is_tiny
 from timeroof.model.judge import judge
 from timeroof.model.totals import seconds_by_limiter
 from timeroof.model.whatif.amounts import in_precision, scaled, with_substitutes, without
 from timeroof.model.whatif.rows import Crossing, project_rows
 
-FAULT_BOUND = f"{BOUND}{FAULT}"
 # Sums of the same numbers in another order; and the share of the seconds that is worth a note.
 ROUNDING, WORTH_A_WORD = 1e-9, 0.01
 UNTIMED = "Nothing was timed in this run, so no time is predicted."
@@ -99,7 +98,7 @@ def project(
     free = None
     if "launch" in change.without:
         target = _without_launching(target)
-        free = _is_launching(profile, now.table, here)
+        free = _is_launching(profile, now, here)
     then = judge(likely, target, scope=scopes[1])
     floor = judge(least, target, scope=scopes[1]).table
     # A factor of 1, or the precision that it has: then efficiencies are known, not guessed.
@@ -169,15 +168,10 @@ def _above_roof(table: pl.DataFrame, work_bound_s: pl.Series) -> list[str]:
     ]
 
 
-def _is_launching(profile: Profile, now: pl.DataFrame, here: Machine) -> pl.Series:
+def _is_launching(profile: Profile, now: Verdicts, here: Machine) -> pl.Series:
     """Rows whose time is being launched (TR101's): without launching only their work is left."""
-    rows = pl.concat([profile.kernels, now.drop("id")], how="horizontal").with_columns(
-        pl.col("overhead_time_s").fill_null(0.0).alias("launch_s"),
-        (pl.col(FAULT_BOUND).fill_null(0.0) if FAULT_BOUND in now.columns else pl.lit(0.0)).alias(
-            "fault_s"
-        ),
-    )
-    return rows.select(is_tiny(here).fill_null(False).alias("free")).to_series()
+    rows = plain_rows(profile, now)
+    return rows.select(is_tiny(here, rows.columns).fill_null(False).alias("free")).to_series()
 
 
 def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:

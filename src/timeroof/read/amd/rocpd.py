@@ -12,9 +12,8 @@ from timeroof.read.amd.counters import with_amounts
 from timeroof.read.amd.rocprof_csv import lend_counters, mark_lent, wide
 from timeroof.read.events import COLLECTIVE, Whole, profile_of
 from timeroof.read.formats import ROCPD_TABLES, ReadOptions, holds_table
-from timeroof.read.idle import link_launches
 from timeroof.read.open import Input, short_name
-from timeroof.read.ranges import Places
+from timeroof.read.ranges import linked
 from timeroof.read.sqlite import Database, open_database, table_errors
 
 # The tables of one process in a rocpd database, as events, counters and host calls.
@@ -209,7 +208,7 @@ def _read(database: Database, where: str) -> Profile:
         events, notes = mark_lent(events), [*lent, *missing]
     copies = [c for c in (run.copies(n) for n, run in enumerate(runs)) if c.height]
     events = pl.concat([events, *copies], how="diagonal_relaxed")
-    events = _linked(events, pl.concat([run.calls(n) for n, run in enumerate(runs)]))
+    events, host = linked(events, pl.concat([run.calls(n) for n, run in enumerate(runs)]))
     names = events["device"].drop_nulls().unique().to_list()
     if len(names) != 1:
         notes.append("the file names no device or several")
@@ -218,20 +217,9 @@ def _read(database: Database, where: str) -> Profile:
         files=[SourceFile(name=short_name(where))],
         command=runs[0].command(),
     )
-    events = events.drop("process", "correlation", "grid", strict=False)
+    events = events.drop("correlation", "grid", strict=False)
     device = str(names[0]) if len(names) == 1 else None
-    return profile_of(events, Whole(source, device, tuple(notes)))
-
-
-def _linked(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Events with their launches and the ranges (roctx) around them."""
-    is_mark = pl.col("category").str.contains("MARKER")
-    events = link_launches(events, calls.filter(~is_mark).drop("category"))
-    marks = calls.filter(is_mark).rename({"name": "text"})
-    if marks.height and "launch_thread" in events.columns:
-        places = Places(marks.select("thread", "start_ns", "end_ns", "text"))
-        events = events.hstack(places.at(events["launch_thread"], events["launch_start_ns"]))
-    return events.drop("launch_thread", strict=False)
+    return profile_of(events, Whole(source, device, tuple(notes), host=host))
 
 
 FORMAT = Rocpd()

@@ -25,9 +25,8 @@ from timeroof.read.csv import (
 )
 from timeroof.read.events import COLLECTIVE, Whole, profile_of
 from timeroof.read.formats import ReadOptions
-from timeroof.read.idle import link_launches
 from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.ranges import Places
+from timeroof.read.ranges import linked
 from timeroof.read.sqlite import table_errors
 
 # Statistics by kernel name (``*_kernel_stats.csv`` of rocprofv3, ``*.stats.csv`` of rocprof).
@@ -190,7 +189,7 @@ def read_calls(entry: Entry, header: Header) -> pl.DataFrame:
         ticks(table, "Start_Timestamp").alias("start_ns"),
         ticks(table, "End_Timestamp").alias("end_ns"),
         pl.col("Function").fill_null("").alias("name"),
-        pl.col("Domain").fill_null("").alias("domain"),
+        pl.col("Domain").fill_null("").alias("category"),
     ).drop_nulls(["start_ns", "end_ns"])
 
 
@@ -285,10 +284,10 @@ def _traced(tables: Tables, found: Input) -> Profile:
     events = pl.concat([events, *copies], how="diagonal_relaxed")
     if copies:
         notes.append("rocprofv3 writes no bytes for copies: what they moved is unknown")
-    events = _linked(events, tables)
+    events, host = _linked(events, tables)
     events, device, device_notes = _with_device(events, tables)
-    dropped = [c for c in ("process", "correlation", "grid") if c in events.columns]
-    whole = Whole(_source(found), device, tuple(notes + device_notes))
+    dropped = [c for c in ("correlation", "grid") if c in events.columns]
+    whole = Whole(_source(found), device, tuple(notes + device_notes), host=host)
     return profile_of(events.drop(dropped), whole)
 
 
@@ -354,20 +353,13 @@ def _one_run(
     )
 
 
-def _linked(events: pl.DataFrame, tables: Tables) -> pl.DataFrame:
+def _linked(events: pl.DataFrame, tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Events with their launches and the ranges (roctx) around them, where these were traced."""
     calls = [read_calls(*table) for table in tables.of(CALLS)]
     if not calls or events["process"].n_unique() > 1:
-        return events
+        return events, None
     joined = pl.concat(calls, how="vertical_relaxed")
-    joined = joined.with_columns(pl.lit(0, pl.Int64).alias("process"))
-    is_mark = pl.col("domain").str.contains("MARKER")
-    events = link_launches(events, joined.filter(~is_mark).drop("domain"))
-    marks = joined.filter(is_mark).rename({"name": "text"})
-    if marks.height and "launch_thread" in events.columns:
-        places = Places(marks.select("thread", "start_ns", "end_ns", "text"))
-        events = events.hstack(places.at(events["launch_thread"], events["launch_start_ns"]))
-    return events.drop("launch_thread", strict=False)
+    return linked(events, joined.with_columns(pl.lit(0, pl.Int64).alias("process")))
 
 
 def _with_device(

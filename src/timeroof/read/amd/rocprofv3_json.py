@@ -15,7 +15,7 @@ from timeroof.read.amd.rocprof_csv import lend_counters, mark_lent, wide
 from timeroof.read.amd.rocprofv3_records import Process, Root
 from timeroof.read.events import Whole, profile_of
 from timeroof.read.formats import ReadOptions
-from timeroof.read.idle import link_launches
+from timeroof.read.idle import host_spans, link_launches
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.sqlite import table_errors
 
@@ -97,8 +97,8 @@ def _profile(processes: list[Process], entry: Entry) -> Profile:
         files=[SourceFile(name=short_name(entry.name))],
         command=next(chain((" ".join(p.metadata.command) for p in processes), [""])) or None,
     )
-    events = events.drop("process", "correlation", "grid", strict=False)
-    return profile_of(events, Whole(source, device, tuple(notes)))
+    events = events.drop("correlation", "grid", strict=False)
+    return profile_of(events, Whole(source, device, tuple(notes), host=host_spans(calls)))
 
 
 def _device(events: pl.DataFrame) -> str | None:

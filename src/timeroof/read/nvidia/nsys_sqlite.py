@@ -8,7 +8,7 @@ from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile, Steps
 from timeroof.read.events import COLLECTIVE, Whole, profile_of
 from timeroof.read.formats import NSYS_TABLES, ReadOptions, holds_table
-from timeroof.read.idle import link_launches
+from timeroof.read.idle import NO_PROCESS, host_spans, link_launches
 from timeroof.read.open import Input, short_name
 from timeroof.read.ranges import Places, lend_places
 from timeroof.read.sqlite import Database, open_database, table_errors
@@ -169,11 +169,13 @@ def _read(database: Database, where: str, options: ReadOptions) -> Profile:
     strings = read_strings(database)
     events = _events(database, strings, where)
     options.progress("linking launches", 0.5)
-    events = link_launches(events, _calls(database, strings, events))
-    events, notes, steps = _placed(events, _ranges(database, strings))
+    calls = _calls(database, strings, events)
+    events = link_launches(events, calls)
+    events, notes, places = _placed(events, _ranges(database, strings, events))
+    host = host_spans(calls, places.data if places else None)
     events, device, device_notes = _with_devices(events, database)
     notes += device_notes + _graph_notes(database)
-    events = _with_launches(events).drop("process", "correlation", "in_graph")
+    events = _with_launches(events).drop("correlation")
     options.progress("summing up", 0.8)
     version, command = _tool(database)
     source = Source(
@@ -182,8 +184,10 @@ def _read(database: Database, where: str, options: ReadOptions) -> Profile:
         files=[SourceFile(name=short_name(where))],
         command=command,
     )
-    extra: dict[str, object] = {"steps": Steps(count=steps)} if steps else {}
-    return profile_of(events, Whole(source, device, tuple(notes), extra=extra))
+    extra: dict[str, object] = {}
+    if places and places.steps:
+        extra["steps"] = Steps(count=places.steps)
+    return profile_of(events, Whole(source, device, tuple(notes), extra=extra, host=host))
 
 
 def _events(database: Database, strings: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -223,42 +227,50 @@ def _calls(database: Database, strings: pl.DataFrame, events: pl.DataFrame) -> p
         pl.col("end").alias("end_ns"),
         pl.col("name").fill_null(""),
     )
-    if events["process"].max() == 0:
-        # An export that names no process: correlations are taken as unique.
-        calls = calls.with_columns(pl.lit(0, pl.Int64).alias("process"))
-    return calls.drop_nulls(["start_ns", "end_ns"])
+    return _of_processes(calls, events).drop_nulls(["start_ns", "end_ns"])
 
 
-def _ranges(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
+def _of_processes(host: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Calls or ranges; in an export that names no process correlations are taken as unique."""
+    if events["process"].max() != NO_PROCESS:
+        return host
+    return host.with_columns(pl.lit(NO_PROCESS, pl.Int64).alias("process"))
+
+
+def _ranges(database: Database, strings: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """NVTX ranges with their texts."""
     numbers = ("start", "end", "eventType", "globalTid", "textId")
     raw = database.read("NVTX_EVENTS", {**dict.fromkeys(numbers, pl.Int64), "text": pl.String})
     raw = raw.filter(pl.col("eventType").is_in(_RANGE_TYPES) & pl.col("end").is_not_null())
     texts = strings.rename({"id": "textId", "value": "_text"})
-    return raw.join(texts, on="textId", how="left", maintain_order="left").select(
+    ranges = raw.join(texts, on="textId", how="left", maintain_order="left").select(
+        (pl.col("globalTid") // 2**24).alias("process"),
         pl.col("globalTid").alias("thread"),
         pl.col("start").alias("start_ns"),
         pl.col("end").alias("end_ns"),
         pl.coalesce("text", "_text").alias("text"),
     )
+    return _of_processes(ranges, events)
 
 
-def _placed(events: pl.DataFrame, ranges: pl.DataFrame) -> tuple[pl.DataFrame, list[str], int]:
+def _placed(
+    events: pl.DataFrame, ranges: pl.DataFrame
+) -> tuple[pl.DataFrame, list[str], Places | None]:
     """Events with op, module and phase from the ranges around their launches."""
     if "launch_start_ns" not in events.columns:
-        return events, ["no launch of a kernel is in the file: causes of idle are unknown"], 0
+        return events, ["no launch of a kernel is in the file: causes of idle are unknown"], None
     unlinked = events.filter(pl.col("launch_start_ns").is_null()).height
     notes = [f"{unlinked} of {events.height} GPU activities have no launch in the file"]
     notes = notes if unlinked else []
     if not ranges.height:
-        return events.drop("launch_thread"), notes, 0
+        return events.drop("launch_thread"), notes, None
     places = Places(ranges)
     placed = places.at(events["launch_thread"], events["launch_start_ns"])
     events = events.drop("launch_thread").hstack(placed)
     events, helped = lend_places(events, ["kind", "name", "label.grid"])
     if helped:
         notes.append(f"{helped} of them take their op from kernels of the same name and grid")
-    return events, notes, places.steps
+    return events, notes, places
 
 
 def _with_devices(

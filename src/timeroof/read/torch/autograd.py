@@ -23,8 +23,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from timeroof.read.idle import Bools
 from timeroof.read.torch.json_stream import DECODE_ERRORS
-from timeroof.read.torch.tables import NONE, OP, Bools, Trace
+from timeroof.read.torch.tables import NONE, OP, Trace
 
 _NODE = re.compile(r"^([A-Z]\w*?)Backward\d*$")
 _LOOKUP_NODE = re.compile(r"CppNode<(?:\w+::)*Split(?:NoBag)?LookupFunction_(\w+?)_Op\w*>$")

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from timeroof.read.idle import Floats
 from timeroof.read.torch import events as ev
 from timeroof.read.torch.events import Event
 from timeroof.read.torch.json_stream import DECODE_ERRORS
@@ -22,7 +23,6 @@ from timeroof.read.torch.tables import (
     MODULE_PREFIX,
     NONE,
     OP,
-    Floats,
     Trace,
     codes_of,
     name_of,

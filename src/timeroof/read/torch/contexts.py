@@ -12,16 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timeroof.read.torch.tables import (
-    ANNOTATION,
-    MODULE,
-    MODULE_PREFIX,
-    NONE,
-    OP,
-    Codes,
-    Ints,
-    Trace,
-)
+from timeroof.read.idle import Ints
+from timeroof.read.torch.tables import ANNOTATION, MODULE, MODULE_PREFIX, NONE, OP, Codes, Trace
 
 # Phases of training, from the names that PyTorch and its users give to stretches of time.
 

@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 
 from timeroof.core.errors import InputError
+from timeroof.read.idle import Ints
 from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.torch.tables import OP, Ints, Trace
+from timeroof.read.torch.tables import OP, Trace
 
 # These files are read whole; recorded ones have tens of megabytes.
 MAX_BYTES = 1 << 30

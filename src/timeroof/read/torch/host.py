@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from timeroof.core.vocabulary import IdleCause
+from timeroof.read.idle import Floats, Ints, Union
 from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_paths, walk
 from timeroof.read.torch.links import op_phases
 from timeroof.read.torch.rows import signature_labels, signatures_of, spread_and_samples, text_of
-from timeroof.read.torch.tables import ANNOTATION, NONE, OP, Codes, Floats, Ints, Trace, Union
+from timeroof.read.torch.tables import ANNOTATION, NONE, OP, Codes, Trace
 
 _US = 1e-6
 _KEY = ["name", "signature", "module", "phase", "stream", "children", "collective"]
-OUTSIDE, LOADING = "outside ops", "data"
 
 
 def self_times(order: Ints, thread: Ints, start: Floats, end: Floats) -> Floats:
@@ -140,5 +141,9 @@ def host_times(trace: Trace, contexts: Contexts) -> tuple[float, float, dict[str
     gap_start, gap_end = busy.end[:-1], busy.start[1:]
     data_us = float(loading.overlap(gap_start, gap_end).sum())
     idle_us = wall_us - busy.length
-    causes = {OUTSIDE: (idle_us - data_us) * _US, LOADING: data_us * _US}
+    # A trace of ops does not tell Python from sleeping.
+    causes = {
+        IdleCause.UNKNOWN.value: (idle_us - data_us) * _US,
+        IdleCause.DATA.value: data_us * _US,
+    }
     return wall_us * _US, busy.length * _US, {c: max(s, 0.0) for c, s in causes.items() if s > 0}

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from timeroof.core.errors import InputError
+from timeroof.core.errors import DamagedError, InputError
 from timeroof.read.formats import Progress
 from timeroof.read.open import Entry
 from timeroof.read.torch.events import Event
@@ -352,9 +352,9 @@ class Text:
             for piece in self.entry.chunks(_PIECE_BYTES):
                 self._say(len(piece))
                 yield piece
-        except InputError as error:
-            # A size beyond what is allowed is refused; damage at the end is lived with.
-            if not self.read_bytes or not error.what.startswith("is damaged"):
+        except DamagedError as error:
+            # Damage at the end is lived with.
+            if not self.read_bytes:
                 raise
             self.notes.append(f"the file {error.what}: what could be unpacked was read")
 

@@ -10,18 +10,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from timeroof.read.idle import Bools, Floats, Ints
 from timeroof.read.torch.contexts import BACKWARD, FORWARD, OPTIMIZER, OTHER, UNMARKED, Contexts
-from timeroof.read.torch.tables import (
-    COLLECTIVE,
-    KERNEL,
-    NONE,
-    OP,
-    Bools,
-    Codes,
-    Floats,
-    Ints,
-    Trace,
-)
+from timeroof.read.torch.tables import COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
 
 # How a kernel got its op, or why it has none.
 NO_LINK, BY_LAUNCH, BY_ID, BY_GRAPH, INFERRED, OUTSIDE = range(6)

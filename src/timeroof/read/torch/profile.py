@@ -14,16 +14,16 @@ from timeroof.core.errors import InputError
 from timeroof.core.profile import TIMELINE_COLUMNS, Profile, Source, SourceFile, Steps
 from timeroof.read.chrome import PlainRows
 from timeroof.read.formats import ReadOptions
+from timeroof.read.idle import Floats, cause_texts, seconds_by_cause
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
 from timeroof.read.torch.execution_nodes import lend_shapes
 from timeroof.read.torch.host import host_rows, host_times
-from timeroof.read.torch.idle import CAUSES, seconds_by_cause
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
-from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name, text_of
-from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Floats, Trace
+from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name
+from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
 
@@ -69,7 +69,7 @@ def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFr
         (pl.col("duration") * _STEPS_US).alias("duration_s"),
         stream_name(trace).alias("stream"),
         pl.col("kernel"),
-        pl.when(pl.col("cause") >= 0).then(text_of("cause", CAUSES)).alias("idle_cause"),
+        cause_texts("cause").alias("idle_cause"),
     ).cast(dict(TIMELINE_COLUMNS))  # type: ignore[arg-type]
 
 
@@ -229,14 +229,18 @@ def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profil
     rows = device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
-    busy_us = sum(work.idling.busy_us.values()) / len(work.idling.busy_us)
+    idling = work.idling
+    busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
+    idle_s = (wall_us - busy_us) * _US
     return Profile.of(
         _ranked(table, top),
         source,
         device=device,
         wall_s=wall_us * _US,
         kernel_s=busy_us * _US,
-        idle_by_cause=seconds_by_cause(work.idling, wall_us),
+        idle_by_cause=seconds_by_cause(
+            idling.idle * _US, idling.cause, len(idling.busy_us), idle_s
+        ),
         steps=steps(trace),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),

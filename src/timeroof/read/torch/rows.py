@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from timeroof.model.stats import spread_of
+from timeroof.read.idle import Ints
 from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
 from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
 from timeroof.read.torch.idle import CAUSES, Idling, idle
@@ -23,16 +24,7 @@ from timeroof.read.torch.links import (
     with_launched,
     with_shares,
 )
-from timeroof.read.torch.tables import (
-    COLLECTIVE,
-    COPY,
-    KERNEL,
-    KIND_NAMES,
-    NONE,
-    Codes,
-    Ints,
-    Trace,
-)
+from timeroof.read.torch.tables import COLLECTIVE, COPY, KERNEL, KIND_NAMES, NONE, Codes, Trace
 
 # All work of a trace's devices as one table: a row per kernel, copy, memset and collective.
 

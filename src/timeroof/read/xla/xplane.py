@@ -12,7 +12,7 @@ from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.read.events import COLLECTIVE, Whole, profile_of
 from timeroof.read.formats import ReadOptions
-from timeroof.read.idle import link_launches
+from timeroof.read.idle import host_spans, link_launches
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.sqlite import table_errors
 from timeroof.read.xla.space import (
@@ -280,13 +280,11 @@ def _profile(found: list[Plane], entry: Entry) -> Profile:
     types = (pl.Int64, pl.Int64, pl.Int64, pl.Float64, pl.Float64, pl.String)
     table = pl.DataFrame(calls, schema=dict(zip(names, types, strict=True)), orient="row")
     events = events.with_columns(pl.lit(0, pl.Int64).alias("process"))
-    events = link_launches(events, table).drop(
-        "launch_thread", "process", "correlation", strict=False
-    )
+    events = link_launches(events, table).drop("launch_thread", "correlation", strict=False)
     device, device_notes = device_of([p for p in found if _DEVICE.match(p.name)])
     source = Source(tool="XLA", files=[SourceFile(name=short_name(entry.name))])
     notes += [*device_notes, "no counters are in the file: FLOPs and bytes of kernels are unknown"]
-    return profile_of(events, Whole(source, device, tuple(notes)))
+    return profile_of(events, Whole(source, device, tuple(notes), host=host_spans(table)))
 
 
 def _chosen(found: list[Plane]) -> tuple[list[tuple[Line, str, str]], list[str]]:

@@ -90,7 +90,7 @@ def write_study(
 
 def _write_data(folder: Path, report: Report) -> None:
     """What the page links to."""
-    write_atomically(folder / "rows.csv", csv_bytes(report.profile, report.verdicts))
+    write_atomically(folder / "rows.csv", csv_bytes(report.rows))
     save(report, folder / "study.json")
     save(report, folder / "study.troof")
     save(report, folder / "report.html")

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.core.columns import column_list
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
-from timeroof.views.clean import clean_tables
+from timeroof.core.resources import KIND_OF_HEAD
+from timeroof.core.verdict import BOUND
+from timeroof.views.clean import clean_table
 from timeroof.views.page.parts import ordered_findings
 from timeroof.views.page.text import clip, plain_line
-from timeroof.views.report_points import first_level, headline_pair
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -83,19 +85,26 @@ PAGE_SCHEMA = "timeroof.page/1"
 MAX_ROWS = 100_000
 MAX_EVENTS = 40_000
 
-ROW_COLUMNS = (
-    "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
-    "stream", "rank", "calls", "launches", "time_s", "time_spread", "idle_before_s",
-    "padding_flops",
+# Columns that the page has no use for: what it says by others, or would only weigh.
+NOT_SHOWN = frozenset(
+    {"samples", "group", "parent", "timed_s", "contraction_flops", "inside_overhead_box",
+     "compute_at_roof_s", "memory_at_roof_s", "overhead_time_s"}
 )  # fmt: skip
-VERDICT_COLUMNS = ("limiter", "work_bound_s", "bound_s", "gap_s", "paper_class", "above_roof")
+# A level with less than this of the largest level's bound seconds has hardly any bytes.
+HARDLY = 0.1
 MACHINE_PRINTED = ("datasheet", "theoretical", "published")
 
 
 def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) -> dict[str, Any]:
     """The page's data; `names` are those of the runs."""
     runs = [run_payload(report, name) for report, name in zip(reports, names, strict=True)]
-    return {"schema": PAGE_SCHEMA, "title": plain_line(title), "runs": runs}
+    return {
+        "schema": PAGE_SCHEMA,
+        "title": plain_line(title),
+        "runs": runs,
+        "fields": [c for c in column_list() if c["prefix"] is None and c["name"] not in NOT_SHOWN],
+        "kind_of_head": KIND_OF_HEAD,
+    }
 
 
 def run_payload(report: Report, name: str) -> dict[str, Any]:
@@ -103,13 +112,11 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
 
     Rows are in seconds of a clean step, as everything on the page is but the timeline.
     """
-    rows, verdicts = (table.head(MAX_ROWS) for table in clean_tables(report))
+    rows = clean_table(report).head(MAX_ROWS)
     amounts = report.profile.amount_columns
     labels = [c for c in rows.columns if c.startswith(LABEL)]
     origins = [c for c in rows.columns if c.startswith(ORIGIN)]
-    columns: dict[str, Column] = {c: column(rows[c]) for c in ROW_COLUMNS}
-    columns |= {c: column(rows[c]) for c in (*amounts, *labels, *origins)}
-    columns |= {c: column(verdicts[c]) for c in VERDICT_COLUMNS}
+    columns = {c: column(rows[c]) for c in rows.columns if c not in NOT_SHOWN}
     return {
         "name": clip(plain_line(name), 80),
         "rows": rows.height,
@@ -119,9 +126,10 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "labels": [c.removeprefix(LABEL) for c in labels],
         "call_labels": [c for c in CALL_LABELS if f"{LABEL}{c}" in labels],
         "origins": [c.removeprefix(ORIGIN) for c in origins],
+        "bounds": report.verdicts.resources,
         "roofs": {r: [c.rate, c.origin] for r, c in sorted(report.verdicts.roofs.items())},
         "printed": _printed_roofs(report.machine),
-        "pair": list(headline_pair(report)),
+        "pair": list(report.verdicts.pair or (None, None)),
         "level": first_level(report),
         "synchronous": report.machine is not None and report.machine.launching == "synchronous",
         "machine": plain_line(report.machine.name) if report.machine else None,
@@ -130,6 +138,30 @@ def run_payload(report: Report, name: str) -> dict[str, Any]:
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
     }
+
+
+def first_level(report: Report) -> str | None:
+    """The memory level that charts begin at: the pair's, unless hardly anything is there.
+
+    What fits into caches moves no byte at DRAM, and its points would all stand on an axis. Then
+    the level with the largest bound seconds says most.
+    """
+    rows = report.rows
+    bound_s = {
+        r: float(rows[f"{BOUND}{r}"].sum())
+        for r in report.verdicts.resources
+        if r.startswith("byte/")
+    }
+    if not bound_s:
+        return None
+    moved_s = {r: float(rows.filter(pl.col(r) > 0)["time_s"].sum()) for r in bound_s}
+    fullest = max(bound_s, key=lambda r: bound_s[r])
+    first = report.verdicts.pair.memory if report.verdicts.pair else None
+    if first not in bound_s:
+        return fullest
+    few_bytes = bound_s[first] < HARDLY * bound_s[fullest]
+    few_rows = moved_s[first] < 0.5 * moved_s[fullest]
+    return fullest if few_bytes or few_rows else first
 
 
 def _printed_roofs(machine: Machine | None) -> dict[str, float]:

@@ -120,7 +120,7 @@ def _not_drawn(moves: Sequence[Move], shown: Sequence[Move]) -> list[str]:
 
 def _place(axes: Axes, unit: Unit, roofs: Roofs) -> tuple[float, float]:
     """The time point of a unit; one without FLOPs stands on the lower axis."""
-    x, y = chart_points(unit, roofs)[1]
+    [(_, (x, y))] = chart_points([unit], roofs)
     return x, y if unit.flops > 0 else axes.get_ylim()[0]
 
 
@@ -128,8 +128,7 @@ def _draw(axes: Axes, move: Move, roofs: Roofs, numbers: NumberPlacer, number: i
     colour = colour_of(move)
     start, end = (_place(axes, u, roofs) for u in (move.before, move.after))
     for unit, point in ((move.before, start), (move.after, end)):
-        work = chart_points(unit, roofs)[0]
-        low = (work[0], work[1] if unit.flops > 0 else axes.get_ylim()[0])
+        low = (unit.bytes_at(roofs.level), unit.flops or axes.get_ylim()[0])
         axes.plot(*zip(low, point, strict=True), color=colour, lw=0.6, alpha=0.35, zorder=2)
         axes.plot(*low, ls="", marker=".", ms=2.5, color=colour, alpha=0.6, zorder=2, clip_on=False)
     if move.interval_s is not None:

@@ -40,13 +40,18 @@ if TYPE_CHECKING:
 MARGINS = Margins(left=0.55, right=0.62, top=0.58)
 
 
-def chart_points(unit: Unit, roofs: Roofs) -> tuple[tuple[float, float], tuple[float, float]]:
-    """A unit's two symbols in bytes and FLOPs: its work, and its time times the roofs."""
-    bandwidth_s, compute_s = roofs.time_point_s(unit)
-    return (
-        (unit.bytes_at(roofs.level), unit.flops),
-        (bandwidth_s * roofs.bytes_per_s, compute_s * roofs.flops_per_s),
-    )
+Place = tuple[float, float]
+
+
+def chart_points(units: Sequence[Unit], roofs: Roofs) -> list[tuple[Place, Place]]:
+    """The two symbols of every unit in bytes and FLOPs: its work, and its time times the roofs."""
+    return [
+        (
+            (unit.bytes_at(roofs.level), unit.flops),
+            (bandwidth_s * roofs.bytes_per_s, compute_s * roofs.flops_per_s),
+        )
+        for unit, (bandwidth_s, compute_s) in zip(units, roofs.time_points_s(units), strict=True)
+    ]
 
 
 def combined_chart(
@@ -67,17 +72,18 @@ def combined_chart(
         decade_axis(axes.xaxis, "B", axes.get_xlim())
         decade_axis(axes.yaxis, "", axes.get_ylim())
         _second_axes(axes, roofs)
-        symbols = [point for unit in shown for point in chart_points(unit, roofs)]
+        places = chart_points(shown, roofs)
+        symbols = [point for pair in places for point in pair]
         intensity_diagonals(axes, roofs.balance, LabelPlacer(axes, symbols))
         overhead_boxes(axes, shown, roofs, seconds=False)
-        for unit in shown:
-            _draw(axes, unit, roofs)
+        for unit, (work, timed) in zip(shown, places, strict=True):
+            _draw(axes, unit, work, timed)
         say_what_is_missing(axes, units, roofs.level)
     return figure
 
 
 def _limits(axes: Axes, units: Sequence[Unit], roofs: Roofs) -> None:
-    points = [point for unit in units for point in chart_points(unit, roofs)]
+    points = [point for pair in chart_points(units, roofs) for point in pair]
     boxes = [u.launches * (roofs.launch_s or 0) for u in units]
     axes.set_xlim(log_limits([x for x, _ in points] + [b * roofs.bytes_per_s for b in boxes]))
     axes.set_ylim(log_limits([y for _, y in points] + [b * roofs.flops_per_s for b in boxes]))
@@ -99,8 +105,8 @@ def _scaled(rate: float) -> tuple[Any, Any]:
     return (lambda amount: amount / rate, lambda seconds: seconds * rate)
 
 
-def _draw(axes: Axes, unit: Unit, roofs: Roofs) -> None:
-    (bytes_, flops), (x, y) = chart_points(unit, roofs)
+def _draw(axes: Axes, unit: Unit, work: Place, timed: Place) -> None:
+    (bytes_, flops), (x, y) = work, timed
     if flops == 0:
         mark_on_axis(axes, bytes_, unit.look)
         mark_on_axis(axes, x, unit.look)
@@ -170,7 +176,7 @@ def time_plane(
     with styled():
         figure, axes = new_figure(size or FigureSize(), title, legend)
         shown = [u for u in units if drawable(u, roofs.level)]
-        points = [roofs.time_point_s(u) for u in shown]
+        points = roofs.time_points_s(shown)
         boxes = [u.launches * (roofs.launch_s or 0) for u in shown]
         axes.set_xlim(log_limits([x for x, _ in points] + boxes))
         axes.set_ylim(log_limits([y for _, y in points] + boxes))

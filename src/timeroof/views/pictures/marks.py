@@ -267,15 +267,14 @@ GREY = "#555555"
 def row_unit(row: dict[str, Any], look: Look) -> Unit:
     """A row of judged rows as a unit of a chart; an amount that is not known is NaN.
 
-    >>> row_unit({"name": "a", "time_s": 1.0, "launches": 2.0, "flop/fp32": 8.0, "byte/dram": 4.0},
+    >>> row_unit({"name": "a", "time_s": 1.0, "launches": 2.0, "owed_flops": 8.0, "byte/dram": 4.0},
     ...          Look()).bytes_at("dram")
     4.0
     """
-    work = [v for k, v in row.items() if k.startswith("flop/")]
     traffic = {k.removeprefix("byte/"): v for k, v in row.items() if k.startswith("byte/")}
     return Unit(
         name=row["name"],
-        flops=math.nan if None in work else float(sum(work)),
+        flops=math.nan if row["owed_flops"] is None else row["owed_flops"],
         bytes_by_level={level: float(v) for level, v in traffic.items() if v is not None},
         time_s=row["time_s"],
         launches=row["launches"] or 0.0,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from timeroof.core.errors import InputError
+from timeroof.core.resources import DRAM, LAUNCH, limiter_kind
 from timeroof.views.gallery import LIMITER_COLOURS
+from timeroof.views.page.payload import first_level
 from timeroof.views.page.text import clip, plain_line
 from timeroof.views.pictures import (
     FigureSize,
@@ -19,13 +24,8 @@ from timeroof.views.pictures import (
     time_plane,
 )
 from timeroof.views.pictures.frame import LegendEntry
+from timeroof.views.pictures.marks import row_unit
 from timeroof.views.pictures.points import PALETTE
-from timeroof.views.report_points import (
-    ChartRoofs,
-    chart_roofs,
-    report_points,
-    used_ceilings,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,12 +63,12 @@ def report_figure(
     heading = clip(plain_line(title), 90) or _title(reports, name)
     if name == "roofline":
         return _roofline(first, units, heading, legend)
-    if not roofs.complete:
+    if roofs is None:
         raise InputError(
             "the machine has no compute and memory ceiling", advice="name one with --machine"
         )
     chart = {"combined": combined_chart, "complexity": complexity_plane, "time": time_plane}[name]
-    figure = chart(units, _plain_roofs(roofs), title=heading, legend=legend, size=SIZE)
+    figure = chart(units, roofs, title=heading, legend=legend, size=SIZE)
     if name == "combined":
         _make_room(figure)
     return figure
@@ -81,18 +81,23 @@ def _make_room(figure: Figure) -> None:
     axes.set_position((box.x0 + 0.01, box.y0, box.width - 0.045, box.height))
 
 
-def _units(report: Report, index: int, by_run: bool) -> list[Unit]:
+def report_units(report: Report, limit: int | None = None) -> list[Unit]:
+    """The longest rows as units of a chart, coloured by what limits them."""
+    rows = report.rows.drop("samples").filter(pl.col("time_s") > 0)
+    table = rows if limit is None else rows.head(limit)
     return [
-        Unit(
-            name=clip(plain_line(point.name), 60),
-            flops=point.flops,
-            bytes_by_level=point.bytes_by_level,
-            time_s=point.time_s,
-            launches=point.launches,
-            look=Look(PALETTE[index % len(PALETTE)] if by_run else LIMITER_COLOURS[point.kind]),
+        replace(
+            row_unit(row, Look(LIMITER_COLOURS[limiter_kind(row["limiter"])])),
+            name=clip(plain_line(row["short_name"]), 60),
         )
-        for point in report_points(report, MAX_UNITS)
+        for row in table.iter_rows(named=True)
     ]
+
+
+def _units(report: Report, index: int, by_run: bool) -> list[Unit]:
+    units = report_units(report, MAX_UNITS)
+    look = Look(PALETTE[index % len(PALETTE)])
+    return [replace(unit, look=look) for unit in units] if by_run else units
 
 
 def _legend(reports: Sequence[Report], names: Sequence[str]) -> list[LegendEntry]:
@@ -120,15 +125,29 @@ def _title(reports: Sequence[Report], name: str) -> str:
     return clip(plain_line(f"{machine}, {name}: {words}"), 90)
 
 
-def _plain_roofs(roofs: ChartRoofs) -> Roofs:
+def chart_roofs(report: Report) -> Roofs | None:
+    """The pair of roofs that a report's charts are drawn on, None where the machine has none."""
+    roofs, pair, memory = report.verdicts.roofs, report.verdicts.pair, first_level(report)
+    if pair is None or pair.compute not in roofs or memory is None:
+        return None
     return Roofs(
-        compute_name=_short(roofs.compute),
-        flops_per_s=roofs.flops_per_s,
-        memory_name=_short(roofs.memory),
-        bytes_per_s=roofs.bytes_per_s,
-        launch_s=roofs.launch_s,
-        level=(roofs.memory or "byte/dram").removeprefix("byte/"),
+        compute_name=_short(pair.compute),
+        flops_per_s=roofs[pair.compute].rate,
+        memory_name=_short(memory),
+        bytes_per_s=roofs[memory].rate,
+        launch_s=1 / roofs[LAUNCH].rate if LAUNCH in roofs else None,
+        level=memory.removeprefix("byte/"),
     )
+
+
+def used_ceilings(report: Report) -> tuple[dict[str, float], dict[str, float]]:
+    """Compute and memory ceilings of what the run uses, by resource."""
+    rows, roofs = report.rows, report.verdicts.roofs
+    rates = {r: roofs[r].rate for r in report.verdicts.resources if r != LAUNCH}
+    compute = {
+        r: rate for r, rate in rates.items() if r.startswith("flop/") and bool((rows[r] > 0).any())
+    }
+    return compute, {r: rate for r, rate in rates.items() if r.startswith("byte/")}
 
 
 def _roofline(
@@ -141,7 +160,7 @@ def _roofline(
         raise InputError(
             "a roofline needs FLOPs, bytes and their ceilings", advice="name a --machine"
         )
-    level = (chart_roofs(report).memory or "byte/dram").removeprefix("byte/")
+    level = (first_level(report) or DRAM).removeprefix("byte/")
     return hierarchical_roofline(
         units, compute, memory, levels=(level,), title=title, legend=legend, size=SIZE
     )

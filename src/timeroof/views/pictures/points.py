@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import polars as pl
+
+from timeroof.model.judge import time_coordinates
 
 # Okabe and Ito's palette: told apart by all common kinds of colour vision.
 PALETTE = (
@@ -30,7 +35,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Unit:
-    """A kernel or a whole pass: FLOPs, bytes per level, seconds, launches."""
+    """A kernel or a whole pass: FLOPs that had to be done, bytes per level, seconds, launches."""
 
     name: str
     flops: float
@@ -60,17 +65,22 @@ class Roofs:
         """Machine balance in FLOP per byte."""
         return self.flops_per_s / self.bytes_per_s
 
-    def at_roof_s(self, unit: Unit) -> tuple[float, float]:
-        """Seconds that a unit's bytes and FLOPs take at the roofs."""
-        return unit.bytes_at(self.level) / self.bytes_per_s, unit.flops / self.flops_per_s
-
-    def time_point_s(self, unit: Unit) -> tuple[float, float]:
-        """Run time on the two axes: the larger is T, the ratio is the unit's own."""
-        memory_s, compute_s = self.at_roof_s(unit)
-        slowest = max(memory_s, compute_s)
-        if slowest <= 0:
-            return math.nan, math.nan
-        return unit.time_s * memory_s / slowest, unit.time_s * compute_s / slowest
+    def time_points_s(self, units: Sequence[Unit]) -> list[tuple[float, float]]:
+        """Bandwidth and compute time of units as the model places them on these roofs."""
+        work = {
+            "flops": [u.flops for u in units],
+            "bytes": [u.bytes_at(self.level) for u in units],
+            "time_s": [u.time_s for u in units],
+        }
+        table = pl.DataFrame(work, schema=dict.fromkeys(work, pl.Float64)).fill_nan(None)
+        places = table.select(
+            time_coordinates(
+                pl.col("flops") / self.flops_per_s,
+                pl.col("bytes") / self.bytes_per_s,
+                pl.col("time_s"),
+            )
+        ).fill_null(math.nan)
+        return list(places.select("bandwidth_time_s", "compute_time_s").iter_rows())
 
 
 def drawable(unit: Unit, level: str) -> bool:

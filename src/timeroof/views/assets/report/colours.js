@@ -44,15 +44,15 @@ function categories(dimension) {
   const result = { names: listed, of: (i) => (keptSet.has(raw(i)) ? raw(i) : OTHER), colour: null };
   result.place = new Map(listed.map((name, k) => [name, k]));
   result.colour = (name) => {
-    if (dimension === "limiter_kind") return css(`--${name}`) || css("--unknown");
+    if (dimension === "limit") return css(`--${name}`) || css("--unknown");
     if (name === OTHER || name === NONE || name === "unknown") return css("--unknown");
     return PALETTES[isDark() ? "dark" : "light"][result.place.get(name) % room];
   };
-  result.label = (name) => (dimension === "limiter_kind" ? KIND_WORDS[name] || name : name);
+  result.label = (name) => (dimension === "limit" ? KIND_WORDS[name] || name : name);
   categoryCache.set(dimension, result);
   return result;
 }
 
 const rowColour = (i) => { const c = categories(state.colour); return c.colour(c.of(i)); };
-const limiterColour = (i) => css(`--${word("limiter_kind", i)}`);
+const limiterColour = (i) => css(`--${word("limit", i)}`);
 const kindColour = (resource) => css(`--${limiterKind(resource)}`);

@@ -42,16 +42,23 @@ const columnList = [
   numberColumn("bound_of_sums_s", "bound of sums", 115, (i) => bound[i], (g) => boundOfSums(g.rows), formatSeconds),
   textColumn("limiter", "limiter", onPhone ? 118 : 165, (i) => word("limiter", i)),
   summed("gap_s", "gap", 80, (i) => gap[i], formatSeconds),
-  numberColumn("efficiency", "efficiency", 90, (i) => bound[i] / elapsed[i], (g) => g.total.bound / g.total.boundedElapsed, formatPercent),
-  numberColumn("kernel_efficiency", "kernel eff.", 100, (i) => workBound[i] / time[i], (g) => g.total.work / g.total.boundedTime, formatPercent),
+  numberColumn("efficiency", "efficiency", 90, (i) => efficiency[i], (g) => g.total.settledBound / g.total.settledElapsed, formatPercent),
+  numberColumn("kernel_efficiency", "kernel eff.", 100, (i) => kernelEfficiency[i], (g) => g.total.settledWork / g.total.settledTime, formatPercent),
   worked("flops", "FLOPs", 110, (i) => flops[i], (g) => sumOf(g.rows, (i) => flops[i]), ""),
   ...byteNames.map((name) => summed(name, `${resourceLabel(name)} bytes`, 105, (i) => amountOf(name, i), (value) => formatAmount(value, "B"))),
-  numberColumn("ai", "FLOP/DRAM byte", 130, (i) => flops[i] / amountOf("byte/dram", i), (g) => sumOf(g.rows, (i) => flops[i]) / sumOf(g.rows, (i) => amountOf("byte/dram", i)), formatIntensity),
-  worked("flop_per_s", "FLOP/s", 115, (i) => flops[i] / time[i], (g) => sumOf(g.rows, (i) => flops[i]) / g.total.time, "/s"),
-  numberColumn("byte_per_s", "DRAM B/s", 105, (i) => amountOf("byte/dram", i) / time[i], (g) => sumOf(g.rows, (i) => amountOf("byte/dram", i)) / g.total.time, (value) => formatAmount(value, "B/s")),
+  numberColumn("ai", "FLOP/DRAM byte", 130, (i) => numbers("ai")[i], (g) => sumOf(g.rows, (i) => owed[i]) / sumOf(g.rows, (i) => amountOf("byte/dram", i)), formatIntensity),
+  worked("flop_per_s", "FLOP/s", 115, (i) => numbers("achieved_flop_per_s")[i], (g) => sumOf(g.rows, (i) => owed[i]) / g.total.time, "/s"),
+  numberColumn("byte_per_s", "DRAM B/s", 105, (i) => numbers("achieved_byte_per_s")[i], (g) => sumOf(g.rows, (i) => amountOf("byte/dram", i)) / g.total.time, (value) => formatAmount(value, "B/s")),
   textColumn("paper_class", "paper's class", 110, (i) => word("paper_class", i)),
   textColumn("above_roof", "above roof", 120, (i) => word("above_roof", i)),
 ];
+// Columns of the report that this page has no words of its own for.
+const OTHERS = new Set(["id", "name", "short_name", "rank", "limit", "elapsed_s", "total_flops", "owed_flops", "padding_flops", "achieved_flop_per_s", "achieved_byte_per_s", "work_bound_s", "compute_time_s", "bandwidth_time_s", ...columnList.map((column) => column.key)]);
+for (const field of payload.fields.filter(({ name }) => !OTHERS.has(name))) {
+  const isWord = runs.some((run) => { const c = run.columns[field.name]; return c && ("d" in c || typeof c.c === "string"); });
+  const text = field.unit === "s" ? formatSeconds : (value) => (field.unit ? formatAmount(value, field.unit) : formatIntensity(value));
+  columnList.push(isWord ? textColumn(field.name, field.title, 120, (i) => word(field.name, i)) : numberColumn(field.name, field.title, 110, (i) => numbers(field.name)[i], () => NaN, text));
+}
 const columnOf = new Map(columnList.map((column) => [column.key, column]));
 
 // Columns that say nothing in this report are not offered; few are shown at first.

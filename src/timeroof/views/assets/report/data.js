@@ -80,8 +80,6 @@ const labelNames = [...new Set(runs.flatMap((run) => run.labels))];
 const callLabels = [...new Set(runs.flatMap((run) => run.call_labels))];
 const saidLabels = labelNames.filter((name) => !callLabels.includes(name));
 const originNames = [...new Set(runs.flatMap((run) => run.origins))];
-const hasFlops = runs.map((run) => run.amounts.some((a) => a.startsWith("flop/")));
-
 const time = numbers("time_s");
 const calls = numbers("calls");
 const launches = numbers("launches");
@@ -90,17 +88,17 @@ const workBound = numbers("work_bound_s");
 const gap = numbers("gap_s");
 const idle = numbers("idle_before_s");
 const spread = numbers("time_spread");
-const elapsed = Float64Array.from(time, (t, i) => t + (idle[i] || 0));
+const elapsed = numbers("elapsed_s");
+const efficiency = numbers("efficiency");
+const kernelEfficiency = numbers("kernel_efficiency");
+const padding = numbers("padding_flops");
+// All FLOPs, and those that have to be done: a convolution's padding is counted, not owed.
+const flops = numbers("total_flops");
+const owed = numbers("owed_flops");
 const seconds = (i) => time[i] || 0;
 
 // Bytes at a level are unknown to a run that has no such column; FLOPs of a precision are none.
 const amountOf = (name, i) => numbers(name, name.startsWith("byte/") ? null : 0)[i];
-
-const flops = new Float64Array(rowCount);
-for (let i = 0; i < rowCount; i++) {
-  const free = ["copy", "memset"].includes(word("kind", i));
-  flops[i] = hasFlops[runOf[i]] ? flopNames.reduce((sum, name) => sum + amountOf(name, i), 0) : free ? 0 : NaN;
-}
 
 // The unit of the operations of rows: FLOP, unless some are on integers.
 const integerNames = flopNames.filter(isInteger);
@@ -109,27 +107,21 @@ const workUnit = (rows) => (integerNames.some((name) => rows.some((i) => amountO
 const roofRate = (i, resource) => (runs[runOf[i]].roofs[resource] || [NaN])[0];
 const launchCost = (r) => (runs[r].roofs.launch ? 1 / runs[r].roofs.launch[0] : NaN);
 
-// What a row has to do: products with a convolution's padding are counted, but not owed.
-const padding = numbers("padding_flops");
-function owedOf(name, i) {
-  const share = name.startsWith("flop/") && padding[i] > 0 && flops[i] > 0 ? 1 - padding[i] / flops[i] : 1;
-  return amountOf(name, i) * share;
-}
-
 // Bounds of a row: seconds per resource, largest first.
+const boundNames = [...new Set(runs.flatMap((run) => run.bounds))];
+const boundOf = (resource, i) => numbers(`bound.${resource}`)[i];
 function boundsOf(i) {
-  const found = amountNames
-    .map((name) => ({ resource: name, amount: owedOf(name, i), rate: roofRate(i, name) }))
-    .concat([{ resource: "launch", amount: launches[i], rate: roofRate(i, "launch") }])
-    .map((b) => ({ ...b, seconds: b.amount / b.rate }));
-  return found.filter((b) => known(b.seconds) && b.seconds > 0).sort((a, b) => b.seconds - a.seconds);
+  return boundNames
+    .map((resource) => ({ resource, seconds: boundOf(resource, i), rate: roofRate(i, resource) }))
+    .filter((b) => known(b.seconds) && b.seconds > 0)
+    .map((b) => ({ ...b, amount: b.seconds * b.rate }))
+    .sort((a, b) => b.seconds - a.seconds);
 }
 
-const limiterKinds = ["compute", "memory", "launch", "fault", "link", "unknown"];
-function limiterKind(resource) {
-  const head = (resource || "unknown").split("/")[0];
-  return { flop: "compute", byte: "memory" }[head] || (limiterKinds.includes(head) ? head : "unknown");
-}
+// FLOPs per byte at a level; at DRAM it is the report's own column.
+const intensityOf = (level, i) => (level === "byte/dram" ? numbers("ai")[i] : owed[i] / amountOf(level, i));
+
+const limiterKind = (resource) => payload.kind_of_head[(resource || "").split("/")[0]] || "unknown";
 
 // The precision that most FLOPs of a row are in.
 function precisionOf(i) {
@@ -149,7 +141,6 @@ function derivedWords(name, of) {
   wordCache.set(name, { dict: [...place.keys()], codes });
 }
 derivedWords("precision", precisionOf);
-derivedWords("limiter_kind", (i) => limiterKind(word("limiter", i)));
 derivedWords("run", (i) => runs[runOf[i]].name);
 
 // All rows, longest first.
@@ -166,8 +157,8 @@ const rowOfId = runs.map((run, r) => {
 // What rows can be coloured and grouped by, where it says anything.
 const varies = (name) => words(name).dict.length > 0;
 const DIMENSIONS = [
-  ["limiter_kind", "limiter"], ["phase", "phase"], ["op", "op"], ["module", "module"], ["precision", "precision"],
+  ["limit", "limiter"], ["phase", "phase"], ["op", "op"], ["module", "module"], ["precision", "precision"],
   ["dtype", "dtype"], ["kind", "kind"], ["device", "device"], ["stream", "stream"], ["paper_class", "paper's class"],
   ...labelNames.map((name) => [`label.${name}`, name]),
-].filter(([name]) => varies(name) && (words(name).dict.length > 1 || ["limiter_kind", "precision"].includes(name)));
+].filter(([name]) => varies(name) && (words(name).dict.length > 1 || ["limit", "precision"].includes(name)));
 if (runs.length > 1) DIMENSIONS.unshift(["run", "run"]);

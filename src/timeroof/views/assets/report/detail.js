@@ -20,7 +20,7 @@ function detailFacts(i) {
   const skipped = new Set(["run", "work"]);
   const facts = factsOf(i).filter(([key]) => !skipped.has(key));
   const amounts = amountNames.map((name) => [name, amountOf(name, i)]).filter(([, v]) => v !== 0).map(([name, v]) => `${formatOf(name, v)} (${resourceLabel(name)})`);
-  facts.push(["amounts", amounts.join(", ")], ["of padding", padding[i] > 0 ? `${formatAmount(padding[i], "FLOP")}, left out of the bound` : null], ["class", word("paper_class", i)], ["above roof", word("above_roof", i)], ["kernel eff.", formatPercent(workBound[i] / time[i])], ...labelsOf(saidLabels, i).slice(6), ...labelsOf(callLabels, i));
+  facts.push(["amounts", amounts.join(", ")], ["of padding", padding[i] > 0 ? `${formatAmount(padding[i], "FLOP")}, left out of the bound` : null], ["class", word("paper_class", i)], ["above roof", word("above_roof", i)], ["kernel eff.", formatPercent(kernelEfficiency[i])], ...labelsOf(saidLabels, i).slice(6), ...labelsOf(callLabels, i));
   return facts.filter(([, value]) => value);
 }
 

@@ -17,30 +17,29 @@ function groupRows(list, dimension) {
 function groupLabel(dimension, column, code, rows) {
   const own = code < 0 ? "" : column.dict[code];
   if (!own.trim()) return `(no ${new Map(GROUPINGS).get(dimension)})`;
-  if (dimension === "limiter_kind") return KIND_WORDS[own] || own;
+  if (dimension === "limit") return KIND_WORDS[own] || own;
   return (dimension === "name" && sharedWord(rows, rowName)) || own;
 }
 
 function topLimiter(rows) {
   const held = new Map();
-  for (const i of rows) held.set(word("limiter_kind", i), (held.get(word("limiter_kind", i)) || 0) + seconds(i));
+  for (const i of rows) held.set(word("limit", i), (held.get(word("limit", i)) || 0) + seconds(i));
   return [...held].sort((a, b) => b[1] - a[1])[0][0];
 }
 
-// The least time of all the work of a group done as one kernel per run, launches kept.
+// The least time of all the work of some rows done as one kernel per run, launches kept: the one
+// bound that the page works out itself, as nobody knows beforehand which rows are picked.
+// Everything overlaps, but for launching where the caller itself runs the kernels.
 function boundOfSums(rows) {
   let whole = NaN;
   runs.forEach((run, r) => {
     const mine = rows.filter((i) => runOf[i] === r);
-    if (!mine.length) return;
-    const least = (names) => Math.max(NaN_LOW, ...names.map((name) => sumOf(mine, (i) => owedOf(name, i)) / (run.roofs[name] || [NaN])[0]).filter(known));
-    const busy = least(amountNames);
-    const launching = sumOf(mine, (i) => launches[i]) * launchCost(r);
-    const both = [busy, launching].filter((v) => known(v) && v > NaN_LOW);
-    if (!both.length) return;
-    const mineBound = run.synchronous ? both.reduce((a, b) => a + b) : Math.max(...both);
-    whole = (known(whole) ? whole : 0) + mineBound;
+    const summed = (resource) => sumOf(mine, (i) => boundOf(resource, i));
+    const busy = run.bounds.filter((resource) => resource !== "launch").map(summed).filter(known);
+    const launching = run.bounds.includes("launch") ? [summed("launch")].filter(known) : [];
+    if (!busy.length && !launching.length) return;
+    const [work, launch] = [Math.max(0, ...busy), Math.max(0, ...launching)];
+    whole = (known(whole) ? whole : 0) + (run.synchronous ? work + launch : Math.max(work, launch));
   });
   return whole;
 }
-const NaN_LOW = -1;

@@ -134,4 +134,4 @@ async function startCharts() {
 }
 
 start();
-window.timeroofPage = { startCharts, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };
+window.timeroofPage = { startCharts, boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };

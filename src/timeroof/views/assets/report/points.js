@@ -10,10 +10,21 @@ function chartRoofs() {
   return { level: state.level, beta: rate(state.level), compute, peak: rate(compute), own, t0: launchCost(state.roofRun) };
 }
 
-// FLOPs of a row; with its own roofs, what the chart's roof would compute in the same time.
+// FLOPs that a row has to do; with its own roofs, what the chart's roof would do in the same time.
 function flopsAt(i, roofs) {
-  if (!roofs.own || !known(flops[i])) return flops[i];
-  return roofs.peak * Math.max(0, ...flopNames.map((name) => amountOf(name, i) / roofRate(i, name)).filter(known));
+  if (!roofs.own || !known(owed[i])) return owed[i];
+  return roofs.peak * Math.max(0, ...boundNames.filter((r) => r.startsWith("flop/")).map((r) => boundOf(r, i)).filter(known));
+}
+
+// Whether a row stands where its report says, or on roofs that somebody chose for the chart.
+const isReported = (i, roofs) => runOf[i] === state.roofRun && !roofs.own && roofs.compute === runs[runOf[i]].pair[0] && roofs.level === runs[runOf[i]].pair[1];
+
+// Time on the two axes: as it was judged, or as the model would judge it on the chosen roofs.
+function timesOf(i, roofs, F, B, T, scale) {
+  if (isReported(i, roofs)) return { bandwidth: numbers("bandwidth_time_s")[i] * scale, compute: numbers("compute_time_s")[i] * scale };
+  const [memory, compute] = [B / roofs.beta, F / roofs.peak];
+  const slowest = Math.max(memory, compute);
+  return { bandwidth: T * memory / slowest, compute: T * compute / slowest };
 }
 
 // One row's place, or nothing where it has none: its work is unknown, or it took no time.
@@ -23,10 +34,13 @@ function placeOf(i, roofs) {
   const B = (roofs.level ? amountOf(roofs.level, i) : NaN) * scale;
   const T = time[i] * scale;
   if (!(T > 0) || !known(F) || !known(B) || F + B === 0) return null;
-  const memory = B / roofs.beta;
-  const compute = F / roofs.peak;
-  const slowest = Math.max(memory, compute);
-  return { rows: [i], F, B, T, n: launches[i] * scale, share: seconds(i), bandwidth: T * memory / slowest, compute: T * compute / slowest };
+  return { rows: [i], F, B, T, n: launches[i] * scale, share: seconds(i), ...timesOf(i, roofs, F, B, T, scale) };
+}
+
+// Places of all rows, longest first, on roofs of one's choice.
+function placesOn(level, compute) {
+  const rate = (resource) => runs[state.roofRun].roofs[resource][0];
+  return Array.from(byTime, (i) => placeOf(i, { level, beta: rate(level), compute, peak: rate(compute), own: false }));
 }
 
 const meanLog = (list, key) => Math.exp(list.reduce((sum, p) => sum + Math.log(p[key]), 0) / list.length);

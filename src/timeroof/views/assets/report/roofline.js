@@ -65,7 +65,7 @@ function levelTraces(points, largest) {
 }
 
 // Intensity of a point at another level.
-const intensityAt = (p, level) => p.F / (amountOf(level, p.rows[0]) * (state.perCall ? 1 / calls[p.rows[0]] : 1));
+const intensityAt = (p, level) => intensityOf(level, p.rows[0]);
 
 function rooflineRange(roofs) {
   const points = collect(byTime, roofs).points.filter((p) => p.F > 0 && p.B > 0);

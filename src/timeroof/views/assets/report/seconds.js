@@ -2,14 +2,14 @@
 const paretoState = { by: words("name").dict.length < 0.6 * rowCount ? "name" : "row", more: 15 };
 
 function paretoEntries() {
-  const groups = paretoState.by === "row" ? shownRows.map((i) => ({ label: rowName(i), hint: word("limiter_kind", i) === "unknown" ? `work not known, ${rowHint(i)}` : rowHint(i), rows: [i], total: sums([i]) })) : groupRows(shownRows, paretoState.by);
+  const groups = paretoState.by === "row" ? shownRows.map((i) => ({ label: rowName(i), hint: word("limit", i) === "unknown" ? `work not known, ${rowHint(i)}` : rowHint(i), rows: [i], total: sums([i]) })) : groupRows(shownRows, paretoState.by);
   return groups.filter((g) => known(g.total.gap) && g.total.gap > 0).sort((a, b) => b.total.gap - a.total.gap);
 }
 
 function paretoBar(entry, longestBar) {
   const width = (s) => `${Math.max(0, 100 * s / longestBar)}%`;
   const colour = css(`--${topLimiter(entry.rows)}`);
-  return make("span", { class: "track" }, make("i", { class: "bound", style: { width: width(entry.total.boundedElapsed - entry.total.gap), background: colour } }), make("i", { class: "gap", style: { width: width(entry.total.gap), backgroundColor: colour } }));
+  return make("span", { class: "track" }, make("i", { class: "bound", style: { width: width(entry.total.settledElapsed - entry.total.gap), background: colour } }), make("i", { class: "gap", style: { width: width(entry.total.gap), backgroundColor: colour } }));
 }
 
 // Labels that are paths keep their ends, beside how many rows they have.
@@ -24,11 +24,11 @@ function writePareto() {
   const entries = paretoEntries();
   const whole = entries.reduce((sum, e) => sum + e.total.gap, 0);
   const few = entries.slice(0, paretoState.more);
-  const longestBar = Math.max(...few.map((e) => e.total.boundedElapsed), 1e-12);
+  const longestBar = Math.max(...few.map((e) => e.total.settledElapsed), 1e-12);
   let running = 0;
   list.replaceChildren(...few.map((entry) => {
     running += entry.total.gap;
-    const text = `${entry.label}: gap ${formatSeconds(entry.total.gap)} of ${formatSeconds(entry.total.boundedElapsed)}`;
+    const text = `${entry.label}: gap ${formatSeconds(entry.total.gap)} of ${formatSeconds(entry.total.settledElapsed)}`;
     return make("li", {}, make("button", {
       type: "button", title: shorten(text, 400), "data-gap": entry.total.gap, onclick: () => isolate(entry.rows, entry.label),
       onpointerenter: () => light(entry.rows), onpointerleave: () => light([]), onfocus: () => light(entry.rows), onblur: () => light([]),

@@ -1,6 +1,6 @@
 // One selection for all charts, the table and the lists.
 const state = {
-  tab: "combined", colour: runs.length > 1 ? "run" : "limiter_kind", level: null, roof: null, roofRun: 0, perCall: false,
+  tab: "combined", colour: runs.length > 1 ? "run" : "limit", level: null, roof: null, roofRun: 0, perCall: false,
   minTime: 0, search: "", limiter: null, box: null, isolated: null, isolatedName: "", hidden: new Set(),
   lit: [], drag: "zoom", views: {}, boxes: true, guides: true, segments: true, names: true, printed: false,
   allLevels: true, ceilingsOff: new Set(),
@@ -40,7 +40,7 @@ function refilter() {
   for (const i of byTime) {
     const drawn = seconds(i) >= state.minTime && !state.hidden.has(category.of(i));
     const chosen = (!state.isolated || state.isolated.has(i)) && (!state.box || state.box.has(i)) &&
-      (!state.limiter || word("limiter_kind", i) === state.limiter) && tests.every((test) => test(i));
+      (!state.limiter || word("limit", i) === state.limiter) && tests.every((test) => test(i));
     shown[i] = drawn && chosen ? 1 : 0;
     ghost[i] = drawn && !chosen ? 1 : 0;
     if (shown[i]) shownRows.push(i);
@@ -75,13 +75,14 @@ const isFiltered = () => Boolean(state.isolated || state.box || state.search || 
 
 // Sums over rows; a sum is NaN where nothing is known.
 function sums(list) {
-  const total = { rows: list.length, time: 0, elapsed: 0, bound: NaN, gap: NaN, work: NaN, calls: 0, launches: 0, boundedElapsed: 0, boundedTime: 0 };
+  const total = { rows: list.length, time: 0, elapsed: 0, bound: NaN, gap: NaN, work: NaN, calls: 0, launches: 0, settledBound: 0, settledElapsed: 0, settledWork: 0, settledTime: 0 };
   const add = (key, value) => { if (known(value)) total[key] = (known(total[key]) ? total[key] : 0) + value; };
   for (const i of list) {
     add("time", time[i]); add("elapsed", elapsed[i]); add("bound", bound[i]); add("gap", gap[i]); add("work", workBound[i]);
     add("calls", calls[i]); add("launches", launches[i]);
-    if (known(bound[i])) add("boundedElapsed", elapsed[i]);
-    if (known(workBound[i])) add("boundedTime", time[i]);
+    // A row has an efficiency where its limiter is known; only such rows count in that of many.
+    if (known(efficiency[i])) { add("settledBound", bound[i]); add("settledElapsed", elapsed[i]); }
+    if (known(kernelEfficiency[i])) { add("settledWork", workBound[i]); add("settledTime", time[i]); }
   }
   return total;
 }

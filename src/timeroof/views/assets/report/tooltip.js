@@ -41,7 +41,7 @@ function factsOf(i) {
   const level = state.level || "byte/dram";
   const moved = amountOf(level, i);
   const unit = workUnit([i]);
-  const ratio = moved > 0 ? `, ${formatIntensity(flops[i] / moved)} ${unit}/B` : "";
+  const ratio = moved > 0 ? `, ${formatIntensity(intensityOf(level, i))} ${unit}/B` : "";
   return [
     ["run", runs.length > 1 ? runs[runOf[i]].name : null],
     ["module", word("module", i)],
@@ -49,7 +49,7 @@ function factsOf(i) {
     ["shapes", [word("shape", i), word("dtype", i)].filter(Boolean).join(" ")],
     ["time", timeText(i)],
     ["idle before", known(idle[i]) && idle[i] > 0 ? formatSeconds(idle[i]) : null],
-    ["bound", `${formatSeconds(bound[i])}, ${formatPercent(bound[i] / elapsed[i])} efficient`],
+    ["bound", `${formatSeconds(bound[i])}, ${formatPercent(efficiency[i])} efficient`],
     ["limiter", limiterText(i)],
     ["gap", formatSeconds(gap[i])],
     ["work", `${formatAmount(flops[i], unit)}, ${formatAmount(moved, "B")} at ${resourceLabel(level)}${ratio}`],

@@ -1,0 +1,116 @@
+"""What is kept between runs: made once, never trusted blindly, never needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from timeroof.core import kept as module
+from timeroof.core.kept import cache_folder, kept, stamp
+from timeroof.views.page import page as embed
+from timeroof.views.page.page import plotly_hash, plotly_script
+from timeroof.views.page.templates import template
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIMEROOF_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def only_file() -> Path:
+    (found,) = cache_folder().iterdir()
+    return found
+
+
+class Maker:
+    """Counts how often the thing was made."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> bytes:
+        self.times += 1
+        return b"dear"
+
+
+def test_a_thing_is_made_once_for_each_key() -> None:
+    make = Maker()
+    assert [kept("thing", "a", make), kept("thing", "a", make)] == [b"dear", b"dear"]
+    assert make.times == 1
+    kept("thing", "b", make)
+    assert make.times == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", b"\0" * 36])
+def test_a_damaged_file_is_made_again(damage: bytes) -> None:
+    make = Maker()
+    kept("thing", "a", make)
+    only_file().write_bytes(damage)
+    assert kept("thing", "a", make) == b"dear"
+    assert kept("thing", "a", make) == b"dear"
+    assert make.times == 2
+
+
+def test_a_file_of_another_user_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Maker()
+    kept("thing", "a", make)
+    monkeypatch.setattr(module.os, "geteuid", lambda: os.getuid() + 1)
+    assert kept("thing", "a", make) == b"dear"
+    assert make.times == 2
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(home: Path) -> None:
+    home.write_text("a file where the folder should be")
+    make = Maker()
+    assert [kept("thing", "a", make), kept("thing", "a", make)] == [b"dear", b"dear"]
+    assert make.times == 2
+
+
+def test_a_stamp_changes_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("one")
+    before = stamp(file)
+    file.write_text("three")
+    assert stamp(file) != before
+
+
+def test_a_kept_template_is_the_same_and_an_edited_one_is_made_anew() -> None:
+    text = "{% for x in rows %}\n{{ x }} {{ s | seconds }}\n{% endfor %}\n"
+
+    def render(text: str) -> str:
+        return template("t", text, str.strip).render(rows=["<a> ", "b"], s=1e-3)
+
+    first = render(text)
+    assert first == "&lt;a&gt; 1.00 ms\nb 1.00 ms\n"
+    file = only_file()
+    assert render(text) == first
+    assert only_file() == file
+    assert render(text.replace("{{ x }}", "[{{ x }}]")) == "[&lt;a&gt;] 1.00 ms\n[b] 1.00 ms\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'/*! licence */(function(r, factory){})(this, () => {\n"use strict";var Plotly=1;\n'
+        b"window.Plotly = Plotly;\nreturn Plotly;\n}));\n",
+        b"window.Plotly = '</script><!-- \xc3\xa9';\r\n",
+    ],
+)
+def test_plotly_is_hashed_as_it_stands_in_the_page(
+    text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "plotly.min.js"
+    file.write_bytes(text)
+    monkeypatch.setattr(embed, "_plotly_file", lambda: file)
+    for _ in range(2):  # made, then kept
+        embed._known_plotly.cache_clear()
+        script = b"".join(plotly_script())
+        assert plotly_hash() == embed._hash_source(script.decode())
+        assert b"</script" not in script
+        assert b"<!--" not in script
+        assert b"factory" not in script
+        assert script.endswith(b"\n")
+    embed._known_plotly.cache_clear()

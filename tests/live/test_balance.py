@@ -1,0 +1,95 @@
+"""The residual: steps are compared without the profiler's cost and without their page faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.live.test_cutting import timed
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.accounting import account, middle_half
+from timeroof.live.balance import balance
+from timeroof.live.faults import faults_in_bounds
+from timeroof.live.torch.recording import CleanStep, Recording
+
+WORK_NS, FAULT_NS, COST_NS = 1_000_000, 2_000, 500
+FAULTS = st.lists(st.integers(0, 500), min_size=4, max_size=9)
+
+
+def recorded(clean: list[int], watched: list[int]) -> Recording:
+    """Steps of the same work with so many faults each, two events in a timed one."""
+    step = timed([("a", 10, 60, 1), ("b", 70, 90, 1)])
+    return Recording(
+        clean=[CleanStep(WORK_NS + f * FAULT_NS, f, False) for f in clean],
+        timed=[
+            replace(step, finish_ns=WORK_NS + 2 * COST_NS + f * FAULT_NS, faults=f) for f in watched
+        ],
+    )
+
+
+@given(FAULTS, FAULTS)
+def test_faults_of_single_steps_leave_no_residual(clean: list[int], watched: list[int]) -> None:
+    recording = recorded(clean, watched)
+    accounts = [account(s, COST_NS) for s in recording.timed]
+    chosen = middle_half([s.duration_ns for s in recording.timed])
+    found = balance(recording, accounts, chosen, 1e9 / FAULT_NS)
+    assert found.profiler_s == pytest.approx(2 * COST_NS / 1e9)
+    assert found.residual_s == pytest.approx(0.0, abs=1e-12)
+    assert found.error_s == pytest.approx(0.0, abs=1e-12)
+    assert found.clean_s == pytest.approx(
+        found.timed_s - found.profiler_s - found.extra_faults_s + found.residual_s
+    )
+
+
+def test_without_a_cost_per_page_faults_are_not_told_apart() -> None:
+    recording = recorded([0] * 4, [100] * 4)
+    accounts = [account(s, COST_NS) for s in recording.timed]
+    found = balance(recording, accounts, [1, 2], None)
+    assert found.extra_faults_s == 0.0
+    assert found.residual_s == pytest.approx(-100 * FAULT_NS / 1e9)
+    assert all(a.idle_ns[IdleCause.PROFILER] == 2 * COST_NS for a in accounts)
+
+
+def test_fewer_faults_are_called_fewer() -> None:
+    recording = recorded([100] * 4, [0] * 4)
+    accounts = [account(s, COST_NS) for s in recording.timed]
+    found = balance(recording, accounts, [1, 2], 1e9 / FAULT_NS)
+    assert found.extra_faults_s == pytest.approx(-100 * FAULT_NS / 1e9)
+    assert found.line is not None
+    assert "0.2 ms of fewer page faults" in found.line
+
+
+def test_sleep_comes_out_of_the_gaps_and_not_twice_out_of_the_data_loaders() -> None:
+    loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    step = replace(timed([("a", 10, 60, 1), (loading, 70, 90, 1)]), asleep_ns=35)
+    found = account(step, 0.0)
+    assert found.idle_ns["data"] == 20
+    assert found.idle_ns["asleep"] == 15
+    assert found.idle_ns["python"] == 15
+    assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == step.duration_ns
+
+
+@given(st.integers(0, 1000))
+def test_parts_sum_however_long_the_sleep(asleep_ns: int) -> None:
+    found = account(replace(timed([("a", 10, 60, 1)]), asleep_ns=asleep_ns), 3.0)
+    assert found.idle_ns["asleep"] <= 50
+    assert int(found.self_ns.sum()) + sum(found.idle_ns.values()) == 100
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([0, 400, 500, 600, 700], 500),  # 500 faults of 2 µs in steps of 2 ms: the usual ones
+        ([0, 10, 20, 30, 40], 0),  # 40 µs of 1 ms: the fewest
+        ([18, 19, 20, 20, 21], 18),
+        ([0, 0, 0], 0),
+    ],
+)
+def test_faults_that_come_and_go_decide_nothing_where_they_are_few(
+    counts: list[int], expected: int
+) -> None:
+    clean = [CleanStep(WORK_NS + f * FAULT_NS, f, False) for f in counts]
+    assert faults_in_bounds(clean, FAULT_NS / 1e9) == expected

@@ -1,0 +1,308 @@
+"""The folder of a study: a page that stands alone, with charts, tables and the conclusions."""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import polars as pl
+import pytest
+
+from tests.study.factor_samples import (
+    Truth,
+    algorithm_truths,
+    batch_sweep,
+    declared,
+    launch_truths,
+    layout_truths,
+    precision_truths,
+    study_report,
+    working_set_truths,
+)
+from timeroof.api.reports import load
+from timeroof.core.errors import InputError
+from timeroof.paper.build import build_paper
+from timeroof.study.case import Case, Result
+from timeroof.study.factors import conclusions
+from timeroof.study.output import write_study
+from timeroof.study.output.factor_charts import factor_charts, gain_chart, ratio_chart
+from timeroof.study.output.overlay import beside_panel, overlay_of, overviews, panels
+from timeroof.study.output.page import HEADS, panel_lines
+from timeroof.study.report import Study
+
+HOSTILE = "<script>alert(1)</script>\u202e\"'&$x^2$"
+
+
+def study_of(
+    truths: list[Truth], *, failures: list[Result] | None = None, **options: object
+) -> Study:
+    report = study_report(truths, **options)  # type: ignore[arg-type]
+    return Study(
+        report=report,
+        rows=declared(report.rows, truths),
+        machine=report.machine,
+        kernels=sorted({t.op for t in truths}),
+        failures=failures or [],
+    )
+
+
+def everything() -> list[Truth]:
+    return [
+        *launch_truths(),
+        *layout_truths(),
+        *algorithm_truths(),
+        *precision_truths(),
+    ]
+
+
+def paper_like() -> list[Truth]:
+    """The paper's batch sweep of conv2d on this machine, with a layout that the paper has not."""
+    return [
+        Truth(
+            "conv2d",
+            {"batch": b, "filters": 64, "kernel": 3, "stride": 2, "layout": "contiguous"},
+            b * 1e-3,
+            b * 2e8,
+            b * 5e6,
+        )
+        for b in (16, 32, 48)
+    ]
+
+
+class Texts(HTMLParser):
+    """Tags, addresses and texts of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [v or "" for k, v in attrs if k in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(path: Path) -> Texts:
+    page = Texts()
+    page.feed(path.read_text("utf-8"))
+    return page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study")
+    write_study(study_of(everything()), path)
+    return path
+
+
+def test_the_page_stands_alone(folder: Path) -> None:
+    page = parsed(folder / "index.html")
+    assert "script" not in page.tags
+    beside = {p.name for p in folder.iterdir()}
+    for address in page.addresses:
+        assert address.startswith(("data:image/svg+xml;base64,", "#")) or address in beside
+    text = (folder / "index.html").read_text("utf-8")
+    assert "default-src &#39;none&#39;" in text
+    assert "prefers-color-scheme: dark" in text
+    assert not list(folder.rglob("pictures"))
+
+
+def test_every_picture_is_sound_svg(folder: Path) -> None:
+    images = [a for a in parsed(folder / "index.html").addresses if a.startswith("data:")]
+    assert len(images) > 12
+    for image in images:
+        root = ElementTree.fromstring(base64.b64decode(image.partition(",")[2]))
+        assert root.tag.endswith("svg")
+        assert not [e for e in root.iter() if e.tag.endswith("}script")]
+
+
+def test_every_factor_is_told_with_its_verdict(folder: Path) -> None:
+    text = parsed(folder / "index.html").text
+    for head in ("Locality:", "Auto-tuning:", "Launch overhead:", "Precision:", "Arithmetic"):
+        assert head in text
+    assert "found" in text
+    for head in HEADS:
+        assert head in text
+
+
+def test_the_json_and_the_run_can_be_read_again(folder: Path) -> None:
+    document = msgspec.json.decode((folder / "study.json").read_bytes())
+    codes = {finding["code"] for finding in document["findings"]}
+    assert codes == {
+        f"study/{n}" for n in ("intensity", "locality", "autotune", "launch", "precision")
+    }
+    launch = next(f for f in document["findings"] if f["code"] == "study/launch")
+    assert launch["evidence"]["cost_per_launch_s"] == pytest.approx(4e-6, rel=0.2)
+    assert len(load(folder / "study.troof").profile) == len(document["kernels"])
+    assert pl.read_csv(folder / "rows.csv").height == len(document["kernels"])
+    assert "<html" in (folder / "report.html").read_text("utf-8")[:400]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    truths = [
+        Truth(
+            "conv2d",
+            {"batch": n, "layout": HOSTILE},
+            n * 1e-3,
+            how={"variant": variant},
+            found={"implementation": HOSTILE, "contains": HOSTILE},
+        )
+        for n in (1, 2)
+        for variant in ("eager", "max-autotune", HOSTILE)
+    ]
+    case = Case(kernel=HOSTILE, params={HOSTILE: HOSTILE}, pass_name="forward")
+    failed = Result(case=case, status="failed", error=HOSTILE)
+    page = write_study(study_of(truths, failures=[failed]), tmp_path)
+    text = page.read_text("utf-8")
+    assert "<script>" not in text
+    assert "\u202e" not in text
+    assert "script" not in parsed(page).tags
+    assert "alert(1)" in parsed(page).text
+
+
+def test_what_was_not_measured_is_listed(tmp_path: Path) -> None:
+    case = Case(kernel="gemm", params={"m": 8}, pass_name="forward", precision="int8")
+    failed = Result(case=case, status="unsupported", error="torch has no int8 product here")
+    text = parsed(write_study(study_of(batch_sweep(), failures=[failed]), tmp_path)).text
+    assert "torch has no int8 product here" in text
+    assert "unsupported" in text
+
+
+def test_without_a_machine_tables_remain(tmp_path: Path) -> None:
+    study = study_of(batch_sweep())
+    page = parsed(write_study(Study(study.report, study.rows, None), tmp_path))
+    assert "batch from 16 to 64" in page.text
+    assert not [a for a in page.addresses if a.startswith("data:") and "conv2d" in a]
+
+
+def test_pictures_as_files(tmp_path: Path) -> None:
+    write_study(study_of(batch_sweep()), tmp_path, pictures="svg")
+    names = {p.name for p in (tmp_path / "pictures").iterdir()}
+    assert {"conv2d_forward_2_batch.svg", "conv2d_forward_2_time.svg"} <= names
+
+
+def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_study(study_of(batch_sweep()), tmp_path / "file" / "under")
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    heard: list[str] = []
+    write_study(study_of(batch_sweep()), tmp_path, advance=heard.append)
+    assert "conv2d, forward" in heard
+
+
+def test_the_same_study_gives_the_same_page(tmp_path: Path) -> None:
+    study = study_of(batch_sweep())
+    one = write_study(study, tmp_path / "a").read_bytes()
+    assert one == write_study(study, tmp_path / "b").read_bytes()
+
+
+def test_overlay_takes_the_paper_s_rows_of_the_same_case(tmp_path: Path) -> None:
+    study = study_of(paper_like())
+    paper = overlay_of(build_paper())
+    panel = beside_panel(next(p for p in panels(study.rows) if p.parameter == "batch"), paper)
+    # The paper has batch 16 and 32, PyTorch and fp32 as here, and never 48.
+    assert sorted(row["label.batch"] for row in panel.overlay) == ["16", "32"]
+    assert {row["label.precision"] for row in panel.overlay} == {"fp32"}
+    assert {row["time_s"] for row in panel.overlay} == {353e-6, 657e-6}
+    lines = panel_lines(panel, paper)
+    assert [line.other for line in lines] == [False, True, False, True, False]
+    page = parsed(write_study(study, tmp_path, overlay=build_paper()))
+    assert "paper's V100, PT fp32" in page.text
+    assert "829 GB/s" in page.text
+    assert "20.0 GB/s" in page.text
+    assert "other hardware" in page.text
+
+
+def test_overlay_leaves_sweeps_alone_that_it_does_not_have(tmp_path: Path) -> None:
+    base = {"batch": 16, "filters": 64, "kernel": 3, "stride": 2}
+    truths = [Truth("conv2d", base | {"layout": v}, 1e-3) for v in ("contiguous", "channels_last")]
+    panel = beside_panel(panels(study_of(truths).rows)[0], overlay_of(build_paper()))
+    assert panel.parameter == "layout"
+    assert panel.overlay == []
+    assert write_study(study_of(truths), tmp_path, overlay=build_paper()).exists()
+
+
+def test_overlay_judges_its_rows_on_its_own_roofs() -> None:
+    paper = overlay_of(build_paper())
+    study = study_of(paper_like())
+    panel = beside_panel(panels(study.rows)[0], paper)
+    own = next(row for row in panel.overlay if row["label.batch"] == "16")
+    assert own["bound_s"] == pytest.approx(
+        max(3589097000 / 15158.2e9, own["byte/dram"] / 828.8e9), rel=0.01
+    )
+
+
+def test_panels_take_the_widest_sweep() -> None:
+    narrow = [Truth("conv2d", {"batch": b, "filters": 8}, 1e-3) for b in (1, 2)]
+    wide = [Truth("conv2d", {"batch": b, "filters": 64}, 1e-3) for b in (1, 2, 4, 8)]
+    study = study_of(narrow + wide)
+    panel = next(p for p in panels(study.rows) if p.parameter == "batch")
+    assert panel.values == ["1", "2", "4", "8"]
+    assert panel.fixed == "filters 64"
+    assert len(overviews(study.rows)[0].rows) == 6
+
+
+def test_tables_say_what_is_not_known_and_what_beats_its_roof(tmp_path: Path) -> None:
+    fast = [Truth("conv2d", {"batch": b}, b * 1e-6, flops=b * 1e9, size_bytes=1e5) for b in (1, 2)]
+    page = parsed(write_study(study_of(fast), tmp_path))
+    assert "▲" in page.text
+    assert "cases are faster than their bound" in page.text
+
+
+@pytest.mark.parametrize("chart", ["ratio", "gain"])
+def test_words_of_a_chart_do_not_overlap(chart: str) -> None:
+    """Every text lies inside the picture, and none on another."""
+    rows = study_of(precision_truths() + algorithm_truths() + layout_truths()).rows
+    effects = [e for c in conclusions(rows, None) for e in c.effects]
+    figure = (
+        ratio_chart(effects, "ratios")
+        if chart == "ratio"
+        else gain_chart([e for e in effects if e.facts.get("kind") == "type"])
+    )
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    boxes = [t.get_window_extent() for t in axes.texts if t.get_text()]
+    width, height = figure.get_size_inches() * figure.dpi
+    for index, box in enumerate(boxes):
+        assert box.x0 >= 0
+        assert box.x1 <= width
+        assert 0 <= box.y0 <= box.y1 <= height
+        assert not any(box.shrunk(0.98, 0.9).overlaps(o.shrunk(0.98, 0.9)) for o in boxes[:index])
+
+
+def test_the_curve_over_the_working_set_names_its_levels() -> None:
+    study = study_of(working_set_truths())
+    locality = next(c for c in conclusions(study.rows, study.machine) if c.factor == "locality")
+    (_, figure), *more = factor_charts(locality)
+    assert not more
+    words = {text.get_text().strip() for text in figure.axes[0].texts}
+    assert {"L2", "L3", "L2 200 GB/s", "L3 80 GB/s"} <= words
+
+
+def test_every_conclusion_has_a_chart_also_where_nothing_was_found() -> None:
+    rows = study_of(launch_truths(0.0) + algorithm_truths(1.0) + layout_truths(0.0)).rows
+    for conclusion in conclusions(rows, study_of(batch_sweep()).machine):
+        drawn = factor_charts(conclusion)
+        assert drawn
+        assert all(re.match(r"[A-Z].*\.$", caption) for caption, _ in drawn)
+
+
+def test_many_values_and_many_series_still_draw(tmp_path: Path) -> None:
+    truths = [
+        Truth("gemm", {"n": n}, n * 1e-6, n * 1e5, n * 1e3, how={"variant": f"way-{v}"})
+        for n in range(1, 14)
+        for v in range(8)
+    ]
+    page = parsed(write_study(study_of(truths), tmp_path))
+    assert "2 further series are in the table only" in page.text

@@ -1,0 +1,142 @@
+"""Tables in terminals of every width: figures keep their digits, names and columns give way."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from tests.views.live_sample import live_report
+from tests.views.samples import step_report
+from tests.views.test_tables import replace_machine
+from timeroof.api.reports import machine as find_machine
+from timeroof.core.units import format_seconds
+from timeroof.model.check.gate import Limits, check
+from timeroof.model.check.limits import parse_rule
+from timeroof.model.compare.compare import compare
+from timeroof.model.whatif.document import what_if
+from timeroof.views.check import print_check
+from timeroof.views.compare import print_comparison
+from timeroof.views.explain import print_explanation
+from timeroof.views.measured import print_measured
+from timeroof.views.run_summary import print_run
+from timeroof.views.terminal import print_gaps, print_machine, print_machines, print_summary
+from timeroof.views.terminal_table import Bar, Column, fitted_table
+from timeroof.views.whatif import print_whatif
+
+WIDTHS = (40, 60, 80, 120, 200)
+MACHINES = ("a100-sxm4-80gb", "v100-sxm2-32gb", "b200")
+# A number and its unit, which no cut may change.
+FIGURE = re.compile(
+    r"(?<![\w.…])[-+]?(?:\d[\d.,]* (?:[numkMGTP]?(?:s|B|FLOP|OP)(?:/s)?|µs|%)|\d+\.\d+x)(?!\w)"
+)
+
+
+def _checked() -> None:
+    rules = [
+        parse_rule(text) for text in ("phase=backward:time<12.3456ms", "op=aten::mm:efficiency>60%")
+    ]
+    print_check(
+        check(step_report(), None, Limits(max_launches=100, rules=rules)).document(), stderr=False
+    )
+
+
+def _predicted() -> None:
+    print_whatif(what_if(step_report(), [find_machine(name) for name in MACHINES]).document())
+
+
+PRINTERS: dict[str, Callable[[], None]] = {
+    "gaps": lambda: print_gaps(step_report(), stderr=False),
+    "summary": lambda: print_summary(step_report(), stderr=False),
+    "explain": lambda: print_explanation(step_report(), step_report().findings),
+    "compare": lambda: print_comparison(compare(step_report(), step_report(3)).document()),
+    "check": _checked,
+    "whatif": _predicted,
+    "run": lambda: print_run(live_report()),
+    "machine": lambda: print_machine(find_machine("h100-sxm")),
+    "machines": lambda: print_machines([find_machine(name) for name in MACHINES]),
+    "measured": lambda: print_measured(find_machine("h100-sxm")),
+    "hostile machine": lambda: print_machine(replace_machine(find_machine("h100-sxm"))),
+}  # fmt: skip
+
+
+@pytest.fixture
+def shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[Callable[[], None], int], str]:
+    """What a printer says to a terminal of a width."""
+
+    def printed(printer: Callable[[], None], width: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        printer()
+        captured = capsys.readouterr()
+        return captured.out + captured.err
+
+    return printed
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PRINTERS)
+def test_no_line_is_too_long_and_no_figure_is_another_one(
+    name: str, width: int, shown: Callable[[Callable[[], None], int], str]
+) -> None:
+    text = shown(PRINTERS[name], width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert not re.search(r"\s[-+]?\d+\.\d*…", text)
+    true = set(FIGURE.findall(shown(PRINTERS[name], 400)))
+    assert set(FIGURE.findall(text)) <= true
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_gaps_keep_times_and_the_names_take_the_cut(
+    width: int, shown: Callable[[Callable[[], None], int], str]
+) -> None:
+    lines = shown(PRINTERS["gaps"], width).splitlines()[1:6]
+    wide = [line.split("  ") for line in shown(PRINTERS["gaps"], 400).splitlines()[1:6]]
+    for line, parts in zip(lines, wide, strict=True):
+        name, *cells = [part.strip() for part in parts if part.strip()]
+        assert all(f" {figure}" in line for figure in cells[:2])
+        assert line[:8] == name[:8]
+        assert ("byte/dram" in line or "flop/bf16-tensor" in line or "launch" in line) == (
+            width >= 60
+        )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_live_run_keeps_time_and_share_of_every_op_on_one_line(
+    width: int, shown: Callable[[Callable[[], None], int], str]
+) -> None:
+    text = shown(PRINTERS["run"], width)
+    for name, time_s in (("convolution", 3.0), ("norm", 1.25), ("reorder", 0.7)):
+        found = [line for line in text.splitlines() if line.startswith(f"  {name} ")]
+        assert found
+        assert format_seconds(time_s) in found[0]
+        assert found[0].rstrip().endswith("%")
+
+
+def rendered(columns: list[Column], rows: list[list[str | Bar]], width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(fitted_table(columns, list(rows), width))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_bars_give_way_first_then_names_then_columns() -> None:
+    columns = [
+        Column("name", "name"), Column("time", "figure"), Column("", "bar", least=4, most=10, leaves=1),
+    ]  # fmt: skip
+    rows: list[list[str | Bar]] = [["elementwise kernel", "12.3 ms", Bar([(1.0, "█", "")])]]
+    assert rendered(columns, rows, 60)[1] == "elementwise kernel  12.3 ms  ██████████"
+    assert rendered(columns, rows, 35)[1] == "elementwise kernel  12.3 ms  ██████"
+    assert rendered(columns, rows, 24)[1] == "elementwise ke…  12.3 ms"
+    assert rendered(columns, rows, 12)[1] == "el…  12.3 ms"
+
+
+def test_paths_keep_their_ends() -> None:
+    columns = [Column("", "figure"), Column("", "path")]
+    rows: list[list[str | Bar]] = [["1 s", "project/models/unet.py:41"]]
+    assert rendered(columns, rows, 19) == ["1 s  …ls/unet.py:41"]
+    assert rendered(columns, rows, 40) == ["1 s  project/models/unet.py:41"]
