@@ -18,9 +18,17 @@ from timeroof.core.report import Finding, Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.paper.build import build_paper
 from timeroof.paper.data import PARAMETERS, base_case, direct_flops, sweep
-from timeroof.study.factors.cases import Row, Sweep, flops, groups, label, sweeps, with_parameters
+from timeroof.study.factors.cases import (
+    Row,
+    Sweep,
+    flops,
+    groups,
+    intensity_at,
+    label,
+    sweeps,
+    with_parameters,
+)
 from timeroof.study.factors.intensity import movement
-from timeroof.study.factors.levels import intensity_at
 
 # Below this share of FLOPs on tensor cores, a pass is said to miss them.
 TENSOR_SHARE = 0.5

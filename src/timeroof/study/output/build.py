@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors import Conclusion
-from timeroof.study.factors.cases import Row, label, scope
-from timeroof.study.factors.levels import bytes_at, level_note, level_of, level_title
+from timeroof.study.factors.cases import (
+    Row,
+    bytes_at,
+    label,
+    level_note,
+    level_of,
+    level_title,
+    scope,
+)
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.looks import MOST_SERIES, chart_pair, series_name, short
 from timeroof.study.output.overlay import (
