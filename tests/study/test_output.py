@@ -16,6 +16,7 @@ from tests.study.factor_samples import (
     Truth,
     algorithm_truths,
     batch_sweep,
+    declared,
     launch_truths,
     layout_truths,
     precision_truths,
@@ -42,7 +43,7 @@ def study_of(
     report = study_report(truths, **options)  # type: ignore[arg-type]
     return Study(
         report=report,
-        rows=report.rows,
+        rows=declared(report.rows, truths),
         machine=report.machine,
         kernels=sorted({t.op for t in truths}),
         failures=failures or [],

@@ -22,7 +22,7 @@ from timeroof.core.verdict import Verdicts
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
 from timeroof.study.case import Result
-from timeroof.study.factors.cases import busy, label, number
+from timeroof.study.factors.cases import busy, label, number, with_parameters
 from timeroof.study.store.cases import Verdict
 from timeroof.study.table import profile_of
 
@@ -91,7 +91,7 @@ def judged_study(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
-    rows = report.rows
+    rows = with_parameters(report.rows, _parameters(results))
     disturbed = busy_sentence(rows)
     if disturbed:
         report = replace(report, notes=as_notes((disturbed, *report.notes)))
@@ -104,6 +104,14 @@ def judged_study(
         factors=list(factors),
         sweeps=swept(results),
     )
+
+
+def _parameters(results: Sequence[Result]) -> dict[str, set[str]]:
+    """The names of every kernel's parameters."""
+    found: dict[str, set[str]] = {}
+    for result in results:
+        found.setdefault(result.case.kernel, set()).update(result.case.params)
+    return found
 
 
 def swept(results: Sequence[Result]) -> dict[str, list[str]]:

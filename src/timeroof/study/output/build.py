@@ -15,8 +15,15 @@ from timeroof.api.reports import save
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.core.writing import write_atomically
 from timeroof.study.factors import Conclusion, conclusions
-from timeroof.study.factors.cases import Row, label, scope
-from timeroof.study.factors.levels import bytes_at, level_note, level_of, level_title
+from timeroof.study.factors.cases import (
+    Row,
+    bytes_at,
+    label,
+    level_note,
+    level_of,
+    level_title,
+    scope,
+)
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.looks import MOST_SERIES, chart_pair, series_name, short
 from timeroof.study.output.overlay import (

@@ -23,7 +23,7 @@ from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import passes as precisions
 from timeroof.study.worker import passes as variants
-from timeroof.study.worker.counting import Used, compiled_launches, describe, used
+from timeroof.study.worker.counting import Used, describe, launches, used
 from timeroof.study.worker.passes import Runnable, runnable
 from timeroof.study.worker.sampling import Sampled, clock_for, sample
 
@@ -189,7 +189,7 @@ class Bench:
         # What was compiled shows no ops: the same work is counted uncompiled.
         plain = runnable(ready.workload, case.pass_name, ready.context, ready.workload.eager)
         found = used(describe(plain.run), self._machine, fused=True, **options)
-        found.launches = compiled_launches(describe(ready.run))
+        found.launches = launches(describe(ready.run))
         return found
 
     def _labels(
