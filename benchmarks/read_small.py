@@ -48,7 +48,7 @@ def environment(source: Path, caches: Path) -> dict[str, str]:
     return kept | {
         "PYTHONPATH": str(source),
         "PYTHONPYCACHEPREFIX": str(caches / "bytecode"),
-        "XDG_CACHE_HOME": str(caches / "cache"),
+        "TIMEROOF_HOME": str(caches / "home"),
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,6 +23,14 @@ def shared_data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"the recorded data is not here ({DATA})")
     return DATA
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_home_from_the_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What fixtures of whole modules keep never touches what the user keeps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIMEROOF_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +69,8 @@ def make_machine(**changes: object) -> Machine:
 @pytest.fixture
 def machine() -> Machine:
     return make_machine()
+
+
+def texts(document: dict[str, Any]) -> list[str]:
+    """The sentences of a report's notes."""
+    return [note["text"] for note in document["notes"]]

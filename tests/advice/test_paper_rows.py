@@ -13,12 +13,12 @@ from timeroof.core.profile import LABEL, Profile, Source
 from timeroof.core.report import Finding, Report
 from timeroof.model.judge import RoofPair
 from timeroof.model.whatif.project import project
-from timeroof.paper.build import build_paper
+from timeroof.study.factors.published import paper_report
 
 
 @pytest.fixture(scope="module")
 def paper() -> Report:
-    return build_paper()
+    return paper_report()
 
 
 def part(paper: Report, *conditions: pl.Expr, compulsory: bool = True) -> list[Finding]:

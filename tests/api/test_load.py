@@ -114,4 +114,4 @@ def test_every_readable_trace_can_be_judged(shared_data: Path) -> None:
         assert sum(report.totals.by_limiter.values()) == pytest.approx(
             report.profile.kernels["time_s"].sum()
         )
-        assert report.to_json().startswith(b'{"schema":"timeroof.report/1"')
+        assert report.to_json().startswith(b'{"schema":"timeroof.report/2"')

@@ -163,7 +163,7 @@ def test_whatif(untimed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_program_that_only_prints(text: str, folder: Path) -> None:
     pytest.importorskip("torch")
     found = report(folder, text)
-    schema = json.loads((DOCS / "timeroof.report-1.json").read_text("utf-8"))
+    schema = json.loads((DOCS / "timeroof.report-2.json").read_text("utf-8"))
     jsonschema.validate(
         {k: found[k] for k in schema["$defs"]["ReportDocument"]["required"]}, schema
     )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.views.samples import hostile_report, large_report, step_report
 from timeroof.core.report import Report
-from timeroof.paper.build import build_paper
+from timeroof.study.factors.published import paper_report
 from timeroof.views.page import html_page
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def browser() -> Iterator[Browser]:
 def reports() -> dict[str, Callable[[], Report]]:
     return {
         "step": step_report,
-        "paper": build_paper,
+        "paper": paper_report,
         "hostile": hostile_report,
         "large": lambda: large_report(5_000),
     }

@@ -119,7 +119,7 @@ def test_a_file_that_is_no_machine_file_is_told_from_a_name(
     kinds = {
         "full.json": "full.json: is a machine as JSON, for scripts, no machine file",
         str(tmp_path / "full.json"): "is a machine as JSON",
-        "paper.json": "is a timeroof.report/1 document, for scripts",
+        "paper.json": "is a timeroof.report/2 document, for scripts",
         "paper.troof": "is a saved run or an archive, no machine file; `timeroof read",
         "trace.json": "is JSON, no machine file; `timeroof read",
         "broken": "is not valid TOML",
@@ -176,7 +176,7 @@ def test_paper_json_goes_to_stdout_alone() -> None:
     done = run("paper", "--json", "-")
     assert done.returncode == 0
     document = msgspec.json.decode(done.stdout)
-    assert document["schema"] == "timeroof.report/1"
+    assert document["schema"] == "timeroof.report/2"
     assert len(document["kernels"]) == 264
     assert len(document["findings"]) == 5
     assert "Launch overhead" in done.stderr

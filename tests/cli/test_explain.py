@@ -57,7 +57,7 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: i
 
 def test_explain(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     got = document(capsys, "explain", saved, "--json", "-")
-    assert got["schema"] == "timeroof.report/1"
+    assert got["schema"] == "timeroof.report/2"
     assert [f["code"] for f in got["findings"]][:2] == ["TR101", "TR301"]
     chosen = document(capsys, "explain", saved, "--code", "tr301", "--json", "-")
     assert [f["code"] for f in chosen["findings"]] == ["TR301"]

@@ -68,3 +68,16 @@ def test_a_late_bar_is_not_made_for_short_work(monkeypatch: pytest.MonkeyPatch) 
         advance("[/one]")
         advance("two")
     assert made == ["drawing"]
+
+
+def test_counting_has_the_options_that_change_what_is_counted() -> None:
+    from timeroof.cli.run import run
+
+    names = [name for name in inspect.signature(run).parameters if name.startswith("counter")]
+    assert names == [
+        "counters",
+        "counter_metrics_per_run",
+        "counter_whole_machine",
+        "counter_chip",
+        "counter_folder",
+    ]

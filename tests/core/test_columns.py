@@ -82,3 +82,11 @@ def test_padding_is_in_the_flops_and_in_no_coordinate_rate_or_intensity() -> Non
     assert padded["total_flops"] == 200.0
     for column in ("compute_at_roof_s", "ai", "achieved_flop_per_s", "bound_s", "compute_time_s"):
         assert padded[column] == plain[column], column
+
+
+def test_totals_say_which_share_of_the_time_knows_its_flops_and_its_bytes() -> None:
+    bytes_only = {"name": "norm", "time_s": 3.0, "flop/fp32": None, "byte/dram": 5.0}
+    known = report([*ROWS, bytes_only]).totals.known
+    assert known == {"flops": pytest.approx(0.6), "bytes": pytest.approx(0.9)}
+    nothing = report([{"name": "k", "time_s": None}]).totals.known
+    assert nothing == {"flops": None, "bytes": None}

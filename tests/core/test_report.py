@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from tests.conftest import texts
 from timeroof.api.reports import analyze, load, save
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
@@ -65,9 +66,9 @@ def test_unknown_is_null_and_zero_is_zero(document: dict[str, Any]) -> None:
 def test_the_document_has_every_field(document: dict[str, Any]) -> None:
     assert set(document) == {
         "schema", "created", "version", "machine", "source", "totals", "kernels", "timeline",
-        "findings", "notes",
+        "findings", "ranks", "notes",
     }  # fmt: skip
-    assert document["schema"] == "timeroof.report/1"
+    assert document["schema"] == "timeroof.report/2"
     assert set(document["kernels"][0]) == {
         "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
         "stream", "rank", "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
@@ -80,18 +81,21 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
         "paper_class", "above_roof",
     }  # fmt: skip
     assert set(document["totals"]) == {
-        "wall_s", "kernel_s", "idle_s", "idle_by_cause", "steps", "launches", "flops",
+        "wall_s", "kernel_s", "idle_s", "idle_by_cause", "steps", "launches", "known", "flops",
         "contraction_flops", "bytes", "bound_s", "gap_s", "kernel_efficiency", "efficiency",
         "known_time_share", "ladder", "recoverable_s", "unexplained_s",
         "unexplained_error_s", "by_limiter",
     }  # fmt: skip
     assert {"name", "device", "ceilings", "memory", "software"} <= set(document["machine"])
     assert document["timeline"][0]["stream"] == "7"
-    assert document["notes"][0] == "a note"
+    assert document["notes"][0] == {"code": "source", "level": "info", "text": "a note"}
+    assert document["ranks"] is None
+    assert document["machine"]["kernel_floor_s"] is None
+    assert document["source"]["frameworks"] == []
 
 
 def test_the_document_is_valid_against_the_published_schema(document: dict[str, Any]) -> None:
-    schema = msgspec.json.decode((DOCS / "timeroof.report-1.json").read_bytes())
+    schema = msgspec.json.decode((DOCS / "timeroof.report-2.json").read_bytes())
     jsonschema.validate(document, schema)
     assert report_json_schema()["$ref"] == schema["$ref"]
 
@@ -104,7 +108,7 @@ def test_published_schemas_are_those_of_the_code(name: str) -> None:
 def test_without_a_machine_the_document_says_so() -> None:
     document = msgspec.json.decode(analyze(_profile()).to_json())
     assert document["machine"] is None
-    assert any("--machine" in note for note in document["notes"])
+    assert any("--machine" in note for note in texts(document))
     assert document["kernels"][0]["bounds"] == {}
 
 
@@ -120,7 +124,7 @@ def test_the_profiles_device_chooses_the_machine() -> None:
 def test_save_and_load_by_suffix(tmp_path: Path, machine: Machine) -> None:
     report = analyze(_profile(), machine)
     save(report, tmp_path / "r.json")
-    assert msgspec.json.decode((tmp_path / "r.json").read_bytes())["schema"] == "timeroof.report/1"
+    assert msgspec.json.decode((tmp_path / "r.json").read_bytes())["schema"] == "timeroof.report/2"
     save(report, tmp_path / "r.troof")
     again = load(tmp_path / "r.troof")
     assert again.to_json() == report.to_json()

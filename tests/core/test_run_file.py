@@ -14,13 +14,16 @@ from timeroof.api.reports import load
 from timeroof.core import run_file
 from timeroof.core.errors import InputError, SchemaError
 from timeroof.core.machine import Machine
+from timeroof.core.notes import Note, as_notes
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.run_file import SavedRun, load_run, save_run
 
 
 @pytest.fixture
 def saved(tmp_path: Path, machine: Machine) -> Path:
-    profile = Profile.of([{"name": "k", "time_s": 1.0}], Source(tool="t"), notes=("n",))
+    profile = Profile.of(
+        [{"name": "k", "time_s": 1.0}], Source(tool="t"), notes=(Note("n", "test", "warning"),)
+    )
     save_run(SavedRun(profile, machine), tmp_path / "a.troof")
     return tmp_path / "a.troof"
 
@@ -52,7 +55,8 @@ def test_it_is_a_zip_with_the_promised_members(saved: Path) -> None:
     with zipfile.ZipFile(saved) as archive:
         assert set(archive.namelist()) == {"meta.json", "kernels.parquet"}
     assert {"schema", "machine", "source", "totals"} <= set(meta_of(saved))
-    assert load_run(saved).profile.notes == ("n",)
+    (note,) = as_notes(load_run(saved).profile.notes)
+    assert (note, note.code, note.level) == ("n", "test", "warning")
 
 
 def test_a_newer_schema_is_refused_by_name(saved: Path) -> None:
@@ -187,16 +191,19 @@ def test_an_older_live_run_without_unprofiled_steps_is_the_corrected_one(saved: 
     meta |= {"schema": "timeroof.run/1", "source": {"tool": "timeroof run"}}
     meta["whole"] |= {
         "wall_s": 2.0, "kernel_s": 1.0, "idle_by_cause": {"python": 0.25, "profiler": 0.5},
-        "steps": {"count": 1, "timed_s": 2.0},
+        "steps": {"count": 1, "timed_s": 2.0}, "notes": ["partial: it was stopped", "residual: x"],
     }  # fmt: skip
     profile = load_run(rewritten(saved, meta=json.dumps(meta).encode())).profile
     assert profile.wall_s == 1.5
     assert profile.idle_by_cause == {"python": 0.25, "unknown": 0.25}
     assert profile.steps == Steps(count=1, profiled_s=2.0)
+    assert [(note, note.code) for note in as_notes(profile.notes)] == [
+        ("partial: it was stopped", "partial")
+    ]
 
 
 def test_an_older_run_of_a_file_stays_as_it_was(saved: Path) -> None:
     meta: Any = meta_of(saved) | {"schema": "timeroof.run/1"}
-    meta["whole"] |= {"wall_s": 2.0, "idle_by_cause": {"profiler": 0.5}}
+    meta["whole"] |= {"wall_s": 2.0, "idle_by_cause": {"profiler": 0.5}, "notes": []}
     profile = load_run(rewritten(saved, meta=json.dumps(meta).encode())).profile
     assert (profile.wall_s, profile.idle_by_cause) == (2.0, {"profiler": 0.5})

@@ -12,7 +12,7 @@ from tests.counters.standin import WRITE_TABLE, calls, install, install_ncu, opt
 from tests.counters.test_region import fake_torch
 from timeroof.core.errors import UsageError
 from timeroof.counters import CollectOptions
-from timeroof.study.counted_case import collect_case, count_executions
+from timeroof.study.counters import collect_case, count_executions
 
 WORKER = [sys.executable, "-m", "timeroof.study.one_case", "{}"]
 
@@ -75,7 +75,7 @@ def test_the_worker_does_it_as_often_as_it_is_asked(monkeypatch: pytest.MonkeyPa
 
 
 REAL = """
-from timeroof.study.counted_case import count_executions
+from timeroof.study.counters import count_executions
 kept = []
 count_executions(lambda: kept.append(bytearray(b"x") * (8 << 20)), 2)
 """

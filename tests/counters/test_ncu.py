@@ -42,29 +42,10 @@ def test_the_command_line() -> None:
     assert not {"--replay-mode", "--nvtx", "--profile-from-start", "--launch-count"} & set(line)
 
 
-def test_control_of_region_caches_clocks_and_kernels() -> None:
-    line = line_of(
-        (2023, 3),
-        region="range",
-        range_name="step",
-        cache="keep",
-        clock="free",
-        replay="application",
-        kernels="gemm",
-        skip_kernels=3,
-        max_kernels=7,
-    )
-    assert pair(line, "--nvtx-include") == "step/"
-    assert pair(line, "--cache-control") == pair(line, "--clock-control") == "none"
-    assert pair(line, "--replay-mode") == "application"
-    assert pair(line, "--kernel-name") == "regex:gemm"
-    assert (pair(line, "--launch-skip"), pair(line, "--launch-count")) == ("3", "7")
-    assert pair(line_of((2020, 1), kernels="gemm"), "--kernel-regex") == "gemm"
-
-
-def test_application_replay_needs_a_newer_ncu() -> None:
-    with pytest.raises(UsageError, match=r"ncu 2020\.1 is too old for application replay"):
-        line_of((2020, 1), replay="application")
+def test_control_of_region_and_caches() -> None:
+    line = line_of((2023, 3), region="profiler", cache="keep")
+    assert pair(line, "--profile-from-start") == "off"
+    assert pair(line, "--cache-control") == "none"
 
 
 def test_all_metrics_in_one_run(tmp_path: Path) -> None:
@@ -258,8 +239,8 @@ def test_wrong_calls() -> None:
         collect("vtune", ["p"])
     with pytest.raises(UsageError, match="no program is named"):
         collect("ncu", [])
-    with pytest.raises(UsageError, match="max_kernels is 0"):
-        CollectOptions(max_kernels=0)
+    with pytest.raises(UsageError, match="metrics_per_run is 0"):
+        CollectOptions(metrics_per_run=0)
 
 
 def test_progress_is_told_kernel_by_kernel(tmp_path: Path) -> None:
@@ -269,15 +250,6 @@ def test_progress_is_told_kernel_by_kernel(tmp_path: Path) -> None:
     )
     said: list[tuple[str, float]] = []
     found = install_ncu(tmp_path / "bin", body)
-    count(found, max_kernels=4, progress=lambda what, share: said.append((what, share)))
+    count(found, expected_kernels=4, progress=lambda what, share: said.append((what, share)))
     assert ("kernel 1: gemm", 0.25) in said
     assert all(0 <= share <= 1 for _, share in said)
-
-
-def test_the_program_is_heard_where_that_is_wanted(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    found = install_ncu(tmp_path / "bin", GOOD + "print('step 1')\nprint('oh', file=sys.stderr)\n")
-    count(found, show_output=True)
-    heard = capfdbinary.readouterr()
-    assert (heard.out, heard.err) == (b"step 1\n", b"oh\n")

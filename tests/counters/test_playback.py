@@ -98,7 +98,7 @@ def test_the_paper_list_through_a_live_run(shared_data: Path, tmp_path: Path) ->
     (tmp_path / "bin" / "calls.jsonl").unlink()
     counting = Counting(
         tool="ncu", program=Program("train.py"), marker="auto", warmup=2, measured_steps=20,
-        steps=None, architecture="7.0", options=options(tmp_path / "bin", metrics_per_run=1),
+        architecture="7.0", options=options(tmp_path / "bin", metrics_per_run=1),
     )  # fmt: skip
     after, code = run_counted(counting, report, Recording(steps_seen=9, uses_gpu=True), 0, 1.0)
     assert code == 0

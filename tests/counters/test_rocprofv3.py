@@ -43,13 +43,11 @@ def count(place: Path, architecture: str = "gfx942", **more: object) -> Collecte
 
 def test_three_passes_of_an_mi300(tmp_path: Path) -> None:
     found = install(tmp_path / "bin", "rocprofv3", _ASK + _ANSWER)
-    collected = count(found, kernels="gemm", max_kernels=5, region="profiler")
+    collected = count(found, region="profiler")
     lines = calls(found)
     assert len(lines) == 3
     for line in lines:
         assert line[line.index("--output-format") + 1] == "csv"
-        assert line[line.index("--kernel-include-regex") + 1] == "gemm"
-        assert line[line.index("--kernel-iteration-range") + 1] == "[1-5]"
         assert "--selected-regions" in line
         assert line[-2:] == ["--", "./p"]
     (row,) = collected.profile.kernels.to_dicts()

@@ -50,7 +50,6 @@ def plan(place: Path, tool: str = "ncu", chip: str = "8.0", **more: object) -> C
         marker="auto",
         warmup=2,
         measured_steps=20,
-        steps=None,
         options=CollectOptions(**told),  # type: ignore[arg-type]
         architecture=chip,
     )
@@ -311,7 +310,7 @@ open(report, "w").write("==WARNING== No kernels were profiled.")
 @pytest.mark.parametrize(
     ("tool", "stand_in", "said"),
     [
-        ("ncu", {"version": "2020.1.0"}, r"ncu 2020.1.0 is too old for application replay"),
+        ("ncu", {"version": "2019.1.0"}, r"ncu 2019.1.0 is too old"),
         (
             "perf",
             "sys.exit('Access to performance monitoring is limited')",
@@ -329,7 +328,7 @@ def test_what_can_be_known_before_is_refused_before(
     else:
         body = 'if args == ["--version"]:\n    sys.exit(print("perf version 6.1"))\n'
         found = install(tmp_path / "bin", tool, body + stand_in + "\n")
-    told = CollectOptions(environment={"PATH": str(found)}, replay="application")
+    told = CollectOptions(environment={"PATH": str(found)})
     with pytest.raises(UsageError, match=said):
         check_tool(tool, told)
 
@@ -337,7 +336,7 @@ def test_what_can_be_known_before_is_refused_before(
 def test_several_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UsageError, match="several processes"):
-        plan_counting(CounterTool.PERF, (None, ["x"]), (1, 1, ""), None, None, None)
+        plan_counting(CounterTool.PERF, (None, ["x"]), (1, 1, ""), None)
 
 
 def test_options_are_refused_before_the_program_runs(
@@ -345,30 +344,28 @@ def test_options_are_refused_before_the_program_runs(
 ) -> None:
     found = install_ncu(tmp_path / "bin", GOOD)
     monkeypatch.setenv("PATH", str(found))
-    from timeroof.cli.counters import CounterCache, CounterClock, CounterReplay
 
     def told(**more: object) -> Counting | None:
-        given = {"cache": CounterCache.KEEP, "clock": CounterClock.FREE,
-                 "replay": CounterReplay.KERNEL, "kernels": None, "folder": None} | more  # fmt: skip
-        chip = given.pop("chip", None)
         return plan_counting(
-            CounterTool.NCU, (None, ["a b.py", "x"]), (2, 20, "auto"), None, chip, None, **given
-        )  # type: ignore[arg-type]
+            CounterTool.NCU,
+            (None, ["a b.py", "x"]),
+            (2, 20, "auto"),
+            None,
+            **more,  # type: ignore[arg-type]
+        )
 
-    made = told()
+    made = told(metrics_per_run=1, whole_machine=True)
     assert made is not None
-    assert (made.options.cache, made.options.clock) == ("keep", "free")
+    assert (made.options.metrics_per_run, made.options.system_wide) == (1, True)
     assert made.options.surroundings is not None
     assert (made.program.target, made.program.arguments) == ("a b.py", ("x",))
-    with pytest.raises(UsageError, match="no regular expression"):
-        told(kernels="(")
     with pytest.raises(UsageError, match="no metric set for 'Fermi'"):
         told(chip="Fermi")
     (tmp_path / "old" / "reports").mkdir(parents=True)
     (tmp_path / "old" / "reports" / "x").touch()
     with pytest.raises(UsageError, match="holds counters of an earlier run"):
         told(folder=tmp_path / "old")
-    assert plan_counting(None, (None, []), (1, 1, ""), None, None, None) is None
+    assert plan_counting(None, (None, []), (1, 1, ""), None) is None
 
 
 def test_the_python_that_runs_is_the_one_that_counts(tmp_path: Path) -> None:

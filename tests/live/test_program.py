@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
+import importlib.util
 import sys
+import threading
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ import pytest
 from timeroof.cli.run import after_module
 from timeroof.core.errors import UsageError
 from timeroof.live.torch.importing import after_import
+from timeroof.live.torch.namesakes import come_back
 from timeroof.live.torch.program import Program, run_program
 
 
@@ -18,6 +24,7 @@ from timeroof.live.torch.program import Program, run_program
 def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     main, path, argv = sys.modules["__main__"], list(sys.path), sys.argv
     yield
+    come_back()
     sys.modules["__main__"], sys.path[:], sys.argv = main, path, argv
 
 
@@ -103,3 +110,92 @@ def test_an_import_is_noticed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(sys.meta_path) == len(before) + 1
     take_back()
     assert sys.meta_path == before
+
+
+def test_looking_for_a_module_is_not_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "looked_for.py").write_text("value = 6\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[int] = []
+    before = list(sys.meta_path)
+    after_import("looked_for", lambda: seen.append(sys.modules["looked_for"].value))
+    for _ in range(3):
+        spec = importlib.util.find_spec("looked_for")
+        assert spec is not None
+        assert isinstance(spec.loader, SourceFileLoader)
+        assert type(copy.deepcopy(spec.loader)) is SourceFileLoader
+    assert seen == []
+    # Loaded by hand, for the caller alone.
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert seen == []
+    module = importlib.import_module("looked_for")
+    assert seen == [6]
+    assert type(module.__spec__.loader) is type(module.__loader__) is SourceFileLoader
+    assert sys.meta_path == before
+    importlib.reload(module)
+    assert seen == [6]
+
+
+def test_an_import_that_fails_is_awaited_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fails_first.py").write_text("import sys\nif 'ready' not in sys.argv: 1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[str] = []
+    after_import("fails_first", lambda: seen.append("loaded"))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            importlib.import_module("fails_first")
+    assert seen == []
+    monkeypatch.setattr(sys, "argv", ["ready"])
+    importlib.import_module("fails_first")
+    assert seen == ["loaded"]
+
+
+def test_an_import_in_another_thread_is_noticed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in_a_thread.py").write_text("import time\ntime.sleep(0.05)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[str] = []
+    after_import("in_a_thread", lambda: seen.append(threading.current_thread().name))
+    threads = [
+        threading.Thread(target=importlib.import_module, args=("in_a_thread",), name="theirs")
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == ["theirs"]
+
+
+def test_finders_that_ask_all_others_come_to_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another tool with a finder of this kind, which asks ours, which asks it."""
+    (tmp_path / "asked_for.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    class Asking:
+        busy = False
+
+        def find_spec(self, name: str, path: object, target: object = None) -> object:
+            if name != "asked_for" or self.busy:
+                return None
+            self.busy = True
+            try:
+                return importlib.util.find_spec(name)
+            finally:
+                self.busy = False
+
+    seen: list[str] = []
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    after_import("asked_for", lambda: seen.append("one"))
+    sys.meta_path.insert(0, Asking())  # type: ignore[arg-type]
+    sys.meta_path.append(Asking())  # type: ignore[arg-type]
+    after_import("asked_for", lambda: seen.append("two"))
+    importlib.import_module("asked_for")
+    assert sorted(seen) == ["one", "two"]

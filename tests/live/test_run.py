@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import texts
 from tests.live.live_programs import MODEL, check_account, command, folder, report, run
 
 __all__ = ["folder"]
@@ -41,19 +42,20 @@ def test_a_training_loop_is_accounted_for_and_counted(folder: Path) -> None:
     assert all(row["timed_s"] >= row["time_s"] for row in rows)
 
 
-def test_the_launches_are_the_ops_that_python_and_autograd_dispatch(folder: Path) -> None:
+def test_views_are_no_launches(folder: Path) -> None:
     text = """
 import torch
 a, b = torch.ones(4, 4), torch.ones(4, 4)
-import timeroof.live
+import timeroof
 for _ in range(10):
     c = a @ b
     c.t().add_(1)
     c.view(16)
-    timeroof.live.step()
+    timeroof.step()
 """
     found = report(folder, text)
-    assert found["totals"]["launches"] == 2
+    # The product, the sum, and below it the copy that makes its 1 a float.
+    assert found["totals"]["launches"] == 3
     check_account(found)
 
 
@@ -130,7 +132,7 @@ def test_a_signal_leaves_a_partial_report(
     assert child.returncode == code, stderr
     assert word.encode() in stderr
     found = json.loads((folder / "report.json").read_text())
-    assert any("partial" in n for n in found["notes"])
+    assert any("partial" in n for n in texts(found))
     check_account(found)
 
 
@@ -170,7 +172,7 @@ def test_the_program_s_own_profiler_goes_first(folder: Path) -> None:
     )
     found = report(folder, text)
     assert "events True" in found["stdout"]
-    assert any("own torch.profiler" in n for n in found["notes"])
+    assert any("own torch.profiler" in n for n in texts(found))
     check_account(found)
 
 
@@ -201,14 +203,14 @@ def test_strange_tensors_do_no_harm(folder: Path) -> None:
     text = """
 import torch, warnings
 warnings.simplefilter("ignore")
-import timeroof.live
+import timeroof
 d, c = torch.ones(32, 32, dtype=torch.float64), torch.ones(16, 16, dtype=torch.complex64)
 s = torch.eye(64).to_sparse()
 n = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
 e = torch.empty(0)
 for _ in range(8):
     d @ d; c @ c; torch.sparse.mm(s, torch.ones(64, 4)); n + n; e + e; torch.tensor(float("inf")) * 2
-    timeroof.live.step()
+    timeroof.step()
 """
     found = report(folder, text)
     assert found["totals"]["flops"]["fp64"] == 2 * 32**3
@@ -252,7 +254,7 @@ def test_outputs_go_where_they_are_asked(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     mine, document = done.stdout.splitlines()
     assert mine == "mine"
-    assert json.loads(document)["schema"] == "timeroof.report/1"
+    assert json.loads(document)["schema"] == "timeroof.report/2"
     assert (folder / "x.troof").exists()
     assert {"report.json", "run.troof", "kernels.csv"} <= {p.name for p in (folder / "all").iterdir()}  # fmt: skip
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import texts
 from tests.live.live_programs import MODEL, check_account, folder, python, report, run
 
 __all__ = ["folder"]
@@ -86,7 +87,7 @@ def test_sizes_that_grow_are_those_of_the_step_described_last_and_it_is_said(
     folder: Path,
 ) -> None:
     found = report(folder, GROWING.format(kept="grown"))
-    (note,) = [n for n in found["notes"] if n.startswith("sizes change from step to step")]
+    (note,) = [n for n in texts(found) if n.startswith("sizes change from step to step")]
     first, last, used = map(int, re.findall(r"\bstep (\d+)", note))
     assert first < last == used
     # The cache has ten lines before the first step, and one more after each.
@@ -98,7 +99,7 @@ def test_sizes_that_grow_are_those_of_the_step_described_last_and_it_is_said(
 
 def test_sizes_that_stay_are_no_matter_for_a_word(folder: Path) -> None:
     found = report(folder, GROWING.format(kept="cache"))
-    assert not any("sizes" in n for n in found["notes"])
+    assert not any("sizes" in n for n in texts(found))
     assert found["totals"]["steps"]["count"] >= 59
 
 

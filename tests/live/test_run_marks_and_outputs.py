@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import texts
 from tests.live.live_programs import MODEL, check_account, folder, report, run
 
 __all__ = ["folder"]
@@ -25,7 +26,7 @@ def test_quotes_in_names_cost_no_step(folder: Path) -> None:
     mine = next(k for k in found["kernels"] if k["name"] == 'my "kernel" ü\n x')
     assert mine["flops"] == {"fp32": 12345} or 12345 in mine["flops"].values()
     assert found["totals"]["known_time_share"] > 0.9
-    assert not any("described" in n for n in found["notes"])
+    assert not any("described" in n for n in texts(found))
     check_account(found)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import texts
 from tests.live.live_programs import MODEL, check_account, folder, report, run
 
 __all__ = ["folder"]
@@ -41,7 +42,7 @@ def test_an_error_in_a_forward_call_keeps_what_was_seen(folder: Path) -> None:
     text = MODEL + "for i in range(9): step()\nmodel(torch.ones(3, 3))\n"
     found = report(folder, text, code=1)
     assert "RuntimeError" in found["stderr"]
-    assert any("partial" in note for note in found["notes"])
+    assert any("partial" in note for note in texts(found))
     check_account(found)
 
 
@@ -89,7 +90,7 @@ for _ in range(8):
 """
     found = report(folder, text)
     # torch's execution trace would end the program.
-    assert any("compressed sparse" in note for note in found["notes"])
+    assert any("compressed sparse" in note for note in texts(found))
     assert len(found["kernels"]) >= 2
     assert found["totals"]["known_time_share"] == 0
     check_account(found)
@@ -270,7 +271,7 @@ for _ in range(16): step(); time.sleep(0.005)
 running = False; thread.join()
 """
     found = report(folder, MODEL + threads)
-    assert any("other threads of the program" in n and "softmax" in n for n in found["notes"])
+    assert any("other threads of the program" in n and "softmax" in n for n in texts(found))
 
 
 @pytest.mark.parametrize("steps", [4, 5])
@@ -284,7 +285,7 @@ def test_a_program_of_few_steps_has_times_amounts_and_an_unprofiled_step(
     assert step_s is not None
     assert step_s >= 0.1
     assert any(k["flops"] for k in found["kernels"])
-    assert any("only unprofiled step" in note for note in found["notes"])
+    assert any("only unprofiled step" in note for note in texts(found))
     assert "no unprofiled step" not in found["stderr"]
 
 

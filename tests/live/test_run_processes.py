@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import texts
 from tests.live.live_programs import MODEL, check_account, folder, python, report, run
 from timeroof.api.reports import load
 
@@ -98,7 +99,7 @@ def test_forked_processes_are_not_looked_into(folder: Path) -> None:
     found = report(folder, "import warnings; warnings.simplefilter('ignore')\n" + text)
     assert found["stdout"].split() == ["child", "code", "5"]
     assert found["totals"]["steps"]["count"] == 10
-    assert any("forked" in note for note in found["notes"])
+    assert any("forked" in note for note in texts(found))
     check_account(found)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 import pytest
 
-from timeroof.live.torch.uninterrupted import uninterrupted
+from timeroof.live.torch.session import Session
+from timeroof.live.torch.uninterrupted import is_from_handler, uninterrupted
 
 
 def test_ctrl_c_comes_when_the_block_has_ended() -> None:
@@ -68,3 +71,56 @@ def test_other_threads_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [True]
+
+
+class LateError(Exception):
+    """What a program's own handler raises."""
+
+
+class Alarm:
+    """A handler that is an object."""
+
+    def __call__(self, *_: object) -> None:
+        raise LateError
+
+    def ring(self, *_: object) -> None:
+        raise LateError
+
+
+def late(*_: object) -> None:
+    raise LateError
+
+
+@pytest.fixture(params=[late, Alarm(), Alarm().ring, functools.partial(late, 1)])
+def alarm(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = signal.signal(signal.SIGALRM, request.param)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_an_exception_of_a_handler_is_told_from_one_of_ours() -> None:
+    with pytest.raises(LateError) as rang:
+        signal.raise_signal(signal.SIGALRM)
+    assert is_from_handler(rang.value)
+    with pytest.raises(ValueError, match="ours") as ours:
+        raise ValueError("ours")
+    assert not is_from_handler(ours.value)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_an_alarm_that_rings_while_we_look_reaches_the_program() -> None:
+    session = Session()
+    with pytest.raises(LateError):
+        session._fail(_rung())
+    assert session.recording.notes == []
+    session._fail(ValueError("ours"))
+    assert session.recording.notes == ["watching stopped: ours"]
+
+
+def _rung() -> Exception:
+    try:
+        signal.raise_signal(signal.SIGALRM)
+    except LateError as error:
+        return error
+    raise AssertionError

@@ -13,8 +13,7 @@ from timeroof.api.reports import analyze, scope_for
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
-from timeroof.model.whatif.document import what_if
-from timeroof.model.whatif.project import Change, Projection, project
+from timeroof.model.whatif.project import Change, Projection, project, what_if
 
 COMPUTE = {"name": "mm", "time_s": 10.0, "flop/fp32": 800.0, "byte/dram": 1.0, "launches": 1.0}
 MEMORY = {"name": "add", "time_s": 10.0, "flop/fp32": 1.0, "byte/dram": 80.0, "launches": 1.0}

@@ -14,8 +14,7 @@ from timeroof.api.reports import analyze
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
-from timeroof.model.whatif.document import WhatIf, what_if
-from timeroof.model.whatif.project import Change
+from timeroof.model.whatif.project import Change, WhatIf, what_if
 from timeroof.views.compare_files import whatif_outputs
 from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.whatif import OUTSIDE, WITHOUT_IDLE, print_whatif, split_seconds

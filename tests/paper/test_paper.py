@@ -8,15 +8,15 @@ import polars as pl
 import pytest
 
 from timeroof.core.report import Report
-from timeroof.paper.build import build_paper, chosen_figures, write_folder
+from timeroof.paper.build import chosen_figures, write_folder
 from timeroof.paper.data import base_case, direct_flops, paper_rows, sweep
-from timeroof.paper.factors import paper_findings
 from timeroof.paper.figures import paper_figures
+from timeroof.study.factors.published import paper_findings, paper_report
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return build_paper()
+    return paper_report()
 
 
 @pytest.fixture(scope="module")

@@ -89,6 +89,28 @@ def test_shapes_are_lent_by_the_order_of_ops(tmp_path: Path, layout: Any) -> Non
     assert any("6 ops take shapes" in n and "order" in n for n in profile.notes)
 
 
+def test_shapes_are_lent_where_torch_wrote_what_is_no_json(tmp_path: Path) -> None:
+    # As torch writes it: one line per part, names as they are, numbers that JSON does not have.
+    node = (
+        '    {{\n      "id": {id}, "name": "{name}", "ctrl_deps": 1,\n'
+        '      "inputs": {inputs},\n      "outputs": {{"values": [], "shapes": [], "types": []}},\n'
+        '      "attrs": {attrs}\n    }}'
+    )
+    nodes = [chakra(n) for n in NODES]
+    odd = {**chakra(NODES[0]), "id": 9, "name": 'say "hi"'}
+    lines = [
+        node.format(
+            id=n["id"], name=n["name"], inputs=json.dumps(n["inputs"]), attrs=json.dumps(n["attrs"])
+        )
+        for n in (*nodes, odd)
+    ]
+    text = f'{{\n  "schema": "1.1.1",\n  "pid": {HOST},\n  "nodes": [\n' + ",\n".join(lines) + "]}"
+    path = tmp_path / "et.json"
+    path.write_text(text.replace("[0, 1], true", "[0, 1], -inf"))
+    profile = read_text(tmp_path, json.dumps(document(kineto())), (path,))
+    assert row(profile, name="k_aten::mm")["shape"] == "4x8, 8x2"
+
+
 def test_shapes_are_lent_by_record_function_id(tmp_path: Path) -> None:
     profile = read_text(tmp_path, json.dumps(document(kineto(ids=True))), companion(tmp_path, ET))
     lent = profile.kernels.filter(profile.kernels["shape"].is_not_null())

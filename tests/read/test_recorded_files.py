@@ -63,7 +63,7 @@ def test_any_other_file_is_judged_or_refused_in_one_line(path: Path) -> None:
         return
     times = report.profile.kernels["time_s"]
     assert sum(report.totals.by_limiter.values()) == pytest.approx(times.sum())
-    assert report.to_json().startswith(b'{"schema":"timeroof.report/1"')
+    assert report.to_json().startswith(b'{"schema":"timeroof.report/2"')
 
 
 @pytest.mark.parametrize("folder", ["nsys", "xla"])

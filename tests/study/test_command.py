@@ -187,7 +187,7 @@ def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) ->
     done = study(*words, *outputs)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert document["schema"] == "timeroof.report/1"
+    assert document["schema"] == "timeroof.report/2"
     counts = 2 if len({1, os.cpu_count()}) == 2 else 1
     assert len(document["kernels"]) == 2 * 2 * counts
     row = document["kernels"][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import polars as pl
 import pytest
 
 from tests.study.factor_samples import (
@@ -22,6 +23,8 @@ from tests.study.factor_samples import (
     working_set_truths,
 )
 from timeroof.study.factors import Conclusion, conclude, conclusions
+from timeroof.study.factors.cases import parameters
+from timeroof.study.factors.published import paper_report, published_cases
 
 SEEDS = range(6)
 
@@ -258,3 +261,27 @@ def test_dram_bound_is_what_the_truths_say() -> None:
     rows = study_rows(intensity_truths())
     assert set(rows.filter(rows["label.kernel"] == "1")["limiter"]) == {"byte/dram"}
     assert DRAM < PEAK
+
+
+def test_what_was_found_while_a_case_ran_is_not_a_parameter() -> None:
+    """A label that nobody has heard of neither sweeps nor splits what is compared."""
+    rows = study_rows(layout_truths())
+    labelled = rows.with_columns(pl.col("id").cast(pl.String).alias("label.kernel_hash"))
+    one, other = (conclude(table, study_machine()) for table in (rows, labelled))
+    assert [f.title for f in one] == [f.title for f in other] != []
+    assert parameters(labelled, "conv2d") == parameters(rows, "conv2d")
+
+
+def test_the_paper_s_rows_are_a_source_of_the_same_engine() -> None:
+    report = paper_report()
+    cases = published_cases(report.rows)
+    assert parameters(cases, "conv2d") == ["batch", "filters", "kernel", "stride"]
+    moved = next(f for f in conclude(cases, report.machine) if f.code == "study/intensity")
+    by_engine = {
+        (s["parameter"], s["series"]): s["ai"]
+        for s in moved.evidence["sweeps"]
+        if s["kernel"] == "conv2d"
+    }
+    published = next(f for f in report.findings if f.code == "paper/intensity").evidence
+    told = [published["batch PT FP32"][k] for k in ("ai_first", "ai_last")]
+    assert by_engine["batch", "PT, forward, fp32"] == pytest.approx(told, rel=1e-3)

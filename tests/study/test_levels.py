@@ -14,8 +14,8 @@ from tests.study.factor_samples import Truth, batch_sweep, study_machine, study_
 from tests.study.test_output import parsed, study_of
 from timeroof.live.torch.recording import PrimitiveSeen
 from timeroof.study.factors import conclusions
+from timeroof.study.factors.cases import LEVELS, intensity_at, level_note, level_of
 from timeroof.study.factors.intensity import conclude
-from timeroof.study.factors.levels import LEVELS, intensity_at, level_note, level_of
 from timeroof.study.output import write_study
 from timeroof.study.output.looks import chart_pair
 from timeroof.study.output.overlay import overviews, panels

@@ -16,6 +16,7 @@ from tests.study.factor_samples import (
     Truth,
     algorithm_truths,
     batch_sweep,
+    declared,
     launch_truths,
     layout_truths,
     precision_truths,
@@ -42,7 +43,7 @@ def study_of(
     report = study_report(truths, **options)  # type: ignore[arg-type]
     return Study(
         report=report,
-        rows=report.rows,
+        rows=declared(report.rows, truths),
         machine=report.machine,
         kernels=sorted({t.op for t in truths}),
         failures=failures or [],
@@ -182,22 +183,10 @@ def test_without_a_machine_tables_remain(tmp_path: Path) -> None:
     assert not [a for a in page.addresses if a.startswith("data:") and "conv2d" in a]
 
 
-def test_pictures_as_files(tmp_path: Path) -> None:
-    write_study(study_of(batch_sweep()), tmp_path, pictures="svg")
-    names = {p.name for p in (tmp_path / "pictures").iterdir()}
-    assert {"conv2d_forward_2_batch.svg", "conv2d_forward_2_time.svg"} <= names
-
-
 def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         write_study(study_of(batch_sweep()), tmp_path / "file" / "under")
-
-
-def test_progress_is_told(tmp_path: Path) -> None:
-    heard: list[str] = []
-    write_study(study_of(batch_sweep()), tmp_path, advance=heard.append)
-    assert "conv2d, forward" in heard
 
 
 def test_the_same_study_gives_the_same_page(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.study.case import Result
 from timeroof.study.grid import all_cores, one_case
-from timeroof.study.report import judged_study, one_core, verdict_of
+from timeroof.study.report import judged_study, verdict_of
 from timeroof.study.store import Kept
 from timeroof.study.table import cases_table, export, profile_of
 
@@ -102,10 +102,6 @@ def test_one_thread_is_judged_on_one_core() -> None:
 def test_only_one_thread_is_judged_on_one_core_too() -> None:
     study = judged_study([result(1)], two_scopes())
     assert study.rows["bound_s"].to_list() == pytest.approx([2.1])
-    core = study.core_machine
-    assert core is not None
-    assert core.rate("flop/fp32") == 50.0
-    assert one_core(make_machine()).rate("flop/fp32") == 100.0
 
 
 def test_the_verdict_of_one_case_is_that_of_the_report() -> None:

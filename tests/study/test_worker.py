@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_machine
+from tests.live.live_programs import folder, report
 from timeroof.core.machine import Machine, MemoryLevel
 from timeroof.study.case import Case, Plan, Result
-from timeroof.study.driver import Worker
 from timeroof.study.grid import grid_cases, one_case
 from timeroof.study.kernels import kernel, kernel_names
+from timeroof.study.run import Worker
 
+__all__ = ["folder"]
 pytest.importorskip("torch")
 
 FAST = Plan(warmup_s=0.01, budget_s=0.02, least=2, sample_s=1e-6, limit_s=60.0)
@@ -84,6 +86,33 @@ def test_every_pass_of_every_kernel_is_measured_and_counted(
     by_formula = kernel(name).contraction(SMALL[name] | _rest(name), pass_name)
     if pass_name == "forward" or (by_formula is not None and name not in ("lstm", "gru", "rnn")):
         assert result.contraction_flops == by_formula
+
+
+PROGRAM = """
+import contextlib
+import torch
+import timeroof
+from timeroof.study.kernel import Setting
+from timeroof.study.kernels import kernel
+from timeroof.study.worker.passes import runnable
+torch.set_num_threads(1)
+setting = Setting({params!r}, torch.float32, "cpu")
+ready = runnable(kernel({name!r}).prepare(setting), {pass_name!r}, contextlib.nullcontext)
+for _ in range(10):
+    ready.run()
+    timeroof.step()
+"""
+
+
+@pytest.mark.parametrize(("name", "pass_name"), [("lstm", "forward"), ("attention", "backward")])
+def test_a_run_and_a_study_count_the_same_launches(
+    worker: Worker, folder: Path, name: str, pass_name: str
+) -> None:
+    """Whether Python dispatches one op that calls a dozen, or a dozen ops."""
+    text = PROGRAM.format(name=name, pass_name=pass_name, params=SMALL[name] | _rest(name))
+    by_run = report(folder, text)["totals"]["launches"]
+    assert by_run == done(worker, small(name, pass_name)).launches
+    assert by_run >= 5
 
 
 def _rest(name: str) -> dict[str, int | str]:
@@ -234,7 +263,7 @@ def test_a_crash_costs_one_case(worker: Worker) -> None:
 
 DRIVER = """
 import sys, time
-from timeroof.study.driver import Worker
+from timeroof.study.run import Worker
 worker = Worker(None)
 worker.start()
 print(worker.pid, flush=True)

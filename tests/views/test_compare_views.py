@@ -16,7 +16,7 @@ from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.model.compare.compare import compare
-from timeroof.model.whatif.document import what_if
+from timeroof.model.whatif.project import what_if
 from timeroof.views.compare_chart import (
     balances_of,
     comparison_figure,

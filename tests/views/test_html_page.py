@@ -16,7 +16,7 @@ from tests.views.samples import HOSTILE_NAMES, hostile_report, large_report, ste
 from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
-from timeroof.paper.build import build_paper
+from timeroof.study.factors.published import paper_report
 from timeroof.views.page import html_page, notebook_html
 from timeroof.views.page.page import run_names
 from timeroof.views.page.parts import finding_cards
@@ -68,7 +68,7 @@ def hostile_page() -> Reader:
     return Reader(html_page(hostile_report(), title=HOSTILE_NAMES[1]))
 
 
-@pytest.mark.parametrize("make", [step_report, build_paper])
+@pytest.mark.parametrize("make", [step_report, paper_report])
 def test_totals_are_those_of_the_json(make: Any) -> None:
     report = make()
     totals = msgspec.json.decode(report.to_json())["totals"]

@@ -79,7 +79,7 @@ def test_several_runs_in_one_file(step: Report, tmp_path: Path) -> None:
 
 def test_json_is_the_report_s_schema(step: Report, tmp_path: Path) -> None:
     render(step, tmp_path / "r.json")
-    assert msgspec.json.decode((tmp_path / "r.json").read_bytes())["schema"] == "timeroof.report/1"
+    assert msgspec.json.decode((tmp_path / "r.json").read_bytes())["schema"] == "timeroof.report/2"
 
 
 def test_markdown_of_a_pull_request(step: Report) -> None:

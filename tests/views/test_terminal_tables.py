@@ -18,7 +18,7 @@ from timeroof.core.units import format_seconds
 from timeroof.model.check.gate import Limits, check
 from timeroof.model.check.limits import parse_rule
 from timeroof.model.compare.compare import compare
-from timeroof.model.whatif.document import what_if
+from timeroof.model.whatif.project import what_if
 from timeroof.views.check import print_check
 from timeroof.views.compare import print_comparison
 from timeroof.views.explain import print_explanation

@@ -20,7 +20,8 @@ import polars as pl
 from timeroof.api.reports import analyze
 from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, amount_columns
+from timeroof.core.notes import PARTIAL, Note, as_notes
+from timeroof.core.profile import Profile, amount_columns, in_unprofiled_seconds
 from timeroof.core.report import Report
 from timeroof.counters import Collected, CollectOptions, collect, join
 from timeroof.counters.join import ONE_STEP
@@ -50,9 +51,8 @@ class Counting:
     program: Program
     marker: str
     warmup: int
-    # Steps that the clean run looked at, and steps to count (None: one on a GPU).
+    # Steps that the clean run looked at: perf counts as many, a GPU's profiler one.
     measured_steps: int
-    steps: int | None
     options: CollectOptions
     architecture: str | None = None
     # The machine that the user named, if any.
@@ -97,7 +97,7 @@ def _no_place(error: OSError) -> InputError:
 def with_note(report: Report, note: str) -> Report:
     """A report that says one thing more."""
     profile = replace(report.profile, notes=(*report.profile.notes, note))
-    return replace(report, profile=profile, notes=(*report.notes, note))
+    return replace(report, profile=profile, notes=as_notes((*report.notes, note)))
 
 
 def _joined(
@@ -199,7 +199,7 @@ class Again:
 def _on_cpu(again: Again, report: Report) -> Report:
     """Steps of the program by perf: twice as many less once."""
     counting = again.counting
-    steps = min(counting.steps or counting.measured_steps, again.left // 2)
+    steps = min(counting.measured_steps, again.left // 2)
     if steps < 1:
         raise InputError(
             "the program made one step after the warm-up, and perf needs two to subtract",
@@ -226,7 +226,8 @@ def _on_cpu(again: Again, report: Report) -> Report:
     region = _one_step(collected.profile, steps)
     joined = join(report.profile, replace(region, notes=(note, *region.notes)))
     fresh = [n for n in joined.notes if n not in report.profile.notes]
-    return replace(report, profile=joined, notes=tuple(dict.fromkeys((*report.notes, *fresh))))
+    notes = as_notes(dict.fromkeys((*report.notes, *fresh)))
+    return replace(report, profile=joined, notes=notes)
 
 
 def _one_step(region: Profile, steps: int) -> Profile:
@@ -238,7 +239,6 @@ def _one_step(region: Profile, steps: int) -> Profile:
 def _on_gpu(again: Again, report: Report) -> Report:
     """Kernels of a GPU: times from the clean run or a traced one, amounts from the profiler."""
     counting = again.counting
-    steps = counting.steps or 1
     timed = report.profile
     if not timed.kernels["kind"].is_in(KERNELS).any():
         again.told(
@@ -260,8 +260,8 @@ def _on_gpu(again: Again, report: Report) -> Report:
         chip = shown.compute_capability or shown.architecture
     told = replace(again, counting=replace(counting, architecture=chip))
     rows = timed.kernels.filter(pl.col("kind").is_in(KERNELS))
-    plan = told.plan("count", steps)
-    launches = max(1, round(rows["calls"].sum() * steps))
+    plan = told.plan("count", 1)
+    launches = max(1, round(rows["calls"].sum()))
     collected = told.collected(plan, region="profiler", expected_kernels=launches)
     joined = join(timed, collected.profile, collected.launches)
     seen = told.seen(plan)
@@ -320,16 +320,18 @@ def traced_kernels(again: Again, report: Report) -> Profile:
         f"The rows are the GPU's kernels ({rows.height} rows) with their times from a run with"
         " torch's profiler, without counters; the time of a step is the clean run's."
     )
-    return replace(counted, notes=(*_kept(report), note, *counted.notes))
+    timed = replace(counted, notes=(*_kept(report), note, *counted.notes))
+    # The step is the unprofiled run's, as everything of a live run is.
+    return in_unprofiled_seconds(replace(timed, steps=report.profile.steps))
 
 
 def _machine(profile: Profile) -> Machine | None:
     return machine_of_device(profile.device) if profile.device else None
 
 
-def _kept(report: Report) -> tuple[str, ...]:
-    """Notes of the clean run that still hold."""
-    return tuple(n for n in report.profile.notes if n.startswith("partial"))
+def _kept(report: Report) -> tuple[Note, ...]:
+    """Notes of the unprofiled run that still hold."""
+    return tuple(n for n in as_notes(report.profile.notes) if n.code == PARTIAL)
 
 
 def _why(ran: Ran) -> str:

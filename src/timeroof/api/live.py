@@ -10,6 +10,7 @@ from timeroof.api.reports import machine as find_machine
 from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError
 from timeroof.core.machine import Machine
+from timeroof.core.notes import Note
 from timeroof.core.report import Report
 from timeroof.live.building import build_profile
 from timeroof.live.contention import contention_note, waiting_share
@@ -37,7 +38,8 @@ def machine_for(
     try:
         return _this_machine(told)
     except Exception as error:  # a report without bounds is better than none
-        return None, [f"this machine could not be measured ({error}): nothing is bounded"]
+        words = f"this machine could not be measured ({error}): nothing is bounded"
+        return None, [Note(words, "machine-not-measured", "warning")]
 
 
 def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str]]:
@@ -54,7 +56,8 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
         raise RuntimeError(reason)
-    return found, ["the machine was measured quickly; `timeroof machine` measures it in full"]
+    words = "the machine was measured quickly; `timeroof machine` measures it in full"
+    return found, [Note(words, "machine-quick")]
 
 
 def report_of(
@@ -72,10 +75,11 @@ def report_of(
     scope = scope_for(recording.threads, found)
     if len(built.profile):  # where nothing was measured there is nothing to judge or to disturb
         if scope == "core":
-            notes.append("the program uses one thread: judged on one core's ceilings")
+            words = "the program uses one thread: judged on one core's ceilings"
+            notes.append(Note(words, "one-thread"))
         contended = contention_note(waiting_share())
         if contended is not None:
-            notes.append(contended)
+            notes.append(Note(contended, "cpu-contended", "warning"))
     profile = replace(built.profile, notes=(*built.profile.notes, *notes))
     report = analyze(profile, found, scope=scope)
     extras = {"balance": built.balance, "partial": recording.partial}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from timeroof.advice.advise import advise
 from timeroof.core import report as core_report
 from timeroof.core.errors import UsageError
+from timeroof.core.notes import Note, as_notes
 from timeroof.core.profile import Profile
 from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
@@ -99,14 +100,12 @@ def analyze(
     thread, else all. `findings` replace those of the rules in `timeroof.advice`.
     """
     chosen = _machine_named(machine)
-    notes: list[str] = []
+    notes: list[Note] = []
     if chosen is None and profile.device is not None:
         chosen = machine_of_device(profile.device)
         if chosen is None:
-            notes.append(
-                f"The device {profile.device!r} is not in the catalogue: name a machine with"
-                " --machine."
-            )
+            words = f"The device {profile.device!r} is not in the catalogue: name a machine with"
+            notes.append(Note(f"{words} --machine.", "unknown-device", "warning"))
     scope = scope or scope_for(profile.threads, chosen)
     verdicts = judge(profile, chosen, pair=pair, roof=roof, scope=scope)
     sums = totals(profile, verdicts, chosen, scope)
@@ -115,17 +114,19 @@ def analyze(
         machine=chosen,
         verdicts=verdicts,
         totals=sums,
-        notes=(*profile.notes, *notes, *verdicts.notes, *_doubts(sums)),
+        notes=as_notes((*profile.notes, *notes, *verdicts.notes, *_doubts(sums))),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
     return replace(report, findings=tuple(advise(report) if findings is None else findings))
 
 
-def _doubts(sums: core_report.Totals) -> list[str]:
+def _doubts(sums: core_report.Totals) -> list[Note]:
     """The warning that profiled steps do not show what an unprofiled one takes."""
     words = unexplained_words(sums)
-    return [words] if words is not None and is_doubtful(sums) else []
+    if words is None or not is_doubtful(sums):
+        return []
+    return [Note(words, "unexplained", "warning")]
 
 
 def save(report: core_report.Report, path: str | Path) -> None:

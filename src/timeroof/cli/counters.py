@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ import typer
 if TYPE_CHECKING:
     from timeroof.api.counting import Counting
     from timeroof.core.report import Report
-    from timeroof.counters import CollectOptions
     from timeroof.live.torch.recording import Recording
 
 PANEL = "Counters (the program runs again under a vendor's profiler)"
@@ -29,27 +27,6 @@ class CounterTool(StrEnum):
     NCU = "ncu"
     ROCPROFV3 = "rocprofv3"
     PERF = "perf"
-
-
-class CounterCache(StrEnum):
-    """What caches hold before each kernel."""
-
-    FLUSH = "flush"
-    KEEP = "keep"
-
-
-class CounterClock(StrEnum):
-    """The clock that kernels run at while they are counted."""
-
-    BASE = "base"
-    FREE = "free"
-
-
-class CounterReplay(StrEnum):
-    """What is repeated where one pass does not hold all counters."""
-
-    KERNEL = "kernel"
-    APPLICATION = "application"
 
 
 def _option(*names: str, **more: Any) -> Any:
@@ -65,44 +42,21 @@ Counters = Annotated[
         " prints then is not shown; TIMEROOF_COUNTED=1 is set for it.",
     ),
 ]
-Cache = Annotated[
-    CounterCache, _option("--counter-cache", help="ncu: caches before each kernel, cold or warm.")
-]
-Clock = Annotated[CounterClock, _option("--counter-clock", help="ncu: clock while counting.")]
-Replay = Annotated[
-    CounterReplay, _option("--counter-replay", help="ncu: repeat each kernel, or the program.")
-]
-Kernels = Annotated[
-    str | None,
-    _option("--counter-kernels", metavar="REGEX", help="Count only kernels with such names."),
-]
-MaxKernels = Annotated[
-    int | None, _option("--counter-max-kernels", min=1, help="Count at most so many kernels.")
-]
-CountedSteps = Annotated[
-    int | None,
-    _option(
-        "--counter-steps",
-        min=1,
-        help="Steps to count. [default: 1 on a GPU; with perf as many as --steps]",
-    ),
-]
 MetricsPerRun = Annotated[
     int | None,
     _option(
         "--counter-metrics-per-run",
         min=1,
-        help="Metrics of one run of the program; 1 is the paper's way. [default: all that fit]",
+        help="Maximum metrics to collect per run of the program. The paper used 1."
+        " [default: all that fit]",
     ),
-]
-Rounds = Annotated[
-    int, _option("--counter-rounds", min=1, help="perf: the median of so many rounds.")
 ]
 WholeMachine = Annotated[
     bool,
     _option(
         "--counter-whole-machine",
-        help="perf: memory controllers too, which count all programs of the machine.",
+        help="perf: DRAM bytes of the memory controllers, which count every program of the"
+        " machine.",
     ),
 ]
 Chip = Annotated[
@@ -110,16 +64,12 @@ Chip = Annotated[
     _option(
         "--counter-chip",
         metavar="NAME",
-        help="The chip where no driver tells it: 9.0, gfx942, Volta, GenuineIntel.",
+        help="Metrics of this chip, where no driver names it: 9.0, gfx942, Volta, GenuineIntel.",
     ),
 ]
 Folder = Annotated[
     Path | None,
     _option("--counter-folder", help="Keep the profiler's files and the program's output here."),
-]
-Timeout = Annotated[
-    float | None,
-    _option("--counter-timeout", metavar="SECONDS", min=1, help="End a counted run after so long."),
 ]
 
 
@@ -128,9 +78,11 @@ def plan_counting(
     program: tuple[str | None, list[str]],
     steps: tuple[int, int, str],
     machine: str | None,
-    chip: str | None,
-    counted_steps: int | None,
-    **more: Any,
+    *,
+    chip: str | None = None,
+    metrics_per_run: int | None = None,
+    whole_machine: bool = False,
+    folder: Path | None = None,
 ) -> Counting | None:
     """What will be counted, or a refusal before the program runs; None without `--counters`.
 
@@ -140,17 +92,22 @@ def plan_counting(
         return None
     from timeroof.api.counting import Counting
     from timeroof.api.reports import machine as find_machine
-    from timeroof.core.errors import UsageError
-    from timeroof.counters import check_tool
+    from timeroof.counters import CollectOptions, check_tool
+    from timeroof.counters.sets import find_set
     from timeroof.live.torch.program import Program
 
-    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
-        raise UsageError(
-            "a program of several processes (WORLD_SIZE) cannot be counted",
-            advice="run one process of it with --counters, and all of them without",
-        )
-    options = _options(**more)
+    _refuse_ranks()
+    options = CollectOptions(
+        metrics_per_run=metrics_per_run,
+        system_wide=whole_machine,
+        folder=_free(folder),
+        working_folder=Path.cwd(),
+        # As they are now: the program runs in this process first, and may change them.
+        surroundings=dict(os.environ),
+    )
     check_tool(tool.value, options)
+    if chip is not None:
+        find_set(tool.value, chip)  # one that the profiler's metric sets know
     module, words = program
     target, arguments = (module, words) if module is not None else (words[0], words[1:])
     warmup, measured, marker = steps
@@ -160,43 +117,20 @@ def plan_counting(
         marker=marker,
         warmup=warmup,
         measured_steps=measured,
-        steps=counted_steps,
         options=options,
-        architecture=checked_chip(tool, chip),
+        architecture=chip,
         machine=find_machine(machine) if machine not in (None, "here") else None,
     )
 
 
-def _options(
-    *,
-    cache: CounterCache,
-    clock: CounterClock,
-    replay: CounterReplay,
-    kernels: str | None,
-    folder: Path | None,
-    **more: Any,
-) -> CollectOptions:
+def _refuse_ranks() -> None:
     from timeroof.core.errors import UsageError
-    from timeroof.counters import CollectOptions
 
-    if kernels is not None:
-        try:
-            re.compile(kernels)
-        except re.error as error:
-            raise UsageError(
-                f"--counter-kernels {kernels!r} is no regular expression ({error})"
-            ) from error
-    return CollectOptions(
-        cache=cache.value,
-        clock=clock.value,
-        replay=replay.value,
-        kernels=kernels,
-        folder=_free(folder),
-        working_folder=Path.cwd(),
-        # As they are now: the program runs in this process first, and may change them.
-        surroundings=dict(os.environ),
-        **more,
-    )
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
+        raise UsageError(
+            "a program of several processes (WORLD_SIZE) cannot be counted",
+            advice="run one process of it with --counters, and all of them without",
+        )
 
 
 def _free(folder: Path | None) -> Path | None:
@@ -213,15 +147,6 @@ def _free(folder: Path | None) -> Path | None:
             advice="name another folder with --counter-folder",
         )
     return place
-
-
-def checked_chip(tool: CounterTool, chip: str | None) -> str | None:
-    """A chip that the profiler's metric sets know."""
-    from timeroof.counters.sets import find_set
-
-    if chip is not None:
-        find_set(tool.value, chip)
-    return chip
 
 
 def run_counted(

@@ -10,9 +10,10 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
-from timeroof.cli.interrupt import listen, stop_if_pressed
+from timeroof.cli.interrupt import stop_if_pressed
 from timeroof.cli.plain_words import PlainCommand, PlainGroup
-from timeroof.cli.streams import abandon_stdout, prepare_streams, say
+from timeroof.cli.streams import abandon_stdout, say
+from timeroof.cli.surroundings import take_over
 from timeroof.core.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
 from timeroof.core.schema import VERSION
 
@@ -99,8 +100,7 @@ def _added() -> set[str | None]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code; bad input is one line on stderr."""
-    prepare_streams()
-    listen()
+    take_over()
     _add_wanted(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(arguments, standalone_mode=False, prog_name="timeroof")
@@ -119,8 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_INPUT)
     except Exception as error:
         return _refuse_usage(error) if isinstance(error, UsageMistake) else _confess(error)
-    code = code if isinstance(code, int) else 0
-    return _fail("interrupted", code) if code == EXIT_INTERRUPT else code
+    return code if isinstance(code, int) else 0
 
 
 def _confess(error: Exception) -> int:

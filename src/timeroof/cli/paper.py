@@ -44,7 +44,8 @@ def paper(
     """
     from timeroof.cli.outputs import check_outputs, keep_inputs, write_json, write_outputs
     from timeroof.cli.progress import progress_bar
-    from timeroof.paper.build import build_paper, chosen_figures, write_folder
+    from timeroof.paper.build import chosen_figures, write_folder
+    from timeroof.study.factors.published import paper_report
     from timeroof.views.terminal import console, print_findings, print_summary
 
     if figure == ["list"]:
@@ -56,7 +57,7 @@ def paper(
         out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
     keep_inputs((), (json, html, save))
-    report = build_paper()
+    report = paper_report()
     if json is not None:
         write_json(report.to_json(), json)
     write_outputs(report, html=html, save=save)

@@ -72,6 +72,9 @@ def _own_options(words: Sequence[str], is_module: bool) -> list[str]:
 
 def run_launcher(arguments: Sequence[str]) -> Ended:
     """Start the ranks; the launcher itself is not looked at."""
+    from timeroof.cli.surroundings import left_to_program
     from timeroof.live.torch.program import Program, run_program
 
-    return run_program(Program(LAUNCHERS[0], tuple(arguments), is_module=True).prepare())
+    execute = Program(LAUNCHERS[0], tuple(arguments), is_module=True).prepare()
+    with left_to_program():
+        return run_program(execute)

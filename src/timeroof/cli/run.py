@@ -19,6 +19,7 @@ from timeroof.cli.outputs import RunOutputs, said
 from timeroof.cli.plain_words import PlainCommand
 from timeroof.cli.ranks import launched, rank_here, run_launcher
 from timeroof.cli.streams import say
+from timeroof.cli.surroundings import left_to_program
 from timeroof.core.import_path import OwnImports
 
 if TYPE_CHECKING:
@@ -102,18 +103,10 @@ def run(
     save: RunTarget = None,
     html: PageTarget = None,
     counters: c.Counters = None,
-    counter_cache: c.Cache = c.CounterCache.FLUSH,
-    counter_clock: c.Clock = c.CounterClock.BASE,
-    counter_replay: c.Replay = c.CounterReplay.KERNEL,
-    counter_kernels: c.Kernels = None,
-    counter_max_kernels: c.MaxKernels = None,
-    counter_steps: c.CountedSteps = None,
     counter_metrics_per_run: c.MetricsPerRun = None,
-    counter_rounds: c.Rounds = 3,
     counter_whole_machine: c.WholeMachine = False,
     counter_chip: c.Chip = None,
     counter_folder: c.Folder = None,
-    counter_timeout: c.Timeout = None,
 ) -> int:
     """Run an unchanged PyTorch program and say where its seconds go.
 
@@ -135,7 +128,8 @@ def run(
         raise UsageError("no program is named", advice="timeroof run SCRIPT, or -m MODULE")
     judged_on: Machine | str | None = machine
     if machine is not None and machine != "here":
-        from timeroof.api.reports import machine as find_machine
+        # Not by way of the API, whose libraries are not to be loaded before the program.
+        from timeroof.machines.catalogue import find_machine
 
         judged_on = find_machine(machine)  # refused before any work is done
     outputs = RunOutputs.of(out, json, save, html, rank_here(), (_script(module, words), machine))
@@ -148,18 +142,10 @@ def run(
         (module, words),
         (warmup, steps, step_marker.value),
         machine,
-        counter_chip,
-        counter_steps,
-        cache=counter_cache,
-        clock=counter_clock,
-        replay=counter_replay,
-        kernels=counter_kernels,
-        max_kernels=counter_max_kernels,
+        chip=counter_chip,
         metrics_per_run=counter_metrics_per_run,
-        rounds=counter_rounds,
-        system_wide=counter_whole_machine,
+        whole_machine=counter_whole_machine,
         folder=counter_folder,
-        timeout_s=counter_timeout,
     )
     began_s = time.monotonic()
     ended, recording = _watched(module, words, warmup, steps, step_marker.value, source=source)
@@ -207,6 +193,7 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
+    from timeroof.live.torch.namesakes import come_back
     from timeroof.live.torch.program import Program, end_child, run_program
     from timeroof.live.torch.session import Session, activate, deactivate
     from timeroof.live.torch.streams import repair_streams
@@ -220,10 +207,12 @@ def _watched(
     owner = os.getpid()
     activate(session)
     session.start()
-    ended = run_program(execute)
-    if os.getpid() != owner:
-        end_child(ended.code)  # one that the program forked
-    repair_streams()
+    with left_to_program():
+        ended = run_program(execute)
+        if os.getpid() != owner:
+            end_child(ended.code)  # one that the program forked
+        repair_streams()
+    come_back()
     deactivate(session)
     if ended.code and ended.early is None:
         session.recording.note(f"the program exited with code {ended.code}")

@@ -67,8 +67,7 @@ def whatif(
     from timeroof.api.reports import load, scope_for
     from timeroof.api.reports import machine as find
     from timeroof.cli.outputs import check_folder, keep_inputs, write_json
-    from timeroof.model.whatif.document import what_if
-    from timeroof.model.whatif.project import Change
+    from timeroof.model.whatif.project import Change, what_if
     from timeroof.views.compare_files import (
         check_suffix,
         folder_files,

@@ -65,6 +65,7 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
 
     `launching` says whether starting work overlaps with doing it (asynchronous:
     a GPU's queue) or comes on top of it (synchronous: a CPU running eagerly).
+    `kernel_floor_s` is the shortest time that a kernel of its takes, None where nobody knows.
     `emulated` maps a resource that the device has no unit for to the resource
     whose unit really runs, such as flop/bf16 to flop/fp32.
     """
@@ -73,6 +74,7 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
     device: str
     ceilings: list[Ceiling]
     memory: list[MemoryLevel] = []
+    kernel_floor_s: float | None = None
     software: dict[str, str] = {}
     vendor: str = ""
     kind: DeviceKind = "gpu"

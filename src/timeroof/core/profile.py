@@ -69,6 +69,13 @@ class SourceFile(msgspec.Struct, kw_only=True, frozen=True):
     sha256: str | None = None
 
 
+class Framework(msgspec.Struct, kw_only=True, frozen=True):
+    """A framework that the program used."""
+
+    name: str
+    version: str | None = None
+
+
 class Source(msgspec.Struct, kw_only=True, frozen=True):
     """The tool that made the numbers, its files and its command."""
 
@@ -76,6 +83,7 @@ class Source(msgspec.Struct, kw_only=True, frozen=True):
     version: str | None = None
     files: list[SourceFile] = []
     command: str | None = None
+    frameworks: list[Framework] = []
 
 
 class StepKind(msgspec.Struct, kw_only=True, frozen=True):
@@ -320,6 +328,7 @@ __all__ = [
     "ORIGIN",
     "RECORDED_CALL",
     "TIMELINE_COLUMNS",
+    "Framework",
     "Profile",
     "Source",
     "SourceFile",

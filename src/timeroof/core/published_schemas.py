@@ -11,8 +11,8 @@ import msgspec
 from timeroof.core.report import MachineDocument, report_document_type
 
 SCHEMAS: dict[str, Any] = {
-    "timeroof.report-1.json": report_document_type(),
-    "timeroof.report-1.machine.json": MachineDocument,
+    "timeroof.report-2.json": report_document_type(),
+    "timeroof.report-2.machine.json": MachineDocument,
 }
 
 

@@ -10,13 +10,14 @@ import msgspec
 
 from timeroof.core.columns import Number, row_type
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
+from timeroof.core.notes import Note, NoteDocument
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.verdict import Verdicts, judged_rows
 
 if TYPE_CHECKING:
     import polars as pl
 
-REPORT_SCHEMA = "timeroof.report/1"
+REPORT_SCHEMA = "timeroof.report/2"
 
 
 class Ladder(msgspec.Struct, kw_only=True, frozen=True):
@@ -41,6 +42,8 @@ class Totals(msgspec.Struct, kw_only=True, frozen=True):
     idle_by_cause: dict[str, float]
     steps: Steps | None
     launches: Number | None
+    # Shares of the rows' time whose FLOPs, and whose DRAM bytes, are known.
+    known: dict[str, float | None] = {}
     flops: dict[str, Number | None]
     contraction_flops: Number | None
     bytes: dict[str, Number | None]
@@ -75,6 +78,7 @@ class MachineDocument(msgspec.Struct, kw_only=True, frozen=True):
     device: str
     ceilings: list[Ceiling]
     memory: list[MemoryLevel]
+    kernel_floor_s: float | None
     software: dict[str, str]
     vendor: str
     kind: str
@@ -96,8 +100,18 @@ class TimelineEvent(msgspec.Struct, kw_only=True, frozen=True):
     idle_cause: str | None
 
 
+class RankTotals(msgspec.Struct, kw_only=True, frozen=True):
+    """Seconds of one rank of a distributed run."""
+
+    rank: int
+    wall_s: float | None
+    kernel_s: float | None
+    communication_s: float | None
+    idle_s: float | None
+
+
 class ReportDocument(msgspec.Struct, kw_only=True, frozen=True):
-    """The JSON of a report, `timeroof.report/1`."""
+    """The JSON of a report, `timeroof.report/2`."""
 
     schema: str
     created: str
@@ -109,7 +123,8 @@ class ReportDocument(msgspec.Struct, kw_only=True, frozen=True):
     kernels: list[Any]
     timeline: list[TimelineEvent]
     findings: list[Finding]
-    notes: list[str]
+    ranks: list[RankTotals] | None
+    notes: list[NoteDocument]
 
 
 @dataclass(frozen=True)
@@ -121,7 +136,7 @@ class Report:
     verdicts: Verdicts
     totals: Totals
     findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     created: str = ""
     version: str = ""
     extras: dict[str, Any] = field(default_factory=dict)
@@ -132,7 +147,7 @@ class Report:
         return judged_rows(self.profile, self.verdicts)
 
     def to_json(self) -> bytes:
-        """The report as JSON, `timeroof.report/1`."""
+        """The report as JSON, `timeroof.report/2`."""
         from timeroof.core.report_json import report_document
 
         return msgspec.json.encode(report_document(self))
@@ -149,5 +164,5 @@ def report_document_type() -> Any:
 
 
 def report_json_schema() -> dict[str, Any]:
-    """The JSON Schema of `timeroof.report/1`."""
+    """The JSON Schema of `timeroof.report/2`."""
     return msgspec.json.schema(report_document_type())

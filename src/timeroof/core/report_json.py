@@ -10,6 +10,7 @@ import polars as pl
 from timeroof.core import columns
 from timeroof.core.columns import BYTE, FLOP, Column, Number
 from timeroof.core.machine import Machine
+from timeroof.core.notes import note_documents
 from timeroof.core.profile import TIMELINE_COLUMNS, Profile
 from timeroof.core.report import (
     REPORT_SCHEMA,
@@ -22,7 +23,7 @@ from timeroof.core.report import (
 
 
 def report_document(report: Report) -> ReportDocument:
-    """The JSON document of a report, `timeroof.report/1`."""
+    """The JSON document of a report, `timeroof.report/2`."""
     return ReportDocument(
         schema=REPORT_SCHEMA,
         created=report.created,
@@ -33,7 +34,8 @@ def report_document(report: Report) -> ReportDocument:
         kernels=kernel_rows(report.rows),
         timeline=_timeline(report.profile),
         findings=list(report.findings),
-        notes=list(report.notes),
+        ranks=None,
+        notes=note_documents(report.notes),
     )
 
 

@@ -12,6 +12,13 @@ import polars as pl
 
 from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.machine import Machine, check_machine
+from timeroof.core.notes import (
+    PARTIAL,
+    Note,
+    NoteDocument,
+    note_documents,
+    notes_of_documents,
+)
 from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
 from timeroof.core.schema import check_schema
@@ -38,7 +45,7 @@ class _Whole(msgspec.Struct, kw_only=True):
     kernel_s: float | None
     idle_by_cause: dict[str, float]
     steps: Steps | None
-    notes: list[str]
+    notes: list[NoteDocument]
     unexplained_error_s: float | None = None
 
 
@@ -52,8 +59,35 @@ class _Meta(msgspec.Struct, kw_only=True):
     totals: Totals | None = None
 
 
-# Fields of a run's steps that were called otherwise in the older form.
-_NEW_NAMES = {"clean_s": "unprofiled_s", "timed_s": "profiled_s", "clean_samples": "samples"}
+class _OldSteps(msgspec.Struct, kw_only=True):
+    """Steps in `timeroof.run/1`."""
+
+    count: int
+    clean_s: float | None = None
+    timed_s: float | None = None
+    clean_samples: list[float] = []
+    pace_samples: list[float] = []
+
+
+class _OldWhole(msgspec.Struct, kw_only=True):
+    """What a profile knew beside its tables in `timeroof.run/1`: of a live run, a profiled step."""
+
+    device: str | None
+    threads: int | None
+    wall_s: float | None
+    kernel_s: float | None
+    idle_by_cause: dict[str, float]
+    steps: _OldSteps | None
+    notes: list[str]
+
+
+class _OldMeta(msgspec.Struct, kw_only=True):
+    schema: str
+    version: str
+    created: str
+    machine: Machine | None
+    source: Source
+    whole: _OldWhole
 
 
 class _SchemaOnly(msgspec.Struct):
@@ -81,7 +115,7 @@ def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
         source=profile.source,
         whole=_Whole(
             **{f: getattr(profile, f) for f in _Whole.__struct_fields__ if f != "notes"},
-            notes=list(profile.notes),
+            notes=note_documents(profile.notes),
         ),
         totals=totals,
     )
@@ -146,7 +180,7 @@ def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
         kernels,
         meta.source,
         **known,
-        notes=tuple(meta.whole.notes),
+        notes=notes_of_documents(meta.whole.notes),
         timeline=_timeline(archive),
         rungs=_table(archive, "rungs"),
     )
@@ -160,13 +194,32 @@ def _renamed(raw: bytes) -> _Meta:
 
     Its totals were those of profiled steps, and a note compared the two: both come anew.
     """
-    document = msgspec.json.decode(raw)
-    whole = document["whole"]
-    steps = whole["steps"]
-    if steps is not None:
-        whole["steps"] = {_NEW_NAMES.get(name, name): value for name, value in steps.items()}
-    whole["notes"] = [n for n in whole["notes"] if not n.startswith("residual: ")]
-    return msgspec.convert(document | {"totals": None}, _Meta)
+    old = msgspec.json.decode(raw, type=_OldMeta)
+    whole = {f: getattr(old.whole, f) for f in _OldWhole.__struct_fields__}
+    notes = [n for n in old.whole.notes if not n.startswith("residual: ")]
+    return _Meta(
+        **{f: getattr(old, f) for f in _OldMeta.__struct_fields__ if f != "whole"},
+        whole=_Whole(**whole | {"steps": _new_steps(old.whole.steps), "notes": _old_notes(notes)}),
+    )
+
+
+def _new_steps(old: _OldSteps | None) -> Steps | None:
+    if old is None:
+        return None
+    return Steps(
+        count=old.count,
+        unprofiled_s=old.clean_s,
+        profiled_s=old.timed_s,
+        samples=old.clean_samples,
+        pace_samples=old.pace_samples,
+    )
+
+
+def _old_notes(texts: list[str]) -> list[NoteDocument]:
+    """Notes of the older form had no codes; whether a run is whole is asked again."""
+    return note_documents(
+        Note(t, PARTIAL, "warning") if t.startswith("partial: ") else t for t in texts
+    )
 
 
 def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:

@@ -12,6 +12,7 @@ from timeroof.core.resources import DRAM
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling
+    from timeroof.core.notes import Note
     from timeroof.core.profile import Profile
 
 __all__ = ["BOUND", "RoofPair", "Verdicts", "judged_rows", "plain_rows"]
@@ -41,7 +42,7 @@ class Verdicts:
     roofs: dict[str, Ceiling]
     pair: RoofPair | None = None
     asynchronous: bool = True
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def resources(self) -> list[str]:

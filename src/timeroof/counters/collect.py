@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from timeroof.core.errors import UsageError
-from timeroof.counters.ncu import collect_ncu, replay_words
+from timeroof.counters.ncu import collect_ncu
 from timeroof.counters.options import RANGE_NAME, REPETITIONS, Collected, CollectOptions, Forecast
 from timeroof.counters.perf import SOFTWARE, collect_perf, is_counted
 from timeroof.counters.rocprofv3 import collect_rocprofv3
@@ -49,9 +49,7 @@ def collect(
 def check_tool(tool: str, options: CollectOptions) -> None:
     """Refuse what can be known before anything is run: no such tool, too old, no permission."""
     found = find_tool(tool, options.environment)
-    if tool == "ncu":
-        replay_words(found, options)
-    elif tool == "perf":
+    if tool == "perf":
         counted, said = is_counted(found, SOFTWARE[0], whole_machine=options.system_wide)
         problem = None if counted else recognised("perf", said)
         if problem is not None:
@@ -61,7 +59,7 @@ def check_tool(tool: str, options: CollectOptions) -> None:
 def forecast(tool: str, architecture: str, options: CollectOptions) -> Forecast:
     """How long counting will take, from the metric set alone: nothing is run.
 
-    >>> forecast("ncu", "Volta", CollectOptions(max_kernels=10, metrics_per_run=1)).runs
+    >>> forecast("ncu", "Volta", CollectOptions(metrics_per_run=1)).runs
     15
     """
     metrics = find_set(tool, architecture)

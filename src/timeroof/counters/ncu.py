@@ -22,7 +22,7 @@ from timeroof.counters.sets import (
     select,
     words,
 )
-from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known, too_old
+from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known
 from timeroof.read.csv import find_table
 from timeroof.read.load import read_files
 from timeroof.read.nvidia.ncu_amounts import amounts_of
@@ -55,10 +55,8 @@ def command_line(
         "--cache-control",
         "all" if options.cache == "flush" else "none",
         "--clock-control",
-        "base" if options.clock == "base" else "none",
-        *replay_words(tool, options),
+        "base",
         *_region(options),
-        *_kernels(tool, options),
         *command,
     ]
 
@@ -70,35 +68,8 @@ def _names_and_units(tool: Tool) -> list[str]:
     return ["--kernel-base", "demangled", "--units", "base"]
 
 
-def replay_words(tool: Tool, options: CollectOptions) -> list[str]:
-    """How to say what is replayed; refuses what the installed version cannot do."""
-    if options.replay == "kernel":
-        return []
-    if not tool.since(2020, 3):
-        raise too_old("ncu", tool.version_text, "2020.3", "application replay")
-    return ["--replay-mode", "application"]
-
-
 def _region(options: CollectOptions) -> list[str]:
-    if options.region == "profiler":
-        return ["--profile-from-start", "off"]
-    if options.region == "range":
-        # The slash says that the range is pushed and popped, as frameworks mark theirs.
-        return ["--nvtx", "--nvtx-include", f"{options.range_name}/"]
-    return []
-
-
-def _kernels(tool: Tool, options: CollectOptions) -> list[str]:
-    line = []
-    if options.kernels is not None and tool.since(2021, 1):
-        line += ["--kernel-name-base", "demangled", "--kernel-name", f"regex:{options.kernels}"]
-    elif options.kernels is not None:
-        line += ["--kernel-regex-base", "demangled", "--kernel-regex", options.kernels]
-    if options.skip_kernels:
-        line += ["--launch-skip", str(options.skip_kernels)]
-    if options.max_kernels is not None:
-        line += ["--launch-count", str(options.max_kernels)]
-    return line
+    return ["--profile-from-start", "off"] if options.region == "profiler" else []
 
 
 # What Nsight Compute wrote: how far it is, what it complains about, its launches in order.
@@ -136,7 +107,7 @@ class Watch:
         if not names:
             return
         self._kernels += len(names)
-        wanted = self._options.max_kernels or self._options.expected_kernels
+        wanted = self._options.expected_kernels
         part = min(1.0, self._kernels / wanted) if wanted else 0.5
         name = names[-1].decode(errors="replace")
         self._options.progress(f"kernel {self._kernels}: {name}", self._done + part * self._share)
@@ -357,6 +328,5 @@ def _read(space: Workspace, chip: str, state: _State) -> Profile:
 
 def _how(options: CollectOptions, runs: int) -> list[str]:
     caches = "caches flushed before each kernel" if options.cache == "flush" else "caches kept"
-    clock = "clocks at base" if options.clock == "base" else "clocks free"
     runs_text = "one run" if runs == 1 else f"{runs} runs"
-    return [f"Counted in {runs_text} of the program, {options.replay} replay, {caches}, {clock}."]
+    return [f"Counted in {runs_text} of the program, kernel replay, {caches}, clocks at base."]

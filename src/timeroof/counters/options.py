@@ -13,7 +13,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import Progress, silent
 
-Region = Literal["all", "profiler", "range"]
+Region = Literal["all", "profiler"]
 
 # The range that a program marks, and the variable that says how often to do it.
 RANGE_NAME = "timeroof"
@@ -24,20 +24,14 @@ REPETITIONS = "TIMEROOF_REPETITIONS"
 class CollectOptions:
     """How to collect.
 
-    `region`: "all" of the program, what lies between cudaProfilerStart and Stop (roctx resume
-    and pause) with "profiler", or the NVTX range `range_name` with "range".
+    `region`: "all" of the program, or with "profiler" what lies between cudaProfilerStart and
+    Stop (roctx resume and pause).
     `metrics_per_run`: how many metrics one run of the program collects; None leaves it to the
     profiler, 1 is the paper's way.
     """
 
     region: Region = "all"
-    range_name: str = RANGE_NAME
     cache: Literal["flush", "keep"] = "flush"
-    clock: Literal["base", "free"] = "base"
-    replay: Literal["kernel", "application"] = "kernel"
-    kernels: str | None = None
-    skip_kernels: int = 0
-    max_kernels: int | None = None
     metrics_per_run: int | None = None
     # Where the profiler's files stay; without it they are gone once they are read.
     folder: Path | None = None
@@ -46,8 +40,6 @@ class CollectOptions:
     # The environment that `environment` is added to, in place of this process's own: a program
     # that ran in this process may have changed that.
     surroundings: Mapping[str, str] | None = None
-    # The program's own output goes to the terminal too.
-    show_output: bool = False
     max_output_bytes: int = 16 * 2**20
     max_report_bytes: int = 4 * 10**9
     timeout_s: float | None = None
@@ -62,15 +54,10 @@ class CollectOptions:
     system_wide: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("metrics_per_run", 1),
-            ("max_kernels", 1),
-            ("skip_kernels", 0),
-            ("rounds", 1),
-        ):
+        for name in ("metrics_per_run", "rounds"):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise UsageError(f"{name} is {value}", advice=f"use {least} or more")
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}", advice="use 1 or more")
 
 
 @dataclass(frozen=True)

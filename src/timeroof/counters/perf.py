@@ -16,7 +16,7 @@ from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import LABEL, Profile, Source
 from timeroof.core.resources import FAULT
 from timeroof.core.units import format_amount
-from timeroof.counters.options import REPETITIONS, Collected, CollectOptions
+from timeroof.counters.options import RANGE_NAME, REPETITIONS, Collected, CollectOptions
 from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
 from timeroof.counters.sets import MetricSet, Selection, find_set, forecast_of, select
 from timeroof.counters.tools import PATIENCE_S, Tool, chip_here, failed, find_tool, recognised
@@ -319,7 +319,7 @@ def _profile(
     else:
         notes.append("The whole program was counted, its start and imports with it.")
     notes += _clock(counts, row)
-    name = options.range_name if options.subtract else Path(command[0]).name
+    name = RANGE_NAME if options.subtract else Path(command[0]).name
     row |= {"name": name, "kind": "unit", "time_s": time_s, "origin.time": "measured"}
     return Profile.of([row], Source(tool="perf"), notes=tuple(notes))
 

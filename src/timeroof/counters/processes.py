@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -67,8 +66,8 @@ def run(
     with interrupts_later() as pressed:
         process = _started(command, options, extra or {})
         pumps = [
-            _Pump(process.stdout, folder / "program.out", sys.stdout, options),
-            _Pump(process.stderr, folder / "program.err", sys.stderr, options),
+            _Pump(process.stdout, folder / "program.out", options),
+            _Pump(process.stderr, folder / "program.err", options),
         ]
     why = ""
     try:
@@ -162,14 +161,11 @@ def _stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
 
 
 class _Pump:
-    """Copies a stream into a file up to a limit, and to the terminal where that is wanted."""
+    """Copies a stream into a file up to a limit."""
 
-    def __init__(
-        self, stream: IO[bytes] | None, path: Path, terminal: IO[str], options: CollectOptions
-    ) -> None:
+    def __init__(self, stream: IO[bytes] | None, path: Path, options: CollectOptions) -> None:
         self._stream, self._path = stream, path
         self._left = options.max_output_bytes
-        self._terminal = getattr(terminal, "buffer", None) if options.show_output else None
         self._tail = b""
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
@@ -190,9 +186,6 @@ class _Pump:
         with self._stream, contextlib.suppress(OSError, ValueError), self._path.open("ab") as sink:
             while chunk := os.read(self._stream.fileno(), CHUNK_BYTES):
                 self._tail = (self._tail + chunk)[-TAIL_BYTES:]
-                if self._terminal is not None:
-                    self._terminal.write(chunk)
-                    self._terminal.flush()
                 self._keep(chunk, sink)
 
     def _keep(self, chunk: bytes, sink: BinaryIO) -> None:

@@ -81,12 +81,6 @@ def command_line(
     line += ["-d", str(folder), "-o", "timeroof_%pid%"]
     if options.region != "all":
         line.append("--selected-regions")
-    if options.kernels is not None:
-        line += ["--kernel-include-regex", options.kernels]
-    if options.max_kernels is not None or options.skip_kernels:
-        first = options.skip_kernels + 1
-        last = first + (options.max_kernels or 10**6) - 1
-        line += ["--kernel-iteration-range", f"[{first}-{last}]"]
     return [*line, "--", *command]
 
 

@@ -243,11 +243,7 @@ def _passes(metrics: tuple[str, ...]) -> int:
 
 def _ncu(passes: list[int], options: CollectOptions) -> Forecast:
     kernels = options.expected_kernels
-    if options.max_kernels is not None:
-        kernels = min(kernels or options.max_kernels, options.max_kernels)
     total, runs = sum(passes), len(passes)
-    if options.replay == "application":
-        runs = total
     again_s = runs * (options.clean_s or 0.0)
     low_s, high_s = (
         (None, None)
@@ -258,7 +254,7 @@ def _ncu(passes: list[int], options: CollectOptions) -> Forecast:
     if kernels is None:
         text += (
             f" ({format_seconds(total * PASS_LOW_S, 2)} to {format_seconds(total * PASS_HIGH_S, 2)}"
-            " for each kernel that is launched; a limit on kernels bounds it)"
+            " for each kernel that is launched)"
         )
     else:
         text += f" of {kernels}: {_between(low_s, high_s)}{_clean(options)}"

@@ -99,10 +99,9 @@ def missing(tool: str) -> UsageError:
     return UsageError(f"{tool} is not on PATH", advice=_INSTALL[tool])
 
 
-def too_old(tool: str, version: str, needed: str, what: str = "") -> UsageError:
+def too_old(tool: str, version: str, needed: str) -> UsageError:
     """The profiler is too old."""
-    wanted = f" for {what}" if what else ""
-    return UsageError(f"{tool} {version} is too old{wanted}", advice=f"install {needed} or newer")
+    return UsageError(f"{tool} {version} is too old", advice=f"install {needed} or newer")
 
 
 def nothing_known(tool: str, architecture: str) -> UsageError:

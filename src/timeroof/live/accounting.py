@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from timeroof.core.vocabulary import IdleCause
+from timeroof.live.torch.arrays import Ints
 from timeroof.live.torch.asleep import LEAST_SHARE
 from timeroof.live.torch.compiling import is_glue, is_handed_to_python
 from timeroof.live.torch.contexts import DATA, ENGINE, phase_of_name
 from timeroof.live.torch.costing import COST
 from timeroof.live.torch.exclusive import GAP, Exclusive, exclusive
-from timeroof.live.torch.recording import Ints, TimedStep
+from timeroof.live.torch.recording import TimedStep
 
 CAUSES = (
     IdleCause.PYTHON,

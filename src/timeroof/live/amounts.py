@@ -9,7 +9,7 @@ from timeroof.core.resources import DRAM
 from timeroof.live.calls import Counted
 from timeroof.live.memory import Traffic
 from timeroof.live.rows import Rows
-from timeroof.live.torch.compiling import is_glue
+from timeroof.live.torch.compiling import is_compiled, is_glue
 from timeroof.live.torch.contexts import ENGINE
 from timeroof.live.torch.recording import Described
 from timeroof.work import Cost
@@ -52,28 +52,20 @@ def matrix_units(machine: Machine | None) -> list[str]:
 
 
 def launches_of(ops: Sequence[Described], counted: Sequence[Counted]) -> list[int]:
-    """Launches of every op: what Python or autograd dispatched counts once, views do not.
+    """Launches of every op: 1 where it does work of its own, at whatever depth.
 
-    A launch is on the account of the first op that works: the dispatched one, or below it
-    (``addmm`` of a ``linear``).
+    A dozen ops inside one call of Python (an LSTM's cells) and a dozen calls count alike; views,
+    and ops that only call others, do not count.
     """
-    found = [0] * len(ops)
-    launched: set[int] = set()
-    top: list[int] = []
-    for place, (op, c) in enumerate(zip(ops, counted, strict=True)):
-        above = op.parent if op.parent is not None and op.parent < place else None
-        is_top = above is None or _is_host(ops[above])
-        top.append(place if is_top or above is None else top[above])
-        works = not c.cost.free and not _is_host(op)
-        if works and top[place] not in launched and not _is_host(ops[top[place]]):
-            launched.add(top[place])
-            found[place] = 1
-    return found
+    return [int(_works(op, one.cost)) for op, one in zip(ops, counted, strict=True)]
 
 
-def _is_host(op: Described) -> bool:
-    """Whether it is an annotation, a node of autograd or a wrapper, not an op."""
-    return op.scope != 0 or op.name.startswith(ENGINE) or is_glue(op.name, op.sequence)
+def _works(op: Described, cost: Cost) -> bool:
+    if is_compiled(op.name):
+        return True
+    # Annotations, nodes of autograd and wrappers are not ops.
+    is_op = op.scope == 0 and not op.name.startswith(ENGINE) and not is_glue(op.name, op.sequence)
+    return is_op and not cost.free
 
 
 def summed(rows: Rows, listed: Sequence[Amounts]) -> list[Amounts]:

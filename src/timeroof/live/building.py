@@ -10,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, Source, StepKind, Steps
+from timeroof.core.notes import PARTIAL, Note
+from timeroof.core.profile import Framework, Profile, Source, StepKind, Steps
+from timeroof.core.run_file import LIVE_TOOL
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import Account, account, middle_half
 from timeroof.live.amounts import (
@@ -66,7 +68,7 @@ class Work:
 
 def build_profile(recording: Recording, machine: Machine | None, command: str | None) -> Built:
     """The profile of an average step; empty, with notes, where no step was timed."""
-    source = Source(tool="timeroof run", version=recording.torch_version or None, command=command)
+    source = live_source(recording, command)
     steps = timed_steps(recording)
     if not steps:
         return Built(_nothing(recording, source), None)
@@ -105,6 +107,13 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         notes=(*notes_of(recording, rows, found), *more),
     )
     return Built(profile, found)
+
+
+def live_source(recording: Recording, command: str | None) -> Source:
+    """What was run, and with which version of torch."""
+    version = recording.torch_version or None
+    frameworks = [Framework(name="torch", version=version)] if recording.has_torch else []
+    return Source(tool=LIVE_TOOL, version=version, command=command, frameworks=frameworks)
 
 
 def _steps(recording: Recording, found: Balance) -> Steps:
@@ -207,7 +216,8 @@ def _nothing(recording: Recording, source: Source) -> Profile:
         count=seen, mark=recording.marker or None, unprofiled_s=clean_s,
         kinds=step_kinds(seen, clean_s),
     ) if seen else None  # fmt: skip
-    notes = (*recording.notes, why_nothing(recording), *_partial(recording))
+    nothing = Note(why_nothing(recording), "nothing-measured", "warning")
+    notes = (*own_notes(recording), nothing, *partial_notes(recording))
     return Profile.of(empty, source, wall_s=clean_s, steps=steps, notes=notes)
 
 
@@ -228,48 +238,62 @@ def why_nothing(recording: Recording) -> str:
     )
 
 
-def _partial(recording: Recording) -> list[str]:
+def own_notes(recording: Recording) -> list[Note]:
+    """What was noted while the program ran."""
+    return [Note(text, "live") for text in recording.notes]
+
+
+def partial_notes(recording: Recording) -> list[Note]:
+    """That the program did not run to its end, where it did not."""
     if recording.partial is None:
         return []
-    return [f"partial: the program did not run to its end, {recording.partial}"]
+    words = f"partial: the program did not run to its end, {recording.partial}"
+    return [Note(words, PARTIAL, "warning")]
 
 
-def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[str]:
+def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[Note]:
     """What the reader has to know of how the numbers came about."""
-    notes = [*_partial(recording), *recording.notes]
-    if not recording.timed:
-        notes.append(
-            "a block that ran once: described and timed in one pass, its times are perturbed"
-            " by the measuring"
-        )
-    elif found.clean_s is None:
-        notes.append(
-            "No unprofiled step was seen: the step time is that of profiled steps less profiler"
-            " overhead."
-        )
+    notes = [*partial_notes(recording), *own_notes(recording), *_step_notes(recording, found)]
     if not recording.described and recording.why_undescribed is None:
-        notes.append("no step was described: shapes and amounts are unknown; run more steps")
+        words = "no step was described: shapes and amounts are unknown; run more steps"
+        notes.append(Note(words, "not-described", "warning"))
     elif recording.described and rows.unmatched:
         share = rows.unmatched / max(rows.events, 1)
         if share >= LEAST_UNMATCHED:
-            notes.append(
-                f"{share:.1%} of the timed ops have no described counterpart: amounts unknown"
-            )
+            words = f"{share:.1%} of the timed ops have no described counterpart: amounts unknown"
+            notes.append(Note(words, "unmatched-ops"))
     others = other_threads_note(recording.described, timed_steps(recording))
     if others is not None:
-        notes.append(others)
+        notes.append(Note(others, "other-threads", "warning"))
     if any(is_compiled(key[0]) and row not in rows.fused for row, key in enumerate(rows.keys)):
-        notes.append(
+        words = (
             "some kernels were compiled before they could be looked at: their amounts are unknown"
         )
+        notes.append(Note(words, "compiled-unseen"))
     if recording.uses_gpu:
-        notes.append(
+        words = (
             "a GPU is in use, but no step with its kernels was recorded: the rows are the host's"
             " ops; run more steps, or read a torch.profiler trace with `timeroof read`"
         )
-    if found.faults_line is not None:
-        notes.append(found.faults_line)
+        notes.append(Note(words, "no-device-kernels", "warning"))
     return notes
+
+
+def _step_notes(recording: Recording, found: Balance) -> list[Note]:
+    """How the steps behind the numbers were measured, where that matters."""
+    if not recording.timed:
+        words = (
+            "a block that ran once: described and timed in one pass, its times are perturbed"
+            " by the measuring"
+        )
+        return [Note(words, "block-once", "warning")]
+    if found.clean_s is None:
+        words = (
+            "No unprofiled step was seen: the step time is that of profiled steps less profiler"
+            " overhead."
+        )
+        return [Note(words, "no-unprofiled-step", "warning")]
+    return [] if found.faults_line is None else [Note(found.faults_line, "page-faults")]
 
 
 __all__ = ["Built", "Timed", "build_profile", "timed_steps", "why_nothing"]

@@ -10,11 +10,11 @@ from statistics import median
 import polars as pl
 
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
+from timeroof.core.profile import Profile, Steps, in_unprofiled_seconds
 from timeroof.core.resources import DRAM
 from timeroof.live.amounts import matrix_units
 from timeroof.live.balance import clean_durations_s
-from timeroof.live.building import step_kinds
+from timeroof.live.building import live_source, own_notes, partial_notes, step_kinds
 from timeroof.live.torch.compiled_calls import compiled_cost
 from timeroof.live.torch.recording import CompiledKernel, Described, Recording
 from timeroof.machines.catalogue import machine_of_device
@@ -50,16 +50,10 @@ def device_profile(
         samples=clean,
         kinds=step_kinds(recording.steps_seen, unprofiled_s),
     )
-    source = Source(tool="timeroof run", version=recording.torch_version or None, command=command)
-    notes = (*recording.notes, *counted.notes, *_partial(recording))
+    source = live_source(recording, command)
+    notes = (*own_notes(recording), *counted.notes, *partial_notes(recording))
     profile = replace(counted.with_kernels(table), source=source, steps=steps, notes=notes)
     return in_unprofiled_seconds(profile), chosen
-
-
-def _partial(recording: Recording) -> list[str]:
-    if recording.partial is None:
-        return []
-    return [f"partial: the program did not run to its end, {recording.partial}"]
 
 
 def with_compiled(

@@ -11,9 +11,10 @@ from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import Account, Floats
 from timeroof.live.calls import Counted, dtype_of, shape_text
 from timeroof.live.torch.alignment import NO_MATCH, align
+from timeroof.live.torch.arrays import Ints
 from timeroof.live.torch.contexts import Context
 from timeroof.live.torch.costing import stated
-from timeroof.live.torch.recording import CompiledKernel, Described, Ints
+from timeroof.live.torch.recording import CompiledKernel, Described
 from timeroof.work.cost import Cost
 from timeroof.work.user import as_cost
 

@@ -20,6 +20,7 @@ from timeroof.core.columns import (
     ratio,
 )
 from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
 from timeroof.core.verdict import BOUND, RoofPair, Verdicts
@@ -242,27 +243,34 @@ def _verdict_columns(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]
     return ["id", *bounds, *(c.name for c in columns_from("verdict"))]
 
 
-def _notes(profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling]) -> tuple[str, ...]:
+def _notes(
+    profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling]
+) -> tuple[Note, ...]:
     if machine is None:
-        return (
-            "No machine is known for this profile, so nothing is bounded; name one with --machine.",
+        words = (
+            "No machine is known for this profile, so nothing is bounded; name one with --machine."
         )
+        return (Note(words, "no-machine", "warning"),)
     used = [a for a in profile.amount_columns if _is_used(profile, a)]
     notes = [
-        f"{machine.name} has no ceiling for {resource}: it bounds nothing."
+        Note(f"{machine.name} has no ceiling for {resource}: it bounds nothing.", "no-ceiling")
         for resource in [*used, LAUNCH]
         if resource not in roofs
     ]
     notes += [
-        f"{resource} is emulated on {machine.name}: judged on the ceiling of {unit}."
+        Note(
+            f"{resource} is emulated on {machine.name}: judged on the ceiling of {unit}.",
+            "emulated",
+        )
         for resource, unit in machine.emulated.items()
         if resource in used and roofs.get(resource) is roofs.get(unit)
     ]
     if machine.launching == "asynchronous" and profile.ran_on_a_cpu:
-        notes.append(
-            f"The rows ran on a CPU and are judged on {machine.name}: bounds are that device's,"
-            " times the CPU's; `timeroof whatif` predicts times."
+        words = (
+            f"Measured on a CPU, compared with {machine.name}: bounds are for that device, times"
+            " are from the CPU. `timeroof whatif` predicts times."
         )
+        notes.append(Note(words, "other-device", "warning"))
     return tuple(notes)
 
 

@@ -48,6 +48,7 @@ def totals(
         idle_by_cause=profile.idle_by_cause,
         steps=profile.steps,
         launches=_sum(every, "launches"),
+        known=_known_shares(profile, rows, time_s),
         flops=_sums(every, "flop/"),
         contraction_flops=_sum(every, "contraction_flops"),
         bytes=_sums(every, "byte/"),
@@ -143,6 +144,17 @@ def _efficiency(rows: pl.DataFrame, measured_s: float | None, side_by_side: floa
     elapsed_s = measured_s - unknown_s * side_by_side
     bound_s = float(known["bound_s"].sum()) * side_by_side
     return bound_s / elapsed_s if known.height and elapsed_s > 0 else None
+
+
+def _known_shares(
+    profile: Profile, rows: pl.DataFrame, time_s: float | None
+) -> dict[str, float | None]:
+    amounts = profile.amount_columns
+    shares: dict[str, float | None] = {}
+    for what, is_known in (("flops", flops_known(amounts)), ("bytes", bytes_known(amounts))):
+        known_s = float(rows.filter(is_known)["time_s"].sum())
+        shares[what] = known_s / time_s if time_s else None
+    return shares
 
 
 def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float | None) -> float | None:

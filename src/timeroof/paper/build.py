@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from timeroof.core.profile import LABEL, Profile
 from timeroof.core.writing import write_atomically
 from timeroof.model.judge import RoofPair
 from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, MACHINE, paper_profile
-from timeroof.paper.factors import paper_findings
 from timeroof.paper.figures import PaperFigure, draw, paper_figures
 from timeroof.views.gallery import Picture, gallery_page, markdown_page
 from timeroof.views.pictures import save_figure
@@ -60,11 +58,10 @@ TITLE = "Time-based roofline of the published V100 measurements"
 
 
 def build_paper() -> Report:
-    """Judge the published passes with the authors' pair of roofs and draw the conclusions."""
+    """Judge the published passes with the authors' pair of roofs."""
     chosen = machine(MACHINE)
     profile = with_compulsory_bytes(paper_profile())
-    report = analyze(profile, chosen, pair=RoofPair(), findings=())
-    return replace(report, findings=tuple(paper_findings(report.rows, chosen)))
+    return analyze(profile, chosen, pair=RoofPair(), findings=())
 
 
 def chosen_figures(names: list[str] | None) -> list[PaperFigure]:

@@ -12,10 +12,9 @@ from functools import lru_cache
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.read.on_disk import plain_file
 from timeroof.read.open import Entry
 from timeroof.read.sqlite import table_errors
-from timeroof.read.text import MAX_RECORD_BYTES, refuse_endless, text_blocks
+from timeroof.read.text import MAX_RECORD_BYTES, head_text, refuse_endless, text_blocks
 
 # Records are parsed in pieces of about this size.
 PIECE_BYTES = 32 * 2**20
@@ -90,12 +89,13 @@ def find_table(entry: Entry, is_header: Callable[[list[str]], bool]) -> Table | 
     blocks = text_blocks(entry)
     rest = b""
     for block in blocks:
-        *whole, rest = (rest + block).split(b"\n")
-        for index, line in enumerate(whole):
+        text, at = rest + block, 0
+        while (line_end := text.find(b"\n", at)) >= 0:
+            line, at = text[at:line_end], line_end + 1
             for separator, fields in split_ways(line):
                 if is_header(fields):
-                    rest = b"\n".join([*whole[index + 1 :], rest])
-                    return Table(fields, rest, blocks, separator)
+                    return Table(fields, text[at:], blocks, separator)
+        rest = text[at:]
         refuse_endless(rest, entry.name)
     for separator, fields in split_ways(rest):
         if is_header(fields):
@@ -120,7 +120,7 @@ def fields_of(text: str, separator: str = ",") -> list[str]:
     if len(text) > MAX_RECORD_BYTES // 4:
         return []
     try:
-        row: list[str] = next(csv.reader([text], delimiter=separator), [])
+        row: list[str] = next(csv.reader([text], delimiter=separator, skipinitialspace=True), [])
     except csv.Error:
         # A cell beyond the csv module's limit, such as a kernel name of megabytes.
         row = text.split(separator)
@@ -156,24 +156,20 @@ def _frame_by_hand(piece: bytes, wanted: Sequence[int], separator: str) -> pl.Da
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
-# CSV tables of profilers: find the header wherever it stands, read only the columns asked for.
-#
-# Text may come before the table (a program's output, ``Processing […]`` lines), a BOM may start
-# the file, rows may be shorter than the header. Everything is read as text and converted here.
+# The same tables by the names of their columns, whole: rocprof's, Nsight Systems' and Omniperf's.
 
 
 MAX_PREAMBLE_LINES = 400
 MAX_COLUMNS = 20_000
-MAX_CELL_CHARS = 16 * 2**20
+_NOTHING = ("", "N/A", "n/a", "NA", "nan", "NaN")
 
 Names = frozenset[str]
 
 
 @dataclass(frozen=True)
 class Header:
-    """Where a table's header stands, and its columns as written."""
+    """A table's columns as they are written."""
 
-    line: int
     names: tuple[str, ...]
 
     @property
@@ -184,63 +180,39 @@ class Header:
 
 def find_header(entry: Entry, is_header: Callable[[Names], bool]) -> Header | None:
     """The first line of the head that is such a header; never raises."""
-    head = entry.head
-    if b"\x00" in head[:1024]:
+    text = head_text(entry)
+    if "\x00" in text[:1024]:
         return None
-    text = head.decode("utf-8-sig", "replace")
-    # The CSV reader below knows one line end, so other separators must not count here.
-    for number, line in enumerate(text.split("\n")[:MAX_PREAMBLE_LINES]):
-        if "," not in line:
-            continue
-        names = split_line(line)
-        if names and is_header(frozenset(name.lower() for name in names)):
-            return Header(number, tuple(names))
+    for line in text.split("\n")[:MAX_PREAMBLE_LINES]:
+        for _, names in split_ways(line):
+            if is_header(frozenset(name.lower() for name in names)):
+                return Header(tuple(names))
     return None
-
-
-def split_line(line: str) -> list[str]:
-    """The cells of one line of CSV; none if it is no CSV."""
-    try:
-        return [
-            cell.strip()
-            for cell in next(csv.reader([line.rstrip("\r")], skipinitialspace=True), [])
-        ]
-    except csv.Error:
-        return []
 
 
 def read_table(entry: Entry, header: Header, wanted: Callable[[str], bool]) -> pl.DataFrame:
     """The wanted columns of a table as text; empty cells are null, all-empty rows are left out."""
-    with plain_file(entry) as path, table_errors(entry.name):
-        lazy = pl.scan_csv(
-            path,
-            has_header=True,
-            skip_lines=header.line,
-            infer_schema=False,
-            truncate_ragged_lines=True,
-            encoding="utf8-lossy",
-            low_memory=True,
-        )
-        columns = lazy.collect_schema().names()
-        if len(columns) > MAX_COLUMNS:
-            raise InputError(f"has {len(columns)} columns", where=entry.name)
-        plain = {c.strip().strip("\ufeff").strip('"').strip(): c for c in columns}
-        chosen = {name: c for name, c in plain.items() if wanted(name)}
-        cells = [_cell(c).alias(name) for name, c in chosen.items()]
-        table = lazy.select(cells).collect()
-    return table.filter(~pl.all_horizontal(pl.all().is_null())) if table.width else table
+    if len(header.names) > MAX_COLUMNS:
+        raise InputError(f"has {len(header.names)} columns", where=entry.name)
+    # Of two columns with one name the first counts.
+    places = {name: header.names.index(name) for name in header.names if wanted(name)}
+    cells = [_cell(str(place)).alias(name) for name, place in places.items()]
+    frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
+    with table_errors(entry.name):
+        table = find_table(entry, lambda fields: tuple(fields) == header.names)
+        found = table.frames(list(places.values())) if table and places else ()
+        frames += [frame.select(cells) for frame in found]
+        return pl.concat(frames).filter(~pl.all_horizontal(pl.all().is_null()))
 
 
 def _cell(column: str) -> pl.Expr:
-    text = pl.col(column).cast(pl.String).str.strip_chars()
-    return pl.when(text.is_in(["", "N/A", "n/a", "NA", "nan", "NaN"])).then(None).otherwise(text)
+    text = pl.col(column).str.strip_chars()
+    return pl.when(~text.is_in(_NOTHING)).then(text)
 
 
 def number(column: str) -> pl.Expr:
-    """A column's numbers; thousands separators are taken out, what is no number is null."""
-    text = pl.col(column).str.replace_all(",", "")
-    value = text.cast(pl.Float64, strict=False)
-    return pl.when(value.is_finite()).then(value)
+    """A column's numbers, as `numbers` reads them."""
+    return pl.col(column).map_batches(numbers, return_dtype=pl.Float64)
 
 
 def whole_number(column: str) -> pl.Expr:
@@ -284,7 +256,7 @@ _COMMA_DECIMAL = r"^-?\d+(\.\d{3})*,(\d{1,2}|\d{4,})$|\.\d{3},\d"
 
 
 def numbers(column: pl.Series) -> pl.Series:
-    """Cells as numbers: thousands separators and instance counts off, the rest null.
+    """Cells as numbers: thousands separators and instance counts off; what is no number is null.
 
     >>> numbers(pl.Series(["1,234.5", "n/a", "66 {21}", "", "7"])).to_list()
     [1234.5, None, 66.0, None, 7.0]
@@ -294,7 +266,8 @@ def numbers(column: pl.Series) -> pl.Series:
         text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
     else:
         text = text.str.replace_all(",", "", literal=True)
-    return text.cast(pl.Float64, strict=False)
+    value = text.cast(pl.Float64, strict=False)
+    return value.set(~value.is_finite(), None)
 
 
 def in_base_units(value: str, factor: str) -> pl.Expr:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from timeroof.core.profile import LABEL, ORIGIN, Profile, Source, amount_columns
+from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, seconds_by_cause, with_idle
 
@@ -63,9 +63,7 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
     timeline, cut = _timeline(events, rows)
     gpus = _gpus(events)
     if gpus > 1:
-        notes.append(
-            f"{gpus} devices: rows sum over them; wall, busy and idle seconds are the mean of one"
-        )
+        notes.append(devices_note(gpus))
     wall_s, busy_s = _wall_and_busy(events)
     return Profile.of(
         rows,
@@ -186,22 +184,43 @@ def _wall_and_busy(events: pl.DataFrame) -> tuple[float, float]:
 
 
 def _timeline(events: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """The first events in order of time, each with its row's id."""
-    ordered = events.sort("start_ns", maintain_order=True)
-    window = ordered.head(TIMELINE_EVENTS)
+    """The first events in order of time, each with its row's id; a note where some are left out."""
     keys = key_columns(events)
-    window = window.join(rows.select(*keys, "id"), on=keys, how="left", nulls_equal=True)
-    first = window["start_ns"].min()
-    timeline = window.sort("start_ns", maintain_order=True).select(
-        ((pl.col("start_ns") - first).cast(pl.Float64) / NS).alias("start_s"),
-        ((pl.col("end_ns") - pl.col("start_ns")).cast(pl.Float64) / NS).alias("duration_s"),
-        pl.col("stream").cast(pl.String),
+    duration = (pl.col("end_ns") - pl.col("start_ns")).alias("duration")
+    work = events.select(*keys, pl.col("start_ns").alias("start"), duration, "idle_code")
+    timeline = timeline_of(work, rows.select(*keys, "id"), pl.col("stream"), NS)
+    return timeline, [cut_note(events.height)] if events.height > TIMELINE_EVENTS else []
+
+
+def timeline_of(
+    work: pl.DataFrame, ids: pl.DataFrame, stream: pl.Expr, per_second: float
+) -> pl.DataFrame:
+    """The first pieces of work in order of time, each with the id of its row.
+
+    `work` has start, duration, idle_code and the columns that tell rows apart, which `ids` has
+    beside the id of each row.
+    """
+    keys = [column for column in ids.columns if column != "id"]
+    window = work.sort("start", maintain_order=True).head(TIMELINE_EVENTS)
+    joined = window.join(ids, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    since = pl.col("start") - window["start"].min()
+    return joined.select(
+        (since.cast(pl.Float64) / per_second).alias("start_s"),
+        (pl.col("duration").cast(pl.Float64) / per_second).alias("duration_s"),
+        stream.cast(pl.String).alias("stream"),
         pl.col("id").cast(pl.Int64).alias("kernel"),
         cause_texts("idle_code").alias("idle_cause"),
-    )
-    if ordered.height <= TIMELINE_EVENTS:
-        return timeline, []
-    return timeline, [f"the timeline shows the first {TIMELINE_EVENTS} of {ordered.height} events"]
+    ).cast(dict(TIMELINE_COLUMNS))  # type: ignore[arg-type]
+
+
+def cut_note(events: int) -> str:
+    """That a timeline does not show all."""
+    return f"the timeline shows the first {TIMELINE_EVENTS} of {events} events"
+
+
+def devices_note(devices: int) -> str:
+    """What numbers mean where several devices worked."""
+    return f"{devices} devices: rows sum over them; wall, busy and idle seconds are the mean of one"
 
 
 # Launches of kernels, one row each, and how they become the rows of a profile.

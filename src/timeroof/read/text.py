@@ -11,8 +11,13 @@ from timeroof.read.open import Entry
 # A line or a record longer than this is no text of a profiler.
 MAX_RECORD_BYTES = 64 * 2**20
 
+# So many bytes of UTF-16 without a mark are letters of ASCII and zeros in turn.
+_TELLING_BYTES = 16
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
+    # Before UTF-16, whose mark is the first half of this one.
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
@@ -21,14 +26,21 @@ _BOMS = (
 def encoding_of(head: bytes) -> tuple[str, int]:
     """The encoding that the first bytes announce, and how many bytes the announcement takes.
 
-    PowerShell's `>` writes UTF-16, Windows tools like a BOM.
+    PowerShell's `>` writes UTF-16, Windows tools like a BOM. Without one the zeros of the first
+    letters give UTF-16 away.
 
-    >>> encoding_of(b"\\xff\\xfeI\\x00D\\x00"), encoding_of(b"ID,Name")
-    (('utf-16-le', 2), ('utf-8', 0))
+    >>> [encoding_of(b) for b in (b"\\xff\\xfeI\\x00D\\x00", b"ID,Name", b"\\x00{\\x00}")]
+    [('utf-16-le', 2), ('utf-8', 0), ('utf-16-be', 0)]
     """
     for bom, name in _BOMS:
         if head.startswith(bom):
             return name, len(bom)
+    first = head[:_TELLING_BYTES]
+    even, odd = first[::2], first[1::2]
+    if odd and even.isascii() and not any(odd) and all(even):
+        return "utf-16-le", 0
+    if odd and odd.isascii() and not any(even) and all(odd):
+        return "utf-16-be", 0
     return "utf-8", 0
 
 
@@ -42,14 +54,16 @@ def head_text(entry: Entry) -> str:
 def text_blocks(entry: Entry) -> Iterator[bytes]:
     """The whole text as UTF-8 with ``\\n`` at line ends, piece by piece."""
     decoder: codecs.IncrementalDecoder | None = None
-    held = b""
+    held, name = b"", "utf-8"
     for chunk in entry.chunks():
         piece = chunk
         if decoder is None:
             name, skip = encoding_of(piece)
             decoder = codecs.getincrementaldecoder(name)(errors="replace")
             piece = piece[skip:]
-        data = held + decoder.decode(piece).encode("utf-8", "replace")
+        # Most text is plain: nothing is to be decoded then, but for a letter that was cut before.
+        plain = piece.isascii() and name == "utf-8" and not decoder.getstate()[0]
+        data = held + (piece if plain else decoder.decode(piece).encode("utf-8", "replace"))
         held = b"\r" if data.endswith(b"\r") else b""
         yield _unix_lines(data[: len(data) - len(held)])
     if decoder is not None:

@@ -7,12 +7,12 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
 import polars as pl
 
 from timeroof.api.live import scope_for
 from timeroof.api.reports import Report
 from timeroof.core.machine import Machine
+from timeroof.core.notes import as_notes
 from timeroof.core.profile import LABEL, Profile
 from timeroof.core.report import Finding
 from timeroof.core.resources import Scope
@@ -22,7 +22,7 @@ from timeroof.core.verdict import Verdicts
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
 from timeroof.study.case import Result
-from timeroof.study.factors.cases import busy, label, number
+from timeroof.study.factors.cases import busy, label, number, with_parameters
 from timeroof.study.store.cases import Verdict
 from timeroof.study.table import profile_of
 
@@ -68,23 +68,6 @@ class Study:
         found = tuple(findings)
         return replace(self, findings=found, report=replace(self.report, findings=found))
 
-    @property
-    def core_machine(self) -> Machine | None:
-        """The machine as a case on one core sees it: one core's ceilings in place of all's."""
-        return None if self.machine is None else one_core(self.machine)
-
-
-def one_core(machine: Machine) -> Machine:
-    """A machine whose ceilings are those of one core, where it has them."""
-    roofs = machine.roofs(scope_for(1, machine))
-    ceilings = [msgspec.structs.replace(c, scope="all") for c in roofs.values()]
-    # An emulated precision has the ceiling of another one: keep it once.
-    own = [c for c in ceilings if roofs.get(c.resource) is not None]
-    different = {c.resource: c for c in own}
-    return msgspec.structs.replace(
-        machine, name=f"{machine.name}, one core", ceilings=list(different.values())
-    )
-
 
 def judged_study(
     results: Sequence[Result],
@@ -104,14 +87,14 @@ def judged_study(
         machine=machine,
         verdicts=verdicts,
         totals=totals(profile, verdicts, machine),
-        notes=tuple(dict.fromkeys((*profile.notes, *verdicts.notes))),
+        notes=as_notes(dict.fromkeys((*profile.notes, *verdicts.notes))),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
-    rows = report.rows
+    rows = with_parameters(report.rows, _parameters(results))
     disturbed = busy_sentence(rows)
     if disturbed:
-        report = replace(report, notes=(disturbed, *report.notes))
+        report = replace(report, notes=as_notes((disturbed, *report.notes)))
     return Study(
         report=report,
         rows=rows,
@@ -121,6 +104,14 @@ def judged_study(
         factors=list(factors),
         sweeps=swept(results),
     )
+
+
+def _parameters(results: Sequence[Result]) -> dict[str, set[str]]:
+    """The names of every kernel's parameters."""
+    found: dict[str, set[str]] = {}
+    for result in results:
+        found.setdefault(result.case.kernel, set()).update(result.case.params)
+    return found
 
 
 def swept(results: Sequence[Result]) -> dict[str, list[str]]:

@@ -91,7 +91,7 @@ def shown(value: float | None, unit: str) -> str:
 
 def _word(limit: Mapping[str, Any]) -> str:
     if limit["passed"] and limit["note"]:
-        return "NOT TOLD"
+        return "INCONCLUSIVE"
     return "holds" if limit["passed"] else "BROKEN"
 
 

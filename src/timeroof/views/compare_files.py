@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from timeroof.core.report import Report
     from timeroof.model.compare.compare import Comparison
-    from timeroof.model.whatif.document import WhatIf
+    from timeroof.model.whatif.project import WhatIf
     from timeroof.views.compare_page import Drawing
 
 PICTURES = ("png", "svg", "pdf")

@@ -22,7 +22,7 @@ def render(
     """Write a report, or several runs beside one another, whole or not at all.
 
     html is the page; png and svg the combined chart, pdf all four; md is for a pull
-    request; csv and parquet are the judged rows; json is `timeroof.report/1`.
+    request; csv and parquet are the judged rows; json is `timeroof.report/2`.
     """
     kind = check_suffix(path)
     reports = [report, *(r for r in runs or () if r is not report)]

@@ -19,8 +19,7 @@ from timeroof.views.whatif import split_seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from timeroof.model.whatif.document import WhatIf
-    from timeroof.model.whatif.project import Projection
+    from timeroof.model.whatif.project import Projection, WhatIf
 
 # One combined chart per machine; a page of twenty would help nobody.
 MOST_CHARTS = 4

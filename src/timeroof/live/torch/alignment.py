@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
 
-import numpy as np
+from timeroof.live.torch.recording import Described, TimedStep
 
-from timeroof.live.torch.recording import Described, Ints, TimedStep
+if TYPE_CHECKING:
+    from timeroof.live.torch.arrays import Ints
 
 NO_MATCH = -1
 USER_SCOPE = 7
@@ -17,6 +19,8 @@ MOST_COMPARED = 3000
 
 def align(step: TimedStep, described: list[Described]) -> Ints:
     """For every event of a timed step the place of its described op, or NO_MATCH."""
+    import numpy as np
+
     found = np.full(len(step), NO_MATCH, np.int64)
     theirs: dict[int, list[int]] = defaultdict(list)
     for place, op in enumerate(described):

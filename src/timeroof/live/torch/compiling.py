@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-import warnings
 from typing import Any
 
-# Our hooks for modules are global while a step is described or the first steps are awaited;
-# torch.compile says so once, which is nothing that the program could change.
-_HOOKS = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
 _KERNELS = ("graph_", "cpp_fused_", "triton_")
 # Events of Dynamo's and AOTAutograd's wrappers around compiled code.
 _GLUE = (
@@ -22,11 +18,6 @@ _GLUE = (
 )
 # Events of the dispatcher around the Python code of a mode (FlopCounterMode) or a tensor's class.
 _HANDED_TO_PYTHON = ("PythonDispatchMode", "PythonSubclass")
-
-
-def silence_hook_warning() -> None:
-    """Compiled modules warn of global hooks, which are ours."""
-    warnings.filterwarnings("ignore", message=_HOOKS)
 
 
 def is_compiled(name: str) -> bool:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from timeroof.live.torch.inductor.calls import CompiledCalls
 from timeroof.live.torch.inductor.hooks import CompiledGraph
 from timeroof.live.torch.lines import SourceLines
-from timeroof.live.torch.mending import mended_nodes
 from timeroof.live.torch.modules import ModuleNames
 from timeroof.live.torch.quiet import quiet_stderr
 from timeroof.live.torch.recording import Described, TensorSeen
 from timeroof.live.torch.temporary import temporary_file
+from timeroof.read.torch.execution_nodes import TENSOR, Node, Side, decoded, nodes_of
 
-_TENSOR = re.compile(r"^Tensor\((.*)\)$")
 _NO_VALUE = "<None>"
 
 
@@ -100,56 +96,18 @@ def first_and_latest(pending: Sequence[Describing]) -> list[Describing]:
     return [*pending[:1], *pending[1:][-1:]]
 
 
-class _Side(msgspec.Struct):
-    values: list[Any] = []
-    shapes: list[Any] = []
-    types: list[str] = []
-    strides: list[Any] = []
-
-
-class _Attribute(msgspec.Struct):
-    name: str
-    value: Any = None
-
-
-class _Node(msgspec.Struct):
-    id: int
-    name: str
-    ctrl_deps: int = 0
-    inputs: _Side = msgspec.field(default_factory=_Side)
-    outputs: _Side = msgspec.field(default_factory=_Side)
-    attrs: list[_Attribute] = []
-
-
-class _Trace(msgspec.Struct):
-    nodes: list[_Node]
-
-
 def described_from_json(data: bytes) -> list[Described]:
-    """Read an execution trace; what torch writes as text that is no JSON number is null."""
-    text = data.decode("utf-8", "replace")
-    text = re.sub(r"(?<=[\[ ,:])(-?inf|-?nan)(?=[\],} ])", "null", text)
-    nodes = sorted(_nodes(text), key=lambda n: n.id)
-    nodes = [n for n in nodes if not n.name.startswith("[pytorch|profiler|")]
+    """The ops of an execution trace."""
+    nodes = [n for n in nodes_of(decoded(data)) if not n.name.startswith("[pytorch|profiler|")]
     place = {node.id: i for i, node in enumerate(nodes)}
     return [_described(node, place) for node in nodes]
 
 
-def _nodes(text: str) -> list[_Node]:
-    try:
-        return msgspec.json.decode(text.encode(), type=_Trace).nodes
-    except msgspec.MsgspecError:
-        found = msgspec.convert(mended_nodes(text), list[_Node])
-        if not found:
-            raise
-        return found
-
-
-def _described(node: _Node, place: dict[int, int]) -> Described:
-    attrs = {a.name: a.value for a in node.attrs}
+def _described(node: Node, place: dict[int, int]) -> Described:
+    attrs = node.attributes
     return Described(
         name=node.name,
-        parent=place.get(node.ctrl_deps),
+        parent=None if node.parent is None else place.get(node.parent),
         thread=int(attrs.get("tid") or 0),
         sequence=int(attrs.get("seq_id", -1)),
         scope=int(attrs.get("scope") or 0),
@@ -159,7 +117,7 @@ def _described(node: _Node, place: dict[int, int]) -> Described:
     )
 
 
-def _values(side: _Side) -> tuple[Any, ...]:
+def _values(side: Side) -> tuple[Any, ...]:
     return tuple(
         _value(value, shape, kind, strides)
         for value, shape, kind, strides in zip(
@@ -169,7 +127,7 @@ def _values(side: _Side) -> tuple[Any, ...]:
 
 
 def _value(value: Any, shape: Any, kind: str, strides: Any) -> Any:
-    tensor = _TENSOR.match(kind)
+    tensor = TENSOR.match(kind)
     if tensor is not None:
         return _tensor(value, shape, tensor[1], strides)
     if kind.startswith("GenericList[") and isinstance(value, list):

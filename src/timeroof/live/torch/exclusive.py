@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timeroof.live.torch.recording import Ints, TimedStep
+from timeroof.live.torch.arrays import Ints
+from timeroof.live.torch.recording import TimedStep
 
 GAP = -1
 Segment = tuple[int, int, int]

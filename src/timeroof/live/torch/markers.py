@@ -7,6 +7,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from timeroof.live.torch.beside_dynamo import beside_dynamo
+from timeroof.live.torch.module_calls import watch_calls
+
 AUTO, OPTIMIZER, FORWARD, MANUAL = "auto", "optimizer", "forward", "manual"
 # Forward calls after which a program that has an optimizer but never steps counts as inference,
 # until the optimizer does step.
@@ -29,8 +32,8 @@ class Markers:
         self._boundary = boundary
         # Called where what was taken for steps were only parts of them.
         self._restarted = restarted
-        self._root_hook: Any = None
-        self._handles: list[Any] = []
+        self._unwatch_calls: Callable[[], None] = lambda: None
+        self._unwatch_steps: Callable[[], None] = lambda: None
         self._first: weakref.ref[Any] | None = None
         self._depth = 0
         # The module whose call is being marked.
@@ -39,27 +42,16 @@ class Markers:
         self._total = 0
 
     def attach(self) -> None:
-        """Put the hooks into torch that the wanted kind of marker needs."""
-        from torch.nn.modules import module as modules
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
+        """Watch in torch what the wanted kind of marker needs."""
         if self.kind in (AUTO, OPTIMIZER):
-            self._handles.append(register_optimizer_step_post_hook(self._optimizer_stepped))
+            self._unwatch_steps = watch_optimizers(self._optimizer_stepped)
         if self.kind in (AUTO, FORWARD):
-            self._watch = [
-                modules.register_module_forward_pre_hook(self._entered),
-                modules.register_module_forward_hook(self._left, always_call=True),
-            ]
-        else:
-            self._watch = []
+            self._unwatch_calls = watch_calls(self._entered, self._left)
 
     def detach(self) -> None:
-        """Take all hooks away."""
-        self._stop_watching()
-        self._leave_root()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        """Watch nothing any more."""
+        self._unwatch_calls()
+        self._unwatch_steps()
 
     def step(self) -> None:
         """The program itself says that a step ended; from now on only it does."""
@@ -68,16 +60,6 @@ class Markers:
             self.found = MANUAL
         self._boundary()
 
-    def _stop_watching(self) -> None:
-        for handle in getattr(self, "_watch", ()):
-            handle.remove()
-        self._watch = []
-
-    def _leave_root(self) -> None:
-        if self._root_hook is not None:
-            self._root_hook.remove()
-            self._root_hook = None
-
     def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         """With several optimizers a step ends when the first one comes round again.
 
@@ -85,28 +67,20 @@ class Markers:
         """
         if self._first is None or self._first() is None:
             self._first = weakref.ref(optimizer)
+            self._unwatch_calls()
             if self.found == FORWARD:
-                self._leave_root()
                 self._restarted()
             self.found = OPTIMIZER
-            self._stop_watching()
         if self.found == OPTIMIZER and self._first() is optimizer:
             self._boundary()
 
-    def _entered(self, module: Any, _args: Any) -> None:
-        import torch
-
-        if torch.compiler.is_compiling():
-            return
+    def _entered(self, module: Any) -> None:
         self._depth += 1
         if self._depth == 1:
             self._called(module)
 
-    def _left(self, _module: Any, _args: Any, _result: Any) -> None:
-        import torch
-
-        if not torch.compiler.is_compiling():
-            self._depth = max(0, self._depth - 1)
+    def _left(self, _module: Any) -> None:
+        self._depth = max(0, self._depth - 1)
 
     def _called(self, root: Any) -> None:
         """A top-level forward call: a step of its own unless an optimizer is about to step."""
@@ -117,19 +91,30 @@ class Markers:
         if self.kind == AUTO and self._total < PATIENCE and has_optimizer():
             return
         self.found = FORWARD
-        self._stop_watching()
+        self._unwatch_calls()
         self._depth = 0
-        # From now on a hook on this one module only, so that clean steps carry no others.
-        self._root_hook = root.register_forward_pre_hook(self._root_called)
-        self._root_called(root, ())
+        # From now on this one module only: calls of others stay as quick as they are.
+        self._unwatch_calls = watch_calls(self._root_called, only=root)
+        self._root_called(root)
 
-    def _root_called(self, root: Any, _args: Any) -> None:
-        import torch
+    def _root_called(self, root: Any) -> None:
+        self.entered = root
+        self._boundary()
+        self.entered = None
 
-        if not torch.compiler.is_compiling():
-            self.entered = root
-            self._boundary()
-            self.entered = None
+
+def watch_optimizers(stepped: Callable[[Any, Any, Any], None]) -> Callable[[], None]:
+    """Call a function after every optimizer's step; returns a way to end that.
+
+    Under a key of our own: torch numbers all hooks in a row, and a program's own hooks keep their
+    numbers in its checkpoints.
+    """
+    from torch.optim import optimizer
+
+    hooks: dict[Any, Any] = optimizer._global_optimizer_post_hooks
+    key = object()
+    hooks[key] = beside_dynamo(stepped)
+    return lambda: hooks.pop(key, None)
 
 
 def has_optimizer() -> bool:

@@ -1,12 +1,14 @@
-"""Module paths of ops: hooks that open an annotation around every module's forward call."""
+"""Module paths of ops: an annotation around every module's call."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from timeroof.live.torch.annotations import Annotation
+from timeroof.live.torch.module_calls import watch_calls
 
 MODULE = "timeroof#module#"
 _FRAMES = 40
@@ -14,49 +16,36 @@ _NOT_THE_PROGRAM = ("torch.", "timeroof.")
 
 
 class ModuleNames:
-    """Global forward hooks, attached for one step only."""
+    """Watches the calls of all modules, for one step only."""
 
     def __init__(self) -> None:
-        self._handles: list[Any] = []
+        self._unwatch: Callable[[], None] = lambda: None
         self._open: list[Any] = []
         self._paths: dict[int, str] = {}
         self._roots: list[Any] = []
 
     def attach(self, entered: Any = None) -> None:
         """Name every module call from here on; `entered` is a module that is being called."""
-        from torch.nn.modules import module as modules
-
-        self._handles = [
-            modules.register_module_forward_pre_hook(self._enter),
-            modules.register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._unwatch = watch_calls(self._enter, self._leave)
         if entered is not None:
-            self._enter(entered, ())
+            self._enter(entered)
 
     def detach(self) -> None:
-        """Take the hooks away; annotations that are still open are closed."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        """Watch no more; annotations that are still open are closed."""
+        self._unwatch()
         while self._open:
             self._open.pop().__exit__(None, None, None)
         self._paths, self._roots = {}, []
 
-    def _enter(self, module: Any, _args: Any) -> None:
-        import torch
-
-        if torch.compiler.is_compiling():
-            return
+    def _enter(self, module: Any) -> None:
         if id(module) not in self._paths:
             self._name(module)
         annotation = Annotation(MODULE + self._paths[id(module)])
         annotation.__enter__()
         self._open.append(annotation)
 
-    def _leave(self, _module: Any, _args: Any, _result: Any) -> None:
-        import torch
-
-        if not torch.compiler.is_compiling() and self._open:
+    def _leave(self, _module: Any) -> None:
+        if self._open:
             self._open.pop().__exit__(None, None, None)
 
     def _name(self, root: Any) -> None:
@@ -82,7 +71,7 @@ def variable_name(value: object, frame: FrameType | None) -> str | None:
 
 
 def module_of(name: str) -> str | None:
-    """The module path in the name of an annotation that our hooks made.
+    """The module path in the name of an annotation of ours.
 
     >>> module_of("timeroof#module#model.head"), module_of("aten::mm")
     ('model.head', None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ from timeroof.live.torch.mkl import MklSwitch, mkl_call
 from timeroof.live.torch.recording import PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.live.torch.streams import PrintedByC, write_all
 from timeroof.live.torch.timing import Timing
+from timeroof.live.torch.unseen import unseen
 from timeroof.read.onednn_line import parse_execution
 
 _ONEDNN = b"onednn_verbose,"
@@ -16,7 +18,7 @@ _ONEDNN = b"onednn_verbose,"
 _LINES = re.compile(
     rb"onednn_verbose,[^\n]*\n|MKL_VERBOSE (?:oneMKL|Intel|[A-Za-z0-9_]+\()[^\n]*\n"
 )
-# Read by oneDNN when it first runs; it stays silent until a pass asks for its lines.
+# Read by oneDNN, once, when it first writes a line of something that ran.
 TIMESTAMP = "ONEDNN_VERBOSE_TIMESTAMP"
 
 
@@ -43,6 +45,7 @@ class PrimitivePass:
         if onednn.is_available():
             self._verbose = onednn.verbose(onednn.VERBOSE_ON)
             self._verbose.__enter__()
+            _ask_for_times()
         self._mkl.on()
         self._begin = self._printed.size_bytes()
         self._timing.start()
@@ -79,6 +82,20 @@ class PrimitivePass:
         data = self._printed.stop()
         write_all(_LINES.sub(b"", data))
         return _LINES.findall(data[self._begin :])
+
+
+def _ask_for_times() -> None:
+    """Have oneDNN write when things began; the program and its children see no such variable."""
+    import torch
+
+    if TIMESTAMP in os.environ:
+        return
+    os.putenv(TIMESTAMP, "1")
+    try:
+        with unseen():
+            torch.zeros(4, 4, dtype=torch.float32, device="cpu").to_mkldnn()
+    finally:
+        os.unsetenv(TIMESTAMP)
 
 
 def _primitive(line: bytes) -> PrimitiveSeen | None:

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from timeroof.core.errors import EXIT_INTERRUPT, UsageError
 from timeroof.core.import_path import set_for_program
 from timeroof.live.torch.complaint import complaint_of
+from timeroof.live.torch.namesakes import give_way
 
 EXIT_TERMINATED = 143
 
@@ -153,12 +154,13 @@ def _prepare_script(path: str, arguments: tuple[str, ...]) -> Callable[[], None]
             f"{path} is a folder without a __main__.py", advice="name a script, or a module with -m"
         )
     if found.is_dir() or found.suffix in (".zip", ".pyz", ".whl"):
+        give_way(path)
         return lambda: _run_archive(path)
     try:
         source = found.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror})") from error
-    set_for_program(str(found.resolve().parent))
+    give_way(str(found.resolve().parent))
     whole = os.path.abspath(path)  # noqa: PTH100 - as Python has it: links stay
     main = _new_main(whole)
     return lambda: exec(compile(source, whole, "exec", dont_inherit=True), main.__dict__)
@@ -174,7 +176,7 @@ def _run_archive(path: str) -> None:
 
 
 def _prepare_module(name: str, arguments: tuple[str, ...]) -> Callable[[], None]:
-    set_for_program(str(Path.cwd()))
+    give_way(str(Path.cwd()))
     spec = _module_spec(name)
     loader: Any = spec.loader
     code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None

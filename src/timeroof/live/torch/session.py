@@ -13,7 +13,6 @@ from typing import Any
 
 from timeroof.live.torch.asleep import Asleep, Slept
 from timeroof.live.torch.calibration import Calibration
-from timeroof.live.torch.compiling import silence_hook_warning
 from timeroof.live.torch.describing import Describing, first_and_latest
 from timeroof.live.torch.device import DevicePass, device_activities
 from timeroof.live.torch.finishing import read_described, read_event_cost, read_surroundings
@@ -22,7 +21,7 @@ from timeroof.live.torch.importing import after_import
 from timeroof.live.torch.inductor.hooks import Workshop
 from timeroof.live.torch.markers import AUTO, FORWARD, MANUAL, Markers
 from timeroof.live.torch.pace import Pace
-from timeroof.live.torch.primitives import TIMESTAMP, PrimitivePass
+from timeroof.live.torch.primitives import PrimitivePass
 from timeroof.live.torch.ranking import rank_of_process
 from timeroof.live.torch.recording import CleanStep, Recording, TimedStep
 from timeroof.live.torch.refusals import (
@@ -37,7 +36,7 @@ from timeroof.live.torch.sampling import CleanSample
 from timeroof.live.torch.schedule import UNSETTLED, UNTOUCHED, Pass, Schedule
 from timeroof.live.torch.stepping_aside import step_aside
 from timeroof.live.torch.timing import Timing, is_profiling
-from timeroof.live.torch.uninterrupted import uninterrupted
+from timeroof.live.torch.uninterrupted import is_from_handler, switching
 
 Told = Callable[[int, str], None]
 
@@ -91,7 +90,6 @@ class Session:
         """Wait for torch, or attach at once where it is there."""
         self._thread = threading.current_thread()
         mind_forks(self)
-        os.environ.setdefault(TIMESTAMP, "1")
         self._unhook = after_import("torch", self._attach)
 
     def _attach(self) -> None:
@@ -101,7 +99,6 @@ class Session:
             self.recording.has_torch = True
             self.recording.torch_version = str(torch.__version__)
             self._unpatch = step_aside(self._yield_profiler, self._profiler_is_back)
-            silence_hook_warning()
             self._workshop.attach()
             self.markers.attach()
         except Exception as error:  # the program must not suffer from us
@@ -131,7 +128,7 @@ class Session:
         """A step ended; what follows until the next one opens is not looked at."""
         end_ns = time.perf_counter_ns()
         if self._is_ours():
-            with _switching(self._pass):
+            with switching(self._pass):
                 try:
                     self._close(end_ns)
                     self.recording.steps_seen += 1
@@ -142,7 +139,7 @@ class Session:
         """A step begins."""
         if self._is_ours():
             chosen = self.schedule.next()
-            with _switching(chosen):
+            with switching(chosen):
                 try:
                     self._open(chosen)
                 except Exception as error:
@@ -328,6 +325,11 @@ class Session:
         self._foreign = False
 
     def _fail(self, error: Exception) -> None:
+        """An error of ours ends the watching; one that a signal brought is the program's."""
+        if is_from_handler(error):
+            with contextlib.suppress(Exception):
+                self._drop_pass()
+            raise error
         self._over = True
         self.recording.note(f"watching stopped: {error or type(error).__name__}")
         with contextlib.suppress(Exception):
@@ -370,11 +372,6 @@ class Session:
             self._pending = self._former[1]
             self.recording.marker = FORWARD
         self._former = None
-
-
-def _switching(pass_: Pass) -> contextlib.AbstractContextManager[None]:
-    """Signals wait where instruments are switched; steps without any are not held up."""
-    return contextlib.nullcontext() if pass_ in UNTOUCHED else uninterrupted()
 
 
 def active() -> Session | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,14 +22,19 @@ def step_aside(starts: Callable[[], None], ends: Callable[[], None]) -> Callable
         setattr(owner, name, _before(kept[name], starts))
     setattr(owner, _END, _after(kept[_END], ends))
 
+    ours = {name: getattr(owner, name) for name in kept}
+
     def back() -> None:
         for name, original in kept.items():
-            setattr(owner, name, original)
+            # What somebody else has put in place of ours stays.
+            if getattr(owner, name) is ours[name]:
+                setattr(owner, name, original)
 
     return back
 
 
 def _before(original: Callable[..., Any], action: Callable[[], None]) -> Callable[..., Any]:
+    @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):
             action()
@@ -38,6 +44,7 @@ def _before(original: Callable[..., Any], action: Callable[[], None]) -> Callabl
 
 
 def _after(original: Callable[..., Any], action: Callable[[], None]) -> Callable[..., Any]:
+    @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return original(*args, **kwargs)

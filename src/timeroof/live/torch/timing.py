@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from timeroof.live.torch.quiet import quiet_stderr
 from timeroof.live.torch.recording import TimedStep
 
@@ -93,6 +91,8 @@ def step_from_events(events: list[Any]) -> TimedStep | None:
 
 
 def _columns(rows: list[tuple[Any, ...]], low: int, high: int, thread: int) -> TimedStep:
+    import numpy as np
+
     numbers: dict[str, int] = {}
     name = np.array([numbers.setdefault(r[0], len(numbers)) for r in rows], np.int64)
     table = np.array([r[1:] for r in rows], np.int64).reshape(-1, 5)

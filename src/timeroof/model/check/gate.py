@@ -23,7 +23,7 @@ from timeroof.model.compare.noise import (
 from timeroof.model.compare.notes import pace_notes
 from timeroof.model.stats import noise_of
 
-BELOW_NOISE = "cannot be told: the noise is larger than the distance to the limit"
+BELOW_NOISE = "inconclusive: the noise is larger than the distance to the limit"
 CHECK_SCHEMA = "timeroof.check/1"
 
 
@@ -113,9 +113,8 @@ def _notes(limits: list[Limit]) -> list[str]:
     unsure = [limit.what for limit in limits if limit.note == BELOW_NOISE]
     if unsure:
         notes.append(
-            f"WARNING: not broken, but not shown to hold either: {', '.join(unsure)}. The samples"
-            " vary by more than the limit; measure more steps (timeroof run --steps 100), or on a"
-            " quieter machine."
+            f"Inconclusive: {', '.join(unsure)}. The noise is larger than the distance to the"
+            " limit. Measure more steps (timeroof run --steps 100), or on a quieter machine."
         )
     return notes
 

@@ -173,7 +173,7 @@ def _whole_runs(
 
 def _no_spread() -> str:
     return (
-        "No row has several samples, so the noise is not known: differences above"
+        "No row has several samples, so the noise is unknown. Differences above"
         f" {PLAIN_THRESHOLD:.0%} are called significant."
     )
 

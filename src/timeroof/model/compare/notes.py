@@ -143,9 +143,8 @@ def pace_notes(shift: float, names: tuple[str, str]) -> list[str]:
         return []
     slower, explained = (names[1], shift) if shift > 0 else (names[0], -shift / (1 + shift))
     return [
-        f"The machine itself was slower during {slower}: a fixed piece of work timed beside the"
-        f" steps took longer. Up to {explained:.0%} more in {slower} is put down to that; run both"
-        " again, in turns, for a sharper answer."
+        f"The machine itself was slower during {slower}, by a fixed piece of work timed beside the"
+        f" steps. That explains up to {explained:.0%}. Run both again, in turns."
     ]
 
 

@@ -27,6 +27,7 @@ from timeroof.read.events import Whole, profile_of, rows_of
 from timeroof.read.formats import ReadOptions
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.sqlite import table_errors
+from timeroof.read.text import head_text
 
 # Counters from several runs of one program, joined to its dispatches.
 #
@@ -127,14 +128,16 @@ def same_counts_note(table: pl.DataFrame, counters: list[str]) -> list[str]:
 
 
 _LONG = frozenset({"id", "kernel name", "metric name", "metric value"})
-_AMD = re.compile(rb",\"?(?:SQ_INSTS_\w+|FetchSize|WriteSize|FETCH_SIZE|TCC_\w+|TCP_\w+)\"?,")
+_AMD = re.compile(
+    r"[,;\t]\"?(?:SQ_INSTS_\w+|FetchSize|WriteSize|FETCH_SIZE|TCC_\w+|TCP_\w+)\"?[,;\t]"
+)
 _TIME_NS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "s": 1e9}
 _BYTES = {"byte": 1.0, "bytes": 1.0, "kb": KIB, "mb": KIB**2}
 
 
 def is_rewritten(entry: Entry) -> bool:
     """Whether a long table names AMD's counters."""
-    return find_header(entry, _is_long) is not None and bool(_AMD.search(entry.head))
+    return find_header(entry, _is_long) is not None and bool(_AMD.search(head_text(entry)))
 
 
 def read_rewritten(entry: Entry, source: Source) -> Profile:

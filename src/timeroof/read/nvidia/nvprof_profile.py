@@ -88,8 +88,6 @@ def device_name(text: str) -> str:
 
 TOOL = "nvprof"
 PCIE = "link/pcie"
-# Events of a timeline that is small enough to be kept and drawn.
-MAX_TIMELINE = 100_000
 
 
 @dataclass

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from collections import defaultdict
+from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
 import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.read.formats import ReadOptions
+from timeroof.read.idle import Ints
 from timeroof.read.open import Input, short_name
 from timeroof.read.torch.execution_nodes import (
+    TENSOR,
+    Node,
+    Side,
     document,
     looks_like_graph,
     looks_like_nodes,
     nodes_of,
 )
+from timeroof.read.torch.tables import OP, Trace
 
 _US = 1e-6
 # Chakra's NodeType of collectives.
@@ -97,6 +105,180 @@ def _graph_node(node: Any) -> tuple[tuple[str, str], float] | None:
         return None
     talks = node.get("NodeType") in _COLLECTIVES or _COMMUNICATES.search(name)
     return ("collective" if talks else "kernel", name), float(runtime)
+
+
+# Shapes that an ExecutionTrace of the same run lends to a Kineto trace.
+#
+# Ops are matched by their record function id where the Kineto trace has one. Older traces
+# do not: then the sequence of op names that the ExecutionTrace has on a thread is looked for
+# among the ops of the trace's threads, and every place where it occurs takes its shapes.
+
+
+class Call(NamedTuple):
+    """One op of an ExecutionTrace: what it was called with, as Kineto would write it."""
+
+    name: str
+    record_id: int
+    thread: int
+    # JSON texts of dims, types, strides and values, as in a Kineto trace's arguments.
+    signature: tuple[bytes, bytes, bytes, bytes]
+
+
+def _calls(nodes: list[Node]) -> list[Call]:
+    """The nodes that have a record function id, in its order."""
+    calls = []
+    for node in nodes:
+        record_id, thread = node.attributes.get("rf_id"), node.attributes.get("tid")
+        if isinstance(record_id, int):
+            place = thread if isinstance(thread, int) else 0
+            calls.append(Call(node.name, record_id, place, _signature(node.inputs)))
+    return sorted(calls, key=lambda call: call.record_id)
+
+
+def _signature(inputs: Side) -> tuple[bytes, bytes, bytes, bytes]:
+    """The four texts of a call; without inputs all are empty, as for an op without a record."""
+    values, shapes, types, strides = inputs
+    if not types:
+        return b"", b"", b"", b""
+    dims, kinds, texts = [], [], []
+    for place, kind in enumerate(types):
+        shape = shapes[place] if place < len(shapes) else []
+        value = values[place] if place < len(values) else None
+        one = _argument(str(kind), shape, value)
+        dims.append(one[0])
+        kinds.append(one[1])
+        texts.append(one[2])
+    steps = msgspec.json.encode(strides) if strides else b""
+    encoded = [msgspec.json.encode(v) for v in (dims, kinds, texts)]
+    return encoded[0], encoded[1], steps, encoded[2]
+
+
+def _argument(kind: str, shape: Any, value: Any) -> tuple[Any, str, str]:
+    """Dims, type and value of one argument, in Kineto's words.
+
+    >>> _argument("Tensor(float)", [2, 3], [5, 6, 0, 6, 4, "cuda:0"])
+    ([2, 3], 'float', '')
+    >>> _argument("GenericList[Int,Int]", [[], []], [1, 2])
+    ([], 'ScalarList', '[1, 2]')
+    """
+    tensor = TENSOR.match(kind)
+    if tensor:
+        return shape, tensor[1], ""
+    if kind.startswith("GenericList[Tensor"):
+        return shape, "TensorList", ""
+    if kind.startswith("GenericList"):
+        return [], "ScalarList", str(value)
+    if kind in ("Int", "Double", "Bool", "Scalar"):
+        return [], "Scalar", str(value)
+    return [], "", "" if value in (None, "<None>") else str(value)
+
+
+# A shorter sequence may be found where it does not belong.
+_MIN_OPS = 3
+
+
+def lend_shapes(trace: Trace, companions: tuple[Input, ...]) -> list[str]:
+    """Give ops without a record the shapes of the ExecutionTrace of their process; notes."""
+    notes = []
+    for found in companions:
+        for entry in found.entries:
+            if not looks_like_nodes(entry.head):
+                continue
+            whole = document(entry)
+            if not _same_process(trace, whole.get("pid")):
+                continue
+            lent, how = _lend(trace, _calls(nodes_of(whole)))
+            name = short_name(entry.name)
+            if lent:
+                notes.append(f"{lent} ops take shapes from {name}, matched by {how}")
+            else:
+                notes.append(f"{name} has no shapes for this trace: its ops do not match")
+    return notes
+
+
+def _same_process(trace: Trace, pid: object) -> bool:
+    """Whether a process is one of the trace; several ranks' traces may be given together."""
+    processes = {str(p) for p, _ in trace.threads.values_in_order()}
+    return pid is None or str(pid) in processes
+
+
+def _lend(trace: Trace, nodes: list[Call]) -> tuple[int, str]:
+    ops = trace.frames["kind"] == OP
+    ids = trace.frames["record_id"][ops]
+    if len(ids) and np.mean(ids > 0) > 0.5:
+        return _by_id(trace, nodes), "record function id"
+    return _by_order(trace, nodes), "the order of ops"
+
+
+def _by_id(trace: Trace, nodes: list[Call]) -> int:
+    """Give shapes by record function id, where the names agree too."""
+    frames = trace.frames
+    rows = np.flatnonzero((frames["kind"] == OP) & (frames["record_id"] > 0))
+    found = dict(zip(frames["record_id"][rows].tolist(), rows.tolist(), strict=True))
+    names = trace.names.values_in_order()
+    codes = frames["name"]
+    pairs = [
+        (row, node)
+        for node in nodes
+        if (row := found.get(float(node.record_id))) is not None and names[codes[row]] == node.name
+    ]
+    return _give(trace, [r for r, _ in pairs], [n for _, n in pairs])
+
+
+def _by_order(trace: Trace, nodes: list[Call]) -> int:
+    """Give shapes wherever a thread has the same sequence of ops."""
+    frames, lent = trace.frames, 0
+    threads: dict[int, list[Call]] = defaultdict(list)
+    known = {n for n, c in trace.names.items() if c in set(frames["name"].tolist())}
+    for node in nodes:
+        if node.name in known:
+            threads[node.thread].append(node)
+    mentioned = np.array([trace.names[n] for n in {node.name for node in nodes} & known])
+    for thread in range(len(trace.threads)):
+        of_thread = (frames["thread"] == thread) & (frames["kind"] == OP)
+        rows = np.flatnonzero(of_thread & np.isin(frames["name"], mentioned))
+        rows = rows[np.lexsort((-frames["end"][rows], frames["start"][rows]))]
+        for sequence in threads.values():
+            lent += _lend_sequence(trace, rows, sequence)
+    return lent
+
+
+def _lend_sequence(trace: Trace, rows: Ints, nodes: list[Call]) -> int:
+    ops = _ops_only(trace, nodes)
+    if len(ops) < _MIN_OPS or len(rows) < len(ops):
+        return 0
+    wanted = np.array([trace.names[n.name] for n in ops], np.int32).tobytes()
+    text = trace.frames["name"][rows].astype(np.int32).tobytes()
+    lent, place = 0, text.find(wanted)
+    while place >= 0:
+        if place % 4:
+            place = text.find(wanted, place + 1)
+            continue
+        first = place // 4
+        lent += _give(trace, rows[first : first + len(ops)].tolist(), ops)
+        place = text.find(wanted, place + len(wanted))
+    return lent
+
+
+def _ops_only(trace: Trace, nodes: list[Call]) -> list[Call]:
+    """Nodes that the trace has as ops and not as annotations."""
+    frames = trace.frames
+    ops = set(frames["name"][frames["kind"] == OP].tolist())
+    return [n for n in nodes if trace.names[n.name] in ops]
+
+
+def _give(trace: Trace, rows: list[int], nodes: list[Call]) -> int:
+    """Set the signatures of ops that have none, or none with values; how many were set."""
+    signatures = trace.signatures.values_in_order()
+    column = trace.frames["signature"].copy()
+    given = 0
+    for row, node in zip(rows, nodes, strict=True):
+        own = column[row]
+        if node.signature[0] and (own < 0 or not signatures[own][3]):
+            column[row] = trace.signatures[node.signature]
+            given += 1
+    trace.frames["signature"] = column
+    return given
 
 
 FORMAT = ExecutionTrace()

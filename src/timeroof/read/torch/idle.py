@@ -36,7 +36,6 @@ class Idling:
     launch_delay: Floats
     queue_depth: Floats
     busy_us: dict[int, float]
-    stream_busy_us: dict[tuple[int, int], float]
 
 
 def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
@@ -49,7 +48,7 @@ def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
     issued = issued_at(launched, returned, start, end, links.link == BY_GRAPH)
     found = Idling(
         np.zeros(count), np.full(count, NO_CAUSE), np.zeros(count),
-        start - launched, np.full(count, np.nan), {}, {},
+        start - launched, np.full(count, np.nan), {},
     )  # fmt: skip
     why = _host(trace, contexts)
     for one in np.unique(device).tolist():
@@ -67,7 +66,6 @@ def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
             found.stream_wait[mine] = np.maximum(busy.overlap(own.since, start[mine]), 0.0)
             found.stream_wait[mine[:1]] = 0.0
             found.queue_depth[mine] = _queue_depth(launched[mine], end[mine])
-            found.stream_busy_us[one, lane] = Union(start[mine], end[mine]).length
     return found
 
 

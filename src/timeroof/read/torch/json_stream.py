@@ -22,6 +22,7 @@ import numpy as np
 from timeroof.core.errors import DamagedError, InputError
 from timeroof.read.formats import Progress
 from timeroof.read.open import Entry
+from timeroof.read.text import encoding_of
 from timeroof.read.torch.events import Event
 
 # Find the elements of a JSON array in text, aware of strings, without decoding them.
@@ -316,13 +317,6 @@ def _members(text: bytes) -> dict[str, Any]:
 # Small, because a damaged archive loses the piece in which the damage is.
 _PIECE_BYTES = 64 * 1024
 _SAY_EVERY_BYTES = 32 * 2**20
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 
 @dataclass
@@ -338,13 +332,13 @@ class Text:
         """The text as UTF-8."""
         pieces = self._raw()
         first = next(pieces, b"")
-        skip, name = encoding_of(first) or (0, "utf-8")
+        name, skip = encoding_of(first)
         if name == "utf-8":
             yield first[skip:]
             yield from pieces
             return
         decoder = codecs.getincrementaldecoder(name)("replace")
-        for piece in chain([first], pieces):
+        for piece in chain([first[skip:]], pieces):
             yield decoder.decode(piece).encode("utf-8", "replace")
 
     def _raw(self) -> Iterator[bytes]:
@@ -365,17 +359,3 @@ class Text:
             size = self.entry.size_bytes
             share = min(self.read_bytes / size, 1.0) if size else 0.0
             self.progress(f"reading events, {self.read_bytes >> 20} MiB", 0.9 * share)
-
-
-def encoding_of(head: bytes) -> tuple[int, str] | None:
-    """The encoding that a byte order mark or the zeros of its first letters give away.
-
-    >>> encoding_of(b"{\\x00}\\x00"), encoding_of(b"{}")
-    ((0, 'utf-16-le'), None)
-    """
-    for mark, name in _MARKS:
-        if head.startswith(mark):
-            return len(mark), name
-    if head[1:2] == b"\0" and head[:1] in b"{[ \r\n":
-        return 0, "utf-16-le"
-    return (0, "utf-16-be") if head[:1] == b"\0" and head[1:2] in b"{[" else None

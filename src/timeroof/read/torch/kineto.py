@@ -5,7 +5,7 @@ from __future__ import annotations
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
 from timeroof.read.open import Input
-from timeroof.read.torch.json_stream import encoding_of
+from timeroof.read.text import encoding_of
 
 
 class Kineto:
@@ -19,9 +19,10 @@ class Kineto:
         if len(found.entries) != 1:
             return False
         head = found.only.head
-        encoding = encoding_of(head)
-        if encoding:
-            head = head[encoding[0] :].decode(encoding[1], "replace").encode("utf-8", "replace")
+        encoding, skip = encoding_of(head)
+        head = head[skip:]
+        if encoding != "utf-8":
+            head = head.decode(encoding, "replace").encode("utf-8", "replace")
         head = head.lstrip()
         if head[:1] == b"[":
             return b'"ph"' in head

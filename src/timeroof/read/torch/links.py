@@ -119,11 +119,6 @@ def _forward(trace: Trace, contexts: Contexts) -> Ints:
     return np.where(contexts.engine >= 0, none[contexts.engine], NONE)
 
 
-def kernels_only(trace: Trace) -> Bools:
-    """Which device work is a kernel and no copy or memset."""
-    return np.asarray(trace.device["kind"] == KERNEL, dtype=np.bool_)
-
-
 # Ops for kernels that have none, and the share of an op's work that a kernel does.
 
 

@@ -11,15 +11,15 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import TIMELINE_COLUMNS, Profile, Source, SourceFile, Steps
-from timeroof.read.chrome import PlainRows
+from timeroof.core.profile import Profile, Source, SourceFile, Steps
+from timeroof.read.events import TIMELINE_EVENTS, cut_note, devices_note, timeline_of
 from timeroof.read.formats import ReadOptions
-from timeroof.read.idle import Floats, cause_texts, seconds_by_cause
+from timeroof.read.idle import Floats, seconds_by_cause
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
-from timeroof.read.torch.execution_nodes import lend_shapes
-from timeroof.read.torch.host import host_rows, host_times
+from timeroof.read.torch.execution_trace import lend_shapes
+from timeroof.read.torch.host import PlainRows, host_rows, host_times
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
 from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name
@@ -28,9 +28,9 @@ from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
 
 
-MAX_TIMELINE = 20_000
 _STEP = re.compile(r"ProfilerStep#\d+")
-_STEPS_US = 1e-6
+# Microseconds.
+PER_SECOND = 1e6
 
 
 def step_times(trace: Trace) -> tuple[Floats, Floats]:
@@ -47,7 +47,7 @@ def steps(trace: Trace) -> Steps | None:
     start, end = step_times(trace)
     if not len(start):
         return None
-    return Steps(count=len(start), profiled_s=float(np.median(end - start)) * _STEPS_US)
+    return Steps(count=len(start), profiled_s=float(np.median(end - start)) * _US)
 
 
 def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame | None:
@@ -60,17 +60,9 @@ def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFr
         began = np.where(np.isfinite(launched), launched, table["start"].to_numpy())
         inside = (began >= start[-1]) & (began < end[-1])
         table = table.filter(inside) if inside.any() else table
-    table = table.sort("start").head(MAX_TIMELINE)
-    ids = rows.select(pl.col("id").alias("kernel"), *(pl.col(f".{k}").alias(k) for k in KEY))
-    joined = table.join(ids, on=KEY, how="left", nulls_equal=True, maintain_order="left")
-    first = float(table["start"][0])
-    return joined.select(
-        ((pl.col("start") - first) * _STEPS_US).alias("start_s"),
-        (pl.col("duration") * _STEPS_US).alias("duration_s"),
-        stream_name(trace).alias("stream"),
-        pl.col("kernel"),
-        cause_texts("cause").alias("idle_cause"),
-    ).cast(dict(TIMELINE_COLUMNS))  # type: ignore[arg-type]
+    ids = rows.select("id", *(pl.col(f".{k}").alias(k) for k in KEY))
+    work = table.select(*KEY, "start", "duration", pl.col("cause").alias("idle_code"))
+    return timeline_of(work, ids, stream_name(trace), PER_SECOND)
 
 
 # Counters per kernel that CUPTI's range profiler wrote into a trace.
@@ -136,7 +128,6 @@ def amounts(counters: dict[str, Any]) -> dict[str, float]:
 
 
 _US = 1e-6
-_SEVERAL = "{} devices: rows sum over them; wall, busy and idle seconds are the mean of one"
 
 
 def read_trace(found: Input, options: ReadOptions) -> Profile:
@@ -266,9 +257,9 @@ def _link_notes(trace: Trace, work: Work) -> list[str]:
             " kernels of the same name and grid that take about as long (label inferred)"
         )
     if devices > 1:
-        notes.append(_SEVERAL.format(devices))
-    if work.table.height > MAX_TIMELINE and not steps(trace):
-        notes.append(f"the timeline shows the first {MAX_TIMELINE} of {work.table.height} events")
+        notes.append(devices_note(devices))
+    if work.table.height > TIMELINE_EVENTS and not steps(trace):
+        notes.append(cut_note(work.table.height))
     return notes
 
 
@@ -315,5 +306,5 @@ def _plain_profile(trace: Trace, source: Source) -> Profile:
     wall_s, busy_s, devices = plain.times()
     notes = [] if plain.is_device else ["no device events: rows are host events, by self time"]
     if devices > 1:
-        notes.append(_SEVERAL.format(devices))
+        notes.append(devices_note(devices))
     return Profile.of(plain.rows(), source, wall_s=wall_s, kernel_s=busy_s, notes=tuple(notes))

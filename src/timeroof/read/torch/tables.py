@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from timeroof.read.idle import Floats
 
 # Texts and other values as small numbers, so that columns of millions stay small.
 
-
-Codes32 = npt.NDArray[np.int32]
 
 NONE = -1
 # No C++ template needs more; what is longer is cut, so that no name fills the memory.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,26 +13,8 @@ from timeroof.core.resources import Scope
 
 # Labels of how a case was run; equal ones make a series.
 SERIES = ("framework", "device", "precision", "pass", "cache", "threads", "variant")
-# Labels of what was found while it ran; every other label is a parameter of the kernel.
-FOUND = (
-    "reorders",
-    "reorder_s",
-    "implementation",
-    "working_set_bytes",
-    "emulated",
-    "contains",
-    "scope",
-    "algorithm",
-    "load",
-    "status",
-    "created",
-    "executions_per_sample",
-    "confidence",
-    "uncounted",
-    "counted_on",
-    "counters",
-    "formula_flops",
-)
+# Parameters of a row's own kernel; whatever else a case has for labels is none.
+PARAMETER = "param."
 
 # Share of all processor time that others may use before a time says nothing of a kernel.
 BUSY = 0.15
@@ -59,20 +41,26 @@ class Sweep:
         return [row[f"{LABEL}{self.parameter}"] for row in self.rows]
 
 
+def with_parameters(rows: pl.DataFrame, names: Mapping[str, Collection[str]]) -> pl.DataFrame:
+    """Judged rows as factors take them: what `names` lists by op are its parameters.
+
+    A study's cases and the paper's are two sources of the same rows.
+    """
+    labels = [c.removeprefix(LABEL) for c in rows.columns if c.startswith(LABEL)]
+    columns = []
+    for name in labels:
+        of = [op for op, own in names.items() if name in own]
+        if of:
+            value = pl.when(pl.col("op").is_in(of)).then(pl.col(f"{LABEL}{name}"))
+            columns.append(value.alias(f"{PARAMETER}{name}"))
+    return rows.with_columns(columns)
+
+
 def parameters(rows: pl.DataFrame, op: str) -> list[str]:
-    """Names of an op's parameters: its labels that say neither how it ran nor what was found."""
+    """Names of an op's parameters."""
     part = rows.filter(pl.col("op") == op)
-    names = [c.removeprefix(LABEL) for c in rows.columns if c.startswith(LABEL)]
-    return [
-        name
-        for name in names
-        if name not in SERIES and name not in FOUND and _tells(part[f"{LABEL}{name}"], op)
-    ]
-
-
-def _tells(values: pl.Series, op: str) -> bool:
-    """Whether a label holds values; one that only repeats the op's name is no parameter."""
-    return values.null_count() < len(values) and not bool((values == op).all())
+    names = [c for c in rows.columns if c.startswith(PARAMETER)]
+    return [n.removeprefix(PARAMETER) for n in names if part[n].null_count() < part.height]
 
 
 def ops(rows: pl.DataFrame) -> list[str]:
@@ -226,8 +214,8 @@ def group_titles(members: Sequence[list[Row]], free: str) -> list[str]:
         names = [
             name
             for column in row
-            if column.startswith(LABEL)
-            and (name := column.removeprefix(LABEL)) not in (*SERIES, *FOUND, free)
+            if column.startswith(PARAMETER)
+            and (name := column.removeprefix(PARAMETER)) != free
             and _varies(same_op, name)
         ]
         how, case = series_text(row, [free, *usual]), case_text(row, names)
@@ -247,3 +235,63 @@ def case_text(row: Row, names: Sequence[str]) -> str:
     """
     told = [(name, label(row, name)) for name in names]
     return " ".join(f"{name.replace('_', ' ')} {value}" for name, value in told if value)
+
+
+# The level of memory a comparison is drawn at: DRAM, or the nearest that all its cases use. A warm
+# case whose working set stays in a cache moves nothing at DRAM: that is known, and 0. Such cases
+# have no intensity there, so what is compared with them is looked at nearer to the cores.
+
+DRAM = "dram"
+# Away from the cores first.
+LEVELS = (DRAM, "l3", "l2", "l1")
+
+
+def bytes_at(row: Row, level: str) -> float | None:
+    """Bytes of a row at a level, None where they are not known."""
+    value = row.get(f"byte/{level}")
+    return None if value is None else float(value)
+
+
+def intensity_at(row: Row, level: str) -> float | None:
+    """FLOP per byte at a level, None where there are no bytes or an amount is not known."""
+    work, moved = flops(row), bytes_at(row, level)
+    return work / moved if work is not None and moved else None
+
+
+def level_of(rows: Sequence[Row], among: Collection[str] = LEVELS) -> str:
+    """The level nearest to DRAM at which every row moves bytes, else that of most rows.
+
+    >>> warm, large = {"byte/dram": 0.0, "byte/l1": 8.0}, {"byte/dram": 4.0, "byte/l1": 9.0}
+    >>> level_of([large]), level_of([warm, large])
+    ('dram', 'l1')
+    """
+    counts = {
+        level: sum((bytes_at(row, level) or 0.0) > 0 for row in rows)
+        for level in LEVELS
+        if level in among
+    }
+    # The first of equal ones is the one nearest to DRAM.
+    return max(counts, key=lambda level: counts[level], default=DRAM)
+
+
+def level_title(level: str) -> str:
+    """A level as it is written.
+
+    >>> level_title("l1"), level_title("dram")
+    ('L1', 'DRAM')
+    """
+    return level.upper()
+
+
+def level_note(rows: Sequence[Row], level: str) -> str:
+    """Why bytes are those of a cache and not of DRAM; nothing where they are DRAM's."""
+    if level == DRAM:
+        return ""
+    none = sum(bytes_at(row, DRAM) == 0 for row in rows)
+    unknown = sum(bytes_at(row, DRAM) is None for row in rows)
+    told = [
+        f"{none} of {len(rows)} cases move none at DRAM (they stay in the caches)" if none else "",
+        f"DRAM bytes of {unknown} of {len(rows)} cases are not known" if unknown else "",
+    ]
+    why = ", ".join(text for text in told if text)
+    return f"Bytes and FLOP/B are those at {level_title(level)}: {why}."

@@ -21,18 +21,21 @@ import polars as pl
 from timeroof.core.resources import limiter_kind
 from timeroof.model.stats import CONFIDENCE, resampled_medians, two_samples
 from timeroof.study.factors.cases import (
+    DRAM,
     Row,
     Sweep,
     busy,
+    bytes_at,
     flops,
     label,
+    level_of,
+    level_title,
     number,
     ops,
     samples,
     sweeps,
 )
 from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
-from timeroof.study.factors.levels import DRAM, bytes_at, level_of, level_title
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

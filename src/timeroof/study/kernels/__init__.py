@@ -1,4 +1,4 @@
-"""The kernels that can be studied, one file each: importing a file makes its `KERNEL`."""
+"""The kernels that can be studied: each file has a `KERNEL`, or `KERNELS` that share their code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from timeroof.core.errors import UsageError
 if TYPE_CHECKING:
     from timeroof.study.kernel import Kernel
 
-# As they are listed; files that are not named here come after, in order of their names.
+# As they are listed; kernels that are not named here come after, in order of their names.
 _ORDER = ("conv2d", "lstm", "gru", "rnn", "gemm", "attention")
 
 
 @lru_cache(maxsize=1)
 def kernels() -> dict[str, Kernel]:
     """All kernels by name."""
-    found = {m.name: import_module(f"{__name__}.{m.name}").KERNEL for m in iter_modules(__path__)}
+    files = [import_module(f"{__name__}.{m.name}") for m in iter_modules(__path__)]
+    every = [k for file in files for k in getattr(file, "KERNELS", None) or (file.KERNEL,)]
+    found = {kernel.name: kernel for kernel in every}
     rest = sorted(set(found) - set(_ORDER))
     return {name: found[name] for name in (*_ORDER, *rest)}
 

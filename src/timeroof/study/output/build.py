@@ -1,18 +1,29 @@
-"""From a judged study to its page: which pictures, which tables, which words."""
+"""The folder that a study leaves: a page with pictures, tables and words, and its data."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from timeroof.api.reports import save
 from timeroof.core.units import format_amount, format_seconds
-from timeroof.study.factors import Conclusion
-from timeroof.study.factors.cases import Row, label, scope
-from timeroof.study.factors.levels import bytes_at, level_note, level_of, level_title
+from timeroof.core.writing import write_atomically
+from timeroof.study.factors import Conclusion, conclusions
+from timeroof.study.factors.cases import (
+    Row,
+    bytes_at,
+    label,
+    level_note,
+    level_of,
+    level_title,
+    scope,
+)
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.looks import MOST_SERIES, chart_pair, series_name, short
 from timeroof.study.output.overlay import (
@@ -21,6 +32,7 @@ from timeroof.study.output.overlay import (
     Panel,
     beside_overview,
     beside_panel,
+    overlay_of,
     overviews,
     panels,
 )
@@ -29,21 +41,100 @@ from timeroof.study.output.page import (
     Image,
     KernelPart,
     PanelPart,
+    StudyPage,
     above_roof_note,
     busy_note,
     heads,
     panel_lines,
     scatter_note,
+    study_page,
 )
 from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
+from timeroof.study.report import busy_sentence
+from timeroof.views.page.text import plain_line
 from timeroof.views.pictures.frame import styled
+from timeroof.views.tables import csv_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from polars import DataFrame
 
     from timeroof.core.machine import Machine
+    from timeroof.core.report import Report
     from timeroof.study.case import Result
+    from timeroof.study.report import Study
+
+LINKS = [
+    ("report.html", "interactive report"),
+    ("rows.csv", "rows (CSV)"),
+    ("study.json", "report with conclusions (JSON)"),
+    ("study.troof", "saved run"),
+]
+
+
+def write_study(study: Study, folder: Path, *, overlay: Report | None = None) -> Path:
+    """Write a study's folder and return its page.
+
+    `overlay` is a report of another machine, such as the paper's, to lay beside.
+    """
+    beside = overlay_of(overlay) if overlay else None
+    found = conclusions(study.rows, study.machine)
+    report = study.report
+    if not report.findings:
+        report = replace(report, findings=tuple(c.finding() for c in found))
+    # Data first: a folder that cannot be written says so before anything is drawn.
+    _write_data(folder, report)
+    heads, roofs = roof_table(study.rows, study.machine, beside)
+    warning = busy_sentence(study.rows)
+    page = StudyPage(
+        title=_title(study),
+        subtitle=_subtitle(study),
+        conclusions=conclusion_parts(found),
+        kernels=kernel_parts(study.rows, study.machine, beside),
+        roofs=roofs,
+        roof_heads=heads,
+        failures=failure_lines(study.failures),
+        notes=[*(n for n in report.notes if n != warning), *_overlay_notes(overlay)],
+        links=LINKS,
+        warning=f"{warning[:1].upper()}{warning[1:]}." if warning else "",
+    )
+    path = folder / "index.html"
+    write_atomically(path, study_page(page).encode())
+    return path
+
+
+def _write_data(folder: Path, report: Report) -> None:
+    """What the page links to."""
+    write_atomically(folder / "rows.csv", csv_bytes(report.rows))
+    save(report, folder / "study.json")
+    save(report, folder / "study.troof")
+    save(report, folder / "report.html")
+
+
+def _title(study: Study) -> str:
+    names = ", ".join(study.kernels[:4]) + ("…" if len(study.kernels) > 4 else "")
+    where = study.machine.device if study.machine else "no machine"
+    return plain_line(f"Study of {names or 'no kernel'} on {where}")
+
+
+def _subtitle(study: Study) -> str:
+    report = study.report
+    missed = f", {len(study.failures)} not measured" if study.failures else ""
+    return (
+        f"{study.rows.height} cases{missed}; made by timeroof {report.version}, {report.created}."
+        " Times are medians; spread is the middle half of the samples over the median."
+    )
+
+
+def _overlay_notes(overlay: Report | None) -> list[str]:
+    if overlay is None or overlay.machine is None:
+        return []
+    return [
+        f"Rows in italics and thin black symbols are {overlay.machine.device}: other hardware,"
+        " other software, another year. Their bounds and shares are those of their own roofs.",
+        *overlay.notes,
+    ]
+
 
 # Pictures inside a page: SVG with its letters as outlines, so that every reader sees the same.
 
@@ -65,41 +156,23 @@ def shape_of(figure: Figure) -> tuple[int, int]:
     return round(96 * width), round(96 * height)
 
 
-# A chart that was drawn: its name for a file, and the figure.
-Keep = Callable[[str, "Figure"], None]
-Advance = Callable[[str], None]
-
-
-def conclusion_parts(
-    found: Sequence[Conclusion], keep: Keep, advance: Advance
-) -> list[ConclusionPart]:
+def conclusion_parts(found: Sequence[Conclusion]) -> list[ConclusionPart]:
     """The factors with their charts."""
-    parts = []
-    for conclusion in found:
-        images = []
-        for index, (caption, figure) in enumerate(factor_charts(conclusion)):
-            keep(f"factor_{conclusion.factor}{f'_{index + 1}' if index else ''}", figure)
-            images.append(_image(figure, caption))
-        parts.append(
-            ConclusionPart(
-                anchor=f"factor-{conclusion.factor}",
-                title=conclusion.title,
-                points=list(conclusion.sentences),
-                state=conclusion.state,
-                action=conclusion.action,
-                images=images,
-            )
+    return [
+        ConclusionPart(
+            anchor=f"factor-{conclusion.factor}",
+            title=conclusion.title,
+            points=list(conclusion.sentences),
+            state=conclusion.state,
+            action=conclusion.action,
+            images=[_image(figure, caption) for caption, figure in factor_charts(conclusion)],
         )
-        advance(f"factor {conclusion.factor}")
-    return parts
+        for conclusion in found
+    ]
 
 
 def kernel_parts(
-    rows: DataFrame,
-    machine: Machine | None,
-    overlay: Overlay | None,
-    keep: Keep,
-    advance: Advance,
+    rows: DataFrame, machine: Machine | None, overlay: Overlay | None
 ) -> list[KernelPart]:
     """Every kernel and pass: a chart and a table per sweep, then planes and roofline."""
     every = panels(rows)
@@ -108,19 +181,15 @@ def kernel_parts(
         beside = beside_overview(overview, overlay) if overlay else overview
         own = [p for p in every if _place(p) == _place(overview)]
         drawn = [
-            _panel_part(beside_panel(p, overlay) if overlay else p, machine, overlay, keep)
-            for p in own
+            _panel_part(beside_panel(p, overlay) if overlay else p, machine, overlay) for p in own
         ]
         charts = overview_charts(beside, machine, overlay) if machine and drawn else {}
-        for name, figure in charts.items():
-            keep(f"{overview.op}_{overview.pass_name}_{overview.threads}_{name}", figure)
         images = [
             _image(f, _overview_caption(name, overview, machine)) for name, f in charts.items()
         ]
         if drawn:
             title = _kernel_title(overview, several=len({p.threads for p in every}) > 1)
             parts.append(KernelPart(f"kernel-{number}", title, _contains(overview), drawn, images))
-        advance(overview.title)
     return parts
 
 
@@ -154,14 +223,10 @@ def _contains(overview: Overview) -> str:
     return f"The pass contains: {told}." if told else ""
 
 
-def _panel_part(
-    panel: Panel, machine: Machine | None, overlay: Overlay | None, keep: Keep
-) -> PanelPart:
+def _panel_part(panel: Panel, machine: Machine | None, overlay: Overlay | None) -> PanelPart:
     roofs = panel_roofs(panel, machine) if machine else None
     level = roofs.level if roofs else level_of(panel.rows)
     figure = panel_chart(panel, roofs, overlay) if roofs else None
-    if figure is not None:
-        keep(f"{panel.op}_{panel.pass_name}_{panel.threads}_{panel.parameter}", figure)
     caption = (
         "Small symbol: bytes and FLOPs. Large symbol: the run time on the axes above and to the"
         " right. The line between them is headroom."

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from timeroof.study.factors.cases import Row, label
-from timeroof.study.factors.levels import LEVELS, level_of, level_title
+from timeroof.study.factors.cases import LEVELS, Row, label, level_of, level_title
 from timeroof.views.page.text import clip, plain_line
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import Look, Roofs

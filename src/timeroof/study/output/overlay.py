@@ -11,8 +11,7 @@ import polars as pl
 from timeroof.core.profile import LABEL
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors.cases import (
-    FOUND,
-    SERIES,
+    PARAMETER,
     Row,
     Sweep,
     case_text,
@@ -22,6 +21,7 @@ from timeroof.study.factors.cases import (
     parameters,
     sweeps,
 )
+from timeroof.study.factors.published import published_cases
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -141,11 +141,7 @@ class Overlay:
 def overlay_of(report: Report) -> Overlay:
     """A published report as an overlay: labels in the study's words, verdicts its own."""
     assert report.machine is not None
-    rows = report.rows.with_columns(
-        pl.col(f"{LABEL}precision").str.to_lowercase(),
-        pl.col("phase").alias(f"{LABEL}pass"),
-    )
-    return Overlay(rows.to_dicts(), report.machine)
+    return Overlay(published_cases(report.rows).to_dicts(), report.machine)
 
 
 def beside_panel(panel: Panel, overlay: Overlay) -> Panel:
@@ -169,11 +165,10 @@ def _same_cases(part: Panel | Overview, overlay: Overlay) -> list[Row]:
 
 def _common_parameters(own: Sequence[Row], theirs: Sequence[Row]) -> list[str]:
     told = [
-        {c for row in rows for c, v in row.items() if c.startswith(LABEL) and v is not None}
+        {c for row in rows for c, v in row.items() if c.startswith(PARAMETER) and v is not None}
         for rows in (own, theirs)
     ]
-    fixed = {f"{LABEL}{name}" for name in (*SERIES, *FOUND)}
-    return sorted((told[0] & told[1]) - fixed)
+    return sorted(told[0] & told[1])
 
 
 def _case(row: Row, names: Sequence[str]) -> tuple[str | None, ...]:

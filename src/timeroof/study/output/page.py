@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.study.factors.cases import BUSY, Row, busy, flops, label, launches, number
-from timeroof.study.factors.levels import DRAM, bytes_at, intensity_at, level_title
+from timeroof.study.factors.cases import (
+    BUSY,
+    DRAM,
+    Row,
+    busy,
+    bytes_at,
+    flops,
+    intensity_at,
+    label,
+    launches,
+    level_title,
+    number,
+)
 from timeroof.study.output.looks import series_name, series_order, short
 from timeroof.views.page.page import content_policy
 from timeroof.views.page.templates import asset, page_template

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from timeroof.study.factors.cases import Row, label, scope
-from timeroof.study.factors.levels import LEVELS, level_title
+from timeroof.study.factors.cases import LEVELS, Row, label, level_title, scope
 from timeroof.study.output.looks import (
     OVERLAY_COLOUR,
     OVERLAY_MARKERS,

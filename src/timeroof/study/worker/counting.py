@@ -8,10 +8,9 @@ from typing import Any
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
-from timeroof.live.amounts import matrix_units
+from timeroof.live.amounts import launches_of, matrix_units
 from timeroof.live.calls import Counted, count_ops
 from timeroof.live.memory import all_ranges, caches_above, completion_order
-from timeroof.live.torch.compiling import is_compiled, is_glue
 from timeroof.live.torch.describing import Describing
 from timeroof.live.torch.recording import Described, TensorSeen
 from timeroof.work import amounts as amounts_of
@@ -62,29 +61,12 @@ def used(
     contraction = totals.pop("contraction_flops", 0.0)
     moved = None if totals.pop(DRAM, 0.0) is None else _bytes(ops, counted, machine, cold, fused)
     totals |= moved if moved is not None else {DRAM: None}
-    return Used(totals, contraction, _launches(ops, counted), sorted(set(unknown)))
+    return Used(totals, contraction, float(sum(launches_of(ops, counted))), sorted(set(unknown)))
 
 
-def _launches(ops: Sequence[Described], counted: Sequence[Counted]) -> float:
-    """Ops that did work of their own, at whatever depth: an LSTM cell is a dozen of them.
-
-    Variants of the same work are compared by this number, so that a dozen ops inside one call
-    of Python and a dozen calls count alike; views and ops that only call others do not count.
-    """
-    return float(
-        sum(op.scope == 0 and not one.cost.free for op, one in zip(ops, counted, strict=True))
-    )
-
-
-def compiled_launches(ops: Sequence[Described]) -> float:
-    """Launches of a compiled execution: its kernels, and the ops that it calls or that remain."""
-    working = zip(ops, count_ops(ops), strict=True)
-    return float(
-        sum(
-            is_compiled(op.name) or (op.scope == 0 and not one.cost.free and not is_glue(op.name))
-            for op, one in working
-        )
-    )
+def launches(ops: Sequence[Described]) -> float:
+    """Launches of one execution: its compiled kernels, and the ops that work."""
+    return float(sum(launches_of(ops, count_ops(ops))))
 
 
 def _bytes(

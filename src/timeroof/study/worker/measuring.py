@@ -23,7 +23,7 @@ from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import passes as precisions
 from timeroof.study.worker import passes as variants
-from timeroof.study.worker.counting import Used, compiled_launches, describe, used
+from timeroof.study.worker.counting import Used, describe, launches, used
 from timeroof.study.worker.passes import Runnable, runnable
 from timeroof.study.worker.sampling import Sampled, clock_for, sample
 
@@ -189,7 +189,7 @@ class Bench:
         # What was compiled shows no ops: the same work is counted uncompiled.
         plain = runnable(ready.workload, case.pass_name, ready.context, ready.workload.eager)
         found = used(describe(plain.run), self._machine, fused=True, **options)
-        found.launches = compiled_launches(describe(ready.run))
+        found.launches = launches(describe(ready.run))
         return found
 
     def _labels(
@@ -224,9 +224,8 @@ def _unsupported(kernel: Kernel, case: Case) -> str | None:
         return f"{case.kernel} has no {case.precision} form"
     if case.variant not in kernel.variants:
         return f"{case.kernel} has no variant {case.variant!r}"
-    return precisions.why_unsupported(case.precision, case.device) or variants.why_unsupported(
-        case.variant, case.device
-    )
+    no_precision = precisions.why_unsupported(case.precision, case.device)
+    return no_precision or variants.variants_why_unsupported(case.variant, case.device)
 
 
 def _told(error: Exception) -> tuple[Status, str]:

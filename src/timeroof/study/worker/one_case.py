@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from timeroof.study.counted_case import count_executions
+from timeroof.study.counters import count_executions
 from timeroof.study.worker.messages import Order
 
 

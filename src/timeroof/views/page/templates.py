@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeroof.core.kept import kept, stamp
+from timeroof.core.notes import Note
 from timeroof.core.units import format_seconds
 from timeroof.views.page.text import clip, plain_lines
 
@@ -31,7 +32,9 @@ def shown(value: object) -> object:
     >>> shown("a\x07b"), shown(3)
     ('a\ufffdb', 3)
     """
-    return clip(plain_lines(value), LONGEST_TEXT) if type(value) is str else value
+    if type(value) is str or isinstance(value, Note):
+        return clip(plain_lines(value), LONGEST_TEXT)
+    return value
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -84,11 +85,17 @@ class Workshop:
         """Put a function around a method; it is called with the method and its arguments."""
         original = getattr(owner, name)
 
+        @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             return wrapper(original, *args, **kwargs)
 
+        def back() -> None:
+            # What somebody else has put in place of ours stays.
+            if getattr(owner, name) is call:
+                setattr(owner, name, original)
+
         setattr(owner, name, call)
-        self._back.append(lambda: setattr(owner, name, original))
+        self._back.append(back)
 
     def _triton(self) -> None:
         self._kernels_of("triton", "TritonScheduling")

@@ -1,4 +1,4 @@
-"""What lstm, gru and rnn share: one layer, by a fused op or a loop of cells."""
+"""The kernels `lstm`, `gru` and `rnn`: one layer over a sequence, fused or a loop of cells."""
 
 from __future__ import annotations
 
@@ -100,3 +100,10 @@ def _contraction(kind: str, params: Mapping[str, Value], pass_name: str) -> floa
         BACKWARD_WEIGHT: lambda: backward_cost(layer, inputs=False),
     }
     return costs[pass_name]().contraction_flops if pass_name in costs else 0.0
+
+
+KERNELS = (
+    recurrent_kernel("lstm", "one LSTM layer"),
+    recurrent_kernel("gru", "one GRU layer"),
+    recurrent_kernel("rnn", "one layer of a plain recurrent network (tanh)"),
+)

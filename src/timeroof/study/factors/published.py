@@ -1,28 +1,57 @@
-"""What the paper's numbers say, factor by factor: every figure in a sentence is computed here."""
+"""The paper's rows as a second source of the factors, and what the authors' numbers say.
+
+Published passes have one time each and no samples: nothing can be tested, so the sentences give
+ratios, from the same sweeps, groups and movements that a study's conclusions rest on.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
-from timeroof.core.report import Finding
+from timeroof.core.report import Finding, Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.paper.data import base_case, direct_flops, sweep, total_flops
-
-FRAMEWORK = f"{LABEL}framework"
-PRECISION = f"{LABEL}precision"
+from timeroof.paper.build import build_paper
+from timeroof.paper.data import PARAMETERS, base_case, direct_flops, sweep
+from timeroof.study.factors.cases import (
+    Row,
+    Sweep,
+    flops,
+    groups,
+    intensity_at,
+    label,
+    sweeps,
+    with_parameters,
+)
+from timeroof.study.factors.intensity import movement
 
 # Below this share of FLOPs on tensor cores, a pass is said to miss them.
 TENSOR_SHARE = 0.5
 
 
+def paper_report() -> Report:
+    """The published passes, judged, with what they say."""
+    report = build_paper()
+    assert report.machine is not None
+    return replace(report, findings=tuple(paper_findings(report.rows, report.machine)))
+
+
+def published_cases(rows: pl.DataFrame) -> pl.DataFrame:
+    """The paper's judged rows as cases of a study: parameters, pass and precision in its words."""
+    return with_parameters(rows, PARAMETERS).with_columns(
+        pl.col(f"{LABEL}precision").str.to_lowercase(),
+        pl.col("phase").alias(f"{LABEL}pass"),
+    )
+
+
 def paper_findings(rows: pl.DataFrame, machine: Machine) -> list[Finding]:
     """The five factors of the paper, each with its evidence."""
+    cases = published_cases(rows)
     factors: list[Callable[[pl.DataFrame, Machine], Finding]] = [
         arithmetic_intensity,
         cache_locality,
@@ -30,25 +59,20 @@ def paper_findings(rows: pl.DataFrame, machine: Machine) -> list[Finding]:
         launch_overhead,
         tensor_cores,
     ]
-    return [factor(rows, machine) for factor in factors]
+    return [factor(cases, machine) for factor in factors]
 
 
 def arithmetic_intensity(rows: pl.DataFrame, machine: Machine) -> Finding:
     """How intensity, work and time move along each convolution sweep."""
-    evidence: dict[str, Any] = {}
-    moves: dict[str, list[dict[str, float]]] = {}
-    for parameter in ("batch", "filters", "kernel", "stride"):
-        for key, part in _by_series(sweep(rows, "conv2d", "forward", parameter)):
-            first, last = part.row(0, named=True), part.row(-1, named=True)
-            move = {
-                "ai_first": first["ai"],
-                "ai_last": last["ai"],
-                "ai_ratio": last["ai"] / first["ai"],
-                "flops_ratio": _flops(last) / _flops(first),
-                "time_ratio": last["time_s"] / first["time_s"],
-            }
-            moves.setdefault(parameter, []).append(move)
-            evidence[f"{parameter} {key}"] = {k: round(v, 4) for k, v in move.items()}
+    moves = {
+        parameter: {key: _ratios(s) for key, s in _by_series(rows, "conv2d", parameter).items()}
+        for parameter in PARAMETERS["conv2d"]
+    }
+    evidence = {
+        f"{parameter} {key}": {k: round(v, 4) for k, v in move.items()}
+        for parameter, by_series in moves.items()
+        for key, move in by_series.items()
+    }
     batch, kernel = moves["batch"], moves["kernel"]
     base = evidence["batch PT FP32"]
     wide = evidence["kernel PT FP32"]
@@ -72,14 +96,14 @@ def arithmetic_intensity(rows: pl.DataFrame, machine: Machine) -> Finding:
 
 def cache_locality(rows: pl.DataFrame, machine: Machine) -> Finding:
     """DRAM traffic of one and the same convolution in three frameworks."""
-    base = base_case(rows, "conv2d", "forward").filter(pl.col(PRECISION) == "FP32")
-    by_name = {row[FRAMEWORK]: row for row in base.iter_rows(named=True)}
+    base = base_case(rows, "conv2d", "forward").filter(pl.col(f"{LABEL}precision") == "fp32")
+    by_name = {str(label(row, "framework")): row for row in base.iter_rows(named=True)}
     own = by_name["PT"]
     others = [by_name["TF1"], by_name["TF2"]]
     traffic = sorted(o["byte/dram"] / own["byte/dram"] for o in others)
     time = sorted(o["time_s"] / own["time_s"] for o in others)
     levels = {
-        name: {level: _flops(row) / row[f"byte/{level}"] for level in ("l1", "l2", "dram")}
+        name: {level: intensity_at(row, level) or 0.0 for level in ("l1", "l2", "dram")}
         for name, row in by_name.items()
     }
     why = (
@@ -105,19 +129,16 @@ def cache_locality(rows: pl.DataFrame, machine: Machine) -> Finding:
 def auto_tuning(rows: pl.DataFrame, machine: Machine) -> Finding:
     """Algorithm choice: tensor cores taken or missed, and convolutions that do less work."""
     stride_1 = sweep(rows, "conv2d", "forward", "stride").filter(pl.col("value") == 1)
-    half = stride_1.filter(pl.col(PRECISION) == "FP16").with_columns(
-        (pl.col("flop/fp16-tensor") / total_flops(rows)).alias("tensor_share")
-    )
-    slow, fast = (half.sort("time_s").row(i, named=True) for i in (-1, 0))
-    work = {
-        f"{row[FRAMEWORK]} {row[PRECISION]}": round(_flops(row) / direct_flops(row), 3)
-        for row in stride_1.iter_rows(named=True)
-    }
+    every = stride_1.to_dicts()
+    half = sorted((r for r in every if label(r, "precision") == "fp16"), key=lambda r: r["time_s"])
+    fast, slow = half[0], half[-1]
+    work = {_series(row): round((flops(row) or 0.0) / direct_flops(row), 3) for row in every}
     reduced = [share for name, share in work.items() if name.endswith("FP32")]
     why = (
-        f"FP16 at stride 1: {slow[FRAMEWORK]} needs {format_seconds(slow['time_s'])} with"
-        f" {format_percent(slow['tensor_share'])} of its FLOPs on tensor cores, {fast[FRAMEWORK]}"
-        f" {format_seconds(fast['time_s'])} with {format_percent(fast['tensor_share'])}: the"
+        f"FP16 at stride 1: {label(slow, 'framework')} needs {format_seconds(slow['time_s'])} with"
+        f" {format_percent(_tensor_share(slow))} of its FLOPs on tensor cores,"
+        f" {label(fast, 'framework')} {format_seconds(fast['time_s'])} with"
+        f" {format_percent(_tensor_share(fast))}: the"
         f" library chose another algorithm for the same job, a factor of"
         f" {slow['time_s'] / fast['time_s']:.1f}. FP32 at stride 1 executes only"
         f" {min(reduced):.2f} to {max(reduced):.2f} of the FLOPs of a direct convolution: a"
@@ -140,14 +161,12 @@ def launch_overhead(rows: pl.DataFrame, machine: Machine) -> Finding:
     shares = (
         rows.filter(pl.col("phase") == "forward")
         .with_columns((pl.col("overhead_time_s") / pl.col("time_s")).alias("share"))
-        .group_by("op", FRAMEWORK, maintain_order=True)
+        .group_by("op", f"{LABEL}framework", maintain_order=True)
         .agg(pl.col("share").min().alias("low"), pl.col("share").max().alias("high"))
     )
     spans = {f"{op} {framework}": (low, high) for op, framework, low, high in shares.iter_rows()}
     conv = [v for k, v in spans.items() if k.startswith("conv2d")]
-    steps = {
-        key: _slope(part) for key, part in _by_series(sweep(rows, "lstm", "forward", "time_steps"))
-    }
+    steps = {key: _slope(s) for key, s in _by_series(rows, "lstm", "time_steps").items()}
     flat = _flatness(rows)
     lstm = ", ".join(
         f"{k.removeprefix('lstm ')} {format_percent(low)} to {format_percent(high)}"
@@ -183,20 +202,17 @@ def launch_overhead(rows: pl.DataFrame, machine: Machine) -> Finding:
 
 def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
     """What FP16 gains where tensor cores work, and where they are missed."""
-    pairs = _precision_pairs(rows)
-    used: list[float] = pairs.filter(pl.col("tensor_share") >= TENSOR_SHARE)["gain"].to_list()
-    missed: list[float] = pairs.filter(pl.col("tensor_share") < TENSOR_SHARE)["gain"].to_list()
-    conv = rows.filter((pl.col("op") == "conv2d") & (pl.col("phase") == "forward"))
-    best = (
-        conv.with_columns((total_flops(rows) / pl.col("time_s")).alias("rate"))
-        .sort("rate")
-        .row(-1, named=True)
-    )
+    forward = rows.filter(pl.col("phase") == "forward")
+    pairs = [_precision_pair(members) for members in groups(forward, "conv2d", ("precision",))]
+    used = [gain for gain, share in pairs if share >= TENSOR_SHARE]
+    missed = [gain for gain, share in pairs if share < TENSOR_SHARE]
+    best = max(forward.filter(pl.col("op") == "conv2d").to_dicts(), key=_rate)
     peak = machine.rate("flop/fp16-tensor")
-    share = best["rate"] / peak if peak else None
+    rate = _rate(best)
+    share = rate / peak if peak else None
     why = (
         f"The best forward convolution ({best['name']}) runs at"
-        f" {format_amount(best['rate'], 'FLOP/s')}, {format_percent(share)} of the tensor-core"
+        f" {format_amount(rate, 'FLOP/s')}, {format_percent(share)} of the tensor-core"
         f" peak. FP16 makes forward convolutions {min(used):.1f} to"
         f" {max(used):.1f} times as fast as FP32 where tensor cores do most FLOPs"
         f" ({len(used)} cases), {min(missed):.1f} to {max(missed):.1f} times where"
@@ -208,7 +224,7 @@ def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
         why=why,
         kernels=[best["id"]],
         evidence={
-            "best_flop_per_s": best["rate"],
+            "best_flop_per_s": rate,
             "share_of_peak": share,
             "gain_where_used": [min(used), max(used)],
             "gain_where_missed": [min(missed), max(missed)],
@@ -216,46 +232,64 @@ def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
     )
 
 
-def _precision_pairs(rows: pl.DataFrame) -> pl.DataFrame:
-    """Forward convolutions of both precisions side by side: the gain and the tensor share."""
-    conv = rows.filter((pl.col("op") == "conv2d") & (pl.col("phase") == "forward"))
-    keys = [FRAMEWORK, *(f"{LABEL}{p}" for p in ("batch", "filters", "kernel", "stride"))]
-    half = conv.filter(pl.col(PRECISION) == "FP16").with_columns(
-        (pl.col("flop/fp16-tensor") / total_flops(rows)).alias("tensor_share")
-    )
-    single = conv.filter(pl.col(PRECISION) == "FP32").select(
-        *keys, pl.col("time_s").alias("single_s")
-    )
-    return half.join(single, on=keys).with_columns(
-        (pl.col("single_s") / pl.col("time_s")).alias("gain")
-    )
+def _precision_pair(members: Sequence[Row]) -> tuple[float, float]:
+    """How many times as fast FP16 is, and the share of its FLOPs on tensor cores."""
+    by_type = {label(row, "precision"): row for row in members}
+    half, single = by_type["fp16"], by_type["fp32"]
+    return single["time_s"] / half["time_s"], _tensor_share(half)
 
 
-def _by_series(part: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    groups = part.group_by(FRAMEWORK, PRECISION, maintain_order=True)
-    return sorted((f"{key[0]} {key[1]}", rows.sort("value")) for key, rows in groups)
+def _by_series(rows: pl.DataFrame, op: str, parameter: str) -> dict[str, Sweep]:
+    """The forward sweeps of a parameter, by framework and precision."""
+    forward = rows.filter(pl.col("phase") == "forward")
+    found = {_series(s.rows[0]): s for s in sweeps(forward, op) if s.parameter == parameter}
+    return dict(sorted(found.items()))
 
 
-def _flops(row: dict[str, Any]) -> float:
-    return float(sum(v for k, v in row.items() if k.startswith("flop/")))
+def _series(row: Row) -> str:
+    return f"{label(row, 'framework')} {str(label(row, 'precision')).upper()}"
 
 
-def _slope(part: pl.DataFrame) -> float:
+def _ratios(swept: Sweep) -> dict[str, float]:
+    """How far a sweep moves intensity, work and time, first value to last."""
+    moved = movement(swept)
+    assert moved is not None
+    return {
+        "ai_first": moved.ai[0],
+        "ai_last": moved.ai[1],
+        "ai_ratio": moved.ai_ratio,
+        "flops_ratio": moved.flops_ratio,
+        "time_ratio": _time_ratio(swept),
+    }
+
+
+def _time_ratio(swept: Sweep) -> float:
+    return float(swept.rows[-1]["time_s"] / swept.rows[0]["time_s"])
+
+
+def _tensor_share(row: Row) -> float:
+    return float(row["flop/fp16-tensor"] / (flops(row) or 1.0))
+
+
+def _rate(row: Row) -> float:
+    return float((flops(row) or 0.0) / row["time_s"])
+
+
+def _slope(swept: Sweep) -> float:
     """Least-squares slope of launches over the swept value."""
-    x, y = part["value"].cast(pl.Float64).to_list(), part["launches"].to_list()
-    return statistics.linear_regression(x, y).slope
+    values = [float(v) for v in swept.values]
+    return statistics.linear_regression(values, [row["launches"] for row in swept.rows]).slope
 
 
 def _flatness(rows: pl.DataFrame) -> tuple[float, float]:
     """Smallest and largest ratio of LSTM time between hidden sizes 16 and 128."""
-    series = _by_series(sweep(rows, "lstm", "forward", "hidden"))
-    ratios = [float(part["time_s"][-1] / part["time_s"][0]) for _, part in series]
+    ratios = [_time_ratio(s) for s in _by_series(rows, "lstm", "hidden").values()]
     return min(ratios), max(ratios)
 
 
-def _span(moves: list[dict[str, float]], key: str) -> str:
-    low, high = min(m[key] for m in moves), max(m[key] for m in moves)
-    texts = list(dict.fromkeys((f"{low:.2g}", f"{high:.2g}")))
+def _span(moves: dict[str, dict[str, float]], key: str) -> str:
+    values = [move[key] for move in moves.values()]
+    texts = list(dict.fromkeys((f"{min(values):.2g}", f"{max(values):.2g}")))
     return f"{' to '.join(texts)} times"
 
 

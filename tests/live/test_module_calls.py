@@ -1,0 +1,128 @@
+"""Calls of modules are told while somebody listens, and leave no trace."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import traceback
+import weakref
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from timeroof.live.torch.module_calls import watch_calls  # noqa: E402
+
+
+class Told:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+
+    def entered(self, module: Any) -> None:
+        self.calls.append(("entered", module))
+
+    def left(self, module: Any) -> None:
+        self.calls.append(("left", module))
+
+
+def test_calls_are_told_while_somebody_listens() -> None:
+    function = torch.nn.Module.__call__
+    code = function.__code__
+    inner = torch.nn.Linear(2, 2)
+    model, told = torch.nn.Sequential(inner), Told()
+    end = watch_calls(told.entered, told.left)
+    model(torch.zeros(1, 2))
+    assert torch.nn.Module.__call__ is function
+    assert told.calls == [
+        ("entered", model), ("entered", inner), ("left", inner), ("left", model),
+    ]  # fmt: skip
+    end()
+    model(torch.zeros(1, 2))
+    assert len(told.calls) == 4
+    assert function.__code__ is code
+
+
+def test_one_module_alone_is_watched_and_not_kept() -> None:
+    code = torch.nn.Module.__call__.__code__
+    inner = torch.nn.Linear(2, 2)
+    model, told = torch.nn.Sequential(inner), Told()
+    end = watch_calls(told.entered, only=model)
+    bytes_before = pickle.dumps(model)
+    copy.deepcopy(model)(torch.zeros(1, 2))
+    assert told.calls == []
+    model(torch.zeros(1, 2))
+    assert told.calls == [("entered", model)]
+    assert pickle.dumps(model) == bytes_before
+    told.calls.clear()
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+    for _ in range(20):  # perhaps at the same address
+        torch.nn.Sequential(inner)(torch.zeros(1, 2))
+    assert told.calls == []
+    end()
+    assert torch.nn.Module.__call__.__code__ is code
+
+
+def test_somebody_who_listens_from_within_a_call_is_told_of_its_end() -> None:
+    model, told, ends = torch.nn.Linear(2, 2), Told(), []
+    ends.append(
+        watch_calls(lambda _: ends.append(watch_calls(told.entered, told.left)), only=model)
+    )
+    model(torch.zeros(1, 2))
+    assert told.calls == [("left", model)]
+    for end in ends:
+        end()
+
+
+def test_an_error_of_a_listener_ends_its_listening_only() -> None:
+    def failing(_: Any) -> None:
+        raise ValueError("ours")
+
+    model, told = torch.nn.Linear(2, 2), Told()
+    ends = [watch_calls(failing), watch_calls(told.entered)]
+    model(torch.zeros(1, 2))
+    model(torch.zeros(1, 2))
+    assert len(told.calls) == 2
+    for end in ends:
+        end()
+
+
+@pytest.mark.parametrize("watched", ["all", "one"])
+def test_a_traceback_shows_the_lines_of_torch(watched: str) -> None:
+    class Failing(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            raise ValueError(x)
+
+    model, told = Failing(), Told()
+
+    def shown() -> str:
+        try:
+            model(1)
+        except ValueError:
+            return traceback.format_exc()
+        raise AssertionError
+
+    alone = shown()
+    end = watch_calls(told.entered, told.left, only=model if watched == "one" else None)
+    assert shown() == alone
+    end()
+    assert [what for what, _ in told.calls] == ["entered", "left"]
+
+
+def test_tracing_is_no_call() -> None:
+    """Ops of ours between a program's steps would become a part of what is traced."""
+    model, told, x = torch.nn.Linear(2, 2), Told(), torch.zeros(1, 2)
+    end = watch_calls(told.entered, told.left)
+    torch.fx.symbolic_trace(torch.nn.Sequential(model))
+    with pytest.warns(DeprecationWarning, match="torch.jit.trace"):
+        traced = torch.jit.trace(model, x, check_trace=False)
+    assert told.calls == []
+    traced(x)
+    assert [what for what, _ in told.calls] == ["entered", "left"]
+    end()
