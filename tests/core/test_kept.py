@@ -10,8 +10,8 @@ import pytest
 from timeroof.core import kept as module
 from timeroof.core.kept import cache_folder, kept, stamp
 from timeroof.views.page import page as embed
+from timeroof.views.page import templates
 from timeroof.views.page.page import plotly_hash, plotly_script
-from timeroof.views.page.templates import template
 
 
 @pytest.fixture(autouse=True)
@@ -77,11 +77,15 @@ def test_a_stamp_changes_with_the_file(tmp_path: Path) -> None:
     assert stamp(file) != before
 
 
-def test_a_kept_template_is_the_same_and_an_edited_one_is_made_anew() -> None:
+def test_a_kept_template_is_the_same_and_an_edited_one_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = "{% for x in rows %}\n{{ x }} {{ s | seconds }}\n{% endfor %}\n"
 
     def render(text: str) -> str:
-        return template("t", text, str.strip).render(rows=["<a> ", "b"], s=1e-3)
+        monkeypatch.setattr(templates, "asset", lambda _path, _package: text)
+        made = templates.page_template.__wrapped__("t.html.j2")
+        return str(made.render(rows=["<a>", "b"], s=1e-3))
 
     first = render(text)
     assert first == "&lt;a&gt; 1.00 ms\nb 1.00 ms\n"
