@@ -112,7 +112,7 @@ def test_a_run_and_the_measurement_after_it_import_nothing_from_the_folder(
 @pytest.mark.usefixtures("measured")
 def test_a_study_imports_nothing_from_the_folder(folder: Path) -> None:
     pytest.importorskip("torch")
-    words = ("study", "elementwise", "--elements", "16,64", "--pass", "forward", "--quick")
+    words = ("study", "elementwise", "--set", "elements=16,64", "--pass", "forward", "--quick")
     done = run(folder, *AS_MODULE, *words, PYTHONPATH=".")
     assert done.returncode == 0, done.stderr
 

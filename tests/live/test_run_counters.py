@@ -198,9 +198,7 @@ def test_the_real_perf(folder: Path) -> None:
     """Steps of a real program; where the machine counts nothing, it says so."""
     text = MODEL + "kept = []\ndef more(): kept.append(torch.ones(1 << 20)); return step()\n"
     (folder / "train.py").write_text(text + LOOP.replace("step()", "more()"))
-    code, out, err = run(
-        folder, "--json", "r.json", "--counters", "perf", "--counter-rounds", "1", "train.py"
-    )
+    code, out, err = run(folder, "--json", "r.json", "--counters", "perf", "train.py")
     notes = texts(json.loads((folder / "r.json").read_text()))
     assert out.count("loss") == 8
     if "perf_event_paranoid" in err:

@@ -234,7 +234,7 @@ def test_steps_timeline_and_device(tmp_path: Path) -> None:
     profile = read(tmp_path, TRAINING)
     assert profile.device == "Toy GPU"
     assert profile.steps is not None
-    assert (profile.steps.count, profile.steps.timed_s) == (1, pytest.approx(400e-6))
+    assert (profile.steps.count, profile.steps.profiled_s) == (1, pytest.approx(400e-6))
     assert profile.timeline is not None
     assert profile.timeline["start_s"].to_list()[:2] == pytest.approx([0, 60e-6])
     ids = set(profile.kernels["id"].to_list())

@@ -14,7 +14,7 @@ from timeroof.core.notes import Note, as_notes
 from timeroof.core.profile import Profile
 from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
-from timeroof.core.schema import VERSION
+from timeroof.core.version import VERSION
 from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
 from timeroof.model.judge import RoofPair, judge, scope_for
 from timeroof.model.totals import is_doubtful, totals, unexplained_words

@@ -15,7 +15,7 @@ from timeroof.cli.plain_words import PlainCommand, PlainGroup
 from timeroof.cli.streams import abandon_stdout, say
 from timeroof.cli.surroundings import take_over
 from timeroof.core.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
-from timeroof.core.schema import VERSION
+from timeroof.core.version import VERSION
 
 EXIT_INTERNAL = 70
 

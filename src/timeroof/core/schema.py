@@ -25,9 +25,3 @@ def check_schema(found: Any, expected: str, where: str) -> None:
             where=where,
             advice="update timeroof: git pull in its repository, then pip install .",
         )
-
-
-# The version, in one place that costs nothing to import.
-
-
-VERSION = "0.1.0"

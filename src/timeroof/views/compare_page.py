@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from timeroof.core.schema import VERSION
+from timeroof.core.version import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
     cells,

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from timeroof.live.torch.recording import TimedStep
 from timeroof.live.torch.small_programs import close_ops, one_thread, ops_apart
 from timeroof.live.torch.timing import Timing, is_profiling
-from timeroof.model.stats import median_error
 
 # Events of one turn of the small programs, and the most turns that a round may have.
 TURN_EVENTS = 800
@@ -90,6 +89,9 @@ class Rounds:
 
     def cost(self) -> EventCost:
         """The median of the rounds."""
+        # Here, so that its libraries are not loaded before the program.
+        from timeroof.model.stats import median_error
+
         stretch = max(1.0, statistics.median(self._stretch))
         middle = statistics.median(self._costs)
         return EventCost(max(middle, 0.0) * stretch, (median_error(self._costs) or 0.0) * stretch)

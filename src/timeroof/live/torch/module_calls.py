@@ -111,6 +111,14 @@ def _tell(module: Any, action: Callable[[_Listener], Callable[[Any], None] | Non
                 _drop(listener)
 
 
+@cache
+def _has_graphs() -> bool:
+    """Whether this torch was built for a device whose work can be captured."""
+    import torch
+
+    return bool(torch.backends.cuda.is_built())  # type: ignore[no-untyped-call]
+
+
 def _is_no_call() -> bool:
     """Whether modules are only being traced or captured: ops of ours would be taken for theirs."""
     import torch
@@ -120,7 +128,7 @@ def _is_no_call() -> bool:
     return bool(
         torch._C._get_tracing_state() is not None
         or _symbolic_trace._is_fx_tracing_flag
-        or (cuda.is_initialized() and cuda.is_current_stream_capturing())
+        or (_has_graphs() and cuda.is_initialized() and cuda.is_current_stream_capturing())
     )
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from timeroof.core.units import format_seconds
 from timeroof.live.torch.recording import CleanStep, Recording
-from timeroof.model.stats import two_samples
 
 MOST_CLEAN = 200
 # A step that took so many times as long as timed ones still did something else (compiling).
@@ -63,6 +62,9 @@ def stand_in(found: Recording) -> None:
 
 def slow_clean_note(found: Recording) -> str | None:
     """A word where steps without instruments are slower than timed ones, beyond chance."""
+    # Here, so that its libraries are not loaded before the program.
+    from timeroof.model.stats import two_samples
+
     clean = [s.duration_ns for s in found.clean if not s.profiled]
     timed = [s.duration_ns for s in found.timed]
     if len(clean) < 4 or len(timed) < 4:

@@ -18,7 +18,6 @@ from timeroof.read.idle import Floats, seconds_by_cause
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
-from timeroof.read.torch.execution_trace import lend_shapes
 from timeroof.read.torch.host import PlainRows, host_rows, host_times
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
@@ -143,7 +142,10 @@ def read_trace(found: Input, options: ReadOptions) -> Profile:
     for events in stream:
         collect(trace, events)
     notes = [*text.notes, *stream.notes, *trace.notes]
-    notes += lend_shapes(trace, options.companions)
+    if options.companions:
+        from timeroof.read.torch.execution_trace import lend_shapes
+
+        notes += lend_shapes(trace, options.companions)
     exchange(trace)
     options.progress("linking kernels to ops", 0.92)
     source = _source(entry, stream.top, trace)
