@@ -29,7 +29,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from timeroof.work import Call, Tensor, call_from_kineto, count, own_costs
-from timeroof.work.dtypes import parse_dtype
+from timeroof.work.call import parse_dtype
 
 Step = Callable[[], None]
 

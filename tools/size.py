@@ -252,7 +252,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--names", action="store_true", help="list the modules and places, too")
     for key, limit in LIMITS.items():
         option = f"--most-{key}"
-        parser.add_argument(option, type=type(limit), default=limit, help=f"most {MEANINGS[key]}")
+        parser.add_argument(
+            option, type=type(limit), default=limit, help=f"most {MEANINGS[key]}".replace("%", "%%")
+        )
     asked = parser.parse_args(arguments)
     weight = weigh(asked.src)
     limits = {key: getattr(asked, f"most_{key}") for key in LIMITS}

@@ -11,14 +11,14 @@ from timeroof.core.version import VERSION
 # working folder first (see import_path).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from timeroof.api.profiling import profile, step
+    from timeroof.api.live import profile, step
     from timeroof.api.reports import Report, analyze, load, machine
     from timeroof.core.errors import TimeroofError
     from timeroof.core.machine import Ceiling, Machine, MemoryLevel
     from timeroof.core.profile import Profile, Source
     from timeroof.core.report import Finding
     from timeroof.live.torch.costing import cost
-    from timeroof.work.user import cost_of
+    from timeroof.work.counting import cost_of
 
 _HOMES = {
     "analyze": "timeroof.api.reports",
@@ -33,9 +33,9 @@ _HOMES = {
     "Report": "timeroof.api.reports",
     "TimeroofError": "timeroof.core.errors",
     "cost": "timeroof.live.torch.costing",
-    "cost_of": "timeroof.work.user",
-    "profile": "timeroof.api.profiling",
-    "step": "timeroof.api.profiling",
+    "cost_of": "timeroof.work.counting",
+    "profile": "timeroof.api.live",
+    "step": "timeroof.api.live",
 }
 
 __version__ = VERSION

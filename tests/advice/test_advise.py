@@ -12,8 +12,8 @@ from tests.advice.cases import ceiling, fine, machine_with, report_of
 from tests.advice.test_arithmetic import product
 from tests.advice.test_launching import adam, tiny
 from timeroof.advice import RULES, advise, rule_of
+from timeroof.advice.advise import GROUPS
 from timeroof.advice.documentation import findings_page
-from timeroof.advice.registry import GROUPS
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Steps
 

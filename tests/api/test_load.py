@@ -11,7 +11,7 @@ import pytest
 from tests.recorded_data import looked_at
 from timeroof.api.reports import load, machine
 from timeroof.core.profile import Profile, Source
-from timeroof.work.recorded_calls import with_recorded_work
+from timeroof.work.recorded import with_recorded_work
 
 GEMMS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 SGEMM = "ampere_sgemm_128x64_tn"

@@ -12,7 +12,7 @@ import pytest
 
 from timeroof.cli import main as cli
 from timeroof.cli.main import main
-from timeroof.core.machine_file import read_machine
+from timeroof.core.machine import read_machine
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -293,7 +293,7 @@ def test_a_full_or_closed_stdout(arguments: list[str]) -> None:
 
 def test_ctrl_c_is_130_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """Also where a callback swallows the exception: the flag is looked at between figures."""
-    from timeroof.cli.interrupt import _remember, listen, stop_if_pressed
+    from timeroof.cli.process import _remember, listen, stop_if_pressed
 
     listen()
     stop_if_pressed()

@@ -9,9 +9,9 @@ import pytest
 
 from tests.views.samples import step_report
 from timeroof.cli import progress
-from timeroof.cli.interrupt import _pressed
 from timeroof.cli.main import COMMANDS
 from timeroof.cli.outputs import REPORT_FILES, RunOutputs, write_outputs
+from timeroof.cli.process import _pressed
 
 SHARED = ("machine", "json", "html", "out", "save", "markdown")
 # These mean another thing: machines to predict for, a machine's own file and pictures.

@@ -15,7 +15,7 @@ from timeroof.core.columns import Column
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import report_json_schema
 from timeroof.views.page.payload import page_payload
-from timeroof.views.tables import csv_bytes
+from timeroof.views.render import csv_bytes
 
 ROWS: list[dict[str, Any]] = [
     {"name": "gemm", "time_s": 4.0, "flop/fp32": 200.0, "byte/dram": 20.0, "idle_before_s": 1.0},

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.core import kept as module
-from timeroof.core.kept import cache_folder, kept, stamp
+from timeroof.core import files as module
+from timeroof.core.files import cache_folder, kept, stamp
 from timeroof.views.page import page as embed
 from timeroof.views.page import templates
 from timeroof.views.page.page import plotly_hash, plotly_script

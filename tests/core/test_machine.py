@@ -8,8 +8,14 @@ import pytest
 
 from tests.conftest import make_machine
 from timeroof.core.errors import InputError, SchemaError
-from timeroof.core.machine import Ceiling, Machine
-from timeroof.core.machine_file import machine_toml, parse_machine, read_machine, write_machine
+from timeroof.core.machine import (
+    Ceiling,
+    Machine,
+    machine_toml,
+    parse_machine,
+    read_machine,
+    write_machine,
+)
 
 GOOD = """
 schema = "timeroof.machine/1"

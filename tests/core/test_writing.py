@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import InputError
-from timeroof.core.writing import atomic_path, write_atomically
+from timeroof.core.files import atomic_path, write_atomically
 
 
 def test_a_link_is_followed_and_the_mode_kept(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.live.test_cutting import timed
 from timeroof.live.accounting import account
-from timeroof.live.torch import asleep as module
-from timeroof.live.torch.asleep import Asleep, counts_sleeps
+from timeroof.live.torch import pace as module
+from timeroof.live.torch.pace import Asleep, counts_sleeps
 
 MS = 1_000_000
 SLEEP_S = 0.05

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.live.accounting import account, middle_half
-from timeroof.live.balance import Balance, balance
-from timeroof.live.faults import faults_in_bounds
+from timeroof.live.accounting import Balance, account, balance, middle_half
+from timeroof.live.building import faults_in_bounds
 from timeroof.live.torch.recording import CleanStep, Recording
 
 WORK_NS, FAULT_NS, COST_NS = 1_000_000, 2_000, 500

@@ -10,9 +10,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.live.torch.calibration import Calibration, EventCost, Rounds, between, spacing_ns
+from timeroof.live.torch.calibration import (
+    Calibration,
+    EventCost,
+    Rounds,
+    between,
+    close_ops,
+    ops_apart,
+    spacing_ns,
+)
 from timeroof.live.torch.recording import TimedStep
-from timeroof.live.torch.small_programs import close_ops, ops_apart
 
 COSTS = st.builds(EventCost, st.floats(0, 1e4), st.floats(0, 1e3))
 

@@ -18,11 +18,10 @@ from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
 from timeroof.live.building import why_nothing
+from timeroof.live.torch.contexts import SOURCE
 from timeroof.live.torch.costing import stated
-from timeroof.live.torch.inductor.calls import GRAPH
-from timeroof.live.torch.inductor.folding import folded
+from timeroof.live.torch.inductor.calls import GRAPH, folded
 from timeroof.live.torch.inductor.hooks import CompiledGraph, ExternCall
-from timeroof.live.torch.lines import SOURCE
 from timeroof.live.torch.mkl_calls import NOBODY, Caller, callers_of, may_call
 from timeroof.live.torch.recording import Described, MklCall, Recording, TensorSeen
 from timeroof.views.page import html_page

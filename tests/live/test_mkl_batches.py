@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.live.torch.mkl_batches import LEAST_PRODUCT, batched_format
-from timeroof.live.torch.mkl_calls import NOBODY, Caller, callers_of, mkl_cost
+from timeroof.live.torch.mkl_calls import (
+    LEAST_PRODUCT,
+    NOBODY,
+    Caller,
+    batched_format,
+    callers_of,
+    mkl_cost,
+)
 from timeroof.live.torch.recording import Described, MklCall, TensorSeen
 
 Shape = tuple[int, ...]

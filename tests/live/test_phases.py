@@ -7,8 +7,7 @@ import pytest
 
 from timeroof.live.accounting import Account, account
 from timeroof.live.rows import phases_of
-from timeroof.live.torch.contexts import ENGINE, Context, contexts
-from timeroof.live.torch.modules import MODULE
+from timeroof.live.torch.contexts import ENGINE, MODULE, Context, contexts
 from timeroof.live.torch.recording import Described, TimedStep
 
 STEP = "Optimizer.step#SGD.step"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.live.torch.primitive_rows import LEAST_REST, split_line
+from timeroof.live.torch.primitive_rows import LEAST_REST, parts_of, split_line, whole_parts
 from timeroof.live.torch.primitive_shares import Below, Key, _shares, telling_ns
-from timeroof.live.torch.primitive_work import parts_of, whole_parts
-from timeroof.work import Cost, amounts, count
+from timeroof.work import Cost, count
+from timeroof.work.cost import amounts
 from timeroof.work.onednn import call_from_onednn
 
 GEMM: Key = ("mkl", "sgemm", "TN", "", "64x32x16")

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from tests.conftest import make_machine  # noqa: E402
 from timeroof import cost, profile, step  # noqa: E402
 from timeroof.core.report import Report  # noqa: E402
-from timeroof.work.user import cost_of, forget  # noqa: E402
+from timeroof.work.counting import cost_of, forget  # noqa: E402
 
 MACHINE = make_machine(launching="synchronous")
 A, B = torch.ones(16, 32), torch.ones(32, 8)

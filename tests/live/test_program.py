@@ -16,8 +16,7 @@ import pytest
 from timeroof.cli.run import after_module
 from timeroof.core.errors import UsageError
 from timeroof.live.torch.importing import after_import
-from timeroof.live.torch.namesakes import come_back
-from timeroof.live.torch.program import Program, run_program
+from timeroof.live.torch.program import Program, come_back, run_program
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from timeroof.live.torch.costing import COST, annotation, stated
 from timeroof.live.torch.describing import described_from_json
 from timeroof.live.torch.recording import CleanStep, Described, Recording, TensorSeen, is_meta
-from timeroof.live.torch.sampling import CleanSample
+from timeroof.live.torch.schedule import CleanSample
 
 
 @given(st.text(), st.none() | st.floats(0, 1e18) | st.integers(0, 2**60))
@@ -69,7 +69,7 @@ def test_ops_on_the_meta_device_are_told_from_others() -> None:
 
 def test_a_stated_cost_takes_a_call_and_returns_a_mapping() -> None:
     from timeroof.work import Call, Tensor, count
-    from timeroof.work.user import cost_of, forget
+    from timeroof.work.counting import cost_of, forget
 
     @cost_of("mylib::matmul")
     def matmul(call: Call) -> dict[str, object]:

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from tests.live.test_cutting import timed
 from timeroof.live.torch.recording import CleanStep, Recording
-from timeroof.live.torch.sampling import MOST_CLEAN, CleanSample, stand_in
-from timeroof.live.torch.schedule import UNSETTLED, UNTOUCHED, Pass, Schedule
+from timeroof.live.torch.schedule import (
+    MOST_CLEAN,
+    UNSETTLED,
+    UNTOUCHED,
+    CleanSample,
+    Pass,
+    Schedule,
+    stand_in,
+)
 
 STEP = timed([("a", 10, 60, 1)])  # of 100 ns
 

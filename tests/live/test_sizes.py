@@ -13,10 +13,9 @@ import polars as pl
 import pytest
 
 from timeroof.live.torch.describing import first_and_latest
-from timeroof.live.torch.finishing import read_described
+from timeroof.live.torch.finishing import changed_sizes, nearer_to_last, read_described
 from timeroof.live.torch.recording import Described, Recording, TensorSeen, TimedStep
 from timeroof.live.torch.schedule import Pass, Schedule
-from timeroof.live.torch.sizes import changed_sizes, nearer_to_last
 from timeroof.live.torch.streams import PrintedByC
 from timeroof.views.run_summary import _why_no_line
 

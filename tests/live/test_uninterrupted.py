@@ -10,8 +10,8 @@ from types import FrameType
 
 import pytest
 
+from timeroof.live.torch.process import is_from_handler, uninterrupted
 from timeroof.live.torch.session import Session
-from timeroof.live.torch.uninterrupted import is_from_handler, uninterrupted
 
 
 def test_ctrl_c_comes_when_the_block_has_ended() -> None:

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.live.balance import Balance
+from timeroof.live.accounting import Balance, contention_note, waiting_share
 from timeroof.live.building import notes_of
-from timeroof.live.contention import contention_note, waiting_share
 from timeroof.live.torch.recording import CleanStep, Described, Recording
-from timeroof.live.torch.sampling import slow_clean_note
+from timeroof.live.torch.schedule import slow_clean_note
 
 
 @given(st.floats(1e-5, 1e3), st.floats(-1e-4, 1e-4) | st.floats(-0.4, 0.4))

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import UnknownMachineError
-from timeroof.core.machine import Machine
-from timeroof.core.machine_file import parse_machine
+from timeroof.core.machine import Machine, parse_machine
 from timeroof.machines import catalogue
 from timeroof.machines.catalogue import (
     catalogue_machine,

@@ -15,10 +15,10 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
 from timeroof.model.whatif.project import Change, WhatIf, what_if
-from timeroof.views.compare_files import whatif_outputs
+from timeroof.views.compare_page import whatif_outputs
 from timeroof.views.pictures.of_report import chart_roofs
+from timeroof.views.pictures.whatif import _moves, bars_figure
 from timeroof.views.whatif import OUTSIDE, WITHOUT_IDLE, print_whatif, split_seconds
-from timeroof.views.whatif_chart import _moves, bars_figure
 
 WAITING = [{**row, "idle_before_s": 7.0} for row in (COMPUTE, MEMORY, LAUNCH)]
 

@@ -7,8 +7,8 @@ import polars as pl
 from timeroof.core.columns import ratio
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import LABEL, Profile, amount_columns
+from timeroof.core.report import BOUND, Verdicts, judged_rows
 from timeroof.core.resources import FAULT, LAUNCH
-from timeroof.core.verdict import BOUND, Verdicts, judged_rows
 from timeroof.model.bounds import combined_bound
 
 SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops", "padding_flops")

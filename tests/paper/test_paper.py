@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from timeroof.core.report import Report
-from timeroof.paper.build import chosen_figures, write_folder
+from timeroof.paper.build import chosen_figures, paper_figures, write_folder
 from timeroof.paper.data import base_case, direct_flops, paper_rows, sweep
-from timeroof.paper.figures import paper_figures
 from timeroof.study.factors.published import paper_findings, paper_report
 
 

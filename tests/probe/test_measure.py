@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from timeroof.core.machine import check_machine
-from timeroof.core.machine_file import read_machine, write_machine
+from timeroof.core.machine import check_machine, read_machine, write_machine
 from timeroof.probe import measure as door
 from timeroof.probe import measure as store
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu

@@ -20,7 +20,7 @@ from tests.read.test_kineto_rows import (
     row,
 )
 from timeroof.core.profile import Profile
-from timeroof.work.recorded_calls import why_unknown, with_recorded_work
+from timeroof.work.recorded import why_unknown, with_recorded_work
 
 CAT = {"Input Dims": [[], []], "Input type": ["TensorList", "Scalar"]}
 CAT_KERNEL = "void at::native::CatArrayBatchedCopy<float, unsigned int, 2, 64, 64>(float*)"

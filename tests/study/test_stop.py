@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.cli.interrupt import listen
-from timeroof.cli.study_stop import InterruptedStudyError, Stage, stoppable
+from timeroof.cli.process import InterruptedStudyError, Stage, listen, stoppable
 from timeroof.study.case import Case, Result
 from timeroof.study.store import Kept, Store
 

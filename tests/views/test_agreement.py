@@ -29,8 +29,7 @@ from timeroof.paper.build import build_paper
 from timeroof.views.page import html_page, notebook_html
 from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.pictures.of_report import MAX_UNITS
-from timeroof.views.render import render
-from timeroof.views.tables import code, report_markdown
+from timeroof.views.render import code, render, report_markdown
 from timeroof.views.terminal import print_gaps, print_summary
 
 TESTS = Path(__file__).resolve().parents[1]

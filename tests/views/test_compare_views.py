@@ -17,11 +17,8 @@ from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.model.compare.compare import compare
 from timeroof.model.whatif.project import what_if
-from timeroof.views.compare_chart import (
-    balances_of,
-    comparison_figure,
-)
-from timeroof.views.compare_files import (
+from timeroof.views.compare import balances_of, comparison_figure
+from timeroof.views.compare_page import (
     check_suffix,
     comparison_outputs,
     whatif_outputs,
@@ -30,10 +27,10 @@ from timeroof.views.compare_files import (
 )
 from timeroof.views.page.payload import first_level
 from timeroof.views.pictures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
+from timeroof.views.pictures.frame import themed_svg
 from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Unit
-from timeroof.views.pictures.themed import themed_svg
-from timeroof.views.whatif_chart import whatif_figures
+from timeroof.views.pictures.whatif import whatif_figures
 
 HOSTILE = "</svg><script>alert(1)</script>|`*_[x](y) $a$ \x1b[31m\u202e"
 

@@ -19,7 +19,7 @@ from timeroof.core.report import Report
 from timeroof.study.factors.published import paper_report
 from timeroof.views.page import html_page, notebook_html
 from timeroof.views.page.page import run_names
-from timeroof.views.page.parts import finding_cards
+from timeroof.views.page.payload import finding_cards
 
 
 class Reader(HTMLParser):

@@ -13,6 +13,7 @@ from tests.views.samples import step_report
 from timeroof.api.reports import analyze
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
+from timeroof.core.units import format_rate
 from timeroof.views.page import html_page
 from timeroof.views.page.headline import amounts_line
 from timeroof.views.page.payload import first_level, run_payload
@@ -20,7 +21,6 @@ from timeroof.views.pictures.machine import machine_roofline
 from timeroof.views.pictures.marks import say_what_is_missing
 from timeroof.views.pictures.of_report import report_figure
 from timeroof.views.pictures.points import Unit
-from timeroof.views.rates import format_rate
 
 
 @pytest.mark.parametrize(

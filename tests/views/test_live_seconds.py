@@ -15,7 +15,7 @@ from timeroof.core.profile import Steps
 from timeroof.core.report import Report
 from timeroof.views.page import html_page, notebook_html
 from timeroof.views.page.headline import cards, idle_parts, limiter_parts, seconds_words, sum_text
-from timeroof.views.tables import report_markdown
+from timeroof.views.render import report_markdown
 from timeroof.views.terminal import print_gaps
 
 seconds = st.floats(0.5, 50)

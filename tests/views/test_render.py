@@ -15,13 +15,11 @@ from timeroof.api.reports import Report as ShownReport
 from timeroof.api.reports import analyze
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
-from timeroof.core.report import Report
-from timeroof.core.verdict import RoofPair
+from timeroof.core.report import Report, RoofPair
 from timeroof.paper.build import build_paper
 from timeroof.views.page.payload import run_payload
 from timeroof.views.pictures.of_report import CHARTS, chart_roofs, report_figure, report_units
-from timeroof.views.render import SUFFIXES, render
-from timeroof.views.tables import code, prose, report_markdown
+from timeroof.views.render import SUFFIXES, code, prose, render, report_markdown
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Finding, Report
 from timeroof.views import terminal
 from timeroof.views.gallery import Picture, gallery_page, markdown_page
-from timeroof.views.tables import csv_bytes
+from timeroof.views.render import csv_bytes
 
 HOSTILE = "<script>alert(1)</script>\"'[bold]\x1b[31m\u202e"
 

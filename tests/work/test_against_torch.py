@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from timeroof.work import Call, Tensor, count  # noqa: E402
-from timeroof.work.dtypes import parse_dtype  # noqa: E402
+from timeroof.work.call import parse_dtype  # noqa: E402
 
 
 def neutral(value: object) -> object:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeroof.work import Call, Tensor, Unrecorded, call_from_kineto, count
-from timeroof.work.dtypes import parse_dtype, promote, scalar_type
+from timeroof.work.call import parse_dtype, promote, scalar_type
 from timeroof.work.recorded import tensors_from_text, value_from_text
 
 

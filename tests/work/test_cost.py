@@ -6,11 +6,10 @@ import pytest
 
 from timeroof.core.errors import UsageError
 from timeroof.core.resources import is_resource
-from timeroof.work import FREE, Call, Cost, Tensor, amounts, cost_of, count, own_costs
-from timeroof.work.cost import unknown
-from timeroof.work.counting import count_many
+from timeroof.work import FREE, Call, Cost, Tensor, cost_of, count, own_costs
+from timeroof.work.cost import amounts, unknown
+from timeroof.work.counting import count_many, forget
 from timeroof.work.registry import find_rule, formula, plain_name, registered
-from timeroof.work.user import forget
 
 X = Tensor((8, 4), "fp32")
 

@@ -19,7 +19,7 @@ from torch.utils import flop_counter  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from timeroof.work import Call, Tensor, count  # noqa: E402
-from timeroof.work.dtypes import parse_dtype  # noqa: E402
+from timeroof.work.call import parse_dtype  # noqa: E402
 
 
 def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

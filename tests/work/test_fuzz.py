@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeroof.work import Call, Tensor, Unrecorded, amounts, count
+from timeroof.work import Call, Tensor, Unrecorded, count
+from timeroof.work.cost import amounts
 from timeroof.work.registry import registered
 
 NAMES = sorted(registered())

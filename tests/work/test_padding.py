@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeroof.work import Call, Cost, Tensor, amounts, count
-from timeroof.work.args import UncountableError
+from timeroof.work import Call, Cost, Tensor, count
+from timeroof.work.call import UncountableError
+from timeroof.work.cost import amounts
 from timeroof.work.padding import real_taps
 
 

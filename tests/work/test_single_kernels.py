@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from timeroof.work import Call, Tensor, cost_of, count
 from timeroof.work.call import Unrecorded
+from timeroof.work.counting import Kernel, count_kernel, forget
 from timeroof.work.families.experts import _chosen, _most_tiles
-from timeroof.work.kernels import Kernel, count_kernel
-from timeroof.work.user import forget
 
 FIRST = "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_cga1x1x1_TN_transOut_swiGlu_dynBatch_sm100f"
 SECOND = "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_cga1x1x1_TN_transOut_dynBatch_sm100f"

@@ -1,6 +1,5 @@
 """What the user should do: rules that read a judged run and name seconds that can come back."""
 
-from timeroof.advice.advise import advise
-from timeroof.advice.registry import RULES, rule_of
+from timeroof.advice.advise import RULES, advise, rule_of
 
 __all__ = ["RULES", "advise", "rule_of"]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.advice.patterns import is_contraction
+from timeroof.core.report import BOUND
 from timeroof.core.resources import TENSOR_PRECISIONS
-from timeroof.core.verdict import BOUND
+from timeroof.core.vocabulary import IdleCause
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 
 if TYPE_CHECKING:
@@ -18,6 +19,80 @@ if TYPE_CHECKING:
 
     from timeroof.core.machine import Ceiling, Machine
     from timeroof.core.report import Report, Totals
+
+# What an op does, told from its name: the few families that rules ask for.
+
+
+# Matrix products, convolutions, recurrent layers, attention: work for matrix units.
+CONTRACTION = (
+    r"(?i)(^|[:_\W])(mm|bmm|addmm|addbmm|baddbmm|matmul|linear|einsum|dot|dot_general|conv([^e\W]\w*)?"
+    r"|\w*convolution\w*|\w*gemm\w*|gemv|\w*lstm\w*|\w*gru\w*|\w*rnn\w*|\w*attention\w*"
+    r"|inner_product)([:_\W\d]|$)"
+)
+# The same elements in another order, place or format: no arithmetic at all.
+LAYOUT = (
+    r"(?i)(reorder|transpose|permute|nchw.?to.?nhwc|nhwc.?to.?nchw|nchwtonhwc|nhwctonchw|contiguous"
+    r"|shuffleintensor|swapdimension|layout|convert_?layout|im2col|col2im"
+    r"|::(copy_?|clone|_to_copy|cat|stack|contiguous|reshape_copy)$|direct_copy|catarray|^memcpy)"
+)
+# One output element per input element.
+ELEMENTWISE = (
+    r"(?i)(::(add|sub|rsub|mul|div|neg|exp|log|sqrt|rsqrt|pow|sin|cos|tanh|sigmoid|relu|gelu|silu"
+    r"|hardtanh|leaky_relu|elu|softplus|erf|abs|clamp\w*|where|maximum|minimum|square|reciprocal"
+    r"|threshold\w*|dropout|native_dropout|masked_fill|addcmul|addcdiv|lerp|sign|floor|round"
+    r"|\w+_backward|logical_\w+|bitwise_\w+|eq|ne|lt|gt|le|ge)_?$|elementwise|pointwise)"
+)
+NOT_ELEMENTWISE = (
+    r"(?i)(conv|norm|softmax|pool|embedding|lstm|gru|rnn|attention|loss|upsample"
+    r"|index|select|slice)"
+)
+
+
+def matches(pattern: str) -> pl.Expr:
+    """Whether the op, or where there is none the kernel's name, matches."""
+    text = pl.coalesce(pl.col("op"), pl.col("name"))
+    return text.str.contains(pattern).fill_null(False)
+
+
+def is_layout() -> pl.Expr:
+    """Rows that only move data: by their op, or by the name of a kernel that any op launched."""
+    by_op = matches(LAYOUT) & ~matches(CONTRACTION)
+    name = pl.col("name")
+    by_name = name.str.contains(LAYOUT) & ~name.str.contains(CONTRACTION)
+    return by_op | by_name | (pl.col("kind") == "copy")
+
+
+def is_elementwise() -> pl.Expr:
+    """Rows that a compiler would fuse with their neighbours."""
+    return matches(ELEMENTWISE) & ~matches(NOT_ELEMENTWISE)
+
+
+def is_contraction() -> pl.Expr:
+    """Rows whose work matrix units could do: FLOPs of contractions where known, else the name."""
+    known = pl.col("contraction_flops") > 0
+    return (
+        pl.when(pl.col("contraction_flops").is_not_null())
+        .then(known)
+        .otherwise(matches(CONTRACTION))
+    )
+
+
+_DIMS = re.compile(r"[\[(]([\d\s,x×]*)[\])]|\b(\d+(?:\s*[x×]\s*\d+)+)\b")
+
+
+def shapes_in(text: str | None) -> list[tuple[int, ...]]:
+    """The shapes that a text has, in any of the usual notations.
+
+    >>> shapes_in("[[16, 64], [64, 10]]"), shapes_in("16x64 (64, 10)"), shapes_in(None)
+    ([(16, 64), (64, 10)], [(16, 64), (64, 10)], [])
+    """
+    found = []
+    for match in _DIMS.finditer(text or ""):
+        sizes = tuple(int(s) for s in re.findall(r"\d+", match[1] or match[2] or ""))
+        if sizes:
+            found.append(sizes)
+    return found
+
 
 # How sources spell the formats that precisions are named after.
 _FORMATS = {
@@ -175,3 +250,94 @@ def _precision(flops: list[str]) -> pl.Expr:
 def _storage(flop_column: str) -> str:
     name = flop_column.removeprefix("flop/").removesuffix("-tensor")
     return {"tf32": "fp32"}.get(name, name)
+
+
+# Idle seconds by what could end them.
+
+
+HOST, DATA, SYNC, LINK, ASLEEP = "host", "data", "synchronisation", "communication", "asleep"
+
+# Causes that are not here are the device's own, the measuring's, the machine's or unknown.
+_GROUPS: dict[str, str] = {
+    IdleCause.LAUNCH_STARVED: HOST,
+    IdleCause.PYTHON: HOST,
+    IdleCause.AUTOGRAD: HOST,
+    IdleCause.DISPATCH: HOST,
+    IdleCause.RUNTIME: HOST,
+    IdleCause.DATA: DATA,
+    IdleCause.HOST_SYNC: SYNC,
+    IdleCause.COMMUNICATION: LINK,
+    IdleCause.ASLEEP: ASLEEP,
+}
+
+
+def idle_seconds(context: Context, group: str) -> float:
+    """Idle seconds of the run that belong to a group of causes."""
+    causes = context.totals.idle_by_cause
+    return sum(seconds for cause, seconds in causes.items() if _GROUPS.get(cause) == group)
+
+
+def with_idle_gain(context: Context, group: str) -> tuple[pl.DataFrame, dict[str, float]]:
+    """Idle seconds of a group as gains of rows, or beside the rows where those do not know.
+
+    Where rows know the idle before them, each gives the group's share of it.
+    """
+    seconds = idle_seconds(context, group)
+    known_s = float(context.rows["idle_s"].sum())
+    share = min(1.0, seconds / known_s) if known_s else 0.0
+    rows = context.rows.filter(pl.col("idle_s") > 0).with_columns(
+        pl.lit(0.0).alias("busy_gain_s"), (pl.col("idle_s") * share).alias("idle_gain_s")
+    )
+    left = seconds - share * known_s
+    return rows, ({group: left} if left > 1e-12 else {})
+
+
+# What a row's bound would be, were its arithmetic done in another format.
+
+
+# Units that multiply matrices of 16-bit numbers, best first.
+SIXTEEN_BIT = ("flop/bf16-tensor", "flop/fp16-tensor", "flop/bf16")
+NATIVE = {
+    "fp16": ("flop/fp16-tensor",),
+    "bf16": ("flop/bf16-tensor", "flop/bf16"),
+    "fp32": ("flop/tf32-tensor",),
+}
+
+
+def native_rate(context: Context, resources: tuple[str, ...]) -> tuple[str, float] | None:
+    """The first resource that the device has a unit of its own for, and its rate."""
+    emulated = context.machine.emulated if context.machine is not None else {}
+    for resource in resources:
+        rate = context.rate(resource)
+        if rate is not None and resource not in emulated:
+            return resource, rate
+    return None
+
+
+def contraction_amount() -> pl.Expr:
+    """FLOPs that a matrix unit could do; all FLOPs of a contraction where not told apart."""
+    return pl.coalesce(pl.col("contraction_flops"), pl.col("total_flops"))
+
+
+def flop_bounds(rows: pl.DataFrame) -> list[str]:
+    """Bounds by arithmetic."""
+    return [c for c in rows.columns if c.startswith(f"{BOUND}flop/")]
+
+
+def other_bounds(rows: pl.DataFrame, byte_factor: float = 1.0) -> pl.Expr:
+    """The largest bound by bytes, which a narrower format shortens, and by links."""
+    memory = [c for c in rows.columns if c.startswith((f"{BOUND}byte/", f"{BOUND}link/"))]
+    if not memory:
+        return pl.lit(0.0)
+    return pl.max_horizontal(memory).fill_null(0.0) * byte_factor
+
+
+def flop_bound(rows: pl.DataFrame) -> pl.Expr:
+    """The largest bound by arithmetic."""
+    bounds = flop_bounds(rows)
+    return pl.max_horizontal(bounds).fill_null(0.0) if bounds else pl.lit(0.0)
+
+
+def on_unit(rows: pl.DataFrame, rate: float, byte_factor: float = 1.0) -> pl.Expr:
+    """Seconds at the roof with all contractions on a unit of that rate."""
+    return pl.max_horizontal(contraction_amount() / rate, other_bounds(rows, byte_factor))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from timeroof.advice.registry import GROUPS, RULES
+from timeroof.advice.advise import GROUPS, RULES
 from timeroof.advice.rule import MIN_SHARE, Rule
 
 _HEAD = f"""# Findings

@@ -32,7 +32,7 @@ from timeroof.live.torch.program import Program
 from timeroof.live.torch.recording import Recording
 from timeroof.machines.catalogue import machine_of_device
 from timeroof.read.load import read_files
-from timeroof.work.recorded_calls import with_recorded_work
+from timeroof.work.recorded import with_recorded_work
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

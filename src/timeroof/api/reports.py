@@ -21,7 +21,7 @@ from timeroof.model.totals import is_doubtful, totals, unexplained_words
 from timeroof.read.formats import Progress, ReadOptions, silent
 from timeroof.read.load import read_run
 from timeroof.read.open import DEFAULT_MAX_BYTES
-from timeroof.work.recorded_calls import with_recorded_work
+from timeroof.work.recorded import with_recorded_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

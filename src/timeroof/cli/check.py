@@ -49,7 +49,7 @@ def check(
     from timeroof.api.reports import load
     from timeroof.cli.outputs import keep_inputs, write_json
     from timeroof.core.errors import GateFailedError
-    from timeroof.core.writing import write_atomically
+    from timeroof.core.files import write_atomically
     from timeroof.model.check.gate import check as check_limits
     from timeroof.views.check import markdown_check, print_check
 

@@ -43,7 +43,7 @@ def compare(
     from timeroof.cli.outputs import check_folder, keep_inputs, write_json
     from timeroof.model.compare.compare import compare as compare_reports
     from timeroof.views.compare import print_comparison
-    from timeroof.views.compare_files import (
+    from timeroof.views.compare_page import (
         check_suffix,
         comparison_outputs,
         folder_files,

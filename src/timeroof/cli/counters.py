@@ -156,8 +156,7 @@ def run_counted(
     from dataclasses import replace
 
     from timeroof.api.counting import count_run, with_note
-    from timeroof.cli.interrupt import listen
-    from timeroof.cli.streams import say
+    from timeroof.cli.process import listen, say
     from timeroof.core.errors import EXIT_INPUT
 
     if recording.partial is not None or code:
@@ -211,8 +210,8 @@ def _terminable() -> Iterator[None]:
 @contextmanager
 def _told(tool: str) -> Iterator[Callable[[str, float], None]]:
     """Progress: the forecast as a line that stays, all else in a bar."""
+    from timeroof.cli.process import say
     from timeroof.cli.progress import share_bar
-    from timeroof.cli.streams import say
 
     with share_bar(f"counting with {tool}") as advance:
 

@@ -32,7 +32,7 @@ def explain(
     from timeroof.advice import advise, rule_of
     from timeroof.api.reports import load
     from timeroof.cli.outputs import keep_inputs, write_json
-    from timeroof.core.writing import write_atomically
+    from timeroof.core.files import write_atomically
     from timeroof.views.explain import markdown_findings, print_explanation
 
     codes = None if not code else [rule_of(c).code for c in code]

@@ -59,8 +59,8 @@ def machine(
 
     from timeroof.cli.outputs import write_json
     from timeroof.core.errors import UsageError
-    from timeroof.core.machine_file import write_machine
-    from timeroof.core.report_json import machine_document
+    from timeroof.core.machine import write_machine
+    from timeroof.core.report import machine_document
 
     _check_targets(json, save, out)
     if name == HERE:

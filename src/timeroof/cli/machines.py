@@ -24,7 +24,7 @@ def machines(
     from timeroof.api.reports import machine, machine_names
     from timeroof.cli.outputs import write_json
     from timeroof.core.errors import UsageError
-    from timeroof.core.report_json import machine_document
+    from timeroof.core.report import machine_document
     from timeroof.machines.catalogue import nearest_machines
     from timeroof.views.terminal import print_machines
 

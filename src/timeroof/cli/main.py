@@ -10,10 +10,8 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
-from timeroof.cli.interrupt import stop_if_pressed
-from timeroof.cli.plain_words import PlainCommand, PlainGroup
-from timeroof.cli.streams import abandon_stdout, say
-from timeroof.cli.surroundings import take_over
+from timeroof.cli.options import PlainCommand, PlainGroup
+from timeroof.cli.process import abandon_stdout, say, stop_if_pressed, take_over
 from timeroof.core.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
 from timeroof.core.version import VERSION
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeroof.cli.process import say
 from timeroof.cli.ranks import rank_here
-from timeroof.cli.streams import say
 from timeroof.core.errors import EXIT_INPUT
 
 if TYPE_CHECKING:

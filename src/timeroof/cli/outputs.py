@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeroof.cli.options import STDOUT
+from timeroof.cli.process import say
 from timeroof.cli.ranks import for_rank
-from timeroof.cli.streams import say
 from timeroof.core.errors import TimeroofError, UsageError
-from timeroof.core.writing import write_atomically
+from timeroof.core.files import write_atomically
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report

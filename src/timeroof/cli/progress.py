@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from timeroof.cli.interrupt import stop_if_pressed
+from timeroof.cli.process import stop_if_pressed
 
 if TYPE_CHECKING:
     from rich.progress import Progress

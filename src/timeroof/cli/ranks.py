@@ -72,7 +72,7 @@ def _own_options(words: Sequence[str], is_module: bool) -> list[str]:
 
 def run_launcher(arguments: Sequence[str]) -> Ended:
     """Start the ranks; the launcher itself is not looked at."""
-    from timeroof.cli.surroundings import left_to_program
+    from timeroof.cli.process import left_to_program
     from timeroof.live.torch.program import Program, run_program
 
     execute = Program(LAUNCHERS[0], tuple(arguments), is_module=True).prepare()

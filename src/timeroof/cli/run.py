@@ -14,12 +14,17 @@ import typer
 
 from timeroof.cli import counters as c
 from timeroof.cli.misplaced import CommandLine, say_misplaced
-from timeroof.cli.options import FolderTarget, JsonTarget, JudgingMachine, PageTarget, RunTarget
+from timeroof.cli.options import (
+    FolderTarget,
+    JsonTarget,
+    JudgingMachine,
+    PageTarget,
+    PlainCommand,
+    RunTarget,
+)
 from timeroof.cli.outputs import RunOutputs, said
-from timeroof.cli.plain_words import PlainCommand
+from timeroof.cli.process import left_to_program, say
 from timeroof.cli.ranks import launched, rank_here, run_launcher
-from timeroof.cli.streams import say
-from timeroof.cli.surroundings import left_to_program
 from timeroof.core.import_path import OwnImports
 
 if TYPE_CHECKING:
@@ -173,8 +178,7 @@ def _launched(module: str | None, words: list[str], line: CommandLine) -> list[s
     try:
         return launched(module, words)
     except SystemExit as error:
-        from timeroof.live.torch.complaint import complaint_of
-        from timeroof.live.torch.program import Ended
+        from timeroof.live.torch.program import Ended, complaint_of
 
         if isinstance(error.code, int):
             say_misplaced(line, Ended(error.code, complaint=complaint_of(error)))
@@ -193,8 +197,7 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
-    from timeroof.live.torch.namesakes import come_back
-    from timeroof.live.torch.program import Program, end_child, run_program
+    from timeroof.live.torch.program import Program, come_back, end_child, run_program
     from timeroof.live.torch.session import Session, activate, deactivate
     from timeroof.live.torch.streams import repair_streams
 

@@ -11,8 +11,8 @@ import typer
 
 from timeroof.cli.counters import CounterTool
 from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget, folder_option
+from timeroof.cli.process import Stage, stoppable
 from timeroof.cli.study_cases import Choices, StudyCommand, parameter_lines
-from timeroof.cli.study_stop import Stage, stoppable
 from timeroof.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -330,6 +330,6 @@ def _name(result: Any) -> str:
 
 
 def _say(text: str) -> None:
-    from timeroof.cli.streams import say
+    from timeroof.cli.process import say
 
     say(text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from timeroof.cli.plain_words import PlainCommand
+from timeroof.cli.options import PlainCommand
 from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:

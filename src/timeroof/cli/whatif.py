@@ -68,7 +68,7 @@ def whatif(
     from timeroof.api.reports import machine as find
     from timeroof.cli.outputs import check_folder, keep_inputs, write_json
     from timeroof.model.whatif.project import Change, what_if
-    from timeroof.views.compare_files import (
+    from timeroof.views.compare_page import (
         check_suffix,
         folder_files,
         whatif_outputs,

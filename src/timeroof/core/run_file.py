@@ -11,6 +11,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.errors import InputError, TimeroofError
+from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
 from timeroof.core.notes import (
     PARTIAL,
@@ -21,9 +22,7 @@ from timeroof.core.notes import (
 )
 from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
-from timeroof.core.schema import check_schema
 from timeroof.core.vocabulary import idle_cause, known_causes
-from timeroof.core.writing import atomic_path
 
 RUN_SCHEMA = "timeroof.run/2"
 OLD_SCHEMA = "timeroof.run/1"

@@ -13,8 +13,8 @@ from importlib import resources
 import msgspec
 
 from timeroof.core.errors import InputError, UsageError
+from timeroof.core.files import check_schema
 from timeroof.core.resources import Origin, is_resource
-from timeroof.core.schema import check_schema
 from timeroof.core.units import format_seconds
 from timeroof.counters.options import CollectOptions, Forecast
 from timeroof.read.nvidia.ncu_metrics import capability_of

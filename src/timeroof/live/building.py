@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,30 +16,158 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.notes import PARTIAL, Note
 from timeroof.core.profile import Framework, Profile, Source, StepKind, Steps
+from timeroof.core.resources import DRAM
 from timeroof.core.run_file import LIVE_TOOL
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live.accounting import Account, account, middle_half
-from timeroof.live.amounts import (
+from timeroof.live.accounting import (
+    Account,
+    Balance,
+    account,
+    balance,
+    clean_durations_s,
+    middle_half,
+)
+from timeroof.live.memory import Traffic, traffic
+from timeroof.live.rows import (
     Amounts,
+    Rows,
+    Timed,
+    described_rows,
+    kernel_table,
     launches_of,
     matrix_units,
     op_amounts,
+    phases_of,
     stated_amounts,
     summed,
+    timed_rows,
+    timeline,
 )
-from timeroof.live.balance import Balance, balance, clean_durations_s
-from timeroof.live.calls import Counted, count_ops
-from timeroof.live.faults import faults_in_bounds, share_faults
-from timeroof.live.memory import Traffic, traffic
-from timeroof.live.other_threads import other_threads_note
-from timeroof.live.rows import Rows, Timed, described_rows, phases_of, timed_rows
-from timeroof.live.rungs import rungs
-from timeroof.live.table import kernel_table, timeline
+from timeroof.live.torch.calls import Counted, count_ops
 from timeroof.live.torch.compiling import is_compiled
 from timeroof.live.torch.contexts import contexts
 from timeroof.live.torch.primitive_rows import split_primitives
-from timeroof.live.torch.recording import Described, Recording, TimedStep
+from timeroof.live.torch.recording import CleanStep, Described, Recording, TimedStep
 from timeroof.model.judge import scope_for
+
+# Page faults of a step on the account of the ops that write fresh memory.
+
+
+# glibc hands out larger blocks from the kernel every time, and gives them back when freed;
+# smaller ones it keeps (M_MMAP_THRESHOLD grows to this and no further).
+ALWAYS_FRESH_BYTES = 32 << 20
+# Below this an allocation comes from memory that the program has touched before.
+LEAST_BYTES = 64 << 10
+# Of a step, that page faults must take to be told from the allocator's ups and downs.
+LEAST_SHARE = 0.05
+
+
+def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -> list[float]:
+    """Faults per op: blocks that are always fresh first, then the others, by their pages.
+
+    No op gets more faults than it has pages; what is left over is nobody's.
+
+    >>> share_faults(100, [{1: 64 << 20}, {2: 4096}])
+    [100.0, 0.0]
+    """
+    page = mmap.PAGESIZE
+    left = faults
+    found = [0.0] * len(fresh_bytes)
+    for low, high in ((ALWAYS_FRESH_BYTES, math.inf), (LEAST_BYTES, ALWAYS_FRESH_BYTES)):
+        pages = [sum(-(-b // page) for b in f.values() if low <= b < high) for f in fresh_bytes]
+        total = sum(pages)
+        if total and left > 0:
+            share = min(1.0, left / total)
+            found = [f + share * p for f, p in zip(found, pages, strict=True)]
+            left -= share * total
+    return found
+
+
+def faults_in_bounds(clean: Sequence[CleanStep], fault_s: float) -> float:
+    """Page faults a step that bounds count: the usual number if it matters, else the fewest.
+
+    How many pages an allocator gives back and takes again changes from step to step and from run
+    to run. Where that is a small part of a step, it must not decide what an op is bound by.
+    """
+    usual = statistics.median(step.faults for step in clean)
+    step_s = statistics.median(step.duration_ns for step in clean) / 1e9
+    return usual if usual * fault_s >= LEAST_SHARE * step_s else min(s.faults for s in clean)
+
+
+# Ops in threads that the profiler does not follow.
+
+
+NAMED = 3
+OP_SCOPE = 0
+
+
+def other_threads_note(ops: Iterable[Described], steps: Sequence[TimedStep]) -> str | None:
+    """A word where a described step has ops in threads in which no timed step has any.
+
+    torch's profiler is switched on for the thread that steps, and autograd's. To switch it on for
+    all would end programs whose ops run on while it is switched off.
+    """
+    followed = {int(thread) for step in steps for thread in set(step.thread.tolist())}
+    names = Counter(
+        op.name
+        for op in ops
+        if op.thread not in followed and op.scope == OP_SCOPE and op.parent is None
+    )
+    if not names or not followed:
+        return None
+    shown = ", ".join(name for name, _ in names.most_common(NAMED))
+    more = ", …" if len(names) > NAMED else ""
+    return (
+        f"other threads of the program ran ops during a step ({names.total()} of them: {shown}"
+        f"{more}): their time and work are in no row, as only the thread that steps is timed"
+    )
+
+
+# The ladder's lower rungs: each phase as one kernel, and the whole step as one.
+
+
+FLOPS = ("flop/", "padding_flops")
+
+
+def rungs(
+    phases: Sequence[str],
+    amounts: Sequence[Amounts],
+    found: Traffic | None,
+    table: pl.DataFrame,
+) -> pl.DataFrame | None:
+    """Rows `fused` (one per phase that works) and `ideal`; None without tensor identities.
+
+    Fusing never needs more memory traffic than the ops one by one have in their caches.
+    """
+    if found is None or not amounts:
+        return None
+    names = sorted({n for amount in amounts for n in amount if n.startswith(FLOPS)})
+    lines: list[dict[str, Any]] = []
+    moved = found.by_level["dram"]
+    for phase in dict.fromkeys(phases):
+        places = [i for i, p in enumerate(phases) if p == phase]
+        bytes_s = min(float(found.ladder.phases[phase].total_bytes), float(moved[places].sum()))
+        line = _line("fused", [amounts[i] for i in places], names, bytes_s)
+        if any(line[n] for n in (*names, DRAM)):
+            lines.append(line | {"phase": phase, "time_s": _time(table, phase)})
+    if not lines:
+        return None
+    least = min(float(found.ladder.step.total_bytes), sum(line[DRAM] for line in lines))
+    whole = _line("ideal", amounts, names, least)
+    lines.append(whole | {"phase": None, "time_s": float(table["time_s"].sum())})
+    return pl.DataFrame(lines, infer_schema_length=None)
+
+
+def _line(
+    name: str, amounts: Sequence[Amounts], names: Sequence[str], moved: float
+) -> dict[str, Any]:
+    flops = {n: float(sum(a.get(n) or 0.0 for a in amounts)) for n in names}
+    return {"name": name, "kind": "unit", "calls": 1.0, "launches": 1.0, DRAM: moved} | flops
+
+
+def _time(table: pl.DataFrame, phase: str) -> float:
+    return float(table.filter(pl.col("phase") == phase)["time_s"].sum())
+
 
 # Page faults a step that come and go; fewer are not worth a word.
 LEAST_CHANGING = 1000

@@ -12,15 +12,15 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Steps, in_unprofiled_seconds
 from timeroof.core.resources import DRAM
-from timeroof.live.amounts import matrix_units
-from timeroof.live.balance import clean_durations_s
+from timeroof.live.accounting import clean_durations_s
 from timeroof.live.building import live_source, own_notes, partial_notes, step_kinds
-from timeroof.live.torch.compiled_calls import compiled_cost
+from timeroof.live.rows import matrix_units
+from timeroof.live.torch.calls import compiled_cost
 from timeroof.live.torch.recording import CompiledKernel, Described, Recording
 from timeroof.machines.catalogue import machine_of_device
 from timeroof.read.load import read_files
-from timeroof.work import amounts as amounts_of
-from timeroof.work.recorded_calls import with_recorded_work
+from timeroof.work.cost import amounts as amounts_of
+from timeroof.work.recorded import with_recorded_work
 
 DEVICE_KINDS = ("kernel", "collective", "copy", "memset")
 

@@ -9,13 +9,53 @@ import numpy as np
 import numpy.typing as npt
 
 from timeroof.core.machine import Machine
-from timeroof.live.calls import Counted, flat
-from timeroof.live.lives import Lives
-from timeroof.live.lives import is_made as _is_made
+from timeroof.live.torch.calls import Counted, flat
 from timeroof.live.torch.recording import Described, TensorSeen
 from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
-from timeroof.work.locality.accesses import Range
-from timeroof.work.locality.ladder import LadderBytes
+from timeroof.work.locality.accesses import LadderBytes, Range
+
+# Storages over time: a new one may get the address, and so the number, of one that is gone.
+
+
+class Lives:
+    """Numbers the lives of every storage, op by op in the order in which they end.
+
+    An op that returns a storage which it was not given, and which no op that it called has
+    made, has made it: a new life begins.
+    """
+
+    def __init__(self, ops: Sequence[Described]) -> None:
+        self._ops = ops
+        self._life: dict[Hashable, int] = {}
+        self._made_below: list[set[int]] = [set() for _ in ops]
+
+    def end(self, place: int) -> None:
+        """An op ended: note what it made."""
+        op = self._ops[place]
+        given = _storages(op.inputs)
+        made = _storages(op.outputs) - given - self._made_below[place]
+        for storage in made:
+            self._life[storage] = self._life.get(storage, 0) + 1
+        if op.parent is not None:
+            self._made_below[op.parent] |= made | self._made_below[place]
+
+    def named(self, storage: Hashable) -> Hashable:
+        """A storage with the number of its life; 0 is one from before the step."""
+        return storage, self._life.get(storage, 0)
+
+
+def is_made(storage: Hashable) -> bool:
+    """Whether a named storage was made in the step.
+
+    >>> is_made((7, 1)), is_made((7, 0))
+    (True, False)
+    """
+    return isinstance(storage, tuple) and storage[1] > 0
+
+
+def _storages(values: object) -> set[int]:
+    return {t.storage for t in flat(values) if isinstance(t, TensorSeen)}
+
 
 # The cache whose misses are the traffic of a level.
 CACHE_ABOVE = {"l2": "l1", "l3": "l2"}
@@ -163,7 +203,7 @@ def _trimmed(extents: list[Extent], most_bytes: float | None) -> list[Extent]:
 
 def _changed(ranges: list[list[Range]]) -> set[Hashable]:
     """Storages from before the step that it writes: later steps need them."""
-    return {s for op in ranges for s, _, _, kind in op if kind == "write" and not _is_made(s)}
+    return {s for op in ranges for s, _, _, kind in op if kind == "write" and not is_made(s)}
 
 
 def _fresh(ranges: list[list[Range]]) -> list[dict[Hashable, int]]:
@@ -173,7 +213,7 @@ def _fresh(ranges: list[list[Range]]) -> list[dict[Hashable, int]]:
     for op in ranges:
         fresh: dict[Hashable, int] = {}
         for storage, _, length, kind in op:
-            if kind == "write" and _is_made(storage) and storage not in seen:
+            if kind == "write" and is_made(storage) and storage not in seen:
                 fresh[storage] = max(length, fresh.get(storage, 0))
         seen.update(fresh)
         found.append(fresh)

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from timeroof.core.errors import InputError, UnknownMachineError
-from timeroof.core.machine import Machine
-from timeroof.core.machine_file import LARGEST_FILE_BYTES, parse_machine, read_machine
+from timeroof.core.machine import LARGEST_FILE_BYTES, Machine, parse_machine, read_machine
 
 # A file that is named as a machine: a machine file under another suffix, or what it is instead.
 

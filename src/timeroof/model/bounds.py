@@ -21,8 +21,8 @@ import polars as pl
 
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import ORIGIN
+from timeroof.core.report import BOUND
 from timeroof.core.resources import FAULT, LAUNCH
-from timeroof.core.verdict import BOUND
 
 FAULT_BOUND = f"{BOUND}{FAULT}"
 

@@ -22,8 +22,8 @@ from timeroof.core.columns import (
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
+from timeroof.core.report import BOUND, RoofPair, Verdicts
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
-from timeroof.core.verdict import BOUND, RoofPair, Verdicts
 from timeroof.model.bounds import above_roof_cause, combined_bound
 
 # A known bound that explains this share of the time settles the limiter, whatever

@@ -7,10 +7,9 @@ import polars as pl
 from timeroof.core.columns import bytes_known, flops_known
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile
-from timeroof.core.report import Ladder, Totals
+from timeroof.core.report import Ladder, Totals, Verdicts, plain_rows
 from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
 from timeroof.core.units import format_seconds
-from timeroof.core.verdict import Verdicts, plain_rows
 from timeroof.model.judge import judge
 
 # A larger share of an unprofiled step that rows and idle causes leave unexplained is a warning.

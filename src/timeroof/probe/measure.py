@@ -16,9 +16,8 @@ from typing import Any
 import msgspec
 
 from timeroof.core.errors import InputError
-from timeroof.core.kept import HOME_VARIABLE
+from timeroof.core.files import HOME_VARIABLE, write_atomically
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel, check_machine
-from timeroof.core.writing import write_atomically
 from timeroof.probe.cpu.ceilings import widened
 from timeroof.probe.cpu.features import find_microarchitecture
 from timeroof.probe.cpu.ir import host_cpu_name

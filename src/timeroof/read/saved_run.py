@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run
 from timeroof.read.formats import ReadOptions
-from timeroof.read.on_disk import plain_file
 from timeroof.read.open import Entry, Input
+from timeroof.read.text import plain_file
 
 _ZIP = b"PK\x03\x04"
 

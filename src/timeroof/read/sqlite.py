@@ -10,8 +10,8 @@ from urllib.parse import quote
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.read.on_disk import plain_file
 from timeroof.read.open import Entry
+from timeroof.read.text import plain_file
 
 FETCH_ROWS = 200_000
 # SQLite quotes a broken schema in its message, which then may be no text.

@@ -16,9 +16,8 @@ from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
 from timeroof.read.csv import find_table, split_ways
 from timeroof.read.events import shown_list
 from timeroof.read.formats import ReadOptions
-from timeroof.read.on_disk import plain_file
 from timeroof.read.open import Input
-from timeroof.read.text import head_text
+from timeroof.read.text import head_text, plain_file
 
 REQUIRED = ("name", "time_s")
 TEXTS = (

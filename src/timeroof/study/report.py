@@ -14,10 +14,9 @@ from timeroof.api.reports import Report
 from timeroof.core.machine import Machine
 from timeroof.core.notes import as_notes
 from timeroof.core.profile import LABEL, Profile
-from timeroof.core.report import Finding
+from timeroof.core.report import Finding, Verdicts
 from timeroof.core.resources import Scope
 from timeroof.core.units import format_percent
-from timeroof.core.verdict import Verdicts
 from timeroof.core.version import VERSION
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals

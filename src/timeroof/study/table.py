@@ -12,9 +12,9 @@ import polars as pl
 
 from timeroof.api.live import scope_for
 from timeroof.core.errors import UsageError
+from timeroof.core.files import write_atomically
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
-from timeroof.core.writing import write_atomically
 from timeroof.model.stats import spread
 from timeroof.study.case import Case, Result
 from timeroof.study.grid import all_cores

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from timeroof.core import units as rates
 from timeroof.core.units import format_amount, format_bytes_binary, format_percent, format_seconds
-from timeroof.views import rates
 from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table

@@ -1,12 +1,10 @@
 """From an op and its shapes to amounts: FLOPs by precision and compulsory bytes."""
 
-from timeroof.work.amounts import amounts
 from timeroof.work.call import Call, Tensor, Unrecorded
-from timeroof.work.cost import FREE, Cost
-from timeroof.work.counting import count, count_many, kernel_cost, own_costs
+from timeroof.work.cost import FREE, Cost, amounts
+from timeroof.work.counting import cost_of, count, count_many, kernel_cost, own_costs
 from timeroof.work.recorded import call_from_kineto
 from timeroof.work.registry import formula
-from timeroof.work.user import cost_of
 
 __all__ = [
     "FREE",

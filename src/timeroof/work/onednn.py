@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from timeroof.work.call import Call, Tensor, Unrecorded
-from timeroof.work.dtypes import parse_dtype
+from timeroof.work.call import Call, Tensor, Unrecorded, parse_dtype
 
 _SIZE = re.compile(r"(mb|ic|oc|id|od|kd|sd|dd|pd|ih|oh|kh|sh|dh|ph|iw|ow|kw|sw|dw|pw|g)(\d+)")
 _TENSOR = re.compile(r"\b(src|wei|dst|bia|diff_src|diff_wei|diff_dst|src0|src1)[:_]+([a-z]+\d+\w*)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from timeroof.work.args import UncountableError
+from timeroof.work.call import UncountableError
 
 MAX_TAPS = 1 << 20
 

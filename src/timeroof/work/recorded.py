@@ -11,10 +11,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
-from timeroof.work.call import Arg, Call, Tensor, Unrecorded, frozen
-from timeroof.work.dtypes import parse_dtype
+import msgspec
+import polars as pl
+
+from timeroof.core.machine import Machine
+from timeroof.core.profile import RECORDED_CALL, Profile, amount_columns
+from timeroof.work.call import Arg, Call, Tensor, Unrecorded, frozen, parse_dtype
+from timeroof.work.cost import Cost, amounts
+from timeroof.work.counting import Kernel, count, count_kernel, kernel_cost
+from timeroof.work.names import name_facts_table
+from timeroof.work.onednn import call_from_onednn
 
 NO_VALUE = Unrecorded("value not recorded")
 NO_LIST = Unrecorded("list of tensors not recorded")
@@ -159,3 +168,223 @@ def tensors_from_text(text: str) -> tuple[Tensor, ...]:
         if dtype is not None:
             found.append(Tensor(tuple(int(s) for s in sizes.split(",") if s.strip()), dtype))
     return tuple(found)
+
+
+# From what a file recorded of each row (its name, its call) to short names and amounts.
+#
+# Joins the rooms `work` and `core`: readers keep calls as labels, this counts them.
+# Numbers that a source measured are never replaced.
+
+
+KINETO_ARGUMENTS = (
+    "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Output Dims", "Output type",
+)  # fmt: skip
+ONEDNN_LABELS = ("onednn_kind", "onednn_prop", "onednn_formats", "onednn_auxiliary")
+
+_LAUNCHED = tuple[tuple[str, tuple[int, ...]], ...]
+_COUNTED_NAME, _PER_LAUNCH = ".counted_name", ".per_launch"
+NAMED_KINDS = ("kernel", "collective")
+COUNTED_KINDS = ("kernel", "op", "primitive")
+
+
+def with_recorded_work(profile: Profile, machine: Machine | None) -> Profile:
+    """The profile with short names, and with amounts wherever its calls were recorded."""
+    facts = name_facts_table(profile.kernels["name"])
+    rows = profile.kernels.join(facts, on="name", how="left", suffix="_read", maintain_order="left")
+    rows = _with_short_names(rows)
+    rows = _without_idle_tensor_units(rows)
+    rows = _with_counted(rows, _matrix_units(machine))
+    extra = [c for c in facts.columns if c != "name" and c in rows.columns]
+    kept = [c for c in rows.columns if c not in extra or c in profile.kernels.columns]
+    return profile.with_kernels(rows.select(kept).drop("short_name_read", strict=False))
+
+
+def _matrix_units(machine: Machine | None) -> Collection[str]:
+    """Precisions that the machine's matrix units have; none for a machine without them."""
+    roofs = machine.roofs() if machine is not None else {}
+    return [r.removeprefix("flop/") for r in roofs if r.endswith("-tensor")]
+
+
+def _with_short_names(rows: pl.DataFrame) -> pl.DataFrame:
+    plain = (pl.col("short_name") == pl.col("name")) & pl.col("kind").is_in(NAMED_KINDS)
+    short = pl.when(plain).then(pl.col("short_name_read")).otherwise(pl.col("short_name"))
+    return rows.with_columns(short.alias("short_name"))
+
+
+def _without_idle_tensor_units(rows: pl.DataFrame) -> pl.DataFrame:
+    """A kernel whose name tells that it uses no matrix unit has no FLOPs there."""
+    tensor = [c for c in amount_columns(rows) if c.endswith("-tensor")]
+    idle = pl.col("tensor_core").fill_null(True).not_()
+    return rows.with_columns(
+        pl.when(idle).then(pl.col(c).fill_null(0.0)).otherwise(pl.col(c)).alias(c) for c in tensor
+    )
+
+
+def _with_counted(rows: pl.DataFrame, units: Collection[str]) -> pl.DataFrame:
+    """Add the amounts of recorded calls, per different call once."""
+    build, signature = _recording(rows)
+    if build is None:
+        return rows
+    if "label.launched" in rows.columns:
+        # Kernels of such calls are counted one by one, by their names.
+        named = pl.when(pl.col("label.launched").is_not_null()).then(pl.col("name"))
+        rows = rows.with_columns(named.alias(_COUNTED_NAME))
+        signature = [*signature, "label.launched", _COUNTED_NAME]
+    keys = [*signature, "kind", "precision", "tensor_core", "storage"]
+    recorded = pl.col(signature[1]).is_not_null() & pl.col("kind").is_in(COUNTED_KINDS)
+    calls = rows.filter(recorded).select(keys).unique(maintain_order=True)
+    if not calls.height:
+        return rows
+    found = [_amounts_of(row, build, units) for row in calls.iter_rows(named=True)]
+    table = pl.concat([calls, _frame(found)], how="horizontal")
+    joined = rows.join(
+        table, on=keys, how="left", nulls_equal=True, maintain_order="left", suffix="_counted"
+    )
+    return _merged(joined, list(found[0]), recorded).drop(_COUNTED_NAME, strict=False)
+
+
+def _recording(
+    rows: pl.DataFrame,
+) -> tuple[Callable[[Mapping[str, Any]], Call] | None, list[str]]:
+    """How the rows' calls were recorded: as Kineto arguments, as oneDNN texts, or not."""
+    if "label.input_dims" in rows.columns:
+        labels = [f"label.{n}" for n in RECORDED_CALL if f"label.{n}" in rows.columns]
+        children = ["label.child_ops"] if "label.child_ops" in rows.columns else []
+        return _kineto_call, ["op", *labels, *children]
+    if "label.onednn_kind" in rows.columns:
+        labels = [f"label.{n}" for n in ONEDNN_LABELS if f"label.{n}" in rows.columns]
+        return _onednn_call, ["shape", *labels]
+    return None, []
+
+
+def _kineto_call(row: Mapping[str, Any]) -> Call:
+    arguments = {}
+    for label, key in zip(RECORDED_CALL, KINETO_ARGUMENTS, strict=True):
+        text = row.get(f"label.{label}")
+        if text is not None:
+            arguments[key] = _decoded(text)
+    # Traces leave out the format of tensors in lists; the kernel's name may tell it.
+    return call_from_kineto(row["op"] or "", arguments, list_dtype=row.get("storage"))
+
+
+def _decoded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _onednn_call(row: Mapping[str, Any]) -> Call:
+    return call_from_onednn(
+        row["label.onednn_kind"] or "",
+        row.get("label.onednn_prop") or "",
+        row.get("label.onednn_formats") or "",
+        row["shape"] or "",
+        _algorithm(row.get("label.onednn_auxiliary") or ""),
+    )
+
+
+def _algorithm(auxiliary: str) -> str:
+    return next((p.removeprefix("alg:") for p in auxiliary.split() if p.startswith("alg:")), "")
+
+
+def _amounts_of(
+    row: dict[str, Any], build: Callable[[Mapping[str, Any]], Call], units: Collection[str]
+) -> dict[str, Any]:
+    cost, single = _cost_of(row, build)
+    precision = row["precision"] or ""
+    if precision.endswith("-tensor"):
+        units = [precision]
+    elif row["tensor_core"] is False:
+        units = []
+    found: dict[str, Any] = dict(amounts(cost, units, tf32=precision == "tf32-tensor"))
+    origin = cost.origin if cost.flops is not None else None
+    return found | {"origin.flops": origin, _PER_LAUNCH: float(single)}
+
+
+def _cost_of(
+    row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]
+) -> tuple[Cost, bool]:
+    """The cost of a row's call, and whether it is the one of a single kernel instead."""
+    single = count_kernel(build(row), _kernel(row)) if row.get(_COUNTED_NAME) else None
+    cost = single or _counted(row, build)
+    if row["kind"] == "kernel":
+        return kernel_cost(row["op"] or "", cost), single is not None
+    if cost.composite and row.get("label.child_ops"):
+        # The ops below it do the work and are rows of their own.
+        return Cost(free=True, bytes_read=0.0, bytes_written=0.0), False
+    return cost, False
+
+
+def _counted(row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]) -> Cost:
+    """The cost of a row's call; inferred where the kernel's name has to tell a number format."""
+    cost = count(build({**row, "storage": None}))
+    if cost.unknown and row.get("storage"):
+        named = count(build(row))
+        return cost if named.unknown else msgspec.structs.replace(named, origin="inferred")
+    return cost
+
+
+def why_unknown(row: Mapping[str, Any]) -> str | None:
+    """Why the amounts of a row that recorded a PyTorch call are unknown; None: they are known."""
+    if row["kind"] not in COUNTED_KINDS:
+        return None if row.get("byte/dram") is not None else f"{row['kind']}: bytes not recorded"
+    facts = name_facts_table(pl.Series("name", [row["name"]])).row(0, named=True)
+    counted = {_COUNTED_NAME: row["name"]} if row.get("label.launched") else {}
+    return _cost_of({**facts, **row, **counted}, _kineto_call)[0].unknown
+
+
+def _kernel(row: Mapping[str, Any]) -> Kernel:
+    """The row's kernel, with the telling kernels of its call and their grids."""
+    try:
+        listed = msgspec.json.decode(row["label.launched"], type=_LAUNCHED)
+    except msgspec.DecodeError:
+        listed = ()
+    return Kernel(row[_COUNTED_NAME], listed)
+
+
+def _frame(found: list[dict[str, Any]]) -> pl.DataFrame:
+    """One column per amount: 0 where a known call has none, null where a call is unknown."""
+    names = list(dict.fromkeys(name for amount in found for name in amount))
+    columns = {}
+    for name in names:
+        flops = name.startswith("flop/")
+        values = [a.get(name, 0.0 if flops and a["flop/fp32"] is not None else None) for a in found]
+        columns[name] = pl.Series(
+            name, values, dtype=pl.String if name.startswith("origin.") else pl.Float64
+        )
+    for amount in found:
+        amount.update(dict.fromkeys(set(names) - set(amount)))
+    return pl.DataFrame(columns)
+
+
+def _merged(joined: pl.DataFrame, names: list[str], recorded: pl.Expr) -> pl.DataFrame:
+    """Amounts per call times the calls of the op; what the source measured stays."""
+    calls = (
+        pl.col("label.op_calls").cast(pl.Float64, strict=False).fill_null(pl.col("calls"))
+        if "label.op_calls" in joined.columns
+        else pl.col("calls")
+    )
+    # What one kernel does, instead of its share of an op's work, is counted per launch.
+    calls = pl.when(pl.col(_PER_LAUNCH) == 1).then(pl.col("calls")).otherwise(calls)
+    exprs = []
+    for name in (n for n in names if n != _PER_LAUNCH):
+        counted = f"{name}_counted" if f"{name}_counted" in joined.columns else name
+        # A kernel that stands for no call of its op does none of the op's work, but where
+        # that work is unknown nobody can tell which kernel does it: null, times 0 too.
+        is_text = name.startswith("origin.")
+        value = pl.col(counted) if is_text else pl.col(counted) * calls
+        value = pl.when(recorded).then(value)
+        if counted != name:
+            value = pl.coalesce(pl.col(name), value)
+        exprs.append(value.alias(name))
+    merged = joined.with_columns(exprs)
+    if "byte/dram" in names:
+        # Modelled FLOPs may have counted bytes, but what names tell is inferred altogether.
+        said = pl.when(pl.col("origin.flops") == "inferred").then(pl.lit("inferred"))
+        known = recorded & pl.col("byte/dram").is_not_null()
+        origin = pl.when(known).then(said.otherwise(pl.lit("counted")))
+        held = "origin.bytes/dram"
+        kept = pl.coalesce(pl.col(held), origin) if held in merged.columns else origin
+        merged = merged.with_columns(kept.alias(held))
+    return merged.drop([f"{n}_counted" for n in names], _PER_LAUNCH, strict=False)

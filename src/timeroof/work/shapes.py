@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from timeroof.work.args import UncountableError
-from timeroof.work.call import Tensor
-from timeroof.work.dtypes import INTEGER, is_floating, nature, promote
+from timeroof.work.call import INTEGER, Tensor, UncountableError, is_floating, nature, promote
 
 Shape = tuple[int, ...]
 

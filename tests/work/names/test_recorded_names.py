@@ -13,7 +13,7 @@ from tests.work.names.recorded import recorded_names
 from timeroof.core.resources import PRECISIONS
 from timeroof.work.names import name_facts_table, read_name
 from timeroof.work.names.algorithms import CONTRACTIONS
-from timeroof.work.names.short import LONGEST_SHORT_NAME
+from timeroof.work.names.facts import LONGEST_SHORT_NAME
 
 pytestmark = needs_recorded_data
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timeroof.work.names import read_name
-from timeroof.work.names.short import LONGEST_SHORT_NAME
+from timeroof.work.names.facts import LONGEST_SHORT_NAME
 
 FILL = "vectorized_elementwise_kernel<{four}, at::native::FillFunctor<float>, {array}>"
 SHORT = {

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
-from timeroof.advice.precisions import other_bounds
+from timeroof.advice.context import Context, other_bounds
 from timeroof.advice.rule import Claim, Rule
+from timeroof.core.report import BOUND
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.core.verdict import BOUND
 
 
 class Float64(Rule):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.advice.context import Context
-from timeroof.advice.idle import SYNC, idle_seconds, with_idle_gain
+from timeroof.advice.context import SYNC, Context, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
-from timeroof.advice.patterns import is_layout
+from timeroof.advice.context import Context, is_layout
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_percent, format_seconds
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
-from timeroof.advice.patterns import shapes_in
+from timeroof.advice.context import Context, shapes_in
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 

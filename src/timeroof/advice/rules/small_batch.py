@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
-from timeroof.advice.patterns import matches, shapes_in
+from timeroof.advice.context import Context, matches, shapes_in
 from timeroof.advice.rule import Claim, Rule
+from timeroof.core.report import BOUND
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.core.verdict import BOUND
 
 MATRIX_PRODUCT = (
     r"(?i)(^|[:_\W])(mm|addmm|bmm|baddbmm|matmul|linear|inner_product|\w*gemm\w*|gemv|mv|addmv)"

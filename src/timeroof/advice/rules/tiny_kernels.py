@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
-from timeroof.advice.idle import HOST, idle_seconds
+from timeroof.advice.context import HOST, Context, idle_seconds
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model.bounds import MOST_OP_COSTS, op_cost_s

@@ -7,9 +7,9 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.profile import LABEL
+from timeroof.core.report import BOUND
 from timeroof.core.resources import DRAM
 from timeroof.core.units import format_amount, format_seconds
-from timeroof.core.verdict import BOUND
 
 # Sources that know both what was moved and what must be put the latter into this label.
 COMPULSORY = f"{LABEL}compulsory_bytes"

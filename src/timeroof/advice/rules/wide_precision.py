@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
-from timeroof.advice.precisions import SIXTEEN_BIT, native_rate, on_unit
+from timeroof.advice.context import SIXTEEN_BIT, Context, native_rate, on_unit
 from timeroof.advice.rule import Claim, Rule
 from timeroof.advice.rules.matrix_units_missed import uses_sixteen_bits
 from timeroof.core.units import format_amount, format_percent, format_seconds

@@ -5,12 +5,90 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
+from timeroof.live.torch.process import unseen
 from timeroof.live.torch.recording import TimedStep
-from timeroof.live.torch.small_programs import close_ops, one_thread, ops_apart
 from timeroof.live.torch.timing import Timing, is_profiling
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Two small programs on which the cost of an event is measured.
+#
+# No random numbers are drawn, and no module is called: modes and hooks of the program see none of
+# it.
+
+
+CHANNELS, SIZE, BATCH, DEPTH = 8, 16, 4, 8
+
+
+def close_ops() -> Callable[[], None]:
+    """Small element-wise ops and views with their backward pass, one right after the other."""
+    import torch
+
+    with unseen():
+        weight, bias, x = _full(8, 4, grad=True), _full(8, 4, grad=True), _full(8, 4)
+
+    def run() -> None:
+        with unseen():
+            y = x
+            for _ in range(16):
+                y = torch.sigmoid(y * weight + bias).narrow(0, 0, 8)
+                y = y.reshape(4, 8).t()
+            torch.autograd.grad(y.sum(), (weight, bias))
+
+    return run
+
+
+def ops_apart() -> Callable[[], None]:
+    """A small convolution net with its backward pass: kernels of ten microseconds between events.
+
+    The kernels push the profiler's code and data out of the near caches.
+    """
+    import torch
+    from torch.nn import functional
+
+    with unseen():
+        kernels = [_full(CHANNELS, CHANNELS, 3, 3, grad=True) for _ in range(DEPTH)]
+        scales = [_full(CHANNELS, grad=True) for _ in range(2 * DEPTH)]
+        x = _full(BATCH, CHANNELS, SIZE, SIZE)
+
+    def run() -> None:
+        with unseen():
+            y = x
+            for depth, kernel in enumerate(kernels):
+                z = functional.conv2d(y, kernel, padding=1)
+                z = functional.batch_norm(
+                    z, None, None, scales[2 * depth], scales[2 * depth + 1], training=True
+                )
+                z = functional.relu(z)
+                y = torch.cat([z[:, : CHANNELS // 2], y[:, CHANNELS // 2 :]], 1)
+            torch.autograd.grad(y.mean((2, 3)).logsumexp(1).sum(), kernels + scales)
+
+    return run
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The small programs run in one thread, however many the program has."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _full(*shape: int, grad: bool = False) -> Tensor:
+    import torch
+
+    return torch.full(shape, 0.1, dtype=torch.float32, device="cpu", requires_grad=grad)
+
 
 # Events of one turn of the small programs, and the most turns that a round may have.
 TURN_EVENTS = 800

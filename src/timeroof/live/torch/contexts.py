@@ -2,11 +2,206 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from timeroof.live.torch.lines import line_of
-from timeroof.live.torch.modules import module_of
+from timeroof.live.torch.module_calls import watch_calls
 from timeroof.live.torch.recording import Described
+
+# Names of ours around a program's ops.
+
+
+class Annotation:
+    """A name around ops that the program's dispatch modes (FlopCounterMode, a logger) do not see.
+
+    A mode would get to see an op of the profiler's that is none of the program's. What it does
+    with it is an event around the opening of the name, which ends first and takes the name along.
+    """
+
+    def __init__(self, name: str) -> None:
+        import torch
+
+        self._hidden: Any = torch._C._DisableTorchDispatch
+        self._annotation: Any = torch.autograd.profiler.record_function(name)
+
+    def __enter__(self) -> None:
+        with self._hidden():
+            self._annotation.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        with self._hidden():
+            self._annotation.__exit__(None, None, None)
+
+
+# Module paths of ops: an annotation around every module's call.
+
+
+MODULE = "timeroof#module#"
+_FRAMES = 40
+_NOT_THE_PROGRAM = ("torch.", "timeroof.")
+
+
+class ModuleNames:
+    """Watches the calls of all modules, for one step only."""
+
+    def __init__(self) -> None:
+        self._unwatch: Callable[[], None] = lambda: None
+        self._open: list[Any] = []
+        self._paths: dict[int, str] = {}
+        self._roots: list[Any] = []
+
+    def attach(self, entered: Any = None) -> None:
+        """Name every module call from here on; `entered` is a module that is being called."""
+        self._unwatch = watch_calls(self._enter, self._leave)
+        if entered is not None:
+            self._enter(entered)
+
+    def detach(self) -> None:
+        """Watch no more; annotations that are still open are closed."""
+        self._unwatch()
+        while self._open:
+            self._open.pop().__exit__(None, None, None)
+        self._paths, self._roots = {}, []
+
+    def _enter(self, module: Any) -> None:
+        if id(module) not in self._paths:
+            self._name(module)
+        annotation = Annotation(MODULE + self._paths[id(module)])
+        annotation.__enter__()
+        self._open.append(annotation)
+
+    def _leave(self, _module: Any) -> None:
+        if self._open:
+            self._open.pop().__exit__(None, None, None)
+
+    def _name(self, root: Any) -> None:
+        """Paths of a module that is called from outside any named one, and of all below it."""
+        head = variable_name(root, sys._getframe(2)) or type(root).__name__
+        self._roots.append(root)  # alive, so that no other module gets its id
+        for path, module in root.named_modules():
+            self._paths.setdefault(id(module), f"{head}.{path}" if path else head)
+
+
+def variable_name(value: object, frame: FrameType | None) -> str | None:
+    """What the calling code calls a value: the nearest local or global name in its frames."""
+    for _ in range(_FRAMES):
+        if frame is None:
+            return None
+        if not str(frame.f_globals.get("__name__", "")).startswith(_NOT_THE_PROGRAM):
+            for names in (frame.f_locals, frame.f_globals):
+                found = next((k for k, v in list(names.items()) if v is value), None)
+                if found is not None and found != "self":
+                    return found
+        frame = frame.f_back
+    return None
+
+
+def module_of(name: str) -> str | None:
+    """The module path in the name of an annotation of ours.
+
+    >>> module_of("timeroof#module#model.head"), module_of("aten::mm")
+    ('model.head', None)
+    """
+    return name.removeprefix(MODULE) if name.startswith(MODULE) else None
+
+
+# Source lines of ops, on demand: annotations that name the program's line around every call.
+#
+# A mode of torch's Python functions sees each call before it is dispatched, and leaves what the
+# dispatcher does alone. It is there for the described step only.
+
+
+SOURCE = "timeroof#source#"
+_OURS = str(Path(__file__).resolve().parents[2])
+
+
+class SourceLines:
+    """Switches the mode on and off."""
+
+    def __init__(self) -> None:
+        self._mode: Any = None
+
+    def attach(self) -> None:
+        """From now on every call of a torch function is below an annotation of its line."""
+        self._mode = _mode()
+        self._mode.__enter__()
+
+    def detach(self) -> None:
+        """No more annotations."""
+        if self._mode is not None:
+            mode, self._mode = self._mode, None
+            mode.__exit__(None, None, None)
+
+
+def _mode() -> Any:
+    from torch.overrides import TorchFunctionMode
+
+    skipped = libraries()
+
+    class Lines(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            line = None
+            if getattr(func, "__name__", "") != "__get__" and not _is_annotation(func):
+                line = program_line(sys._getframe(1), skipped)
+            if line is None:
+                return func(*args, **(kwargs or {}))
+            with Annotation(SOURCE + line):
+                return func(*args, **(kwargs or {}))
+
+    return Lines()
+
+
+def _is_annotation(func: Any) -> bool:
+    """Whether a call opens or closes an annotation (a module's): one around it would close first
+    and take it along."""
+    return "_record_function_" in str(getattr(func, "__name__", "")) + str(func)
+
+
+def libraries() -> tuple[str, ...]:
+    """Folders of torch and of ours: frames below them are not the program's."""
+    import torch
+
+    return str(Path(torch.__file__).parent) + os.sep, _OURS + os.sep
+
+
+def program_line(frame: FrameType | None, skipped: tuple[str, ...]) -> str | None:
+    """File and line of the innermost frame that is the program's, not a library's of ours."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(("<", *skipped)):
+            return f"{shown_path(name)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def shown_path(name: str) -> str:
+    """A path as the reader would write it: seen from the working folder where it is below that.
+
+    >>> shown_path(str(Path.cwd() / "train.py"))
+    'train.py'
+    """
+    try:
+        here = str(Path.cwd())
+    except OSError:  # the program has removed it
+        return name
+    return str(Path(here, name)).removeprefix(here + os.sep)
+
+
+def line_of(name: str) -> str | None:
+    """The line in the name of an annotation of ours.
+
+    >>> line_of("timeroof#source#train.py:7"), line_of("aten::mm")
+    ('train.py:7', None)
+    """
+    return name.removeprefix(SOURCE) if name.startswith(SOURCE) else None
+
 
 ENGINE = "autograd::engine::evaluate_function"
 OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")

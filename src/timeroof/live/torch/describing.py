@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from timeroof.live.torch.contexts import ModuleNames, SourceLines
 from timeroof.live.torch.inductor.calls import CompiledCalls
 from timeroof.live.torch.inductor.hooks import CompiledGraph
-from timeroof.live.torch.lines import SourceLines
-from timeroof.live.torch.modules import ModuleNames
-from timeroof.live.torch.quiet import quiet_stderr
+from timeroof.live.torch.process import quiet_stderr, temporary_file
 from timeroof.live.torch.recording import Described, TensorSeen
-from timeroof.live.torch.temporary import temporary_file
 from timeroof.read.torch.execution_nodes import TENSOR, Node, Side, decoded, nodes_of
 
 _NO_VALUE = "<None>"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from timeroof.live.torch.quiet import quiet_stderr
-from timeroof.live.torch.temporary import temporary_file
+from timeroof.live.torch.process import quiet_stderr, temporary_file
 
 
 def device_activities() -> set[Any]:

@@ -3,18 +3,109 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import gc
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
+from timeroof.live.torch.alignment import pairs
 from timeroof.live.torch.calibration import Calibration
-from timeroof.live.torch.compiling import missing_compiler
+from timeroof.live.torch.compiling import is_glue, missing_compiler
 from timeroof.live.torch.describing import Describing
-from timeroof.live.torch.inductor.folding import folded
+from timeroof.live.torch.inductor.calls import folded
 from timeroof.live.torch.inductor.hooks import Workshop
-from timeroof.live.torch.ranking import rank_of_process
-from timeroof.live.torch.recording import Described, Recording
-from timeroof.live.torch.sampling import slow_clean_note, stand_in
-from timeroof.live.torch.sizes import changed_sizes, nearer_to_last
+from timeroof.live.torch.process import rank_of_process, unseen
+from timeroof.live.torch.recording import Described, Recording, TensorSeen, TimedStep, leaves
+from timeroof.live.torch.schedule import slow_clean_note, stand_in
+
+# Whether a program's sizes change from step to step: two described steps held side by side.
+
+
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Which share of the ops that are in both steps has other sizes, and one of them."""
+
+    share: float
+    op: str
+    then: Shape | None
+    now: Shape | None
+
+    @property
+    def example(self) -> str:
+        """The op and the tensor of it that changed.
+
+        >>> Changed(0.5, "aten::bmm", (8, 1, 17), (8, 1, 724)).example
+        'aten::bmm 8x1x17, then 8x1x724'
+        """
+        return f"{self.op} {_text(self.then)}, then {_text(self.now)}"
+
+
+def changed_sizes(first: Sequence[Described], last: Sequence[Described]) -> Changed | None:
+    """What changed between two steps; None where ops that are in both have the same sizes."""
+    compared, changed = 0, 0
+    largest = (False, -1)
+    example: Changed | None = None
+    for before, after in _matched(first, last):
+        then, now = _shapes(before), _shapes(after)
+        if not then and not now:
+            continue
+        compared += 1
+        if then != now:
+            changed += 1
+            a, b = next((a, b) for a, b in zip_longest(then, now) if a != b)
+            # Ops that make something tell more than views.
+            size = (_is_new(after), max(math.prod(a or ()), math.prod(b or ())))
+            if size > largest:
+                largest, example = size, Changed(0.0, after.name, a, b)
+    return None if example is None else replace(example, share=changed / compared)
+
+
+def _matched(
+    first: Sequence[Described], last: Sequence[Described]
+) -> Iterator[tuple[Described, Described]]:
+    """Ops of two steps by the order of their names, per thread."""
+    theirs = _by_thread(first)
+    for thread, ops in _by_thread(last).items():
+        before = theirs.get(thread, [])
+        for a, b in pairs([o.name for o in before], [o.name for o in ops]):
+            yield before[a], ops[b]
+
+
+def _by_thread(ops: Sequence[Described]) -> dict[int, list[Described]]:
+    found: dict[int, list[Described]] = defaultdict(list)
+    for op in ops:
+        if op.scope == 0 and not is_glue(op.name, op.sequence):
+            found[op.thread].append(op)
+    return found
+
+
+def _shapes(op: Described) -> Shapes:
+    return tuple(t.shape for t in leaves((op.inputs, op.outputs)) if isinstance(t, TensorSeen))
+
+
+def _is_new(op: Described) -> bool:
+    """Whether its results are no views of what it was given."""
+    given = {t.storage for t in leaves(op.inputs) if isinstance(t, TensorSeen)}
+    made = {t.storage for t in leaves(op.outputs) if isinstance(t, TensorSeen)}
+    return bool(made - given)
+
+
+def _text(shape: Shape | None) -> str:
+    if shape is None:
+        return "no such tensor"
+    return "x".join(map(str, shape)) or "a scalar"
+
+
+def nearer_to_last(timed: Sequence[TimedStep], first: int, last: int) -> list[TimedStep]:
+    """The timed steps that are not nearer to the first described one than to the last."""
+    return [s for s in timed if abs(s.number - last) <= abs(s.number - first)]
 
 
 def read_surroundings(found: Recording) -> None:
@@ -93,3 +184,46 @@ def read_event_cost(found: Recording, calibration: Calibration) -> None:
     slow = slow_clean_note(found)
     if slow is not None:
         found.note(slow)
+
+
+# What cannot be recorded, why, and what would help.
+#
+# Torch's execution trace cannot write some tensors down: it may then end the whole program.
+
+
+_NAMES = ("sparse_csr", "sparse_csc", "sparse_bs", "sparse_compressed", "crow_indices", "ccol_")
+WHY = (
+    "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no step"
+    " was described, shapes and amounts are unknown"
+)
+OTHER_TRACE = "another execution trace is being recorded: no step is described"
+OWN_PROFILER = (
+    "no step was timed, the program's own torch.profiler was on in all that would have been: switch"
+    " it off, or let it write its trace and use `timeroof read`"
+)
+INSIDE_ANOTHER = (
+    "nothing was measured: `timeroof run`, another timeroof.profile or torch.profiler was on around"
+    " this block; use one of them at a time"
+)
+NEVER_ENTERED = "nothing was measured: the timeroof.profile block was never entered"
+EMPTY_BLOCK = "nothing was measured: no op of torch ran in the block"
+
+
+def cannot_describe(op_names: Iterable[str]) -> bool:
+    """Whether compressed sparse tensors are about: among the ops that ran, or alive.
+
+    >>> cannot_describe(["aten::_sparse_csr_sum"])
+    True
+    """
+    if any(part in name for name in op_names for part in _NAMES):
+        return True
+    import torch
+
+    kinds: tuple[Any, ...] = (
+        torch.sparse_csr,
+        torch.sparse_csc,
+        torch.sparse_bsr,
+        torch.sparse_bsc,
+    )
+    with unseen():
+        return any(type(t) is torch.Tensor and t.layout in kinds for t in gc.get_objects())

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from timeroof.live.torch.beside_dynamo import beside_dynamo
+from timeroof.live.torch.compiling import beside_dynamo
 from timeroof.live.torch.module_calls import watch_calls
 
 AUTO, OPTIMIZER, FORWARD, MANUAL = "auto", "optimizer", "forward", "manual"

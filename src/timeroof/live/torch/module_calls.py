@@ -20,8 +20,8 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from timeroof.live.torch.beside_dynamo import beside_dynamo
-from timeroof.live.torch.uninterrupted import is_from_handler
+from timeroof.live.torch.compiling import beside_dynamo
+from timeroof.live.torch.process import is_from_handler
 
 # Constants in the compiled template that are exchanged for what they stand for.
 _ENTERED, _LEFT, _WHICH = "timeroof entered", "timeroof left", 0x74696D65_726F6F66

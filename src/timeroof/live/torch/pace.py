@@ -8,8 +8,13 @@ as much), needs neither torch nor memory, and leaves the program's state alone.
 
 from __future__ import annotations
 
+import resource
+import threading
 import time
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 # About 60 µs each: long for the clock, short for a program.
 BITS = 12_000
@@ -47,3 +52,107 @@ class Pace:
         begin_ns = self._clock_ns()
         _LEFT * _RIGHT
         return self._clock_ns() - begin_ns
+
+
+# How long the stepping thread neither ran nor wanted to: sleep, files, the network, locks.
+
+
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+_TASKS = Path("/proc/self/task")
+# Shares of a step below this are what clocks and a host's pauses of a virtual machine amount to.
+LEAST_SHARE = 0.02
+# Linux counts per thread; elsewhere the process's count is what there is.
+_WHOSE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+# Any sleep that gives the CPU up, to see whether this system counts such sleeps.
+_NAP_S = 1e-4
+
+
+class Slept(NamedTuple):
+    """Nanoseconds asleep, and how often the thread gave its CPU up (None: not counted here)."""
+
+    ns: int
+    times: int | None
+
+
+class Asleep:
+    """Elapsed time less the thread's own, and less its waiting for a CPU (where Linux counts it).
+
+    Pauses of a virtual machine and a container's quota stop a thread too, and no clock of its own
+    tells them from sleep. But a thread that sleeps gives its CPU up itself: without a voluntary
+    context switch nothing was slept, however long the step stood still.
+
+    Nor is it the program that sleeps where an op waits for its other threads and those wait for a
+    CPU: as much as they waited is left out.
+
+    >>> asleep = Asleep()
+    >>> asleep.watch_others()
+    >>> asleep.begin()
+    >>> time.sleep(0.05)
+    >>> asleep.end()
+    >>> asleep.slept().ns > 20_000_000
+    True
+    """
+
+    def __init__(self) -> None:
+        self._begin = self._end = (0, 0, 0, 0)
+        self._others_ns = 0
+        self._counts_sleeps = counts_sleeps()
+
+    def watch_others(self) -> None:
+        """Look at the other threads; takes longer than the rest, so before a step begins."""
+        self._others_ns = _others_queued_ns()
+
+    def begin(self) -> None:
+        """A step of this thread begins."""
+        self._begin = _clocks()
+
+    def end(self) -> None:
+        """The step ended."""
+        self._end = _clocks()
+
+    def slept(self) -> Slept:
+        """What was slept in the step; 0 ns where that is too little to be believed."""
+        elapsed, own, queued, switches = (
+            n - b for n, b in zip(self._end, self._begin, strict=True)
+        )
+        # Counts of threads that have ended meanwhile are gone.
+        others_ns = max(0, _others_queued_ns() - self._others_ns)
+        asleep_ns = elapsed - own - queued - others_ns
+        if asleep_ns < LEAST_SHARE * elapsed:
+            asleep_ns = 0
+        if not self._counts_sleeps:
+            return Slept(asleep_ns, None)
+        return Slept(asleep_ns if switches else 0, switches)
+
+
+@cache
+def counts_sleeps() -> bool:
+    """Whether this system counts voluntary context switches; some sandboxes always say 0."""
+    before = _voluntary_switches()
+    time.sleep(_NAP_S)
+    return _voluntary_switches() > before
+
+
+def _voluntary_switches() -> int:
+    return resource.getrusage(_WHOSE).ru_nvcsw
+
+
+def _others_queued_ns() -> int:
+    """What the process's other threads have waited for a CPU, all together."""
+    me = str(threading.get_native_id())
+    tasks = _TASKS.glob("*/schedstat")
+    return sum(_queued_ns(task) for task in tasks if task.parent.name != me)
+
+
+def _queued_ns(schedstat: Path) -> int:
+    """What a thread has waited for a CPU; 0 where nobody counts it, or the thread has ended."""
+    try:
+        return int(schedstat.read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _clocks() -> tuple[int, int, int, int]:
+    """Elapsed, the thread's own, what it waited for a CPU (ns), and its voluntary switches."""
+    queued_ns = _queued_ns(_SCHEDSTAT)
+    return time.perf_counter_ns(), time.thread_time_ns(), queued_ns, _voluntary_switches()

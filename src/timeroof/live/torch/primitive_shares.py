@@ -13,9 +13,8 @@ import numpy as np
 from timeroof.live.accounting import Account, account
 from timeroof.live.rows import Rows
 from timeroof.live.torch.alignment import NO_MATCH, align
-from timeroof.live.torch.arrays import Ints
 from timeroof.live.torch.mkl_calls import NOBODY, Caller, callers_of
-from timeroof.live.torch.recording import Described, PrimitiveSeen, PrimitiveStep, Recording
+from timeroof.live.torch.recording import Described, Ints, PrimitiveSeen, PrimitiveStep, Recording
 
 MKL = "mkl"
 # kind, implementation, propagation, formats, problem; of MKL: "mkl", routine, flags, "", sizes

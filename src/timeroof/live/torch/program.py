@@ -12,16 +12,135 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 from timeroof.core.errors import EXIT_INTERRUPT, UsageError
 from timeroof.core.import_path import set_for_program
-from timeroof.live.torch.complaint import complaint_of
-from timeroof.live.torch.namesakes import give_way
+
+# What a program said as it ended itself: the words of its argument parser, for a hint of ours.
+
+
+# What parsers call the sentence that they print before they exit.
+_SENTENCES = ("message", "msg", "err", "error")
+_LONGEST_CHAIN = 10
+
+
+def complaint_of(error: SystemExit) -> str:
+    r"""The words behind an exit, one text per line; empty where it has none.
+
+    argparse prints its sentence and exits with a bare 2: the sentence is an argument of the
+    frames it leaves. click, getopt and absl exit while they handle an error that has it.
+
+    >>> complaint_of(SystemExit("unknown option --html")), complaint_of(SystemExit(2))
+    ('unknown option --html', '')
+    """
+    texts = dict.fromkeys((*_own_words(error), *_chained(error), *_left_in_frames(error)))
+    return "\n".join(text for text in texts if text)
+
+
+def _own_words(error: SystemExit) -> Iterator[str]:
+    if isinstance(error.code, str):
+        yield error.code
+    # fire's exit carries the trace of what it could not consume.
+    yield from (_text(value) for value in vars(error).values())
+
+
+def _chained(error: BaseException) -> Iterator[str]:
+    found: BaseException | None = error
+    for _ in range(_LONGEST_CHAIN):
+        found = found.__cause__ or found.__context__ if found is not None else None
+        if found is None:
+            return
+        yield _text(found)
+
+
+def _left_in_frames(error: BaseException) -> Iterator[str]:
+    trace = error.__traceback__
+    while trace is not None:
+        # A module's frame holds its globals, which are no parser's.
+        if trace.tb_frame.f_code.co_name != "<module>":
+            held = trace.tb_frame.f_locals
+            yield from (v for k in _SENTENCES if isinstance(v := held.get(k), str))
+        trace = trace.tb_next
+
+
+def _text(value: object) -> str:
+    """click's errors have their words apart from their details."""
+    said = getattr(value, "format_message", None)
+    try:
+        return str(said() if callable(said) else value)
+    except Exception:  # the program's own class
+        return ""
+
+
+# Modules of the program's folder that bear the name of a module that we use.
+#
+# Python looks for `import statistics` in the program's folder first, unless it was imported
+# before:
+# by us, in a process that is to be the program's. And once the program has ended, its `plotly.py`
+# must not be taken for the library.
+
+
+# Python itself has these before any program, and `timeroof` is what a program means by that.
+_STAY = {"__main__", "encodings", "sitecustomize", "usercustomize", "timeroof"}
+# A recording is made of what these gave: there can be no second one.
+_OF_THE_RECORDING = {"torch", "numpy"}
+_ASIDE: dict[str, ModuleType] = {}
+# The folder of the program, and what is searched for libraries.
+_PLACES: list[tuple[str, list[str]]] = []
+
+
+def give_way(folder: str) -> None:
+    """Before the program: its folder is searched first, for names that we have loaded, too."""
+    set_for_program(folder)
+    if sys.path[:1] != [folder]:  # the user does not want that folder searched
+        return
+    _PLACES[:] = [(folder, sys.path[1:])]
+    for name in _top_level_names() - _STAY:
+        if _origin(name, [folder]) and not _is_built_in(name):
+            _ASIDE.update(_taken_out(name))
+
+
+def come_back() -> None:
+    """After the program: our own modules again, and its folder is searched last.
+
+    Not never: what it leaves running, or does at exit, may still import from there.
+    """
+    for folder, libraries in _PLACES:
+        for name in _top_level_names() - _STAY - _OF_THE_RECORDING:
+            origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None) or ""
+            if origin.startswith(folder) and _origin(name, libraries) not in (None, origin):
+                _taken_out(name)
+        sys.path[:] = [*libraries, *[place for place in sys.path if place not in libraries]]
+    _PLACES.clear()
+    sys.modules.update(_ASIDE)
+    _ASIDE.clear()
+
+
+def _top_level_names() -> set[str]:
+    return {name for name in sys.modules if "." not in name}
+
+
+def _is_built_in(name: str) -> bool:
+    return any(f.find_spec(name) is not None for f in (BuiltinImporter, FrozenImporter))
+
+
+def _origin(name: str, places: list[str]) -> str | None:
+    """Where such a module is; a folder without code is none where others have the name."""
+    spec = PathFinder.find_spec(name, places)
+    return None if spec is None else spec.origin
+
+
+def _taken_out(name: str) -> dict[str, ModuleType]:
+    names = [each for each in sys.modules if each == name or each.startswith(name + ".")]
+    return {each: sys.modules.pop(each) for each in names}
+
 
 EXIT_TERMINATED = 143
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from timeroof.live.torch.arrays import Ints
+import numpy as np
+import numpy.typing as npt
+
+# The arrays of a recording.
+#
+# A module of its own: numpy reads its settings (threads) when it is loaded, so nothing that is
+# needed before the program runs may load it.
+
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -11,32 +11,35 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from timeroof.live.torch.asleep import Asleep, Slept
 from timeroof.live.torch.calibration import Calibration
 from timeroof.live.torch.describing import Describing, first_and_latest
 from timeroof.live.torch.device import DevicePass, device_activities
-from timeroof.live.torch.finishing import read_described, read_event_cost, read_surroundings
-from timeroof.live.torch.forking import mind_forks
-from timeroof.live.torch.importing import after_import
-from timeroof.live.torch.inductor.hooks import Workshop
-from timeroof.live.torch.markers import AUTO, FORWARD, MANUAL, Markers
-from timeroof.live.torch.pace import Pace
-from timeroof.live.torch.primitives import PrimitivePass
-from timeroof.live.torch.ranking import rank_of_process
-from timeroof.live.torch.recording import CleanStep, Recording, TimedStep
-from timeroof.live.torch.refusals import (
+from timeroof.live.torch.finishing import (
     EMPTY_BLOCK,
     INSIDE_ANOTHER,
     OTHER_TRACE,
     OWN_PROFILER,
     WHY,
     cannot_describe,
+    read_described,
+    read_event_cost,
+    read_surroundings,
 )
-from timeroof.live.torch.sampling import CleanSample
-from timeroof.live.torch.schedule import UNSETTLED, UNTOUCHED, Pass, Schedule
-from timeroof.live.torch.stepping_aside import step_aside
+from timeroof.live.torch.importing import after_import
+from timeroof.live.torch.inductor.hooks import Workshop
+from timeroof.live.torch.markers import AUTO, FORWARD, MANUAL, Markers
+from timeroof.live.torch.pace import Asleep, Pace, Slept
+from timeroof.live.torch.primitives import PrimitivePass
+from timeroof.live.torch.process import (
+    is_from_handler,
+    mind_forks,
+    rank_of_process,
+    step_aside,
+    switching,
+)
+from timeroof.live.torch.recording import CleanStep, Recording, TimedStep
+from timeroof.live.torch.schedule import UNSETTLED, UNTOUCHED, CleanSample, Pass, Schedule
 from timeroof.live.torch.timing import Timing, is_profiling
-from timeroof.live.torch.uninterrupted import is_from_handler, switching
 
 Told = Callable[[int, str], None]
 

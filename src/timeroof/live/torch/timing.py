@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from timeroof.live.torch.quiet import quiet_stderr
+from timeroof.live.torch.process import quiet_stderr
 from timeroof.live.torch.recording import TimedStep
 
 BEGIN, FINISH = "timeroof#begin", "timeroof#finish"

@@ -11,7 +11,7 @@ import polars as pl
 from timeroof.core.errors import UsageError
 from timeroof.core.report import Report
 from timeroof.model.check.limits import LimitRule
-from timeroof.model.compare.noise import (
+from timeroof.model.compare.causes import (
     deviation,
     far_apart,
     least_of_samples,

@@ -11,9 +11,8 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report, Totals
-from timeroof.model.compare.causes import CAUSES, with_causes, with_plain_names
-from timeroof.model.compare.match import AMOUNTS, match, with_primitives_in_their_ops
-from timeroof.model.compare.noise import (
+from timeroof.model.compare.causes import (
+    CAUSES,
     deviation,
     drift,
     far_apart,
@@ -21,7 +20,10 @@ from timeroof.model.compare.noise import (
     pace_shift,
     run_deviation_s,
     run_least_s,
+    with_causes,
+    with_plain_names,
 )
+from timeroof.model.compare.match import AMOUNTS, match, with_primitives_in_their_ops
 from timeroof.model.compare.notes import (
     comparison_notes,
     differing_work,

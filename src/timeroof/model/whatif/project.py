@@ -33,9 +33,8 @@ import polars as pl
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile
-from timeroof.core.report import Report
+from timeroof.core.report import Report, Verdicts, plain_rows
 from timeroof.core.resources import LAUNCH, Scope
-from timeroof.core.verdict import Verdicts, plain_rows
 from timeroof.model.bounds import is_tiny
 from timeroof.model.judge import judge
 from timeroof.model.totals import seconds_by_limiter

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.report import BOUND
 from timeroof.core.resources import FAULT, LAUNCH, Scope, limiter_kind
-from timeroof.core.verdict import BOUND
 
 SECONDS = (
     "elapsed_s", "predicted_s", "low_s", "high_s", "busy_s", "busy_low_s", "busy_high_s",

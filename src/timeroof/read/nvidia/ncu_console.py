@@ -12,8 +12,7 @@ from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.csv import in_base_units, numbers
 from timeroof.read.formats import ReadOptions
-from timeroof.read.nvidia.ncu_parts import FACTS, Part, reading_of, some_metrics
-from timeroof.read.nvidia.ncu_profile import profile_of_parts
+from timeroof.read.nvidia.ncu_profile import FACTS, Part, profile_of_parts, reading_of, some_metrics
 from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text, lines
 

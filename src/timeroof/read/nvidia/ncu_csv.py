@@ -15,15 +15,15 @@ from timeroof.read.events import shown_list
 from timeroof.read.formats import ReadOptions
 from timeroof.read.nvidia.ncu_console import is_console, read_console
 from timeroof.read.nvidia.ncu_metrics import role_of
-from timeroof.read.nvidia.ncu_parts import (
+from timeroof.read.nvidia.ncu_profile import (
     FACTS,
     Part,
+    profile_of_parts,
     reading_of,
     role_columns,
     some_metrics,
     split_unit,
 )
-from timeroof.read.nvidia.ncu_profile import profile_of_parts
 from timeroof.read.open import Entry, Input, folder_in, short_name
 from timeroof.read.text import head_text, lines
 

@@ -15,10 +15,16 @@ from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
 from timeroof.read.nvidia.ncu_metrics import role_of
-from timeroof.read.nvidia.ncu_parts import FACTS, Part, Reading, reading_of, some_metrics
-from timeroof.read.nvidia.ncu_profile import profile_of_parts
-from timeroof.read.on_disk import plain_file
+from timeroof.read.nvidia.ncu_profile import (
+    FACTS,
+    Part,
+    Reading,
+    profile_of_parts,
+    reading_of,
+    some_metrics,
+)
 from timeroof.read.open import Input
+from timeroof.read.text import plain_file
 
 MAGIC = b"NVR\x00"
 _GRID = ("launch__grid_dim_x", "launch__grid_dim_y", "launch__grid_dim_z")

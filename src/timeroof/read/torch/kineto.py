@@ -2,10 +2,318 @@
 
 from __future__ import annotations
 
-from timeroof.core.profile import Profile
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.core.profile import Profile, Source, SourceFile, Steps
+from timeroof.read.events import TIMELINE_EVENTS, cut_note, devices_note, timeline_of
 from timeroof.read.formats import ReadOptions
-from timeroof.read.open import Input
+from timeroof.read.idle import Floats, seconds_by_cause
+from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.text import encoding_of
+from timeroof.read.torch.autograd import exchange
+from timeroof.read.torch.collect import collect
+from timeroof.read.torch.host import PlainRows, host_rows, host_times
+from timeroof.read.torch.json_stream import EventStream, Text
+from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
+from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name
+from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
+
+# Read a Kineto or other Chrome trace into a profile.
+
+
+# Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
+
+
+_STEP = re.compile(r"ProfilerStep#\d+")
+# Microseconds.
+PER_SECOND = 1e6
+
+
+def step_times(trace: Trace) -> tuple[Floats, Floats]:
+    """Start and end of every step, in order."""
+    names = trace.names.values_in_order()
+    is_step = np.array([*(bool(_STEP.match(n)) for n in names), False])
+    rows = np.flatnonzero(is_step[trace.frames["name"]] & (trace.frames["kind"] == ANNOTATION))
+    rows = rows[np.argsort(trace.frames["start"][rows], kind="stable")]
+    return trace.frames["start"][rows], trace.frames["end"][rows]
+
+
+def steps(trace: Trace) -> Steps | None:
+    """How many steps there are, and the median time of one."""
+    start, end = step_times(trace)
+    if not len(start):
+        return None
+    return Steps(count=len(start), profiled_s=float(np.median(end - start)) * _US)
+
+
+def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame | None:
+    """The work that the last step launched, in order; all work where there are no steps."""
+    if not table.height:
+        return None
+    start, end = step_times(trace)
+    if len(start):
+        launched = np.append(trace.launches["start"], np.nan)[table["launch"].to_numpy()]
+        began = np.where(np.isfinite(launched), launched, table["start"].to_numpy())
+        inside = (began >= start[-1]) & (began < end[-1])
+        table = table.filter(inside) if inside.any() else table
+    ids = rows.select("id", *(pl.col(f".{k}").alias(k) for k in KEY))
+    work = table.select(*KEY, "start", "duration", pl.col("cause").alias("idle_code"))
+    return timeline_of(work, ids, stream_name(trace), PER_SECOND)
+
+
+# Counters per kernel that CUPTI's range profiler wrote into a trace.
+#
+# Its events replay every kernel several times: their durations are no kernel times, and
+# are left unknown. Instructions are per thread, so a fused multiply-add counts two.
+
+
+_PRECISIONS = {"d": "fp64", "f": "fp32", "h": "fp16"}
+_BYTES = {"dram__bytes": "byte/dram", "lts__t_bytes": "byte/l2", "l1tex__t_bytes": "byte/l1"}
+_OPS = "sass_thread_inst_executed_op_"
+
+
+def range_rows(ranges: list[tuple[str, str, dict[str, Any]]]) -> pl.DataFrame:
+    """One row per kernel name and device, with its counters as amounts; no time."""
+    groups: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    for name, device, counters in ranges:
+        groups[name, device].append(amounts(counters))
+    collected = list(dict.fromkeys(c for found in groups.values() for row in found for c in row))
+    rows = []
+    for (name, device), found in groups.items():
+        row: dict[str, Any] = {"name": name, "device": device, "calls": float(len(found))}
+        for column in collected:
+            values = [amount.get(column) for amount in found]
+            row[column] = None if None in values else sum(v for v in values if v is not None)
+        rows.append(row)
+    schema = dict.fromkeys(["name", "device"], pl.String) | dict.fromkeys(
+        ["calls", *collected], pl.Float64
+    )
+    table = pl.DataFrame(rows, schema=schema)
+    return table.with_columns(
+        pl.lit("kernel").alias("kind"),
+        pl.lit(None, pl.Float64).alias("time_s"),
+        pl.lit("measured").alias("origin.flops"),
+    )
+
+
+def amounts(counters: dict[str, Any]) -> dict[str, float]:
+    """FLOPs per precision and bytes per level that counters give; what is missing is left out.
+
+    >>> s = "smsp__sass_thread_inst_executed_op_"
+    >>> amounts({s + "fadd_pred_on.sum": 1, s + "fmul_pred_on.sum": 2, s + "ffma_pred_on.sum": 4})
+    {'flop/fp32': 11.0}
+    """
+    values = {k: float(v) for k, v in counters.items() if isinstance(v, int | float) and v >= 0}
+    found: dict[str, float] = {}
+    for letter, precision in _PRECISIONS.items():
+        parts = [
+            next((v for k, v in values.items() if f"{_OPS}{letter}{what}_pred_on" in k), None)
+            for what in ("add", "mul", "fma")
+        ]
+        add, mul, fma = parts
+        if add is not None and mul is not None and fma is not None:
+            found[f"flop/{precision}"] = add + mul + 2 * fma
+    for metric, resource in _BYTES.items():
+        whole = values.get(f"{metric}.sum")
+        parts = [values.get(f"{metric}_{way}.sum") for way in ("read", "write")]
+        if whole is not None:
+            found[resource] = whole
+        elif None not in parts:
+            found[resource] = sum(p for p in parts if p is not None)
+    return found
+
+
+_US = 1e-6
+
+
+def read_trace(found: Input, options: ReadOptions) -> Profile:
+    """The profile of one trace; of a folder or archive with several, an error says to name one."""
+    if len(found.entries) != 1:
+        raise InputError(
+            f"holds {len(found.entries)} files", where=found.name, advice="name one trace of it"
+        )
+    entry = found.only
+    text = Text(entry, options.progress)
+    stream = EventStream(text.pieces(), entry.name)
+    trace = Trace()
+    for events in stream:
+        collect(trace, events)
+    notes = [*text.notes, *stream.notes, *trace.notes]
+    if options.companions:
+        from timeroof.read.torch.execution_trace import lend_shapes
+
+        notes += lend_shapes(trace, options.companions)
+    exchange(trace)
+    options.progress("linking kernels to ops", 0.92)
+    source = _source(entry, stream.top, trace)
+    profile = _profile(trace, stream.top, source)
+    options.progress("read", 1.0)
+    return replace(profile, notes=(*notes, *profile.notes))
+
+
+def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+    if trace.device.height:
+        return _device_profile(trace, top, source)
+    if trace.ranges:
+        return _range_profile(trace, top, source)
+    if trace.frames.height:
+        return _host_profile(trace, top, source)
+    if trace.plain.height:
+        return _plain_profile(trace, source)
+    where = source.files[0].name
+    raise InputError(
+        "has no event with a duration that is a kernel, copy or op",
+        where=where,
+        advice="record again with activities CPU and CUDA",
+    )
+
+
+def _source(entry: Entry, top: dict[str, Any], trace: Trace) -> Source:
+    kineto = trace.device.height or trace.frames.height or trace.ranges
+    version = top.get("schemaVersion")
+    return Source(
+        tool="Kineto" if kineto else "Chrome trace",
+        version=f"schema {version}" if isinstance(version, int) and kineto else None,
+        files=[SourceFile(name=short_name(entry.name))],
+    )
+
+
+def _ranked(rows: pl.DataFrame, top: dict[str, Any]) -> pl.DataFrame:
+    info = top.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else None
+    known = rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
+    return rows.with_columns(pl.lit(known, pl.Int64).alias("rank"))
+
+
+def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
+    """Names of devices by their number, as far as the trace says them.
+
+    ROCm counts CPUs among its agents, so that the only GPU may be number 2: where all
+    devices have one name, every number has it.
+    """
+    listed = top.get("deviceProperties")
+    found = {}
+    for one in listed if isinstance(listed, list) else []:
+        if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"].strip():
+            found[str(one.get("id"))] = one["name"].strip()
+    if len(set(found.values())) == 1:
+        found |= dict.fromkeys(used, next(iter(found.values())))
+    return found
+
+
+def _used_device(names: dict[str, str], used: list[str]) -> tuple[str | None, list[str]]:
+    """The one name of the devices that worked, and a note where there is none or more than one."""
+    found = sorted({names[d] for d in used if d in names})
+    if len(found) > 1:
+        return None, [f"kernels ran on different devices: {', '.join(found)}"]
+    if not found:
+        return None, ["the trace names no device: say which with --machine"]
+    return found[0], []
+
+
+def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+    work = device_work(trace)
+    used = [str(d) for d in trace.devices.values_in_order()]
+    names = device_names(top, used)
+    device, notes = _used_device(names, used)
+    rows = device_rows(trace, work, names, device)
+    wall_us = float(trace.device["end"].max() - trace.device["start"].min())
+    table = rows.select(c for c in rows.columns if not c.startswith("."))
+    idling = work.idling
+    busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
+    idle_s = (wall_us - busy_us) * _US
+    return Profile.of(
+        _ranked(table, top),
+        source,
+        device=device,
+        wall_s=wall_us * _US,
+        kernel_s=busy_us * _US,
+        idle_by_cause=seconds_by_cause(
+            idling.idle * _US, idling.cause, len(idling.busy_us), idle_s
+        ),
+        steps=steps(trace),
+        timeline=timeline(trace, work.table, rows),
+        notes=(*notes, *_link_notes(trace, work)),
+    )
+
+
+def _link_notes(trace: Trace, work: Work) -> list[str]:
+    kernels = work.table.filter(pl.col("kind").is_in([KERNEL, COLLECTIVE]))
+    missing = kernels.filter(pl.col("launch") < 0).height
+    link = kernels["link"]
+    inferred, outside = (link == INFERRED).sum(), (link == OUTSIDE).sum()
+    replayed, devices = (link == BY_GRAPH).sum(), len(work.idling.busy_us)
+    notes = []
+    if missing:
+        notes.append(f"{missing} of {kernels.height} kernels have no launch in the trace")
+    if outside:
+        notes.append(f"{outside} of {kernels.height} kernels were launched outside of any op")
+    if replayed:
+        notes.append(f"{replayed} kernels were replayed from graphs: they keep their own names")
+    if inferred:
+        notes.append(
+            f"{inferred} kernels without an op of their own take op and shapes from linked"
+            " kernels of the same name and grid that take about as long (label inferred)"
+        )
+    if devices > 1:
+        notes.append(devices_note(devices))
+    if work.table.height > TIMELINE_EVENTS and not steps(trace):
+        notes.append(cut_note(work.table.height))
+    return notes
+
+
+def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+    rows, contexts = host_rows(trace)
+    if not rows.height:
+        raise InputError(
+            "has annotations but no op and no kernel",
+            where=source.files[0].name,
+            advice="record again with activities CPU and CUDA",
+        )
+    wall_s, busy_s, causes = host_times(trace, contexts)
+    return Profile.of(
+        _ranked(rows, top),
+        source,
+        wall_s=wall_s,
+        kernel_s=busy_s,
+        idle_by_cause=causes,
+        steps=steps(trace),
+        notes=("the trace has no device events: rows are ops on the host, by self time",),
+    )
+
+
+def _range_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+    rows = range_rows(trace.ranges)
+    used = rows["device"].unique().to_list()
+    names = device_names(top, used)
+    device, notes = _used_device(names, used)
+    shown = pl.col("device").replace_strict(names, default=None, return_dtype=pl.String)
+    return Profile.of(
+        _ranked(rows.with_columns(shown), top),
+        source,
+        device=device,
+        notes=(
+            *notes,
+            f"{len(trace.ranges)} counter ranges: amounts are measured, kernel times are unknown,"
+            " because the ranges' durations include replays",
+        ),
+    )
+
+
+def _plain_profile(trace: Trace, source: Source) -> Profile:
+    plain = PlainRows(trace)
+    wall_s, busy_s, devices = plain.times()
+    notes = [] if plain.is_device else ["no device events: rows are host events, by self time"]
+    if devices > 1:
+        notes.append(devices_note(devices))
+    return Profile.of(plain.rows(), source, wall_s=wall_s, kernel_s=busy_s, notes=tuple(notes))
 
 
 class Kineto:
@@ -31,7 +339,6 @@ class Kineto:
 
     def read(self, found: Input, options: ReadOptions) -> Profile:
         """The profile of the trace."""
-        from timeroof.read.torch.profile import read_trace
 
         return read_trace(found, options)
 

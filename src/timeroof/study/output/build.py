@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from timeroof.api.reports import save
+from timeroof.core.files import write_atomically
 from timeroof.core.units import format_amount, format_seconds
-from timeroof.core.writing import write_atomically
 from timeroof.study.factors import Conclusion, conclusions
 from timeroof.study.factors.cases import (
     Row,
@@ -51,9 +51,9 @@ from timeroof.study.output.page import (
 )
 from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
 from timeroof.study.report import busy_sentence
-from timeroof.views.page.text import plain_line
 from timeroof.views.pictures.frame import styled
-from timeroof.views.tables import csv_bytes
+from timeroof.views.plain import plain_line
+from timeroof.views.render import csv_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

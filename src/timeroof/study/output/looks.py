@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from timeroof.study.factors.cases import LEVELS, Row, label, level_of, level_title
-from timeroof.views.page.text import clip, plain_line
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import Look, Roofs
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.points import MARKERS
+from timeroof.views.plain import clip, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

@@ -14,8 +14,8 @@ from types import TracebackType
 import msgspec
 
 from timeroof.core.errors import InputError, SchemaError, UsageError
+from timeroof.core.files import check_schema
 from timeroof.core.machine import Machine
-from timeroof.core.schema import check_schema
 from timeroof.study.store import cases as case_rows
 from timeroof.study.store.cases import Kept
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
-from timeroof.live.amounts import launches_of, matrix_units
-from timeroof.live.calls import Counted, count_ops
 from timeroof.live.memory import all_ranges, caches_above, completion_order
+from timeroof.live.rows import launches_of, matrix_units
+from timeroof.live.torch.calls import Counted, count_ops
 from timeroof.live.torch.describing import Describing
 from timeroof.live.torch.recording import Described, TensorSeen
-from timeroof.work import amounts as amounts_of
+from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.locality import Accesses, ideal_traffics
 from timeroof.work.locality.accesses import Range
 

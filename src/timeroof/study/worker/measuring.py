@@ -17,7 +17,7 @@ from timeroof.live.torch.primitives import PrimitivePass
 from timeroof.live.torch.recording import PrimitiveSeen, Recording
 from timeroof.live.torch.timing import Timing
 from timeroof.probe.sampling import CpuTimes, read_cpu_times
-from timeroof.read.onednn_line import MOVERS
+from timeroof.read.onednn import MOVERS
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_percent, format_seconds, format_work
 from timeroof.model.totals import unexplained_words
 from timeroof.views.palette import LIMITER_WORDS
-from timeroof.views.rates import format_work
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report, Totals

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from markupsafe import Markup
 
-from timeroof.core.kept import kept, stamp
+from timeroof.core.files import kept, stamp
 from timeroof.core.units import format_percent
 from timeroof.views.page import headline
-from timeroof.views.page import parts as ceilings
-from timeroof.views.page.parts import FindingCard, finding_cards
-from timeroof.views.page.payload import MAX_ROWS, page_payload
+from timeroof.views.page import payload as ceilings
+from timeroof.views.page.payload import MAX_ROWS, FindingCard, finding_cards, page_payload
 from timeroof.views.page.templates import asset, page_template
-from timeroof.views.page.text import clip, plain_line
 from timeroof.views.palette import limiter_styles
+from timeroof.views.plain import clip, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report

@@ -9,10 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timeroof.core.kept import kept, stamp
+from timeroof.core.files import kept, stamp
 from timeroof.core.notes import Note
 from timeroof.core.units import format_seconds
-from timeroof.views.page.text import clip, plain_lines
+from timeroof.views.plain import clip, plain_lines
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from timeroof.core.units import format_amount
+from timeroof.core.units import format_amount, format_rate
 from timeroof.views.pictures.frame import (
     GUIDE_COLOUR,
     FigureSize,
@@ -27,7 +27,6 @@ from timeroof.views.pictures.marks import (
     say_what_is_missing,
 )
 from timeroof.views.pictures.points import Roofs, Unit, drawable
-from timeroof.views.rates import format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +16,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from timeroof.core.errors import UsageError
-from timeroof.core.writing import atomic_path
+from timeroof.core.files import atomic_path
+from timeroof.views.palette import LIMITERS
 from timeroof.views.pictures.points import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Height of a line of the legend in inches.
 LEGEND_ROW = 0.128
@@ -202,3 +206,41 @@ def save_figure(figure: Figure, path: Path) -> None:
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with styled(), atomic_path(path) as part:
         figure.savefig(part, format=kind, metadata=dated.get(kind))
+
+
+# A picture inside a page: SVG whose colours are the page's, so that it can be light or dark.
+
+
+# Colours that all charts share, and what a page calls them.
+THEME = {
+    "#ffffff": "var(--paper)",
+    "#000000": "var(--ink)",
+    "#202020": "var(--ink)",
+    "#7a7a7a": "var(--guide)",
+    "#d5d5d5": "var(--grid)",
+    **{look.print.lower(): f"var(--{kind})" for kind, look in LIMITERS.items()},
+}
+
+
+def themed_svg(figure: Figure, name: str, description: str) -> str:
+    """The figure as an SVG element of a page; `name` keeps its ids apart from other pictures'."""
+    from markupsafe import escape
+
+    target = io.StringIO()
+    with styled():
+        figure.savefig(target, format="svg", metadata={"Date": None}, transparent=True)
+    svg = target.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    # Without this, texts have the browser's default colour whatever the page's theme is.
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+    for colour, variable in THEME.items():
+        svg = re.sub(re.escape(colour) + r"(?![0-9a-f])", variable, svg, flags=re.I)
+    return _own_ids(svg, name)
+
+
+def _own_ids(svg: str, name: str) -> str:
+    """Ids of one picture that no other picture of the page has."""
+    svg = re.sub(r'(\bid=")', rf"\1{name}-", svg)
+    svg = re.sub(r"(url\(#)", rf"\1{name}-", svg)
+    return re.sub(r'(href="#)', rf"\1{name}-", svg)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timeroof.core.resources import Origin, Scope
-from timeroof.core.units import format_bytes_binary
+from timeroof.core.units import INTEGER, format_bytes_binary, format_rate
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures.frame import (
     GUIDE_COLOUR,
@@ -20,7 +20,6 @@ from timeroof.views.pictures.frame import (
     styled,
 )
 from timeroof.views.pictures.points import MARKERS, Look
-from timeroof.views.rates import INTEGER, format_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,6 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.resources import DRAM, LAUNCH, limiter_kind
 from timeroof.views.page.payload import first_level
-from timeroof.views.page.text import clip, plain_line
 from timeroof.views.palette import LIMITER_COLOURS, PALETTE, limited_by
 from timeroof.views.pictures import (
     FigureSize,
@@ -25,6 +24,7 @@ from timeroof.views.pictures import (
 )
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import row_unit
+from timeroof.views.plain import clip, plain_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

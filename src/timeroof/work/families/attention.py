@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.args import UncountableError, flag, integer, optional, ranked
-from timeroof.work.call import Arg, Tensor
+from timeroof.work.call import Arg, Tensor, UncountableError, flag, integer, optional, ranked
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 

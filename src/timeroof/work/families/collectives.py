@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.args import UncountableError, tensors
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, tensors
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import Rule, pattern
 

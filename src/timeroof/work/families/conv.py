@@ -11,7 +11,10 @@ from math import prod
 
 import msgspec
 
-from timeroof.work.args import (
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
     UncountableError,
     flag,
     flags,
@@ -21,7 +24,6 @@ from timeroof.work.args import (
     ranked,
     tensor,
 )
-from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.padding import real_taps
 from timeroof.work.reduced import reduced_flops

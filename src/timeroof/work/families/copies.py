@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from timeroof.work.args import (
+from timeroof.work.call import (
+    FORMATS,
+    Arg,
+    Call,
+    Tensor,
     UncountableError,
     dtype_of,
     integer,
@@ -11,9 +15,7 @@ from timeroof.work.args import (
     tensor,
     tensors,
 )
-from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import FREE, Cost, cost
-from timeroof.work.dtypes import FORMATS
 from timeroof.work.registry import formula
 
 

@@ -11,10 +11,19 @@ from collections.abc import Callable
 
 import msgspec
 
-from timeroof.work.args import UncountableError, every_tensor, number, tensor
-from timeroof.work.call import Arg, Call, Tensor, Unrecorded
+from timeroof.work.call import (
+    REAL_PART,
+    Arg,
+    Call,
+    Tensor,
+    UncountableError,
+    Unrecorded,
+    every_tensor,
+    is_floating,
+    number,
+    tensor,
+)
 from timeroof.work.cost import Cost, cost
-from timeroof.work.dtypes import REAL_PART, is_floating
 from timeroof.work.registry import Rule, formula, is_in_place, pattern
 from timeroof.work.shapes import broadcast, promoted
 

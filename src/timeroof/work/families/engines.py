@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.args import UncountableError, flag, optional, ranked, tensor
-from timeroof.work.call import Arg, Tensor
+from timeroof.work.call import Arg, Tensor, UncountableError, flag, optional, ranked, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.attention import (
     Attention,

@@ -19,11 +19,10 @@ import re
 
 import msgspec
 
-from timeroof.work.args import UncountableError, ranked
-from timeroof.work.call import Call, Tensor
+from timeroof.work.call import Call, Tensor, UncountableError, ranked
 from timeroof.work.cost import Cost, cost
+from timeroof.work.counting import Grid, Kernel, kernel_formula
 from timeroof.work.families.quantized import QUANTISE_FLOPS
-from timeroof.work.kernels import Grid, Kernel, kernel_formula
 
 _PRODUCT = re.compile(
     r"^bmm_(?P<out>[A-Za-z0-9]+)_(?P<weight>Mx\w\d+m\d|E\dm\d|Bfloat16|Fp16)"

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from math import log2
 
-from timeroof.work.args import flag, integers, tensor
-from timeroof.work.call import Arg, Tensor
+from timeroof.work.call import REAL_PART, Arg, Tensor, flag, integers, tensor
 from timeroof.work.cost import Cost, cost, other_in
-from timeroof.work.dtypes import REAL_PART
 from timeroof.work.registry import formula
 from timeroof.work.shapes import axes
 

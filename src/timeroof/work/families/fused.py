@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from timeroof.work.args import UncountableError, every_tensor
-from timeroof.work.call import Call
+from timeroof.work.call import Call, UncountableError, every_tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.elementwise import ARITHMETIC, BACKWARD, COMPARISONS, TRANSCENDENTAL
 from timeroof.work.registry import Rule, pattern

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.args import UncountableError, integer, optional, tensor
-from timeroof.work.call import Arg, Call, Tensor, Unrecorded
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
+    UncountableError,
+    Unrecorded,
+    integer,
+    optional,
+    tensor,
+)
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula, is_in_place
 from timeroof.work.shapes import axes, broadcast

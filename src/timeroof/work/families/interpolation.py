@@ -6,8 +6,7 @@ and trilinear 7; bicubic blends 5 rows of 4 (7 FLOPs) and needs 4 more for its p
 
 from __future__ import annotations
 
-from timeroof.work.args import UncountableError, integers, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, integers, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 

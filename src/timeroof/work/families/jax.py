@@ -6,8 +6,17 @@ from collections.abc import Callable
 from math import prod
 from typing import TypeGuard
 
-from timeroof.work.args import UncountableError, dtype_of, integer, integers, ranked, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
+    UncountableError,
+    dtype_of,
+    integer,
+    integers,
+    ranked,
+    tensor,
+)
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, forward_cost
 from timeroof.work.families.elementwise import elementwise

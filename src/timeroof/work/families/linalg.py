@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.args import UncountableError, ranked, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, ranked, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.args import UncountableError, optional, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, optional, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.optimizer import ADAGRAD_FLOPS, ADAM_FLOPS, SGD_FLOPS
 from timeroof.work.registry import formula

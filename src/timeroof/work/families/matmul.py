@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.args import UncountableError, dtype_of, number, optional, ranked, tensor, tensors
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
+    UncountableError,
+    dtype_of,
+    number,
+    optional,
+    ranked,
+    tensor,
+    tensors,
+)
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import broadcast

@@ -9,8 +9,17 @@ subtract twice, scale: 8).
 
 from __future__ import annotations
 
-from timeroof.work.args import UncountableError, flag, flags, integer, integers, optional, tensor
-from timeroof.work.call import Arg, Tensor
+from timeroof.work.call import (
+    Arg,
+    Tensor,
+    UncountableError,
+    flag,
+    flags,
+    integer,
+    integers,
+    optional,
+    tensor,
+)
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 

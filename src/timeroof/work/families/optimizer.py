@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.args import UncountableError, number, tensors
-from timeroof.work.call import Arg, Call, Tensor, Unrecorded
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded, number, tensors
 from timeroof.work.cost import Cost, cost, together
 from timeroof.work.registry import Rule, find_rule, formula, pattern
 

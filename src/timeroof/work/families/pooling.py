@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.args import UncountableError, flag, integers, ranked, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, flag, integers, ranked, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import window_count

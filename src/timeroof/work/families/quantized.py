@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.work.args import UncountableError, dtype_of, ranked, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, dtype_of, ranked, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.work.args import dtype_of, flag, integer, integers, number, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, dtype_of, flag, integer, integers, number, tensor
 from timeroof.work.cost import FREE, Cost, cost
 from timeroof.work.registry import formula
 

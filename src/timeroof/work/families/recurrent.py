@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from timeroof.work.args import (
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
     UncountableError,
     every_tensor,
     flag,
@@ -11,7 +14,6 @@ from timeroof.work.args import (
     tensor,
     tensors,
 )
-from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.layers import (
     CELL_BACKWARD_FLOPS,

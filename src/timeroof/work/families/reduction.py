@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.args import dtype_of, flag, integer, integers, optional, tensor
-from timeroof.work.call import Arg, Call, Tensor, Unrecorded
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
+    Unrecorded,
+    dtype_of,
+    flag,
+    integer,
+    integers,
+    is_floating,
+    optional,
+    tensor,
+)
 from timeroof.work.cost import Cost, cost
-from timeroof.work.dtypes import is_floating
 from timeroof.work.registry import formula
 from timeroof.work.shapes import axes, broadcast, reduced_shape
 

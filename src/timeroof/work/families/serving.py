@@ -6,11 +6,10 @@ import re
 
 import msgspec
 
-from timeroof.work.args import UncountableError, ranked, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, ranked, tensor
 from timeroof.work.cost import Cost, cost
+from timeroof.work.counting import Kernel, kernel_formula
 from timeroof.work.families.attention import Attention, forward_cost
-from timeroof.work.kernels import Kernel, kernel_formula
 from timeroof.work.registry import formula
 
 NO_LENGTHS = "the lengths of the cached contexts are not recorded"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.work.args import dtype_of, integer, optional, tensor
-from timeroof.work.call import Arg, Call, Tensor, Unrecorded
+from timeroof.work.call import Arg, Call, Tensor, Unrecorded, dtype_of, integer, optional, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import broadcast

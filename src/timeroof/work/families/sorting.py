@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.work.args import integer, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import Arg, Call, Tensor, integer, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import axes

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timeroof.work.args import UncountableError, flag, integers, optional, ranked, tensor
-from timeroof.work.call import Arg, Call, Tensor
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
+    UncountableError,
+    flag,
+    integers,
+    optional,
+    ranked,
+    tensor,
+)
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, backward_cost, forward_cost
 from timeroof.work.families.elementwise import elementwise

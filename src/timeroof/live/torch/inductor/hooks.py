@@ -10,8 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from timeroof.live.torch.importing import after_import
-from timeroof.live.torch.inductor.kernels import captured, phase_of
-from timeroof.live.torch.inductor.origins import line_of_nodes, module_of_nodes, op_name
+from timeroof.live.torch.inductor.kernels import (
+    captured,
+    line_of_nodes,
+    module_of_nodes,
+    op_name,
+    phase_of,
+)
 from timeroof.live.torch.recording import CompiledKernel
 
 

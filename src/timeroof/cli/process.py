@@ -1,0 +1,198 @@
+"""Standard streams that may be closed, full, or unable to print what we say."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from timeroof.core.errors import EXIT_INTERRUPT, InputError, TimeroofError
+from timeroof.views.plain import plain_text
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr usable: characters they cannot print become question marks."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def abandon_stdout() -> None:
+    """Send what is left of stdout nowhere, so that the interpreter does not stumble over it."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+
+
+def say(message: str) -> None:
+    """One line on stderr, without characters that could steer a terminal."""
+    try:
+        sys.stderr.write(f"timeroof: {plain_text(message)}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+# Ctrl-C that is never lost: an exception may be swallowed in a callback, a flag is not.
+
+
+_pressed = threading.Event()
+
+
+def _remember(number: int, frame: FrameType | None) -> None:
+    _pressed.set()
+    raise KeyboardInterrupt
+
+
+def listen() -> None:
+    """Remember Ctrl-C from now on."""
+    _pressed.clear()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _remember)
+
+
+def stop_if_pressed() -> None:
+    """Raise the interrupt that a callback swallowed; call it between pieces of long work."""
+    if _pressed.is_set():
+        raise KeyboardInterrupt
+
+
+# What the command changes in its process for itself, and a program must find as it was.
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The answer to Ctrl-C, the hook for uncaught exceptions, and how streams take odd letters."""
+
+    interrupt: Any
+    excepthook: Any
+    # Of stdout and stderr; None where that is not known.
+    errors: tuple[str | None, str | None]
+
+    @classmethod
+    def now(cls) -> Surroundings:
+        """As they are at the moment."""
+        streams = (sys.stdout, sys.stderr)
+        return cls(
+            signal.getsignal(signal.SIGINT),
+            sys.excepthook,
+            (getattr(streams[0], "errors", None), getattr(streams[1], "errors", None)),
+        )
+
+    def put_back(self) -> None:
+        """Make them so again."""
+        # A handler that is none of Python's cannot be put back, and is still there below ours.
+        if threading.current_thread() is threading.main_thread() and self.interrupt is not None:
+            signal.signal(signal.SIGINT, self.interrupt)
+        sys.excepthook = self.excepthook
+        for stream, errors in zip((sys.stdout, sys.stderr), self.errors, strict=True):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure is not None and errors is not None:
+                reconfigure(errors=errors)
+
+
+_FOUND: list[Surroundings] = []
+
+
+def take_over() -> None:
+    """Set the process up for a command of ours; what it was like is remembered."""
+    _FOUND[:] = [Surroundings.now()]
+    prepare_streams()
+    listen()
+
+
+@contextmanager
+def left_to_program() -> Iterator[None]:
+    """The process as Python gives it to a program; afterwards Ctrl-C and streams are ours again.
+
+    How the program answered a Ctrl-C was its own business.
+    """
+    for found in _FOUND:
+        found.put_back()
+    try:
+        yield
+    finally:
+        listen()
+        prepare_streams()
+
+
+# Ctrl-C and SIGTERM at any time of a study: one line that says what is kept and how to go on.
+
+
+class InterruptedStudyError(TimeroofError):
+    """Ctrl-C or SIGTERM: what is finished is kept."""
+
+    exit_code = EXIT_INTERRUPT
+
+
+@dataclass
+class Stage:
+    """How far a study has come, as far as an interruption needs to know."""
+
+    fresh: bool = False
+    store: Path | None = None
+    keys: Sequence[str] = field(default_factory=list)
+
+    def error(self) -> InterruptedStudyError:
+        """What to say when it is interrupted now."""
+        if self.store is None:
+            return InterruptedStudyError(
+                "interrupted before any case was measured", advice="run the same command again"
+            )
+        kept, total = self._kept(), len(self.keys)
+        again = "--resume in place of --fresh" if self.fresh else "--resume"
+        if kept < total:
+            return InterruptedStudyError(
+                f"interrupted: {kept} of {total} cases are kept in {self.store}",
+                advice=f"the same command with {again} measures the rest",
+            )
+        return InterruptedStudyError(
+            f"interrupted: all {total} cases are kept in {self.store}",
+            advice=f"the same command with {again} writes the report",
+        )
+
+    def _kept(self) -> int:
+        from timeroof.study.store import Store
+
+        assert self.store is not None
+        with suppress(InputError):
+            if self.store.exists():
+                with Store(self.store) as store:
+                    return len(set(self.keys) & set(store.finished()))
+        return 0
+
+
+@contextmanager
+def stoppable(stage: Stage) -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, and say of both what is kept."""
+
+    def stop(number: int, frame: object) -> None:
+        # The handler of Ctrl-C remembers it where a callback swallows the exception.
+        signal.raise_signal(signal.SIGINT)
+
+    pressed = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+        stop_if_pressed()
+    except KeyboardInterrupt:
+        # A second signal, or an impatient second Ctrl-C, must not break into the sentence.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise stage.error() from None
+    finally:
+        signal.signal(signal.SIGINT, pressed)
+        signal.signal(signal.SIGTERM, before)
