@@ -218,7 +218,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     _add_faults(recording, rows, work, totals, 1 / fault_rate if fault_rate else 0.0)
     table = kernel_table(rows, timed, totals, _launches(rows, work), chosen)
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
-    table, more = split_primitives(table, recording, rows, ops, matrix_units(machine), machine)
+    table, more = split_primitives(table, recording, rows, matrix_units(machine), machine)
     idle = {
         cause: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
         for cause in accounts[0].idle_ns

@@ -159,23 +159,12 @@ class PrimitiveSeen:
     duration_ns: int
 
 
-@dataclass(frozen=True)
-class MklCall:
-    """A call of MKL, without a time of its beginning: routine, flags, sizes, and how long."""
-
-    routine: str
-    flags: str
-    sizes: tuple[int, ...]
-    duration_ns: int
-
-
 @dataclass
 class PrimitiveStep:
-    """The primitives of one step beside its ops; MKL's calls in the order of their ends."""
+    """The primitives of one step beside its ops."""
 
     timed: TimedStep
     primitives: list[PrimitiveSeen]
-    mkl: list[MklCall] = field(default_factory=list)
 
 
 _OF_STEPS = (
