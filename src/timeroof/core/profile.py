@@ -55,6 +55,7 @@ _NOT_NEGATIVE = (
     "launches",
     "time_s",
     "timed_s",
+    "exclusive_s",
     "time_spread",
     "idle_before_s",
     "contraction_flops",
