@@ -72,7 +72,7 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
     assert set(document["kernels"][0]) == {
         "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
         "stream", "rank", "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
-        "exclusive_s",
+        "exclusive_s", "alone_s",
         "time_spread", "idle_before_s", "elapsed_s", "samples", "flops", "total_flops", "owed_flops",
         "achieved_flop_per_s", "achieved_byte_per_s", "contraction_flops", "padding_flops", "bytes",
         "origin", "bounds",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.recorded_data import DATA, needs_recorded_data
 from timeroof.api.reports import load
-from timeroof.model.overlap import exclusive_times
+from timeroof.model.overlap import own_times
 
 Span = tuple[float, float]
 
@@ -84,12 +84,24 @@ spans = st.tuples(
 def test_each_instant_belongs_to_the_first_tier_that_runs(work: list[tuple[int, ...]]) -> None:
     start, long, tier, device = (np.array([w[i] for w in work], np.int64) for i in range(4))
     begin = start.astype(np.float64)
-    own = exclusive_times(begin, begin + long, tier, device)
-    expected = np.zeros(len(work))
+    own = own_times(begin, begin + long, tier, device)
+    expected, alone = np.zeros(len(work)), np.zeros(len(work))
     for second in range(20):
         for one in (0, 1):
             running = (device == one) & (start <= second) & (second < start + long)
             if running.any():
                 first = running & (tier == tier[running].min())
                 expected[first] += 1 / first.sum()
-    assert own == pytest.approx(expected)
+                alone[first] += first.sum() == 1
+    assert own.exclusive == pytest.approx(expected)
+    assert own.alone == pytest.approx(alone)
+
+
+@needs_recorded_data
+@pytest.mark.parametrize("name", EXPOSED)
+def test_exposed_communication_is_found_from_a_twentieth_of_the_run_on(name: str) -> None:
+    report = load(DATA / name)
+    exposed_s, wall_s = report.totals.by_class["communication"], report.totals.wall_s
+    found = [f for f in report.findings if f.code == "TR107"]
+    assert found or exposed_s < 0.05 * wall_s
+    assert all(f.gain_s == pytest.approx(exposed_s, rel=1e-6) for f in found)

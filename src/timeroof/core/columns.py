@@ -185,6 +185,10 @@ COLUMNS: tuple[Column, ...] = (
         "Its share of the device's instants: each counts once, kernels before collectives before"
         " copies; null where the source has no timestamps.", "s",
     ),
+    Column(
+        "alone_s", pl.Float64, "time alone",
+        "Seconds in which no other kernel of its device runs: the most that can come back.", "s",
+    ),
     Column("time_spread", pl.Float64, "spread", "(p75 - p25) / median of the samples."),
     Column("idle_before_s", pl.Float64, "idle before", "Idle seconds right before its calls.", "s"),
     _verdict(

@@ -56,6 +56,7 @@ _NOT_NEGATIVE = (
     "time_s",
     "timed_s",
     "exclusive_s",
+    "alone_s",
     "time_spread",
     "idle_before_s",
     "contraction_flops",

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
-from timeroof.model.overlap import exclusive_times, tier_of
+from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, seconds_by_cause, with_idle
 
@@ -116,7 +116,7 @@ def _known_amounts(events: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def with_exclusive(events: pl.DataFrame) -> pl.DataFrame:
-    """Add ``exclusive_ns``, what each event has of its device's time; not where events nest."""
+    """Add ``exclusive_ns`` and ``alone_ns``, see `overlap`; not where events nest."""
     if "self_ns" in events.columns or not events.height:
         return events
     first = events["start_ns"].min()
@@ -124,7 +124,8 @@ def with_exclusive(events: pl.DataFrame) -> pl.DataFrame:
     kinds = {kind: tier_of(kind) for kind in events["kind"].unique().to_list()}
     tier = events["kind"].replace_strict(kinds, return_dtype=pl.Int64).to_numpy()
     gpu = events["gpu"].rank("dense").cast(pl.Int64).to_numpy()
-    return events.with_columns(exclusive_ns=pl.Series(exclusive_times(start, end, tier, gpu)))
+    own = own_times(start, end, tier, gpu)
+    return events.with_columns(exclusive_ns=pl.Series(own.exclusive), alone_ns=pl.Series(own.alone))
 
 
 def rows_of(events: pl.DataFrame) -> pl.DataFrame:
@@ -143,7 +144,8 @@ def rows_of(events: pl.DataFrame) -> pl.DataFrame:
     if "idle_ns" in events.columns:
         totals.append(pl.col("idle_ns").cast(pl.Float64).sum().truediv(NS).alias("idle_before_s"))
     if "exclusive_ns" in events.columns:
-        totals.append(pl.col("exclusive_ns").sum().truediv(NS).alias("exclusive_s"))
+        own = pl.col("exclusive_ns", "alone_ns").sum().truediv(NS)
+        totals.append(own.name.map(lambda name: f"{name.removesuffix('_ns')}_s"))
     if "launches" in events.columns:
         totals.append(known_sum("launches").alias("launches"))
     rows = events.group_by(keys, maintain_order=True).agg(totals)
