@@ -96,10 +96,12 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
     _refuse_several_runs(profiles, names)
     ranks = _ranks(profiles)
     tables, timelines, first = [], [], 0
+    calls: dict[int, object] = {}
     for profile, rank in zip(profiles, ranks, strict=True):
         tables.append(_ranked(profile.kernels, rank, first))
         if profile.timeline is not None:
             timelines.append(profile.timeline.with_columns(pl.col("kernel") + first))
+        calls |= {row + first: call for row, call in profile.calls.items()}
         first += 1 + max(profile.kernels["id"].to_list(), default=0)
     kernels = pl.concat(_same_amounts(tables), how="diagonal_relaxed")
     sources = [p.source for p in profiles]
@@ -114,6 +116,7 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
         steps=_agreed([p.steps for p in profiles]),
         timeline=timelines[0] if timelines else None,
         notes=_notes(profiles, ranks, names),
+        calls=calls,
     )
 
 

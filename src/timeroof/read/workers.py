@@ -1,25 +1,26 @@
 """Ranks read side by side in processes of their own.
 
-Each is a plain Python process that leaves a saved run behind, and no fork: a fork of a
+Each is a plain Python process that leaves a pickled profile behind, and no fork: a fork of a
 process with Polars' threads can hang, and spawning re-runs an unguarded user script.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
 from timeroof.core.children import Child
 from timeroof.core.errors import EXIT_INPUT, InputError, TimeroofError
 from timeroof.core.profile import Profile
-from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Entry, Input, open_input, path_of
 from timeroof.read.plan import Job
@@ -80,7 +81,7 @@ def read_in_processes(jobs: list[Job], options: ReadOptions) -> list[Profile]:
         ThreadPoolExecutor(count) as pool,
     ):
         waiting = [
-            pool.submit(_read_apart, _order(job, options), Path(folder) / f"{index}.troof")
+            pool.submit(_read_apart, _order(job, options), Path(folder) / f"{index}.pickle")
             for index, job in enumerate(jobs)
         ]
         profiles = []
@@ -110,7 +111,7 @@ def _read_apart(order: Order, target: Path) -> Profile:
     child = Child(__name__, (str(target),))
     done = child.run(input=msgspec.json.encode(order), capture_output=True)
     if done.returncode == 0:
-        return load_run(target).profile
+        return cast("Profile", pickle.loads(target.read_bytes()))
     try:
         failure = msgspec.json.decode(done.stdout, type=Failure)
     except msgspec.DecodeError:
@@ -132,7 +133,7 @@ def main(target: str) -> int:
         options = ReadOptions(architecture=order.architecture, companions=companions)
         found = _entry(order.path, order.entry, order.max_bytes)
         profile = format_named(order.format).read(found, options)
-        save_run(SavedRun(profile, None), Path(target))
+        Path(target).write_bytes(pickle.dumps(profile))
     except TimeroofError as error:
         failure = Failure(error.what, error.where, error.advice)
         sys.stdout.buffer.write(msgspec.json.encode(failure))

@@ -15,10 +15,18 @@ import polars as pl
 
 from timeroof.core.vocabulary import IdleCause
 from timeroof.read.idle import Bools, Floats, Ints, Union, gaps
+from timeroof.read.torch.collectives import Signature
 from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_paths, walk
 from timeroof.read.torch.links import op_phases
-from timeroof.read.torch.rows import signature_labels, signatures_of, spread_and_samples, text_of
+from timeroof.read.torch.rows import (
+    recorded_calls,
+    signature_labels,
+    signatures_of,
+    spread_and_samples,
+    text_of,
+)  # fmt: skip
 from timeroof.read.torch.tables import ANNOTATION, NONE, OP, Codes, Trace
+from timeroof.work.recorded import RecordedCall
 
 _US = 1e-6
 _KEY = ["name", "signature", "module", "phase", "stream", "children", "collective"]
@@ -59,8 +67,8 @@ def _unwind(
     return now
 
 
-def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts]:
-    """One row per (op, shape, module, phase, thread): kind op, time its own."""
+def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts, dict[int, RecordedCall]]:
+    """One row per (op, shape, module, phase, thread): kind op, time its own; and their calls."""
     contexts = walk(trace, np.empty(0, np.int64))
     frames = trace.frames
     rows = np.flatnonzero(frames["kind"] == OP)
@@ -79,7 +87,14 @@ def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts]:
             "own": own,
         }
     )
-    return _grouped(trace, contexts, table, texts), contexts
+    grouped = _grouped(table)
+    recorded = signatures_of(trace.signatures)
+    asked = grouped.select(
+        "id", "name", "signature", pl.lit(None, pl.Float64).alias("times"),
+        pl.lit(None, pl.Int64).alias("launched"), pl.col("children").is_not_null(),
+    )  # fmt: skip
+    calls = recorded_calls(trace, recorded, asked)
+    return _shown(trace, contexts, grouped, texts, recorded), contexts, calls
 
 
 def _children(trace: Trace, contexts: Contexts) -> tuple[Ints, list[str]]:
@@ -105,14 +120,10 @@ def _children(trace: Trace, contexts: Contexts) -> tuple[Ints, list[str]]:
     return found, [" ".join(sorted(all_names[n] for n in c)) for c in codes.values_in_order()]
 
 
-def _grouped(
-    trace: Trace, contexts: Contexts, table: pl.DataFrame, children: list[str]
-) -> pl.DataFrame:
-    recorded = signatures_of(trace.signatures)
-    names = trace.names.values_in_order()
+def _grouped(table: pl.DataFrame) -> pl.DataFrame:
     own = pl.col("own")
     coded = [c for c in _KEY if c != "phase"]
-    grouped = (
+    return (
         table.with_columns(pl.when(pl.col(c) >= 0).then(pl.col(c)).alias(c) for c in coded)
         .group_by(_KEY, maintain_order=True)
         .agg(
@@ -120,8 +131,21 @@ def _grouped(
             (own.sum() * _US).alias("time_s"),
             *spread_and_samples("own"),
         )
+        .sort("time_s", descending=True, maintain_order=True)
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
     )
+
+
+def _shown(
+    trace: Trace,
+    contexts: Contexts,
+    grouped: pl.DataFrame,
+    children: list[str],
+    recorded: list[Signature],
+) -> pl.DataFrame:
+    names = trace.names.values_in_order()
     return grouped.select(
+        "id",
         pl.lit("op").alias("kind"),
         text_of("name", names).alias("name"),
         text_of("name", names).alias("op"),

@@ -23,7 +23,14 @@ from timeroof.read.torch.collect import collect
 from timeroof.read.torch.host import PlainRows, host_rows, host_times
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
-from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name
+from timeroof.read.torch.rows import (
+    KEY,
+    Work,
+    device_rows,
+    device_work,
+    recorded_calls,
+    stream_name,
+)  # fmt: skip
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
@@ -209,6 +216,8 @@ def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profil
     rows = device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
+    kept = [f".{c}" for c in ("op", "signature", "times", "launched")]
+    asked = rows.select("id", *kept, children=pl.lit(False)).rename(lambda c: c.removeprefix("."))
     idling = work.idling
     busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
     idle_s = (wall_us - busy_us) * _US
@@ -224,6 +233,7 @@ def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profil
         steps=steps(trace),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),
+        calls=recorded_calls(trace, work.signatures, asked, work.telling),
     )
 
 
@@ -251,7 +261,7 @@ def _link_notes(trace: Trace, work: Work) -> list[Note]:
 
 
 def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
-    rows, contexts = host_rows(trace)
+    rows, contexts, calls = host_rows(trace)
     if not rows.height:
         raise InputError(
             "has annotations but no op and no kernel",
@@ -267,6 +277,7 @@ def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
         idle_by_cause=causes,
         steps=steps(trace),
         notes=(HOST_ROWS,),
+        calls=calls,
     )
 
 

@@ -235,8 +235,12 @@ def integral(values: pl.Expr) -> pl.Expr:
 _TELLING = re.compile(r"^(bmm_\w+_t\d+x\d+x\d+|fmhaSm\d+)")
 
 
-def with_launched(trace: Trace, work: pl.DataFrame, texts: Codes) -> pl.DataFrame:
-    """Add `launched`: per kernel a code of its call's telling kernels and their grids, as JSON."""
+# Names of kernels and their grids.
+Telling = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def with_launched(trace: Trace, work: pl.DataFrame, codes_of_telling: Codes) -> pl.DataFrame:
+    """Add `launched`: per kernel a code of its call's telling kernels with their grids."""
     names, grids = trace.names.values_in_order(), trace.grids.values_in_order()
     telling = [code for code, name in enumerate(names) if _TELLING.match(name)]
     found = work.filter(
@@ -247,14 +251,14 @@ def with_launched(trace: Trace, work: pl.DataFrame, texts: Codes) -> pl.DataFram
     calls = found.sort("start").group_by("call", maintain_order=True).agg("name", "grid")
     codes = []
     for name, grid in calls.select("name", "grid").iter_rows():
-        both = [[names[n], _grid(grids[g])] for n, g in zip(name, grid, strict=True)]
-        codes.append(texts[msgspec.json.encode(both).decode()])
+        both = [(names[n], _grid(grids[g])) for n, g in zip(name, grid, strict=True)]
+        codes.append(codes_of_telling[tuple(both)])
     table = calls.select("call").with_columns(pl.Series("launched", codes, dtype=pl.Int64))
     return work.join(table, on="call", how="left", maintain_order="left")
 
 
-def _grid(text: bytes) -> list[int]:
+def _grid(text: bytes) -> tuple[int, ...]:
     try:
-        return msgspec.json.decode(text, type=list[int])
+        return msgspec.json.decode(text, type=tuple[int, ...])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
+        return ()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from timeroof.core.profile import RECORDED_CALL
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import Ints
@@ -18,14 +19,17 @@ from timeroof.read.torch.links import (
     INFERRED,
     LINK_NAMES,
     Links,
+    Telling,
     integral,
     launch_rows,
     link,
     with_inferred,
     with_launched,
     with_shares,
-)
+)  # fmt: skip
 from timeroof.read.torch.tables import COLLECTIVE, COPY, KERNEL, KIND_NAMES, NONE, Codes, Trace
+from timeroof.work.call import Call
+from timeroof.work.recorded import RecordedCall, call_from_kineto
 
 # All work of a trace's devices as one table: a row per kernel, copy, memset and collective.
 
@@ -38,8 +42,9 @@ class Work:
     links: Links
     contexts: Contexts
     idling: Idling
-    # Texts of the column `launched`, by their codes.
-    launched: Codes
+    signatures: list[Signature]
+    # What the column `launched` stands for.
+    telling: list[Telling]
 
 
 def device_work(trace: Trace) -> Work:
@@ -50,9 +55,10 @@ def device_work(trace: Trace) -> Work:
     links = link(trace, launch, used, contexts)
     idling = idle(trace, links, contexts)
     table = _table(trace, links, contexts, idling)
-    launched, names = Codes(), trace.names.values_in_order()
-    table = with_launched(trace, with_shares(table, names), launched)
-    return Work(with_inferred(table), links, contexts, idling, launched)
+    telling, names = Codes(), trace.names.values_in_order()
+    table = with_inferred(with_launched(trace, with_shares(table, names), telling))
+    recorded = signatures_of(trace.signatures)
+    return Work(table, links, contexts, idling, recorded, telling.values_in_order())
 
 
 def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl.DataFrame:
@@ -197,7 +203,8 @@ def device_rows(
     single pieces of work can still be joined.
     """
     grouped = _grouped(work.table).sort("time_s", descending=True, maintain_order=True)
-    keys = grouped.select(pl.col(k).alias(f".{k}") for k in KEY)
+    stands_for = pl.when("has_calls").then(pl.col("op_calls").round(6)).alias(".times")
+    keys = grouped.select(*(pl.col(k).alias(f".{k}") for k in KEY), stands_for)
     text = grouped.select(*_texts(trace, work, device_names), *_numbers(), *_labels())
     rows = pl.concat([keys, text, _messages(trace, grouped)], how="horizontal")
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
@@ -245,7 +252,7 @@ def text_of(column: str, texts: Sequence[object]) -> pl.Expr:
 def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Expr]:
     devices = [device_names.get(str(d)) for d in trace.devices.values_in_order()]
     names = trace.names.values_in_order()
-    recorded = signatures_of(trace.signatures)
+    recorded = work.signatures
     return [
         text_of("kind", KIND_NAMES).alias("kind"),
         text_of("name", names).alias("name"),
@@ -258,14 +265,8 @@ def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Ex
         text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
         text_of("outer", names).alias("label.outer_op"),
         text_of("link", LINK_NAMES).alias("label.link"),
-        *_launched_label(work),
         *signature_labels(recorded),
     ]
-
-
-def _launched_label(work: Work) -> list[pl.Expr]:
-    texts = work.launched.values_in_order()
-    return [text_of("launched", texts).alias("label.launched")] if texts else []
 
 
 def stream_name(trace: Trace) -> pl.Expr:
@@ -282,38 +283,36 @@ def signatures_of(codes: Codes) -> list[Signature]:
 
 
 def signature_labels(recorded: list[Signature]) -> list[pl.Expr]:
-    """What ops were called with, as the trace has it, so that others can count."""
+    """What ops were called with, as the trace has it; results only where gradients tell them."""
+    shown = 6 if any(s.texts[4] for s in recorded) else 4
     return [
-        text_of("signature", [s.dims for s in recorded]).alias("label.input_dims"),
-        text_of("signature", [s.types for s in recorded]).alias("label.input_types"),
-        text_of("signature", [s.strides for s in recorded]).alias("label.input_strides"),
-        text_of("signature", [s.values for s in recorded]).alias("label.concrete_inputs"),
-        *_result_labels(recorded),
+        text_of("signature", [s.texts[place] for s in recorded]).alias(f"label.{name}")
+        for place, name in enumerate(RECORDED_CALL[:shown])
     ]
 
 
-def _result_labels(recorded: list[Signature]) -> list[pl.Expr]:
-    """The results that gradients tell, where there are any."""
-    if not any(s.result_dims for s in recorded):
-        return []
-    return [
-        text_of("signature", [s.result_dims for s in recorded]).alias("label.output_dims"),
-        text_of("signature", [s.result_types for s in recorded]).alias("label.output_types"),
-    ]
+def recorded_calls(
+    trace: Trace, recorded: list[Signature], rows: pl.DataFrame, telling: Sequence[Telling] = ()
+) -> dict[int, RecordedCall]:
+    """The calls of rows by their ids.
+
+    `rows` has id, op and signature as codes, how many calls a row stands for, a code of `telling`
+    kernels and whether ops below the op are rows.
+    """
+    names, made = trace.names.values_in_order(), dict[tuple[int, int], Call]()
+    found = {}
+    for row, op, code, times, told, children in rows.filter(pl.col("signature") >= 0).iter_rows():
+        if (op, code) not in made:
+            made[op, code] = call_from_kineto(names[op], recorded[code].arguments)
+        launched = () if told is None else telling[told]
+        found[row] = RecordedCall(made[op, code], times, launched, children)
+    return found
 
 
 def _numbers() -> list[pl.Expr]:
     return [
-        pl.col(
-            "calls",
-            "launches",
-            "time_s",
-            "exclusive_s",
-            "alone_s",
-            "time_spread",
-            "samples",
-            "idle_before_s",
-        ),
+        pl.col("calls", "launches", "time_s", "exclusive_s", "alone_s", "idle_before_s"),
+        pl.col("time_spread", "samples"),
         pl.when(~pl.col("bytes_unknown")).then(pl.col("bytes")).alias("bytes"),
         pl.lit("measured").alias("origin.time"),
     ]
