@@ -156,8 +156,6 @@ def _frame_by_hand(piece: bytes, wanted: Sequence[int], separator: str) -> pl.Da
 
 
 # The same tables by the names of their columns, whole: rocprof's, Nsight Systems' and Omniperf's.
-
-
 MAX_PREAMBLE_LINES = 400
 MAX_COLUMNS = 20_000
 _NOTHING = ("", "N/A", "n/a", "NA", "nan", "NaN")
@@ -233,8 +231,6 @@ def first_of(names: Names | list[str], *wanted: str) -> str | None:
 
 
 # Numbers and units as profilers print them, turned into plain numbers of base units.
-
-
 # Decimal prefixes; nvprof alone means powers of 1024 by them.
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}

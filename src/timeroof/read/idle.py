@@ -150,8 +150,6 @@ _NEVER = Union(np.empty(0), np.empty(0))
 
 
 # Why a device was idle. Causes are numbers in tables of millions, by their place in CAUSES.
-
-
 CAUSES = list(IdleCause)
 NO_CAUSE = -1
 _CODES = {cause: code for code, cause in enumerate(CAUSES)}
@@ -233,8 +231,6 @@ def seconds_by_cause(
 
 
 # The same for tables of events, whose times are nanoseconds.
-
-
 _SPANS = ("process", "start_ns", "end_ns", "is_wait")
 NO_PROCESS = 0
 

@@ -21,12 +21,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 # Operations of tensor cores: which of Nsight Compute's many paths to add up.
-#
 # A path is told by its source type and, more narrowly, by its instruction, its destination type
 # and its sparsity: `sm__ops_path_tensor[_op_hmma]_src_fp16[_dst_fp32][_sparsity_off].sum`. A
 # narrower path is a part of a wider one, so both are never added.
-
-
 _PATH = re.compile(
     r"sm__ops_path_tensor(?:_op_(?P<op>[a-z0-9]+))?_src_(?P<source>[a-z]+\d+(?:_[a-z]+\d+)*?)"
     r"(?:_dst_(?P<destination>[a-z]+\d+))?(?:_sparsity_(?P<sparsity>on|off))?\.sum"

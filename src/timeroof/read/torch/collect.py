@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -27,7 +27,7 @@ from timeroof.read.torch.tables import (
     codes_of,
     name_of,
     numbers,
-)
+)  # fmt: skip
 
 T = TypeVar("T")
 # Longer than this (30 years, in microseconds) no event is and no clock reaches further.
@@ -95,23 +95,11 @@ _device_args = _decoder(ev.DeviceArgs, ev.NO_DEVICE_ARGS)
 _plain_args = _decoder(ev.PlainArgs, ev.NO_PLAIN_ARGS)
 
 
-def _collective(trace: Trace, args: Any) -> int:
+def _collective(trace: Trace, args: ev.Message) -> int:
     if args.collective is None:
         return NONE
-    return trace.collectives[
-        tuple(
-            v if isinstance(v, int | float | str) else None
-            for v in (
-                args.collective,
-                args.in_elements,
-                args.out_elements,
-                args.dtype,
-                args.group_size,
-                args.group,
-                args.group_ranks,
-            )
-        )
-    ]
+    values = [getattr(args, name) for name in ev.Message.__struct_fields__]
+    return trace.collectives[tuple(v if isinstance(v, int | float | str) else None for v in values)]
 
 
 def _signature(trace: Trace, args: ev.OpArgs) -> int:
@@ -122,12 +110,13 @@ def _signature(trace: Trace, args: ev.OpArgs) -> int:
     ]
 
 
-def _add_ops(trace: Trace, group: list[Event]) -> None:
+def _add_frames(trace: Trace, group: list[Event], kind: int = OP) -> None:
+    """Ops with their arguments; annotations and modules have none of interest."""
     group, start, end = _timed(trace, group)
-    args = _op_args(group)
+    args = _op_args(group) if kind == OP else [ev.NO_OP_ARGS] * len(group)
     trace.frames.add(
         thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
-        kind=[OP] * len(group),
+        kind=[kind] * len(group),
         name=codes_of(trace.names, [e.name for e in group]),
         signature=[_signature(trace, a) for a in args],
         collective=[_collective(trace, a) for a in args],
@@ -136,24 +125,6 @@ def _add_ops(trace: Trace, group: list[Event]) -> None:
         external_id=numbers([a.external_id for a in args]),
         record_id=numbers([a.record_id for a in args]),
         sequence=numbers([a.sequence for a in args]),
-    )
-
-
-def _add_frames(trace: Trace, group: list[Event], kind: int) -> None:
-    """Frames without arguments of interest: annotations and modules."""
-    group, start, end = _timed(trace, group)
-    unknown = np.full(len(group), np.nan)
-    trace.frames.add(
-        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
-        kind=[kind] * len(group),
-        name=codes_of(trace.names, [e.name for e in group]),
-        signature=[NONE] * len(group),
-        collective=[NONE] * len(group),
-        start=start,
-        end=end,
-        external_id=unknown,
-        record_id=unknown,
-        sequence=unknown,
     )
 
 
@@ -216,7 +187,7 @@ def _add_overheads(trace: Trace, group: list[Event]) -> None:
 def _add_ranges(trace: Trace, group: list[Event]) -> None:
     for event in group:
         try:
-            counters = msgspec.json.decode(event.args, type=dict[str, Any])
+            counters = msgspec.json.decode(event.args, type=dict[str, object])
         except DECODE_ERRORS:
             trace.bad += 1
             continue
@@ -250,7 +221,7 @@ def _add_plain(trace: Trace, group: list[Event]) -> None:
 
 
 _ADDING: dict[Hashable, Callable[[Trace, list[Event]], None]] = {
-    **dict.fromkeys(ev.OPS, _add_ops),
+    **dict.fromkeys(ev.OPS, _add_frames),
     **dict.fromkeys(ev.LAUNCHES, _add_launches),
     **dict.fromkeys(ev.KERNELS, _adding_device(KERNEL)),
     **dict.fromkeys(ev.COPIES, _adding_device(COPY)),

@@ -98,7 +98,6 @@ def _graph_node(node: object) -> tuple[tuple[str, str], float] | None:
 
 
 # Shapes that an ExecutionTrace of the same run lends to a Kineto trace.
-#
 # Ops are matched by their record function id where the Kineto trace has one. Older traces
 # do not: then the sequence of op names that the ExecutionTrace has on a thread is looked for
 # among the ops of the trace's threads, and every place where it occurs takes its shapes.

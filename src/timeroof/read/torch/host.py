@@ -182,8 +182,6 @@ def host_times(trace: Trace, contexts: Contexts) -> tuple[float, float, dict[str
 
 
 # Chrome traces of other tools.
-
-
 _DEVICE = re.compile(r"/device:(GPU|TPU|XLA_GPU|ROCM|CUSTOM)|^GPU\s*\d|^TPU:\d", re.IGNORECASE)
 _STREAM = re.compile(r"^stream|^XLA Ops$|^queue", re.IGNORECASE)
 _COPY, _MEMSET = r"(?i)memcpy", r"(?i)memset"

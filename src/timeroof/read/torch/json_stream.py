@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,8 +27,6 @@ from timeroof.read.text import encoding_of
 from timeroof.read.torch.events import Event
 
 # Find the elements of a JSON array in text, aware of strings, without decoding them.
-
-
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _QUOTE, _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = b'"{}[]'
 
@@ -78,8 +76,6 @@ def _brackets(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 
 
 # Decode events out of damaged text: what is whole is kept, what is not is counted.
-
-
 # What json.dumps and C++ streams write for numbers that JSON does not have.
 _NO_NUMBER = re.compile(rb"([:,\[]\s*)[-+]?(?:NaN|nan|Infinity|inf)\b(?:\([a-z0-9]*\))?")
 _ENDING = re.compile(rb"\}\s*\]")
@@ -161,7 +157,7 @@ class EventStream:
 
     pieces: Iterator[bytes]
     name: str
-    top: dict[str, Any] = field(default_factory=dict)
+    top: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     damaged: int = 0
     _text: bytes = b""
@@ -302,17 +298,17 @@ def _last_between(text: bytes) -> re.Match[bytes] | None:
         window *= 16
 
 
-def _members(text: bytes) -> dict[str, Any]:
+def _members(text: bytes) -> dict[str, object]:
     """The members of an object, as far as they make sense."""
     try:
-        return msgspec.json.decode(b"{%b}" % repaired(text.strip(_SEPARATORS)), type=dict[str, Any])
+        return msgspec.json.decode(
+            b"{%b}" % repaired(text.strip(_SEPARATORS)), type=dict[str, object]
+        )
     except DECODE_ERRORS:
         return {}
 
 
 # The text of a trace as UTF-8, whatever it was written in, in pieces.
-
-
 # Small, because a damaged archive loses the piece in which the damage is.
 _PIECE_BYTES = 64 * 1024
 _SAY_EVERY_BYTES = 32 * 2**20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -79,7 +78,7 @@ _BYTES = {"dram__bytes": "byte/dram", "lts__t_bytes": "byte/l2", "l1tex__t_bytes
 _OPS = "sass_thread_inst_executed_op_"
 
 
-def range_rows(ranges: list[tuple[str, str, dict[str, Any]]]) -> pl.DataFrame:
+def range_rows(ranges: list[tuple[str, str, dict[str, object]]]) -> pl.DataFrame:
     """One row per kernel name and device, with its counters as amounts; no time."""
     groups: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     for name, device, counters in ranges:
@@ -87,7 +86,7 @@ def range_rows(ranges: list[tuple[str, str, dict[str, Any]]]) -> pl.DataFrame:
     collected = list(dict.fromkeys(c for found in groups.values() for row in found for c in row))
     rows = []
     for (name, device), found in groups.items():
-        row: dict[str, Any] = {"name": name, "device": device, "calls": float(len(found))}
+        row: dict[str, object] = {"name": name, "device": device, "calls": float(len(found))}
         for column in collected:
             values = [amount.get(column) for amount in found]
             row[column] = None if None in values else sum(v for v in values if v is not None)
@@ -103,7 +102,7 @@ def range_rows(ranges: list[tuple[str, str, dict[str, Any]]]) -> pl.DataFrame:
     )
 
 
-def amounts(counters: dict[str, Any]) -> dict[str, float]:
+def amounts(counters: dict[str, object]) -> dict[str, float]:
     """FLOPs per precision and bytes per level that counters give; what is missing is left out.
 
     >>> s = "smsp__sass_thread_inst_executed_op_"
@@ -160,7 +159,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     return replace(profile, notes=(*notes, *profile.notes))
 
 
-def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     if trace.device.height:
         return _device_profile(trace, top, source)
     if trace.ranges:
@@ -177,7 +176,7 @@ def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     )
 
 
-def _source(found: Input, top: dict[str, Any], trace: Trace) -> Source:
+def _source(found: Input, top: dict[str, object], trace: Trace) -> Source:
     if not (trace.device.height or trace.frames.height or trace.ranges):
         return source_of("Chrome trace", found)
     schema = top.get("schemaVersion")
@@ -185,14 +184,14 @@ def _source(found: Input, top: dict[str, Any], trace: Trace) -> Source:
     return source_of("Kineto", found, version=version)
 
 
-def _ranked(rows: pl.DataFrame, top: dict[str, Any]) -> pl.DataFrame:
+def _ranked(rows: pl.DataFrame, top: dict[str, object]) -> pl.DataFrame:
     info = top.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else None
     known = rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
     return rows.with_columns(pl.lit(known, pl.Int64).alias("rank"))
 
 
-def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
+def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
     """Names of devices by their number, as far as the trace says them.
 
     ROCm counts CPUs among its agents, so that the only GPU may be number 2: where all
@@ -208,7 +207,7 @@ def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
     return found
 
 
-def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     work = device_work(trace)
     used = [str(d) for d in trace.devices.values_in_order()]
     names = device_names(top, used)
@@ -260,7 +259,7 @@ def _link_notes(trace: Trace, work: Work) -> list[Note]:
     return [*notes, *devices_note(devices), *cut]
 
 
-def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _host_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     rows, contexts, calls = host_rows(trace)
     if not rows.height:
         raise InputError(
@@ -281,7 +280,7 @@ def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     )
 
 
-def _range_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     rows = range_rows(trace.ranges)
     used = rows["device"].unique().to_list()
     names = device_names(top, used)

@@ -120,8 +120,6 @@ def _forward(trace: Trace, contexts: Contexts) -> Ints:
 
 
 # Ops for kernels that have none, and the share of an op's work that a kernel does.
-
-
 _IS_KERNEL = pl.col("kind").is_in([KERNEL, COLLECTIVE])
 # Kernels that only prepare or finish what another kernel of their op computes.
 _BESIDE = re.compile(
@@ -227,11 +225,8 @@ def integral(values: pl.Expr) -> pl.Expr:
 
 
 # The kernels of one call whose grids tell sizes that the call's record does not.
-#
 # Engines hide weights and lengths in their layers; some of their kernels say tile sizes in
 # their names, and then the grid says how large the whole is.
-
-
 _TELLING = re.compile(r"^(bmm_\w+_t\d+x\d+x\d+|fmhaSm\d+)")
 
 

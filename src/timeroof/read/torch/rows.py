@@ -132,8 +132,6 @@ def _launches(launch: Ints) -> Ints:
 
 
 # Amounts that a trace records by itself: bytes of copies and memsets, messages of collectives.
-
-
 # A copy within a device reads and writes its memory; one that enters or leaves does one of both.
 _DRAM_PASSES = {"DtoD": 2.0, "HtoD": 1.0, "DtoH": 1.0, "PtoP": 1.0, "Memset": 1.0}
 _HOST_LINK, _PEER_LINKS = "link/pcie", (("nvidia", "link/nvlink"), ("tesla", "link/nvlink"),
