@@ -77,7 +77,6 @@ class Message(NamedTuple):
     message_bytes: float | None
     group_size: int | None
     group: str | None
-    dtype: str | None
     link_bytes: float | None
 
 
@@ -98,8 +97,8 @@ def message(recorded: tuple[object, ...]) -> Message:
     """
     name, sent, received, dtype, ranks, group, listed = recorded
     kind = re.sub(r"[^a-z]", "", str(name).lower())
-    kind_of_number = parse_dtype(str(dtype))
-    size = FORMATS[kind_of_number].bits / 8 if kind_of_number else None
+    number = parse_dtype(str(dtype))
+    size = FORMATS[number].bits / 8 if number else None
     elements = [n for n in (sent, received) if isinstance(n, int | float) and n >= 0]
     total = float(max(elements) * size) if elements and size else None
     count = ranks if isinstance(ranks, int) and ranks > 0 else None
@@ -109,7 +108,6 @@ def message(recorded: tuple[object, ...]) -> Message:
         total,
         count,
         " ".join(str(v) for v in (group, listed) if v not in (None, "")) or None,
-        kind_of_number,
         None if total is None or share is None else total * share,
     )
 

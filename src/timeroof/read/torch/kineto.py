@@ -19,7 +19,7 @@ from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
-from timeroof.read.torch.host import PlainRows, host_rows, host_times
+from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
 from timeroof.read.torch.rows import (
@@ -130,7 +130,6 @@ def amounts(counters: dict[str, object]) -> dict[str, float]:
 
 
 _US = 1e-6
-HOST_ROWS = Note("No device events: rows are events of the host, by self time.", "host-rows")
 REPLAYED = Note(
     "Amounts are measured in counter ranges. Kernel times are unknown, because the ranges'"
     " durations include replays.",
@@ -167,7 +166,7 @@ def _profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     if trace.frames.height:
         return _host_profile(trace, top, source)
     if trace.plain.height:
-        return _plain_profile(trace, source)
+        return plain_profile(trace, source)
     where = source.files[0].name
     raise InputError(
         "has no event with a duration that is a kernel, copy or op",
@@ -292,13 +291,6 @@ def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Prof
         device=device,
         notes=(*notes, REPLAYED),
     )
-
-
-def _plain_profile(trace: Trace, source: Source) -> Profile:
-    plain = PlainRows(trace)
-    wall_s, busy_s, devices = plain.times()
-    notes = (*([] if plain.is_device else [HOST_ROWS]), *devices_note(devices))
-    return Profile.of(plain.rows(), source, wall_s=wall_s, kernel_s=busy_s, notes=notes)
 
 
 def sniff(found: Input) -> bool:

@@ -10,9 +10,27 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.read.idle import Bools, Floats, Ints
-from timeroof.read.torch.contexts import BACKWARD, FORWARD, OPTIMIZER, OTHER, UNMARKED, Contexts
-from timeroof.read.torch.tables import COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
+from timeroof.read.idle import (
+    NO_CAUSE,
+    Bools,
+    Floats,
+    Host,
+    Ints,
+    Union,
+    gaps,
+    issued_at,
+    wait_of,
+)  # fmt: skip
+from timeroof.read.torch.contexts import (
+    BACKWARD,
+    DATA,
+    FORWARD,
+    OPTIMIZER,
+    OTHER,
+    UNMARKED,
+    Contexts,
+)  # fmt: skip
+from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
 
 # How a kernel got its op, or why it has none.
 NO_LINK, BY_LAUNCH, BY_ID, BY_GRAPH, INFERRED, OUTSIDE = range(6)
@@ -117,6 +135,57 @@ def _forward(trace: Trace, contexts: Contexts) -> Ints:
     found = asked.join_asof(made, on="start", by="sequence", check_sortedness=False).drop_nulls()
     none[found["row"].to_numpy()] = found["module"].to_numpy()
     return np.where(contexts.engine >= 0, none[contexts.engine], NONE)
+
+
+_PROFILER = re.compile(r"Activity Buffer|Buffer Flush|Instrumentation|Profiler", re.IGNORECASE)
+
+
+@dataclass
+class Idling:
+    """Per piece of device work, in microseconds: idle before, its cause, latency of its launch."""
+
+    idle: Floats
+    cause: Ints
+    launch_delay: Floats
+    busy_us: dict[int, float]
+
+
+def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
+    """How long every device did nothing before each piece of its work, and why."""
+    device, stream = trace.device["device"], trace.device["stream"]
+    start, end = trace.device["start"], trace.device["end"]
+    launched = np.append(trace.launches["start"], np.nan)[links.launch]
+    returned = np.append(trace.launches["end"], np.nan)[links.launch]
+    issued = issued_at(launched, returned, start, end, links.link == BY_GRAPH)
+    count = trace.device.height
+    found = Idling(np.zeros(count), np.full(count, NO_CAUSE), start - launched, {})
+    why = _host(trace, contexts)
+    for one in np.unique(device).tolist():
+        rows = np.flatnonzero(device == one)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        before = gaps(start[rows], end[rows])
+        found.idle[rows] = before.length
+        same = stream[rows] == stream[rows[before.after]]
+        found.cause[rows] = why.causes(before, start[rows], issued[rows], same)
+        found.busy_us[one] = Union(start[rows], end[rows]).length
+    return found
+
+
+def _host(trace: Trace, contexts: Contexts) -> Host:
+    """The host's side of idle time."""
+    names = trace.names.values_in_order()
+    waiting = np.array([*(wait_of(n) is not None for n in names), False])
+    rows = np.flatnonzero(waiting[trace.launches["name"]])
+    rows = rows[np.argsort(trace.launches["end"][rows], kind="stable")]
+    profiling = np.array([*(bool(_PROFILER.search(n)) for n in names), False])
+    own = profiling[trace.overheads["name"]]
+    loads = (contexts.phase[:-1] == DATA) & (trace.frames["kind"] == ANNOTATION)
+    return Host(
+        trace.launches["start"][rows],
+        trace.launches["end"][rows],
+        Union(trace.frames["start"][loads], trace.frames["end"][loads]),
+        Union(trace.overheads["start"][own], trace.overheads["end"][own]),
+    )
 
 
 # Ops for kernels that have none, and the share of an op's work that a kernel does.

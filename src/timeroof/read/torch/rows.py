@@ -11,15 +11,16 @@ import polars as pl
 from timeroof.core.profile import RECORDED_CALL
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
-from timeroof.read.idle import Ints
+from timeroof.read.idle import CAUSES, Ints
 from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
 from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
-from timeroof.read.torch.idle import CAUSES, Idling, idle
 from timeroof.read.torch.links import (
     INFERRED,
     LINK_NAMES,
+    Idling,
     Links,
     Telling,
+    idle,
     integral,
     launch_rows,
     link,
@@ -89,9 +90,7 @@ def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl
         "alone": own.alone,
         "idle": idling.idle,
         "cause": idling.cause.astype(np.int8),
-        "stream_wait": idling.stream_wait,
         "launch_delay": idling.launch_delay,
-        "queue_depth": idling.queue_depth,
         "bytes": _bytes(trace, links),
         "launches": _launches(links.launch),
     }
@@ -224,9 +223,7 @@ def _grouped(table: pl.DataFrame) -> pl.DataFrame:
         pl.col("bytes").is_nan().any().alias("bytes_unknown"),
         pl.col("op_calls").sum(),
         pl.col("op_calls").is_not_null().any().alias("has_calls"),
-        (pl.col("stream_wait").sum() * _US).alias("stream_wait_s"),
         (pl.col("launch_delay").fill_nan(None).mean() * _US).alias("launch_delay_s"),
-        pl.col("queue_depth").fill_nan(None).mean().alias("queue_depth"),
     )
 
 
@@ -317,24 +314,18 @@ def _numbers() -> list[pl.Expr]:
 
 
 def _labels() -> list[pl.Expr]:
-    def digits(column: str) -> pl.Expr:
-        return pl.col(column).round_sig_figs(4).cast(pl.String)
-
-    waits = pl.when(pl.col("stream_wait_s") > 0).then(digits("stream_wait_s"))
     cause = pl.when(pl.col("cause") >= 0).then(text_of("cause", CAUSES))
     calls = pl.when("has_calls").then(integral(pl.col("op_calls")))
     return [
         calls.alias("label.op_calls"),
         pl.when(pl.col("link") == INFERRED).then(pl.lit("op")).alias("label.inferred"),
         cause.alias("label.idle_cause"),
-        digits("launch_delay_s").alias("label.launch_delay_s"),
-        digits("queue_depth").alias("label.queue_depth"),
-        waits.alias("label.stream_wait_s"),
+        pl.col("launch_delay_s").round_sig_figs(4).cast(pl.String).alias("label.launch_delay_s"),
     ]
 
 
 def _messages(trace: Trace, grouped: pl.DataFrame) -> pl.DataFrame:
-    """What is known of collectives: kind, bytes, group, and the rate of the algorithm."""
+    """What is known of collectives: kind, bytes and group."""
     found: list[Message] = [message(c) for c in trace.collectives.values_in_order()]
     per_call = pl.Series([m.message_bytes for m in found], dtype=pl.Float64)
     sent = pl.Series([m.link_bytes for m in found], dtype=pl.Float64)
@@ -342,16 +333,10 @@ def _messages(trace: Trace, grouped: pl.DataFrame) -> pl.DataFrame:
         unknown = pl.Series("link_bytes", [None], dtype=pl.Float64)
         return unknown.new_from_index(0, grouped.height).to_frame()
     code = pl.col("collective")
-    rate = pl.lit(per_call).gather(code) * pl.col("calls") / pl.col("time_s")
     return grouped.select(
         (pl.lit(sent).gather(code) * pl.col("calls")).alias("link_bytes"),
         text_of("collective", [m.kind for m in found]).alias("label.collective"),
         text_of("collective", [m.group_size for m in found]).alias("label.group_size"),
         text_of("collective", [m.group for m in found]).alias("label.group"),
-        text_of("collective", [m.dtype for m in found]).alias("label.message_dtype"),
         integral(pl.lit(per_call).gather(code)).alias("label.message_bytes"),
-        pl.when(pl.col("time_s") > 0)
-        .then(rate.round_sig_figs(6))
-        .cast(pl.String)
-        .alias("label.algorithm_bandwidth_per_s"),
     )
