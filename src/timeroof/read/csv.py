@@ -193,17 +193,22 @@ def read_table(entry: Entry, header: Header, wanted: Callable[[str], bool]) -> p
         raise InputError(f"has {len(header.names)} columns", where=entry.name)
     # Of two columns with one name the first counts.
     places = {name: header.names.index(name) for name in header.names if wanted(name)}
-    cells = [_cell(str(place)).alias(name) for name, place in places.items()]
     frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
     table = find_table(entry, lambda fields: tuple(fields) == header.names)
     found = table.frames(list(places.values())) if table and places else ()
-    frames += [frame.select(cells) for frame in found]
+    frames += [
+        pl.DataFrame({name: _cells(frame[str(place)]) for name, place in places.items()})
+        for frame in found
+    ]
     return pl.concat(frames).filter(~pl.all_horizontal(pl.all().is_null()))
 
 
-def _cell(column: str) -> pl.Expr:
-    text = pl.col(column).str.strip_chars()
-    return pl.when(~text.is_in(_NOTHING)).then(text)
+def _cells(column: pl.Series) -> pl.Series:
+    """Cells without spaces around them, null where they say nothing; plain numbers say all."""
+    if column.cast(pl.Int64, strict=False).null_count() == column.null_count():
+        return column
+    text = column.str.strip_chars()
+    return text.set(text.is_in(_NOTHING), None)
 
 
 def number(column: str) -> pl.Expr:
@@ -213,15 +218,21 @@ def number(column: str) -> pl.Expr:
 
 def whole_number(column: str) -> pl.Expr:
     """A column's integers, exact to the last digit; what is no integer is null."""
-    return pl.col(column).str.replace_all(",", "").cast(pl.Int64, strict=False)
+    return pl.col(column).map_batches(_integers, return_dtype=pl.Int64)
+
+
+def _integers(cells: pl.Series) -> pl.Series:
+    found = cells.cast(pl.Int64, strict=False)
+    if found.null_count() == cells.null_count():
+        return found
+    return cells.str.replace_all(",", "", literal=True).cast(pl.Int64, strict=False)
 
 
 def ticks(table: pl.DataFrame, column: str) -> pl.Expr:
     """A column of nanoseconds: integers if all are (epoch times need every digit), else floats."""
-    cells = table[column].drop_nulls()
-    if cells.str.contains(r"^-?\d+$").all():
-        return whole_number(column)
-    return number(column)
+    cells = table[column]
+    found = cells.cast(pl.Int64, strict=False)
+    return pl.lit(found) if found.null_count() == cells.null_count() else number(column)
 
 
 def first_of(names: Names | list[str], *wanted: str) -> str | None:
@@ -247,6 +258,9 @@ def numbers(column: pl.Series) -> pl.Series:
     >>> numbers(pl.Series(["1,234.5", "n/a", "66 {21}", "", "7"])).to_list()
     [1234.5, None, 66.0, None, 7.0]
     """
+    plain = column.cast(pl.Float64, strict=False)
+    if plain.null_count() == column.null_count():
+        return plain.set(~plain.is_finite(), None)
     text = column.str.strip_chars().str.replace(r"\s*\{[\d,.]+\}$", "")
     if text.str.contains(_COMMA_DECIMAL).any():
         text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
