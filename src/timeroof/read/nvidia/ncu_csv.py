@@ -30,18 +30,11 @@ from timeroof.read.text import head_text, lines
 
 # Nsight Compute's long CSV: one row per launch and metric, sections and rules among them.
 _COLUMNS = {
-    "id": ("ID",),
-    "process": ("Process ID",),
-    "name": ("Kernel Name", "Function Name"),
-    "stream": ("Stream",),
-    "grid": ("Grid Size",),
-    "block": ("Block Size",),
-    "device": ("Device Name",),
-    "capability": ("CC",),
-    "metric": ("Metric Name",),
-    "unit": ("Metric Unit",),
-    "value": ("Metric Value",),
-}
+    "id": ("ID",), "process": ("Process ID",), "name": ("Kernel Name", "Function Name"),
+    "stream": ("Stream",), "grid": ("Grid Size",), "block": ("Block Size",),
+    "device": ("Device Name",), "capability": ("CC",), "metric": ("Metric Name",),
+    "unit": ("Metric Unit",), "value": ("Metric Value",),
+}  # fmt: skip
 _OF_LAUNCH = ("name", "stream", "grid", "block", "device", "capability")
 
 
@@ -125,27 +118,23 @@ def _part(
     return Part(name, folder, table, some_metrics(metrics), device, capability)
 
 
-def _only(column: pl.Series) -> str | None:
+def _only(column: pl.Series | None) -> str | None:
     """The one value that a column has."""
-    values = column.drop_nulls().unique().to_list()
-    return str(values[0]) if len(values) == 1 else None
+    values = [] if column is None else column.drop_nulls().unique().to_list()
+    return str(values[0]).strip() if len(values) == 1 else None
 
 
 # Nsight Compute's wide tables: one row per launch, or one column per launch (transposed).
 _NAMES = ("Kernel Name", "Demangled Name", "Function Name")
 _FACT_HEADINGS = {
-    "id": ("ID",),
-    "process": ("Process ID", "Process"),
-    "name": _NAMES,
-    "stream": ("Stream", "launch__stream_id"),
-    "grid": ("Grid Size",),
-    "block": ("Block Size",),
+    "id": ("ID",), "process": ("Process ID", "Process"), "name": _NAMES,
+    "stream": ("Stream", "launch__stream_id"), "grid": ("Grid Size",), "block": ("Block Size",),
     "device": ("device__attribute_display_name", "Device Name"),
     "capability": ("CC",),
     "major": ("device__attribute_compute_capability_major",),
     "minor": ("device__attribute_compute_capability_minor",),
     "calls": ("Count",),
-}
+}  # fmt: skip
 _TEXT = pl.String
 
 
@@ -253,7 +242,7 @@ def _ncu_wide_part(
     if "id" in facts:
         frame = frame.filter(facts["id"].str.contains(r"^\s*\d+\s*$").fill_null(False))
     frame = frame.filter(pl.col("name").is_not_null())
-    device, capability = _ncu_wide_first(facts.get("device")), _capability(facts)
+    device, capability = _only(facts.get("device")), _capability(facts)
     return Part(name, folder, frame, some_metrics(metrics), device, capability, summed)
 
 
@@ -264,17 +253,9 @@ def _launch_ids(facts: dict[str, pl.Series], height: int) -> pl.Series:
     return process + "#" + facts["id"].str.strip_chars()
 
 
-def _ncu_wide_first(column: pl.Series | None) -> str | None:
-    """What a column says, if all rows say the same."""
-    if column is None:
-        return None
-    values = column.drop_nulls().unique().to_list()
-    return str(values[0]).strip() if len(values) == 1 else None
-
-
 def _capability(facts: dict[str, pl.Series]) -> str | None:
-    stated = _ncu_wide_first(facts.get("capability"))
-    major, minor = _ncu_wide_first(facts.get("major")), _ncu_wide_first(facts.get("minor"))
+    stated = _only(facts.get("capability"))
+    major, minor = _only(facts.get("major")), _only(facts.get("minor"))
     return stated or (f"{major}.{minor}" if major and minor else None)
 
 

@@ -129,11 +129,7 @@ def _grouped(table: pl.DataFrame) -> pl.DataFrame:
     return (
         table.with_columns(pl.when(pl.col(c) >= 0).then(pl.col(c)).alias(c) for c in coded)
         .group_by(_KEY, maintain_order=True)
-        .agg(
-            pl.len().alias("calls"),
-            (own.sum() * _US).alias("time_s"),
-            *spread_and_samples("own"),
-        )
+        .agg(pl.len().alias("calls"), (own.sum() * _US).alias("time_s"), *spread_and_samples("own"))
         .sort("time_s", descending=True, maintain_order=True)
         .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
     )

@@ -286,10 +286,7 @@ def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Prof
     device, notes = one_device(names.get(d) for d in used)
     shown = pl.col("device").replace_strict(names, default=None, return_dtype=pl.String)
     return Profile.of(
-        _ranked(rows.with_columns(shown), top),
-        source,
-        device=device,
-        notes=(*notes, REPLAYED),
+        _ranked(rows.with_columns(shown), top), source, device=device, notes=(*notes, REPLAYED)
     )
 
 

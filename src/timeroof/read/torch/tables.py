@@ -139,8 +139,7 @@ class Table:
 
 def _frames() -> Table:
     return Table(
-        "thread kind name signature collective",
-        "start end external_id record_id sequence",
+        "thread kind name signature collective", "start end external_id record_id sequence"
     )
 
 
