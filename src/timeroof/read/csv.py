@@ -6,8 +6,8 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import polars as pl
 
@@ -163,8 +163,7 @@ _NOTHING = ("", "N/A", "n/a", "NA", "nan", "NaN")
 Names = frozenset[str]
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """A table's columns as they are written."""
 
     names: tuple[str, ...]

@@ -216,32 +216,19 @@ class EventStream:
         if between is None:
             return None
         piece = self._text[: between.start() + 1]
-        for mended in (bytes, repaired):
-            try:
-                events = decode_events(b"[%b]" % mended(piece))
-            except DECODE_ERRORS:
-                continue
+        events = _decoded(b"[%b]" % piece)
+        if events is not None:
             self._text = self._text[between.end() - 1 :]
-            return events
-        return None
+        return events
 
     def _scan(self) -> tuple[list[Event], bool]:
         """The whole events of the text, found by scanning it; and whether the array ended."""
         found = scan_elements(self._text)
-        events = self._decode_spans(found)
+        events = _decoded(b"[%b]" % b",".join(self._text[a:b] for a, b in found.spans))
         if events is None or not (found.spans or found.closed):
             return self._salvage(found)
         self._text = self._text[found.rest :].lstrip(_SEPARATORS)
         return events, found.closed
-
-    def _decode_spans(self, found: Scan) -> list[Event] | None:
-        text = b"[%b]" % b",".join(self._text[a:b] for a, b in found.spans)
-        for mended in (bytes, repaired):
-            try:
-                return decode_events(mended(text))
-            except DECODE_ERRORS:
-                continue
-        return None
 
     def _salvage(self, found: Scan) -> tuple[list[Event], bool]:
         """Events out of text that makes no sense as a whole; or wait for more where it may yet."""
@@ -283,6 +270,16 @@ class EventStream:
         if self.damaged:
             text = f"{self.damaged} damaged events are left out."
             self.notes.append(Note(text, "damaged", "warning"))
+
+
+def _decoded(text: bytes) -> list[Event] | None:
+    """A list of events, mended where it must be; None where that does not help."""
+    for mended in (bytes, repaired):
+        try:
+            return decode_events(mended(text))
+        except DECODE_ERRORS:
+            continue
+    return None
 
 
 def _last_between(text: bytes) -> re.Match[bytes] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.read.events import cut_note, devices_note, one_device, timeline_of
+from timeroof.read.events import cut_note, devices_note, known_sum, one_device, timeline_of
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Floats, seconds_by_cause
 from timeroof.read.open import Input
@@ -80,22 +79,12 @@ _OPS = "sass_thread_inst_executed_op_"
 
 def range_rows(ranges: list[tuple[str, str, dict[str, object]]]) -> pl.DataFrame:
     """One row per kernel name and device, with its counters as amounts; no time."""
-    groups: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    for name, device, counters in ranges:
-        groups[name, device].append(amounts(counters))
-    collected = list(dict.fromkeys(c for found in groups.values() for row in found for c in row))
-    rows = []
-    for (name, device), found in groups.items():
-        row: dict[str, object] = {"name": name, "device": device, "calls": float(len(found))}
-        for column in collected:
-            values = [amount.get(column) for amount in found]
-            row[column] = None if None in values else sum(v for v in values if v is not None)
-        rows.append(row)
-    schema = dict.fromkeys(["name", "device"], pl.String) | dict.fromkeys(
-        ["calls", *collected], pl.Float64
-    )
-    table = pl.DataFrame(rows, schema=schema)
-    return table.with_columns(
+    found = [{"name": n, "device": d, **amounts(counters)} for n, d, counters in ranges]
+    table = pl.DataFrame(found, infer_schema_length=None)
+    collected = [known_sum(c).alias(c) for c in table.columns if c not in ("name", "device")]
+    calls = pl.len().cast(pl.Float64).alias("calls")
+    rows = table.group_by("name", "device", maintain_order=True).agg(calls, *collected)
+    return rows.with_columns(
         pl.lit("kernel").alias("kind"),
         pl.lit(None, pl.Float64).alias("time_s"),
         pl.lit("measured").alias("origin.flops"),
@@ -113,12 +102,11 @@ def amounts(counters: dict[str, object]) -> dict[str, float]:
     found: dict[str, float] = {}
     for letter, precision in _PRECISIONS.items():
         parts = [
-            next((v for k, v in values.items() if f"{_OPS}{letter}{what}_pred_on" in k), None)
-            for what in ("add", "mul", "fma")
+            next((w * v for k, v in values.items() if f"{_OPS}{letter}{what}_pred_on" in k), None)
+            for what, w in (("add", 1), ("mul", 1), ("fma", 2))
         ]
-        add, mul, fma = parts
-        if add is not None and mul is not None and fma is not None:
-            found[f"flop/{precision}"] = add + mul + 2 * fma
+        if None not in parts:
+            found[f"flop/{precision}"] = sum(p for p in parts if p is not None)
     for metric, resource in _BYTES.items():
         whole = values.get(f"{metric}.sum")
         parts = [values.get(f"{metric}_{way}.sum") for way in ("read", "write")]
