@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 
 import polars as pl
@@ -142,21 +143,13 @@ def base_case(rows: pl.DataFrame, op: str, phase: str) -> pl.DataFrame:
     return rows.filter(pl.col("op") == op, pl.col("phase") == phase, *same)
 
 
-def total_flops(rows: pl.DataFrame) -> pl.Expr:
-    """FLOPs of all precisions."""
-    return pl.sum_horizontal(c for c in rows.columns if c.startswith("flop/"))
-
-
-def direct_flops(row: dict[str, str | None]) -> float:
+def direct_flops(framework: str, params: Mapping[str, int | str]) -> float:
     """FLOPs of a direct forward convolution: 2 N K C R S P Q.
 
     TensorFlow pads to "same", PyTorch not at all (the authors' scripts).
     """
     batch, filters, kernel, stride = (
-        int(row[f"{LABEL}{p}"] or 0) for p in ("batch", "filters", "kernel", "stride")
+        int(params[p]) for p in ("batch", "filters", "kernel", "stride")
     )
-    if row[f"{LABEL}framework"] == "PT":
-        side = (CONV_INPUT - kernel) // stride + 1
-    else:
-        side = -(-CONV_INPUT // stride)
+    side = (CONV_INPUT - kernel) // stride + 1 if framework == "PT" else -(-CONV_INPUT // stride)
     return 2.0 * batch * filters * CONV_CHANNELS * kernel**2 * side**2

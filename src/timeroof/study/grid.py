@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import cast
+from typing import TypedDict, Unpack, cast
+
+import msgspec
 
 from timeroof.core.errors import UsageError
+from timeroof.core.machine import Machine
 from timeroof.study.case import Cache, Case, Value
 from timeroof.study.kernel import PASSES, Kernel, Parameter
 from timeroof.study.kernels import kernel as find_kernel
@@ -67,6 +70,38 @@ def grid_cases(  # noqa: PLR0913
         for name, precision, count, cache, variant, params in axes
     ]  # fmt: skip
     return unique(made)
+
+
+class Axes(TypedDict, total=False):
+    """What else of a grid a factor's design moves."""
+
+    precisions: Sequence[str]
+    caches: Sequence[str]
+    variants: Sequence[str]
+    quick: bool
+
+
+class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """The choices of a user that the design of a factor respects."""
+
+    kernels: list[str] = []
+    framework: str = "torch"
+    device: str = "cpu"
+    # All cores that the study may use.
+    threads: int = 1
+    precisions: list[str] = []
+    quick: bool = False
+    # The machine that the cases run on, for its cache sizes and units.
+    machine: Machine | None = None
+
+    def cases(
+        self, kernel: str, sweeps: Mapping[str, Sequence[Value]] | None = {}, **axes: Unpack[Axes]
+    ) -> list[Case]:
+        """Forward passes of a kernel's grid; by default its base case alone."""
+        return grid_cases(
+            kernel, sweeps=sweeps, passes=("forward",), threads=(self.threads,),
+            framework=self.framework, device=self.device, **axes,
+        )  # fmt: skip
 
 
 def one_case(

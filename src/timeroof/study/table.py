@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import polars as pl
@@ -15,6 +14,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.files import write_atomically
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
+from timeroof.core.resources import Scope
 from timeroof.model.stats import spread
 from timeroof.study.case import Case, Result
 from timeroof.study.grid import all_cores
@@ -26,7 +26,7 @@ _PHASES = {CALIBRATE: "data", FORWARD: "forward", OPTIMIZER: "optimizer"}
 
 
 def profile_of(
-    results: Sequence[Result], *, version: str | None = None, command: str | None = None,
+    results: Sequence[Result], machine: Machine | None = None, *, command: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> Profile:  # fmt: skip
     """The cases that were measured; failed and unsupported ones have no row.
@@ -34,8 +34,8 @@ def profile_of(
     Times, launches and amounts are those of one execution.
     """
     done = [r for r in results if r.status == "done" and r.samples_s]
-    rows = [_row(r) for r in done]
-    source = Source(tool="timeroof study", version=version, command=command)
+    rows = [_row(r, machine) for r in done]
+    source = Source(tool="timeroof study", command=command)
     if not rows:
         empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
         return Profile.of(empty, source, notes=notes)
@@ -49,7 +49,12 @@ def profile_of(
     return Profile.of(table, source, notes=notes)
 
 
-def _row(result: Result) -> dict[str, Any]:
+def scope_of(case: Case, machine: Machine | None) -> Scope:
+    """Whose ceilings judge a case: of one thread those of one core, where the machine has them."""
+    return scope_for(1, machine) if case.threads == 1 else "all"
+
+
+def _row(result: Result, machine: Machine | None) -> dict[str, object]:
     case = result.case
     # The kernel's name is in `op`: some kernels have a parameter that is called kernel.
     labels = {
@@ -61,6 +66,7 @@ def _row(result: Result) -> dict[str, Any]:
         "variant": case.variant,
         "device": case.device,
         **{name: str(value) for name, value in case.params.items()},
+        "scope": scope_of(case, machine),
     }
     labels = result.labels | labels
     if result.load is not None:
@@ -138,15 +144,14 @@ def cases_table(kept: Sequence[Kept], machine: Machine | None = None) -> pl.Data
     return pl.DataFrame(lines, infer_schema_length=None)
 
 
-def _line(kept: Kept, machine: Machine | None) -> dict[str, Any]:
+def _line(kept: Kept, machine: Machine | None) -> dict[str, object]:
     result = kept.result
-    row = {k: v for k, v in kept.row().items() if k not in _JSON}
+    row: dict[str, object] = {k: v for k, v in kept.row().items() if k not in _JSON}
     row |= {f"param.{k}": str(v) for k, v in result.case.params.items()}
     row |= result.amounts
     row |= {f"origin.{k}": v for k, v in result.origins.items()}
     row |= {f"label.{k}": v for k, v in result.labels.items()}
-    row["label.scope"] = scope_for(1, machine) if result.case.threads == 1 else "all"
-    return row | {"samples_s": result.samples_s}
+    return row | {"label.scope": scope_of(result.case, machine), "samples_s": result.samples_s}
 
 
 def export(kept: Sequence[Kept], path: Path, machine: Machine | None = None) -> None:
