@@ -17,8 +17,8 @@ from timeroof.study.factors.intensity import conclude
 from timeroof.study.output import write_study
 from timeroof.study.output.looks import chart_pair
 from timeroof.study.output.page import heads, panel_lines
-from timeroof.study.output.parts import overviews, panels
-from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
+from timeroof.study.output.parts import panels
+from timeroof.study.output.sweep_charts import panel_chart, panel_roofs
 from timeroof.study.report import busy_sentence
 from timeroof.study.rows import LEVELS, Row, level_note, level_of
 from timeroof.study.worker.torch_bench import primitive_labels
@@ -82,20 +82,6 @@ def test_a_sweep_with_dram_bytes_stays_at_dram() -> None:
     roofs = chart_pair(rows, study_machine())
     assert roofs is not None
     assert roofs.memory_name == "DRAM"
-
-
-def test_the_roofline_shows_the_slopes_of_the_levels_that_are_used() -> None:
-    overview = overviews(warm(study_rows(batch_sweep("lstm"))))[0]
-    axes = overview_charts(overview, study_machine(), None)["roofline"].axes[0]
-    words = " ".join(t.get_text() for t in axes.texts)
-    assert "L1 400 GB/s" in words
-    assert "DRAM" not in words
-    slopes = [
-        ln
-        for ln in axes.lines
-        if len(ln.get_xdata()) == 2 and ln.get_ydata()[0] != ln.get_ydata()[1]
-    ]
-    assert slopes
 
 
 def test_the_conclusion_names_a_warm_kernel_and_its_level() -> None:

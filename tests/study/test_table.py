@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 from tests.conftest import make_machine
+from tests.study.cases import one_case
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.study.case import Result
-from timeroof.study.grid import all_cores, one_case
+from timeroof.study.grid import all_cores
 from timeroof.study.report import judged_study, verdict_of
 from timeroof.study.store import Kept
 from timeroof.study.table import cases_table, export, profile_of

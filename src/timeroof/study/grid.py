@@ -104,33 +104,6 @@ class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
         )  # fmt: skip
 
 
-def one_case(
-    kernel: str,
-    pass_name: str = "forward",
-    *,
-    params: Mapping[str, Value] | None = None,
-    precision: str = "fp32",
-    cache: str = "warm",
-    threads: int | None = None,
-    variant: str = "eager",
-) -> Case:
-    """The base case with some parameters changed.
-
-    >>> one_case("lstm", params={"hidden": 64}).params["hidden"]
-    64
-    """
-    found = find_kernel(kernel)
-    if pass_name not in found.passes:
-        raise UsageError(
-            f"{kernel} has no pass {pass_name!r}", advice=f"it has {', '.join(found.passes)}"
-        )
-    sweeps = {name: [value] for name, value in (params or {}).items()}
-    return grid_cases(
-        kernel, sweeps=sweeps, passes=[pass_name], precisions=[precision], caches=[cache],
-        threads=[threads or all_cores()], variants=[variant],
-    )[0]  # fmt: skip
-
-
 def missing_pass(kernel: str, pass_name: str, device: str = "cpu") -> Case:
     """The base case of a pass that a kernel does not have, to be recorded as unsupported."""
     return Case(

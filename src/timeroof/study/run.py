@@ -68,7 +68,6 @@ class Done:
     """What a run did: cases in the asked order, and how many of them were there before."""
 
     results: list[Result] = field(default_factory=list)
-    measured: int = 0
     found: int = 0
 
 
@@ -114,22 +113,18 @@ def run_cases(
                 result = workers[where].measure(case, plan)
                 if counting is not None and result.status == "done":
                     result = counting(result)
-                _keep(result, key, store, place)
-                done.measured += 1
+                store.keep(
+                    Kept(
+                        case_key=key,
+                        result=result,
+                        verdict=verdict_of(result, place.machine),
+                        machine=place.machine_key,
+                        software=place.software,
+                    )
+                )
             told(case_name(case))
     done.results = [kept.result for kept in store.read(keys)]
     return done
-
-
-def _keep(result: Result, key: str, store: Store, place: Place) -> None:
-    kept = Kept(
-        case_key=key,
-        result=result,
-        verdict=verdict_of(result, place.machine),
-        machine=place.machine_key,
-        software=place.software,
-    )
-    store.keep(kept, place.machine)
 
 
 # The driver's end of a worker: start it, ask it, and tell what happened if it is silent.

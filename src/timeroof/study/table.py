@@ -103,9 +103,8 @@ def phase_of(pass_name: str) -> str:
 def case_name(case: Case) -> str:
     """What a case is called: what differs from the base case, and what is special of how it ran.
 
-    >>> from timeroof.study.grid import one_case
-    >>> case_name(one_case("conv2d", params={"batch": 32}))
-    'conv2d forward fp32 batch=32'
+    >>> case_name(Case(kernel="gemm", params={"m": 8}, pass_name="forward", threads=all_cores()))
+    'gemm forward fp32 m=8'
     """
     found = kernels().get(case.kernel)
     base = found.base if found is not None else {}

@@ -14,10 +14,10 @@ from timeroof.api.reports import save
 from timeroof.core.files import write_atomically
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors import conclusions
-from timeroof.study.output import looks, sweep_charts
+from timeroof.study.output import sweep_charts
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.looks import MOST_SERIES, series_name, series_order, short
-from timeroof.study.output.parts import Overlay, Part, beside, overlay_of, overviews, panels
+from timeroof.study.output.parts import Overlay, Panel, beside, overlay_of, panels
 from timeroof.study.report import busy_sentence
 from timeroof.study.rows import DRAM, Row, level_note, level_of, ops
 from timeroof.study.table import case_name
@@ -46,11 +46,6 @@ LINKS = (
 HEADS = (
     "time", "spread", "bound", "bound / time", "limiter", "FLOP/B", "FLOPs", "bytes", "launches",
 )  # fmt: skip
-_OVERVIEW = {
-    "complexity": "Work of every case: above the diagonal compute limits, below it memory.",
-    "time": "Time of every case on both axes; corners on the diagonal are equal run times.",
-    "roofline": "The classic roofline: a point per case and level of memory that it uses.",
-}
 
 
 def write_study(study: Study, folder: Path, *, overlay: Report | None = None) -> Path:
@@ -152,7 +147,7 @@ class Line(NamedTuple):
     disturbed: str | None = None
 
 
-class Panel(NamedTuple):
+class Table(NamedTuple):
     """One sweep on the page: chart and table."""
 
     title: str
@@ -170,42 +165,33 @@ class Panel(NamedTuple):
 
 
 class KernelPart(NamedTuple):
-    """One kernel, pass and number of threads."""
+    """The sweeps of one kernel, pass and number of threads."""
 
     title: str
     contains: str | None
-    panels: list[Panel]
-    overview: list[Image]
+    tables: list[Table]
 
 
 def kernel_parts(
     rows: Sequence[Row], machine: Machine | None, overlay: Overlay | None
 ) -> list[KernelPart]:
-    """Every kernel and pass: a chart and a table per sweep, then planes and roofline."""
-    swept = [beside(p, overlay) if overlay else p for p in panels(rows)]
-    several = len({p.threads for p in swept}) > 1
-    parts = []
-    for part in overviews(rows):
-        drawn = [_panel(p, machine, overlay) for p in swept if p.place == part.place]
-        if not drawn:
-            continue
-        whole = beside(part, overlay) if overlay else part
-        charts = sweep_charts.overview_charts(whole, machine, overlay) if machine else {}
-        images = [image(f, _overview_caption(name, part, machine)) for name, f in charts.items()]
-        threads = f", {part.threads} thread{'s' * (part.threads != 1)}" if several else ""
-        title = short(f"{part.op} {part.pass_name}{threads}", 80)
-        parts.append(KernelPart(title, part.rows[0].contains, drawn, images))
-    return parts
+    """Every kernel and pass: a chart and a table per sweep."""
+    held: dict[tuple[str, str, int | None], list[Panel]] = {}
+    for panel in panels(rows):
+        place = (panel.op, panel.pass_name, panel.threads)
+        held.setdefault(place, []).append(beside(panel, overlay) if overlay else panel)
+    several = len({threads for _, _, threads in held}) > 1
+    return [
+        KernelPart(
+            f"{op} {name}{f', {threads} thread' * several}{'s' * (several and threads != 1)}",
+            own[0].rows[0].contains,
+            [_table(panel, machine, overlay) for panel in own],
+        )
+        for (op, name, threads), own in held.items()
+    ]
 
 
-def _overview_caption(name: str, part: Part, machine: Machine | None) -> str:
-    """What a picture shows, and whose bytes where they are not DRAM's."""
-    roofs = looks.chart_pair(part.rows, machine) if machine else None
-    note = level_note(part.rows, roofs.level) if roofs and name != "roofline" else ""
-    return f"{_OVERVIEW[name]} {note}".strip()
-
-
-def _panel(panel: Part, machine: Machine | None, overlay: Overlay | None) -> Panel:
+def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None) -> Table:
     roofs = sweep_charts.panel_roofs(panel, machine) if machine else None
     level = roofs.level if roofs else level_of(panel.rows)
     figure = sweep_charts.panel_chart(panel, roofs, overlay) if roofs else None
@@ -220,7 +206,7 @@ def _panel(panel: Part, machine: Machine | None, overlay: Overlay | None) -> Pan
             " axes, their headroom is in the table."
         )
     lines = panel_lines(panel, overlay, level)
-    return Panel(
+    return Table(
         title=f"{panel.word} from {panel.values[0]} to {panel.values[-1]}",
         fixed=panel.fixed,
         image=None if figure is None else image(figure, f"{caption} {why}".strip()),
@@ -232,7 +218,7 @@ def _panel(panel: Part, machine: Machine | None, overlay: Overlay | None) -> Pan
 
 
 def _panel_notes(
-    panel: Part, lines: Sequence[Line], level: str, why: str, *, drawn: bool
+    panel: Panel, lines: Sequence[Line], level: str, why: str, *, drawn: bool
 ) -> Iterable[str]:
     """What is missing from a chart or its table, and what beats its roof."""
     if not drawn:
@@ -262,7 +248,7 @@ def heads(level: str = DRAM) -> tuple[str, ...]:
     return tuple(named if head == "bytes" else head for head in HEADS)
 
 
-def panel_lines(panel: Part, overlay: Overlay | None, level: str = DRAM) -> list[Line]:
+def panel_lines(panel: Panel, overlay: Overlay | None, level: str = DRAM) -> list[Line]:
     """The lines of a panel by value, this machine's before the other's."""
     order = {value: place for place, value in enumerate(panel.values)}
     found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,23 +18,18 @@ _FRAMEWORKS = {"torch": "PT", "tensorflow": "TF2"}
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows of one kernel, pass and number of threads: all of them, or those of one sweep."""
+class Panel:
+    """Everything that one chart and one table of a sweep show."""
 
     op: str
     pass_name: str
     threads: int | None
     rows: list[Row]
-    parameter: str = ""
-    # The other parameters of a sweep, in words.
+    parameter: str
+    # The other parameters, in words.
     fixed: str = ""
     # Rows of another machine, such as the paper's, at the same values.
     overlay: list[Row] = field(default_factory=list)
-
-    @property
-    def place(self) -> tuple[str, str, int | None]:
-        """Where it belongs on the page."""
-        return self.op, self.pass_name, self.threads
 
     @property
     def word(self) -> str:
@@ -47,8 +42,8 @@ class Part:
         return list(dict.fromkeys(row.params[self.parameter] for row in self.rows))
 
 
-def panels(rows: Sequence[Row]) -> list[Part]:
-    """A part per kernel, pass, threads and parameter; of several sweeps the widest."""
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """A panel per kernel, pass, threads and parameter; of several sweeps the widest."""
     found = []
     for op in ops(rows):
         names = parameters_of(rows, op)
@@ -63,18 +58,8 @@ def panels(rows: Sequence[Row]) -> list[Part]:
                 by_fixed.items(), key=lambda item: sum(len(s.rows) for s in item[1])
             )
             own = in_order((row for s in members for row in s.rows), parameter)
-            found.append(Part(op, pass_name, threads, own, parameter, fixed))
+            found.append(Panel(op, pass_name, threads, own, parameter, fixed))
     return found
-
-
-def overviews(rows: Iterable[Row]) -> list[Part]:
-    """All rows by kernel, pass and threads."""
-    held: dict[tuple[str, str, int | None], list[Row]] = {}
-    for row in rows:
-        if row.time_s > 0:
-            held.setdefault((row.op, row.pass_name, row.threads), []).append(row)
-    parts = [Part(*place, members) for place, members in held.items()]
-    return sorted(parts, key=lambda part: part.op)
 
 
 @dataclass(frozen=True)
@@ -96,26 +81,24 @@ def overlay_of(report: Report) -> Overlay:
     return Overlay(published_cases(report.rows), report.machine)
 
 
-def beside(part: Part, overlay: Overlay) -> Part:
-    """A part with the other machine's rows that agree in every parameter that both have."""
-    theirs = [
-        row for row in _of(part, overlay) if not part.parameter or part.parameter in row.params
-    ]
-    own, other = ({n for row in rows for n in row.params} for rows in (part.rows, theirs))
+def beside(panel: Panel, overlay: Overlay) -> Panel:
+    """A panel with the other machine's rows that agree in every parameter that both have."""
+    theirs = [row for row in _of(panel, overlay) if panel.parameter in row.params]
+    own, other = ({n for row in rows for n in row.params} for rows in (panel.rows, theirs))
     names = sorted(own & other)
-    cases = {_case(row, names) for row in part.rows}
-    return replace(part, overlay=[row for row in theirs if _case(row, names) in cases])
+    cases = {_case(row, names) for row in panel.rows}
+    return replace(panel, overlay=[row for row in theirs if _case(row, names) in cases])
 
 
 def _case(row: Row, names: Sequence[str]) -> tuple[Value | None, ...]:
     return tuple(row.params.get(name) for name in names)
 
 
-def _of(part: Part, overlay: Overlay) -> list[Row]:
-    """Rows of the same kernel, pass and framework, in the part's precisions or in fp32."""
-    framework = _FRAMEWORKS.get(part.rows[0].framework, "PT")
-    here = {row.precision.removesuffix("-autocast") for row in part.rows}
-    wanted = (part.op, part.pass_name, framework)
+def _of(panel: Panel, overlay: Overlay) -> list[Row]:
+    """Rows of the same kernel, pass and framework, in the same precisions or in fp32."""
+    framework = _FRAMEWORKS.get(panel.rows[0].framework, "PT")
+    here = {row.precision.removesuffix("-autocast") for row in panel.rows}
+    wanted = (panel.op, panel.pass_name, framework)
     kept = [r for r in overlay.rows if (r.op, r.pass_name, r.framework) == wanted]
     same = [row for row in kept if row.precision in here]
     return same or [row for row in kept if row.precision == "fp32"]
