@@ -41,8 +41,7 @@ class Place:
     def here(cls, machine: Machine | None, framework: str = "torch") -> Place:
         """This machine: its hardware, the framework and what counts the work."""
         from timeroof.probe.cpu.ir import host_cpu_name
-        from timeroof.probe.cpu.probe import total_memory
-        from timeroof.probe.cpu.topology import read_topology
+        from timeroof.probe.cpu.topology import read_topology, total_memory
         from timeroof.probe.measure import hardware
 
         shape = hardware(read_topology(), host_cpu_name(), total_memory())
