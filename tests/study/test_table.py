@@ -1,8 +1,6 @@
-"""Results as rows: labels, scopes, verdicts, and the exported table."""
+"""Results as rows: labels, scopes, verdicts."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import msgspec
 import polars as pl
@@ -10,13 +8,11 @@ import pytest
 
 from tests.conftest import make_machine
 from tests.study.cases import one_case
-from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.study.case import Result
 from timeroof.study.grid import all_cores
 from timeroof.study.report import judged_study, verdict_of
-from timeroof.study.store import Kept
-from timeroof.study.table import cases_table, export, profile_of
+from timeroof.study.table import profile_of
 
 
 def two_scopes():
@@ -127,30 +123,3 @@ def test_a_machine_without_core_ceilings_serves_all() -> None:
     machine = make_machine(ceilings=[Ceiling(resource="flop/fp32", rate=100.0, origin="measured")])
     study = judged_study([result(1), result(2)], machine)
     assert study.report.rows["label.scope"].unique().to_list() == ["all"]
-
-
-def test_exports_have_every_case(tmp_path: Path) -> None:
-    kept = [
-        Kept(case_key="a", result=result(labels={"note": "=cmd()"})),
-        Kept(case_key="b", result=result(status="failed", error="-no", samples_s=[], amounts={})),
-    ]
-    export(kept, tmp_path / "x.parquet")
-    table = pl.read_parquet(tmp_path / "x.parquet")
-    assert table["case_key"].to_list() == ["a", "b"]
-    assert table["samples_s"].to_list() == [[10.0] * 3, []]
-    assert table["param.batch"].to_list() == ["16", "16"]
-    assert table["flop/fp32"].to_list() == [100.0, None]
-    export(kept, tmp_path / "x.csv")
-    text = pl.read_csv(tmp_path / "x.csv")
-    assert text["samples_s"].to_list()[0] == "[10.0,10.0,10.0]"
-    assert text["label.note"].to_list()[0] == "'=cmd()"
-    assert text["error"].to_list()[1] == "'-no"
-    assert cases_table([]).height == 0
-    with pytest.raises(UsageError, match=r"end it in \.parquet or \.csv"):
-        export(kept, tmp_path / "x.xls")
-
-
-def test_an_export_says_whose_ceilings_judge_a_case() -> None:
-    machine = two_scopes()
-    kept = [Kept(case_key=str(n), result=result(threads=n)) for n in (1, 2)]
-    assert cases_table(kept, machine)["label.scope"].to_list() == ["core", "all"]

@@ -93,8 +93,7 @@ def study(
         bool, typer.Option("--retry", help="With --resume: measure failed cases once more.")
     ] = False,
     fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Keep an old store under another name, and measure all."),
+        bool, typer.Option("--fresh", help="Keep an old store under another name, and measure all.")
     ] = False,
     quick: Annotated[
         bool,
@@ -102,10 +101,6 @@ def study(
             "--quick", help="Fewer values and less care: under a minute on two quiet cores."
         ),
     ] = False,
-    export: Annotated[
-        list[Path] | None,
-        typer.Option(help="Write the cases as a table, .parquet or .csv; may be repeated."),
-    ] = None,
     overlay: Annotated[
         str | None, typer.Option(help="'paper' lays the paper's V100 rows beside the charts.")
     ] = None,
@@ -134,18 +129,14 @@ def study(
     from timeroof.study.grid import unique
     from timeroof.study.run import check_store
     from timeroof.study.store import Store, set_aside
-    from timeroof.study.table import check_export
-    from timeroof.study.table import export as write_export
 
     names = list(dict.fromkeys(kernels or []))
     if sets == ["list"]:
         typer.echo("\n".join(parameter_lines(names)))
         return
-    if out is None and html is None and json is None and save is None and not export:
+    if out is None and html is None and json is None and save is None:
         out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
-    for path in export or ():
-        check_export(path)
     if overlay is not None and overlay not in OVERLAYS:
         raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
     if retry and not resume:
@@ -156,7 +147,7 @@ def study(
         framework, device, quick, passes, threads, precision=precision, cache=cache, variant=variant
     )
     target = db or (out or Path()) / DATABASE
-    keep_inputs((machine,), (target, json, html, save, *(export or ())))
+    keep_inputs((machine,), (target, json, html, save))
     stage = Stage(fresh=fresh)
     with stoppable(stage):
         plain = own_cases(checked_sweeps(names, sets or [], choices, factor or []), choices)
@@ -171,8 +162,6 @@ def study(
         with Store(target) as store:
             check_store(store, stage.keys, resume=resume)
             done = _run(cases, store, place, retry=retry, quick=quick, counters=counting_tool)
-            for path in export or ():
-                write_export(store.read(stage.keys), path, place.machine)
         found = _judge(done, other or place.machine, notes)
         _write(found, out, html, save, json, overlay)
         _tell(found, done, target)
@@ -232,13 +221,7 @@ def _other_machine(name: str | None) -> Machine | None:
 
 
 def _run(
-    cases: list[Case],
-    store: Store,
-    place: Place,
-    *,
-    retry: bool,
-    quick: bool,
-    counters: str | None,
+    cases: list[Case], store: Store, place: Place, *, retry: bool, quick: bool, counters: str | None
 ) -> Done:
     from timeroof.cli.progress import progress_bar
     from timeroof.study.case import FULL, QUICK

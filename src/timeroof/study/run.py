@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -25,8 +26,6 @@ from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
 from timeroof.study.report import verdict_of
 from timeroof.study.store import Kept, Store
 from timeroof.study.table import case_name
-
-Told = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def run_cases(
     store: Store,
     place: Place,
     plan: Plan,
-    told: Told,
+    told: Callable[[str], None],
     *,
     retry: bool = False,
     counting: Callable[[Result], Result] | None = None,
@@ -266,8 +265,7 @@ class Worker:
 
 def free_memory_bytes() -> int | None:
     """Memory that a worker may ask for; None where the system does not say."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/meminfo", encoding="ascii") as told:  # noqa: PTH123
-        for line in told:
-            if line.startswith("MemAvailable:"):
-                return int(int(line.split()[1]) * 1024 * MEMORY_SHARE)
+    with suppress(OSError, ValueError, IndexError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        return int(int(told.split("MemAvailable:")[1].split()[0]) * 1024 * MEMORY_SHARE)
     return None

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from pathlib import Path
 
-import msgspec
 import polars as pl
 
 from timeroof.api.live import scope_for
-from timeroof.core.errors import UsageError
-from timeroof.core.files import write_atomically
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
-from timeroof.core.resources import Scope
 from timeroof.model.stats import spread
 from timeroof.study.case import Case, Result
 from timeroof.study.grid import all_cores
 from timeroof.study.kernel import CALIBRATE, FORWARD, OPTIMIZER
 from timeroof.study.kernels import kernels
-from timeroof.study.store import Kept, median_s
+from timeroof.study.store import median_s
 
 _PHASES = {CALIBRATE: "data", FORWARD: "forward", OPTIMIZER: "optimizer"}
 
@@ -49,33 +43,21 @@ def profile_of(
     return Profile.of(table, source, notes=notes)
 
 
-def scope_of(case: Case, machine: Machine | None) -> Scope:
-    """Whose ceilings judge a case: of one thread those of one core, where the machine has them."""
-    return scope_for(1, machine) if case.threads == 1 else "all"
-
-
 def _row(result: Result, machine: Machine | None) -> dict[str, object]:
     case = result.case
     # The kernel's name is in `op`: some kernels have a parameter that is called kernel.
-    labels = {
-        "framework": case.framework,
-        "precision": case.precision,
-        "pass": case.pass_name,
-        "cache": case.cache,
-        "threads": str(case.threads),
-        "variant": case.variant,
-        "device": case.device,
-        **{name: str(value) for name, value in case.params.items()},
-        "scope": scope_of(case, machine),
-    }
-    labels = result.labels | labels
+    how = ("framework", "precision", "cache", "threads", "variant", "device")
+    labels = result.labels | {name: str(getattr(case, name)) for name in how}
+    labels |= {name: str(value) for name, value in case.params.items()}
+    labels["pass"] = case.pass_name
+    labels["scope"] = scope_for(1, machine) if case.threads == 1 else "all"
     if result.load is not None:
         labels["load"] = f"{result.load:.3f}"
     return {
         "kind": "unit",
         "name": case_name(case),
         "op": case.kernel,
-        "phase": phase_of(case.pass_name),
+        "phase": _PHASES.get(case.pass_name, "backward"),
         "shape": " ".join(f"{k}={v}" for k, v in case.params.items()),
         "dtype": case.precision,
         "device": case.device,
@@ -89,15 +71,6 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
         **{f"{ORIGIN}{what}": origin for what, origin in result.origins.items()},
         **{f"{LABEL}{name}": value for name, value in labels.items()},
     }
-
-
-def phase_of(pass_name: str) -> str:
-    """The phase (`core.resources.PHASES`) that a pass is.
-
-    >>> phase_of("backward-input"), phase_of("calibrate")
-    ('backward', 'data')
-    """
-    return _PHASES.get(pass_name, "backward")
 
 
 def case_name(case: Case) -> str:
@@ -117,58 +90,3 @@ def case_name(case: Case) -> str:
     if case.threads != all_cores():
         words.append(f"threads={case.threads}")
     return " ".join(words)
-
-
-# A study's cases as one flat table: Parquet or CSV by suffix.
-
-
-SUFFIXES = (".parquet", ".csv")
-_JSON = ("params", "samples_s", "amounts", "origins", "labels")
-# A cell that begins so is a formula to a spreadsheet.
-_FORMULA = r"^([=+\-@\t\r])"
-
-
-def check_export(path: Path) -> Path:
-    """Refuse a name that asks for no known format, before any work is done."""
-    if path.suffix not in SUFFIXES:
-        raise UsageError(f"{str(path)!r} is no export's name", advice="end it in .parquet or .csv")
-    return path
-
-
-def cases_table(kept: Sequence[Kept], machine: Machine | None = None) -> pl.DataFrame:
-    """One row per case, failed ones too: parameters, amounts, origins and labels as columns."""
-    lines = [_line(k, machine) for k in kept]
-    if not lines:
-        return pl.DataFrame(schema={"case_key": pl.String, "status": pl.String})
-    return pl.DataFrame(lines, infer_schema_length=None)
-
-
-def _line(kept: Kept, machine: Machine | None) -> dict[str, object]:
-    result = kept.result
-    row: dict[str, object] = {k: v for k, v in kept.row().items() if k not in _JSON}
-    row |= {f"param.{k}": str(v) for k, v in result.case.params.items()}
-    row |= result.amounts
-    row |= {f"origin.{k}": v for k, v in result.origins.items()}
-    row |= {f"label.{k}": v for k, v in result.labels.items()}
-    return row | {"label.scope": scope_of(result.case, machine), "samples_s": result.samples_s}
-
-
-def export(kept: Sequence[Kept], path: Path, machine: Machine | None = None) -> None:
-    """Write the table, whole or not at all; `machine` says whose ceilings judge one thread."""
-    table = cases_table(kept, machine)
-    data = io.BytesIO()
-    if check_export(path).suffix == ".parquet":
-        table.write_parquet(data)
-    else:
-        _flat(table).write_csv(data)
-    write_atomically(path, data.getvalue())
-
-
-def _flat(table: pl.DataFrame) -> pl.DataFrame:
-    """CSV has no lists: samples as JSON text; texts that a spreadsheet would run are quoted."""
-    texts = [c for c, kind in table.schema.items() if kind == pl.String]
-    table = table.with_columns(pl.col(c).str.replace(_FORMULA, "'$1") for c in texts)
-    if "samples_s" not in table.columns:
-        return table
-    samples = [msgspec.json.encode(s).decode() for s in table["samples_s"].to_list()]
-    return table.with_columns(pl.Series("samples_s", samples))

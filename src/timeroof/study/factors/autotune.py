@@ -11,14 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from timeroof.study.factors.conclusion import (
-    Conclusion,
-    Effect,
-    Facts,
-    compared,
-    digits,
-    settle,
-)
+from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
 from timeroof.study.factors.launch import FEWEST_MORE
 from timeroof.study.rows import Row, group_titles, groups, ops
 

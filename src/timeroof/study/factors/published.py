@@ -35,8 +35,7 @@ def paper_report() -> Report:
 def published_cases(rows: pl.DataFrame) -> list[Row]:
     """The paper's judged rows as cases of a study: parameters, pass and precision in its words."""
     told = rows.with_columns(
-        pl.col(f"{LABEL}precision").str.to_lowercase(),
-        pl.col("phase").alias(f"{LABEL}pass"),
+        pl.col(f"{LABEL}precision").str.to_lowercase(), pl.col("phase").alias(f"{LABEL}pass")
     )
     return typed_rows(told, PARAMETERS)
 
