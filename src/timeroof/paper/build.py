@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,8 @@ from timeroof.paper.data import (
     paper_profile,
     sweep,
 )
-from timeroof.views.gallery import Picture, gallery_page, markdown_page
+from timeroof.views.page.headline import limiter_parts
+from timeroof.views.page.templates import static_page
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import (
     FigureSize,
@@ -39,7 +40,7 @@ from timeroof.views.pictures import (
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
 from timeroof.views.pictures.points import MARKERS
-from timeroof.views.render import csv_bytes
+from timeroof.views.render import csv_bytes, report_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -279,18 +280,35 @@ def write_folder(
     for figure in figures:
         path = folder / f"{figure.name}.{suffix}"
         save_figure(draw(figure, rows, report.machine), path)
-        pictures.append(Picture(path.name, _caption(figure)))
+        pictures.append((path.name, _caption(figure)))
         advance(figure.name)
     if not whole:
-        return folder / pictures[0].file
+        return folder / pictures[0][0]
     page = folder / "index.html"
     write_atomically(page, gallery_page(TITLE, report, pictures).encode())
-    write_atomically(folder / "findings.md", markdown_page(TITLE, report).encode())
+    write_atomically(
+        folder / "findings.md", report_markdown([report], [TITLE], title=TITLE).encode()
+    )
     write_atomically(folder / "passes.csv", csv_bytes(report.rows))
     save(report, folder / "paper.json")
     save(report, folder / "paper.troof")
     save(report, folder / "report.html")
     return page
+
+
+def gallery_page(title: str, report: Report, pictures: Sequence[tuple[str, str]]) -> str:
+    """Findings, and pictures that lie beside the page with their captions."""
+    machine = report.machine.device if report.machine else "no machine"
+    return static_page(
+        title,
+        f"{len(report.profile)} rows judged on {machine}, {report.created}.",
+        # Pictures are files beside it, which no policy can name.
+        policy="",
+        parts=limiter_parts(report.totals),
+        findings=report.findings,
+        files=pictures,
+        notes=report.notes,
+    )
 
 
 def _caption(figure: PaperFigure) -> str:

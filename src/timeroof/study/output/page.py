@@ -23,9 +23,7 @@ from timeroof.study.factors.cases import (
     number,
 )
 from timeroof.study.output.looks import series_name, series_order, short
-from timeroof.views.page.page import content_policy
-from timeroof.views.page.templates import asset, page_template
-from timeroof.views.palette import limiter_styles
+from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
 from timeroof.views.pictures.marks import value_text
 
 if TYPE_CHECKING:
@@ -254,7 +252,7 @@ class StudyPage:
 
 def study_page(page: StudyPage) -> str:
     """The page as HTML: nothing is fetched, nothing runs."""
-    styles = limiter_styles() + asset("report/base.css") + asset("study.css", OURS)
+    styles = page_styles(("base.css",)) + Markup(asset("study.css", OURS))
     return page_template("study.html.j2", OURS).render(
-        page=page, policy=content_policy(), styles=Markup(styles)
+        page=page, policy=content_policy(), styles=styles
     )
