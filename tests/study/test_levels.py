@@ -22,7 +22,7 @@ from timeroof.study.output.overlay import overviews, panels
 from timeroof.study.output.page import heads, panel_lines
 from timeroof.study.output.sweep_charts import overview_charts, panel_chart, panel_roofs
 from timeroof.study.report import busy_sentence
-from timeroof.study.worker.measuring import primitive_labels
+from timeroof.study.worker.torch_bench import primitive_labels
 
 amounts = st.one_of(st.none(), st.just(0.0), st.floats(1.0, 1e12))
 

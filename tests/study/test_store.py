@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_machine
-from timeroof.core.errors import InputError, SchemaError
+from timeroof.core.errors import InputError, SchemaError, UsageError
 from timeroof.study.case import Case, Result
-from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict
-from timeroof.study.store import database as claims
-from timeroof.study.store.database import set_aside
+from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict, set_aside
 
 
 def kept(number: int, **changes: object) -> Kept:
@@ -57,7 +55,6 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     )
     with Store(path) as store:
         for one in (kept(1), failed):
-            assert store.claim(one.case_key)
             store.keep(one, make_machine())
     with Store(path) as store:
         assert store.read() == [kept(1), failed]
@@ -68,69 +65,15 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
         assert file.execute(
             "SELECT time_s, pass, limiter FROM cases WHERE case_key = 'key1'"
         ).fetchall() == [(2.0, "forward", "flop/fp32")]
-        assert file.execute("SELECT count(*) FROM claims").fetchone() == (0,)
         assert file.execute("SELECT machine FROM machines").fetchall() == [("toy",)]
         assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_finished_case_is_not_claimed_again_and_a_failed_one_when_asked(tmp_path: Path) -> None:
+def test_a_case_that_is_measured_again_takes_the_old_one_s_place(tmp_path: Path) -> None:
     with Store(tmp_path / "a.sqlite") as store:
+        store.keep(kept(1, status="failed", error="no"), None)
         store.keep(kept(1), None)
-        store.keep(kept(2, status="failed", error="no"), None)
-        assert not store.claim("key1")
-        assert not store.claim("key1", again=True)
-        assert not store.claim("key2")
-        assert store.claim("key2", again=True)
-        store.keep(kept(2), None)
-        assert store.finished() == {"key1": "done", "key2": "done"}
-
-
-def other_claim(store: Store, key: str, owner: claims.Owner) -> None:
-    claims.put(store._sql, key, owner)
-
-
-def test_a_living_process_keeps_its_claim(tmp_path: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        start = claims.process_start(child.pid)
-        assert start is not None
-        with Store(tmp_path / "a.sqlite") as store:
-            other_claim(store, "key1", claims.Owner(claims.Owner.this().host, child.pid, start))
-            assert not store.claim("key1")
-            assert [o.pid for o in store.others()] == [child.pid]
-            child.kill()
-            # Not waited for: a dead process whose number is still taken.
-            while claims.process_start(child.pid) is not None:
-                pass
-            assert store.claim("key1")
-            assert store.others() == []
-    finally:
-        child.kill()
-        child.communicate()
-
-
-def test_a_claim_of_a_number_that_was_used_again_is_taken_over(tmp_path: Path) -> None:
-    with Store(tmp_path / "a.sqlite") as store:
-        this = claims.Owner.this()
-        other_claim(store, "key1", claims.Owner(this.host, os.getppid(), "another start"))
-        assert store.claim("key1")
-
-
-def test_a_claim_of_another_computer_holds_for_a_while(tmp_path: Path) -> None:
-    with Store(tmp_path / "a.sqlite") as store:
-        far = claims.Owner("far away", 1, "1")
-        other_claim(store, "key1", far)
-        assert not store.claim("key1")
-        store._sql.execute("UPDATE claims SET claimed = claimed - 7200")
-        assert store.claim("key1")
-
-
-def test_claims_go_with_their_process(tmp_path: Path) -> None:
-    path = tmp_path / "a.sqlite"
-    with Store(path) as store:
-        assert store.claim("key1")
-    with sqlite3.connect(path) as file:
-        assert file.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+        assert store.finished() == {"key1": "done"}
 
 
 def test_a_full_disk_is_told_and_earlier_cases_stay(tmp_path: Path) -> None:
@@ -280,26 +223,21 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     assert STORE_SCHEMA == "timeroof.study/1"
 
 
-def test_two_processes_never_get_the_same_case(tmp_path: Path) -> None:
+def test_fresh_leaves_a_store_that_another_process_has_open(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
-    Store(path).close()
     script = (
         "import sys; from pathlib import Path; from timeroof.study.store import Store\n"
-        "store = Store(Path(sys.argv[1]))\n"
-        "print(*[n for n in range(100) if store.claim(f'key{n}')], flush=True)\n"
-        "input()\n"
+        "store = Store(Path(sys.argv[1])); store.finished(); print(flush=True); input()\n"
     )
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    taken = [set(map(int, (p.stdout.readline() if p.stdout else "").split())) for p in both]
-    for process in both:
-        process.communicate("\n")
-    assert taken[0] | taken[1] == set(range(100))
-    assert not taken[0] & taken[1]
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(UsageError, match="another process is at work on"):
+            set_aside(path)
+        assert path.exists()
+    finally:
+        child.communicate(b"\n")
+    assert set_aside(path) == tmp_path / "a.1.sqlite"

@@ -156,7 +156,7 @@ def study(
         asked = _asked(names, sets or [], choices, factor or [])
         counting_tool = _tool(counters)
         other = _other_machine(machine)
-        place, notes = _place(device, framework)
+        place, notes = _place(device, framework, other)
         cases = asked(place.machine)
         if fresh:
             _set_aside(target)
@@ -204,22 +204,30 @@ def _tool(counters: CounterTool | None) -> str | None:
     return counters.value
 
 
-def _place(device: str, framework: str) -> tuple[Place, list[str]]:
-    """This machine, measured once if it never was."""
+def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, list[str]]:
+    """This machine, measured once if it never was, unless another one judges the cases.
+
+    What was measured before serves all the same: the caches are those that the cases run on.
+    """
     from timeroof.study.run import Place
 
+    if other is not None:
+        from timeroof.probe.measure import cached_machine
+
+        found = cached_machine() if device == "cpu" else None
+        return Place.here(found or other, framework), []
     if device == "cpu":
         from timeroof.api.live import machine_for
 
-        found, notes = machine_for(None, _say)
-        return Place.here(found, framework), notes
+        here, notes = machine_for(None, _say)
+        return Place.here(here, framework), notes
     from timeroof.probe.measure import load_or_measure
 
     try:
-        found = load_or_measure(quick=True, device=device).machine
+        measured = load_or_measure(quick=True, device=device).machine
     except UsageError as error:
         raise UsageError(error.what, advice="use --device cpu, or leave --device out") from error
-    return Place.here(found, framework), []
+    return Place.here(measured, framework), []
 
 
 def _other_machine(name: str | None) -> Machine | None:
@@ -232,7 +240,7 @@ def _other_machine(name: str | None) -> Machine | None:
 
 
 def _set_aside(path: Path) -> None:
-    from timeroof.study.store.database import set_aside
+    from timeroof.study.store import set_aside
 
     kept = set_aside(path)
     if kept is not None:

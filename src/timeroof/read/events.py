@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
+from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, seconds_by_cause, with_idle
 
@@ -30,8 +31,13 @@ MAX_AMOUNT = 1e24
 
 _FIELDS = ("kind", "name", "short_name", "op", "shape", "dtype", "module", "phase", "device")
 _PLACES = ("stream", "rank")
-# Kernels of the collective libraries move data between devices.
-COLLECTIVE = r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl)"
+# Kernels that move data between devices. Communication has many homes: NCCL and RCCL, DeepEP's
+# "internode" kernels, the multicast and custom all-reduces of PyTorch, vLLM and TensorRT-LLM.
+COLLECTIVE = (
+    r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
+    r"|(?:one|two)_shot_all_reduce|cross_device_reduce|(?:inter|intra)node(?:_ll)?::|deep_ep::"
+    r"|all_?(?:reduce|gather|to_?all)_kernel|allreduce_fusion"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
         return Profile.of(
             rows, whole.source, device=whole.device, notes=tuple(notes), **whole.extra
         )
-    events = with_idle(events, whole.host)
+    events = with_exclusive(with_idle(events, whole.host))
     rows = rows_of(events)
     timeline, cut = _timeline(events, rows)
     gpus = _gpus(events)
@@ -109,6 +115,19 @@ def _known_amounts(events: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     return events, sum(events[c].null_count() for c in columns) - before
 
 
+def with_exclusive(events: pl.DataFrame) -> pl.DataFrame:
+    """Add ``exclusive_ns`` and ``alone_ns``, see `overlap`; not where events nest."""
+    if "self_ns" in events.columns or not events.height:
+        return events
+    first = events["start_ns"].min()
+    start, end = ((events[c] - first).cast(pl.Float64).to_numpy() for c in ("start_ns", "end_ns"))
+    kinds = {kind: tier_of(kind) for kind in events["kind"].unique().to_list()}
+    tier = events["kind"].replace_strict(kinds, return_dtype=pl.Int64).to_numpy()
+    gpu = events["gpu"].rank("dense").cast(pl.Int64).to_numpy()
+    own = own_times(start, end, tier, gpu)
+    return events.with_columns(exclusive_ns=pl.Series(own.exclusive), alone_ns=pl.Series(own.alone))
+
+
 def rows_of(events: pl.DataFrame) -> pl.DataFrame:
     """One row per (kind, name, …, labels) with totals over its events, longest first."""
     keys = key_columns(events)
@@ -124,6 +143,9 @@ def rows_of(events: pl.DataFrame) -> pl.DataFrame:
     ]
     if "idle_ns" in events.columns:
         totals.append(pl.col("idle_ns").cast(pl.Float64).sum().truediv(NS).alias("idle_before_s"))
+    if "exclusive_ns" in events.columns:
+        own = pl.col("exclusive_ns", "alone_ns").sum().truediv(NS)
+        totals.append(own.name.map(lambda name: f"{name.removesuffix('_ns')}_s"))
     if "launches" in events.columns:
         totals.append(known_sum("launches").alias("launches"))
     rows = events.group_by(keys, maintain_order=True).agg(totals)

@@ -98,3 +98,27 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 FULL = Plan()
 QUICK = Plan(warmup_s=0.1, budget_s=0.5, precision=0.03, least=7, limit_s=120.0)
+
+
+# What driver and worker tell each other, one JSON line each.
+
+
+class Setup(msgspec.Struct, kw_only=True):
+    """The first line that a worker gets: what it runs, and where, as far as counting needs it."""
+
+    framework: str = "torch"
+    machine: Machine | None = None
+    memory_limit_bytes: int | None = None
+
+
+class Hello(msgspec.Struct, kw_only=True):
+    """The worker is ready, or says why it never will be."""
+
+    error: str | None = None
+
+
+class Order(msgspec.Struct, kw_only=True):
+    """Measure this case so carefully."""
+
+    case: Case
+    plan: Plan

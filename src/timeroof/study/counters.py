@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import msgspec
 
@@ -19,8 +18,7 @@ from timeroof.core.profile import ORIGIN, Profile, amount_columns
 from timeroof.counters import CollectOptions, collect, counted_region, repetitions
 from timeroof.counters.join import is_one_unit
 from timeroof.counters.tools import find_tool
-from timeroof.study.case import Plan, Result
-from timeroof.study.worker.messages import Order
+from timeroof.study.case import Order, Plan, Result
 
 # A short case is run so often that its counts stand out of the program around it.
 LEAST_S = 0.2
@@ -38,7 +36,7 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
     def count(result: Result) -> Result:
         times = _executions(result)
         order = msgspec.json.encode(Order(case=result.case, plan=plan)).decode()
-        child = Child("timeroof.study.worker.one_case", (order, str(times)))
+        child = Child("timeroof.study.worker", ("count", order, str(times)))
         counts = collect_case(
             tool,
             child.command,
@@ -156,7 +154,7 @@ def collect_case(
     return CaseCounts(per_execution, origins, calls, collected.notes)
 
 
-def count_executions(run: Callable[[], Any], executions: int = 1) -> None:
+def count_executions(run: Callable[[], object], executions: int = 1) -> None:
     """Inside the worker: the counted part, as often as `collect` asks for it."""
     with counted_region():
         for _ in range(executions * repetitions()):

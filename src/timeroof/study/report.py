@@ -22,7 +22,7 @@ from timeroof.model.judge import judge
 from timeroof.model.totals import totals
 from timeroof.study.case import Result
 from timeroof.study.factors.cases import busy, label, number, with_parameters
-from timeroof.study.store.cases import Verdict
+from timeroof.study.store import Verdict
 from timeroof.study.table import profile_of
 
 # Other programs beside a study: which cases they disturbed, in one sentence.

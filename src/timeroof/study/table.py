@@ -20,8 +20,7 @@ from timeroof.study.case import Case, Result
 from timeroof.study.grid import all_cores
 from timeroof.study.kernel import CALIBRATE, FORWARD, OPTIMIZER
 from timeroof.study.kernels import kernels
-from timeroof.study.store import Kept
-from timeroof.study.store.cases import median_s, row_of
+from timeroof.study.store import Kept, median_s
 
 _PHASES = {CALIBRATE: "data", FORWARD: "forward", OPTIMIZER: "optimizer"}
 
@@ -141,7 +140,7 @@ def cases_table(kept: Sequence[Kept], machine: Machine | None = None) -> pl.Data
 
 def _line(kept: Kept, machine: Machine | None) -> dict[str, Any]:
     result = kept.result
-    row = {k: v for k, v in row_of(kept).items() if k not in _JSON}
+    row = {k: v for k, v in kept.row().items() if k not in _JSON}
     row |= {f"param.{k}": str(v) for k, v in result.case.params.items()}
     row |= result.amounts
     row |= {f"origin.{k}": v for k, v in result.origins.items()}
