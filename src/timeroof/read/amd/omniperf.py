@@ -10,14 +10,9 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
+from timeroof.read.amd import rocprof_csv
 from timeroof.read.amd.counters import is_useful
 from timeroof.read.amd.passes import KEYS, OCCURRENCE, UNDER_COUNTERS, number_occurrences
-from timeroof.read.amd.rocprof_csv import (
-    has_times,
-    is_dispatches,
-    profile_of_dispatches,
-    read_dispatches,
-)  # fmt: skip
 from timeroof.read.csv import Header, Names, find_header, read_table
 from timeroof.read.events import Whole
 from timeroof.read.formats import ReadOptions, source_of
@@ -73,7 +68,7 @@ def _sorted(found: Input) -> _Workload:
 
 
 def _is_ours(names: Names) -> bool:
-    return is_roofline(names) or _is_system(names) or is_dispatches(names)
+    return is_roofline(names) or _is_system(names) or rocprof_csv.is_dispatches(names)
 
 
 def _is_system(names: Names) -> bool:
@@ -95,7 +90,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
             advice="name the workload's folder, which also has pmc_perf.csv",
         )
     _refuse_several(workload, found)
-    tables = [read_dispatches(*table) for table in workload.counters]
+    tables = [rocprof_csv.read_dispatches(*table) for table in workload.counters]
     # pmc_perf has by far the most counters; the level files beside it repeat some.
     main = max(tables, key=lambda t: (sum(map(is_useful, t.columns)), t.height))
     dispatches, notes = _with_better_times(main, workload.times)
@@ -104,7 +99,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     version = system.get("version")
     tool = "rocprof-compute" if (version or "0")[:1] >= "3" else "Omniperf"
     source = source_of(tool, found, version=version, command=system.get("command"))
-    return profile_of_dispatches(dispatches, Whole(source, device, tuple(notes)))
+    return rocprof_csv.profile_of_dispatches(dispatches, Whole(source, device, tuple(notes)))
 
 
 def _refuse_several(workload: _Workload, found: Input) -> None:
@@ -121,8 +116,8 @@ def _refuse_several(workload: _Workload, found: Input) -> None:
 def _with_better_times(main: pl.DataFrame, others: list[Found]) -> tuple[pl.DataFrame, list[Note]]:
     """Dispatches with the times of the run without counters, where it has usable ones."""
     for table in others:
-        timed = read_dispatches(*table)
-        if not has_times(timed):
+        timed = rocprof_csv.read_dispatches(*table)
+        if not rocprof_csv.has_times(timed):
             continue
         clean = number_occurrences(timed, KEYS).select(
             *KEYS, OCCURRENCE, pl.col("start_ns").alias("_start"), pl.col("end_ns").alias("_end")

@@ -12,15 +12,8 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
+from timeroof.read.amd import passes
 from timeroof.read.amd.counters import amd_name
-from timeroof.read.amd.passes import (
-    UNDER_COUNTERS,
-    copies_of,
-    counted,
-    join_passes,
-    profile_of_run,
-    wide,
-)  # fmt: skip
 from timeroof.read.csv import (
     Header,
     Names,
@@ -160,7 +153,7 @@ def read_copies(entry: Entry, header: Header) -> pl.DataFrame:
         _optional(table, "Correlation_Id").alias("correlation"),
         pl.lit(None, pl.Int64).alias("size"),
     )
-    return copies_of(raw, 0)
+    return passes.copies_of(raw, 0)
 
 
 def read_calls(entry: Entry, header: Header) -> pl.DataFrame:
@@ -232,7 +225,9 @@ def read(found: Input, options: ReadOptions) -> Profile:
         return read_stats(tables[STATS][0], source)
     if COPIES in tables:
         whole = Whole(source, None, (UNKNOWN_COPIES,))
-        return profile_of_run([], None, [read_copies(*c) for c in tables[COPIES]], None, whole)
+        return passes.profile_of_run(
+            [], None, [read_copies(*c) for c in tables[COPIES]], None, whole
+        )
     what = "calls of the host" if CALLS in tables else "the machine's agents"
     raise InputError(
         f"lists {what} and no kernels",
@@ -253,7 +248,9 @@ def _traced(tables: Tables, found: Input, source: Source) -> Profile:
     calls = [read_calls(*table) for table in tables.get(CALLS, [])]
     # Calls do not say of which process they are.
     joined = pl.concat(calls, how="vertical_relaxed") if calls and len(traces) == 1 else None
-    return profile_of_run(kernels, counters, copies, joined, Whole(source, None, tuple(notes)))
+    return passes.profile_of_run(
+        kernels, counters, copies, joined, Whole(source, None, tuple(notes))
+    )
 
 
 def _counted(tables: Tables, source: Source) -> Profile:
@@ -262,7 +259,9 @@ def _counted(tables: Tables, source: Source) -> Profile:
     base = max(runs, key=lambda run: run["dispatch"].n_unique())
     dispatches = base.unique("dispatch", keep="first", maintain_order=True)
     dispatches = dispatches.drop("dispatch", "counter", "value")
-    events, notes = counted(dispatches, join_passes([wide(run) for run in runs]))
+    events, notes = passes.counted(
+        dispatches, passes.join_passes([passes.wide(run) for run in runs])
+    )
     kept = ("flop/", "byte/", "label.", "origin.", "sum.")
     events = events.select(
         pl.lit("kernel").alias("kind"),
@@ -271,11 +270,11 @@ def _counted(tables: Tables, source: Source) -> Profile:
         *(c for c in events.columns if c.startswith(kept)),
     )  # fmt: skip
     events = _with_device(events, _device_names(tables))
-    return profile_of(events, Whole(source, None, (*notes, UNDER_COUNTERS), has_gaps=False))
+    return profile_of(events, Whole(source, None, (*notes, passes.UNDER_COUNTERS), has_gaps=False))
 
 
 def _counters(found: list[Found]) -> pl.DataFrame:
-    return join_passes([wide(read_counters(*table)) for table in found])
+    return passes.join_passes([passes.wide(read_counters(*table)) for table in found])
 
 
 def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]:

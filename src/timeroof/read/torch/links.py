@@ -19,7 +19,7 @@ from timeroof.read.idle import (
     Union,
     gaps,
     issued_at,
-    wait_of,
+    waits,
 )  # fmt: skip
 from timeroof.read.torch.contexts import (
     BACKWARD,
@@ -174,7 +174,7 @@ def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
 def _host(trace: Trace, contexts: Contexts) -> Host:
     """The host's side of idle time."""
     names = trace.names.values_in_order()
-    waiting = np.array([*(wait_of(n) is not None for n in names), False])
+    waiting = np.array([*(waits(n) for n in names), False])
     rows = np.flatnonzero(waiting[trace.launches["name"]])
     rows = rows[np.argsort(trace.launches["end"][rows], kind="stable")]
     profiling = np.array([*(bool(_PROFILER.search(n)) for n in names), False])
