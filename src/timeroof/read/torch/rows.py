@@ -12,22 +12,9 @@ from timeroof.core.profile import RECORDED_CALL
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import CAUSES, Ints
+from timeroof.read.torch import links as linking
 from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
 from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
-from timeroof.read.torch.links import (
-    INFERRED,
-    LINK_NAMES,
-    Idling,
-    Links,
-    Telling,
-    idle,
-    integral,
-    launch_rows,
-    link,
-    with_inferred,
-    with_launched,
-    with_shares,
-)  # fmt: skip
 from timeroof.read.torch.tables import COLLECTIVE, COPY, KERNEL, KIND_NAMES, NONE, Codes, Trace
 from timeroof.work.call import Call
 from timeroof.work.recorded import RecordedCall, call_from_kineto
@@ -40,29 +27,33 @@ class Work:
     """The table, and what it was made of."""
 
     table: pl.DataFrame
-    links: Links
+    links: linking.Links
     contexts: Contexts
-    idling: Idling
+    idling: linking.Idling
     signatures: list[Signature]
     # What the column `launched` stands for.
-    telling: list[Telling]
+    telling: list[linking.Telling]
 
 
 def device_work(trace: Trace) -> Work:
     """Link the device work of a trace and find the idle before it."""
-    launch = launch_rows(trace)
+    launch = linking.launch_rows(trace)
     used = np.unique(launch[launch >= 0])
     contexts = walk(trace, used)
-    links = link(trace, launch, used, contexts)
-    idling = idle(trace, links, contexts)
+    links = linking.link(trace, launch, used, contexts)
+    idling = linking.idle(trace, links, contexts)
     table = _table(trace, links, contexts, idling)
     telling, names = Codes(), trace.names.values_in_order()
-    table = with_inferred(with_launched(trace, with_shares(table, names), telling))
+    table = linking.with_inferred(
+        linking.with_launched(trace, linking.with_shares(table, names), telling)
+    )
     recorded = signatures_of(trace.signatures)
     return Work(table, links, contexts, idling, recorded, telling.values_in_order())
 
 
-def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl.DataFrame:
+def _table(
+    trace: Trace, links: linking.Links, contexts: Contexts, idling: linking.Idling
+) -> pl.DataFrame:
     device = trace.device
     collective = _collective(trace, links)
     no_grid = trace.grids.get(b"", NONE)
@@ -100,7 +91,7 @@ def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl
     )
 
 
-def _collective(trace: Trace, links: Links) -> Ints:
+def _collective(trace: Trace, links: linking.Links) -> Ints:
     """The message of each collective: its own record, else the one of its op."""
     of_op = np.append(trace.frames["collective"], NONE)[links.op]
     return np.where(trace.device["collective"] >= 0, trace.device["collective"], of_op)
@@ -115,7 +106,7 @@ def _kinds(trace: Trace, collective: Ints) -> Ints:
     )
 
 
-def _bytes(trace: Trace, links: Links) -> Ints:
+def _bytes(trace: Trace, links: linking.Links) -> Ints:
     """Bytes of copies and memsets; HIP says them at the call, not at the copy."""
     asked = np.append(trace.launches["size"], np.nan)[links.launch]
     own = trace.device["bytes"]
@@ -158,16 +149,16 @@ def copy_amounts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def link_column(rows: pl.DataFrame, device: str | None) -> pl.DataFrame:
     """What collectives within a node send, as an amount of the vendor's link between devices."""
-    link = peer_link(device)
+    wire = peer_link(device)
     talks = pl.col("kind") == "collective"
-    if link is None or not (rows["kind"] == "collective").any():
+    if wire is None or not (rows["kind"] == "collective").any():
         return rows.drop("link_bytes")
     if "label.group_size" not in rows.columns:
         sent = pl.lit(None, pl.Float64)
     else:
         near = pl.col("label.group_size").cast(pl.Int64, strict=False) <= _NODE_RANKS
         sent = pl.when(near).then(pl.col("link_bytes"))
-    return rows.with_columns(pl.when(talks).then(sent).otherwise(0.0).alias(link)).drop(
+    return rows.with_columns(pl.when(talks).then(sent).otherwise(0.0).alias(wire)).drop(
         "link_bytes"
     )
 
@@ -179,7 +170,7 @@ def peer_link(device: str | None) -> str | None:
     ('link/nvlink', 'link/infinity-fabric', None)
     """
     name = (device or "").lower()
-    return next((link for word, link in _PEER_LINKS if word in name), None)
+    return next((wire for word, wire in _PEER_LINKS if word in name), None)
 
 
 KEY = [
@@ -259,7 +250,7 @@ def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Ex
         text_of("signature", [s.shape for s in recorded]).alias("shape"),
         text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
         text_of("outer", names).alias("label.outer_op"),
-        text_of("link", LINK_NAMES).alias("label.link"),
+        text_of("link", linking.LINK_NAMES).alias("label.link"),
         *signature_labels(recorded),
     ]
 
@@ -287,7 +278,10 @@ def signature_labels(recorded: list[Signature]) -> list[pl.Expr]:
 
 
 def recorded_calls(
-    trace: Trace, recorded: list[Signature], rows: pl.DataFrame, telling: Sequence[Telling] = ()
+    trace: Trace,
+    recorded: list[Signature],
+    rows: pl.DataFrame,
+    telling: Sequence[linking.Telling] = (),
 ) -> dict[int, RecordedCall]:
     """The calls of rows by their ids.
 
@@ -315,10 +309,10 @@ def _numbers() -> list[pl.Expr]:
 
 def _labels() -> list[pl.Expr]:
     cause = pl.when(pl.col("cause") >= 0).then(text_of("cause", CAUSES))
-    calls = pl.when("has_calls").then(integral(pl.col("op_calls")))
+    calls = pl.when("has_calls").then(linking.integral(pl.col("op_calls")))
     return [
         calls.alias("label.op_calls"),
-        pl.when(pl.col("link") == INFERRED).then(pl.lit("op")).alias("label.inferred"),
+        pl.when(pl.col("link") == linking.INFERRED).then(pl.lit("op")).alias("label.inferred"),
         cause.alias("label.idle_cause"),
         pl.col("launch_delay_s").round_sig_figs(4).cast(pl.String).alias("label.launch_delay_s"),
     ]
@@ -338,5 +332,5 @@ def _messages(trace: Trace, grouped: pl.DataFrame) -> pl.DataFrame:
         text_of("collective", [m.kind for m in found]).alias("label.collective"),
         text_of("collective", [m.group_size for m in found]).alias("label.group_size"),
         text_of("collective", [m.group for m in found]).alias("label.group"),
-        integral(pl.lit(per_call).gather(code)).alias("label.message_bytes"),
+        linking.integral(pl.lit(per_call).gather(code)).alias("label.message_bytes"),
     )
