@@ -214,13 +214,18 @@ def checked_sweeps(
 
 def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
     """The cases of the kernels' own grids; a pass that a kernel lacks is recorded for it."""
-    from timeroof.study.grid import grid_cases, missing_pass
+    from timeroof.study.case import Case
+    from timeroof.study.grid import all_cores, grid_cases
     from timeroof.study.kernels import kernel
 
     found: list[Case] = []
     for name, own in sweeps.items():
         lacking = [p for p in choices.passes or () if p not in kernel(name).passes]
-        found += [missing_pass(name, p, choices.device) for p in lacking]
+        found += [
+            Case(kernel=name, params=kernel(name).base, pass_name=p, threads=all_cores(),
+                 device=choices.device)
+            for p in lacking
+        ]  # fmt: skip
         found += grid_cases(
             name,
             sweeps=own,

@@ -104,17 +104,6 @@ class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
         )  # fmt: skip
 
 
-def missing_pass(kernel: str, pass_name: str, device: str = "cpu") -> Case:
-    """The base case of a pass that a kernel does not have, to be recorded as unsupported."""
-    return Case(
-        kernel=kernel,
-        params=find_kernel(kernel).base,
-        pass_name=pass_name,
-        threads=all_cores(),
-        device=device,
-    )
-
-
 def _points(
     kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
 ) -> Iterable[dict[str, Value]]:
@@ -187,7 +176,4 @@ def variant_names() -> list[str]:
 
 def unique(cases: Iterable[Case]) -> list[Case]:
     """Every case once, in order."""
-    seen: dict[str, Case] = {}
-    for case in cases:
-        seen.setdefault(case.key("", ""), case)
-    return list(seen.values())
+    return list({case.key("", ""): case for case in cases}.values())

@@ -21,7 +21,6 @@ from timeroof.model.totals import totals
 from timeroof.study.case import Result
 from timeroof.study.factors import conclude
 from timeroof.study.rows import Row, typed_rows
-from timeroof.study.store import Verdict
 from timeroof.study.table import profile_of
 
 SCOPE = f"{LABEL}scope"
@@ -101,12 +100,3 @@ def _judged(profile: Profile, machine: Machine | None) -> Verdicts:
     return replace(
         first, table=table, notes=tuple(dict.fromkeys(n for p in parts for n in p.notes))
     )
-
-
-def verdict_of(result: Result, machine: Machine | None) -> Verdict:
-    """What the model says of one result, for the store."""
-    profile = profile_of([result], machine)
-    if machine is None or not len(profile):
-        return Verdict()
-    row = _judged(profile, machine).table.row(0, named=True)
-    return Verdict(**{k: row[k] for k in Verdict.__struct_fields__})

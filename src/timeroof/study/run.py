@@ -23,7 +23,6 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import fingerprint
 from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
-from timeroof.study.report import verdict_of
 from timeroof.study.store import Kept, Store
 from timeroof.study.table import case_name
 
@@ -115,7 +114,6 @@ def run_cases(
                     Kept(
                         case_key=key,
                         result=result,
-                        verdict=verdict_of(result, place.machine),
                         machine=place.machine_key,
                         software=place.software,
                     )

@@ -33,9 +33,6 @@ _COLUMNS = {
     "contraction_flops": "REAL",
     **dict.fromkeys(("origins", "labels"), "TEXT NOT NULL"),
     "load": "REAL",
-    "limiter": "TEXT",
-    **dict.fromkeys(("bound_s", "efficiency"), "REAL"),
-    "above_roof": "TEXT",
     **dict.fromkeys(("machine", "software", "created"), "TEXT NOT NULL"),
 }
 # Columns that hold JSON.
@@ -51,21 +48,11 @@ _INSERT = (
 Cell = str | int | float | None
 
 
-class Verdict(msgspec.Struct, kw_only=True, frozen=True):
-    """What the model says of one case on the machine that it ran on."""
-
-    limiter: str | None = None
-    bound_s: float | None = None
-    efficiency: float | None = None
-    above_roof: str | None = None
-
-
 class Kept(msgspec.Struct, kw_only=True, frozen=True):
     """A result with its place in the store."""
 
     case_key: str
     result: Result
-    verdict: Verdict = Verdict()
     machine: str = ""
     software: str = ""
 
@@ -73,7 +60,7 @@ class Kept(msgspec.Struct, kw_only=True, frozen=True):
         """The columns of the case."""
         values = {
             name: value
-            for part in (self.result.case, self.result, self.verdict, self)
+            for part in (self.result.case, self.result, self)
             for name, value in msgspec.structs.asdict(part).items()
         }
         values["pass"] = values["pass_name"]
@@ -89,7 +76,6 @@ class Kept(msgspec.Struct, kw_only=True, frozen=True):
         values |= {name: msgspec.json.decode(str(row[name])) for name in _JSON}
         values["case"] = values | {"pass_name": row["pass"]}
         values["result"] = values | {}
-        values["verdict"] = values | {}
         return msgspec.convert(values, cls)
 
 

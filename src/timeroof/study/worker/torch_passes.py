@@ -120,15 +120,6 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def base_precision(precision: str) -> str:
-    """The format that contractions run in.
-
-    >>> base_precision("bf16-autocast"), base_precision("fp32")
-    ('bf16', 'fp32')
-    """
-    return precision.removesuffix(AUTOCAST)
-
-
 def tensor_dtype(precision: str) -> torch.dtype:
     """The format of inputs and weights: fp32 where autocast converts them."""
     import torch
@@ -142,12 +133,10 @@ def computing(precision: str, device: str) -> AbstractContextManager[object]:
     """The context that a case runs in."""
     import torch
 
-    kind = device.split(":", 1)[0]
+    kind = device.partition(":")[0]
     if precision.endswith(AUTOCAST):
-        return torch.autocast(kind, dtype=getattr(torch, _DTYPES[base_precision(precision)]))
-    if kind != "cuda":
-        return nullcontext()
-    return _tf32(precision == "tf32")
+        return torch.autocast(kind, dtype=getattr(torch, _DTYPES[precision.removesuffix(AUTOCAST)]))
+    return _tf32(precision == "tf32") if kind == "cuda" else nullcontext()
 
 
 def _tf32(allowed: bool) -> AbstractContextManager[object]:
@@ -164,7 +153,7 @@ def _tf32(allowed: bool) -> AbstractContextManager[object]:
 
 def emulated_by(precision: str, emulated: dict[str, str]) -> str | None:
     """The unit that really runs a precision, where the machine says that it is emulated."""
-    unit = emulated.get(f"flop/{base_precision(precision)}")
+    unit = emulated.get(f"flop/{precision.removesuffix(AUTOCAST)}")
     return None if unit is None else unit.removeprefix("flop/")
 
 
