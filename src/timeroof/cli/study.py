@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 DATABASE = "timeroof-study.sqlite"
 FOLDER = "timeroof-study"
-OVERLAYS = ("paper",)
+PRECISIONS = "fp64, fp32, tf32, bf16, fp16, bf16-autocast, fp16-autocast, int8"
+PASSES = (
+    "calibrate, forward, backward (all gradients), backward-input, backward-weight, optimizer."
+    " [default: forward,backward, or what the kernel has]"
+)
+VARIANTS = (
+    "eager, no-onednn, compile, max-autotune, cudnn-benchmark; lstm, gru, rnn: cell-loop,"
+    " cell-loop-compile, graph; adam: foreach, fused"
+)
+FACTORS = "intensity, locality, autotune, launch, precision, or all"
+STORE = f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"
 COMMAND_SETTINGS = {"cls": StudyCommand}
 
 
@@ -47,45 +57,18 @@ def study(
     ] = None,
     framework: Annotated[str, typer.Option(help="The framework that runs the cases.")] = "torch",
     device: Annotated[str, typer.Option(help="The torch device that runs them.")] = "cpu",
-    precision: Annotated[
-        str,
-        typer.Option(
-            help="fp64, fp32, tf32, bf16, fp16, bf16-autocast, fp16-autocast, int8; several with"
-            " commas."
-        ),
-    ] = "fp32",
-    passes: Annotated[
-        str | None,
-        typer.Option(
-            "--pass",
-            help="calibrate, forward, backward (all gradients), backward-input, backward-weight,"
-            " optimizer. [default: forward,backward, or what the kernel has]",
-        ),
-    ] = None,
+    precision: Annotated[str, typer.Option(help=f"{PRECISIONS}; several with commas.")] = "fp32",
+    passes: Annotated[str | None, typer.Option("--pass", help=PASSES)] = None,
     cache: Annotated[
         str, typer.Option(help="warm, cold (flushed before every execution), or both.")
     ] = "warm",
     threads: Annotated[str, typer.Option(help="Threads: numbers, or all.")] = "all",
-    variant: Annotated[
-        str,
-        typer.Option(
-            help="Ways of running: eager, no-onednn, compile, max-autotune, cudnn-benchmark;"
-            " lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam: foreach, fused."
-        ),
-    ] = "eager",
+    variant: Annotated[str, typer.Option(help=f"Ways of running: {VARIANTS}.")] = "eager",
     factor: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Add the experiment on a factor: intensity, locality, autotune, launch,"
-            " precision, or all; may be repeated."
-        ),
+        typer.Option(help=f"Add the experiment on a factor: {FACTORS}; may be repeated."),
     ] = None,
-    db: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"
-        ),
-    ] = None,
+    db: Annotated[Path | None, typer.Option(help=STORE)] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Use the cases that the store has, measure the rest.")
     ] = False,
@@ -96,10 +79,7 @@ def study(
         bool, typer.Option("--fresh", help="Keep an old store under another name, and measure all.")
     ] = False,
     quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Fewer values and less care: under a minute on two quiet cores."
-        ),
+        bool, typer.Option("--quick", help="Fewer values and less care: about a minute.")
     ] = False,
     overlay: Annotated[
         str | None, typer.Option(help="'paper' lays the paper's V100 rows beside the charts.")
@@ -137,7 +117,7 @@ def study(
     if out is None and html is None and json is None and save is None:
         out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
-    if overlay is not None and overlay not in OVERLAYS:
+    if overlay is not None and overlay != "paper":
         raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
     if retry and not resume:
         raise UsageError("--retry is for going on in a store", advice="add --resume")
@@ -172,10 +152,9 @@ def _tool(counters: CounterTool | None) -> str | None:
     if counters is None:
         return None
     from timeroof.counters.tools import find_tool
-
-    find_tool(counters.value)
     from timeroof.study.counters import counts_nothing
 
+    find_tool(counters.value)
     if counts_nothing(counters.value):
         say(
             f"{counters.value} counts neither FLOPs nor bytes on this machine (a virtual machine,"
@@ -190,25 +169,22 @@ def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, l
 
     What was measured before serves all the same: the caches are those that the cases run on.
     """
+    from timeroof.api.live import machine_for
+    from timeroof.probe.measure import cached_machine, load_or_measure
     from timeroof.study.run import Place
 
+    here, notes = other, list[str]()
     if other is not None:
-        from timeroof.probe.measure import cached_machine
-
-        found = cached_machine() if device == "cpu" else None
-        return Place.here(found or other, framework), []
-    if device == "cpu":
-        from timeroof.api.live import machine_for
-
+        here = (cached_machine() if device == "cpu" else None) or other
+    elif device == "cpu":
         here, notes = machine_for(None, say)
-        return Place.here(here, framework), notes
-    from timeroof.probe.measure import load_or_measure
-
-    try:
-        measured = load_or_measure(quick=True, device=device).machine
-    except UsageError as error:
-        raise UsageError(error.what, advice="use --device cpu, or leave --device out") from error
-    return Place.here(measured, framework), []
+    else:
+        try:
+            here = load_or_measure(quick=True, device=device).machine
+        except UsageError as error:
+            advice = "use --device cpu, or leave --device out"
+            raise UsageError(error.what, advice=advice) from error
+    return Place.here(here, framework), notes
 
 
 def _other_machine(name: str | None) -> Machine | None:
@@ -262,14 +238,10 @@ def _write(
     if json is not None:
         write_json(found.report.to_json(), json)
     if out is not None:
+        from timeroof.paper.build import build_paper
         from timeroof.study.output import write_study
 
-        beside = None
-        if overlay == "paper":
-            from timeroof.paper.build import build_paper
-
-            beside = build_paper()
-        page = write_study(found, out, overlay=beside)
+        page = write_study(found, out, overlay=build_paper() if overlay else None)
         say(f"the report is {page}")
 
 

@@ -175,7 +175,7 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
         title=_title(effects, real),
         points=_points(effects),
         effects=effects,
-        facts={"matrix_unit_basis": _basis(effects)},
+        facts={"matrix_unit_basis": _told_by(effects)[0]},
         action=_action(effects),
     )
 
@@ -204,11 +204,6 @@ def _facts(row: Row, machine: Machine | None) -> Facts:
         "flop_per_s": None if rate is None else digits(rate),
         "implementation": row.implementation,
     }
-
-
-def _basis(effects: Sequence[Effect]) -> str:
-    told = {e.facts.get("matrix_unit_told_by") for e in effects} - {None}
-    return "measured" if told == {"counters"} else "inferred" if told else "not known"
 
 
 def _title(effects: Sequence[Effect], real: Sequence[Effect]) -> str:
@@ -260,24 +255,24 @@ def _type_text(effect: Effect) -> str:
 
 
 def _shape_text(effect: Effect) -> str:
-    missed = effect.facts["matrix_unit"] == "missed"
-    why = (
-        f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
-        if missed
-        else ""
-    )
+    why = f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
+    if effect.facts["matrix_unit"] != "missed":
+        why = ""
     return (
         f"{effect.group}: a FLOP takes {effect.ratio.text()} as long in {effect.other} as in"
         f" {effect.base}{why}."
     )
 
 
+def _told_by(effects: Sequence[Effect]) -> tuple[str, list[str]]:
+    """Which evidence the verdicts on the matrix unit rest on, and what that makes them."""
+    told = sorted({e.facts["matrix_unit_told_by"] for e in effects} - {None})
+    return "measured" if told == ["counters"] else "inferred" if told else "not known", told
+
+
 def _unit_words(effects: Sequence[Effect]) -> str:
-    """Which evidence the verdicts on the matrix unit rest on."""
-    told = sorted({str(e.facts["matrix_unit_told_by"]) for e in effects} - {"None"})
+    basis, told = _told_by(effects)
     if told:
-        counted = "counters" in told
-        basis = "measured" if counted and len(told) == 1 else "inferred"
         return f"Use of the matrix unit is {basis} (from {' and '.join(told)})."
     if any(e.facts["matrix_unit"] == "no unit" for e in effects):
         return "The machine has no matrix unit for these types."

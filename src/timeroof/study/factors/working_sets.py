@@ -156,9 +156,9 @@ def cache_sizes(machine: Machine, scope: Scope) -> dict[str, int]:
 
 def curve_facts(rows: Sequence[Row], machine: Machine | None, levels: Sequence[Level]) -> Facts:
     """Levels, the whole curve, and the sizes and ceilings that it is drawn against."""
-    points = set_points(rows) if levels else []
-    if machine is None or not points:
+    if machine is None or not levels:
         return {"levels": [], "curve": [], "cache_sizes": {}, "ceilings": {}}
+    points = set_points(rows)
     scope = points[0].row.scope
     sizes = cache_sizes(machine, scope)
     return {

@@ -13,11 +13,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -30,15 +29,6 @@ LOOK_EVERY_S = 0.5
 BENCHES = {"torch": "timeroof.study.worker.torch_bench"}
 
 
-class Ready(Protocol):
-    """A case that can be run."""
-
-    @property
-    def run(self) -> Callable[[], object]:
-        """One execution."""
-        ...
-
-
 class Bench(Protocol):
     """What a framework's worker does."""
 
@@ -46,8 +36,8 @@ class Bench(Protocol):
         """Measure a case; whatever the framework refuses is a result too."""
         ...
 
-    def ready(self, case: Case) -> AbstractContextManager[Ready]:
-        """A case made ready, in the state of the framework that it needs."""
+    def ready(self, case: Case) -> AbstractContextManager[Any]:
+        """A case made ready, with a `run` for one execution."""
         ...
 
 

@@ -180,26 +180,22 @@ class Bench:
     def _labels(
         self, kernel: Kernel, case: Case, ready: Runnable, sampled: Sampled, count: Used
     ) -> dict[str, str]:
+        emulated = self._machine.emulated if self._machine is not None else {}
+        formula, confidence = kernel.contraction(case.params, case.pass_name), sampled.confidence
+        # Fused layers compute gradients that nobody asked for; loops leave some out.
+        other = formula is not None and count.contraction_flops not in (None, formula)
+        compiled = "the same work uncompiled, as one fused kernel"
         labels = {
             "contains": kernel.passes[case.pass_name],
             "working_set_bytes": str(ready.working_set_bytes),
             "executions_per_sample": str(sampled.executions_per_sample),
+            "confidence": None if confidence is None else f"{confidence:.4f}",
+            "emulated": passes.emulated_by(case.precision, emulated),
+            "formula_flops": f"{formula:.0f}" if other else None,
+            "uncounted": ", ".join(count.uncounted),
+            "counted_on": compiled if case.variant in passes.COMPILES else None,
         }
-        if sampled.confidence is not None:
-            labels["confidence"] = f"{sampled.confidence:.4f}"
-        emulated = self._machine.emulated if self._machine is not None else {}
-        unit = passes.emulated_by(case.precision, emulated)
-        if unit is not None:
-            labels["emulated"] = unit
-        by_formula = kernel.contraction(case.params, case.pass_name)
-        if by_formula is not None and count.contraction_flops not in (None, by_formula):
-            # Fused layers compute gradients that nobody asked for; loops leave some out.
-            labels["formula_flops"] = f"{by_formula:.0f}"
-        if count.uncounted:
-            labels["uncounted"] = ", ".join(count.uncounted)
-        if case.variant in passes.COMPILES:
-            labels["counted_on"] = "the same work uncompiled, as one fused kernel"
-        return labels
+        return {name: text for name, text in labels.items() if text}
 
 
 def _unsupported(kernel: Kernel, case: Case) -> str | None:
