@@ -15,7 +15,7 @@ from timeroof.core.errors import UsageError
 from timeroof.study.grid import all_cores, check_value, grid_cases, unique
 from timeroof.study.kernel import PASSES, Parameter
 from timeroof.study.kernels import kernel, kernel_names, kernels
-from timeroof.study.table import case_name
+from timeroof.study.report import case_name
 
 
 def values(cases: list, name: str) -> set:

@@ -239,15 +239,14 @@ def _write(
         write_json(found.report.to_json(), json)
     if out is not None:
         from timeroof.paper.build import build_paper
-        from timeroof.study.output import write_study
+        from timeroof.study.output.page import write_study
 
         page = write_study(found, out, overlay=build_paper() if overlay else None)
         say(f"the report is {page}")
 
 
 def _tell(found: Study, done: Done, store: Path) -> None:
-    from timeroof.study.report import busy_sentence
-    from timeroof.study.table import case_name
+    from timeroof.study.report import busy_sentence, case_name
     from timeroof.views.terminal import print_findings, print_summary
 
     print_summary(found.report)

@@ -122,11 +122,7 @@ def words(text: str, option: str = "the list") -> list[str]:
 
 
 def thread_counts(text: str = "all") -> list[int]:
-    """Numbers of threads; `all` is one per core.
-
-    >>> thread_counts("1")
-    [1]
-    """
+    """Numbers of threads; `all` is one per core."""
     from timeroof.study.grid import all_cores
 
     most = all_cores()

@@ -138,11 +138,7 @@ def _checked(kernel: Kernel, name: str, values: Sequence[Value]) -> list[Value]:
 
 
 def check_value(parameter: Parameter, value: Value) -> Value:
-    """A value that a parameter may have: one of its choices, or a number from 1.
-
-    >>> check_value(Parameter("batch", "batch size", 16), "8")
-    8
-    """
+    """A value that a parameter may have: one of its choices, or a number from 1."""
     if parameter.choices:
         if value not in parameter.choices:
             raise UsageError(

@@ -148,10 +148,6 @@ class Kernel:
 
 
 def like_forward(forward: float, pass_name: str) -> float:
-    """Contraction FLOPs of a pass where each gradient repeats the products of the forward pass.
-
-    >>> like_forward(10.0, "backward"), like_forward(10.0, "calibrate")
-    (20.0, 0.0)
-    """
+    """Contraction FLOPs of a pass where each gradient repeats the products of the forward pass."""
     times = {FORWARD: 1, BACKWARD: 2, BACKWARD_INPUT: 1, BACKWARD_WEIGHT: 1}
     return forward * times.get(pass_name, 0)

@@ -23,8 +23,8 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import fingerprint
 from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
+from timeroof.study.report import case_name
 from timeroof.study.store import Kept, Store
-from timeroof.study.table import case_name
 
 
 @dataclass(frozen=True)

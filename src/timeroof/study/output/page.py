@@ -14,13 +14,18 @@ from timeroof.api.reports import save
 from timeroof.core.files import write_atomically
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors import conclusions
-from timeroof.study.output import sweep_charts
 from timeroof.study.output.factor_charts import factor_charts
-from timeroof.study.output.looks import MOST_SERIES, series_name, series_order, short
 from timeroof.study.output.parts import Overlay, Panel, beside, overlay_of, panels
-from timeroof.study.report import busy_sentence
+from timeroof.study.output.sweep_charts import (
+    MOST_SERIES,
+    panel_chart,
+    panel_roofs,
+    series_name,
+    series_order,
+    short,
+)
+from timeroof.study.report import busy_sentence, case_name
 from timeroof.study.rows import DRAM, Row, level_note, level_of, ops
-from timeroof.study.table import case_name
 from timeroof.views.page.page import content_policy
 from timeroof.views.page.templates import asset, page_template
 from timeroof.views.palette import limiter_styles
@@ -192,9 +197,9 @@ def kernel_parts(
 
 
 def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None) -> Table:
-    roofs = sweep_charts.panel_roofs(panel, machine) if machine else None
+    roofs = panel_roofs(panel, machine) if machine else None
     level = roofs.level if roofs else level_of(panel.rows)
-    figure = sweep_charts.panel_chart(panel, roofs, overlay) if roofs else None
+    figure = panel_chart(panel, roofs, overlay) if roofs else None
     why = level_note(panel.rows, level)
     caption = (
         "Small symbol: bytes and FLOPs. Large symbol: the run time on the axes above and to the"
@@ -239,11 +244,7 @@ def _panel_notes(
 
 
 def heads(level: str = DRAM) -> tuple[str, ...]:
-    """The columns of a table whose bytes are those of a level.
-
-    >>> heads("l1")[7]
-    'L1 bytes'
-    """
+    """The columns of a table whose bytes are those of a level."""
     named = "bytes" if level == DRAM else f"{level.upper()} bytes"
     return tuple(named if head == "bytes" else head for head in HEADS)
 

@@ -10,8 +10,7 @@ from tests.study.cases import one_case
 from timeroof.core.machine import Ceiling
 from timeroof.study.case import Result
 from timeroof.study.grid import all_cores
-from timeroof.study.report import judged_study
-from timeroof.study.table import profile_of
+from timeroof.study.report import judged_study, profile_of
 
 
 def two_scopes():
