@@ -72,9 +72,6 @@ def study(
     resume: Annotated[
         bool, typer.Option("--resume", help="Use the cases that the store has, measure the rest.")
     ] = False,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="With --resume: measure failed cases once more.")
-    ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Keep an old store under another name, and measure all.")
     ] = False,
@@ -104,6 +101,7 @@ def study(
     Example: `timeroof study conv2d lstm --pass forward,backward --quick`,
     `timeroof study conv2d --set batch=1,8,64 --set layout=channels_last`
     """
+    from timeroof.api.reports import machine as find_machine
     from timeroof.cli.outputs import check_outputs, keep_inputs
     from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
     from timeroof.study.grid import unique
@@ -119,8 +117,6 @@ def study(
     check_outputs(json=json, html=html, save=save, out=out)
     if overlay is not None and overlay != "paper":
         raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
-    if retry and not resume:
-        raise UsageError("--retry is for going on in a store", advice="add --resume")
     if resume and fresh:
         raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
     choices = Choices.typed(
@@ -132,7 +128,7 @@ def study(
     with stoppable(stage):
         plain = own_cases(checked_sweeps(names, sets or [], choices, factor or []), choices)
         counting_tool = _tool(counters)
-        other = _other_machine(machine)
+        other = None if machine in (None, "here") else find_machine(str(machine))
         place, notes = _place(device, framework, other)
         cases = unique([*plain, *designed_cases(names, choices, factor or [], place.machine)])
         kept = set_aside(target) if fresh else None
@@ -141,7 +137,7 @@ def study(
         stage.store, stage.keys = target, [place.key(case) for case in cases]
         with Store(target) as store:
             check_store(store, stage.keys, resume=resume)
-            done = _run(cases, store, place, retry=retry, quick=quick, counters=counting_tool)
+            done = _run(cases, store, place, quick=quick, counters=counting_tool)
         found = _judge(done, other or place.machine, notes)
         _write(found, out, html, save, json, overlay)
         _tell(found, done, target)
@@ -187,17 +183,8 @@ def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, l
     return Place.here(here, framework), notes
 
 
-def _other_machine(name: str | None) -> Machine | None:
-    """The machine to judge on, where it is not this one."""
-    if name in (None, "here"):
-        return None
-    from timeroof.api.reports import machine as find_machine
-
-    return find_machine(str(name))
-
-
 def _run(
-    cases: list[Case], store: Store, place: Place, *, retry: bool, quick: bool, counters: str | None
+    cases: list[Case], store: Store, place: Place, *, quick: bool, counters: str | None
 ) -> Done:
     from timeroof.cli.progress import progress_bar
     from timeroof.study.case import FULL, QUICK
@@ -210,7 +197,7 @@ def _run(
 
         counting = counting_with(counters, plan, place.machine)
     with progress_bar("studying", len(cases)) as advance:
-        return run_cases(cases, store, place, plan, advance, retry=retry, counting=counting)
+        return run_cases(cases, store, place, plan, advance, counting=counting)
 
 
 def _judge(done: Done, machine: Machine | None, notes: list[str]) -> Study:

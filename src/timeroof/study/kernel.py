@@ -28,7 +28,6 @@ class Parameter:
     """One parameter: its base value, and the values that the full and the quick sweep take."""
 
     name: str
-    title: str
     base: int | str
     full: tuple[int | str, ...] = ()
     quick: tuple[int | str, ...] = ()
@@ -126,7 +125,6 @@ class Kernel:
     """
 
     name: str
-    title: str
     parameters: tuple[Parameter, ...]
     prepare: Callable[[Setting], Workload]
     passes: Mapping[str, str] = field(default_factory=lambda: FUNCTION_PASSES)

@@ -26,7 +26,6 @@ from timeroof.study.factors import conclude
 from timeroof.study.grid import all_cores
 from timeroof.study.kernels import kernels
 from timeroof.study.rows import Row, typed_rows
-from timeroof.study.store import median_s
 
 SCOPE = f"{LABEL}scope"
 _PHASES = {k.CALIBRATE: "data", k.FORWARD: "forward", k.OPTIMIZER: "optimizer"}
@@ -76,7 +75,7 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
         "device": case.device,
         "calls": 1.0,
         "launches": result.launches,
-        "time_s": median_s(result.samples_s),
+        "time_s": statistics.median(result.samples_s),
         "time_spread": spread(result.samples_s),
         "samples": result.samples_s,
         "contraction_flops": result.contraction_flops,

@@ -26,6 +26,17 @@ from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
 from timeroof.study.report import case_name
 from timeroof.study.store import Kept, Store
 
+START_LIMIT_S = 180.0
+_ENVIRONMENT = {
+    # Read by oneDNN when it first runs: its lines then tell when a primitive ran.
+    "ONEDNN_VERBOSE_TIMESTAMP": "1",
+    # Compilers in processes of their own would outlive a worker that is killed.
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "PYTHONWARNINGS": "ignore",
+}
+# Of the memory that is free when a worker starts, so much may be asked for.
+MEMORY_SHARE = 0.9
+
 
 @dataclass(frozen=True)
 class Place:
@@ -44,20 +55,15 @@ class Place:
 
         shape = hardware(read_topology(), host_cpu_name(), total_memory())
         name = f"{shape['model'] or shape['cpu']} {fingerprint(shape)}"
-        return cls(machine, name, f"{framework} {_version(framework)}")
+        try:
+            return cls(machine, name, f"{framework} {metadata.version(framework)}")
+        except metadata.PackageNotFoundError:
+            advice = f"install it: pip install {framework}"
+            raise UsageError(f"{framework} is not installed", advice=advice) from None
 
     def key(self, case: Case) -> str:
         """The key of a case that runs here."""
         return case.key(self.machine_key, self.software)
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        raise UsageError(
-            f"{package} is not installed", advice=f"install it: pip install {package}"
-        ) from None
 
 
 @dataclass
@@ -85,18 +91,12 @@ def run_cases(
     place: Place,
     plan: Plan,
     told: Callable[[str], None],
-    *,
-    retry: bool = False,
     counting: Callable[[Result], Result] | None = None,
 ) -> Done:
-    """Measure what is not finished; `retry` measures failed cases once more.
-
-    `told` hears of every case that is there.
-    """
+    """Measure what is not finished, and what failed once more; `told` hears of every case."""
     done = Done()
     keys = {place.key(case): case for case in cases}
-    finished = store.finished()
-    over = {k for k, status in finished.items() if not (retry and status == "failed")}
+    over = {key for key, status in store.finished().items() if status != "failed"}
     with ExitStack() as stack:
         workers: dict[tuple[str, str], Worker] = {}
         for key, case in keys.items():
@@ -121,21 +121,6 @@ def run_cases(
             told(case_name(case))
     done.results = [kept.result for kept in store.read(keys)]
     return done
-
-
-# The driver's end of a worker: start it, ask it, and tell what happened if it is silent.
-
-
-START_LIMIT_S = 180.0
-_ENVIRONMENT = {
-    # Read by oneDNN when it first runs: its lines then tell when a primitive ran.
-    "ONEDNN_VERBOSE_TIMESTAMP": "1",
-    # Compilers in processes of their own would outlive a worker that is killed.
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    "PYTHONWARNINGS": "ignore",
-}
-# Of the memory that is free when a worker starts, so much may be asked for.
-MEMORY_SHARE = 0.9
 
 
 class _GoneError(Exception):

@@ -64,8 +64,9 @@ class Kept(msgspec.Struct, kw_only=True, frozen=True):
             for name, value in msgspec.structs.asdict(part).items()
         }
         values["pass"] = values["pass_name"]
-        values["time_s"] = median_s(self.result.samples_s)
-        values["time_spread"] = spread(self.result.samples_s)
+        samples = self.result.samples_s
+        values["time_s"] = statistics.median(samples) if samples else None
+        values["time_spread"] = spread(samples)
         values |= {name: msgspec.json.encode(values[name]).decode() for name in _JSON}
         return {name: values[name] for name in _COLUMNS}
 
@@ -77,11 +78,6 @@ class Kept(msgspec.Struct, kw_only=True, frozen=True):
         values["case"] = values | {"pass_name": row["pass"]}
         values["result"] = values | {}
         return msgspec.convert(values, cls)
-
-
-def median_s(samples: list[float]) -> float | None:
-    """The median of a case's samples, None where there are none."""
-    return statistics.median(samples) if samples else None
 
 
 class ForeignFileError(InputError):

@@ -13,19 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from timeroof.core.machine import Machine
 from timeroof.core.resources import limiter_kind
 from timeroof.model.stats import CONFIDENCE, Samples, resampled_medians
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import DRAM, Row, Sweep, level_of, ops, sweeps
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 # Intensity that moves by less than this over a whole sweep stays where it is.
 MOVES = 1.15

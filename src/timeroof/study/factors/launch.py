@@ -16,21 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model import stats
 from timeroof.model.stats import Samples, student_quantile
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Facts
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, group_titles, groups, ops
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 VARIANTS = ("cell-loop", "cell-loop-compile", "eager", "fused", "compile", "graph")
 # Forms that exist to change the number of launches; without one, a group compares something else.

@@ -13,22 +13,33 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, Sweep, group_titles, groups, ops, sweeps
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 # Share of FLOPs on the unit from which a row is said to use it.
 HALF = 0.5
 # A rate this far above the vectors' ceiling cannot be the vectors'.
 ABOVE_VECTORS = 1.1
 
+# Sides of this multiple fill the rows of every unit there is; odd ones fill none.
+FITS = 16
+# Work must agree within this: a larger product is faster by itself.
+NEAR = 1.1
+SIDES = {
+    "gemm": ("m", "n", "k"),
+    "conv2d": ("filters", "channels"),
+    "attention": ("sequence", "head_dim"),
+    "lstm": ("batch", "features", "hidden"),
+}
+BASE = "fp32"
+FITTING, ODD = 512, 509
+TYPES = ("fp32", "bf16", "fp16", "bf16-autocast")
 _UNIT_NAMES = re.compile(
     r"amx|tensorop|tensor_op|[hiq]gmma|wgmma|[hi]mma|mfma|wmma|xmma|s\d{3,5}gemm|\bsme",
     re.IGNORECASE,
@@ -95,21 +106,6 @@ def _verdict(row: Row, has_unit: bool) -> tuple[str | None, str | None]:
     return None, None
 
 
-# Shapes that fit a matrix unit against shapes that do not, of nearly the same work.
-
-
-# Sides of this multiple fill the rows of every unit there is; odd ones fill none.
-FITS = 16
-# Work must agree within this: a larger product is faster by itself.
-NEAR = 1.1
-SIDES = {
-    "gemm": ("m", "n", "k"),
-    "conv2d": ("filters", "channels"),
-    "attention": ("sequence", "head_dim"),
-    "lstm": ("batch", "features", "hidden"),
-}
-
-
 def shape_effects(rows: Sequence[Row], machine: Machine | None) -> list[Effect | None]:
     """Seconds per FLOP of odd sides over those of the nearest that fit."""
     every = [s for op in ops(rows) for s in sweeps(rows, op) if s.parameter in SIDES.get(op, ())]
@@ -148,11 +144,6 @@ def _within_vectors(row: Row, machine: Machine | None) -> bool:
     """Whether vectors alone could have run at the row's rate."""
     ceiling, rate = machine.rate(f"flop/{_base(row)}") if machine else None, _rate(row)
     return bool(ceiling and rate and rate <= ABOVE_VECTORS * ceiling)
-
-
-BASE = "fp32"
-FITTING, ODD = 512, 509
-TYPES = ("fp32", "bf16", "fp16", "bf16-autocast")
 
 
 def design(options: DesignOptions) -> list[Case]:

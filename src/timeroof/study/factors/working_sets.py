@@ -6,18 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from timeroof.core.machine import Machine
 from timeroof.core.resources import CACHE_LEVELS, Scope
 from timeroof.core.units import format_amount, format_bytes_binary
 from timeroof.model.stats import two_samples
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Effect, Facts, digits
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, sweeps
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 OP = "elementwise"
 # Two operands and a result of four bytes each.

@@ -36,15 +36,14 @@ def _refuse(params: Params) -> str | None:
 
 KERNEL = Kernel(
     name="conv2d",
-    title="convolution",
     parameters=(
-        Parameter("batch", "batch size", 16, (16, 32, 64), (16, 32)),
-        Parameter("filters", "filters", 64, (64, 128, 256, 512), (64, 128)),
-        Parameter("kernel", "kernel size", 3, (3, 7, 9), (3, 7)),
-        Parameter("stride", "stride", 2, (1, 2, 3), (1, 2, 3)),
-        Parameter("channels", "input channels", 64),
-        Parameter("size", "input height and width", 112),
-        Parameter("layout", "memory layout", "contiguous", choices=LAYOUTS),
+        Parameter("batch", 16, (16, 32, 64), (16, 32)),
+        Parameter("filters", 64, (64, 128, 256, 512), (64, 128)),
+        Parameter("kernel", 3, (3, 7, 9), (3, 7)),
+        Parameter("stride", 2, (1, 2, 3), (1, 2, 3)),
+        Parameter("channels", 64),
+        Parameter("size", 112),
+        Parameter("layout", "contiguous", choices=LAYOUTS),
     ),
     prepare=_prepare,
     passes=k.LAYER_PASSES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from timeroof.study.kernel import LAYER_PASSES, Kernel, Parameter, Setting, Workload
 
 _PARAMETERS = (
-    Parameter("rows", "rows", 4096, (256, 1024, 4096, 16384), (1024, 4096)),
-    Parameter("columns", "columns", 1024, (256, 1024, 4096), (256, 1024)),
+    Parameter("rows", 4096, (256, 1024, 4096, 16384), (1024, 4096)),
+    Parameter("columns", 1024, (256, 1024, 4096), (256, 1024)),
 )
 
 
@@ -25,6 +25,6 @@ def _softmax(given: Setting) -> Workload:
 
 
 KERNELS = (
-    Kernel("layernorm", "layer normalisation", _PARAMETERS, _layernorm, LAYER_PASSES),
-    Kernel("softmax", "softmax", _PARAMETERS, _softmax),
+    Kernel("layernorm", _PARAMETERS, _layernorm, LAYER_PASSES),
+    Kernel("softmax", _PARAMETERS, _softmax),
 )

@@ -25,15 +25,14 @@ def _refuse(params: Params) -> str | None:
 
 KERNEL = Kernel(
     name="pool",
-    title="pooling",
     parameters=(
-        Parameter("batch", "batch size", 16, (16, 32, 64), (16, 32)),
-        Parameter("channels", "channels", 64, (32, 64, 128), ()),
-        Parameter("size", "input height and width", 112, (28, 56, 112), ()),
-        Parameter("kernel", "window size", 3, (2, 3, 5), (2, 3)),
-        Parameter("stride", "stride", 2, (1, 2, 3), ()),
-        Parameter("mode", "mode", "max", ("max", "mean"), ("max", "mean"), choices=("max", "mean")),
-        Parameter("layout", "memory layout", "contiguous", choices=LAYOUTS),
+        Parameter("batch", 16, (16, 32, 64), (16, 32)),
+        Parameter("channels", 64, (32, 64, 128), ()),
+        Parameter("size", 112, (28, 56, 112), ()),
+        Parameter("kernel", 3, (2, 3, 5), (2, 3)),
+        Parameter("stride", 2, (1, 2, 3), ()),
+        Parameter("mode", "max", ("max", "mean"), ("max", "mean"), choices=("max", "mean")),
+        Parameter("layout", "contiguous", choices=LAYOUTS),
     ),
     prepare=_prepare,
     refuse=_refuse,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts
@@ -15,10 +18,6 @@ from timeroof.views.pictures.frame import GUIDE_COLOUR, LEGEND_ROW, TEXT_COLOUR,
 from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve
 from timeroof.views.pictures.marks import GREY as DARK
 from timeroof.views.pictures.points import MARKERS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY, PALE = PALETTE[0], PALETTE[1], PALETTE[2], "#8B929B", "#DCE6EE"
 VERDICTS = {

@@ -1,23 +1,23 @@
-"""The combined chart of a sweep: colour per series, marker per value, one pair of roofs."""
+"""Sweeps of a study: which there are, another machine's rows beside them, and their chart."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
-from timeroof.study.rows import LEVELS, USUAL, Row, Value, level_of
+from matplotlib.figure import Figure
+
+from timeroof.core.machine import Machine
+from timeroof.core.report import Report
+from timeroof.study import rows as cases
+from timeroof.study.factors.published import published_cases
+from timeroof.study.rows import LEVELS, USUAL, Row, Sweep, Value
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, combined_chart, marks
 from timeroof.views.pictures.frame import LEGEND_ROW, LegendEntry
 from timeroof.views.pictures.points import MARKERS, drawable
 from timeroof.views.plain import clip, plain_line
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from timeroof.core.machine import Machine
-    from timeroof.study.output.parts import Overlay, Panel
 
 # More series than colours that everyone tells apart would not be told apart.
 MOST_SERIES, MOST_VALUES = 6, 10
@@ -26,6 +26,8 @@ WIDE = ("fp32", "fp64")
 SMALLEST_BOX = 0.02
 # Another machine's rows: a thin marker, which no row of this machine has.
 OVERLAY = Look("#000000", "x")
+# The paper's names of frameworks, best match first.
+_FRAMEWORKS = {"torch": "PT", "tensorflow": "TF2"}
 
 
 def short(text: object, limit: int = 40) -> str:
@@ -92,7 +94,7 @@ def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
     known = [level for level in LEVELS if f"byte/{level}" in roofs]
     if not used or not known:
         return None
-    level = level_of(rows, known)
+    level = cases.level_of(rows, known)
     best = max(used, key=lambda name: roofs[f"flop/{name}"].rate)
     boxed = max((row.overhead_time_s or 0.0) / row.time_s for row in rows) > SMALLEST_BOX
     launch = roofs.get("launch") if boxed else None
@@ -171,3 +173,90 @@ def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[Leg
     told = {short(value, 16): marker for value, marker in markers.items()}
     entries = marks.value_entries(short(panel.word, 16), panel.parameter, told)
     return [entries[i : i + 5] for i in range(0, len(entries), 5)]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Everything that one chart and one table of a sweep show."""
+
+    op: str
+    pass_name: str
+    threads: int | None
+    rows: list[Row]
+    parameter: str
+    # The other parameters, in words.
+    fixed: str = ""
+    # Rows of another machine, such as the paper's, at the same values.
+    overlay: list[Row] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        """The parameter as it is written."""
+        return self.parameter.replace("_", " ")
+
+    @property
+    def values(self) -> list[Value]:
+        """Values of the parameter, in order."""
+        return list(dict.fromkeys(row.params[self.parameter] for row in self.rows))
+
+
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """A panel per kernel, pass, threads and parameter; of several sweeps the widest."""
+    found = []
+    for op in cases.ops(rows):
+        names = cases.parameters_of(rows, op)
+        held: dict[tuple[str, int | None, str], dict[str, list[Sweep]]] = {}
+        for sweep in cases.sweeps(rows, op):
+            first = sweep.rows[0]
+            fixed = first.case(n for n in names if n != sweep.parameter)
+            place = (first.pass_name, first.threads, sweep.parameter)
+            held.setdefault(place, {}).setdefault(fixed, []).append(sweep)
+        for (pass_name, threads, parameter), by_fixed in held.items():
+            fixed, members = max(
+                by_fixed.items(), key=lambda item: sum(len(s.rows) for s in item[1])
+            )
+            own = cases.in_order((row for s in members for row in s.rows), parameter)
+            found.append(Panel(op, pass_name, threads, own, parameter, fixed))
+    return found
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The other machine's judged rows, in the words of a study."""
+
+    rows: list[Row]
+    machine: Machine
+
+    @property
+    def short_name(self) -> str:
+        """The machine where room is short."""
+        return "paper's V100" if "V100" in self.machine.device else self.machine.name[:24]
+
+
+def overlay_of(report: Report) -> Overlay:
+    """A published report as an overlay: labels in the study's words, verdicts its own."""
+    assert report.machine is not None
+    return Overlay(published_cases(report.rows), report.machine)
+
+
+def beside(panel: Panel, overlay: Overlay) -> Panel:
+    """A panel with the other machine's rows that agree in every parameter that both have."""
+    theirs = [row for row in _of(panel, overlay) if panel.parameter in row.params]
+    own, other = ({n for row in rows for n in row.params} for rows in (panel.rows, theirs))
+    names = sorted(own & other)
+    own_cases = {_case(row, names) for row in panel.rows}
+    return replace(panel, overlay=[row for row in theirs if _case(row, names) in own_cases])
+
+
+def _case(row: Row, names: Sequence[str]) -> tuple[Value | None, ...]:
+    return tuple(row.params.get(name) for name in names)
+
+
+def _of(panel: Panel, overlay: Overlay) -> list[Row]:
+    """Rows of the same kernel, pass and framework, in the same precisions or in fp32."""
+    framework = _FRAMEWORKS.get(panel.rows[0].framework, "PT")
+    here = {row.precision.removesuffix("-autocast") for row in panel.rows}
+    wanted = (panel.op, panel.pass_name, framework)
+    kept = [r for r in overlay.rows if (r.op, r.pass_name, r.framework) == wanted]
+    same = [row for row in kept if row.precision in here]
+    return same or [row for row in kept if row.precision == "fp32"]

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from timeroof.model.stats import median_half_interval
 from timeroof.study.case import Plan
 
-# Clocks: the seconds of a few executions, on a CPU by the wall, on a GPU by the device.
-
 
 class Reading(NamedTuple):
     """Seconds of all executions together, and the pages that were touched first in them."""
