@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from timeroof.cli import study_cases as asked
 from timeroof.cli.counters import CounterTool
 from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget, folder_option
 from timeroof.cli.process import Stage, say, stoppable
-from timeroof.cli.study_cases import Choices, StudyCommand, parameter_lines
+from timeroof.cli.study_cases import Choices, StudyCommand, thread_counts, words
 from timeroof.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -103,14 +104,14 @@ def study(
     """
     from timeroof.api.reports import machine as find_machine
     from timeroof.cli.outputs import check_outputs, keep_inputs
-    from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
     from timeroof.study.grid import unique
+    from timeroof.study.report import judged_study
     from timeroof.study.run import check_store
     from timeroof.study.store import Store, set_aside
 
     names = list(dict.fromkeys(kernels or []))
     if sets == ["list"]:
-        typer.echo("\n".join(parameter_lines(names)))
+        typer.echo("\n".join(asked.parameter_lines(names)))
         return
     if out is None and html is None and json is None and save is None:
         out = Path(FOLDER)
@@ -119,18 +120,27 @@ def study(
         raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
     if resume and fresh:
         raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
-    choices = Choices.typed(
-        framework, device, quick, passes, threads, precision=precision, cache=cache, variant=variant
+    choices = Choices(
+        framework=framework,
+        device=device,
+        precisions=words(precision, "--precision"),
+        passes=None if passes is None else words(passes, "--pass"),
+        caches=words(cache, "--cache"),
+        threads=thread_counts(threads),
+        variants=words(variant, "--variant"),
+        quick=quick,
     )
     target = db or (out or Path()) / DATABASE
     keep_inputs((machine,), (target, json, html, save))
     stage = Stage(fresh=fresh)
     with stoppable(stage):
-        plain = own_cases(checked_sweeps(names, sets or [], choices, factor or []), choices)
+        plain = asked.own_cases(
+            asked.checked_sweeps(names, sets or [], choices, factor or []), choices
+        )
         counting_tool = _tool(counters)
         other = None if machine in (None, "here") else find_machine(str(machine))
         place, notes = _place(device, framework, other)
-        cases = unique([*plain, *designed_cases(names, choices, factor or [], place.machine)])
+        cases = unique([*plain, *asked.designed_cases(names, choices, factor or [], place.machine)])
         kept = set_aside(target) if fresh else None
         if kept is not None:
             say(f"the old store is kept as {kept}")
@@ -138,7 +148,11 @@ def study(
         with Store(target) as store:
             check_store(store, stage.keys, resume=resume)
             done = _run(cases, store, place, quick=quick, counters=counting_tool)
-        found = _judge(done, other or place.machine, notes)
+        command = "timeroof " + " ".join(sys.argv[1:])
+        found = judged_study(done.results, other or place.machine, command=command, notes=notes)
+        if not found.rows:
+            first = found.failures[0].error if found.failures else "there was nothing to measure"
+            raise InputError(f"no case could be measured: {first}")
         _write(found, out, html, save, json, overlay)
         _tell(found, done, target)
 
@@ -198,17 +212,6 @@ def _run(
         counting = counting_with(counters, plan, place.machine)
     with progress_bar("studying", len(cases)) as advance:
         return run_cases(cases, store, place, plan, advance, counting=counting)
-
-
-def _judge(done: Done, machine: Machine | None, notes: list[str]) -> Study:
-    from timeroof.study.report import judged_study
-
-    command = "timeroof " + " ".join(sys.argv[1:])
-    found = judged_study(done.results, machine, command=command, notes=notes)
-    if not found.rows:
-        first = found.failures[0].error if found.failures else "there was nothing to measure"
-        raise InputError(f"no case could be measured: {first}")
-    return found
 
 
 def _write(

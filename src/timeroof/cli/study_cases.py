@@ -151,23 +151,6 @@ class Choices:
     variants: list[str]
     quick: bool
 
-    @classmethod
-    def typed(
-        cls,
-        framework: str,
-        device: str,
-        quick: bool,
-        passes: str | None,
-        threads: str,
-        **lists: str,
-    ) -> Choices:
-        """Lists from the words that were typed: precision, cache and variant."""
-        given = {f"{name}s": words(text, f"--{name}") for name, text in lists.items()}
-        wanted = None if passes is None else words(passes, "--pass")
-        return cls(
-            framework, device, passes=wanted, threads=thread_counts(threads), quick=quick, **given
-        )
-
     def check(self, names: Sequence[str]) -> None:
         """Refuse words that nothing has, and a pass, precision or variant of no named kernel."""
         from timeroof.study import grid

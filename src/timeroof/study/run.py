@@ -227,23 +227,20 @@ class Worker:
     def _why(self) -> str:
         """How the process ended, and its last words."""
         assert self._process is not None
+        assert self._errors is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5.0)
         code = self._process.returncode
         if code is None:
             return "the worker closed its pipe"
-        if code >= 0:
-            return f"the worker ended with code {code}{self._last_words()}"
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        hint = " (the system may have run out of memory)" if name == "SIGKILL" else ""
-        return f"the worker crashed with {name}{hint}{self._last_words()}"
-
-    def _last_words(self) -> str:
-        if self._errors is None:
-            return ""
         self._errors.seek(0)
         lines = self._errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
-        return f": {lines[-1][:300]}" if lines else ""
+        words = f": {lines[-1][:300]}" if lines else ""
+        if code >= 0:
+            return f"the worker ended with code {code}{words}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = " (the system may have run out of memory)" if name == "SIGKILL" else ""
+        return f"the worker crashed with {name}{hint}{words}"
 
 
 def free_memory_bytes() -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import statistics
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -88,7 +88,7 @@ class DamagedStoreError(InputError):
     """A store that SQLite or a reader stumbles over."""
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """The cases of a study on disk; only the driver of a study writes to it."""
 
     def __init__(self, path: Path) -> None:
@@ -152,9 +152,6 @@ class Store:
         """Close the file."""
         with suppress(sqlite3.Error):
             self._sql.close()
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +69,6 @@ class WorkGroup:
 
     title: str
     rows: list[Row]
-    # Seconds that are left at no launches, by the fit.
-    start_s: float = math.nan
 
 
 def work_groups(rows: Sequence[Row], tells: Callable[[Row], bool] | None = None) -> list[WorkGroup]:
@@ -155,11 +153,10 @@ def _centred(values: Samples, group_of: NDArray[np.int64], weights: Samples) -> 
     return centred
 
 
-def fitted(group: WorkGroup, fit: LaunchFit) -> WorkGroup:
-    """A group with the seconds that the fit leaves for the work."""
+def _start_s(group: WorkGroup, fit: LaunchFit) -> float:
+    """Seconds at no launches, which the fit leaves for the work."""
     left = [row.time_s - fit.cost_s * _count(row) for row in group.rows]
-    start = np.average(left, weights=[_weight(row) for row in group.rows])
-    return replace(group, start_s=float(start))
+    return float(np.average(left, weights=[_weight(row) for row in group.rows]))
 
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
@@ -255,12 +252,12 @@ def _facts(members: Sequence[WorkGroup], fit: LaunchFit, share: float, t0: float
         "groups": [
             {
                 "title": g.title,
-                "start_s": g.start_s,
+                "start_s": _start_s(g, fit),
                 "variants": [row.variant for row in g.rows],
                 "launches": [row.launches for row in g.rows],
                 "time_s": [row.time_s for row in g.rows],
                 "quartiles_s": [np.quantile(row.samples, (0.25, 0.75)).tolist() for row in g.rows],
             }
-            for g in (fitted(group, fit) for group in members)
+            for g in members
         ],
     }

@@ -50,24 +50,16 @@ _VECTOR_NAMES = re.compile(r"avx|sse4|neon|sve|simt|sgemm|gemm:jit|ref[:_]", re.
 class MatrixUse(NamedTuple):
     """used, missed, no unit or not shown; told by counters, name or rate."""
 
-    verdict: str
-    told_by: str | None = None
+    matrix_unit: str
+    matrix_unit_told_by: str | None = None
     share_of_ceiling: float | None = None
-
-    def facts(self) -> Facts:
-        """The same as plain data."""
-        return {
-            "matrix_unit": self.verdict,
-            "matrix_unit_told_by": self.told_by,
-            "share_of_ceiling": self.share_of_ceiling,
-        }
 
 
 def matrix_use(row: Row, machine: Machine | None) -> MatrixUse:
     """What a row says of the matrix unit of its precision.
 
-    >>> matrix_use(Row(implementation="brg:avx10_1_512_amx", precision="bf16", time_s=1.0), None)
-    MatrixUse(verdict='used', told_by="the implementation's name", share_of_ceiling=None)
+    >>> matrix_use(Row(implementation="brg:avx10_1_512_amx", precision="bf16"), None).matrix_unit
+    'used'
     """
     vector = f"flop/{_base(row)}"
     unit = f"{vector}-tensor"
@@ -119,7 +111,7 @@ def _of_sweep(sweep: Sweep, machine: Machine | None) -> list[Effect | None]:
         fitting = [r for r, side in sides if side % FITS == 0]
         base = min(fitting, key=lambda r: _distance(r, row), default=None)
         if base is not None and _distance(base, row) <= math.log(NEAR):
-            title, facts = f"{sweep.op} {row.series()}", _use(base, row, machine).facts()
+            title, facts = f"{sweep.op} {row.series()}", _use(base, row, machine)._asdict()
             pair = (base.case([name]), base), (row.case([name]), row)
             facts = {"kind": "shape", **facts, "emulated": None}
             found.append(compared(title, *pair, facts, per=lambda r: r.defined_flops))
@@ -135,8 +127,9 @@ def _distance(a: Row, b: Row) -> float:
 def _use(base: Row, row: Row, machine: Machine | None) -> MatrixUse:
     """Missed where the fitting shape uses the unit and vectors alone could do the odd one."""
     fit, own = matrix_use(base, machine), matrix_use(row, machine)
-    if fit.verdict == "used" and own.verdict == "not shown" and _within_vectors(row, machine):
-        return own._replace(verdict="missed", told_by="the rate")
+    hidden = fit.matrix_unit == "used" and own.matrix_unit == "not shown"
+    if hidden and _within_vectors(row, machine):
+        return own._replace(matrix_unit="missed", matrix_unit_told_by="the rate")
     return own
 
 
@@ -191,7 +184,7 @@ def _facts(row: Row, machine: Machine | None) -> Facts:
     return {
         "kind": "type",
         "emulated": row.emulated,
-        **matrix_use(row, machine).facts(),
+        **matrix_use(row, machine)._asdict(),
         "flop_per_s": None if rate is None else digits(rate),
         "implementation": row.implementation,
     }

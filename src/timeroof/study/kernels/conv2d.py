@@ -28,7 +28,8 @@ def _contraction(params: Params, pass_name: str) -> float:
     return k.like_forward(2.0 * n * filters * c * r * r * side * side, pass_name)
 
 
-def _refuse(params: Params) -> str | None:
+def too_large(params: Params) -> str | None:
+    """Why a kernel does not fit into its input."""
     if int(params["kernel"]) > int(params["size"]):
         return f"a kernel of {params['kernel']} does not fit into an input of {params['size']}"
     return None
@@ -49,5 +50,5 @@ KERNEL = Kernel(
     passes=k.LAYER_PASSES,
     contraction=_contraction,
     variants=(*k.COMMON_VARIANTS, "cudnn-benchmark"),
-    refuse=_refuse,
+    refuse=too_large,
 )

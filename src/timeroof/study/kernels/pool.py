@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timeroof.study.kernel import Kernel, Parameter, Params, Setting, Workload
-from timeroof.study.kernels.conv2d import LAYOUTS
+from timeroof.study.kernel import Kernel, Parameter, Setting, Workload
+from timeroof.study.kernels.conv2d import LAYOUTS, too_large
 
 
 def _prepare(given: Setting) -> Workload:
@@ -15,12 +15,6 @@ def _prepare(given: Setting) -> Workload:
         lambda: (given.random(*shape).contiguous(memory_format=layout),),
         kind(given.size("kernel"), given.size("stride")),
     )
-
-
-def _refuse(params: Params) -> str | None:
-    if int(params["kernel"]) > int(params["size"]):
-        return f"a window of {params['kernel']} does not fit into an input of {params['size']}"
-    return None
 
 
 KERNEL = Kernel(
@@ -35,5 +29,5 @@ KERNEL = Kernel(
         Parameter("layout", "contiguous", choices=LAYOUTS),
     ),
     prepare=_prepare,
-    refuse=_refuse,
+    refuse=too_large,
 )

@@ -53,13 +53,16 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
     write_atomically(folder / "rows.csv", csv_bytes(report.rows))
     for name in ("study.json", "study.troof", "report.html"):
         save(report, folder / name)
-    warning = busy_sentence(study.rows)
+    warning, names = busy_sentence(study.rows), ops(study.rows)
+    where = report.machine.device if report.machine else "no machine"
     styles = limiter_styles() + asset("report/base.css") + asset("study.css", OURS)
     html = page_template("study.html.j2", OURS).render(
         policy=content_policy(),
         styles=Markup(styles),
-        title=_title(study),
-        subtitle=_subtitle(study),
+        title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
+        subtitle=f"{len(study.rows)} cases, {len(study.failures)} not measured; made by timeroof"
+        f" {report.version}, {report.created}. Times are medians; spread is the middle half of the"
+        " samples over the median.",
         warning=f"{warning[:1].upper()}{warning[1:]}." if warning else "",
         links=LINKS,
         conclusions=[
@@ -76,22 +79,6 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
     path = folder / "index.html"
     write_atomically(path, html.encode())
     return path
-
-
-def _title(study: Study) -> str:
-    names = ops(study.rows)
-    machine = study.report.machine
-    told = ", ".join(names[:4]) + ("…" if len(names) > 4 else "")
-    return f"Study of {told or 'no kernel'} on {machine.device if machine else 'no machine'}"
-
-
-def _subtitle(study: Study) -> str:
-    report = study.report
-    missed = f", {len(study.failures)} not measured" if study.failures else ""
-    return (
-        f"{len(study.rows)} cases{missed}; made by timeroof {report.version}, {report.created}."
-        " Times are medians; spread is the middle half of the samples over the median."
-    )
 
 
 def _overlay_notes(overlay: Report | None) -> list[str]:

@@ -52,13 +52,6 @@ def series_colours(rows: Iterable[Row]) -> dict[str, str]:
     return dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
 
 
-def value_markers(values: Sequence[Value]) -> dict[Value, str]:
-    """A marker per value; one for all where there are more values than markers."""
-    if len(values) > len(MARKERS):
-        return dict.fromkeys(values, "o")
-    return dict(zip(values, MARKERS, strict=False))
-
-
 def row_unit(row: Row, look: Look) -> Unit:
     """A row as a unit of a chart; an amount that is not known is NaN."""
     return Unit(
@@ -90,7 +83,8 @@ def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
     The memory is DRAM, or the nearest level to it at which all rows move bytes.
     """
     roofs = machine.roofs(rows[0].scope)
-    used = [name for name in compute_names(rows) if f"flop/{name}" in roofs]
+    flops = {name for row in rows for name, amount in row.flops_by.items() if amount}
+    used = [name for name in sorted(flops) if f"flop/{name}" in roofs]
     known = [level for level in LEVELS if f"byte/{level}" in roofs]
     if not used or not known:
         return None
@@ -108,11 +102,6 @@ def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
     )
 
 
-def compute_names(rows: Iterable[Row]) -> list[str]:
-    """Precisions that rows have FLOPs of."""
-    return sorted({name for row in rows for name, v in row.flops_by.items() if v})
-
-
 def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
     """The roofs of a sweep's chart; None where it has none, or no case a place on it."""
     roofs = chart_pair(panel.rows, machine)
@@ -124,7 +113,9 @@ def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
 def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
     """The combined chart of one sweep on its roofs."""
     colours = series_colours(panel.rows)
-    markers = value_markers(panel.values)
+    # One marker for all where there are more values than markers.
+    many = len(panel.values) > len(MARKERS)
+    markers = dict(zip(panel.values, ["o"] * len(panel.values) if many else MARKERS, strict=False))
     units = [
         own_unit(row, colours, markers[row.params[panel.parameter]])
         for row in panel.rows

@@ -149,12 +149,6 @@ def _tf32(allowed: bool) -> AbstractContextManager[object]:
     return stack
 
 
-def emulated_by(precision: str, emulated: dict[str, str]) -> str | None:
-    """The unit that really runs a precision, where the machine says that it is emulated."""
-    unit = emulated.get(f"flop/{precision.removesuffix(AUTOCAST)}")
-    return None if unit is None else unit.removeprefix("flop/")
-
-
 def why_unsupported(precision: str, variant: str, device: str) -> str | None:
     """Why a precision or a variant cannot run on a device; None where both can, or may."""
     if precision == "tf32" and not device.startswith("cuda"):
