@@ -210,11 +210,8 @@ def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
     known = {figure.name: figure for figure in paper_figures()}
     if not names:
         return list(known.values())
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"no figure is called {name!r}", advice="`--figure list` prints all names"
-            )
+    for name in set(names) - set(known):
+        raise UsageError(f"no figure is called {name!r}", advice="`--figure list` prints all names")
     return [known[name] for name in dict.fromkeys(names)]
 
 

@@ -58,7 +58,7 @@ def grid_cases(  # noqa: PLR0913
     check_choice("precision", precisions, PRECISIONS)
     check_choice("cache", caches, CACHES)
     check_choice("variant", variants, variant_names())
-    points = list(_points(found, sweeps, quick=quick))
+    points = _points(found, sweeps, quick=quick)
     wanted = [p for p in (passes or found.default_passes) if p in found.passes]
     axes = product(wanted, precisions, threads or (all_cores(),), caches, variants, points)
     made = [
@@ -106,7 +106,7 @@ class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 def _points(
     kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
-) -> Iterable[dict[str, Value]]:
+) -> list[dict[str, Value]]:
     """Parameter values: the base case, then one parameter at a time."""
     given = own_sweeps(kernel, quick=quick) if sweeps is None else sweeps
     checked = {name: _checked(kernel, name, values) for name, values in given.items()}

@@ -10,11 +10,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -66,12 +66,11 @@ class Place:
         return case.key(self.machine_key, self.software)
 
 
-@dataclass
-class Done:
+class Done(NamedTuple):
     """What a run did: cases in the asked order, and how many of them were there before."""
 
-    results: list[Result] = field(default_factory=list)
-    found: int = 0
+    results: list[Result]
+    found: int
 
 
 def check_store(store: Store, keys: Sequence[str], *, resume: bool) -> None:
@@ -94,15 +93,12 @@ def run_cases(
     counting: Callable[[Result], Result] | None = None,
 ) -> Done:
     """Measure what is not finished, and what failed once more; `told` hears of every case."""
-    done = Done()
     keys = {place.key(case): case for case in cases}
     over = {key for key, status in store.finished().items() if status != "failed"}
     with ExitStack() as stack:
         workers: dict[tuple[str, str], Worker] = {}
         for key, case in keys.items():
-            if key in over:
-                done.found += 1
-            else:
+            if key not in over:
                 where = (case.framework, case.device)
                 if where not in workers:
                     workers[where] = Worker(place.machine, *where)
@@ -119,8 +115,7 @@ def run_cases(
                     )
                 )
             told(case_name(case))
-    done.results = [kept.result for kept in store.read(keys)]
-    return done
+    return Done([kept.result for kept in store.read(keys)], len(over & set(keys)))
 
 
 class _GoneError(Exception):
