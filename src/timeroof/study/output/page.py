@@ -22,9 +22,7 @@ from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.sweep_charts import Overlay, Panel, series_name, short
 from timeroof.study.report import Study, busy_sentence, case_name
 from timeroof.study.rows import DRAM, Row, level_note, level_of, ops
-from timeroof.views.page.page import content_policy
-from timeroof.views.page.templates import asset, page_template
-from timeroof.views.palette import limiter_styles
+from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
 from timeroof.views.pictures.frame import styled
 from timeroof.views.pictures.marks import value_text
 from timeroof.views.render import csv_bytes
@@ -55,10 +53,10 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         save(report, folder / name)
     warning, names = busy_sentence(study.rows), ops(study.rows)
     where = report.machine.device if report.machine else "no machine"
-    styles = limiter_styles() + asset("report/base.css") + asset("study.css", OURS)
+    styles = page_styles(("base.css",)) + Markup(asset("study.css", OURS))
     html = page_template("study.html.j2", OURS).render(
         policy=content_policy(),
-        styles=Markup(styles),
+        styles=styles,
         title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
         subtitle=f"{len(study.rows)} cases, {len(study.failures)} not measured; made by timeroof"
         f" {report.version}, {report.created}. Times are medians; spread is the middle half of the"
