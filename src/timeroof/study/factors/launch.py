@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,7 @@ def design(options: DesignOptions) -> list[Case]:
     return options.cases("lstm", {"time_steps": [16, 32, 64]}, variants=variants)
 
 
-@dataclass(frozen=True)
-class LaunchFit:
+class LaunchFit(NamedTuple):
     """The fitted cost of a launch in seconds, its interval, and the share of variance explained."""
 
     cost_s: float
@@ -63,8 +62,7 @@ class LaunchFit:
     sure_s: float
 
 
-@dataclass(frozen=True)
-class WorkGroup:
+class WorkGroup(NamedTuple):
     """The same work in two or more ways of running it."""
 
     title: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import CACHE_LEVELS, Scope
@@ -39,8 +39,7 @@ def design(options: DesignOptions) -> list[Case]:
     return options.cases(OP, {"elements": kept})
 
 
-@dataclass(frozen=True)
-class SetPoint:
+class SetPoint(NamedTuple):
     """One working set: its size, bytes per second, and seconds per byte of every sample."""
 
     size_bytes: float
@@ -49,8 +48,7 @@ class SetPoint:
     row: Row
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """A level of memory with the working sets that it holds."""
 
     name: str

@@ -69,14 +69,6 @@ def own_unit(row: Row, colours: dict[str, str], marker: str) -> Unit:
     return row_unit(row, Look(colours[series_name(row)], marker, row.precision not in WIDE))
 
 
-def series_entries(colours: dict[str, str]) -> list[LegendEntry]:
-    """The legend's column of series."""
-    return [
-        LegendEntry(short(name, 30), Look(colour, "o", name.split()[0] not in WIDE))
-        for name, colour in colours.items()
-    ]
-
-
 def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
     """The pair of roofs of a chart: the highest compute ceiling that its rows use, and a memory.
 
@@ -122,8 +114,12 @@ def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
         if series_name(row) in colours
     ]
     theirs, entries = _theirs(panel, roofs, overlay)
+    series = [
+        LegendEntry(short(name, 30), Look(colour, "o", name.split()[0] not in WIDE))
+        for name, colour in colours.items()
+    ]
     legend = [
-        [*series_entries(colours), *_box(roofs)],
+        [*series, *([marks.box_entry()] if roofs.launch_s is not None else [])],
         [*marks.size_entries(), *entries],
         *_value_columns(panel, markers),
     ]
@@ -149,10 +145,6 @@ def _theirs(
         return [], []
     types = "/".join(dict.fromkeys(row.precision for row in panel.overlay))
     return units, [LegendEntry(short(f"{overlay.short_name} {types}", 34), OVERLAY)]
-
-
-def _box(roofs: Roofs) -> list[LegendEntry]:
-    return [marks.box_entry()] if roofs.launch_s is not None else []
 
 
 def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[LegendEntry]]:
