@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from markupsafe import Markup
 
+from timeroof.core.columns import Row
 from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.files import atomic_path, write_atomically
 from timeroof.core.units import format_percent, format_seconds
@@ -43,7 +44,7 @@ Captioned = tuple[Markup, str]
 Figures = Callable[[], "Mapping[str, Figure]"]
 
 
-def comparison_page(document: Mapping[str, Any], pictures: Sequence[Captioned]) -> str:
+def comparison_page(document: Row, pictures: Sequence[Captioned]) -> str:
     """A `timeroof.compare/1` document as a page."""
     causes = [[CAUSE_WORDS[c], signed_seconds(s)] for c, s in main_causes(document).items()]
     lead, told = told_rows(document)
@@ -61,7 +62,7 @@ def comparison_page(document: Mapping[str, Any], pictures: Sequence[Captioned]) 
     )
 
 
-def _table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> Table:
+def _table(title: str, rows: Sequence[Row], note: str = "") -> Table:
     heads, lines = cells(rows[:MOST_ROWS], noise=True)
     matched = [row["matched_by"] for row in rows[:MOST_ROWS]]
     told = [[*line, by] for line, by in zip(lines, matched, strict=True)]
@@ -75,7 +76,7 @@ MOST_WHATIF_ROWS = 100
 _MACHINES = ("machine", "bound", "predicted", "low", "high", "speed-up")
 
 
-def whatif_page(document: Mapping[str, Any], pictures: Sequence[Captioned]) -> str:
+def whatif_page(document: Row, pictures: Sequence[Captioned]) -> str:
     """A `timeroof.whatif/1` document as a page."""
     names = [m["name"] for m in document["machines"]]
     lead = (
@@ -91,7 +92,7 @@ def whatif_page(document: Mapping[str, Any], pictures: Sequence[Captioned]) -> s
     )
 
 
-def _tables(document: Mapping[str, Any], names: list[str]) -> list[Table]:
+def _tables(document: Row, names: list[str]) -> list[Table]:
     machines = [machine_cells(document, m) for m in document["machines"]]
     heads = ("kernel", "limiter", "now", *names)
     return [
@@ -101,14 +102,14 @@ def _tables(document: Mapping[str, Any], names: list[str]) -> list[Table]:
     ]
 
 
-def machine_cells(document: Mapping[str, Any], machine: Mapping[str, Any]) -> list[str]:
+def machine_cells(document: Row, machine: Row) -> list[str]:
     """A machine's line of the table."""
     faster = document["measured_s"] / machine["predicted_s"] if machine["predicted_s"] else None
     seconds = [format_seconds(machine[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")]
     return [machine["name"], *seconds, "?" if faster is None else f"{faster:.2f}x"]
 
 
-def _changes(document: Mapping[str, Any]) -> list[list[str]]:
+def _changes(document: Row) -> list[list[str]]:
     return [
         [machine["name"], change, format_seconds(seconds)]
         for machine in document["machines"]
@@ -116,7 +117,7 @@ def _changes(document: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def _kernels(document: Mapping[str, Any]) -> list[list[str]]:
+def _kernels(document: Row) -> list[list[str]]:
     longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))[:MOST_WHATIF_ROWS]
     told = told_apart(document["rows"])
     return [
@@ -130,7 +131,7 @@ def _kernels(document: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def _predicted(machine: Mapping[str, Any]) -> str:
+def _predicted(machine: Row) -> str:
     seconds = (
         f"{format_seconds(machine['predicted_s'])}"
         f" ({format_seconds(machine['low_s'])} to {format_seconds(machine['high_s'])})"
@@ -138,14 +139,14 @@ def _predicted(machine: Mapping[str, Any]) -> str:
     return f"{seconds}, {machine['limiter']}" if machine["limiter_changes"] else seconds
 
 
-def _below(document: Mapping[str, Any]) -> str:
+def _below(document: Row) -> str:
     """What stands below the kernels: which seconds these are, and how many rows are left out."""
     rest = len(document["rows"]) - MOST_WHATIF_ROWS
     more = f"The {MOST_WHATIF_ROWS} longest; {rest} more are in the JSON." if rest > 0 else ""
     return " ".join(filter(None, [more, WITHOUT_IDLE if has_idle(document) else ""]))
 
 
-def markdown_whatif(document: Mapping[str, Any]) -> str:
+def markdown_whatif(document: Row) -> str:
     """A what-if as Markdown."""
     share = document.get("known_time_share")
     known = "" if share is None else f", {format_percent(share)} of its time with known work"
@@ -181,7 +182,7 @@ class Outputs:
     """What can be written of a result; pictures and pages are made only where asked for."""
 
     name: str
-    document: Mapping[str, Any]
+    document: Row
     markdown: Callable[[], str]
     page: Callable[[], str]
     figures: Figures
@@ -283,9 +284,9 @@ def whatif_outputs(result: WhatIf) -> Outputs:
     document = result.document()
 
     def figures() -> dict[str, Figure]:
-        from timeroof.views.pictures.whatif import whatif_figures
+        from timeroof.views.pictures.whatif import bars_figure
 
-        return whatif_figures(result)
+        return {"machines": bars_figure(result)}
 
     def page() -> str:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from timeroof.core import units as rates
+from timeroof.core.columns import Row
 from timeroof.core.units import format_amount, format_bytes_binary, format_percent, format_seconds
 from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
 from timeroof.views.plain import plain_text
@@ -268,14 +269,14 @@ def print_gaps(report: Report, *, stderr: bool = True) -> None:
     _print_findings(report, out)
 
 
-def _cells(row: dict[str, Any], longest_s: float) -> list[Cell]:
+def _cells(row: Row, longest_s: float) -> list[Cell]:
     bound = min(row["bound_s"], row["elapsed_s"]) / longest_s
     bar = Bar([(bound, "█", ""), (row["elapsed_s"] / longest_s - bound, "░", "")])
     seconds = [format_seconds(row[c]) for c in ("elapsed_s", "gap_s")]
     return [plain_text(_title(row)), *seconds, row["limiter"], bar]
 
 
-def _title(row: dict[str, str | None]) -> str:
+def _title(row: Row) -> str:
     op = (row["op"] or "").removeprefix("aten::")
     name = row["short_name"] or ""
     return name if not op or op in name else f"{name} ({op})"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 
+from timeroof.core.columns import Row
 from timeroof.core.errors import UsageError
 from timeroof.core.report import Report
 from timeroof.model.check.limits import LimitRule
@@ -53,7 +53,7 @@ class CheckResult:
         """Whether no limit is broken."""
         return all(limit.passed for limit in self.limits)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Row:
         """The JSON document, `timeroof.check/1`."""
         return {
             "schema": CHECK_SCHEMA,

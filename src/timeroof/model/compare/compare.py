@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
+from timeroof.core.columns import Row
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report, Totals
@@ -77,7 +77,7 @@ class Comparison:
         """Seconds that the second run takes more; None where one was not timed."""
         return None if self.a_s is None or self.b_s is None else self.b_s - self.a_s
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Row:
         """The JSON document, `timeroof.compare/1`."""
         return {
             "schema": COMPARE_SCHEMA,
@@ -327,7 +327,7 @@ def _work_changed() -> pl.Expr:
     return one_side | (pl.col("differs_in").list.len() > 0)
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
+def _row(row: Row) -> Row:
     kept = ("name", "a_s", "b_s", "delta_s", "significant")
     beside = ("where", "matched_by", "noise_s", "spread_known", "differs_in")
     return {

@@ -19,6 +19,7 @@ from timeroof.views.pictures.marks import (
     SIZE,
     LabelPlacer,
     balance_diagonal,
+    corner_note,
     equal_time_corners,
     intensity_diagonals,
     mark,
@@ -110,15 +111,9 @@ def _draw(axes: Axes, unit: Unit, work: Place, timed: Place) -> None:
         mark_on_axis(axes, bytes_, unit.look)
         mark_on_axis(axes, x, unit.look)
         axes.plot(
-            [bytes_, x],
-            [0, 0],
-            transform=axes.get_xaxis_transform(),
-            color=unit.look.colour,
-            lw=1.6,
-            alpha=0.6,
-            clip_on=False,
-            zorder=3,
-        )
+            [bytes_, x], [0, 0], transform=axes.get_xaxis_transform(), color=unit.look.colour,
+            lw=1.6, alpha=0.6, clip_on=False, zorder=3,
+        )  # fmt: skip
         return
     axes.plot([bytes_, x], [flops, y], color=unit.look.colour, lw=0.9, alpha=0.55, zorder=3)
     mark(axes, bytes_, flops, unit.look, size=SIZE - 1.2)
@@ -243,17 +238,7 @@ def hierarchical_roofline(
         for x, y, unit in points:
             mark(axes, x, y, unit.look)
         missing = len(units) - len(shown)
-        if missing:
-            axes.text(
-                0.985,
-                0.015,
-                f"not drawn: {missing} without FLOPs",
-                transform=axes.transAxes,
-                ha="right",
-                va="bottom",
-                fontsize=5.5,
-                color=GUIDE_COLOUR,
-            )
+        corner_note(axes, [f"not drawn: {missing} without FLOPs"] if missing else [])
     return figure
 
 
