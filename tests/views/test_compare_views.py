@@ -20,7 +20,7 @@ from timeroof.model.compare.compare import compare
 from timeroof.model.whatif.project import what_if
 from timeroof.views.compare import comparison_figure
 from timeroof.views.compare_page import (
-    check_suffix,
+    SUFFIXES,
     comparison_outputs,
     whatif_outputs,
     write_folder,
@@ -31,6 +31,7 @@ from timeroof.views.pictures.arrows import FASTER, MOST_ARROWS, SAME, Move, colo
 from timeroof.views.pictures.frame import themed_svg
 from timeroof.views.pictures.points import Unit
 from timeroof.views.pictures.whatif import bars_figure
+from timeroof.views.render import check_suffix
 
 HOSTILE = "</svg><script>alert(1)</script>|`*_[x](y) $a$ \x1b[31m\u202e"
 
@@ -153,7 +154,7 @@ def test_every_form_is_written(tmp_path: Path) -> None:
     }  # fmt: skip
     write_output(there, tmp_path / "all.pdf")
     with pytest.raises(UsageError, match="suffix"):
-        check_suffix(tmp_path / "x.doc")
+        check_suffix(tmp_path / "x.doc", SUFFIXES)
 
 
 def test_bars_have_one_line_per_machine_and_intervals() -> None:

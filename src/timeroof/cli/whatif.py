@@ -48,27 +48,14 @@ def whatif(
 
     Example: `timeroof whatif run.troof --machine h100-sxm a100-sxm4-80gb --html whatif.html`
     """
-    import msgspec
-
     from timeroof.api.reports import load, scope_for
     from timeroof.api.reports import machine as find
-    from timeroof.cli.outputs import check_folder, keep_inputs, write_json
+    from timeroof.cli.outputs import check_views, keep_inputs, write_views
     from timeroof.model.whatif.project import what_if
-    from timeroof.views.compare_page import (
-        check_suffix,
-        folder_files,
-        whatif_outputs,
-        write_folder,
-        write_output,
-    )
+    from timeroof.views.compare_page import folder_files, whatif_outputs
     from timeroof.views.whatif import print_whatif
 
-    files = [
-        *([check_suffix(html, ("html",))] if html is not None else []),
-        *([check_suffix(output)] if output is not None else []),
-    ]
-    if out is not None:
-        check_folder(out)
+    files = check_views(html, output, out)
     machines = [*(machine or []), *(more or [])]
     keep_inputs((run, ran_on, *machines), (json, *files), out, folder_files("whatif"))
 
@@ -79,12 +66,7 @@ def whatif(
     notes = [] if here is None else overridden(run, report.profile.device, here)
     result = what_if(report, there, precision, here, lambda m: scope_for(threads, m), notes)
     outputs = whatif_outputs(result)
-    if json is not None:
-        write_json(msgspec.json.encode(outputs.document), json)
-    for path in files:
-        write_output(outputs, path)
-    if out is not None:
-        write_folder(outputs, out)
+    write_views(outputs, files, json, out)
     print_whatif(outputs.document, stderr=True)
 
 
