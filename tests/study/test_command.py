@@ -163,8 +163,14 @@ def test_a_pass_that_one_of_two_kernels_has_is_recorded_for_the_other(
 def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) -> None:
     words = ["gemm", "--set", "m=8,16", "--pass", "forward", "--threads", "1,all", "--cache", "warm,cold",
              "--precision", "fp32,tf32", "--quick", "--db", str(tmp_path / "a.sqlite")]  # fmt: skip
-    outputs = ["--json", "-", "--save", str(tmp_path / "a.troof"), "--html", str(tmp_path / "a.html"),
-               "--export", str(tmp_path / "a.parquet"), "--export", str(tmp_path / "a.csv")]  # fmt: skip
+    outputs = [
+        "--json",
+        "-",
+        "--save",
+        str(tmp_path / "a.troof"),
+        "--html",
+        str(tmp_path / "a.html"),
+    ]
     done = study(*words, *outputs)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -178,7 +184,7 @@ def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) ->
     assert row["origin"]["time"] == "measured"
     assert len(row["samples"]) >= 5
     assert "unsupported: gemm forward tf32" in done.stderr
-    for name in ("a.troof", "a.html", "a.parquet", "a.csv"):
+    for name in ("a.troof", "a.html"):
         assert (tmp_path / name).stat().st_size > 0
     for kernel in document["kernels"]:
         if kernel["labels"]["cache"] == "cold":
@@ -234,7 +240,6 @@ def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
         (["lstm", "--precision", "fp17"], "no precision is called 'fp17'"),
         (["lstm", "--framework", "jax"], "no framework is called 'jax'"),
         (["lstm", "--factor", "weather"], "no factor is called 'weather'"),
-        (["lstm", "--export", "a.xls"], "end it in .parquet or .csv"),
         (["lstm", "--overlay", "nothing"], "no overlay is called 'nothing'"),
         (["lstm", "--retry"], "add --resume"),
         (["adam", "--pass", "forward"], "adam has no pass 'forward'; adam has optimizer"),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import make_machine
 from timeroof.core.errors import InputError, SchemaError, UsageError
 from timeroof.study.case import Case, Result
 from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict, set_aside
@@ -55,7 +54,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     )
     with Store(path) as store:
         for one in (kept(1), failed):
-            store.keep(one, make_machine())
+            store.keep(one)
     with Store(path) as store:
         assert store.read() == [kept(1), failed]
         assert store.read(["key2", "nothing", "key1"]) == [failed, kept(1)]
@@ -65,21 +64,20 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
         assert file.execute(
             "SELECT time_s, pass, limiter FROM cases WHERE case_key = 'key1'"
         ).fetchall() == [(2.0, "forward", "flop/fp32")]
-        assert file.execute("SELECT machine FROM machines").fetchall() == [("toy",)]
         assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_case_that_is_measured_again_takes_the_old_one_s_place(tmp_path: Path) -> None:
     with Store(tmp_path / "a.sqlite") as store:
-        store.keep(kept(1, status="failed", error="no"), None)
-        store.keep(kept(1), None)
+        store.keep(kept(1, status="failed", error="no"))
+        store.keep(kept(1))
         assert store.finished() == {"key1": "done"}
 
 
 def test_a_full_disk_is_told_and_earlier_cases_stay(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
-        store.keep(kept(1), None)
+        store.keep(kept(1))
         store._sql.execute(
             f"PRAGMA max_page_count = {store._sql.execute('PRAGMA page_count').fetchone()[0]}"
         )
@@ -88,7 +86,7 @@ def test_a_full_disk_is_told_and_earlier_cases_stay(tmp_path: Path) -> None:
             InputError,
             match=r"a\.sqlite: the store cannot be used \(database or disk is full\); make room and continue with --resume",
         ):
-            store.keep(big, None)
+            store.keep(big)
         assert store.finished() == {"key1": "done"}
     assert integrity(path) == "ok"
 
@@ -102,11 +100,11 @@ sys.path.insert(0, {tests!r})
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from tests.study.test_store import kept
 store = Store(Path({path!r}))
-store.keep(kept(1), None)
+store.keep(kept(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:
     for number in range(2, 100):
-        store.keep(kept(number, labels={{"x": "y" * 20_000}}), None)
+        store.keep(kept(number, labels={{"x": "y" * 20_000}}))
 except InputError as error:
     print(len(store.finished()), error.message)
 """
@@ -140,7 +138,7 @@ def test_a_folder_that_cannot_be_written_to_is_told() -> None:
 def test_a_read_only_folder_leaves_the_cases_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
-        store.keep(kept(1), None)
+        store.keep(kept(1))
     path.chmod(0o444)
     tmp_path.chmod(0o555)
     try:
@@ -173,7 +171,7 @@ def test_a_damaged_store_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
         for number in range(50):
-            store.keep(kept(number, labels={"x": "y" * 5000}), None)
+            store.keep(kept(number, labels={"x": "y" * 5000}))
     data = bytearray(path.read_bytes())
     data[4096 : len(data) - 4096] = os.urandom(len(data) - 8192)
     path.write_bytes(data)
@@ -185,7 +183,7 @@ def test_fresh_sets_a_damaged_store_aside(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
         for number in range(50):
-            store.keep(kept(number, labels={"x": "y" * 5000}), None)
+            store.keep(kept(number, labels={"x": "y" * 5000}))
     data = bytearray(path.read_bytes())
     data[4096:] = os.urandom(len(data) - 4096)
     path.write_bytes(data)
@@ -216,7 +214,7 @@ def test_fresh_leaves_another_programs_file_where_it_is(tmp_path: Path, table: s
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
-        store.keep(kept(1), None)
+        store.keep(kept(1))
         store._sql.execute("UPDATE meta SET value = 'timeroof.study/99'")
     with pytest.raises(SchemaError, match=r"newer than 'timeroof\.study/1'"):
         Store(path)

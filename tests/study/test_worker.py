@@ -16,9 +16,10 @@ import pytest
 
 from tests.conftest import make_machine
 from tests.live.live_programs import folder, report
+from tests.study.cases import one_case
 from timeroof.core.machine import Machine, MemoryLevel
 from timeroof.study.case import Case, Plan, Result
-from timeroof.study.grid import grid_cases, one_case
+from timeroof.study.grid import grid_cases
 from timeroof.study.kernels import kernel, kernel_names
 from timeroof.study.run import Worker
 

@@ -59,25 +59,6 @@ class Result(msgspec.Struct, kw_only=True, frozen=True):
     created: str = ""
 
 
-# What a study is asked for, as factors and the runner need to know it.
-
-
-class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The choices of a user that the design of a factor respects."""
-
-    kernels: list[str] = []
-    framework: str = "torch"
-    device: str = "cpu"
-    # All cores that the study may use.
-    threads: int = 1
-    precisions: list[str] = []
-    passes: list[str] = []
-    quick: bool = False
-    sweeps: dict[str, list[Value]] = {}
-    # The machine that the cases run on, for its cache sizes and units.
-    machine: Machine | None = None
-
-
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
     """How carefully a case is measured.
 

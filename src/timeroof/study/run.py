@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -25,8 +26,6 @@ from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
 from timeroof.study.report import verdict_of
 from timeroof.study.store import Kept, Store
 from timeroof.study.table import case_name
-
-Told = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ class Done:
     """What a run did: cases in the asked order, and how many of them were there before."""
 
     results: list[Result] = field(default_factory=list)
-    measured: int = 0
     found: int = 0
 
 
@@ -87,7 +85,7 @@ def run_cases(
     store: Store,
     place: Place,
     plan: Plan,
-    told: Told,
+    told: Callable[[str], None],
     *,
     retry: bool = False,
     counting: Callable[[Result], Result] | None = None,
@@ -113,22 +111,18 @@ def run_cases(
                 result = workers[where].measure(case, plan)
                 if counting is not None and result.status == "done":
                     result = counting(result)
-                _keep(result, key, store, place)
-                done.measured += 1
+                store.keep(
+                    Kept(
+                        case_key=key,
+                        result=result,
+                        verdict=verdict_of(result, place.machine),
+                        machine=place.machine_key,
+                        software=place.software,
+                    )
+                )
             told(case_name(case))
     done.results = [kept.result for kept in store.read(keys)]
     return done
-
-
-def _keep(result: Result, key: str, store: Store, place: Place) -> None:
-    kept = Kept(
-        case_key=key,
-        result=result,
-        verdict=verdict_of(result, place.machine),
-        machine=place.machine_key,
-        software=place.software,
-    )
-    store.keep(kept, place.machine)
 
 
 # The driver's end of a worker: start it, ask it, and tell what happened if it is silent.
@@ -271,8 +265,7 @@ class Worker:
 
 def free_memory_bytes() -> int | None:
     """Memory that a worker may ask for; None where the system does not say."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/meminfo", encoding="ascii") as told:  # noqa: PTH123
-        for line in told:
-            if line.startswith("MemAvailable:"):
-                return int(int(line.split()[1]) * 1024 * MEMORY_SHARE)
+    with suppress(OSError, ValueError, IndexError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        return int(int(told.split("MemAvailable:")[1].split()[0]) * 1024 * MEMORY_SHARE)
     return None

@@ -12,7 +12,6 @@ import msgspec
 
 from timeroof.core.errors import InputError, SchemaError, UsageError
 from timeroof.core.files import check_schema
-from timeroof.core.machine import Machine
 from timeroof.model.stats import spread
 from timeroof.study.case import Result
 
@@ -43,7 +42,6 @@ _COLUMNS = {
 _JSON = ("params", "samples_s", "amounts", "origins", "labels")
 _TABLES = (
     "meta (key TEXT NOT NULL UNIQUE, value TEXT NOT NULL)",
-    "machines (machine TEXT NOT NULL UNIQUE, document TEXT NOT NULL)",
     f"cases ({', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())})",
 )
 _INSERT = (
@@ -148,15 +146,10 @@ class Store:
             raise self._foreign("is a database, but no store of a study, and is left as it is")
         check_schema(found, STORE_SCHEMA, str(self.path))
 
-    def keep(self, kept: Kept, machine: Machine | None) -> None:
+    def keep(self, kept: Kept) -> None:
         """Write a finished case in one transaction."""
         with self._told(), self._writing():
             self._sql.execute(_INSERT, kept.row())
-            if machine is not None:
-                document = msgspec.json.encode(machine).decode()
-                self._sql.execute(
-                    "INSERT OR REPLACE INTO machines VALUES (?, ?)", (kept.machine, document)
-                )
 
     def finished(self) -> dict[str, str]:
         """The status of every finished case, by key."""

@@ -57,11 +57,7 @@ def waiting_clock(run: Callable[[], object], times: int) -> Reading:
 
     wait: Any = torch.accelerator.synchronize
     wait()
-    begin = time.perf_counter_ns()
-    for _ in range(times):
-        run()
-    wait()
-    return Reading((time.perf_counter_ns() - begin) / 1e9, 0)
+    return wall_clock(lambda: ([run() for _ in range(times)], wait()), 1)._replace(faults=0)
 
 
 def clock_for(device: str) -> Clock:

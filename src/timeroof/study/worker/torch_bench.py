@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
+from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
 from timeroof.live.torch.primitives import PrimitivePass
 from timeroof.live.torch.recording import PrimitiveSeen, Recording
@@ -36,7 +37,9 @@ _NOT_THERE = re.compile(
     r" primitive|only supports|does not support",
     re.IGNORECASE,
 )
-_NO_MEMORY = re.compile(r"can't allocate memory|out of memory|cannot allocate", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"can't allocate memory|out of memory|cannot allocate|MemoryError", re.IGNORECASE
+)
 SEED = 1234
 
 
@@ -118,13 +121,13 @@ class Bench:
         kernel = find_kernel(case.kernel)
         reason = _unsupported(kernel, case)
         if reason is not None:
-            return _refused(case, "unsupported", reason)
+            return Result(case=case, status="unsupported", error=reason, created=_now())
         try:
             return self._measured(kernel, case, plan)
-        except MemoryError as error:
-            return _refused(case, "failed", f"out of memory ({error or 'MemoryError'})")
         except Exception as error:  # whatever torch raises is what the case came to
-            return _refused(case, *_told(error))
+            trace_ignored(f"a case of {case.kernel}")
+            status, reason = _told(error)
+            return Result(case=case, status=status, error=reason, created=_now())
         finally:
             gc.collect()
             if case.variant in passes.COMPILES:
@@ -213,15 +216,11 @@ def _told(error: Exception) -> tuple[Status, str]:
     """How an exception of torch is recorded: its kind and its first line."""
     first = (str(error).strip().splitlines() or [""])[0][:500]
     text = f"{type(error).__name__}: {first}".removesuffix(": ")
-    if _NO_MEMORY.search(first) or type(error).__name__ == "OutOfMemoryError":
-        return "failed", f"out of memory ({first})"
+    if _NO_MEMORY.search(text):
+        return "failed", f"out of memory ({first or text})"
     if isinstance(error, NotImplementedError) or _NOT_THERE.search(first):
         return "unsupported", text
     return "failed", text
-
-
-def _refused(case: Case, status: Status, reason: str) -> Result:
-    return Result(case=case, status=status, error=reason, created=_now())
 
 
 def _result(
