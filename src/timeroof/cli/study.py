@@ -223,7 +223,7 @@ def _other_machine(name: str | None) -> Machine | None:
 def _run(
     cases: list[Case], store: Store, place: Place, *, retry: bool, quick: bool, counters: str | None
 ) -> Done:
-    from timeroof.cli.progress import progress_bar
+    from timeroof.cli.process import progress_bar
     from timeroof.study.case import FULL, QUICK
     from timeroof.study.run import run_cases
 
