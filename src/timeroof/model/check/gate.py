@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import polars as pl
 
@@ -58,19 +58,7 @@ class CheckResult:
         return {
             "schema": CHECK_SCHEMA,
             "passed": self.passed,
-            "limits": [
-                {
-                    "what": limit.what,
-                    "limit": limit.limit,
-                    "value": limit.value,
-                    "passed": limit.passed,
-                    "noise": limit.noise,
-                    "unit": limit.unit,
-                    "baseline": limit.baseline,
-                    "note": limit.note,
-                }
-                for limit in self.limits
-            ],
+            "limits": [asdict(limit) for limit in self.limits],
             "notes": list(self.notes),
         }
 

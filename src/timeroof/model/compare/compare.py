@@ -37,6 +37,7 @@ from timeroof.model.stats import Drift, PairedRuns, deviations_needed, noise_of
 
 COMPARE_SCHEMA = "timeroof.compare/1"
 OUTSIDE = "(outside kernels)"
+TOTAL = ("a_s", "b_s", "delta_s", "significant", "reason", "noise_s", "spread_known")
 
 # Rows whose difference is below this share of the run are never called significant; twice that
 # where their work is the same: where a tensor lies in memory can make a small kernel twice as slow.
@@ -83,15 +84,7 @@ class Comparison:
             "schema": COMPARE_SCHEMA,
             "a": self.a,
             "b": self.b,
-            "total": {
-                "a_s": self.a_s,
-                "b_s": self.b_s,
-                "delta_s": self.delta_s,
-                "significant": self.significant,
-                "reason": self.reason,
-                "noise_s": self.noise_s,
-                "spread_known": self.spread_known,
-            },
+            "total": {name: getattr(self, name) for name in TOTAL},
             "causes": self.causes,
             "matched_share": self.matched_share,
             "rows": [_row(row) for row in self.rows.iter_rows(named=True)],

@@ -234,16 +234,14 @@ def _row_there(name: str, there: Row) -> Row:
     }
 
 
+SUMS = ("bound_s", "predicted_s", "low_s", "high_s", "by_limiter", "outside_s")
+
+
 def _machine(projection: Projection) -> Row:
     return {
         "name": projection.machine.name,
         "device": projection.machine.device,
-        "bound_s": projection.bound_s,
-        "predicted_s": projection.predicted_s,
-        "low_s": projection.low_s,
-        "high_s": projection.high_s,
-        "by_limiter": projection.by_limiter,
-        "outside_s": projection.outside_s,
+        **{name: getattr(projection, name) for name in SUMS},
         "limiter_changes_s": limiter_changes(projection),
     }
 
