@@ -115,15 +115,9 @@ def bandwidth_curve(
             )
             hollow = [p for p in points if p.pattern == pattern and p.spread > DISTURBED]
             axes.plot(
-                [p.size_bytes for p in hollow],
-                [p.rate_per_s for p in hollow],
-                ls="",
-                marker=look.marker,
-                ms=3.0,
-                mec=look.colour,
-                mfc="white",
-                mew=0.7,
-            )
+                [p.size_bytes for p in hollow], [p.rate_per_s for p in hollow], ls="",
+                marker=look.marker, ms=3.0, mec=look.colour, mfc="white", mew=0.7,
+            )  # fmt: skip
         _mark_caches(axes, cache_sizes)
     return figure
 
@@ -234,12 +228,6 @@ def _mark_caches(axes: Axes, cache_sizes: dict[str, int]) -> None:
         if low < size < high:
             axes.axvline(size, color=GUIDE_COLOUR, lw=0.6, ls=":", zorder=0.5)
             axes.text(
-                size,
-                0.985,
-                f"{level.upper()} ",
-                transform=axes.get_xaxis_transform(),
-                ha="right",
-                va="top",
-                fontsize=5.5,
-                color=GUIDE_COLOUR,
-            )
+                size, 0.985, f"{level.upper()} ", transform=axes.get_xaxis_transform(),
+                ha="right", va="top", fontsize=5.5, color=GUIDE_COLOUR,
+            )  # fmt: skip

@@ -57,24 +57,15 @@ def machine_bars(bars: Sequence[Bar], *, title: str = "") -> Figure:
     size = FigureSize(width=7.0, height=height)
     with styled():
         figure = Figure(figsize=(size.width, size.height), dpi=size.dpi)
-        axes = figure.add_axes(
-            (
-                1.5 / size.width,
-                FOOT / height,
-                (size.width - 2.6) / size.width,
-                ROW * len(bars) / height,
-            )
-        )
-        longest = (
-            max([b.interval_s[1] if b.interval_s else b.total_s for b in bars] or [1.0]) or 1.0
-        )
+        wide, high = (size.width - 2.6) / size.width, ROW * len(bars) / height
+        axes = figure.add_axes((1.5 / size.width, FOOT / height, wide, high))
+        longest = max((bar.end_s for bar in bars), default=1.0) or 1.0
         for place, bar in enumerate(bars):
             _draw(axes, bar, place, longest)
         _frame(axes, bars, longest)
         _legend(figure, bars)
-        figure.text(
-            0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=8, color=TEXT_COLOUR
-        )
+        style = {"ha": "center", "va": "top", "fontsize": 8, "color": TEXT_COLOUR}
+        figure.text(0.5, 1 - 0.08 / height, title, style)
     return figure
 
 
@@ -91,17 +82,10 @@ def _draw(axes: Axes, bar: Bar, place: int, longest: float) -> None:
         for end in (low, high):
             axes.plot([end, end], [place - 0.14, place + 0.14], color=TEXT_COLOUR, lw=1.0, zorder=4)
     if bar.bound_s:
-        axes.plot(
-            [bar.bound_s] * 2,
-            [place - 0.38, place + 0.38],
-            color=TEXT_COLOUR,
-            lw=1.4,
-            ls=":",
-            zorder=5,
-        )
-    end = max(bar.total_s, bar.interval_s[1] if bar.interval_s else 0.0)
+        ends = ([bar.bound_s] * 2, [place - 0.38, place + 0.38])
+        axes.plot(*ends, color=TEXT_COLOUR, lw=1.4, ls=":", zorder=5)
     axes.text(
-        end + 0.012 * longest, place, format_seconds(bar.total_s), va="center", fontsize=7,
+        bar.end_s + 0.012 * longest, place, format_seconds(bar.total_s), va="center", fontsize=7,
         color=TEXT_COLOUR, clip_on=False,
     )  # fmt: skip
 
