@@ -6,16 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from timeroof.views.pictures import frame
 from timeroof.views.pictures.charts import MARGINS, _limits, _second_axes, chart_points
-from timeroof.views.pictures.frame import (
-    GUIDE_COLOUR,
-    TEXT_COLOUR,
-    FigureSize,
-    Margins,
-    decade_axis,
-    new_figure,
-    styled,
-)
 from timeroof.views.pictures.marks import LabelPlacer, corner_note, intensity_diagonals
 from timeroof.views.pictures.points import Roofs, Unit, drawable
 
@@ -30,7 +22,7 @@ FASTER, SLOWER, SAME = "#009E73", "#D55E00", "#8A8A8A"
 UNCHANGED = 0.01
 # More arrows than this cross one another; more symbols hide one another.
 MOST_ARROWS, MOST_UNITS = 8, 60
-SIZE = FigureSize(width=7.0, height=5.6)
+SIZE = frame.FigureSize(width=7.0, height=5.6)
 KEY_ROW = 0.15
 KEY_COLUMNS = 2
 NUMBER_SIZE = 7.0
@@ -62,16 +54,16 @@ def arrow_chart(
     shown = shown[:MOST_UNITS]
     arrows = [m for m in shown if m.arrow][:MOST_ARROWS]
     rows = math.ceil(len(arrows) / KEY_COLUMNS)
-    margins = Margins(
+    margins = frame.Margins(
         left=0.72, right=0.78, top=MARGINS.top, bottom=MARGINS.bottom + 0.2 + KEY_ROW * rows
     )
-    with styled():
-        figure, axes = new_figure(SIZE, title, (), margins)
+    with frame.styled():
+        figure, axes = frame.new_figure(SIZE, title, (), margins)
         _limits(axes, [u for m in shown for u in (m.before, m.after)], roofs)
         axes.set_xlabel(f"bytes ({roofs.memory_name})")
         axes.set_ylabel("FLOPs")
-        decade_axis(axes.xaxis, "B", axes.get_xlim())
-        decade_axis(axes.yaxis, "", axes.get_ylim())
+        frame.decade_axis(axes.xaxis, "B", axes.get_xlim())
+        frame.decade_axis(axes.yaxis, "", axes.get_ylim())
         _second_axes(axes, roofs)
         places = [_place(axes, u, roofs) for m in shown for u in (m.before, m.after)]
         intensity_diagonals(axes, roofs.balance, LabelPlacer(axes, places))
@@ -141,7 +133,7 @@ def _key(figure: Figure, arrows: Sequence[Move]) -> None:
         x = (0.25 + column * (width - 0.4) / KEY_COLUMNS) / width
         y = (0.1 + KEY_ROW * (rows - 1 - row)) / height
         figure.text(x, y, f"{index + 1}", color=colour_of(move), fontsize=7, fontweight="bold")
-        figure.text(x + 0.16 / width, y, move.text, fontsize=6.5, color=TEXT_COLOUR)
+        figure.text(x + 0.16 / width, y, move.text, fontsize=6.5, color=frame.TEXT_COLOUR)
     if arrows:
         _colour_key(figure, (0.16 + KEY_ROW * rows) / height)
 
@@ -150,7 +142,7 @@ def _colour_key(figure: Figure, y: float) -> None:
     """What symbols and colours mean, in one line of small letters."""
     width = figure.get_size_inches()[0]
     words = "open: before, filled: after; down the diagonal is faster"
-    figure.text(0.25 / width, y, words, fontsize=6, color=GUIDE_COLOUR)
+    figure.text(0.25 / width, y, words, fontsize=6, color=frame.GUIDE_COLOUR)
     for place, (colour, word) in enumerate(
         ((FASTER, "faster"), (SLOWER, "slower"), (SAME, "unchanged"))
     ):

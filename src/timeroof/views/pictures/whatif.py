@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 from timeroof.core.errors import UsageError
 from timeroof.core.units import format_seconds
 from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
-from timeroof.views.pictures.frame import (
-    GUIDE_COLOUR,
-    TEXT_COLOUR,
-    FigureSize,
-    short_number,
-    styled,
-)
+from timeroof.views.pictures import frame
 from timeroof.views.plain import clip, plain_line
 from timeroof.views.whatif import OUTSIDE, split_seconds
 
@@ -54,8 +48,8 @@ def machine_bars(bars: Sequence[Bar], *, title: str = "") -> Figure:
     from matplotlib.figure import Figure
 
     height = HEAD + ROW * len(bars) + FOOT
-    size = FigureSize(width=7.0, height=height)
-    with styled():
+    size = frame.FigureSize(width=7.0, height=height)
+    with frame.styled():
         figure = Figure(figsize=(size.width, size.height), dpi=size.dpi)
         wide, high = (size.width - 2.6) / size.width, ROW * len(bars) / height
         axes = figure.add_axes((1.5 / size.width, FOOT / height, wide, high))
@@ -64,7 +58,7 @@ def machine_bars(bars: Sequence[Bar], *, title: str = "") -> Figure:
             _draw(axes, bar, place, longest)
         _frame(axes, bars, longest)
         _legend(figure, bars)
-        style = {"ha": "center", "va": "top", "fontsize": 8, "color": TEXT_COLOUR}
+        style = {"ha": "center", "va": "top", "fontsize": 8, "color": frame.TEXT_COLOUR}
         figure.text(0.5, 1 - 0.08 / height, title, style)
     return figure
 
@@ -78,15 +72,17 @@ def _draw(axes: Axes, bar: Bar, place: int, longest: float) -> None:
             left += seconds
     if bar.interval_s is not None and bar.interval_s[1] > bar.interval_s[0]:
         low, high = bar.interval_s
-        axes.plot([low, high], [place, place], color=TEXT_COLOUR, lw=1.0, zorder=4)
+        axes.plot([low, high], [place, place], color=frame.TEXT_COLOUR, lw=1.0, zorder=4)
         for end in (low, high):
-            axes.plot([end, end], [place - 0.14, place + 0.14], color=TEXT_COLOUR, lw=1.0, zorder=4)
+            axes.plot(
+                [end, end], [place - 0.14, place + 0.14], color=frame.TEXT_COLOUR, lw=1.0, zorder=4
+            )
     if bar.bound_s:
         ends = ([bar.bound_s] * 2, [place - 0.38, place + 0.38])
-        axes.plot(*ends, color=TEXT_COLOUR, lw=1.4, ls=":", zorder=5)
+        axes.plot(*ends, color=frame.TEXT_COLOUR, lw=1.4, ls=":", zorder=5)
     axes.text(
         bar.end_s + 0.012 * longest, place, format_seconds(bar.total_s), va="center", fontsize=7,
-        color=TEXT_COLOUR, clip_on=False,
+        color=frame.TEXT_COLOUR, clip_on=False,
     )  # fmt: skip
 
 
@@ -95,7 +91,7 @@ def _frame(axes: Axes, bars: Sequence[Bar], longest: float) -> None:
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_yticks(range(len(bars)), [bar.name for bar in bars])
     axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_major_formatter(lambda value, _: short_number(value, "s") or "0")
+    axes.xaxis.set_major_formatter(lambda value, _: frame.short_number(value, "s") or "0")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
@@ -113,11 +109,11 @@ def _legend(figure: Figure, bars: Sequence[Bar]) -> None:
         Patch(color=LIMITER_COLOURS.get(k, OUTSIDE_COLOUR), label=LIMITER_WORDS.get(k, k))
         for k in kinds
     ]
-    handles.append(Line2D([], [], color=TEXT_COLOUR, lw=1.0, label="interval"))
-    handles.append(Line2D([], [], color=TEXT_COLOUR, lw=1.4, ls=":", label="bound"))
+    handles.append(Line2D([], [], color=frame.TEXT_COLOUR, lw=1.0, label="interval"))
+    handles.append(Line2D([], [], color=frame.TEXT_COLOUR, lw=1.4, ls=":", label="bound"))
     figure.legend(
         handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=6.5,
-        handlelength=1.2, columnspacing=1.1, labelcolor=GUIDE_COLOUR,
+        handlelength=1.2, columnspacing=1.1, labelcolor=frame.GUIDE_COLOUR,
     )  # fmt: skip
 
 
