@@ -200,7 +200,7 @@ def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, l
 def _run(
     cases: list[Case], store: Store, place: Place, *, quick: bool, counters: str | None
 ) -> Done:
-    from timeroof.cli.progress import progress_bar
+    from timeroof.cli.process import progress_bar
     from timeroof.study.case import FULL, QUICK
     from timeroof.study.run import run_cases
 

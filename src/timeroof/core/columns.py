@@ -10,7 +10,7 @@ of a prefix: the resources that a run has amounts of, its labels, the origins of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -30,6 +30,8 @@ BYTE = "byte/"
 FLOP_FREE_KINDS = ("copy", "memset")
 
 Number = int | float
+# A row of a table by its columns, as polars gives it, or an object of a JSON document.
+Row = Mapping[str, Any]
 DataType = pl.DataType | type[pl.DataType]
 # The expression of a derived column, given the names of the columns that a table has.
 Derive = Callable[[Sequence[str]], pl.Expr]
