@@ -87,17 +87,15 @@ def report_of(
     found, notes = machine_for(machine, told)
     built = build_profile(recording, found, command)
     scope = scope_for(recording.threads, found)
-    if len(built.profile):  # where nothing was measured there is nothing to judge or to disturb
+    if len(built):  # where nothing was measured there is nothing to judge or to disturb
         if scope == "core":
             words = "the program uses one thread: judged on one core's ceilings"
             notes.append(Note(words, "one-thread"))
         contended = contention_note(waiting_share())
         if contended is not None:
             notes.append(Note(contended, "cpu-contended", "warning"))
-    profile = replace(built.profile, notes=(*built.profile.notes, *notes))
-    report = analyze(profile, found, scope=scope)
-    extras = {"balance": built.balance, "partial": recording.partial}
-    return replace(report, extras=extras)
+    profile = replace(built, notes=(*built.notes, *notes))
+    return analyze(profile, found, scope=scope)
 
 
 def _device_report(
@@ -114,8 +112,7 @@ def _device_report(
         return None
     if found is None:
         return None
-    report = analyze(found[0], found[1])
-    return replace(report, extras={"partial": recording.partial})
+    return analyze(found[0], found[1])
 
 
 # `timeroof.profile`: a block, a function or a loop of the program itself.

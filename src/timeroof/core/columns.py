@@ -191,6 +191,15 @@ COLUMNS: tuple[Column, ...] = (
         "timed_s", pl.Float64, "profiled time",
         "Seconds that the profiled step showed, with the profiler's own cost.", "s",
     ),
+    Column(
+        "exclusive_s", pl.Float64, "exclusive time",
+        "Its share of the device's instants: each counts once, kernels before collectives before"
+        " copies; null where the source has no timestamps.", "s",
+    ),
+    Column(
+        "alone_s", pl.Float64, "time alone",
+        "Seconds in which no other kernel of its device runs: the most that can come back.", "s",
+    ),
     Column("time_spread", pl.Float64, "spread", "(p75 - p25) / median of the samples."),
     Column("idle_before_s", pl.Float64, "idle before", "Idle seconds right before its calls.", "s"),
     _verdict(

@@ -55,6 +55,8 @@ _NOT_NEGATIVE = (
     "launches",
     "time_s",
     "timed_s",
+    "exclusive_s",
+    "alone_s",
     "time_spread",
     "idle_before_s",
     "contraction_flops",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from timeroof.read.events import COLLECTIVE
 from timeroof.read.torch.json_stream import DECODE_ERRORS
 
 # What an op was called with: the recorded text, and a shape and a dtype to read.
@@ -93,14 +94,7 @@ def _list(text: str | None) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-# Communication has many homes: NCCL and RCCL, DeepEP's "internode" kernels, the multicast
-# and custom all-reduces of PyTorch, vLLM and TensorRT-LLM.
-_KERNEL = re.compile(
-    r"nccl|rccl|multimem_|(one|two)_shot_all_reduce|cross_device_reduce"
-    r"|(inter|intra)node::|deep_ep::|all_?(reduce|gather|to_?all)_kernel|allreduce_fusion"
-    r"|nvshmem|oneccl",
-    re.IGNORECASE,
-)
+_KERNEL = re.compile(COLLECTIVE)
 # The share of a message that every one of n ranks sends at least (nccl-tests' bus bandwidth).
 _TWICE, _REST = "allreduce", ("allgather", "reducescatter", "alltoall")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import Ints
 from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
@@ -58,8 +59,11 @@ def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl
     device = trace.device
     collective = _collective(trace, links)
     no_grid = trace.grids.get(b"", NONE)
+    kind = _kinds(trace, collective)
+    tier = np.array([tier_of(name) for name in KIND_NAMES])[kind]
+    own = own_times(device["start"], device["end"], tier, device["device"])
     columns = {
-        "kind": _kinds(trace, collective),
+        "kind": kind,
         "name": device["name"],
         "device": device["device"],
         "stream": device["stream"],
@@ -75,6 +79,8 @@ def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl
         "launch": links.launch,
         "start": device["start"],
         "duration": device["duration"],
+        "exclusive": own.exclusive,
+        "alone": own.alone,
         "idle": idling.idle,
         "cause": idling.cause.astype(np.int8),
         "stream_wait": idling.stream_wait,
@@ -205,6 +211,7 @@ def _grouped(table: pl.DataFrame) -> pl.DataFrame:
         pl.len().alias("calls"),
         pl.col("launches").sum(),
         (duration.sum() * _US).alias("time_s"),
+        (pl.col("exclusive", "alone").sum() * _US).name.suffix("_s"),
         *spread_and_samples("duration"),
         (pl.col("idle").sum() * _US).alias("idle_before_s"),
         worst.alias("cause"),
@@ -297,7 +304,16 @@ def _result_labels(recorded: list[Signature]) -> list[pl.Expr]:
 
 def _numbers() -> list[pl.Expr]:
     return [
-        pl.col("calls", "launches", "time_s", "time_spread", "samples", "idle_before_s"),
+        pl.col(
+            "calls",
+            "launches",
+            "time_s",
+            "exclusive_s",
+            "alone_s",
+            "time_spread",
+            "samples",
+            "idle_before_s",
+        ),
         pl.when(~pl.col("bytes_unknown")).then(pl.col("bytes")).alias("bytes"),
         pl.lit("measured").alias("origin.time"),
     ]
