@@ -19,13 +19,14 @@ from timeroof.work.call import (
     UncountableError,
     Unrecorded,
     every_tensor,
+    integer,
     is_floating,
     number,
     tensor,
 )
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import Rule, formula, is_in_place, pattern
-from timeroof.work.shapes import broadcast, promoted
+from timeroof.work.shapes import axes, broadcast, promoted
 
 # FLOPs per element of ops whose result has the operands' format.
 ARITHMETIC: dict[str, int] = {
@@ -218,3 +219,34 @@ _SPECIAL = Rule(_counter(1, floats=True), (), True, False)
 def special_function(name: str) -> Rule | None:
     """Special functions count as one transcendental each."""
     return _SPECIAL if name.startswith("aten::special_") else None
+
+
+# Gated activations: half of the input gates the other half.
+
+
+def _half(x: Tensor, dim: int) -> Tensor:
+    place = axes([dim], len(x.shape))[0]
+    shape = tuple(n // 2 if i == place else n for i, n in enumerate(x.shape))
+    return Tensor(shape, x.dtype)
+
+
+@formula("aten::glu")
+def glu(x: Arg, dim: Arg = -1) -> Cost:
+    """a·sigmoid(b): 5 FLOPs per result."""
+    found = tensor(x, "the input")
+    out = _half(found, integer(dim, "dim"))
+    return cost([found], [out], other=5 * out.count)
+
+
+@formula("aten::glu_backward")
+def glu_backward(grad: Arg, x: Arg) -> Cost:
+    """Both halves' gradients: the sigmoid (4), 1 and 4 products."""
+    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
+    return cost([g, found], [found], other=9 * g.count)
+
+
+@formula("_C::silu_and_mul", "vllm::silu_and_mul")
+def silu_and_mul(out: Arg, x: Arg) -> Cost:
+    """silu(a)·b, vLLM's fused form: the result comes first."""
+    written, found = tensor(out, "the result"), tensor(x, "the input")
+    return cost([found], [written], other=6 * written.count)

@@ -16,7 +16,7 @@ from timeroof.work.families.attention import (
     forward_cost,
     packed_attention,
 )
-from timeroof.work.families.gated import silu_and_mul
+from timeroof.work.families.elementwise import silu_and_mul
 from timeroof.work.families.normalization import vllm_fused_add_rms_norm, vllm_rms_norm
 from timeroof.work.registry import formula
 
