@@ -181,6 +181,9 @@ KINETO_ARGUMENTS = (
 )  # fmt: skip
 ONEDNN_LABELS = ("onednn_kind", "onednn_prop", "onednn_formats", "onednn_auxiliary")
 
+# A row of a table by name, and amounts of one call by name.
+Row = Mapping[str, Any]
+Amounts = dict[str, float | str | None]
 _LAUNCHED = tuple[tuple[str, tuple[int, ...]], ...]
 _COUNTED_NAME, _PER_LAUNCH = ".counted_name", ".per_launch"
 NAMED_KINDS = ("kernel", "collective")
@@ -251,7 +254,7 @@ def _with_counted(rows: pl.DataFrame, units: Collection[str]) -> pl.DataFrame:
 
 def _recording(
     rows: pl.DataFrame,
-) -> tuple[Callable[[Mapping[str, Any]], Call] | None, list[str]]:
+) -> tuple[Callable[[Row], Call] | None, list[str]]:
     """How the rows' calls were recorded: as Kineto arguments, as oneDNN texts, or not."""
     if "label.input_dims" in rows.columns:
         labels = [f"label.{n}" for n in RECORDED_CALL if f"label.{n}" in rows.columns]
@@ -263,7 +266,7 @@ def _recording(
     return None, []
 
 
-def _kineto_call(row: Mapping[str, Any]) -> Call:
+def _kineto_call(row: Row) -> Call:
     arguments = {}
     for label, key in zip(RECORDED_CALL, KINETO_ARGUMENTS, strict=True):
         text = row.get(f"label.{label}")
@@ -280,7 +283,7 @@ def _decoded(text: str) -> object:
         return None
 
 
-def _onednn_call(row: Mapping[str, Any]) -> Call:
+def _onednn_call(row: Row) -> Call:
     return call_from_onednn(
         row["label.onednn_kind"] or "",
         row.get("label.onednn_prop") or "",
@@ -294,23 +297,19 @@ def _algorithm(auxiliary: str) -> str:
     return next((p.removeprefix("alg:") for p in auxiliary.split() if p.startswith("alg:")), "")
 
 
-def _amounts_of(
-    row: dict[str, Any], build: Callable[[Mapping[str, Any]], Call], units: Collection[str]
-) -> dict[str, Any]:
+def _amounts_of(row: Row, build: Callable[[Row], Call], units: Collection[str]) -> Amounts:
     cost, single = _cost_of(row, build)
     precision = row["precision"] or ""
     if precision.endswith("-tensor"):
         units = [precision]
     elif row["tensor_core"] is False:
         units = []
-    found: dict[str, Any] = dict(amounts(cost, units, tf32=precision == "tf32-tensor"))
+    found: Amounts = dict(amounts(cost, units, tf32=precision == "tf32-tensor"))
     origin = cost.origin if cost.flops is not None else None
     return found | {"origin.flops": origin, _PER_LAUNCH: float(single)}
 
 
-def _cost_of(
-    row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]
-) -> tuple[Cost, bool]:
+def _cost_of(row: Row, build: Callable[[Row], Call]) -> tuple[Cost, bool]:
     """The cost of a row's call, and whether it is the one of a single kernel instead."""
     single = count_kernel(build(row), _kernel(row)) if row.get(_COUNTED_NAME) else None
     cost = single or _counted(row, build)
@@ -322,7 +321,7 @@ def _cost_of(
     return cost, False
 
 
-def _counted(row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]) -> Cost:
+def _counted(row: Row, build: Callable[[Row], Call]) -> Cost:
     """The cost of a row's call; inferred where the kernel's name has to tell a number format."""
     cost = count(build({**row, "storage": None}))
     if cost.unknown and row.get("storage"):
@@ -331,7 +330,7 @@ def _counted(row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call])
     return cost
 
 
-def why_unknown(row: Mapping[str, Any]) -> str | None:
+def why_unknown(row: Row) -> str | None:
     """Why the amounts of a row that recorded a PyTorch call are unknown; None: they are known."""
     if row["kind"] not in COUNTED_KINDS:
         return None if row.get("byte/dram") is not None else f"{row['kind']}: bytes not recorded"
@@ -340,7 +339,7 @@ def why_unknown(row: Mapping[str, Any]) -> str | None:
     return _cost_of({**facts, **row, **counted}, _kineto_call)[0].unknown
 
 
-def _kernel(row: Mapping[str, Any]) -> Kernel:
+def _kernel(row: Row) -> Kernel:
     """The row's kernel, with the telling kernels of its call and their grids."""
     try:
         listed = msgspec.json.decode(row["label.launched"], type=_LAUNCHED)
@@ -349,7 +348,7 @@ def _kernel(row: Mapping[str, Any]) -> Kernel:
     return Kernel(row[_COUNTED_NAME], listed)
 
 
-def _frame(found: list[dict[str, Any]]) -> pl.DataFrame:
+def _frame(found: list[Amounts]) -> pl.DataFrame:
     """One column per amount: 0 where a known call has none, null where a call is unknown."""
     names = list(dict.fromkeys(name for amount in found for name in amount))
     columns = {}
