@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -18,13 +18,14 @@ from timeroof.model.judge import RoofPair
 from timeroof.paper import data
 from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
 from timeroof.views import pictures as drawing
-from timeroof.views.gallery import Picture, gallery_page, markdown_page
+from timeroof.views.page.headline import limiter_parts
+from timeroof.views.page.templates import static_page
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, hierarchical_roofline
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
 from timeroof.views.pictures.points import MARKERS
-from timeroof.views.render import csv_bytes
+from timeroof.views.render import csv_bytes, report_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -235,14 +236,31 @@ def write_folder(
         path = folder / f"{figure.name}.{suffix}"
         drawing.save_figure(draw(figure, rows, report.machine), path)
         drawn = "also in the paper" if figure.drawn_by_authors else "not in the paper"
-        pictures.append(Picture(path.name, f"{figure.name} ({drawn})"))
+        pictures.append((path.name, f"{figure.name} ({drawn})"))
         advance(figure.name)
     if not whole:
-        return folder / pictures[0].file
+        return folder / pictures[0][0]
     page = folder / "index.html"
     write_atomically(page, gallery_page(TITLE, report, pictures).encode())
-    write_atomically(folder / "findings.md", markdown_page(TITLE, report).encode())
+    write_atomically(
+        folder / "findings.md", report_markdown([report], [TITLE], title=TITLE).encode()
+    )
     write_atomically(folder / "passes.csv", csv_bytes(report.rows))
     for name in ("paper.json", "paper.troof", "report.html"):
         save(report, folder / name)
     return page
+
+
+def gallery_page(title: str, report: Report, pictures: Sequence[tuple[str, str]]) -> str:
+    """Findings, and pictures that lie beside the page with their captions."""
+    machine = report.machine.device if report.machine else "no machine"
+    return static_page(
+        title,
+        f"{len(report.profile)} rows judged on {machine}, {report.created}.",
+        # Pictures are files beside it, which no policy can name.
+        policy="",
+        parts=limiter_parts(report.totals),
+        findings=report.findings,
+        files=pictures,
+        notes=report.notes,
+    )

@@ -21,9 +21,7 @@ from timeroof.study.output.parts import Overlay, Panel, beside, overlay_of, pane
 from timeroof.study.report import busy_sentence
 from timeroof.study.rows import DRAM, Row, level_note, level_of, ops
 from timeroof.study.table import case_name
-from timeroof.views.page.page import content_policy
-from timeroof.views.page.templates import asset, page_template
-from timeroof.views.palette import limiter_styles
+from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
 from timeroof.views.pictures.frame import styled
 from timeroof.views.pictures.marks import value_text
 from timeroof.views.render import csv_bytes
@@ -60,10 +58,10 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
     for name in ("study.json", "study.troof", "report.html"):
         save(report, folder / name)
     warning = busy_sentence(study.rows)
-    styles = limiter_styles() + asset("report/base.css") + asset("study.css", OURS)
+    styles = page_styles(("base.css",)) + Markup(asset("study.css", OURS))
     html = page_template("study.html.j2", OURS).render(
         policy=content_policy(),
-        styles=Markup(styles),
+        styles=styles,
         title=_title(study),
         subtitle=_subtitle(study),
         warning=f"{warning[:1].upper()}{warning[1:]}." if warning else "",

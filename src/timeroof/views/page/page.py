@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,15 +17,17 @@ from timeroof.core.units import format_percent
 from timeroof.views.page import headline
 from timeroof.views.page import payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, FindingCard, finding_cards, page_payload
-from timeroof.views.page.templates import asset, page_template
-from timeroof.views.palette import limiter_styles
+from timeroof.views.page.templates import (
+    asset,
+    content_policy,
+    hash_source,
+    page_styles,
+    page_template,
+)
 from timeroof.views.plain import clip, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
-
-# Data, scripts and styles inside a page, so that nothing in them can end or start a script.
-
 
 # Order matters: a later file uses what an earlier one defines.
 SCRIPTS = (
@@ -58,11 +58,6 @@ def page_script() -> str:
     """The page's own script: its files in one function, so that they share names with nobody."""
     parts = [f"// {name}\n{asset(f'report/{name}')}" for name in SCRIPTS]
     return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
-
-
-def page_styles() -> str:
-    """The page's styles."""
-    return "\n".join([limiter_styles(), *(asset(f"report/{name}") for name in STYLES)])
 
 
 class _Plotly(msgspec.Struct, frozen=True):
@@ -101,7 +96,7 @@ def _look(data: bytes) -> _Plotly:
     head, tail = (edge.decode("latin-1") for edge in (safe[:EDGE], safe[-EDGE:]))
     licence, before, after = _wrapper(head, tail) or ("", 0, 0)
     known = _Plotly("", licence, before, len(safe) - after, escaped=safe != data)
-    return msgspec.structs.replace(known, hash=_hash_source(b"".join(_pieces(safe, known))))
+    return msgspec.structs.replace(known, hash=hash_source(b"".join(_pieces(safe, known))))
 
 
 def _escaped(data: bytes) -> bytes:
@@ -143,22 +138,6 @@ def _wrapper(head: str, tail: str) -> tuple[str, int, int] | None:
     if not (opens and closes and is_wrapper):
         return None
     return before.partition("*/")[0] + "*/\n", len(before), len(after)
-
-
-@cache
-def _hash_source(script: str | bytes) -> str:
-    data = script if isinstance(script, bytes) else script.encode()
-    digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-def content_policy(*scripts: str, hashes: Sequence[str] = ()) -> str:
-    """A policy that runs these scripts, and those of these hashes, and lets nothing be fetched."""
-    allowed = " ".join((*map(_hash_source, scripts), *hashes))
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline';"
-        " img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
 
 
 START_CHARTS = "timeroofPage.startCharts();"
@@ -214,7 +193,7 @@ def html_bytes(
         panels=panels,
         is_empty=all(panel.is_empty for panel in panels),
         policy=content_policy(script, START_CHARTS, hashes=[plotly_hash()]),
-        styles=Markup(page_styles()),
+        styles=page_styles(STYLES),
         data=Markup(_PLACE),
         plotly=Markup(_PLACE),
         script=Markup(script),
