@@ -169,6 +169,8 @@ KINETO_ARGUMENTS = (
 )  # fmt: skip
 _CALL, _TIMES, _COUNTED_NAME, _PER_LAUNCH = ".call", ".times", ".counted_name", ".per_launch"
 NAMED_KINDS = ("kernel", "collective")
+# What names tell and rows keep.
+NAME_FACTS = ("algorithm", "library", "tensor_core")
 COUNTED_KINDS = ("kernel", "op", "primitive")
 
 
@@ -187,17 +189,19 @@ class RecordedCall(NamedTuple):
 def with_recorded_work(profile: Profile, machine: Machine | None) -> Profile:
     """The profile with short names, and with amounts wherever its calls were recorded."""
     facts = name_facts_table(profile.kernels["name"])
-    rows = profile.kernels.join(facts, on="name", how="left", suffix="_read", maintain_order="left")
+    rows = profile.kernels.drop(NAME_FACTS).join(
+        facts, on="name", how="left", suffix="_read", maintain_order="left"
+    )
     rows = _with_short_names(rows)
     rows = _without_idle_tensor_units(rows)
     if profile.calls:
         calls = cast("Mapping[int, RecordedCall]", profile.calls)
         rows = _with_counted(rows, calls, _matrix_units(machine))
-    extra = [c for c in facts.columns if c != "name" and c in rows.columns]
-    kept = [c for c in rows.columns if c not in extra or c in profile.kernels.columns]
-    return replace(
-        profile.with_kernels(rows.select(kept).drop("short_name_read", strict=False)), calls={}
-    )
+    # An op's name is none of a kernel.
+    of_kernel = ~pl.col("kind").is_in(["op", "unit"])
+    rows = rows.with_columns(pl.when(of_kernel).then(pl.col(c)).alias(c) for c in NAME_FACTS)
+    spare = [c for c in facts.columns if c not in profile.kernels.columns]
+    return replace(profile.with_kernels(rows.drop(*spare, "short_name_read")), calls={})
 
 
 def _matrix_units(machine: Machine | None) -> Collection[str]:

@@ -71,7 +71,7 @@ def _loop(cell: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _contraction(kind: str, params: Params, pass_name: str) -> float | None:
     """Products of input and state with the gates' weights, over all steps."""
-    from timeroof.work.layers import Recurrent, backward_cost, forward_cost
+    from timeroof.work.families.recurrent import Recurrent, backward_cost, forward_cost
 
     layer = Recurrent(
         kind=kind,
