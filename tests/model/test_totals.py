@@ -46,6 +46,7 @@ def test_sums(machine: Machine) -> None:
         "compute": 4.0,
         "memory": 2.0,
         "launch": 0.0,
+        "latency": 0.0,
         "fault": 0.0,
         "link": 0.0,
         "unknown": 2.0,

@@ -329,6 +329,8 @@ def why_unknown(row: Mapping[str, Any]) -> str | None:
     """Why the amounts of a row that recorded a PyTorch call are unknown; None: they are known."""
     if row["kind"] not in COUNTED_KINDS:
         return None if row.get("byte/dram") is not None else f"{row['kind']}: bytes not recorded"
+    if float(row.get("label.op_calls") or 1.0) == 0:
+        return "another kernel stands for its op: what this one does is not recorded"
     facts = name_facts_table(pl.Series("name", [row["name"]])).row(0, named=True)
     counted = {_COUNTED_NAME: row["name"]} if row.get("label.launched") else {}
     return _cost_of({**facts, **row, **counted}, _kineto_call)[0].unknown
@@ -370,11 +372,10 @@ def _merged(joined: pl.DataFrame, names: list[str], recorded: pl.Expr) -> pl.Dat
     exprs = []
     for name in (n for n in names if n != _PER_LAUNCH):
         counted = f"{name}_counted" if f"{name}_counted" in joined.columns else name
-        # A kernel that stands for no call of its op does none of the op's work, but where
-        # that work is unknown nobody can tell which kernel does it: null, times 0 too.
+        # What a kernel does that stands for no call of its op, nobody has counted.
         is_text = name.startswith("origin.")
         value = pl.col(counted) if is_text else pl.col(counted) * calls
-        value = pl.when(recorded).then(value)
+        value = pl.when(recorded & (calls > 0)).then(value)
         if counted != name:
             value = pl.coalesce(pl.col(name), value)
         exprs.append(value.alias(name))
