@@ -21,7 +21,7 @@ import polars as pl
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
-from timeroof.read.idle import cause_texts, seconds_by_cause, with_idle
+from timeroof.read.idle import cause_texts, idle_parts, seconds_by_cause, with_idle
 
 TIMELINE_EVENTS = 20_000
 NS = 1e9
@@ -78,7 +78,7 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
         wall_s=wall_s,
         kernel_s=busy_s,
         idle_by_cause=seconds_by_cause(
-            events["idle_ns"].to_numpy() / NS, events["idle_code"].to_numpy(), gpus, wall_s - busy_s
+            events["idle_ns"].to_numpy(), idle_parts(events), 1 / NS, gpus, wall_s - busy_s
         ),
         timeline=timeline,
         notes=(*notes, *cut),

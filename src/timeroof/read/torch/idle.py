@@ -12,7 +12,9 @@ from timeroof.read.idle import (
     NO_CAUSE,
     Floats,
     Host,
+    IdleParts,
     Ints,
+    Issue,
     Union,
     gaps,
     issued_at,
@@ -30,12 +32,17 @@ class Idling:
     """Per piece of device work, in microseconds: idle before, its cause, waiting, latency."""
 
     idle: Floats
-    cause: Ints
+    parts: IdleParts
     # The stream had nothing to do while other streams of the device were busy.
     stream_wait: Floats
     launch_delay: Floats
     queue_depth: Floats
     busy_us: dict[int, float]
+
+    @property
+    def cause(self) -> Ints:
+        """The cause of the larger part of the idle before each."""
+        return self.parts.larger(self.idle)
 
 
 def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
@@ -45,9 +52,11 @@ def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
     count = trace.device.height
     launched = np.append(trace.launches["start"], np.nan)[links.launch]
     returned = np.append(trace.launches["end"], np.nan)[links.launch]
-    issued = issued_at(launched, returned, start, end, links.link == BY_GRAPH)
+    replayed = links.link == BY_GRAPH
+    issue = issued_at(launched, returned, start, end, replayed)
+    none = np.full(count, NO_CAUSE)
     found = Idling(
-        np.zeros(count), np.full(count, NO_CAUSE), np.zeros(count),
+        np.zeros(count), IdleParts(none, np.zeros(count), none.copy()), np.zeros(count),
         start - launched, np.full(count, np.nan), {},
     )  # fmt: skip
     why = _host(trace, contexts)
@@ -56,16 +65,21 @@ def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
         rows = rows[np.argsort(start[rows], kind="stable")]
         before = gaps(start[rows], end[rows])
         found.idle[rows] = before.length
-        same = stream[rows] == stream[rows[before.after]]
-        found.cause[rows] = why.causes(before, start[rows], issued[rows], same)
+        after = rows[before.after]
+        same = stream[rows] == stream[after]
+        inside = replayed[rows] & (links.launch[rows] == links.launch[after])
+        mine = Issue(issue.at[rows], issue.done[rows])
+        parts = why.causes(before, start[rows], mine, same, inside)
+        for whole, part in zip(found.parts, parts, strict=True):
+            whole[rows] = part
         busy = Union(start[rows], end[rows])
         found.busy_us[one] = busy.length
         for lane in np.unique(stream[rows]).tolist():
-            mine = rows[stream[rows] == lane]
-            own = gaps(start[mine], end[mine])
-            found.stream_wait[mine] = np.maximum(busy.overlap(own.since, start[mine]), 0.0)
-            found.stream_wait[mine[:1]] = 0.0
-            found.queue_depth[mine] = _queue_depth(launched[mine], end[mine])
+            here = rows[stream[rows] == lane]
+            own = gaps(start[here], end[here])
+            found.stream_wait[here] = np.maximum(busy.overlap(own.since, start[here]), 0.0)
+            found.stream_wait[here[:1]] = 0.0
+            found.queue_depth[here] = _queue_depth(launched[here], end[here])
     return found
 
 
