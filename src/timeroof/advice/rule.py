@@ -11,8 +11,9 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.core.report import Finding
+from timeroof.core.resources import is_resource
 from timeroof.model.stats import IQR_PER_DEVIATION, MEDIAN_PER_MEAN_ERROR
-from timeroof.model.unknown import where_settled
+from timeroof.model.unknown import amounts_known
 
 # A cure that gives back less than this share of the run is not worth a line.
 MIN_SHARE = 0.01
@@ -106,7 +107,7 @@ class Rule(ABC):
 
         Silent below `least_share` of the run and below the noise of the rows themselves. A row
         that runs beside others gives back only the instants that it runs alone, one whose
-        limiter is unknown nothing of its work.
+        work is unknown nothing of it.
         """
         gains = _gains(rows, of_work=not self.removes)
         claim = Claim(
@@ -166,8 +167,9 @@ def _gains(rows: pl.DataFrame, *, of_work: bool) -> pl.DataFrame:
     busy = pl.col("busy_gain_s").fill_null(0.0).clip(lower_bound=0.0)
     if "most_gain_s" in rows.columns:
         busy = pl.min_horizontal(busy, "most_gain_s")
-    if of_work and "limiter" in rows.columns:
-        busy = where_settled(busy).fill_null(0.0)
+    if of_work:
+        amounts = [c for c in rows.columns if is_resource(c)]
+        busy = pl.when(amounts_known(amounts)).then(busy).otherwise(0.0)
     idle = pl.col("idle_gain_s") if "idle_gain_s" in rows.columns else pl.lit(0.0)
     gains = rows.select("id", busy.alias("busy_s"), idle.alias("idle_s"))
     worth = pl.col("busy_s") + pl.col("idle_s")
