@@ -89,7 +89,7 @@ T = TypeVar("T")
 
 
 def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
-    """One profile with a row per rank and kernel; seconds of all ranks are added up."""
+    """One profile with a row per rank and kernel; wall, busy and idle seconds are a mean rank's."""
     if len(profiles) == 1:
         return profiles[0]
     _refuse_several_runs(profiles, names)
@@ -107,8 +107,8 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
         merged,
         device=_agreed([p.device for p in profiles]),
         threads=_agreed([p.threads for p in profiles]),
-        wall_s=_total(profiles, lambda p: p.wall_s),
-        kernel_s=_total(profiles, lambda p: p.kernel_s),
+        wall_s=_mean(profiles, lambda p: p.wall_s),
+        kernel_s=_mean(profiles, lambda p: p.kernel_s),
         idle_by_cause=_idle(profiles),
         steps=_agreed([p.steps for p in profiles]),
         timeline=timelines[0] if timelines else None,
@@ -190,16 +190,16 @@ def _agreed(values: list[T]) -> T | None:
     return values[0] if all(v == values[0] for v in values) else None
 
 
-def _total(profiles: list[Profile], of: Callable[[Profile], float | None]) -> float | None:
+def _mean(profiles: list[Profile], of: Callable[[Profile], float | None]) -> float | None:
     known = [v for p in profiles if (v := of(p)) is not None]
-    return sum(known) if len(known) == len(profiles) else None
+    return sum(known) / len(known) if len(known) == len(profiles) else None
 
 
 def _idle(profiles: list[Profile]) -> dict[str, float]:
     idle: dict[str, float] = {}
     for profile in profiles:
         for cause, seconds in profile.idle_by_cause.items():
-            idle[cause] = idle.get(cause, 0.0) + seconds
+            idle[cause] = idle.get(cause, 0.0) + seconds / len(profiles)
     return idle
 
 
@@ -208,8 +208,8 @@ def _notes(profiles: list[Profile], ranks: list[int], names: list[str]) -> tuple
     more = "" if len(ranks) <= 16 else f" and {len(ranks) - 16} more"
     own = [note for p in profiles for note in p.notes]
     return (
-        f"{len(profiles)} files are taken as ranks of one run ({files}{more}); times are added up"
-        " over the ranks.",
+        f"{len(profiles)} files are taken as ranks of one run ({files}{more}); rows are each"
+        " rank's, totals those of a mean rank.",
         *dict.fromkeys(own),
     )
 

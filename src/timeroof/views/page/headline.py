@@ -111,7 +111,7 @@ def cards(report: Report) -> list[Card]:
             "Recoverable",
             format_seconds(recoverable),
             recoverable,
-            _recoverable_hint(share, fused=totals.ladder.fused_s is not None),
+            f"at most, of every kernel at its bound: {percent(share)} of the time",
         ),
         Card(
             "known_time_share",
@@ -121,17 +121,6 @@ def cards(report: Report) -> list[Card]:
             "of the time is in rows whose FLOPs and bytes are both known",
         ),
     ]  # fmt: skip
-
-
-def _recoverable_hint(share: float | None, *, fused: bool) -> str:
-    """What the recoverable seconds are a share of.
-
-    >>> _recoverable_hint(0.27, fused=True), _recoverable_hint(1.9, fused=False)
-    ('at most, if fused: 27 % of the time', 'summed over rows that ran at the same time')
-    """
-    if share is not None and share > 1:
-        return "summed over rows that ran at the same time"
-    return f"at most{', if fused' if fused else ''}: {percent(share)} of the time"
 
 
 def _steps(report: Report) -> str:
