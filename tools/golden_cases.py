@@ -175,9 +175,7 @@ def _own_cases() -> Iterator[Case]:
 
 def _commands(word: str, folder: Literal["data", "ours"]) -> Iterator[Case]:
     """What can be asked of one run, beside reading it."""
-    yield Case(
-        f"explain/{word}", ("explain", word, "--json", "{json}", "--markdown", "{md}"), folder
-    )
+    yield Case(f"explain/{word}", ("explain", word, "--json", "{json}"), folder)
     for suffix in REPORT_SUFFIXES:
         yield Case(f"report/{word} {suffix}", ("report", word, "-o", f"{{{suffix}}}"), folder)
     for name, options in PREDICTIONS.items():

@@ -27,32 +27,20 @@ def recorded(clean: list[int], watched: list[int]) -> Recording:
     )
 
 
-def balanced(recording: Recording, fault_rate_per_s: float | None) -> Balance:
+def balanced(recording: Recording) -> Balance:
     accounts = [account(s, COST_NS) for s in recording.timed]
     chosen = middle_half([s.duration_ns for s in recording.timed])
-    return balance(recording, accounts, chosen, fault_rate_per_s)
+    return balance(recording, accounts, chosen)
 
 
 @given(st.integers(0, 500), st.integers(0, 500))
-def test_faults_of_steps_are_a_part_of_the_difference(clean: int, watched: int) -> None:
-    found = balanced(recorded([clean] * 5, [watched] * 5), 1e9 / FAULT_NS)
+def test_what_profiled_steps_leave_is_in_no_part(clean: int, watched: int) -> None:
+    found = balanced(recorded([clean] * 5, [watched] * 5))
     assert found.profiler_s == pytest.approx(2 * COST_NS / 1e9)
-    assert found.extra_faults_s == pytest.approx((watched - clean) * FAULT_NS / 1e9, abs=1e-12)
-    assert found.unexplained_s == pytest.approx(-found.extra_faults_s, abs=1e-12)
+    unexplained_s = found.wall_s - found.corrected_s
+    assert unexplained_s == pytest.approx((clean - watched) * FAULT_NS / 1e9, abs=1e-12)
     assert found.error_s == pytest.approx(0.0, abs=1e-12)
     assert found.wall_s == found.clean_s == pytest.approx((WORK_NS + clean * FAULT_NS) / 1e9)
-
-
-def test_without_a_cost_per_page_faults_are_not_told_apart() -> None:
-    found = balanced(recorded([0] * 4, [100] * 4), None)
-    assert found.extra_faults_s == 0.0
-    assert found.unexplained_s == pytest.approx(-100 * FAULT_NS / 1e9)
-
-
-def test_fewer_faults_are_called_less() -> None:
-    found = balanced(recorded([100] * 4, [0] * 4), 1e9 / FAULT_NS)
-    assert found.extra_faults_s == pytest.approx(-100 * FAULT_NS / 1e9)
-    assert "take 200 µs less" in (found.faults_line or "")
 
 
 def test_sleep_comes_out_of_the_gaps_and_not_twice_out_of_the_data_loaders() -> None:

@@ -1,4 +1,4 @@
-"""Whose line of MKL it is, stated costs, seconds of a clean step, pages of runs without rows."""
+"""Lines of compiled code, stated costs, seconds of a clean step, pages of runs without rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.conftest import make_machine
 from timeroof import cost
@@ -22,99 +20,15 @@ from timeroof.live.torch.contexts import SOURCE
 from timeroof.live.torch.costing import stated
 from timeroof.live.torch.inductor.calls import GRAPH, folded
 from timeroof.live.torch.inductor.hooks import CompiledGraph, ExternCall
-from timeroof.live.torch.mkl_calls import NOBODY, Caller, callers_of, may_call
-from timeroof.live.torch.recording import Described, MklCall, Recording, TensorSeen
+from timeroof.live.torch.recording import Described, Recording, TensorSeen
 from timeroof.views.page import html_page
 from timeroof.views.page.headline import cards
 from timeroof.views.run_summary import print_run
-
-ROUTINES = ("fft", "dgesdd", "dgetrf", "dorgqr", "sgemm", "dgemm_batch", "dtrsm", "cgemm3m")
-OPS = (
-    "aten::_fft_c2c", "aten::fft_fft", "aten::_linalg_svd", "aten::linalg_qr", "aten::bmm",
-    "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::linalg_solve_triangular",
-)  # fmt: skip
 
 
 def op(name: str, *shapes: tuple[int, ...], parent: int | None = None, scope: int = 0) -> Described:
     tensors = tuple(TensorSeen(s, "float", (), i, 0, 4, "cpu") for i, s in enumerate(shapes))
     return Described(name, parent, 1, -1, scope, "", tensors, ())
-
-
-def test_a_query_that_fits_beside_an_fft_goes_to_its_own_op() -> None:
-    calls = [
-        MklCall("fft", "", (), 40_000),
-        MklCall("dgesdd", "A", (128, 128), 9_000),
-        MklCall("dgesdd", "A", (128, 128), 2_000_000),
-    ]
-    callers = [
-        Caller(10, 3_000, op("aten::fft_fft")),
-        Caller(11, 70_000, op("aten::_fft_c2c")),
-        Caller(12, 2_000, op("aten::linalg_svd")),
-        Caller(13, 2_200_000, op("aten::_linalg_svd")),
-    ]
-    assert callers_of(calls, callers) == [11, 13, 13]
-
-
-@pytest.mark.parametrize(
-    ("routine", "callers", "others"),
-    [
-        ("dgesdd", ["aten::_linalg_svd"], ["aten::_linalg_eigh", "aten::_fft_c2c", "aten::bmm"]),
-        ("sgetrf", ["aten::linalg_lu_factor_ex"], ["aten::linalg_qr", "aten::gelu_backward"]),
-        ("zheevd", ["aten::_linalg_eigh"], ["aten::linalg_eig", "aten::linalg_lu_solve"]),
-        ("dgeev", ["aten::linalg_eig"], ["aten::_linalg_eigh", "aten::_weight_int8pack_mm"]),
-        ("strsm", ["aten::linalg_solve_triangular"], ["aten::linalg_cholesky_ex", "aten::bmm"]),
-        ("sgemm", ["aten::bmm", "aten::_weight_int8pack_mm"], ["aten::linalg_solve_triangular"]),
-        ("dgecon", ["aten::linalg_qr"], ["aten::bmm"]),
-    ],
-)
-def test_each_routine_has_its_kind_of_op(
-    routine: str, callers: list[str], others: list[str]
-) -> None:
-    assert all(may_call(op(name), routine) for name in callers)
-    assert not any(may_call(op(name), routine) for name in others)
-
-
-def test_lines_that_fit_no_op_are_nobodys() -> None:
-    calls = [MklCall("fft", "", (), 5), MklCall("dgetrf", "", (8, 8), 5)]
-    assert callers_of(calls, [Caller(1, 100, op("aten::bmm"), 1e6)]) == [NOBODY, NOBODY]
-    assert callers_of(calls, []) == [NOBODY, NOBODY]
-
-
-def test_an_op_that_has_all_its_products_takes_no_call_of_unknown_size() -> None:
-    calls = [MklCall("sgemm", "NN", (8, 8, 8), 5), MklCall("sgemm_batch", "NN", (), 5)]
-    attention = "aten::_scaled_dot_product_flash_attention_for_cpu"
-    callers = [Caller(1, 9, op(attention), 2.0 * 8**3), Caller(2, 9, op("aten::bmm"), 1e4)]
-    assert callers_of(calls, callers) == [1, 2]
-    assert callers_of(calls, callers[:1]) == [1, 1]
-
-
-def test_a_factorisation_of_a_products_sizes_is_not_that_product() -> None:
-    calls = [MklCall("dorgqr", "", (128, 128, 128), 9), MklCall("dgemm", "NN", (128, 128, 128), 9)]
-    callers = [
-        Caller(1, 100, op("aten::linalg_qr", (128, 128))),
-        Caller(2, 100, op("aten::mm", (128, 128), (128, 128)), 2.0 * 128**3),
-    ]
-    assert callers_of(calls, callers) == [1, 2]
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(ROUTINES), st.integers(1, 100)), max_size=12),
-    st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 200)), max_size=8),
-)
-def test_every_line_goes_to_an_op_that_may_call_it_in_order(
-    lines: list[tuple[str, int]], ops: list[tuple[str, int]]
-) -> None:
-    calls = [MklCall(routine, "", (), ns) for routine, ns in lines]
-    callers = [Caller(i, float(ns), op(name)) for i, (name, ns) in enumerate(ops)]
-    found = callers_of(calls, callers)
-    for call, event in zip(calls, found, strict=True):
-        assert event == NOBODY or may_call(callers[event].op, call.routine)
-    for transforms in (True, False):
-        order = [
-            e for c, e in zip(calls, found, strict=True)
-            if (c.routine == "fft") is transforms and e != NOBODY
-        ]  # fmt: skip
-        assert order == sorted(order)
 
 
 @pytest.mark.parametrize("line", [None, "b.py:9"])

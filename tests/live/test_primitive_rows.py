@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.live.torch.primitive_rows import LEAST_REST, parts_of, split_line, whole_parts
-from timeroof.live.torch.primitive_shares import Below, Key, _shares, telling_ns
+from timeroof.live.torch.primitive_rows import (
+    LEAST_REST,
+    Below,
+    Key,
+    Part,
+    Seen,
+    parts_of,
+    parts_of_rows,
+    split_line,
+    telling_ns,
+    whole_parts,
+)
 from timeroof.work import Cost, count
 from timeroof.work.cost import amounts
 from timeroof.work.onednn import call_from_onednn
 
-GEMM: Key = ("mkl", "sgemm", "TN", "", "64x32x16")
-OTHER: Key = ("mkl", "sgemm", "NN", "", "64x64x16")
 FORMATS = "src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0"
-MATMUL: Key = ("matmul", "brg_matmul", "undef", FORMATS, "64x16:16x32")
-REORDER: Key = ("reorder", "jit:uni", "undef", "src:f32::blocked:ab::f0 dst:f32::blocked:ba::f0",
+MATMUL = Key("matmul", "brg_matmul", "undef", FORMATS, "64x16:16x32")
+OTHER = Key("matmul", "brg_matmul", "undef", FORMATS, "64x16:16x64")
+REORDER = Key("reorder", "jit:uni", "undef", "src:f32::blocked:ab::f0 dst:f32::blocked:ba::f0",
                 "64x16")  # fmt: skip
 AMOUNTS = ("flop/fp32", "byte/l1", "byte/dram", "contraction_flops", "fault")
 
@@ -41,11 +51,11 @@ def total(rows: list[dict[str, Any]], name: str) -> float:
     return float(sum(row[name] or 0.0 for row in rows))
 
 
-def test_an_op_that_is_one_product_of_mkl_becomes_it_whatever_the_clocks_say() -> None:
+def test_an_op_that_is_nearly_all_one_primitive_becomes_it() -> None:
     line = op()
-    (row,) = split(line, {GEMM: (0.3, 1.0)})
+    (row,) = split(line, {MATMUL: Part(0.9, 1.0)})
     assert (row["id"], row["parent"], row["kind"]) == (7, None, "primitive")
-    assert row["name"] == "mkl::sgemm TN"
+    assert row["name"] == "onednn::matmul brg_matmul"
     assert row["origin.time"] == "measured"
     same = ("time_s", "timed_s", "samples", "launches", "calls", *AMOUNTS)
     assert {n: row[n] for n in same} == {n: line[n] for n in same}
@@ -53,7 +63,7 @@ def test_an_op_that_is_one_product_of_mkl_becomes_it_whatever_the_clocks_say() -
 
 @pytest.mark.parametrize(("share", "rows"), [(1.0, 1), (0.81, 1), (0.79, 2), (0.1, 2)])
 def test_a_long_rest_beside_onednn_is_a_row_that_owes_nothing(share: float, rows: int) -> None:
-    made = split(op(), {MATMUL: (share, 1.0)})
+    made = split(op(), {MATMUL: Part(share, 1.0)})
     assert len(made) == rows
     assert total(made, "time_s") == pytest.approx(1e-3)
     for name in (*AMOUNTS, "launches"):
@@ -65,14 +75,8 @@ def test_a_long_rest_beside_onednn_is_a_row_that_owes_nothing(share: float, rows
         assert primitive["origin.time"] == "modelled"
 
 
-def test_attention_keeps_its_softmax_only_with_time_for_it() -> None:
-    line = op(contraction_flops=196608.0, **{"flop/fp32": 200000.0})
-    made = split(line, {GEMM: (0.3, 1.0), OTHER: (0.4, 1.0)})
-    assert [row["flop/fp32"] for row in made] == [3392.0, 65536.0, 131072.0]
-    assert [row["byte/dram"] for row in made] == [1001.0, 0.0, 0.0]
-    made = split(line, {GEMM: (0.3, 1.0), OTHER: (0.6, 1.0)})
-    assert [row["name"] for row in made] == ["mkl::sgemm TN", "mkl::sgemm NN"]
-    # The longest stands for the op in the timeline.
+def test_the_longest_primitive_stands_for_its_op_in_the_timeline() -> None:
+    made = split(op(contraction_flops=196608.0), {MATMUL: Part(0.3, 1.0), OTHER: Part(0.6, 1.0)})
     assert [row["id"] for row in made] == [100, 7]
     assert [row["launches"] for row in made] == [0.0, 1.0]
     assert [row["contraction_flops"] for row in made] == [65536.0, 131072.0]
@@ -80,11 +84,11 @@ def test_attention_keeps_its_softmax_only_with_time_for_it() -> None:
 
 
 def test_what_moves_data_has_time_and_no_flops() -> None:
-    made = split(op(), {REORDER: (0.3, 1.0), MATMUL: (0.65, 1.0)})
+    made = split(op(), {REORDER: Part(0.3, 1.0), MATMUL: Part(0.65, 1.0)})
     reorder, product = made
     assert (reorder["flop/fp32"], product["flop/fp32"]) == (0.0, 65537.0)
     # An op that is nothing but a change of layout keeps what it was counted with, once.
-    (alone,) = split(op(), {REORDER: (0.9, 1.0)})
+    (alone,) = split(op(), {REORDER: Part(0.9, 1.0)})
     assert alone["byte/dram"] == 1001.0
 
 
@@ -96,8 +100,8 @@ def gradients(dtype: str) -> tuple[Key, Key]:
     tensors = " ".join(f"{t}:{dtype}::blocked:abcd::f0" for t in ("src", "wei", "bia", "dst"))
     without = tensors.replace(f"bia:{dtype}::blocked:abcd::f0 ", "")
     return (
-        ("convolution", "brgconv", "backward_data", without, CONVOLUTION),
-        ("convolution", "jit", "backward_weights", tensors, CONVOLUTION),
+        Key("convolution", "brgconv", "backward_data", without, CONVOLUTION),
+        Key("convolution", "jit", "backward_weights", tensors, CONVOLUTION),
     )
 
 
@@ -111,7 +115,7 @@ def test_the_bias_gradient_is_on_the_account_of_the_weights_gradient(dtype: str)
     owed |= {"flop/bf16": 2.0 * each, "flop/fp32": float(sums)} if dtype == "bf16" else {}
     owed |= {"flop/fp32": 2.0 * each + sums} if dtype == "f32" else {}
     owed |= {"flop/fp64": 2.0 * each + sums, "flop/fp32": 0.0} if dtype == "f64" else {}
-    data, weights = split(op(**owed), dict.fromkeys(keys, (0.5, 1.0)))
+    data, weights = split(op(**owed), dict.fromkeys(keys, Part(0.5, 1.0)))
     assert (data["contraction_flops"], weights["contraction_flops"]) == (each, each)
     flops = {n for n in owed if n.startswith("flop/")}
     assert sum(data[n] for n in flops) == each
@@ -123,7 +127,7 @@ def test_the_bias_gradient_is_on_the_account_of_the_weights_gradient(dtype: str)
 
 
 def test_pages_are_not_given_to_what_moves_data_as_well() -> None:
-    made = split(op(), {REORDER: (0.3, 1.0), MATMUL: (0.65, 1.0)})
+    made = split(op(), {REORDER: Part(0.3, 1.0), MATMUL: Part(0.65, 1.0)})
     assert [row["fault"] for row in made] == [0.0, 3.0]
 
 
@@ -142,19 +146,19 @@ def test_a_format_that_no_primitive_tells_follows_all_their_flops() -> None:
 
 
 def test_primitives_that_no_clock_saw_leave_the_op_alone() -> None:
-    assert split(op(), {MATMUL: (0.0, 1.0)}) == [op()]
+    assert split(op(), {MATMUL: Part(0.0, 1.0)}) == [op()]
 
 
-keys = st.sampled_from([GEMM, OTHER, MATMUL, REORDER])
+keys = st.sampled_from([OTHER, MATMUL, REORDER])
 
 
 @given(
-    below=st.dictionaries(keys, st.tuples(st.floats(0, 1), st.integers(1, 9).map(float)), min_size=1),
+    below=st.dictionaries(keys, st.builds(Part, st.floats(0, 1), st.integers(1, 9).map(float)), min_size=1),
     calls=st.integers(1, 9),
 )  # fmt: skip
 def test_no_row_has_work_without_time_and_nothing_is_lost(below: Below, calls: int) -> None:
-    whole = max(1.0, sum(share for share, _ in below.values()))
-    below = {key: (share / whole, n) for key, (share, n) in below.items()}
+    whole = max(1.0, sum(part.share for part in below.values()))
+    below = {key: part._replace(share=part.share / whole) for key, part in below.items()}
     line = op(calls=float(calls))
     made = split(line, below)
     assert all(row["time_s"] > 0 for row in made)
@@ -177,13 +181,14 @@ def test_parts_are_whole_and_sum(amount: int, weights: list[float]) -> None:
 
 
 def test_writing_a_line_is_not_the_rest_of_an_op() -> None:
-    seen = [(0, 0, GEMM, 100.0), (1, 1, GEMM, 200.0), (2, 2, GEMM, 50.0), (2, 2, OTHER, 50.0)]
-    self_ns = [130.0, 1230.0, 400.0]
+    seen = [Seen(0, 0, MATMUL, 100.0), Seen(1, 1, MATMUL, 200.0), Seen(2, 2, MATMUL, 50.0)]
+    seen.append(Seen(2, 2, OTHER, 50.0))
+    self_ns = np.array([130, 1230, 400])
     # 30 ns and 1030 ns more than one primitive: the smaller is what a line costs.
     assert telling_ns(seen[:1] + seen[2:], self_ns) == 30.0
     assert telling_ns([], self_ns) == 0.0
-    found = _shares(seen, {0: 130.0, 1: 1230.0, 2: 400.0}, 30.0)
-    assert found[0] == {GEMM: (1.0, 1.0)}
-    assert found[2] == {GEMM: (50 / 340, 1.0), OTHER: (50 / 340, 1.0)}
+    found = parts_of_rows(seen, {0: 0, 1: 1, 2: 2}, np.array([130, 230, 400]))
+    assert found[0] == {MATMUL: Part(1.0, 1.0, 100.0, 100.0)}
+    assert found[2] == {key: Part(50 / 340, 1.0, 50.0, 50.0) for key in (MATMUL, OTHER)}
     # A library that says more than its op took has all of it.
-    assert _shares(seen[:1], {0: 90.0}, 30.0)[0] == {GEMM: (1.0, 1.0)}
+    assert parts_of_rows(seen[:1], {0: 0}, np.array([90]))[0][MATMUL].share == 1.0

@@ -36,14 +36,11 @@ with torch.no_grad():
 """
 
 
-@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch is built without MKL")
-def test_an_fft_has_no_lapack_and_all_of_its_flops(folder: Path) -> None:
+def test_an_fft_has_all_of_its_flops(folder: Path) -> None:
     found = report(folder, FFT_AND_SVD)
     below = [k for k in found["kernels"] if k["op"] == "aten::_fft_c2c"]
-    assert {k["name"] for k in below} <= {"mkl::fft", "aten::_fft_c2c"}
+    assert {k["name"] for k in below} == {"aten::_fft_c2c"}
     assert sum(sum(k["flops"].values()) for k in below) == 5 * 64 * 64 * 6
-    solving = [k for k in found["kernels"] if k["name"].startswith("mkl::dgesdd")]
-    assert {k["op"] for k in solving} <= {"aten::_linalg_svd"}
     check_account(found)
 
 

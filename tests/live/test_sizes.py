@@ -14,9 +14,9 @@ import pytest
 
 from timeroof.live.torch.describing import first_and_latest
 from timeroof.live.torch.finishing import changed_sizes, nearer_to_last, read_described
+from timeroof.live.torch.primitives import PrintedByC
 from timeroof.live.torch.recording import Described, Recording, TensorSeen, TimedStep
 from timeroof.live.torch.schedule import Pass, Schedule
-from timeroof.live.torch.streams import PrintedByC
 from timeroof.views.run_summary import _why_no_line
 
 

@@ -397,7 +397,13 @@ def test_eager_against_compiled_meets_module_by_module() -> None:
 def split(own_s: float, below_s: float) -> list[dict[str, Any]]:
     """An op and its primitive, whose seconds are split one way or another."""
     op = row(own_s, 0.0, kind="op", id=0)
-    below = {"name": "mkl::sgemm NN", "kind": "primitive", "op": "aten::mm", "parent": 0, "id": 1}
+    below = {
+        "name": "onednn::matmul jit",
+        "kind": "primitive",
+        "op": "aten::mm",
+        "parent": 0,
+        "id": 1,
+    }
     return [op, {**row(below_s, launches=0.0), **below}]
 
 

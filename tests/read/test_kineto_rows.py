@@ -13,9 +13,8 @@ import pytest
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.formats import ReadOptions
+from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import open_input
-from timeroof.read.torch.kineto import FORMAT
 
 HOST, MAIN, ENGINE, STREAM = 100, 100, 101, 7
 MM = {
@@ -90,8 +89,10 @@ def read_text(folder: Path, text: bytes | str, companions: tuple[Path, ...] = ()
     path = folder / "file"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     found = open_input(path)
-    assert FORMAT.sniff(found)
-    return FORMAT.read(found, ReadOptions(companions=tuple(open_input(c) for c in companions)))
+    assert format_named("kineto").sniff(found)
+    return format_named("kineto").read(
+        found, ReadOptions(companions=tuple(open_input(c) for c in companions))
+    )
 
 
 def read(folder: Path, events: list[dict[str, Any]], **top: Any) -> Profile:

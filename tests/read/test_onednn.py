@@ -8,8 +8,8 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.formats import ReadOptions, sniffed
-from timeroof.read.onednn import FORMAT, parse_execution
+from timeroof.read.formats import ReadOptions, format_named, sniffed
+from timeroof.read.onednn import parse_execution
 from timeroof.read.open import open_input
 
 CONV = "mb2_ic16oc16_ih7oh7kh5sh1dh0ph2_iw7ow7kw5sw1dw0pw2"
@@ -69,8 +69,8 @@ def read(tmp_path: Path, text: str) -> Profile:
     path = tmp_path / "file"
     path.write_text(text)
     found = open_input(path)
-    assert sniffed(found) is FORMAT
-    return FORMAT.read(found, ReadOptions())
+    assert sniffed(found) is format_named("onednn-verbose")
+    return format_named("onednn-verbose").read(found, ReadOptions())
 
 
 def test_a_log_among_other_text(tmp_path: Path) -> None:

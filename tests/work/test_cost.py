@@ -210,7 +210,7 @@ def test_many_calls_keep_their_order() -> None:
 
 def test_a_fallback_helps_where_there_is_no_formula() -> None:
     pytest.importorskip("torch")
-    from timeroof.live.torch.meta import derive
+    from timeroof.live.torch.calls import derive
 
     found = count(Call.of("aten::igamma", X, X), derive)
     assert (found.flops, found.bytes, found.origin) == (32, 384, "modelled")

@@ -65,7 +65,7 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if told is not None:
         told("measuring this machine once (a few seconds)")
     # In a process of its own: the program may hold memory, threads and settings of torch.
-    done = Child("timeroof.probe.measure_here").run(capture_output=True, timeout=LIMIT_S)
+    done = Child("timeroof.probe.measure").run(capture_output=True, timeout=LIMIT_S)
     found = cached_machine()
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
@@ -87,17 +87,15 @@ def report_of(
     found, notes = machine_for(machine, told)
     built = build_profile(recording, found, command)
     scope = scope_for(recording.threads, found)
-    if len(built.profile):  # where nothing was measured there is nothing to judge or to disturb
+    if len(built):  # where nothing was measured there is nothing to judge or to disturb
         if scope == "core":
             words = "the program uses one thread: judged on one core's ceilings"
             notes.append(Note(words, "one-thread"))
         contended = contention_note(waiting_share())
         if contended is not None:
             notes.append(Note(contended, "cpu-contended", "warning"))
-    profile = replace(built.profile, notes=(*built.profile.notes, *notes))
-    report = analyze(profile, found, scope=scope)
-    extras = {"balance": built.balance, "partial": recording.partial}
-    return replace(report, extras=extras)
+    profile = replace(built, notes=(*built.notes, *notes))
+    return analyze(profile, found, scope=scope)
 
 
 def _device_report(
@@ -114,8 +112,7 @@ def _device_report(
         return None
     if found is None:
         return None
-    report = analyze(found[0], found[1])
-    return replace(report, extras={"partial": recording.partial})
+    return analyze(found[0], found[1])
 
 
 # `timeroof.profile`: a block, a function or a loop of the program itself.
@@ -227,11 +224,7 @@ def profile(
 
 
 def _runs_later(function: Callable[..., Any]) -> bool:
-    kinds = (
-        inspect.isgeneratorfunction,
-        inspect.iscoroutinefunction,
-        inspect.isasyncgenfunction,
-    )
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     return any(is_kind(function) for is_kind in kinds)
 
 

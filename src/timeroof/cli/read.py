@@ -84,7 +84,7 @@ def read(
 
 
 def _list_formats() -> None:
-    from timeroof.read.formats import all_formats
+    from timeroof.read.formats import LISTED
 
-    for known in all_formats():
+    for known in LISTED:
         typer.echo(f"{known.name:16} {known.title}")

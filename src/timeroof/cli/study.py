@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from timeroof.cli.counters import CounterTool
 from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget, folder_option
-from timeroof.cli.process import Stage, stoppable
+from timeroof.cli.process import Stage, say, stoppable
 from timeroof.cli.study_cases import Choices, StudyCommand, parameter_lines
 from timeroof.core.errors import InputError, UsageError
 
@@ -94,8 +93,7 @@ def study(
         bool, typer.Option("--retry", help="With --resume: measure failed cases once more.")
     ] = False,
     fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Keep an old store under another name, and measure all."),
+        bool, typer.Option("--fresh", help="Keep an old store under another name, and measure all.")
     ] = False,
     quick: Annotated[
         bool,
@@ -103,10 +101,6 @@ def study(
             "--quick", help="Fewer values and less care: under a minute on two quiet cores."
         ),
     ] = False,
-    export: Annotated[
-        list[Path] | None,
-        typer.Option(help="Write the cases as a table, .parquet or .csv; may be repeated."),
-    ] = None,
     overlay: Annotated[
         str | None, typer.Option(help="'paper' lays the paper's V100 rows beside the charts.")
     ] = None,
@@ -131,59 +125,46 @@ def study(
     `timeroof study conv2d --set batch=1,8,64 --set layout=channels_last`
     """
     from timeroof.cli.outputs import check_outputs, keep_inputs
-    from timeroof.study.table import check_export
+    from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
+    from timeroof.study.grid import unique
+    from timeroof.study.run import check_store
+    from timeroof.study.store import Store, set_aside
 
     names = list(dict.fromkeys(kernels or []))
     if sets == ["list"]:
         typer.echo("\n".join(parameter_lines(names)))
         return
-    if out is None and html is None and json is None and save is None and not export:
+    if out is None and html is None and json is None and save is None:
         out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
-    for path in export or ():
-        check_export(path)
     if overlay is not None and overlay not in OVERLAYS:
         raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
     if retry and not resume:
         raise UsageError("--retry is for going on in a store", advice="add --resume")
     if resume and fresh:
         raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
-    choices = Choices(framework, device, precision, passes, cache, threads, variant, quick)
+    choices = Choices.typed(
+        framework, device, quick, passes, threads, precision=precision, cache=cache, variant=variant
+    )
     target = db or (out or Path()) / DATABASE
-    keep_inputs((machine,), (target, json, html, save, *(export or ())))
+    keep_inputs((machine,), (target, json, html, save))
     stage = Stage(fresh=fresh)
     with stoppable(stage):
-        asked = _asked(names, sets or [], choices, factor or [])
+        plain = own_cases(checked_sweeps(names, sets or [], choices, factor or []), choices)
         counting_tool = _tool(counters)
         other = _other_machine(machine)
-        place, notes = _place(device, framework)
-        cases = asked(place.machine)
-        if fresh:
-            _set_aside(target)
+        place, notes = _place(device, framework, other)
+        cases = unique([*plain, *designed_cases(names, choices, factor or [], place.machine)])
+        kept = set_aside(target) if fresh else None
+        if kept is not None:
+            say(f"the old store is kept as {kept}")
         stage.store, stage.keys = target, [place.key(case) for case in cases]
-        from timeroof.study.store import Store
-
         with Store(target) as store:
-            done = _run(cases, store, place, resume, retry, quick=quick, counters=counting_tool)
-            for path in export or ():
-                from timeroof.study.table import export as write_export
-
-                write_export(store.read(stage.keys), path, place.machine)
-        found = _judge(done, other or place.machine, factor or [], notes)
+            check_store(store, stage.keys, resume=resume)
+            done = _run(cases, store, place, retry=retry, quick=quick, counters=counting_tool)
+        found = _judge(done, other or place.machine, notes)
         _write(found, out, html, save, json, overlay)
         _tell(found, done, target)
-
-
-def _asked(
-    names: list[str], sets: list[str], choices: Choices, factors: list[str]
-) -> Callable[[Machine | None], list[Case]]:
-    """The cases that are asked for, all words checked; the experiments need the machine."""
-    from timeroof.cli.study_cases import checked_sweeps, designed_cases, own_cases
-    from timeroof.study.grid import unique
-
-    given = checked_sweeps(names, sets, choices, factors)
-    plain = own_cases(names, given, choices)
-    return lambda machine: unique([*plain, *designed_cases(names, choices, factors, machine)])
 
 
 def _tool(counters: CounterTool | None) -> str | None:
@@ -196,7 +177,7 @@ def _tool(counters: CounterTool | None) -> str | None:
     from timeroof.study.counters import counts_nothing
 
     if counts_nothing(counters.value):
-        _say(
+        say(
             f"{counters.value} counts neither FLOPs nor bytes on this machine (a virtual machine,"
             " or a kernel without counters): the study goes on without counters"
         )
@@ -204,22 +185,30 @@ def _tool(counters: CounterTool | None) -> str | None:
     return counters.value
 
 
-def _place(device: str, framework: str) -> tuple[Place, list[str]]:
-    """This machine, measured once if it never was."""
+def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, list[str]]:
+    """This machine, measured once if it never was, unless another one judges the cases.
+
+    What was measured before serves all the same: the caches are those that the cases run on.
+    """
     from timeroof.study.run import Place
 
+    if other is not None:
+        from timeroof.probe.measure import cached_machine
+
+        found = cached_machine() if device == "cpu" else None
+        return Place.here(found or other, framework), []
     if device == "cpu":
         from timeroof.api.live import machine_for
 
-        found, notes = machine_for(None, _say)
-        return Place.here(found, framework), notes
+        here, notes = machine_for(None, say)
+        return Place.here(here, framework), notes
     from timeroof.probe.measure import load_or_measure
 
     try:
-        found = load_or_measure(quick=True, device=device).machine
+        measured = load_or_measure(quick=True, device=device).machine
     except UsageError as error:
         raise UsageError(error.what, advice="use --device cpu, or leave --device out") from error
-    return Place.here(found, framework), []
+    return Place.here(measured, framework), []
 
 
 def _other_machine(name: str | None) -> Machine | None:
@@ -231,30 +220,13 @@ def _other_machine(name: str | None) -> Machine | None:
     return find_machine(str(name))
 
 
-def _set_aside(path: Path) -> None:
-    from timeroof.study.store.database import set_aside
-
-    kept = set_aside(path)
-    if kept is not None:
-        _say(f"the old store is kept as {kept}")
-
-
 def _run(
-    cases: list[Case],
-    store: Store,
-    place: Place,
-    resume: bool,
-    retry: bool,
-    *,
-    quick: bool,
-    counters: str | None,
+    cases: list[Case], store: Store, place: Place, *, retry: bool, quick: bool, counters: str | None
 ) -> Done:
     from timeroof.cli.progress import progress_bar
     from timeroof.study.case import FULL, QUICK
-    from timeroof.study.run import check_store, run_cases
+    from timeroof.study.run import run_cases
 
-    keys = [place.key(case) for case in cases]
-    check_store(store, keys, resume=resume)
     plan = QUICK if quick else FULL
     counting = None
     if counters is not None:
@@ -265,21 +237,15 @@ def _run(
         return run_cases(cases, store, place, plan, advance, retry=retry, counting=counting)
 
 
-def _judge(done: Done, machine: Machine | None, factors: list[str], notes: list[str]) -> Study:
-    from timeroof.study.factors import conclude
+def _judge(done: Done, machine: Machine | None, notes: list[str]) -> Study:
     from timeroof.study.report import judged_study
 
-    found = judged_study(
-        done.results,
-        machine,
-        factors=factors,
-        command="timeroof " + " ".join(sys.argv[1:]),
-        notes=notes,
-    )
-    if not len(found.report.profile):
+    command = "timeroof " + " ".join(sys.argv[1:])
+    found = judged_study(done.results, machine, command=command, notes=notes)
+    if not found.rows:
         first = found.failures[0].error if found.failures else "there was nothing to measure"
         raise InputError(f"no case could be measured: {first}")
-    return found.with_findings(conclude(found.rows, machine))
+    return found
 
 
 def _write(
@@ -304,32 +270,20 @@ def _write(
 
             beside = build_paper()
         page = write_study(found, out, overlay=beside)
-        _say(f"the report is {page}")
+        say(f"the report is {page}")
 
 
 def _tell(found: Study, done: Done, store: Path) -> None:
+    from timeroof.study.report import busy_sentence
+    from timeroof.study.table import case_name
     from timeroof.views.terminal import print_findings, print_summary
 
     print_summary(found.report)
-    print_findings(found.findings)
-    from timeroof.study.report import busy_sentence
-
+    print_findings(found.report.findings)
     disturbed = busy_sentence(found.rows)
     if disturbed:
-        _say(f"{disturbed}; run it again with --fresh while nothing else runs")
+        say(f"{disturbed}; run it again with --fresh while nothing else runs")
     for result in found.failures:
-        _say(f"{result.status}: {_name(result)}: {result.error}")
+        say(f"{result.status}: {case_name(result.case)}: {result.error}")
     before = f", {done.found} of them from before" if done.found else ""
-    _say(f"{len(done.results)} cases in {store}{before}")
-
-
-def _name(result: Any) -> str:
-    from timeroof.study.table import case_name
-
-    return case_name(result.case)
-
-
-def _say(text: str) -> None:
-    from timeroof.cli.process import say
-
-    say(text)
+    say(f"{len(done.results)} cases in {store}{before}")

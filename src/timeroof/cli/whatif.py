@@ -30,8 +30,7 @@ def whatif(
     ran_on: Annotated[
         str | None,
         typer.Option(
-            "--from",
-            help="The machine it ran on, where RUN does not say; overrides what RUN says.",
+            "--from", help="The machine it ran on, where RUN does not say; overrides what RUN says."
         ),
     ] = None,
     scale: Annotated[
@@ -87,9 +86,7 @@ def whatif(
     keep_inputs((run, ran_on, *machines), (json, *files), out, folder_files("whatif"))
 
     change = Change(
-        scale=parse_scales(scale or []),
-        without=frozenset(without or []),
-        precision=precision,
+        scale=parse_scales(scale or []), without=frozenset(without or []), precision=precision
     )
     there = [find(name) for name in machines]
     here = None if ran_on is None else find(ran_on)

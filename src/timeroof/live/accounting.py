@@ -12,14 +12,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from timeroof.core.units import format_seconds
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live.torch.alignment import GAP, Exclusive, exclusive
+from timeroof.live.torch.alignment import Exclusive, exclusive
 from timeroof.live.torch.compiling import is_glue, is_handed_to_python
 from timeroof.live.torch.contexts import DATA, ENGINE, phase_of_name
 from timeroof.live.torch.costing import COST
 from timeroof.live.torch.pace import LEAST_SHARE
-from timeroof.live.torch.recording import CleanStep, Ints, Recording, TimedStep
+from timeroof.live.torch.recording import (
+    BACKWARD_SCOPE,
+    USER_SCOPE,
+    CleanStep,
+    Ints,
+    Recording,
+    TimedStep,
+)
 from timeroof.model.stats import median_error
 
 CAUSES = (
@@ -41,7 +47,6 @@ _CAUSE_OF = {
 }
 # How torch.distributed names what its backends do.
 _COLLECTIVES = ("gloo:", "mpi:", "ucc:", "nccl:")
-USER_SCOPE, BACKWARD_SCOPE = 7, 1
 Floats = npt.NDArray[np.float64]
 
 
@@ -193,29 +198,19 @@ def middle_half(durations: Sequence[int]) -> list[int]:
     return sorted(order[first : first + keep])
 
 
-__all__ = ["CAUSES", "GAP", "Account", "account", "middle_half"]
-
-
 # Profiled steps against unprofiled ones: what the profiler's own cost leaves unexplained.
-
-
-# Smaller shares of a step are 0.0 %: nothing, or what rounding leaves of a difference.
-LEAST_UNEXPLAINED_SHARE = 0.0005
 
 
 @dataclass(frozen=True)
 class Balance:
     """An unprofiled step against profiled ones without the profiler's own cost, in seconds.
 
-    Steps touch more or fewer fresh pages as the allocator has it, and switching the profiler
-    moves memory about: `extra_faults_s` is what that makes of the difference, at the machine's
-    cost per page (positive: profiled steps had more). `error_s` is the difference's standard error.
+    `error_s` is the difference's standard error.
     """
 
     clean_s: float | None
     timed_s: float
     profiler_s: float
-    extra_faults_s: float
     error_s: float | None
 
     @property
@@ -228,35 +223,14 @@ class Balance:
         """The step as it runs: the unprofiled one, or as near as profiled ones come."""
         return self.corrected_s if self.clean_s is None else self.clean_s
 
-    @property
-    def unexplained_s(self) -> float | None:
-        """What profiled steps leave of the unprofiled one; below 0 where they were slower."""
-        return None if self.clean_s is None else self.clean_s - self.corrected_s
 
-    @property
-    def faults_line(self) -> str | None:
-        """What page faults make of the difference, where that shows beside the step."""
-        if not self.clean_s or abs(self.extra_faults_s) < LEAST_UNEXPLAINED_SHARE * self.clean_s:
-            return None
-        more = "more" if self.extra_faults_s > 0 else "less"
-        return (
-            f"Page faults of profiled steps take {format_seconds(abs(self.extra_faults_s))} {more}"
-            " than those of unprofiled steps."
-        )
-
-
-def balance(
-    recording: Recording,
-    accounts: Sequence[Account],
-    chosen: Sequence[int],
-    fault_rate_per_s: float | None = None,
-) -> Balance:
+def balance(recording: Recording, accounts: Sequence[Account], chosen: Sequence[int]) -> Balance:
     """Compare unprofiled steps with profiled ones, medians of both."""
     timed_s = statistics.fmean(accounts[i].step.duration_ns for i in chosen) / 1e9
     profiler_s = statistics.fmean(accounts[i].idle_ns[IdleCause.PROFILER] for i in chosen) / 1e9
     clean = _comparable(recording.clean)
     if not clean:
-        return Balance(None, timed_s, profiler_s, 0.0, None)
+        return Balance(None, timed_s, profiler_s, None)
     clean_s = statistics.median(clean_durations_s(clean))
     corrected = [(a.step.duration_ns - a.idle_ns[IdleCause.PROFILER]) / 1e9 for a in accounts]
     known = [median_error(values) for values in (clean_durations_s(clean), corrected)]
@@ -264,14 +238,7 @@ def balance(
     cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9
     errors = [e for e in known if e is not None]
     error_s = math.hypot(*errors, cost_error_s) if len(errors) == 2 else None
-    faults_s = 0.0
-    if fault_rate_per_s:
-        before, after = (
-            statistics.median(s.faults for s in clean),
-            statistics.median(a.step.faults for a in accounts),
-        )
-        faults_s = (after - before) / fault_rate_per_s
-    return Balance(clean_s, timed_s, profiler_s, faults_s, error_s)
+    return Balance(clean_s, timed_s, profiler_s, error_s)
 
 
 def _comparable(steps: Sequence[CleanStep]) -> list[CleanStep]:

@@ -8,9 +8,7 @@ import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import polars as pl
 
 from timeroof.core.machine import Machine
@@ -31,159 +29,35 @@ from timeroof.live.memory import Traffic, traffic
 from timeroof.live.rows import (
     Amounts,
     Rows,
-    Timed,
+    Total,
     described_rows,
     kernel_table,
     launches_of,
     matrix_units,
     op_amounts,
     phases_of,
-    stated_amounts,
-    summed,
     timed_rows,
     timeline,
+    totals_of,
 )
 from timeroof.live.torch.calls import Counted, count_ops
 from timeroof.live.torch.compiling import is_compiled
 from timeroof.live.torch.contexts import contexts
 from timeroof.live.torch.primitive_rows import split_primitives
-from timeroof.live.torch.recording import CleanStep, Described, Recording, TimedStep
+from timeroof.live.torch.recording import (
+    OP_SCOPE,
+    CleanStep,
+    Described,
+    Recording,
+    TimedStep,
+)
 from timeroof.model.judge import scope_for
-
-# Page faults of a step on the account of the ops that write fresh memory.
-
-
-# glibc hands out larger blocks from the kernel every time, and gives them back when freed;
-# smaller ones it keeps (M_MMAP_THRESHOLD grows to this and no further).
-ALWAYS_FRESH_BYTES = 32 << 20
-# Below this an allocation comes from memory that the program has touched before.
-LEAST_BYTES = 64 << 10
-# Of a step, that page faults must take to be told from the allocator's ups and downs.
-LEAST_SHARE = 0.05
-
-
-def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -> list[float]:
-    """Faults per op: blocks that are always fresh first, then the others, by their pages.
-
-    No op gets more faults than it has pages; what is left over is nobody's.
-
-    >>> share_faults(100, [{1: 64 << 20}, {2: 4096}])
-    [100.0, 0.0]
-    """
-    page = mmap.PAGESIZE
-    left = faults
-    found = [0.0] * len(fresh_bytes)
-    for low, high in ((ALWAYS_FRESH_BYTES, math.inf), (LEAST_BYTES, ALWAYS_FRESH_BYTES)):
-        pages = [sum(-(-b // page) for b in f.values() if low <= b < high) for f in fresh_bytes]
-        total = sum(pages)
-        if total and left > 0:
-            share = min(1.0, left / total)
-            found = [f + share * p for f, p in zip(found, pages, strict=True)]
-            left -= share * total
-    return found
-
-
-def faults_in_bounds(clean: Sequence[CleanStep], fault_s: float) -> float:
-    """Page faults a step that bounds count: the usual number if it matters, else the fewest.
-
-    How many pages an allocator gives back and takes again changes from step to step and from run
-    to run. Where that is a small part of a step, it must not decide what an op is bound by.
-    """
-    usual = statistics.median(step.faults for step in clean)
-    step_s = statistics.median(step.duration_ns for step in clean) / 1e9
-    return usual if usual * fault_s >= LEAST_SHARE * step_s else min(s.faults for s in clean)
-
-
-# Ops in threads that the profiler does not follow.
-
-
-NAMED = 3
-OP_SCOPE = 0
-
-
-def other_threads_note(ops: Iterable[Described], steps: Sequence[TimedStep]) -> str | None:
-    """A word where a described step has ops in threads in which no timed step has any.
-
-    torch's profiler is switched on for the thread that steps, and autograd's. To switch it on for
-    all would end programs whose ops run on while it is switched off.
-    """
-    followed = {int(thread) for step in steps for thread in set(step.thread.tolist())}
-    names = Counter(
-        op.name
-        for op in ops
-        if op.thread not in followed and op.scope == OP_SCOPE and op.parent is None
-    )
-    if not names or not followed:
-        return None
-    shown = ", ".join(name for name, _ in names.most_common(NAMED))
-    more = ", …" if len(names) > NAMED else ""
-    return (
-        f"other threads of the program ran ops during a step ({names.total()} of them: {shown}"
-        f"{more}): their time and work are in no row, as only the thread that steps is timed"
-    )
-
-
-# The ladder's lower rungs: each phase as one kernel, and the whole step as one.
-
-
-FLOPS = ("flop/", "padding_flops")
-
-
-def rungs(
-    phases: Sequence[str],
-    amounts: Sequence[Amounts],
-    found: Traffic | None,
-    table: pl.DataFrame,
-) -> pl.DataFrame | None:
-    """Rows `fused` (one per phase that works) and `ideal`; None without tensor identities.
-
-    Fusing never needs more memory traffic than the ops one by one have in their caches.
-    """
-    if found is None or not amounts:
-        return None
-    names = sorted({n for amount in amounts for n in amount if n.startswith(FLOPS)})
-    lines: list[dict[str, Any]] = []
-    moved = found.by_level["dram"]
-    for phase in dict.fromkeys(phases):
-        places = [i for i, p in enumerate(phases) if p == phase]
-        bytes_s = min(float(found.ladder.phases[phase].total_bytes), float(moved[places].sum()))
-        line = _line("fused", [amounts[i] for i in places], names, bytes_s)
-        if any(line[n] for n in (*names, DRAM)):
-            lines.append(line | {"phase": phase, "time_s": _time(table, phase)})
-    if not lines:
-        return None
-    least = min(float(found.ladder.step.total_bytes), sum(line[DRAM] for line in lines))
-    whole = _line("ideal", amounts, names, least)
-    lines.append(whole | {"phase": None, "time_s": float(table["time_s"].sum())})
-    return pl.DataFrame(lines, infer_schema_length=None)
-
-
-def _line(
-    name: str, amounts: Sequence[Amounts], names: Sequence[str], moved: float
-) -> dict[str, Any]:
-    flops = {n: float(sum(a.get(n) or 0.0 for a in amounts)) for n in names}
-    return {"name": name, "kind": "unit", "calls": 1.0, "launches": 1.0, DRAM: moved} | flops
-
-
-def _time(table: pl.DataFrame, phase: str) -> float:
-    return float(table.filter(pl.col("phase") == phase)["time_s"].sum())
-
 
 # Page faults a step that come and go; fewer are not worth a word.
 LEAST_CHANGING = 1000
-# Fewer page faults a step than this are not worth a word.
-LEAST_UNOWNED = 1000
 # A smaller share of the ops is 0.0%: nothing to say.
 LEAST_UNMATCHED = 0.0005
 NO_WORK = "no op of the timed steps does any work (views, or tensors on the meta device)"
-
-
-@dataclass(frozen=True)
-class Built:
-    """A profile and how the timed step compares with the clean one."""
-
-    profile: Profile
-    balance: Balance | None
 
 
 @dataclass(frozen=True)
@@ -195,50 +69,47 @@ class Work:
     phases: Sequence[str]
     traffic: Traffic | None
     amounts: list[Amounts]
-    launches: list[int]
 
 
-def build_profile(recording: Recording, machine: Machine | None, command: str | None) -> Built:
+def build_profile(recording: Recording, machine: Machine | None, command: str | None) -> Profile:
     """The profile of an average step; empty, with notes, where no step was timed."""
     source = live_source(recording, command)
     steps = timed_steps(recording)
     if not steps:
-        return Built(_nothing(recording, source), None)
+        return _nothing(recording, source)
     accounts = [account(s, recording.event_cost_ns or 0.0) for s in steps]
     chosen = middle_half([s.duration_ns for s in steps])
-    ops = recording.described
-    work, rows = _described(recording, accounts, machine)
-    timed = timed_rows(rows, ops, accounts)
+    units = matrix_units(machine)
+    work, rows = _described(recording, accounts, machine, units)
+    timed = timed_rows(rows, work.ops, accounts)
     if not timed.calls.any():
         recording.why_nothing = NO_WORK
-        return Built(_nothing(recording, source), None)
-    fault_rate = _fault_rate(recording, machine)
-    found = balance(recording, accounts, chosen, fault_rate)
-    totals = _totals(rows, work, machine)
-    _add_faults(recording, rows, work, totals, 1 / fault_rate if fault_rate else 0.0)
-    table = kernel_table(rows, timed, totals, _launches(rows, work), chosen)
+        return _nothing(recording, source)
+    totals = totals_of(rows, work.amounts, launches_of(work.ops, work.counted), units)
+    _add_faults(recording, rows, work, totals, _fault_rate(recording, machine))
+    table = kernel_table(rows, timed, totals, chosen)
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
-    table, more = split_primitives(table, recording, rows, ops, matrix_units(machine), machine)
+    table, more = split_primitives(table, recording, rows, units, machine)
+    found = balance(recording, accounts, chosen)
     idle = {
-        cause: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
+        cause.value: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
         for cause in accounts[0].idle_ns
         if cause != IdleCause.PROFILER
     }
     typical = chosen[len(chosen) // 2]
-    profile = Profile.of(
+    return Profile.of(
         table,
         source,
         threads=recording.threads,
         wall_s=found.wall_s,
         kernel_s=found.corrected_s - sum(idle.values()),
-        idle_by_cause={cause.value: s for cause, s in idle.items() if s > 0},
+        idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
         unexplained_error_s=found.error_s,
-        steps=_steps(recording, found),
+        steps=live_steps(recording, found.clean_s, found.timed_s),
         timeline=timeline(accounts[typical], timed.row_of_event[typical]),
-        rungs=rungs(work.phases, work.amounts, work.traffic, table),
+        rungs=rungs(work, table),
         notes=(*notes_of(recording, rows, found), *more),
     )
-    return Built(profile, found)
 
 
 def live_source(recording: Recording, command: str | None) -> Source:
@@ -248,22 +119,19 @@ def live_source(recording: Recording, command: str | None) -> Source:
     return Source(tool=LIVE_TOOL, version=version, command=command, frameworks=frameworks)
 
 
-def _steps(recording: Recording, found: Balance) -> Steps:
-    samples = clean_durations_s(recording.clean)
+def live_steps(recording: Recording, unprofiled_s: float | None, profiled_s: float | None) -> Steps:
+    """The steps behind the rows; all are of the one kind that is told apart so far."""
+    count = recording.steps_seen
+    kind = StepKind(name="step", count=count, median_s=unprofiled_s, share=1.0)
     return Steps(
-        count=recording.steps_seen,
+        count=count,
         mark=recording.marker or None,
-        unprofiled_s=found.clean_s,
-        profiled_s=found.timed_s,
-        samples=samples,
+        unprofiled_s=unprofiled_s,
+        profiled_s=profiled_s,
+        samples=clean_durations_s(recording.clean),
         pace_samples=recording.pace,
-        kinds=step_kinds(recording.steps_seen, found.clean_s),
+        kinds=[kind] if count else [],
     )
-
-
-def step_kinds(count: int, median_s: float | None) -> list[StepKind]:
-    """The one kind of step that is told apart so far: all of them."""
-    return [StepKind(name="step", count=count, median_s=median_s, share=1.0)] if count else []
 
 
 def _fault_rate(recording: Recording, machine: Machine | None) -> float | None:
@@ -280,74 +148,46 @@ def timed_steps(recording: Recording) -> list[TimedStep]:
 
 
 def _described(
-    recording: Recording, accounts: Sequence[Account], machine: Machine | None
+    recording: Recording, accounts: Sequence[Account], machine: Machine | None, units: list[str]
 ) -> tuple[Work, Rows]:
     ops = recording.described
     counted = count_ops(ops, recording.compiled)
     found = contexts(ops)
     phases = phases_of(ops, found, accounts)
     moved = traffic(ops, counted, phases, machine) if ops and machine is not None else None
-    amounts = op_amounts(counted, moved, matrix_units(machine))
-    work = Work(ops, counted, phases, moved, amounts, launches_of(ops, counted))
+    work = Work(ops, counted, phases, moved, op_amounts(counted, moved, units))
     lines = recording.with_lines
     return work, described_rows(ops, counted, found, phases, recording.compiled, lines)
 
 
-def _totals(rows: Rows, work: Work, machine: Machine | None) -> list[Amounts]:
-    totals = summed(rows, work.amounts)
-    for row, cost in rows.stated.items():
-        totals[row] = stated_amounts(cost, matrix_units(machine))
-        totals[row]["user"] = 1.0
-    return totals
-
-
-def _launches(rows: Rows, work: Work) -> tuple[list[float], list[float]]:
-    """Launches and described calls per row."""
-    launches, calls = np.zeros(len(rows.keys)), np.zeros(len(rows.keys))
-    for row, launch in zip(rows.of_described, work.launches, strict=True):
-        if row >= 0:
-            launches[row] += launch
-            calls[row] += 1
-    return launches.tolist(), calls.tolist()
-
-
 def _add_faults(
-    recording: Recording, rows: Rows, work: Work, totals: list[Amounts], fault_s: float
+    recording: Recording, rows: Rows, work: Work, totals: list[Total], fault_rate: float | None
 ) -> None:
     """Fault bounds of the ops that write fresh memory."""
     if not recording.clean or work.traffic is None:
         return
     usual = statistics.median(s.faults for s in recording.clean)
-    faults = faults_in_bounds(recording.clean, fault_s)
+    faults = faults_in_bounds(recording.clean, 1 / fault_rate if fault_rate else 0.0)
     if usual - faults > LEAST_CHANGING:
+        most = max(s.faults for s in recording.clean)
         recording.note(
-            f"steps touched between {faults:.0f} and {max(s.faults for s in recording.clean)} fresh"
-            f" pages, {usual:.0f} in the middle, as the allocator gave memory back and took it"
-            " again: bounds count the fewest"
+            f"Page faults vary from {faults:.0f} to {most} per step (median {usual:.0f}); bounds"
+            " use the minimum."
         )
     if not faults:
         return
     shares = share_faults(float(faults), work.traffic.fresh_bytes)
     for row, share in zip(rows.of_described, shares, strict=True):
         if row >= 0:
-            totals[row]["fault"] = (totals[row].get("fault") or 0.0) + share
-    given = sum(shares)
-    if faults - given > max(LEAST_UNOWNED, 0.1 * faults):
-        recording.note(
-            f"{faults:.0f} page faults per step; {faults - given:.0f} of them are not on any op's"
-            " account (scratch memory, Python)"
-        )
+            amounts = totals[row].amounts
+            amounts["fault"] = (amounts.get("fault") or 0.0) + share
 
 
 def _nothing(recording: Recording, source: Source) -> Profile:
     empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
     durations = [s.duration_ns / 1e9 for s in recording.clean]
     clean_s = statistics.median(durations) if durations else None
-    seen = recording.steps_seen
-    steps = Steps(
-        count=seen, mark=recording.marker or None, unprofiled_s=clean_s,
-        kinds=step_kinds(seen, clean_s),
-    ) if seen else None  # fmt: skip
+    steps = live_steps(recording, clean_s, None) if recording.steps_seen else None
     nothing = Note(why_nothing(recording), "nothing-measured", "warning")
     notes = (*own_notes(recording), nothing, *partial_notes(recording))
     return Profile.of(empty, source, wall_s=clean_s, steps=steps, notes=notes)
@@ -397,7 +237,7 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[Note]:
     others = other_threads_note(recording.described, timed_steps(recording))
     if others is not None:
         notes.append(Note(others, "other-threads", "warning"))
-    if any(is_compiled(key[0]) and row not in rows.fused for row, key in enumerate(rows.keys)):
+    if any(is_compiled(key.name) and row not in rows.fused for row, key in enumerate(rows.keys)):
         words = (
             "some kernels were compiled before they could be looked at: their amounts are unknown"
         )
@@ -425,7 +265,118 @@ def _step_notes(recording: Recording, found: Balance) -> list[Note]:
             " overhead."
         )
         return [Note(words, "no-unprofiled-step", "warning")]
-    return [] if found.faults_line is None else [Note(found.faults_line, "page-faults")]
+    return []
 
 
-__all__ = ["Built", "Timed", "build_profile", "timed_steps", "why_nothing"]
+# Page faults of a step on the account of the ops that write fresh memory.
+
+
+# glibc hands out larger blocks from the kernel every time, and gives them back when freed;
+# smaller ones it keeps (M_MMAP_THRESHOLD grows to this and no further).
+ALWAYS_FRESH_BYTES = 32 << 20
+# Below this an allocation comes from memory that the program has touched before.
+LEAST_BYTES = 64 << 10
+# Of a step, that page faults must take to be told from the allocator's ups and downs.
+LEAST_SHARE = 0.05
+
+
+def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -> list[float]:
+    """Faults per op: blocks that are always fresh first, then the others, by their pages.
+
+    No op gets more faults than it has pages; what is left over is nobody's.
+
+    >>> share_faults(100, [{1: 64 << 20}, {2: 4096}])
+    [100.0, 0.0]
+    """
+    page = mmap.PAGESIZE
+    left = faults
+    found = [0.0] * len(fresh_bytes)
+    for low, high in ((ALWAYS_FRESH_BYTES, math.inf), (LEAST_BYTES, ALWAYS_FRESH_BYTES)):
+        pages = [sum(-(-b // page) for b in f.values() if low <= b < high) for f in fresh_bytes]
+        total = sum(pages)
+        if total and left > 0:
+            share = min(1.0, left / total)
+            found = [f + share * p for f, p in zip(found, pages, strict=True)]
+            left -= share * total
+    return found
+
+
+def faults_in_bounds(clean: Sequence[CleanStep], fault_s: float) -> float:
+    """Page faults a step that bounds count: the usual number if it matters, else the fewest.
+
+    How many pages an allocator gives back and takes again changes from step to step and from run
+    to run. Where that is a small part of a step, it must not decide what an op is bound by.
+    """
+    usual = statistics.median(step.faults for step in clean)
+    step_s = statistics.median(step.duration_ns for step in clean) / 1e9
+    return usual if usual * fault_s >= LEAST_SHARE * step_s else min(s.faults for s in clean)
+
+
+# Ops in threads that the profiler does not follow.
+
+
+NAMED = 3
+
+
+def other_threads_note(ops: Iterable[Described], steps: Sequence[TimedStep]) -> str | None:
+    """A word where a described step has ops in threads in which no timed step has any.
+
+    torch's profiler is switched on for the thread that steps, and autograd's. To switch it on for
+    all would end programs whose ops run on while it is switched off.
+    """
+    followed = {int(thread) for step in steps for thread in set(step.thread.tolist())}
+    names = Counter(
+        op.name
+        for op in ops
+        if op.thread not in followed and op.scope == OP_SCOPE and op.parent is None
+    )
+    if not names or not followed:
+        return None
+    shown = ", ".join(name for name, _ in names.most_common(NAMED))
+    more = ", …" if len(names) > NAMED else ""
+    return (
+        f"other threads of the program ran ops during a step ({names.total()} of them: {shown}"
+        f"{more}): their time and work are in no row, as only the thread that steps is timed"
+    )
+
+
+# The ladder's lower rungs: each phase as one kernel, and the whole step as one.
+
+
+FLOPS = ("flop/", "padding_flops")
+
+
+def rungs(work: Work, table: pl.DataFrame) -> pl.DataFrame | None:
+    """Rows `fused` (one per phase that works) and `ideal`; None without tensor identities.
+
+    Fusing never needs more memory traffic than the ops one by one have in their caches.
+    """
+    found, amounts = work.traffic, work.amounts
+    if found is None or not amounts:
+        return None
+    names = sorted({n for amount in amounts for n in amount if n.startswith(FLOPS)})
+    fused: dict[str, dict[str, float]] = {}
+    for phase in dict.fromkeys(work.phases):
+        places = [i for i, p in enumerate(work.phases) if p == phase]
+        in_caches = float(found.by_level["dram"][places].sum())
+        moved = min(float(found.ladder.phases[phase].total_bytes), in_caches)
+        owed = _owed([amounts[i] for i in places], names, moved)
+        if any(owed.values()):
+            fused[phase] = owed
+    if not fused:
+        return None
+    least = min(float(found.ladder.step.total_bytes), sum(owed[DRAM] for owed in fused.values()))
+    times = dict(table.group_by("phase").agg(pl.col("time_s").sum()).iter_rows())
+    lines = [_rung("fused", phase, times.get(phase, 0.0), owed) for phase, owed in fused.items()]
+    whole_s = float(table["time_s"].sum())
+    lines.append(_rung("ideal", None, whole_s, _owed(amounts, names, least)))
+    return pl.DataFrame(lines, infer_schema_length=None)
+
+
+def _owed(amounts: Sequence[Amounts], names: Sequence[str], moved: float) -> dict[str, float]:
+    return {DRAM: moved} | {n: float(sum(a.get(n) or 0.0 for a in amounts)) for n in names}
+
+
+def _rung(name: str, phase: str | None, time_s: float, owed: dict[str, float]) -> dict[str, object]:
+    once = {"kind": "unit", "calls": 1.0, "launches": 1.0}
+    return {"name": name, **once, **owed, "phase": phase, "time_s": time_s}

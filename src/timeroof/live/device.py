@@ -10,10 +10,10 @@ from statistics import median
 import polars as pl
 
 from timeroof.core.machine import Machine
-from timeroof.core.profile import Profile, Steps, in_unprofiled_seconds
+from timeroof.core.profile import Profile, in_unprofiled_seconds
 from timeroof.core.resources import DRAM
 from timeroof.live.accounting import clean_durations_s
-from timeroof.live.building import live_source, own_notes, partial_notes, step_kinds
+from timeroof.live.building import live_source, live_steps, own_notes, partial_notes
 from timeroof.live.rows import matrix_units
 from timeroof.live.torch.calls import compiled_cost
 from timeroof.live.torch.recording import CompiledKernel, Described, Recording
@@ -41,15 +41,7 @@ def device_profile(
     counted = with_compiled(with_recorded_work(typical, chosen), recording.compiled, chosen)
     table = counted.kernels.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
     clean = clean_durations_s(recording.clean)
-    unprofiled_s = median(clean) if clean else None
-    steps = Steps(
-        count=recording.steps_seen,
-        mark=recording.marker or None,
-        unprofiled_s=unprofiled_s,
-        profiled_s=typical.wall_s,
-        samples=clean,
-        kinds=step_kinds(recording.steps_seen, unprofiled_s),
-    )
+    steps = live_steps(recording, median(clean) if clean else None, typical.wall_s)
     source = live_source(recording, command)
     notes = (*own_notes(recording), *counted.notes, *partial_notes(recording))
     profile = replace(counted.with_kernels(table), source=source, steps=steps, notes=notes)
@@ -89,6 +81,3 @@ def _amounts(kernel: CompiledKernel, machine: Machine | None) -> dict[str, objec
     amounts |= dict(amounts_of(cost, matrix_units(machine)))
     level = DRAM.split("/")[1]
     return amounts | {"origin.flops": "counted", f"origin.bytes/{level}": "counted"}
-
-
-__all__ = ["device_profile", "with_compiled"]

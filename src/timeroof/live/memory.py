@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from timeroof.core.machine import Machine
-from timeroof.live.torch.calls import Counted, flat
-from timeroof.live.torch.recording import Described, TensorSeen
+from timeroof.live.torch.calls import Counted
+from timeroof.live.torch.recording import Described, TensorSeen, tensors_in
 from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
 from timeroof.work.locality.accesses import LadderBytes, Range
 
@@ -54,7 +54,7 @@ def is_made(storage: Hashable) -> bool:
 
 
 def _storages(values: object) -> set[int]:
-    return {t.storage for t in flat(values) if isinstance(t, TensorSeen)}
+    return {tensor.storage for tensor in tensors_in(values)}
 
 
 # The cache whose misses are the traffic of a level.
@@ -147,28 +147,17 @@ def ranges_of(op: Described, counted: Counted) -> list[Range]:
     cost = counted.cost
     if cost.free or op.scope:
         return []
-    inputs = [t for t in flat(op.inputs) if _is_real(t)]
-    outputs = [t for t in flat(op.outputs) if _is_real(t)]
-    written = [*outputs, *_overwritten(op)]
-    reads = _trimmed([_extent(t) for t in inputs], cost.bytes_read)
-    writes = _trimmed([_extent(t) for t in written], cost.bytes_written)
-    found: list[Range] = [(*r, "read") for r in reads]
-    found += [(*w, "write") for w in writes]
+    written = (*op.outputs, *_overwritten(op))
+    found: list[Range] = [(*r, "read") for r in _trimmed(op.inputs, cost.bytes_read)]
+    found += [(*w, "write") for w in _trimmed(written, cost.bytes_written)]
     return found
 
 
-def _is_real(value: object) -> bool:
-    return isinstance(value, TensorSeen) and value.device.startswith("cpu") and value.item_bytes > 0
-
-
-def _overwritten(op: Described) -> list[TensorSeen]:
+def _overwritten(op: Described) -> list[object]:
     """Arguments that the schema marks as written: ``Tensor(a!) self``."""
     arguments = op.schema.partition("(")[2].rpartition(" -> ")[0].split(", ")
-    found: list[TensorSeen] = []
-    for argument, value in zip((a for a in arguments if a != "*"), op.inputs, strict=False):
-        if "!" in argument.split(" ")[0]:
-            found += [t for t in flat(value) if _is_real(t)]
-    return found
+    named = zip((a for a in arguments if a != "*"), op.inputs, strict=False)
+    return [value for argument, value in named if "!" in argument.split(" ")[0]]
 
 
 Extent = tuple[int, int, int]
@@ -184,9 +173,10 @@ def _extent(tensor: TensorSeen) -> Extent:
     return tensor.storage, tensor.offset * tensor.item_bytes, elements * tensor.item_bytes
 
 
-def _trimmed(extents: list[Extent], most_bytes: float | None) -> list[Extent]:
+def _trimmed(values: tuple[object, ...], most_bytes: float | None) -> list[Extent]:
     """Different extents; the largest is cut where an op touches less (the rows of a table)."""
-    different = list(dict.fromkeys(e for e in extents if e[2] > 0))
+    real = [t for t in tensors_in(values) if t.device.startswith("cpu") and t.item_bytes > 0]
+    different = list(dict.fromkeys(e for e in map(_extent, real) if e[2] > 0))
     if most_bytes is None:
         return different
     if most_bytes <= 0:

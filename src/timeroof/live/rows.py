@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,20 +20,30 @@ from timeroof.live.torch.calls import Counted, dtype_of, shape_text
 from timeroof.live.torch.compiling import is_compiled, is_glue
 from timeroof.live.torch.contexts import ENGINE, Context
 from timeroof.live.torch.costing import stated
-from timeroof.live.torch.recording import CompiledKernel, Described, Ints
+from timeroof.live.torch.recording import OP_SCOPE, CompiledKernel, Described, Ints
 from timeroof.model.stats import spread
 from timeroof.work.cost import Cost
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.counting import as_cost
 
-Key = tuple[str, str | None, str | None, str | None, str, int, str | None]
+
+class RowKey(NamedTuple):
+    """What is one row: ops that agree in all of this."""
+
+    name: str
+    shape: str | None
+    dtype: str | None
+    module: str | None
+    phase: str
+    thread: int
+    source: str | None = None
 
 
 @dataclass
 class Rows:
-    """Rows by key (name, shape, dtype, module, phase, thread, line), and which op is in which."""
+    """Rows by key, and which op is in which."""
 
-    keys: list[Key] = field(default_factory=list)
+    keys: list[RowKey] = field(default_factory=list)
     of_described: list[int] = field(default_factory=list)
     stated: dict[int, Cost] = field(default_factory=dict)
     # The program's ops in a compiled kernel.
@@ -41,9 +51,9 @@ class Rows:
     with_lines: bool = False
     unmatched: int = 0
     events: int = 0
-    _places: dict[Key, int] = field(default_factory=dict)
+    _places: dict[RowKey, int] = field(default_factory=dict)
 
-    def place(self, key: Key) -> int:
+    def place(self, key: RowKey) -> int:
         """The row of a key, new or known."""
         found = self._places.get(key)
         if found is None:
@@ -104,9 +114,10 @@ def described_rows(
     rows = Rows(with_lines=with_lines)
     for op, c, context, phase in zip(ops, counted, found, phases, strict=True):
         line = context.source if with_lines else None
-        shape, dtype = shape_text(c.call), dtype_of(c.call)
-        key = (op.name, shape, dtype, context.module, phase, op.thread, line)
-        is_row = op.scope == 0 and not c.cost.free
+        key = RowKey(
+            op.name, shape_text(c.call), dtype_of(c.call), context.module, phase, op.thread, line
+        )
+        is_row = op.scope == OP_SCOPE and not c.cost.free
         row = rows.place(key) if is_row else -1
         rows.of_described.append(row)
         if is_row and op.kernel is not None:
@@ -155,8 +166,8 @@ def _new_row(rows: Rows, a: Account, event: int) -> int:
     figures = stated(name)
     if figures is None:
         rows.unmatched += 1
-        return rows.place((name, None, None, None, phase, thread, None))
-    row = rows.place((str(figures["name"]), None, None, None, phase, thread, None))
+        return rows.place(RowKey(name, None, None, None, phase, thread))
+    row = rows.place(RowKey(str(figures["name"]), None, None, None, phase, thread))
     rows.stated[row] = as_cost({k: v for k, v in figures.items() if v is not None and k != "name"})
     return row
 
@@ -187,11 +198,6 @@ def op_amounts(
     return listed
 
 
-def stated_amounts(cost: Cost, units: Collection[str]) -> Amounts:
-    """Amounts of a region whose cost the user stated."""
-    return dict(amounts_of(cost, units))
-
-
 def matrix_units(machine: Machine | None) -> list[str]:
     """The tensor precisions that a machine has."""
     if machine is None:
@@ -213,24 +219,49 @@ def _works(op: Described, cost: Cost) -> bool:
     if is_compiled(op.name):
         return True
     # Annotations, nodes of autograd and wrappers are not ops.
-    is_op = op.scope == 0 and not op.name.startswith(ENGINE) and not is_glue(op.name, op.sequence)
-    return is_op and not cost.free
+    if op.scope != OP_SCOPE or op.name.startswith(ENGINE) or is_glue(op.name, op.sequence):
+        return False
+    return not cost.free
 
 
-def summed(rows: Rows, listed: Sequence[Amounts]) -> list[Amounts]:
-    """Amounts per row; unknown where one op's is. Rows without described ops have none."""
+@dataclass
+class Total:
+    """What the described ops of a row add up to, or what the user stated of one call."""
+
+    amounts: Amounts = field(default_factory=dict)
+    launches: float = 0.0
+    calls: float = 0.0
+    stated: bool = False
+
+    def scale(self, calls: float) -> float:
+        """By which amounts grow where the timed steps called it more or less often."""
+        if self.stated:
+            return calls
+        return calls / self.calls if self.calls else 1.0
+
+
+def totals_of(
+    rows: Rows, listed: Sequence[Amounts], launches: Sequence[int], units: Collection[str]
+) -> list[Total]:
+    """Totals per row, unknown where one op's amount is; what a user states wins."""
     names = sorted({name for amount in listed for name in amount})
-    totals: list[Amounts] = [{} for _ in rows.keys]
-    for row, amount in zip(rows.of_described, listed, strict=True):
-        if row < 0:
-            continue
-        total = totals[row]
-        known = amount.get("flop/fp32", 0.0) is not None
-        for name in names:
-            value = amount.get(name, 0.0 if known or not name.startswith("flop/") else None)
-            before = total.get(name, 0.0)
-            total[name] = None if value is None or before is None else before + value
+    totals = [Total() for _ in rows.keys]
+    for row, amount, launched in zip(rows.of_described, listed, launches, strict=True):
+        if row >= 0:
+            totals[row].launches += launched
+            totals[row].calls += 1
+            _add(totals[row].amounts, amount, names)
+    for row, cost in rows.stated.items():
+        totals[row] = Total(dict(amounts_of(cost, units)), launches=1.0, calls=1.0, stated=True)
     return totals
+
+
+def _add(total: Amounts, amount: Amounts, names: Sequence[str]) -> None:
+    known = amount.get("flop/fp32", 0.0) is not None
+    for name in names:
+        value = amount.get(name, 0.0 if known or not name.startswith("flop/") else None)
+        before = total.get(name, 0.0)
+        total[name] = None if value is None or before is None else before + value
 
 
 # The kernels' table of a profile, and the timeline of one step.
@@ -240,21 +271,18 @@ MOST_SEGMENTS = 100_000
 
 
 def kernel_table(
-    rows: Rows,
-    timed: Timed,
-    totals: Sequence[Amounts],
-    described: tuple[list[float], list[float]],
-    chosen: Sequence[int],
+    rows: Rows, timed: Timed, totals: Sequence[Total], chosen: Sequence[int]
 ) -> pl.DataFrame:
     """One line per row that ran in the timed steps."""
-    seconds = timed.seconds[list(chosen)].mean(axis=0)
-    profiled = timed.profiled[list(chosen)].mean(axis=0)
-    calls = timed.calls[list(chosen)].mean(axis=0)
-    names = _amount_names(totals)
+    at = list(chosen)
+    seconds, profiled, calls = (
+        column[at].mean(axis=0) for column in (timed.seconds, timed.profiled, timed.calls)
+    )
+    names = sorted({n for total in totals for n in total.amounts}) or ["flop/fp32", DRAM]
     lines = [
-        _line(row, rows, timed, seconds[row], calls[row], described)
-        | {"timed_s": profiled[row]}
-        | _amounts(_at(totals, row), names, calls[row], described[1][row : row + 1])
+        _line(row, rows, timed.seconds[:, row].tolist(), totals[row], float(calls[row]))
+        | {"time_s": seconds[row], "timed_s": profiled[row]}
+        | _amounts(totals[row], names, float(calls[row]))
         for row in np.flatnonzero(calls > 0).tolist()
     ]
     numbers = dict.fromkeys(
@@ -263,84 +291,60 @@ def kernel_table(
     return pl.DataFrame(lines, schema_overrides=numbers, infer_schema_length=None)
 
 
-def _at(totals: Sequence[Amounts], row: int) -> Amounts | None:
-    return totals[row] if row < len(totals) and totals[row] else None
-
-
-def _amount_names(totals: Sequence[Amounts]) -> list[str]:
-    found = sorted({n for total in totals for n in total if n != "user"})
-    return found or ["flop/fp32", DRAM]
-
-
 def _line(
-    row: int, rows: Rows, timed: Timed, time_s: float, calls: float,
-    described: tuple[list[float], list[float]],
-) -> dict[str, Any]:  # fmt: skip
-    name, shape, dtype, module, phase, thread, source = rows.keys[row]
-    samples = timed.seconds[:, row].tolist()
-    launches, seen = (d[row] if row < len(d) else 0.0 for d in described)
-    return {
+    row: int, rows: Rows, samples: list[float], total: Total, calls: float
+) -> dict[str, object]:
+    key = rows.keys[row]
+    line: dict[str, object] = {
         "id": row,
         "kind": "kernel" if row in rows.fused else "op",
-        "name": name,
-        "op": rows.fused.get(row, name),
-        "shape": shape,
-        "dtype": dtype,
-        "module": module,
-        "phase": phase,
-        "stream": f"thread {thread}",
+        "name": key.name,
+        "op": rows.fused.get(row, key.name),
+        "shape": key.shape,
+        "dtype": key.dtype,
+        "module": key.module,
+        "phase": key.phase,
+        "stream": f"thread {key.thread}",
         "device": "cpu",
         "calls": calls,
-        "launches": launches * calls / seen if seen else (calls if row in rows.stated else 0.0),
-        "time_s": time_s,
+        "launches": total.launches * total.scale(calls),
         "time_spread": spread(samples),
         "samples": samples,
         "origin.time": "measured",
-    } | ({"label.source": source} if rows.with_lines else {})
+    }
+    return line | {"label.source": key.source} if rows.with_lines else line
 
 
-def _amounts(
-    total: Amounts | None, names: Sequence[str], calls: float, seen: Sequence[float]
-) -> dict[str, Any]:
-    """A row's amounts, scaled where the timed steps called it more or less often."""
-    if total is None:
+def _amounts(total: Total, names: Sequence[str], calls: float) -> dict[str, object]:
+    """A row's amounts in the timed steps; nothing is known where it was neither seen nor stated."""
+    if not total.amounts:
         return dict.fromkeys(names)
-    stated = "user" in total
-    scale = calls if stated else calls / seen[0] if seen and seen[0] else 1.0
-    found: dict[str, Any] = {}
-    for name in names:
-        value = total.get(name, 0.0)
-        found[name] = None if value is None else value * scale
-    flops, moved = ("user", "user") if stated else ("counted", "modelled")
-    return found | {"origin.flops": flops, f"origin.bytes/{DRAM.split('/')[1]}": moved}
+    scale = total.scale(calls)
+    values = {name: total.amounts.get(name, 0.0) for name in names}
+    scaled = {name: None if value is None else value * scale for name, value in values.items()}
+    flops, moved = ("user", "user") if total.stated else ("counted", "modelled")
+    return {**scaled, "origin.flops": flops, "origin.bytes/dram": moved}
 
 
-def timeline(account: Account, row_of_event: Any) -> pl.DataFrame:
+def timeline(account: Account, row_of_event: Ints) -> pl.DataFrame:
     """The segments of one step in order, without the profiler's time; gaps bear their cause."""
-    cut = account.cut
-    event = np.where(cut.owner == GAP, 0, cut.owner)
-    empty = not len(row_of_event)
-    row = np.full(len(cut.owner), -1) if empty else row_of_event[account.owner[event]]
-    row = np.where(cut.owner == GAP, -1, row)
-    thread = np.full(len(event), account.step.main_thread)
+    cut, main = account.cut, account.step.main_thread
+    # A gap's owner, -1, is the last place.
+    row = np.append(row_of_event[account.owner], -1)[cut.owner]
+    thread = np.append(account.step.thread, main)[cut.owner]
     # Segments cover the step without overlap: each begins where the one before it ends.
     duration_s = (cut.end_ns - cut.start_ns) * account.kept / 1e9
-    if not empty:
-        thread = np.where(cut.owner == GAP, account.step.main_thread, account.step.thread[event])
+    causes = [
+        None if r >= 0 else IdleCause.PYTHON if o == GAP else account.cause_of(o)
+        for r, o in zip(row.tolist(), cut.owner.tolist(), strict=True)
+    ]
     table = pl.DataFrame(
         {
             "start_s": np.cumsum(duration_s) - duration_s,
             "duration_s": duration_s,
             "stream": [f"thread {t}" for t in thread.tolist()],
             "kernel": [None if r < 0 else r for r in row.tolist()],
-            "idle_cause": [
-                None
-                if r >= 0
-                else IdleCause.PYTHON.value
-                if o == GAP
-                else account.cause_of(o).value
-                for r, o in zip(row.tolist(), cut.owner.tolist(), strict=True)
-            ],
+            "idle_cause": [None if cause is None else cause.value for cause in causes],
         },
         schema=TIMELINE_COLUMNS,
     )

@@ -13,7 +13,6 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.read.open import Entry
-from timeroof.read.sqlite import table_errors
 from timeroof.read.text import MAX_RECORD_BYTES, head_text, refuse_endless, text_blocks
 
 # Records are parsed in pieces of about this size.
@@ -198,11 +197,10 @@ def read_table(entry: Entry, header: Header, wanted: Callable[[str], bool]) -> p
     places = {name: header.names.index(name) for name in header.names if wanted(name)}
     cells = [_cell(str(place)).alias(name) for name, place in places.items()]
     frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
-    with table_errors(entry.name):
-        table = find_table(entry, lambda fields: tuple(fields) == header.names)
-        found = table.frames(list(places.values())) if table and places else ()
-        frames += [frame.select(cells) for frame in found]
-        return pl.concat(frames).filter(~pl.all_horizontal(pl.all().is_null()))
+    table = find_table(entry, lambda fields: tuple(fields) == header.names)
+    found = table.frames(list(places.values())) if table and places else ()
+    frames += [frame.select(cells) for frame in found]
+    return pl.concat(frames).filter(~pl.all_horizontal(pl.all().is_null()))
 
 
 def _cell(column: str) -> pl.Expr:
@@ -232,14 +230,6 @@ def first_of(names: Names | list[str], *wanted: str) -> str | None:
     """The first of these column names, case aside, that a table has, as it is written there."""
     by_plain = {name.lower(): name for name in names}
     return next((by_plain[w.lower()] for w in wanted if w.lower() in by_plain), None)
-
-
-_CLONE = re.compile(r"(?: \[clone \.kd\]| \(\.kd\)|\.kd)\s*$")
-
-
-def kernel_name(column: str) -> pl.Expr:
-    """AMD kernel names without the loader's suffix (``.kd``, ``[clone .kd]``)."""
-    return pl.col(column).str.replace(_CLONE.pattern, "")
 
 
 # Numbers and units as profilers print them, turned into plain numbers of base units.

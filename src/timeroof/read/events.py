@@ -13,11 +13,12 @@ events into one table and ends here. Columns of that table:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
+from timeroof.core.notes import Note
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
@@ -31,6 +32,11 @@ MAX_AMOUNT = 1e24
 
 _FIELDS = ("kind", "name", "short_name", "op", "shape", "dtype", "module", "phase", "device")
 _PLACES = ("stream", "rank")
+# Of tables that have no single events.
+SUMMARY = Note("A summary by kernel name: no timestamps, so idle time is unknown.", "no-timestamps")
+NO_LAUNCHES = Note(
+    "No launch of a kernel is in the file: causes of idle time are unknown.", "no-launches"
+)
 # Kernels that move data between devices. Communication has many homes: NCCL and RCCL, DeepEP's
 # "internode" kernels, the multicast and custom all-reduces of PyTorch, vLLM and TensorRT-LLM.
 COLLECTIVE = (
@@ -45,6 +51,7 @@ class Whole:
     """What a source knows beside its events."""
 
     source: Source
+    # Where no event has one.
     device: str | None = None
     notes: tuple[str, ...] = ()
     # False for runs under counters: the profiler serialised them, so gaps mean nothing.
@@ -57,33 +64,46 @@ class Whole:
 def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
     """The profile of a table of events."""
     events, notes = checked(events)
-    notes = [*whole.notes, *notes]
     events = _named_streams(events)
+    device, unnamed = one_device(events["device"].unique().to_list() or [])
+    device, unnamed = (whole.device, []) if whole.device else (device, unnamed)
+    notes = [*whole.notes, *unnamed, *notes]
     if not whole.has_gaps:
-        rows = rows_of(events)
-        return Profile.of(
-            rows, whole.source, device=whole.device, notes=tuple(notes), **whole.extra
-        )
+        extra = whole.extra | {"notes": tuple(notes)}
+        return Profile.of(rows_of(events), whole.source, device=device, **extra)
     events = with_exclusive(with_idle(events, whole.host))
-    rows = rows_of(events)
+    rows, gpus = rows_of(events), _gpus(events)
     timeline, cut = _timeline(events, rows)
-    gpus = _gpus(events)
-    if gpus > 1:
-        notes.append(devices_note(gpus))
     wall_s, busy_s = _wall_and_busy(events)
+    gaps = events["idle_ns"].to_numpy()
     return Profile.of(
         rows,
         whole.source,
-        device=whole.device,
+        device=device,
         wall_s=wall_s,
         kernel_s=busy_s,
-        idle_by_cause=seconds_by_cause(
-            events["idle_ns"].to_numpy(), idle_parts(events), 1 / NS, gpus, wall_s - busy_s
-        ),
+        idle_by_cause=seconds_by_cause(gaps, idle_parts(events), 1 / NS, gpus, wall_s - busy_s),
         timeline=timeline,
-        notes=(*notes, *cut),
+        notes=(*notes, *devices_note(gpus), *cut),
         **whole.extra,
     )
+
+
+def one_device(names: Iterable[str | None]) -> tuple[str | None, list[Note]]:
+    """The one name among those of devices, and a note where there is none or more than one."""
+    known = sorted({name for name in names if name})
+    if len(known) == 1:
+        return known[0], []
+    if known:
+        text = f"Kernels ran on different devices: {', '.join(known)}."
+        return None, [Note(text, "several-devices")]
+    return None, [Note("The file names no device: name it with --machine.", "no-device")]
+
+
+def kernel_kind(name: str = "name") -> pl.Expr:
+    """Kind of a kernel by its name: those of the collective libraries move data."""
+    talks = pl.col(name).str.contains(COLLECTIVE)
+    return pl.when(talks).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind")
 
 
 def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -99,9 +119,14 @@ def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         sane.fill_null(False) & pl.col("name").is_not_null() & (pl.col("start_ns") >= 0)
     )
     lost = events.height - good.height
-    notes = [f"{lost} events without a name or with impossible times are left out"] if lost else []
+    notes: list[str] = []
+    if lost:
+        text = f"{lost} events without a name or with impossible times are left out."
+        notes.append(Note(text, "left-out", "warning"))
     good, wrong = _known_amounts(good)
-    notes += [f"{wrong} amounts below 0 or beyond reason are taken as unknown"] if wrong else []
+    if wrong:
+        text = f"{wrong} amounts below 0 or beyond reason are taken as unknown."
+        notes.append(Note(text, "impossible-amounts", "warning"))
     empty = [c for c in good.columns if c.startswith(LABEL) and good[c].null_count() == good.height]
     return good.drop(empty).sort("gpu", "start_ns", "end_ns", maintain_order=True), notes
 
@@ -205,13 +230,13 @@ def _wall_and_busy(events: pl.DataFrame) -> tuple[float, float]:
     return float(wall_ns) / NS, float(busy_ns) / NS  # type: ignore[arg-type]
 
 
-def _timeline(events: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def _timeline(events: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
     """The first events in order of time, each with its row's id; a note where some are left out."""
     keys = key_columns(events)
     duration = (pl.col("end_ns") - pl.col("start_ns")).alias("duration")
     work = events.select(*keys, pl.col("start_ns").alias("start"), duration, "idle_code")
     timeline = timeline_of(work, rows.select(*keys, "id"), pl.col("stream"), NS)
-    return timeline, [cut_note(events.height)] if events.height > TIMELINE_EVENTS else []
+    return timeline, cut_note(events.height)
 
 
 def timeline_of(
@@ -235,22 +260,23 @@ def timeline_of(
     ).cast(dict(TIMELINE_COLUMNS))  # type: ignore[arg-type]
 
 
-def cut_note(events: int) -> str:
+def cut_note(events: int) -> list[Note]:
     """That a timeline does not show all."""
-    return f"the timeline shows the first {TIMELINE_EVENTS} of {events} events"
+    if events <= TIMELINE_EVENTS:
+        return []
+    text = f"The timeline shows the first {TIMELINE_EVENTS} of {events} events."
+    return [Note(text, "timeline-cut")]
 
 
-def devices_note(devices: int) -> str:
+def devices_note(devices: int) -> list[Note]:
     """What numbers mean where several devices worked."""
-    return f"{devices} devices: rows sum over them; wall, busy and idle seconds are the mean of one"
+    text = f"{devices} devices: row times are summed; wall, busy and idle times are per device."
+    return [Note(text, "several-devices")] if devices > 1 else []
 
 
-# Launches of kernels, one row each, and how they become the rows of a profile.
-#
-# Every reader of counters ends here: a table with `name`, `time_s` and amounts per launch
-# becomes one row per kernel, with exact totals, its calls and the single times.
-
-
+# Launches of kernels, one row each, and how they become the rows of a profile. Every reader of
+# counters ends here: a table with `name`, `time_s` and amounts per launch becomes one row per
+# kernel, with exact totals, its calls and the single times.
 # Single times are kept where they are few enough to be looked at.
 MAX_SAMPLES = 1000
 
@@ -272,19 +298,14 @@ def rows_of_launches(launches: pl.DataFrame) -> pl.DataFrame:
         .group_by(keys, maintain_order=True)
         .agg(
             calls.cast(pl.Float64).alias("calls"),
-            _known_sum("time_s"),
+            known_sum("time_s").alias("time_s"),
             spread_of(pl.col("time_s")).alias("time_spread"),
             _samples(),
-            *(_known_sum(c) for c in amounts),
+            *(known_sum(c).alias(c) for c in amounts),
             *(_agreed(c) for c in agreed),
         )
         .collect()
     )
-
-
-def _known_sum(column: str) -> pl.Expr:
-    known = pl.col(column).null_count() == 0
-    return pl.when(known).then(pl.col(column).sum()).alias(column)
 
 
 def _agreed(column: str) -> pl.Expr:
@@ -297,25 +318,13 @@ def _samples() -> pl.Expr:
     return pl.when(few).then(pl.col("time_s").implode()).alias("samples")
 
 
-def drop_impossible(launches: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def drop_impossible(launches: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
     """Launches without those whose time is below 0 or no number, and a note that says so."""
     time = pl.col("time_s")
     possible = launches.filter(time.is_null() | (time.is_finite() & (time >= 0)))
     gone = launches.height - possible.height
-    notes = []
-    if gone:
-        notes.append(
-            f"{gone} of {launches.height} launches have a time that is negative or no number;"
-            " they are left out."
-        )
-    return _impossible_amounts_unknown(possible), notes
-
-
-def _impossible_amounts_unknown(launches: pl.DataFrame) -> pl.DataFrame:
-    amounts = amount_columns(launches)
-    return launches.with_columns(
-        pl.when(pl.col(c).is_finite() & (pl.col(c) >= 0)).then(pl.col(c)).alias(c) for c in amounts
-    )
+    text = f"{gone} of {launches.height} launches have no possible time and are left out."
+    return _known_amounts(possible)[0], [Note(text, "left-out", "warning")] if gone else []
 
 
 def shown_list(names: Sequence[str], most: int = 5) -> str:

@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.errors import InputError, UsageError
+from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source, SourceFile, amount_columns
 from timeroof.core.run_file import SavedRun
 from timeroof.read.events import shown_list
@@ -207,11 +208,11 @@ def _notes(profiles: list[Profile], ranks: list[int], names: list[str]) -> tuple
     files = ", ".join(f"{rank}: {name}" for rank, name in list(zip(ranks, names, strict=True))[:16])
     more = "" if len(ranks) <= 16 else f" and {len(ranks) - 16} more"
     own = [note for p in profiles for note in p.notes]
-    return (
-        f"{len(profiles)} files are taken as ranks of one run ({files}{more}); rows are each"
-        " rank's, totals those of a mean rank.",
-        *dict.fromkeys(own),
+    text = (
+        f"{len(profiles)} files are taken as ranks of one run ({files}{more})."
+        " Rows are each rank's, totals those of a mean rank."
     )
+    return Note(text, "taken-as-ranks"), *dict.fromkeys(own)
 
 
 # The format of our own saved runs, which say themselves what they were made of.

@@ -18,19 +18,17 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile
 from timeroof.read.events import Whole, profile_of
-from timeroof.read.formats import ReadOptions
-from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.formats import ReadOptions, source_of
+from timeroof.read.open import Entry, Input
 
 # One line of oneDNN's verbose log, in the spellings of versions 0.x to 3.x.
-#
 # It is ``onednn_verbose[,v1][,timestamp][,primitive],exec,<engine>,<kind>,<implementation>,
 # <prop kind>,<memory formats>,<attributes>,<auxiliary>,<problem>,<milliseconds>``; the parts in
 # brackets came with versions 2.x and 3.x. Logs are read with it, and lines caught in a live run:
 # so it needs nothing that would weigh on the program that runs.
-
-
 _TIMESTAMP = re.compile(r"^\d+(?:\.\d+)?(?:e\+?\d+)?$")
 _TYPE = re.compile(
     r"\b(src|data|wei|weights|dst|diff_src|diff_dst)[:_](f64|f32|f16|bf16|tf32"
@@ -124,40 +122,20 @@ _MARK = re.compile(rb"(?:onednn|dnnl|mkldnn)_verbose,")
 _VERSION = re.compile(r"info,(?:oneDNN|DNNL|Intel MKL-DNN|oneDNN) v?([\d.]+)")
 _THREADS = re.compile(r"nthr:(\d+)")
 MAX_LINE_BYTES = 1 << 20
-_PHASES = {
-    "forward_training": "forward",
-    "forward_inference": "forward",
-    "forward": "forward",
-    "backward": "backward",
-    "backward_data": "backward",
-    "backward_weights": "backward",
-    "backward_bias": "backward",
-}
 
 
-class OnednnVerbose:
-    """oneDNN's verbose log."""
-
-    name = "onednn-verbose"
-    title = "oneDNN verbose log"
-
-    def sniff(self, found: Input) -> bool:
-        """A text with oneDNN's lines in it."""
-        return len(found.entries) == 1 and bool(_MARK.search(found.only.head))
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of the primitives that ran."""
-        entry = found.only
-        log = _Log()
-        for line in _lines(entry):
-            log.take(line)
-        if not log.times_ms:
-            raise InputError(
-                "has oneDNN lines but no primitive that ran with its time",
-                where=entry.name,
-                advice="record with ONEDNN_VERBOSE=1 (or profile_exec)",
-            )
-        return _profile(log, entry)
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of the primitives that ran."""
+    log = _Log()
+    for line in _lines(found.only):
+        log.take(line)
+    if not log.times_ms:
+        raise InputError(
+            "has oneDNN lines but no primitive that ran with its time",
+            where=found.name,
+            advice="record with ONEDNN_VERBOSE=1 (or profile_exec)",
+        )
+    return _profile(log, found)
 
 
 @dataclass
@@ -221,7 +199,7 @@ def _row(primitive: Primitive) -> dict[str, Any]:
         "short_name": primitive.kind,
         "shape": primitive.problem or None,
         "dtype": primitive.dtype,
-        "phase": _PHASES.get(primitive.prop),
+        "phase": next((p for p in ("forward", "backward") if primitive.prop.startswith(p)), None),
         "gpu": primitive.engine,
         "flop/fp32": 0.0 if primitive.kind in MOVERS else None,
         "label.onednn_kind": primitive.kind,
@@ -250,16 +228,13 @@ def _own(line: bytes) -> str:
     return line[start.start() if start else 0 :].decode("utf-8", "replace").strip()
 
 
-def _profile(log: _Log, entry: Entry) -> Profile:
+def _profile(log: _Log, found: Input) -> Profile:
     events, timed = log.events()
-    notes = [f"{count} {what} are not rows" for what, count in log.skipped.items()]
-    notes.append("FLOPs and bytes are not in the log; problems are kept as shapes to count from")
+    notes = [
+        Note(f"{count} {what} are not rows.", "left-out") for what, count in log.skipped.items()
+    ]
     if log.isa:
-        notes.append(f"the log names no device; instruction set: {log.isa}")
-    files = [SourceFile(name=short_name(entry.name))]
-    source = Source(tool="oneDNN", version=log.version, files=files)
+        notes.append(Note(f"Instruction set: {log.isa}.", "instruction-set"))
+    source = source_of("oneDNN", found, version=log.version)
     extra: dict[str, object] = {"threads": log.threads}
     return profile_of(events, Whole(source, None, tuple(notes), has_gaps=timed, extra=extra))
-
-
-FORMAT = OnednnVerbose()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import cast
+from typing import TypedDict, Unpack, cast
+
+import msgspec
 
 from timeroof.core.errors import UsageError
+from timeroof.core.machine import Machine
 from timeroof.study.case import Cache, Case, Value
 from timeroof.study.kernel import PASSES, Kernel, Parameter
 from timeroof.study.kernels import kernel as find_kernel
@@ -69,31 +72,36 @@ def grid_cases(  # noqa: PLR0913
     return unique(made)
 
 
-def one_case(
-    kernel: str,
-    pass_name: str = "forward",
-    *,
-    params: Mapping[str, Value] | None = None,
-    precision: str = "fp32",
-    cache: str = "warm",
-    threads: int | None = None,
-    variant: str = "eager",
-) -> Case:
-    """The base case with some parameters changed.
+class Axes(TypedDict, total=False):
+    """What else of a grid a factor's design moves."""
 
-    >>> one_case("lstm", params={"hidden": 64}).params["hidden"]
-    64
-    """
-    found = find_kernel(kernel)
-    if pass_name not in found.passes:
-        raise UsageError(
-            f"{kernel} has no pass {pass_name!r}", advice=f"it has {', '.join(found.passes)}"
-        )
-    sweeps = {name: [value] for name, value in (params or {}).items()}
-    return grid_cases(
-        kernel, sweeps=sweeps, passes=[pass_name], precisions=[precision], caches=[cache],
-        threads=[threads or all_cores()], variants=[variant],
-    )[0]  # fmt: skip
+    precisions: Sequence[str]
+    caches: Sequence[str]
+    variants: Sequence[str]
+    quick: bool
+
+
+class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """The choices of a user that the design of a factor respects."""
+
+    kernels: list[str] = []
+    framework: str = "torch"
+    device: str = "cpu"
+    # All cores that the study may use.
+    threads: int = 1
+    precisions: list[str] = []
+    quick: bool = False
+    # The machine that the cases run on, for its cache sizes and units.
+    machine: Machine | None = None
+
+    def cases(
+        self, kernel: str, sweeps: Mapping[str, Sequence[Value]] | None = {}, **axes: Unpack[Axes]
+    ) -> list[Case]:
+        """Forward passes of a kernel's grid; by default its base case alone."""
+        return grid_cases(
+            kernel, sweeps=sweeps, passes=("forward",), threads=(self.threads,),
+            framework=self.framework, device=self.device, **axes,
+        )  # fmt: skip
 
 
 def missing_pass(kernel: str, pass_name: str, device: str = "cpu") -> Case:

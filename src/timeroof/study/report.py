@@ -4,136 +4,89 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from timeroof.api.live import scope_for
 from timeroof.api.reports import Report
 from timeroof.core.machine import Machine
 from timeroof.core.notes import as_notes
 from timeroof.core.profile import LABEL, Profile
-from timeroof.core.report import Finding, Verdicts
-from timeroof.core.resources import Scope
+from timeroof.core.report import Verdicts
 from timeroof.core.units import format_percent
 from timeroof.core.version import VERSION
 from timeroof.model.judge import judge
 from timeroof.model.totals import totals
 from timeroof.study.case import Result
-from timeroof.study.factors.cases import busy, label, number, with_parameters
-from timeroof.study.store.cases import Verdict
+from timeroof.study.factors import conclude
+from timeroof.study.rows import Row, typed_rows
+from timeroof.study.store import Verdict
 from timeroof.study.table import profile_of
-
-# Other programs beside a study: which cases they disturbed, in one sentence.
-
-
-def busy_sentence(rows: pl.DataFrame) -> str:
-    """How much others used while cases ran; nothing where they used little.
-
-    >>> busy_sentence(pl.DataFrame({"label.load": ["0.500", "0.010"]}))[:49]
-    'others used 50 % of the processor in 1 of 2 cases'
-    """
-    disturbed = [row for row in rows.to_dicts() if busy(row)]
-    if not disturbed:
-        return ""
-    share = statistics.median(number(label(row, "load")) or 0.0 for row in disturbed)
-    which = "this time is" if len(disturbed) == 1 else "these times are"
-    return (
-        f"others used {format_percent(share)} of the processor in {len(disturbed)} of"
-        f" {rows.height} cases: {which} not the kernel's alone"
-    )
-
 
 SCOPE = f"{LABEL}scope"
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a study found: the judged cases, the conclusions, and what could not be measured."""
+    """What a study found: the judged cases, and what could not be measured."""
 
     report: Report
-    rows: pl.DataFrame
-    machine: Machine | None
-    findings: tuple[Finding, ...] = ()
+    rows: list[Row]
     failures: list[Result] = field(default_factory=list)
-    kernels: list[str] = field(default_factory=list)
-    factors: list[str] = field(default_factory=list)
-    # kernel -> parameters that take more than one value
-    sweeps: dict[str, list[str]] = field(default_factory=dict)
-
-    def with_findings(self, findings: Iterable[Finding]) -> Study:
-        """The same study with its conclusions."""
-        found = tuple(findings)
-        return replace(self, findings=found, report=replace(self.report, findings=found))
 
 
 def judged_study(
     results: Sequence[Result],
     machine: Machine | None,
     *,
-    factors: Sequence[str] = (),
-    version: str | None = None,
     command: str | None = None,
     notes: Sequence[str] = (),
 ) -> Study:
     """Judge results: cases on one thread on one core's ceilings, all others on all cores'."""
-    profile = profile_of(results, version=version, command=command, notes=tuple(notes))
-    profile = _with_scopes(profile, machine)
+    profile = profile_of(results, machine, command=command, notes=tuple(notes))
     verdicts = _judged(profile, machine)
     report = Report(
         profile=profile,
         machine=machine,
         verdicts=verdicts,
         totals=totals(profile, verdicts, machine),
-        notes=as_notes(dict.fromkeys((*profile.notes, *verdicts.notes))),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
-    rows = with_parameters(report.rows, _parameters(results))
-    disturbed = busy_sentence(rows)
-    if disturbed:
-        report = replace(report, notes=as_notes((disturbed, *report.notes)))
+    names = {r.case.kernel: list(r.case.params) for r in results}
+    rows = typed_rows(report.rows, names)
+    told = dict.fromkeys((busy_sentence(rows), *profile.notes, *verdicts.notes))
     return Study(
-        report=report,
-        rows=rows,
-        machine=machine,
-        failures=[r for r in results if r.status != "done"],
-        kernels=list(dict.fromkeys(r.case.kernel for r in results)),
-        factors=list(factors),
-        sweeps=swept(results),
+        replace(
+            report,
+            notes=as_notes(text for text in told if text),
+            findings=tuple(conclude(rows, machine)),
+        ),
+        rows,
+        [r for r in results if r.status != "done"],
     )
 
 
-def _parameters(results: Sequence[Result]) -> dict[str, set[str]]:
-    """The names of every kernel's parameters."""
-    found: dict[str, set[str]] = {}
-    for result in results:
-        found.setdefault(result.case.kernel, set()).update(result.case.params)
-    return found
+def busy_sentence(rows: Sequence[Row]) -> str:
+    """How much others used while cases ran; nothing where they used little.
 
-
-def swept(results: Sequence[Result]) -> dict[str, list[str]]:
-    """The parameters of every kernel that take more than one value."""
-    values: dict[str, dict[str, set[object]]] = {}
-    for result in results:
-        seen = values.setdefault(result.case.kernel, {})
-        for name, value in result.case.params.items():
-            seen.setdefault(name, set()).add(value)
-    return {k: [n for n, v in seen.items() if len(v) > 1] for k, seen in values.items()}
-
-
-def _with_scopes(profile: Profile, machine: Machine | None) -> Profile:
-    if not len(profile):
-        return profile
-    one: Scope = scope_for(1, machine)
-    scope = pl.when(pl.col(f"{LABEL}threads") == "1").then(pl.lit(one)).otherwise(pl.lit("all"))
-    return profile.with_kernels(profile.kernels.with_columns(scope.alias(SCOPE)))
+    >>> busy_sentence([Row(load=0.5), Row(load=0.01)])[:49]
+    'others used 50 % of the processor in 1 of 2 cases'
+    """
+    loads = [row.load or 0.0 for row in rows if row.busy]
+    if not loads:
+        return ""
+    which = "this time is" if len(loads) == 1 else "these times are"
+    return (
+        f"others used {format_percent(statistics.median(loads))} of the processor in"
+        f" {len(loads)} of {len(rows)} cases: {which} not the kernel's alone"
+    )
 
 
 def _judged(profile: Profile, machine: Machine | None) -> Verdicts:
     """Judge each scope by itself and put the verdicts together in the profile's order."""
-    scopes = profile.kernels[SCOPE].unique().to_list() if SCOPE in profile.kernels.columns else []
+    scopes = profile.kernels[SCOPE].unique().to_list() if len(profile) else []
     if len(scopes) < 2:
         return judge(profile, machine, scope=scopes[0] if scopes else "all")
     parts = [
@@ -152,10 +105,8 @@ def _judged(profile: Profile, machine: Machine | None) -> Verdicts:
 
 def verdict_of(result: Result, machine: Machine | None) -> Verdict:
     """What the model says of one result, for the store."""
-    if result.status != "done" or machine is None:
-        return Verdict()
-    profile = _with_scopes(profile_of([result]), machine)
-    if not len(profile):
+    profile = profile_of([result], machine)
+    if machine is None or not len(profile):
         return Verdict()
     row = _judged(profile, machine).table.row(0, named=True)
-    return Verdict(**{k: row[k] for k in ("limiter", "bound_s", "efficiency", "above_roof")})
+    return Verdict(**{k: row[k] for k in Verdict.__struct_fields__})

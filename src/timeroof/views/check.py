@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.views.explain import markdown_text
+from timeroof.views.plain import markdown_text
 from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Cell, Column, fitted_table
 

@@ -11,11 +11,10 @@ from rich.text import Text
 
 from timeroof.core.errors import InputError
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.explain import markdown_text
 from timeroof.views.pictures.arrows import Move, OtherBalance, arrow_chart
 from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Roofs, Unit
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.plain import clip, markdown_text, plain_line
 from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Column, fitted_table
 

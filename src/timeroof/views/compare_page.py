@@ -16,7 +16,6 @@ from markupsafe import Markup
 from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.files import atomic_path, write_atomically
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.core.version import VERSION
 from timeroof.views.compare import (
     CAUSE_WORDS,
     cells,
@@ -26,10 +25,9 @@ from timeroof.views.compare import (
     signed_seconds,
     told_rows,
 )
-from timeroof.views.explain import markdown_text
-from timeroof.views.page.templates import page_template
-from timeroof.views.palette import limiter_styles
+from timeroof.views.page.templates import Table, static_page
 from timeroof.views.pictures.frame import themed_svg
+from timeroof.views.plain import markdown_text
 from timeroof.views.whatif import WITHOUT_IDLE, has_idle, told_apart
 
 if TYPE_CHECKING:
@@ -40,27 +38,12 @@ if TYPE_CHECKING:
     from timeroof.model.whatif.project import WhatIf
 
 MOST_ROWS = 200
+# A picture as an element of a page, and the line under it.
+Captioned = tuple[Markup, str]
+Figures = Callable[[], "Mapping[str, Figure]"]
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A picture of a page and the line under it."""
-
-    figure: Figure
-    caption: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a page: texts only; the first column is left-aligned."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
-def comparison_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) -> str:
+def comparison_page(document: Mapping[str, Any], pictures: Sequence[Captioned]) -> str:
     """A `timeroof.compare/1` document as a page."""
     causes = [[CAUSE_WORDS[c], signed_seconds(s)] for c, s in main_causes(document).items()]
     lead, told = told_rows(document)
@@ -68,13 +51,13 @@ def comparison_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) ->
     return static_page(
         f"{document['a']} → {document['b']}",
         headline(document),
-        drawings,
-        [
+        pictures=pictures,
+        tables=[
             Table("Why", ("cause", "seconds"), causes),
             _table("Kernels that changed", told, lead),
             _table("All others", others),
         ],
-        document["notes"],
+        notes=document["notes"],
     )
 
 
@@ -85,29 +68,6 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> Tab
     return Table(title, (*heads, "matched by"), told, note)
 
 
-def static_page(
-    title: str,
-    lead: str,
-    drawings: Sequence[Drawing],
-    tables: Sequence[Table],
-    notes: Sequence[str],
-) -> str:
-    """A page of pictures and tables that opens from disk, in light and in dark."""
-    pictures = [
-        (Markup(themed_svg(d.figure, f"p{i}", d.caption)), d.caption)
-        for i, d in enumerate(drawings)
-    ]
-    return page_template("static.html.j2").render(
-        title=title,
-        lead=lead,
-        pictures=pictures,
-        tables=[t for t in tables if t.rows or t.note],
-        notes=notes,
-        version=VERSION,
-        limiter_styles=Markup(limiter_styles()),
-    )
-
-
 # A what-if as a page and as Markdown.
 
 
@@ -115,7 +75,7 @@ MOST_WHATIF_ROWS = 100
 _MACHINES = ("machine", "bound", "predicted", "low", "high", "speed-up")
 
 
-def whatif_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) -> str:
+def whatif_page(document: Mapping[str, Any], pictures: Sequence[Captioned]) -> str:
     """A `timeroof.whatif/1` document as a page."""
     names = [m["name"] for m in document["machines"]]
     lead = (
@@ -125,9 +85,9 @@ def whatif_page(document: Mapping[str, Any], drawings: Sequence[Drawing]) -> str
     return static_page(
         f"{document['from']} → {', '.join(names[:4])}{'…' if len(names) > 4 else ''}",
         lead,
-        drawings,
-        _tables(document, names),
-        document["notes"],
+        pictures=pictures,
+        tables=_tables(document, names),
+        notes=document["notes"],
     )
 
 
@@ -224,7 +184,7 @@ class Outputs:
     document: Mapping[str, Any]
     markdown: Callable[[], str]
     page: Callable[[], str]
-    figures: Callable[[], Mapping[str, Figure]]
+    figures: Figures
 
 
 def check_suffix(path: Path, allowed: tuple[str, ...] = SUFFIXES) -> Path:
@@ -338,12 +298,14 @@ def whatif_outputs(result: WhatIf) -> Outputs:
     return Outputs("whatif", document, markdown, page, figures)
 
 
-def _drawings(figures: object, captions: dict[str, str]) -> list[Drawing]:
+def _drawings(figures: Figures, captions: dict[str, str]) -> list[Captioned]:
     """Pictures with their captions; none where a run cannot be drawn, the tables remain."""
-
-    assert callable(figures)
     try:
-        made: dict[str, Figure] = figures()
+        made = figures()
     except TimeroofError:
         return []
-    return [Drawing(figure, captions.get(name, ARROWS)) for name, figure in made.items()]
+    return [
+        (Markup(themed_svg(figure, f"p{place}", caption)), caption)
+        for place, (name, figure) in enumerate(made.items())
+        for caption in [captions.get(name, ARROWS)]
+    ]

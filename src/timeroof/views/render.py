@@ -22,7 +22,7 @@ from timeroof.views.page.headline import (
     verdict_sentence,
 )
 from timeroof.views.palette import LIMITER_WORDS
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.plain import clip, markdown_text, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -66,30 +66,19 @@ def table_parquet(table: pl.DataFrame) -> bytes:
 
 
 TOP = 10
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~$])")
 
 
 def report_markdown(
     reports: Sequence[Report], names: Sequence[str], *, title: str = "timeroof"
 ) -> str:
     """The reports one after another; short enough to read in a comment."""
-    lines = [f"# {prose(title)}", ""]
+    lines = [f"# {markdown_text(title)}", ""]
     for report, name in zip(reports, names, strict=True):
         if len(reports) > 1:
-            lines += [f"## {prose(name)}", ""]
+            lines += [f"## {markdown_text(name)}", ""]
         lines += _headline(report) + _limits(report) + _gaps(report) + _findings(report)
         lines += _notes(report)
     return "\n".join(lines).rstrip() + "\n"
-
-
-def prose(text: str, limit: int = 2_000) -> str:
-    """Text from a file that stays text: no markup, no mention of anybody.
-
-    >>> prose("<b>*x* @someone")
-    '\\\\<b\\\\>\\\\*x\\\\* @<!-- -->someone'
-    """
-    escaped = _MARKUP.sub(r"\\\1", plain_line(clip(text, limit)))
-    return escaped.replace("@", "@<!-- -->")
 
 
 def code(text: str, limit: int = 80) -> str:
@@ -105,7 +94,7 @@ def code(text: str, limit: int = 80) -> str:
 
 
 def _headline(report: Report) -> list[str]:
-    machine = f" on {prose(report.machine.device)}" if report.machine else ""
+    machine = f" on {markdown_text(report.machine.device)}" if report.machine else ""
     facts = " · ".join(f"{card.label} **{card.text}**" for card in cards(report))
     return [f"{facts}{machine}", "", verdict_sentence(report), ""]
 
@@ -144,16 +133,18 @@ def _findings(report: Report) -> list[str]:
     lines: list[str] = []
     for finding in report.findings:
         gain = "" if finding.gain_s is None else f" (up to {format_seconds(finding.gain_s)})"
-        lines.append(f"- **{prose(finding.title, 300)}**{gain}: {prose(finding.why)}")
+        lines.append(
+            f"- **{markdown_text(finding.title, 300)}**{gain}: {markdown_text(finding.why)}"
+        )
         if finding.action:
-            lines.append(f"  *Do:* {prose(finding.action)}")
+            lines.append(f"  *Do:* {markdown_text(finding.action)}")
     return [*lines, ""] if lines else []
 
 
 def _notes(report: Report) -> list[str]:
     if not report.notes:
         return []
-    notes = [f"- {prose(note)}" for note in report.notes]
+    notes = [f"- {markdown_text(note)}" for note in report.notes]
     return ["<details><summary>Notes</summary>", "", *notes, "", "</details>", ""]
 
 

@@ -12,12 +12,7 @@ from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.palette import TERMINAL_COLOURS
-from timeroof.views.terminal import (
-    console,
-    plain_text,
-    print_notes,
-    print_summary,
-)
+from timeroof.views.terminal import console, plain_text, print_notes, print_summary
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
 TOP = 8
@@ -68,9 +63,7 @@ def _print_account(report: Report, out: Console) -> None:
 
 def _print_top(report: Report, out: Console) -> None:
     """The largest ops by name and phase: a bar of time, its bound in colour."""
-    rows = report.rows.with_columns(
-        pl.col("bound_s").fill_null(0.0).alias("known_bound_s"),
-    )
+    rows = report.rows.with_columns(pl.col("bound_s").fill_null(0.0).alias("known_bound_s"))
     groups = (
         rows.group_by("name", "phase")
         .agg(

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timeroof.live.torch.recording import Described, Ints, TimedStep
-
-if TYPE_CHECKING:
-    from timeroof.live.torch.recording import Ints
+from timeroof.live.torch.recording import USER_SCOPE, Described, Ints, TimedStep
 
 NO_MATCH = -1
-USER_SCOPE = 7
 # Beyond this, sequences that differ are matched by name and occurrence.
 MOST_COMPARED = 3000
 
 
 def align(step: TimedStep, described: list[Described]) -> Ints:
     """For every event of a timed step the place of its described op, or NO_MATCH."""
-    import numpy as np
-
     found = np.full(len(step), NO_MATCH, np.int64)
     theirs: dict[int, list[int]] = defaultdict(list)
     for place, op in enumerate(described):
@@ -62,19 +56,16 @@ def _middle(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
 
 
 def _by_occurrence(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
-    places: dict[tuple[str, int], int] = {}
+    places = {named: place for place, named in enumerate(_numbered(theirs))}
+    return [(i, places[named]) for i, named in enumerate(_numbered(ours)) if named in places]
+
+
+def _numbered(names: list[str]) -> Iterator[tuple[str, int]]:
+    """Every name with how often it came before."""
     seen: Counter[str] = Counter()
-    for place, name in enumerate(theirs):
-        places[name, seen[name]] = place
+    for name in names:
+        yield name, seen[name]
         seen[name] += 1
-    seen.clear()
-    pairs = []
-    for place, name in enumerate(ours):
-        other = places.get((name, seen[name]))
-        seen[name] += 1
-        if other is not None:
-            pairs.append((place, other))
-    return pairs
 
 
 # Whose is every nanosecond of a timed step: one op's, or nobody's (a gap between ops).

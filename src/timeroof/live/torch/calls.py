@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
+from timeroof.core.errors import trace_ignored
 from timeroof.live.torch.compiling import is_glue
 from timeroof.live.torch.costing import COST
-from timeroof.live.torch.meta import derive
-from timeroof.live.torch.recording import CompiledKernel, Described, LoopOp, TensorSeen, is_meta
+from timeroof.live.torch.recording import (
+    CompiledKernel,
+    Described,
+    LoopOp,
+    TensorSeen,
+    is_meta,
+    leaves,
+    tensors_in,
+)
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
-from timeroof.work.call import Arg, frozen, is_floating, parse_dtype
+from timeroof.work.call import Arg, Unrecorded, frozen, is_floating, parse_dtype
 from timeroof.work.cost import unknown
-from timeroof.work.counting import Derivation
 
-USER_SCOPE = 7
+if TYPE_CHECKING:
+    import torch
+
 # What kernels for sparse tensors (COO) call to get at the values.
 LOOKS_INTO_SPARSE = frozenset({"aten::_nnz", "aten::_indices", "aten::_values"})
 
@@ -50,7 +60,7 @@ def _cost(op: Described, call: Call, compiled: Sequence[CompiledKernel]) -> Cost
         return FREE
     if op.kernel is not None:
         return compiled_cost(compiled[op.kernel], op)
-    return count(call, derived)
+    return count(call, derive)
 
 
 def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
@@ -64,7 +74,7 @@ def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Co
         if above is not None and above < place:
             inner[above] += max(inner[place], costs[place].contraction_flops or 0.0)
     return [
-        FREE if (c.contraction_flops or 0.0) > 0 and inner[i] >= 0.99 * c.contraction_flops else c  # type: ignore[operator]
+        FREE if c.contraction_flops and inner[i] >= 0.99 * c.contraction_flops else c
         for i, c in enumerate(costs)
     ]
 
@@ -115,20 +125,14 @@ def below(ops: Sequence[Described], head: str) -> list[bool]:
     return found
 
 
-def derived(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> Derivation | None:
-    """What torch itself says of an op without a formula."""
-    return cast("Derivation | None", derive(op, inputs, kwargs))
-
-
 def call_of(op: Described) -> Call:
     """A described op as a call."""
-    tensors: list[TensorSeen] = []
-    inputs = tuple(_argument(value, tensors) for value in op.inputs)
-    outputs = [t for t in flat(op.outputs) if isinstance(t, TensorSeen)]
-    return Call(op.name, inputs, tuple(_tensor(t, None) for t in outputs))
+    seen: list[TensorSeen] = []
+    inputs = tuple(_argument(value, seen) for value in op.inputs)
+    return Call(op.name, inputs, tuple(_tensor(t, None) for t in tensors_in(op.outputs)))
 
 
-def _argument(value: Any, seen: list[TensorSeen]) -> Arg:
+def _argument(value: object, seen: list[TensorSeen]) -> Arg:
     if isinstance(value, TensorSeen):
         if parse_dtype(value.dtype) is None and "null" in value.dtype:
             return None
@@ -149,20 +153,13 @@ def _tensor(seen: TensorSeen, place: int | None) -> Tensor:
     return Tensor(seen.shape, parse_dtype(seen.dtype) or seen.dtype, strides, place)
 
 
-def flat(values: Any) -> list[Any]:
-    """The leaves of nested tuples."""
-    if isinstance(values, tuple):
-        return [leaf for value in values for leaf in flat(value)]
-    return [values]
-
-
 def shape_text(call: Call, most: int = 4) -> str | None:
     """The shapes of a call's tensors, as a row shows them.
 
     >>> shape_text(Call.of("aten::mm", Tensor((2, 3)), Tensor((3, 4))))
     '2x3, 3x4'
     """
-    tensors = [t for t in flat(call.inputs) if isinstance(t, Tensor)]
+    tensors = [t for t in leaves(call.inputs) if isinstance(t, Tensor)]
     texts = ["x".join(map(str, t.shape)) or "scalar" for t in tensors[:most]]
     if len(tensors) > most:
         texts.append(f"and {len(tensors) - most} more")
@@ -171,7 +168,7 @@ def shape_text(call: Call, most: int = 4) -> str | None:
 
 def dtype_of(call: Call) -> str | None:
     """The format of a call's first tensor, inputs before outputs."""
-    tensors = [t for t in flat((call.inputs, call.outputs or ())) if isinstance(t, Tensor)]
+    tensors = [t for t in leaves((call.inputs, call.outputs or ())) if isinstance(t, Tensor)]
     return tensors[0].dtype if tensors else None
 
 
@@ -182,26 +179,27 @@ def compiled_cost(kernel: CompiledKernel, op: Described) -> Cost:
     """FLOPs as ops have them, and each argument's bytes once; unknown where sizes have changed."""
     if kernel.symbolic and not _same_sizes(kernel, op):
         return unknown("a compiled kernel whose sizes differ from those it was compiled with")
-    contraction, other = Counter[str](), Counter[str]()
+    contraction: dict[str, float] = {}
+    other: dict[str, float] = {}
     for loop_op, elements in kernel.work:
         _add(other, _loop_flops(loop_op, elements))
     for product in kernel.products:
-        cost = _product(product)
+        cost = count(call_of(product), derive)
         if cost.contraction is None or cost.other is None:
             return cost
         _add(contraction, cost.contraction)
         _add(other, cost.other)
     return Cost(
-        contraction=dict(contraction),
-        other=dict(other),
+        contraction=contraction,
+        other=other,
         bytes_read=float(sum(a.read_bytes for a in kernel.arguments)),
         bytes_written=float(sum(a.written_bytes for a in kernel.arguments)),
     )
 
 
-def _add(total: Counter[str], more: Mapping[str, float]) -> None:
+def _add(total: dict[str, float], more: Mapping[str, float]) -> None:
     for name, value in more.items():
-        total[name] += value  # type: ignore[assignment]
+        total[name] = total.get(name, 0.0) + value
 
 
 def _loop_flops(op: LoopOp, elements: int) -> Mapping[str, float]:
@@ -219,11 +217,6 @@ def _loop_flops(op: LoopOp, elements: int) -> Mapping[str, float]:
     return {**found.contraction, **found.other}
 
 
-def _product(op: Described) -> Cost:
-
-    return count(call_of(op), derived)
-
-
 def _same_sizes(kernel: CompiledKernel, op: Described) -> bool:
     """Whether the tensors of a call are as large as they were when the kernel was compiled."""
     read = [a.size_bytes for a in kernel.arguments if a.read_bytes]
@@ -231,12 +224,105 @@ def _same_sizes(kernel: CompiledKernel, op: Described) -> bool:
     return read == _sizes(op.inputs) and written == _sizes(op.outputs)
 
 
-def _sizes(tensors: tuple[object, ...]) -> list[int]:
-    found = []
-    for tensor in tensors:
-        if isinstance(tensor, TensorSeen):
-            count_ = 1
-            for size in tensor.shape:
-                count_ *= size
-            found.append(count_ * tensor.item_bytes)
-    return found
+def _sizes(values: tuple[object, ...]) -> list[int]:
+    return [math.prod(tensor.shape) * tensor.item_bytes for tensor in tensors_in(values)]
+
+
+# What torch can say of an op without running it: a fallback for ops without a formula.
+#
+# The overload is chosen by schema: the first whose arguments fit.
+
+
+_TORCH_NAMES = {
+    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+}  # fmt: skip
+
+
+@dataclass
+class MetaResult:
+    """Results of an op (shape, format, strides), and what its schema says of its nature."""
+
+    outputs: Sequence[tuple[Sequence[int], str, Sequence[int] | None]]
+    pointwise: bool
+    moves_nothing: bool
+
+
+def derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> MetaResult | None:
+    """Run an op on the meta device; None where torch does not know it or refuses.
+
+    >>> derive("nothing::like_this", [], {}) is None
+    True
+    """
+    try:
+        import torch
+    except ImportError:
+        return None
+    space, _, name = op.partition("::")
+    packet = getattr(getattr(torch.ops, space, None), name.split(".", 1)[0], None) if name else None
+    if packet is None:
+        return None
+    try:
+        args = [_meta(v) for v in inputs]
+        named = {k: _meta(v) for k, v in kwargs.items()}
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    for overload in packet.overloads():
+        found = _attempt(getattr(packet, overload), args, named)
+        if found is not None:
+            return found
+    return None
+
+
+def _attempt(
+    function: torch._ops.OpOverload, args: list[object], kwargs: dict[str, object]
+) -> MetaResult | None:
+    import torch
+
+    schema = function._schema
+    placed, named = args[: sum(not a.kwarg_only for a in schema.arguments)], dict(kwargs)
+    for argument, value in zip(schema.arguments[len(placed) :], args[len(placed) :], strict=False):
+        named.setdefault(argument.name, value)
+    if len(args) > len(schema.arguments):
+        return None
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = function(*placed, **named)
+    except Exception:  # torch raises many kinds where arguments do not fit an overload
+        trace_ignored(f"{function} does not take these arguments")
+        return None
+    results = leaves(tuple(result) if isinstance(result, list) else result)
+    tensors = [t for t in results if isinstance(t, torch.Tensor)]
+    return MetaResult(
+        outputs=[(tuple(t.shape), str(t.dtype), tuple(t.stride())) for t in tensors],
+        pointwise=torch.Tag.pointwise in function.tags,
+        moves_nothing=is_view(schema),
+    )
+
+
+def is_view(schema: torch.FunctionSchema) -> bool:
+    """Whether every result is another look at an argument that is not written."""
+    infos = [result.alias_info for result in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)
+
+
+def _meta(value: object) -> object:
+    """A tensor as one on the meta device; other values as they are."""
+    if isinstance(value, Tensor):
+        return _meta_tensor(value)
+    if isinstance(value, tuple | list):
+        return [_meta(v) for v in value]
+    if isinstance(value, Unrecorded):
+        raise ValueError(f"{value} cannot be passed to torch")
+    return value
+
+
+def _meta_tensor(value: Tensor) -> torch.Tensor:
+    import torch
+
+    name = value.dtype.removeprefix("torch.")
+    dtype = getattr(torch, _TORCH_NAMES.get(name, name))
+    if value.strides and len(value.strides) == len(value.shape):
+        return torch.empty_strided(value.shape, value.strides, dtype=dtype, device="meta")
+    return torch.empty(value.shape, dtype=dtype, device="meta")

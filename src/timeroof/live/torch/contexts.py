@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from timeroof.live.torch.module_calls import watch_calls
-from timeroof.live.torch.recording import Described
+from timeroof.live.torch.recording import BACKWARD_SCOPE, OP_SCOPE, Described
 
 # Names of ours around a program's ops.
 
@@ -206,7 +206,6 @@ def line_of(name: str) -> str | None:
 ENGINE = "autograd::engine::evaluate_function"
 OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
 DATA = "enumerate(DataLoader)"
-OP_SCOPE, BACKWARD_SCOPE = 0, 1
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from timeroof.live.torch.describing import Describing
 from timeroof.live.torch.inductor.calls import folded
 from timeroof.live.torch.inductor.hooks import Workshop
 from timeroof.live.torch.process import rank_of_process, unseen
-from timeroof.live.torch.recording import Described, Recording, TensorSeen, TimedStep, leaves
-from timeroof.live.torch.schedule import slow_clean_note, stand_in
+from timeroof.live.torch.recording import OP_SCOPE, Described, Recording, TimedStep, tensors_in
+from timeroof.live.torch.schedule import stand_in
 
 # Whether a program's sizes change from step to step: two described steps held side by side.
 
@@ -81,20 +81,19 @@ def _matched(
 def _by_thread(ops: Sequence[Described]) -> dict[int, list[Described]]:
     found: dict[int, list[Described]] = defaultdict(list)
     for op in ops:
-        if op.scope == 0 and not is_glue(op.name, op.sequence):
+        if op.scope == OP_SCOPE and not is_glue(op.name, op.sequence):
             found[op.thread].append(op)
     return found
 
 
 def _shapes(op: Described) -> Shapes:
-    return tuple(t.shape for t in leaves((op.inputs, op.outputs)) if isinstance(t, TensorSeen))
+    return tuple(t.shape for t in tensors_in((op.inputs, op.outputs)))
 
 
 def _is_new(op: Described) -> bool:
     """Whether its results are no views of what it was given."""
-    given = {t.storage for t in leaves(op.inputs) if isinstance(t, TensorSeen)}
-    made = {t.storage for t in leaves(op.outputs) if isinstance(t, TensorSeen)}
-    return bool(made - given)
+    made = {t.storage for t in tensors_in(op.outputs)}
+    return bool(made - {t.storage for t in tensors_in(op.inputs)})
 
 
 def _text(shape: Shape | None) -> str:
@@ -173,7 +172,7 @@ def _share_words(share: float) -> str:
 
 
 def read_event_cost(found: Recording, calibration: Calibration) -> None:
-    """What an event of the profiler cost, and whether clean steps can be believed."""
+    """What an event of the profiler cost, and what stands in for a clean step."""
     if found.timed or found.block is not None:
         with contextlib.suppress(Exception):
             block = [] if found.block is None else [found.block]
@@ -181,9 +180,6 @@ def read_event_cost(found: Recording, calibration: Calibration) -> None:
             if cost is not None:
                 found.event_cost_ns, found.event_cost_error_ns = cost
     stand_in(found)
-    slow = slow_clean_note(found)
-    if slow is not None:
-        found.note(slow)
 
 
 # What cannot be recorded, why, and what would help.

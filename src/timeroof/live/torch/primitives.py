@@ -1,129 +1,44 @@
-"""The primitive pass: oneDNN's and MKL's lines, taken off what C prints, in a timed step."""
+"""The primitive pass: oneDNN's lines, taken off what C prints, in a timed step."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import sys
 from contextlib import suppress
 from typing import Any
 
 from timeroof.live.torch.process import unseen
-from timeroof.live.torch.recording import MklCall, PrimitiveSeen, PrimitiveStep, Recording
-from timeroof.live.torch.streams import PrintedByC, write_all
+from timeroof.live.torch.recording import PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.live.torch.timing import Timing
 from timeroof.read.onednn import parse_execution
 
-# MKL's verbose lines: one per call, with routine, arguments and duration, without a time.
-
-
-_LINE = re.compile(rb"MKL_VERBOSE ([A-Za-z0-9_]+)\((.*)\) ([0-9.]+)(ns|us|ms|s) ")
-_UNIT_NS = {b"ns": 1.0, b"us": 1e3, b"ms": 1e6, b"s": 1e9}
-
-
-class MklSwitch:
-    """Switches MKL's lines on and off."""
-
-    def __init__(self) -> None:
-        self._verbose: Any = None
-
-    def is_there(self) -> bool:
-        """Whether torch is built with MKL."""
-        import torch
-
-        mkl: Any = torch.backends.mkl
-        return bool(mkl.is_available())
-
-    def on(self) -> None:
-        """From now on every call writes a line; nothing happens where MKL refuses."""
-        import torch
-
-        mkl: Any = torch.backends.mkl
-        if self.is_there():
-            with suppress(RuntimeError):
-                verbose = mkl.verbose(mkl.VERBOSE_ON)
-                verbose.__enter__()
-                self._verbose = verbose
-                _warm()
-
-    def off(self) -> None:
-        """No more lines."""
-        if self._verbose is not None:
-            self._verbose.__exit__(None, None, None)
-            self._verbose = None
-
-
-def _warm() -> None:
-    """The first call that writes a line measures the clock before it does, which takes long."""
-    import torch
-
-    with unseen():
-        small = torch.zeros(4, 4, dtype=torch.float32, device="cpu")
-        torch.mm(small, small)
-
-
-def mkl_call(line: bytes) -> MklCall | None:
-    """A call from its line; flags are the letters before the sizes, addresses are left out.
-
-    >>> mkl_call(b"MKL_VERBOSE SGEMM(T,N,128,32,64,0x7f,0x55,64) 12.5us CNR:OFF Dyn:0")
-    MklCall(routine='sgemm', flags='TN', sizes=(128, 32, 64), duration_ns=12500)
-    """
-    found = _LINE.match(line)
-    if found is None:
-        return None
-    words = found[2].decode("ascii", "replace").split(",")
-    flags = "".join(w for w in words[:4] if len(w) == 1 and w.isalpha()).upper()
-    routine = found[1].decode("ascii", "replace").lower()
-    try:
-        duration_ns = int(float(found[3]) * _UNIT_NS[found[4]])
-    except ValueError:
-        return None
-    return MklCall(routine, flags, _sizes(words[len(flags) :]), duration_ns)
-
-
-def _sizes(words: list[str]) -> tuple[int, ...]:
-    """The numbers before the first address."""
-    sizes: list[int] = []
-    for word in words:
-        if not word.isdigit():
-            break
-        sizes.append(int(word))
-    return tuple(sizes)
-
-
-_ONEDNN = b"onednn_verbose,"
 # A line of a library, wherever it begins: the program may have written half a line before it.
-_LINES = re.compile(
-    rb"onednn_verbose,[^\n]*\n|MKL_VERBOSE (?:oneMKL|Intel|[A-Za-z0-9_]+\()[^\n]*\n"
-)
+_LINES = re.compile(rb"onednn_verbose,[^\n]*\n")
 # Read by oneDNN, once, when it first writes a line of something that ran.
 TIMESTAMP = "ONEDNN_VERBOSE_TIMESTAMP"
 
 
 class PrimitivePass:
-    """One step with the libraries' lines caught; the program's own output goes where it belongs."""
+    """One step with oneDNN's lines caught; the program's own output goes where it belongs."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        self._mkl = MklSwitch()
         self._verbose: Any = None
         self._printed = PrintedByC()
         # Where in what was caught the step begins.
         self._begin = 0
 
     def start(self) -> bool:
-        """Begin; False where neither oneDNN nor MKL is there, or their lines cannot be caught."""
-        import torch
+        """Begin; False where oneDNN is not there, or its lines cannot be caught."""
+        from torch.backends import mkldnn
 
-        onednn: Any = torch.backends.mkldnn
-        if not onednn.is_available() and not self._mkl.is_there():
+        if not mkldnn.is_available() or not self._printed.start():  # type: ignore[no-untyped-call]
             return False
-        if not self._printed.start():
-            return False
-        if onednn.is_available():
-            self._verbose = onednn.verbose(onednn.VERBOSE_ON)
-            self._verbose.__enter__()
-            _ask_for_times()
-        self._mkl.on()
+        self._verbose = mkldnn.verbose(mkldnn.VERBOSE_ON)  # type: ignore[no-untyped-call]
+        self._verbose.__enter__()
+        _ask_for_times()
         self._begin = self._printed.size_bytes()
         self._timing.start()
         return True
@@ -140,11 +55,7 @@ class PrimitivePass:
                 "oneDNN's lines have no time stamps, its primitives are not shown: set"
                 f" {TIMESTAMP}=1 before the program starts"
             )
-        if not self._mkl.is_there():
-            recording.note("this torch has no MKL: its calls below ops cannot be shown")
-        calls = [c for c in map(mkl_call, lines) if c is not None]
-        both = step is not None and (found or calls)
-        return PrimitiveStep(step, found, calls) if both and step is not None else None
+        return PrimitiveStep(step, found) if step is not None and found else None
 
     def abort(self) -> None:
         """End and forget; the program's own lines are passed on all the same."""
@@ -155,9 +66,8 @@ class PrimitivePass:
         if self._verbose is not None:
             self._verbose.__exit__(None, None, None)
             self._verbose = None
-        self._mkl.off()
         data = self._printed.stop()
-        write_all(_LINES.sub(b"", data))
+        _write_all(_LINES.sub(b"", data))
         return _LINES.findall(data[self._begin :])
 
 
@@ -182,9 +92,109 @@ def _primitive(line: bytes) -> PrimitiveSeen | None:
     PrimitiveSeen(words=('reorder', 'jit', 'undef', 'f', '', '', '2x2'), start_ns=1000500000, \
 duration_ns=250000)
     """
-    if not line.startswith(_ONEDNN):
-        return None
     ran = parse_execution(line.decode("utf-8", "replace").strip())
     if ran is None or ran.timestamp_ms is None:
         return None
     return PrimitiveSeen(ran.words, int(ran.timestamp_ms * 1e6), int(ran.time_ms * 1e6))
+
+
+class PrintedByC:
+    """Catches what C code prints (``printf``): its stream is led into memory for a while.
+
+    File descriptor 1 stays as it is. Whatever Python and other processes write goes straight to
+    where it belongs, and is there however the program ends.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+        self._stream: ctypes.c_void_p | None = None
+        self._before: int | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether C's stream is led into memory."""
+        return self._descriptor is not None
+
+    def start(self) -> bool:
+        """Begin; False where C's library does not let its stream be changed."""
+        # Other libraries than GNU's may have a stream that is no variable.
+        try:
+            if not os.confstr("CS_GNU_LIBC_VERSION"):
+                return False
+            library: Any = ctypes.CDLL(None)
+            stream = ctypes.c_void_p.in_dll(library, "stdout")
+            descriptor = _memory()
+        except (AttributeError, ValueError, OSError):
+            return False
+        library.fdopen.restype = ctypes.c_void_p
+        caught = library.fdopen(descriptor, b"a")
+        if not caught:
+            os.close(descriptor)
+            return False
+        _flush_stdout()
+        self._descriptor, self._stream = descriptor, stream
+        self._before, stream.value = stream.value, caught
+        return True
+
+    def size_bytes(self) -> int:
+        """How much was caught until now."""
+        if self._descriptor is None:
+            return 0
+        _flush_stdout()
+        return os.fstat(self._descriptor).st_size
+
+    def stop(self) -> bytes:
+        """End, and hand over what was caught.
+
+        C's small object of the stream is left to itself, leading nowhere: a thread may be about to
+        print with it, and its descriptor must not become that of a file of the program's.
+        """
+        if self._descriptor is None or self._stream is None:
+            return b""
+        self._stream.value = self._before
+        size = self.size_bytes()
+        descriptor, self._descriptor = self._descriptor, None
+        try:
+            return _read_all(descriptor, size)
+        finally:
+            _lead_nowhere(descriptor)
+
+
+def _lead_nowhere(descriptor: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nowhere, descriptor, inheritable=False)
+    os.close(nowhere)
+
+
+def _memory() -> int:
+    """A file in memory, never under the number of a standard stream that the program closed."""
+    import fcntl
+
+    made = os.memfd_create("timeroof")
+    try:
+        return fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(made)
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size > 0 and (part := os.pread(descriptor, size, sum(map(len, parts)))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _flush_stdout() -> None:
+    """Python's and C's buffers of stdout: oneDNN prints through C's."""
+    with suppress(Exception):
+        sys.stdout.flush()
+    with suppress(Exception):
+        ctypes.CDLL(None).fflush(None)
+
+
+def _write_all(data: bytes) -> None:
+    """Write to stdout past all buffers; a reader that has left costs the text only."""
+    with suppress(OSError):
+        while data:
+            data = data[os.write(1, data) :]

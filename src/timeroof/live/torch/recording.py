@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-# The arrays of a recording.
-#
-# A module of its own: numpy reads its settings (threads) when it is loaded, so nothing that is
-# needed before the program runs may load it.
-
-
 Ints = npt.NDArray[np.int64]
+# torch's RecordScope.
+OP_SCOPE, BACKWARD_SCOPE, USER_SCOPE = 0, 1, 7
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,8 @@ class Described:
     sequence: int
     scope: int
     schema: str
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    inputs: tuple[object, ...]
+    outputs: tuple[object, ...]
     # The compiled kernel that it is, by its place among the recording's.
     kernel: int | None = None
     # Where it comes from, where that is known of the op itself (compiled code).
@@ -96,22 +92,25 @@ class TensorSeen:
     device: str
 
 
+def leaves(values: object) -> list[object]:
+    """What is in nested tuples."""
+    if isinstance(values, tuple):
+        return [leaf for value in values for leaf in leaves(value)]
+    return [values]
+
+
+def tensors_in(values: object) -> list[TensorSeen]:
+    """The tensors among nested values."""
+    return [leaf for leaf in leaves(values) if isinstance(leaf, TensorSeen)]
+
+
 def is_meta(op: Described) -> bool:
     """Whether an op only works out shapes: its results (or all it has) are on the meta device.
 
     Numbers among its arguments are tensors of the CPU's.
     """
-    results = [t.device for t in leaves(op.outputs) if isinstance(t, TensorSeen)]
-    given = [t.device for t in leaves(op.inputs) if isinstance(t, TensorSeen)]
-    found = results or given
-    return bool(found) and all(device.startswith("meta") for device in found)
-
-
-def leaves(values: Any) -> list[Any]:
-    """What is in nested tuples."""
-    if isinstance(values, tuple):
-        return [leaf for value in values for leaf in leaves(value)]
-    return [values]
+    found = tensors_in(op.outputs) or tensors_in(op.inputs)
+    return bool(found) and all(tensor.device.startswith("meta") for tensor in found)
 
 
 class LoopOp(NamedTuple):
@@ -159,34 +158,17 @@ class PrimitiveSeen:
     duration_ns: int
 
 
-@dataclass(frozen=True)
-class MklCall:
-    """A call of MKL, without a time of its beginning: routine, flags, sizes, and how long."""
-
-    routine: str
-    flags: str
-    sizes: tuple[int, ...]
-    duration_ns: int
-
-
 @dataclass
 class PrimitiveStep:
-    """The primitives of one step beside its ops; MKL's calls in the order of their ends."""
+    """The primitives of one step beside its ops."""
 
     timed: TimedStep
     primitives: list[PrimitiveSeen]
-    mkl: list[MklCall] = field(default_factory=list)
 
 
 _OF_STEPS = (
-    "clean",
-    "unsettled",
-    "pace",
-    "timed",
-    "primitive_steps",
-    "device_traces",
-    "steps_seen",
-)
+    "clean", "unsettled", "pace", "timed", "primitive_steps", "device_traces", "steps_seen",
+)  # fmt: skip
 
 
 @dataclass
@@ -223,14 +205,14 @@ class Recording:
     why_undescribed: str | None = None
     notes: list[str] = field(default_factory=list)
 
-    def set_aside(self) -> dict[str, Any]:
+    def set_aside(self) -> dict[str, object]:
         """Forget what was measured of steps; returns it, for `put_back`."""
         kept = {name: getattr(self, name) for name in _OF_STEPS}
         fresh = Recording()
         self.put_back({name: getattr(fresh, name) for name in _OF_STEPS})
         return kept
 
-    def put_back(self, kept: dict[str, Any]) -> None:
+    def put_back(self, kept: dict[str, object]) -> None:
         """What was set aside."""
         for name, value in kept.items():
             setattr(self, name, value)

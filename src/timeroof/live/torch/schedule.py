@@ -7,7 +7,6 @@ import statistics
 from dataclasses import replace
 from enum import StrEnum
 
-from timeroof.core.units import format_seconds
 from timeroof.live.torch.recording import CleanStep, Recording
 
 # After the first window of a long run, short ones at steps that lie ever farther apart.
@@ -127,7 +126,7 @@ def _shows_primitives(place: int) -> bool:
     return place % PRIMITIVES_EVERY == 3 and place < MOST_PRIMITIVES_PLACE
 
 
-# Clean steps: of a long run a fair sample, of a short one what stands in; can it be believed?
+# Clean steps: of a long run a fair sample, of a short one what stands in.
 
 
 MOST_CLEAN = 200
@@ -178,24 +177,4 @@ def stand_in(found: Recording) -> None:
     found.note(
         "The only unprofiled step was still warming up, or came right after a profiled one. Its"
         " time is the step time here. Run more steps for a settled one."
-    )
-
-
-def slow_clean_note(found: Recording) -> str | None:
-    """A word where steps without instruments are slower than timed ones, beyond chance."""
-    # Here, so that its libraries are not loaded before the program.
-    from timeroof.model.stats import two_samples
-
-    clean = [s.duration_ns for s in found.clean if not s.profiled]
-    timed = [s.duration_ns for s in found.timed]
-    if len(clean) < 4 or len(timed) < 4:
-        return None
-    ratio = two_samples(timed, clean)
-    if ratio is None or ratio.value <= 1 or not ratio.counts():
-        return None
-    middle = statistics.median(clean), statistics.median(timed)
-    return (
-        f"clean steps took longer than timed ones ({format_seconds(middle[0] / 1e9, 4)} against"
-        f" {format_seconds(middle[1] / 1e9, 4)}, medians): steps differ, or the machine was"
-        " busy; take the step time with care"
     )

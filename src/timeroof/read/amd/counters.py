@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from timeroof.core.notes import Note
+from timeroof.read.events import shown_list
+
 KIB = 1024.0
 VALU_LANES = 64
 MFMA_OPS = 512
@@ -56,10 +59,13 @@ class Amounts:
     @property
     def notes(self) -> list[str]:
         """A sentence that names the counters that were not collected."""
-        if not self.missing:
-            return []
-        shown = ", ".join(self.missing[:8]) + (" …" if len(self.missing) > 8 else "")
-        return [f"not collected, so what they count is unknown: {shown}"]
+        text = f"Not collected, so what they count is unknown: {shown_list(self.missing, 8)}."
+        return [Note(text, "not-collected", "warning")] if self.missing else []
+
+
+def amd_name(column: str) -> pl.Expr:
+    """Kernel names without the loader's suffix (``.kd``, ``[clone .kd]``)."""
+    return pl.col(column).str.replace(r"(?: \[clone \.kd\]| \(\.kd\)|\.kd)\s*$", "")
 
 
 def is_useful(name: str) -> bool:

@@ -13,7 +13,7 @@ from timeroof.core.profile import Profile
 from timeroof.read.csv import in_base_units, numbers
 from timeroof.read.formats import ReadOptions
 from timeroof.read.nvidia.ncu_profile import FACTS, Part, profile_of_parts, reading_of, some_metrics
-from timeroof.read.open import Entry, Input
+from timeroof.read.open import Input
 from timeroof.read.text import head_text, lines
 
 # name (grid)x(block), Context 1, Stream 7, Device 0, CC 8.0; older versions have a date
@@ -125,28 +125,16 @@ def _role(name: str, best: list[dict[str, tuple[int, str, float]]]) -> pl.Series
     return table.select(in_base_units(name, "factor")).to_series()
 
 
-@dataclass(frozen=True)
-class NcuConsole:
-    """Console text of `ncu`."""
+def sniff(found: Input) -> bool:
+    """Tables between rulers, under headings with context and stream."""
+    return is_console(head_text(found.only))
 
-    name: str = "ncu-console"
-    title: str = "Nsight Compute console text"
 
-    def sniff(self, found: Input) -> bool:
-        """Tables between rulers, under headings with context and stream."""
-        return is_console(head_text(found.only))
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """One profile of all launches."""
-        entry: Entry = found.only
-        part = read_console(lines(entry), entry.name, "")
-        if part is None:
-            raise InputError(
-                "has no launch of a kernel", where=entry.name, advice="profile the program again"
-            )
-        return profile_of_parts(
-            [part], entry.name, is_folder=False, architecture=options.architecture
+def read(found: Input, options: ReadOptions) -> Profile:
+    """One profile of all launches."""
+    part = read_console(lines(found.only), found.name, "")
+    if part is None:
+        raise InputError(
+            "has no launch of a kernel", where=found.name, advice="profile the program again"
         )
-
-
-FORMAT = NcuConsole()
+    return profile_of_parts([part], found, options.architecture)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
 from timeroof.core.errors import InputError
+from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
 from timeroof.read.csv import Table, fields_of, find_table, in_base_units, numbers, split_ways
 from timeroof.read.events import shown_list
@@ -23,13 +24,11 @@ from timeroof.read.nvidia.ncu_profile import (
     role_columns,
     some_metrics,
     split_unit,
-)
+)  # fmt: skip
 from timeroof.read.open import Entry, Input, folder_in, short_name
 from timeroof.read.text import head_text, lines
 
 # Nsight Compute's long CSV: one row per launch and metric, sections and rules among them.
-
-
 _COLUMNS = {
     "id": ("ID",),
     "process": ("Process ID",),
@@ -88,13 +87,8 @@ def _values(rows: pl.DataFrame) -> pl.DataFrame:
         for metric, unit in pairs.iter_rows()
         if (reading := reading_of(metric, unit)) is not None
     ]
-    schema = {
-        "metric": pl.String,
-        "unit": pl.String,
-        "role": pl.String,
-        "rank": pl.Int64,
-        "factor": pl.Float64,
-    }
+    texts = dict.fromkeys(("metric", "unit", "role"), pl.String)
+    schema = {**texts, "rank": pl.Int64, "factor": pl.Float64}
     readings = pl.DataFrame(known, schema=schema, orient="row")
     joined = rows.select("launch", "metric", "unit", "value").join(
         readings, on=["metric", "unit"], how="inner", maintain_order="left"
@@ -138,8 +132,6 @@ def _only(column: pl.Series) -> str | None:
 
 
 # Nsight Compute's wide tables: one row per launch, or one column per launch (transposed).
-
-
 _NAMES = ("Kernel Name", "Demangled Name", "Function Name")
 _FACT_HEADINGS = {
     "id": ("ID",),
@@ -337,33 +329,22 @@ def _no_table(entry: Entry) -> InputError:
     )
 
 
-@dataclass(frozen=True)
-class NcuCsv:
-    """CSV of `ncu`, one file or many that belong together."""
-
-    name: str = "ncu-csv"
-    title: str = "Nsight Compute CSV"
-
-    def sniff(self, found: Input) -> bool:
-        """A header with kernels and metrics in any of the files."""
-        return any(sniff_text(head_text(entry)) for entry in found.entries)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """One profile of all files; those that hold nothing are named in a note."""
-        parts, failures = [], list[InputError]()
-        for index, entry in enumerate(found.entries):
-            options.progress(entry.name, index / len(found.entries))
-            try:
-                parts.append(read_part(entry, folder_in(found, entry)))
-            except InputError as error:
-                failures.append(error)
-        if failures and (not parts or not found.is_folder):
-            raise failures[0]
-        profile = profile_of_parts(
-            parts, found.name, is_folder=found.is_folder, architecture=options.architecture
-        )
-        notes = [f"Left out: {short_name(e.where or '')} {e.what}." for e in failures]
-        return replace(profile, notes=(*profile.notes, *notes))
+def sniff(found: Input) -> bool:
+    """A header with kernels and metrics in any of the files."""
+    return any(sniff_text(head_text(entry)) for entry in found.entries)
 
 
-FORMAT = NcuCsv()
+def read(found: Input, options: ReadOptions) -> Profile:
+    """One profile of all files; those that hold nothing are named in a note."""
+    parts, failures = [], list[InputError]()
+    for index, entry in enumerate(found.entries):
+        options.progress(entry.name, index / len(found.entries))
+        try:
+            parts.append(read_part(entry, folder_in(found, entry)))
+        except InputError as error:
+            failures.append(error)
+    if failures and (not parts or not found.is_folder):
+        raise failures[0]
+    profile = profile_of_parts(parts, found, options.architecture)
+    left_out = [f"Left out: {short_name(e.where or '')} {e.what}." for e in failures]
+    return replace(profile, notes=(*profile.notes, *(Note(t, "left-out") for t in left_out)))

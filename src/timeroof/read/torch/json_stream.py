@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from timeroof.core.errors import DamagedError, InputError
+from timeroof.core.notes import Note
 from timeroof.read.formats import Progress
 from timeroof.read.open import Entry
 from timeroof.read.text import encoding_of
@@ -278,16 +279,14 @@ class EventStream:
             rest = rest[found.rest :] if found.closed else b""
             closed = found.closed
         if not closed and not is_list:
-            self._say_cut_off()
+            text = "The trace is cut off: what was whole before the cut was read."
+            self.notes.append(Note(text, "cut-off", "warning"))
         elif rest.strip(_SEPARATORS + b"]}\x00"):
-            self.notes.append("more text follows the end of the trace and was left out")
+            text = "More text follows the end of the trace and is left out."
+            self.notes.append(Note(text, "left-out", "warning"))
         if self.damaged:
-            self.notes.append(f"{self.damaged} damaged events were left out")
-
-    def _say_cut_off(self) -> None:
-        note = "the trace is cut off: what was whole before the cut was read"
-        if note not in self.notes:
-            self.notes.append(note)
+            text = f"{self.damaged} damaged events are left out."
+            self.notes.append(Note(text, "damaged", "warning"))
 
 
 def _last_between(text: bytes) -> re.Match[bytes] | None:
@@ -350,7 +349,8 @@ class Text:
             # Damage at the end is lived with.
             if not self.read_bytes:
                 raise
-            self.notes.append(f"the file {error.what}: what could be unpacked was read")
+            text = f"The file {error.what}: what could be unpacked was read."
+            self.notes.append(Note(text, "damaged", "warning"))
 
     def _say(self, added: int) -> None:
         before = self.read_bytes // _SAY_EVERY_BYTES

@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile, Steps
-from timeroof.read.events import TIMELINE_EVENTS, cut_note, devices_note, timeline_of
-from timeroof.read.formats import ReadOptions
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.read.events import cut_note, devices_note, one_device, timeline_of
+from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Floats, seconds_by_cause
-from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
@@ -25,12 +26,7 @@ from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
 from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
 
-# Read a Kineto or other Chrome trace into a profile.
-
-
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
-
-
 _STEP = re.compile(r"ProfilerStep#\d+")
 # Microseconds.
 PER_SECOND = 1e6
@@ -68,12 +64,9 @@ def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFr
     return timeline_of(work, ids, stream_name(trace), PER_SECOND)
 
 
-# Counters per kernel that CUPTI's range profiler wrote into a trace.
-#
-# Its events replay every kernel several times: their durations are no kernel times, and
-# are left unknown. Instructions are per thread, so a fused multiply-add counts two.
-
-
+# Counters per kernel that CUPTI's range profiler wrote into a trace. Its events replay every
+# kernel several times: their durations are no kernel times, and are left unknown. Instructions
+# are per thread, so a fused multiply-add counts two.
 _PRECISIONS = {"d": "fp64", "f": "fp32", "h": "fp16"}
 _BYTES = {"dram__bytes": "byte/dram", "lts__t_bytes": "byte/l2", "l1tex__t_bytes": "byte/l1"}
 _OPS = "sass_thread_inst_executed_op_"
@@ -131,14 +124,16 @@ def amounts(counters: dict[str, Any]) -> dict[str, float]:
 
 
 _US = 1e-6
+HOST_ROWS = Note("No device events: rows are events of the host, by self time.", "host-rows")
+REPLAYED = Note(
+    "Amounts are measured in counter ranges. Kernel times are unknown, because the ranges'"
+    " durations include replays.",
+    "no-times",
+)
 
 
-def read_trace(found: Input, options: ReadOptions) -> Profile:
-    """The profile of one trace; of a folder or archive with several, an error says to name one."""
-    if len(found.entries) != 1:
-        raise InputError(
-            f"holds {len(found.entries)} files", where=found.name, advice="name one trace of it"
-        )
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of one trace."""
     entry = found.only
     text = Text(entry, options.progress)
     stream = EventStream(text.pieces(), entry.name)
@@ -152,7 +147,7 @@ def read_trace(found: Input, options: ReadOptions) -> Profile:
         notes += lend_shapes(trace, options.companions)
     exchange(trace)
     options.progress("linking kernels to ops", 0.92)
-    source = _source(entry, stream.top, trace)
+    source = _source(found, stream.top, trace)
     profile = _profile(trace, stream.top, source)
     options.progress("read", 1.0)
     return replace(profile, notes=(*notes, *profile.notes))
@@ -175,14 +170,12 @@ def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     )
 
 
-def _source(entry: Entry, top: dict[str, Any], trace: Trace) -> Source:
-    kineto = trace.device.height or trace.frames.height or trace.ranges
-    version = top.get("schemaVersion")
-    return Source(
-        tool="Kineto" if kineto else "Chrome trace",
-        version=f"schema {version}" if isinstance(version, int) and kineto else None,
-        files=[SourceFile(name=short_name(entry.name))],
-    )
+def _source(found: Input, top: dict[str, Any], trace: Trace) -> Source:
+    if not (trace.device.height or trace.frames.height or trace.ranges):
+        return source_of("Chrome trace", found)
+    schema = top.get("schemaVersion")
+    version = f"schema {schema}" if isinstance(schema, int) else None
+    return source_of("Kineto", found, version=version)
 
 
 def _ranked(rows: pl.DataFrame, top: dict[str, Any]) -> pl.DataFrame:
@@ -208,21 +201,11 @@ def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
     return found
 
 
-def _used_device(names: dict[str, str], used: list[str]) -> tuple[str | None, list[str]]:
-    """The one name of the devices that worked, and a note where there is none or more than one."""
-    found = sorted({names[d] for d in used if d in names})
-    if len(found) > 1:
-        return None, [f"kernels ran on different devices: {', '.join(found)}"]
-    if not found:
-        return None, ["the trace names no device: say which with --machine"]
-    return found[0], []
-
-
 def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     work = device_work(trace)
     used = [str(d) for d in trace.devices.values_in_order()]
     names = device_names(top, used)
-    device, notes = _used_device(names, used)
+    device, notes = one_device(names.get(d) for d in used)
     rows = device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
@@ -242,29 +225,27 @@ def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profil
     )
 
 
-def _link_notes(trace: Trace, work: Work) -> list[str]:
+def _link_notes(trace: Trace, work: Work) -> list[Note]:
     kernels = work.table.filter(pl.col("kind").is_in([KERNEL, COLLECTIVE]))
     missing = kernels.filter(pl.col("launch") < 0).height
     link = kernels["link"]
     inferred, outside = (link == INFERRED).sum(), (link == OUTSIDE).sum()
     replayed, devices = (link == BY_GRAPH).sum(), len(work.idling.busy_us)
-    notes = []
-    if missing:
-        notes.append(f"{missing} of {kernels.height} kernels have no launch in the trace")
-    if outside:
-        notes.append(f"{outside} of {kernels.height} kernels were launched outside of any op")
-    if replayed:
-        notes.append(f"{replayed} kernels were replayed from graphs: they keep their own names")
-    if inferred:
-        notes.append(
-            f"{inferred} kernels without an op of their own take op and shapes from linked"
-            " kernels of the same name and grid that take about as long (label inferred)"
-        )
-    if devices > 1:
-        notes.append(devices_note(devices))
-    if work.table.height > TIMELINE_EVENTS and not steps(trace):
-        notes.append(cut_note(work.table.height))
-    return notes
+    of = f"of {kernels.height} kernels"
+    said = [
+        (missing, f"{missing} {of} have no launch in the trace.", "unlinked"),
+        (outside, f"{outside} {of} were launched outside of any op.", "outside-ops"),
+        (replayed, f"{replayed} {of} were replayed from graphs and have no op.", "graph-replay"),
+        (
+            inferred,
+            f"{inferred} {of} have no op of their own. Their op and shapes were inferred from"
+            " kernels with the same name, grid and duration.",
+            "inferred-op",
+        ),
+    ]
+    notes = [Note(text, code) for count, text, code in said if count]
+    cut = [] if steps(trace) else cut_note(work.table.height)
+    return [*notes, *devices_note(devices), *cut]
 
 
 def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
@@ -283,7 +264,7 @@ def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
         kernel_s=busy_s,
         idle_by_cause=causes,
         steps=steps(trace),
-        notes=("the trace has no device events: rows are ops on the host, by self time",),
+        notes=(HOST_ROWS,),
     )
 
 
@@ -291,54 +272,32 @@ def _range_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile
     rows = range_rows(trace.ranges)
     used = rows["device"].unique().to_list()
     names = device_names(top, used)
-    device, notes = _used_device(names, used)
+    device, notes = one_device(names.get(d) for d in used)
     shown = pl.col("device").replace_strict(names, default=None, return_dtype=pl.String)
     return Profile.of(
         _ranked(rows.with_columns(shown), top),
         source,
         device=device,
-        notes=(
-            *notes,
-            f"{len(trace.ranges)} counter ranges: amounts are measured, kernel times are unknown,"
-            " because the ranges' durations include replays",
-        ),
+        notes=(*notes, REPLAYED),
     )
 
 
 def _plain_profile(trace: Trace, source: Source) -> Profile:
     plain = PlainRows(trace)
     wall_s, busy_s, devices = plain.times()
-    notes = [] if plain.is_device else ["no device events: rows are host events, by self time"]
-    if devices > 1:
-        notes.append(devices_note(devices))
-    return Profile.of(plain.rows(), source, wall_s=wall_s, kernel_s=busy_s, notes=tuple(notes))
+    notes = (*([] if plain.is_device else [HOST_ROWS]), *devices_note(devices))
+    return Profile.of(plain.rows(), source, wall_s=wall_s, kernel_s=busy_s, notes=notes)
 
 
-class Kineto:
-    """Traces that torch.profiler, XLA and Chrome's tracing write as JSON."""
-
-    name = "kineto"
-    title = "PyTorch Kineto and other Chrome traces"
-
-    def sniff(self, found: Input) -> bool:
-        """An object with trace events, or a list of objects with a phase letter."""
-        if len(found.entries) != 1:
-            return False
-        head = found.only.head
-        encoding, skip = encoding_of(head)
-        head = head[skip:]
-        if encoding != "utf-8":
-            head = head.decode(encoding, "replace").encode("utf-8", "replace")
-        head = head.lstrip()
-        if head[:1] == b"[":
-            return b'"ph"' in head
-        kineto = b'"deviceProperties"' in head and b'"schemaVersion"' in head
-        return head[:1] == b"{" and (b'"traceEvents"' in head or kineto)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of the trace."""
-
-        return read_trace(found, options)
-
-
-FORMAT = Kineto()
+def sniff(found: Input) -> bool:
+    """An object with trace events, or a list of objects with a phase letter."""
+    head = found.only.head
+    encoding, skip = encoding_of(head)
+    head = head[skip:]
+    if encoding != "utf-8":
+        head = head.decode(encoding, "replace").encode("utf-8", "replace")
+    head = head.lstrip()
+    if head[:1] == b"[":
+        return b'"ph"' in head
+    kineto = b'"deviceProperties"' in head and b'"schemaVersion"' in head
+    return head[:1] == b"{" and (b'"traceEvents"' in head or kineto)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from timeroof.core.notes import Note
 from timeroof.read.idle import Floats
 
 # Texts and other values as small numbers, so that columns of millions stay small.
@@ -109,7 +110,6 @@ KERNEL, COPY, MEMSET, COLLECTIVE = range(4)
 KIND_NAMES = ["kernel", "copy", "memset", "collective"]
 OP, ANNOTATION, MODULE = range(3)
 MODULE_PREFIX = "nn.Module: "
-_BAD_NOTE = "{} events have no duration, or one that cannot be, and were left out"
 
 
 class Table:
@@ -187,9 +187,10 @@ class Trace:
     unpaired: int = 0
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """What was left out."""
-        notes = [_BAD_NOTE.format(self.bad)] if self.bad else []
-        if self.unpaired:
-            notes.append(f"{self.unpaired} begin and end events (ph B, E) were left out")
-        return notes
+        said = [
+            (self.bad, "events have no possible duration and are left out."),
+            (self.unpaired, "begin and end events (ph B, E) are left out."),
+        ]
+        return [Note(f"{count} {text}", "left-out", "warning") for count, text in said if count]

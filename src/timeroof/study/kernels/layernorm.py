@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from timeroof.study.kernel import (
-    Kernel,
-    Parameter,
-    Setting,
-    Workload,
-    layer_passes,
-    no_contraction,
-)
+from timeroof.study.kernel import LAYER_PASSES, Kernel, Parameter, Setting, Workload
 
 
 def _prepare(given: Setting) -> Workload:
     import torch
 
-    rows, columns = given.size("rows"), given.size("columns")
-    layer = given.place(torch.nn.LayerNorm(columns))
-    return Workload(lambda: (given.random(rows, columns),), layer, tuple(layer.parameters()))
+    layer = given.place(torch.nn.LayerNorm(given.size("columns")))
+    return Workload.of(layer, lambda: (given.random(*given.sizes("rows", "columns")),))
 
 
 KERNEL = Kernel(
@@ -27,7 +19,6 @@ KERNEL = Kernel(
         Parameter("rows", "rows", 4096, (256, 1024, 4096, 16384), (1024, 4096)),
         Parameter("columns", "columns", 1024, (256, 1024, 4096), (256, 1024)),
     ),
-    passes=layer_passes(),
     prepare=_prepare,
-    contraction=no_contraction,
+    passes=LAYER_PASSES,
 )

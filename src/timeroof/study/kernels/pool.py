@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from timeroof.study.kernel import (
-    Kernel,
-    Parameter,
-    Setting,
-    Workload,
-    function_passes,
-    no_contraction,
-)
+from timeroof.study.kernel import Kernel, Parameter, Params, Setting, Workload
 from timeroof.study.kernels.conv2d import LAYOUTS
-
-if TYPE_CHECKING:
-    from timeroof.study.case import Value
 
 
 def _prepare(given: Setting) -> Workload:
     import torch
 
-    shape = [given.size(n) for n in ("batch", "channels", "size", "size")]
-    last = given.word("layout") == "channels_last"
-    layout = torch.channels_last if last else torch.contiguous_format
-    kind = torch.nn.MaxPool2d if given.word("mode") == "max" else torch.nn.AvgPool2d
+    shape, layout = given.sizes("batch", "channels", "size", "size"), given.memory_format
+    kind = torch.nn.MaxPool2d if given.params["mode"] == "max" else torch.nn.AvgPool2d
     return Workload(
         lambda: (given.random(*shape).contiguous(memory_format=layout),),
-        kind(given.size("kernel"), stride=given.size("stride")),
+        kind(given.size("kernel"), given.size("stride")),
     )
 
 
-def _refuse(params: Mapping[str, Value]) -> str | None:
+def _refuse(params: Params) -> str | None:
     if int(params["kernel"]) > int(params["size"]):
         return f"a window of {params['kernel']} does not fit into an input of {params['size']}"
     return None
@@ -50,8 +35,6 @@ KERNEL = Kernel(
         Parameter("mode", "mode", "max", ("max", "mean"), ("max", "mean"), choices=("max", "mean")),
         Parameter("layout", "memory layout", "contiguous", choices=LAYOUTS),
     ),
-    passes=function_passes(),
     prepare=_prepare,
-    contraction=no_contraction,
     refuse=_refuse,
 )

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from timeroof.study.kernel import (
-    Kernel,
-    Parameter,
-    Setting,
-    Workload,
-    function_passes,
-    no_contraction,
-)
+from timeroof.study.kernel import Kernel, Parameter, Setting, Workload
 
 
 def _prepare(given: Setting) -> Workload:
     import torch
 
-    rows, columns = given.size("rows"), given.size("columns")
-    return Workload(lambda: (given.random(rows, columns),), lambda x: torch.softmax(x, -1))
+    shape = given.sizes("rows", "columns")
+    return Workload(lambda: (given.random(*shape),), lambda x: torch.softmax(x, -1))
 
 
 KERNEL = Kernel(
@@ -26,7 +19,5 @@ KERNEL = Kernel(
         Parameter("rows", "rows", 4096, (256, 1024, 4096, 16384), (1024, 4096)),
         Parameter("columns", "columns", 1024, (256, 1024, 4096), (256, 1024)),
     ),
-    passes=function_passes(),
     prepare=_prepare,
-    contraction=no_contraction,
 )

@@ -52,7 +52,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a stacked bar."""
+    """A part of a stacked bar; one below 0 is a notch at its end."""
 
     key: str
     label: str
@@ -173,8 +173,8 @@ def limiter_parts(totals: Totals) -> list[Part]:
 def idle_parts(totals: Totals) -> list[Part]:
     """Busy and idle seconds of the wall clock, idle by cause where it is known, and the rest.
 
-    Where profiled steps were slower than unprofiled ones the parts are more than the wall clock:
-    `seconds_words` says by how much.
+    They sum to the wall clock. Where profiled steps were slower than unprofiled ones, what is
+    unexplained is below 0: a notch past the end of the wall clock.
     """
     idle_s, by_cause = totals.idle_s, totals.idle_by_cause
     if totals.kernel_s is None or totals.wall_s is None or idle_s is None or idle_s <= 0:
@@ -183,7 +183,7 @@ def idle_parts(totals: Totals) -> list[Part]:
     rest = idle_s - sum(by_cause.values())
     if rest > 1e-3 * idle_s:
         seconds["idle"] = rest
-    seconds["unexplained"] = max(0.0, totals.unexplained_s or 0.0)
+    seconds["unexplained"] = totals.unexplained_s or 0.0
     return _parts(seconds, {})
 
 
@@ -207,11 +207,11 @@ def sum_text(parts: list[Part]) -> str:
 
 
 def _parts(seconds: dict[str, float], words: dict[str, str]) -> list[Part]:
-    whole = sum(seconds.values()) or 1.0
+    whole = sum(s for s in seconds.values() if s > 0) or 1.0
     return [
         Part(key, words.get(key, key), s, format_seconds(s), percent(s / whole), s / whole)
         for key, s in seconds.items()
-        if s > 0
+        if s
     ]
 
 

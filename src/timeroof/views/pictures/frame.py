@@ -216,8 +216,8 @@ THEME = {
     "#ffffff": "var(--paper)",
     "#000000": "var(--ink)",
     "#202020": "var(--ink)",
-    "#7a7a7a": "var(--guide)",
-    "#d5d5d5": "var(--grid)",
+    "#7a7a7a": "var(--soft)",
+    "#d5d5d5": "var(--line)",
     **{look.print.lower(): f"var(--{kind})" for kind, look in LIMITERS.items()},
 }
 

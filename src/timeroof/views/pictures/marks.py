@@ -233,10 +233,7 @@ def overhead_boxes(axes: Axes, units: Iterable[Unit], roofs: Roofs, *, seconds: 
         x, y = (
             (time_s, time_s)
             if seconds
-            else (
-                time_s * roofs.bytes_per_s,
-                time_s * roofs.flops_per_s,
-            )
+            else (time_s * roofs.bytes_per_s, time_s * roofs.flops_per_s)
         )
         axes.plot(
             [x0, x, x], [y, y, y0], ls=(0, (4, 2.5)), lw=0.7, color=colour, alpha=0.75, zorder=1

@@ -226,12 +226,7 @@ def _moves(result: WhatIf, projection: Projection, roofs: Roofs) -> list[Move]:
     moves = []
     for row in table.sort("time_s", descending=True).head(MOST_ROWS).iter_rows(named=True):
         before, after = (
-            Unit(
-                row["short_name"],
-                row["flops"],
-                {roofs.level: row["bytes"]},
-                row[column] or 0.0,
-            )
+            Unit(row["short_name"], row["flops"], {roofs.level: row["bytes"]}, row[column] or 0.0)
             for column in ("time_s", "predicted_s")
         )
         change = "" if row["limiter"] == row["limiter_now"] else f", then {row['limiter']}"

@@ -18,7 +18,13 @@ from timeroof.live.torch.alignment import pairs
 from timeroof.live.torch.compiling import is_compiled
 from timeroof.live.torch.contexts import MODULE, SOURCE, libraries, program_line
 from timeroof.live.torch.inductor.hooks import CompiledGraph
-from timeroof.live.torch.recording import CompiledKernel, Described, TensorSeen
+from timeroof.live.torch.recording import (
+    USER_SCOPE,
+    CompiledKernel,
+    Described,
+    TensorSeen,
+    tensors_in,
+)
 
 SPACE = "timeroof_marks"
 KERNEL, MADE = f"{SPACE}::kernel", f"{SPACE}::made"
@@ -152,9 +158,6 @@ def _marks() -> Any:
 # What marks in a described step say, put where it belongs: on kernels and on ops of graphs.
 
 
-_ANNOTATION = 7
-
-
 def folded(
     ops: list[Described], kernels: Sequence[CompiledKernel], graphs: Sequence[CompiledGraph]
 ) -> list[Described]:
@@ -180,21 +183,22 @@ def _name_kernels(ops: list[Described], kernels: Sequence[CompiledKernel]) -> No
 
 
 def _take_marks(ops: list[Described], kernels: Sequence[CompiledKernel]) -> None:
-    waiting: dict[int, tuple[Any, int]] = {}
+    waiting: dict[int, tuple[list[TensorSeen], int]] = {}
     for at, op in enumerate(ops):
         if op.name == MADE:
-            ops[at] = replace(op, scope=_ANNOTATION, outputs=op.inputs, inputs=())
+            ops[at] = replace(op, scope=USER_SCOPE, outputs=op.inputs, inputs=())
         elif op.name == KERNEL:
-            tensors, number = op.inputs[0], op.inputs[1]
-            waiting[op.thread] = (tensors if isinstance(tensors, tuple) else (), int(number))
-            ops[at] = replace(op, scope=_ANNOTATION, inputs=(), outputs=())
+            tensors, number = op.inputs[:2]
+            if isinstance(number, int):
+                waiting[op.thread] = (tensors_in(tensors), number)
+            ops[at] = replace(op, scope=USER_SCOPE, inputs=(), outputs=())
         elif op.thread in waiting and is_compiled(op.name):  # templates have names of their own
             tensors, number = waiting.pop(op.thread)
             ops[at] = _with_tensors(op, kernels[number], number, tensors)
 
 
 def _with_tensors(
-    op: Described, kernel: CompiledKernel, number: int, tensors: tuple[Any, ...]
+    op: Described, kernel: CompiledKernel, number: int, tensors: list[TensorSeen]
 ) -> Described:
     if len(tensors) != len(kernel.arguments):
         return replace(op, kernel=number)
@@ -202,8 +206,8 @@ def _with_tensors(
     return replace(
         op,
         kernel=number,
-        inputs=tuple(t for t, a in both if a.read_bytes and isinstance(t, TensorSeen)),
-        outputs=tuple(t for t, a in both if a.written_bytes and isinstance(t, TensorSeen)),
+        inputs=tuple(t for t, a in both if a.read_bytes),
+        outputs=tuple(t for t, a in both if a.written_bytes),
     )
 
 

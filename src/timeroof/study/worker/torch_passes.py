@@ -5,77 +5,64 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from timeroof.study.kernel import (
-    BACKWARD,
-    BACKWARD_INPUT,
-    BACKWARD_WEIGHT,
-    CALIBRATE,
-    COMPILED,
-    FORWARD,
-    OPTIMIZER,
-    Workload,
-)
+from timeroof.study import kernel as k
+from timeroof.study.kernel import Workload
+
+if TYPE_CHECKING:
+    import torch
+
+# Entered around the forward pass.
+Context = Callable[[], AbstractContextManager[object]]
+Function = Callable[..., Any]
 
 
 @dataclass
 class Runnable:
     """One execution of a pass, and the bytes of what it works on."""
 
-    run: Callable[[], Any]
+    run: Callable[[], object]
     working_set_bytes: int
 
 
 def runnable(
-    workload: Workload,
-    pass_name: str,
-    context: Callable[[], Any],
-    function: Callable[..., Any] | None = None,
+    workload: Workload, pass_name: str, context: Context, function: Function | None = None
 ) -> Runnable:
-    """Make a pass ready to be run; `context` is entered around the forward pass."""
-    makers = {
-        CALIBRATE: _calibrate,
-        FORWARD: _forward,
-        BACKWARD: _gradients,
-        BACKWARD_INPUT: _gradients,
-        BACKWARD_WEIGHT: _gradients,
-        OPTIMIZER: _optimizer,
-    }
-    made: Runnable = makers[pass_name](workload, pass_name, context, function or workload.function)
-    return made
+    """Make a pass ready to be run."""
+    called = function or workload.function
+    if pass_name == k.CALIBRATE:
+        return Runnable(workload.make_inputs, _bytes(workload.make_inputs()))
+    if pass_name == k.FORWARD:
+        return _forward(workload, context, called)
+    if pass_name == k.OPTIMIZER:
+        return _optimizer(workload, called)
+    return _gradients(workload, pass_name, context, called)
 
 
-def _calibrate(w: Workload, name: str, context: Any, function: Any) -> Runnable:
-    return Runnable(w.make_inputs, _bytes(w.make_inputs()))
-
-
-def _forward(w: Workload, name: str, context: Any, function: Any) -> Runnable:
+def _forward(w: Workload, context: Context, function: Function) -> Runnable:
     import torch
 
     inputs = w.make_inputs()
 
-    def run() -> Any:
+    def run() -> object:
         with torch.no_grad(), context():
             return function(*inputs)
 
-    with torch.no_grad(), context():
-        result = function(*inputs)
-    return Runnable(run, _bytes((inputs, w.weights, result)))
+    return Runnable(run, _bytes((inputs, w.weights, run())))
 
 
-def _gradients(w: Workload, name: str, context: Any, function: Any) -> Runnable:
+def _gradients(w: Workload, name: str, context: Context, function: Function) -> Runnable:
     """Gradients by torch.autograd.grad: nothing is added up in `.grad`."""
     import torch
 
     inputs = w.make_inputs()
     learned = [i.requires_grad_() for i in inputs if i.is_floating_point()]
-    wanted = [*learned, *w.weights]
-    if name == BACKWARD_INPUT:
-        wanted = learned
-    if name == BACKWARD_WEIGHT:
-        wanted = list(w.weights)
+    wanted = [
+        *(learned if name != k.BACKWARD_WEIGHT else ()),
+        *(w.weights if name != k.BACKWARD_INPUT else ()),
+    ]
     if not wanted:
         raise NotImplementedError("nothing here has a gradient in this number format")
     # What is not asked for has no place in the graph: no work is done for it.
@@ -85,20 +72,20 @@ def _gradients(w: Workload, name: str, context: Any, function: Any) -> Runnable:
         result = function(*inputs)
     given = torch.randn_like(result)
 
-    def run() -> Any:
+    def run() -> object:
         return torch.autograd.grad(result, wanted, given, retain_graph=True)
 
     return Runnable(run, _bytes((inputs, w.weights, given, run())))
 
 
-def _optimizer(w: Workload, name: str, context: Any, function: Any) -> Runnable:
+def _optimizer(w: Workload, function: Function) -> Runnable:
     import torch
 
     make = w.make_optimizer or (lambda tensors: torch.optim.SGD(tensors, lr=1e-3))
     for tensor in w.weights:
         tensor.grad = torch.randn_like(tensor)
     optimizer = make(w.weights)
-    step: Any = optimizer.step
+    step: Function = optimizer.step
     if w.compiled and function is w.function:
         step = torch.compile(optimizer.step, dynamic=False)
     step()
@@ -106,13 +93,13 @@ def _optimizer(w: Workload, name: str, context: Any, function: Any) -> Runnable:
     return Runnable(step, _bytes((w.weights, [t.grad for t in w.weights], states)))
 
 
-def _bytes(values: Any) -> int:
+def _bytes(values: object) -> int:
     """Bytes of all tensors in nested tuples, each storage once."""
     import torch
 
     found: dict[int, int] = {}
 
-    def look(value: Any) -> None:
+    def look(value: object) -> None:
         if isinstance(value, torch.Tensor):
             found[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
         elif isinstance(value, tuple | list):
@@ -142,22 +129,16 @@ def base_precision(precision: str) -> str:
     return precision.removesuffix(AUTOCAST)
 
 
-def tensor_dtype(precision: str) -> Any:
+def tensor_dtype(precision: str) -> torch.dtype:
     """The format of inputs and weights: fp32 where autocast converts them."""
     import torch
 
     name = "float32" if precision.endswith(AUTOCAST) else _DTYPES[precision]
-    return getattr(torch, name)
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
 
 
-def why_unsupported(precision: str, device: str) -> str | None:
-    """Why a device does not have a precision at all; None where it does or may."""
-    if precision == "tf32" and not device.startswith("cuda"):
-        return "TF32 is a format of NVIDIA's matrix units; this device has none"
-    return None
-
-
-def computing(precision: str, device: str) -> AbstractContextManager[Any]:
+def computing(precision: str, device: str) -> AbstractContextManager[object]:
     """The context that a case runs in."""
     import torch
 
@@ -169,7 +150,7 @@ def computing(precision: str, device: str) -> AbstractContextManager[Any]:
     return _tf32(precision == "tf32")
 
 
-def _tf32(allowed: bool) -> AbstractContextManager[Any]:
+def _tf32(allowed: bool) -> AbstractContextManager[object]:
     """fp32 is fp32 and TF32 is TF32: torch's defaults differ between products and cuDNN."""
     import torch
 
@@ -192,11 +173,13 @@ def emulated_by(precision: str, emulated: dict[str, str]) -> str | None:
 
 CUDA_ONLY = {"graph": "CUDA graphs", "cudnn-benchmark": "cuDNN's search for an algorithm"}
 _COMPILERS = ("g++", "c++", "clang++")
-COMPILES = (*COMPILED, "cell-loop-compile")
+COMPILES = (*k.COMPILED, "cell-loop-compile")
 
 
-def variants_why_unsupported(variant: str, device: str) -> str | None:
-    """Why a variant cannot run here; None where it can."""
+def why_unsupported(precision: str, variant: str, device: str) -> str | None:
+    """Why a precision or a variant cannot run on a device; None where both can, or may."""
+    if precision == "tf32" and not device.startswith("cuda"):
+        return "TF32 is a format of NVIDIA's matrix units; this device has none"
     if variant in CUDA_ONLY and not device.startswith("cuda"):
         return f"{CUDA_ONLY[variant]} need a CUDA device; this case runs on {device}"
     if variant == "no-onednn" and device != "cpu":
@@ -206,16 +189,16 @@ def variants_why_unsupported(variant: str, device: str) -> str | None:
     return None
 
 
-def setting(variant: str) -> AbstractContextManager[Any]:
+def setting(variant: str) -> AbstractContextManager[object]:
     """The state of torch that a variant needs while it is made ready and run."""
     import torch
 
     backends: Any = torch.backends
-    found: AbstractContextManager[Any] = nullcontext()
-    if variant == "no-onednn":
-        found = backends.mkldnn.flags(enabled=False)
-    elif variant == "cudnn-benchmark":
-        found = backends.cudnn.flags(enabled=True, benchmark=True)
+    flags: dict[str, Function] = {
+        "no-onednn": lambda: backends.mkldnn.flags(enabled=False),
+        "cudnn-benchmark": lambda: backends.cudnn.flags(enabled=True, benchmark=True),
+    }
+    found: AbstractContextManager[object] = flags.get(variant, nullcontext)()
     return found
 
 
@@ -232,17 +215,8 @@ def compiled(variant: str, workload: Workload) -> Workload:
     """The workload with its function compiled where the variant says so."""
     import torch
 
-    if workload.compiled or variant not in COMPILED:
+    if workload.compiled or variant not in k.COMPILED:
         return workload
-    modes: dict[str, Callable[..., Any]] = {
-        "compile": lambda f: torch.compile(f, dynamic=False),
-        "max-autotune": lambda f: torch.compile(f, dynamic=False, mode="max-autotune"),
-    }
-    return Workload(
-        workload.make_inputs,
-        modes[variant](workload.function),
-        workload.weights,
-        workload.make_optimizer,
-        compiled=True,
-        eager=workload.function,
-    )
+    mode = "max-autotune" if variant == "max-autotune" else None
+    function = torch.compile(workload.function, dynamic=False, mode=mode)
+    return replace(workload, function=function, compiled=True, eager=workload.function)
