@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -67,11 +68,15 @@ def test_launch_limits_many_small_launches(machine: Machine) -> None:
 def test_a_row_that_does_nothing_is_overhead_in_any_order_of_columns(machine: Machine) -> None:
     amounts = {"flop/fp32": 0.0, "byte/dram": 0.0, "byte/l2": 0.0}
     for names in (list(amounts), list(amounts)[::-1]):
-        got = verdict(machine, launches=0, **{n: amounts[n] for n in names})
+        named = {n: amounts[n] for n in names}
+        got = verdict(machine, launches=0, time_s=0.2, **named)
         assert got["limiter"] == "launch"
-        assert got["gap_s"] == pytest.approx(1.0)
+        assert got["gap_s"] == pytest.approx(0.2)
+        # Launching does not explain more than two launches.
+        assert verdict(machine, launches=0, time_s=0.21, **named)["limiter"] == "latency"
     # Any work at all, and it is the work that limits; unknown work stays unknown.
-    assert verdict(machine, launches=0, **amounts | {"byte/l2": 1e-9})["limiter"] == "byte/l2"
+    some = amounts | {"byte/l2": 1.0}
+    assert verdict(machine, launches=0, time_s=0.2, **some)["limiter"] == "byte/l2"
     assert verdict(machine, launches=0, **amounts | {"flop/fp32": None})["limiter"] == "unknown"
 
 
@@ -295,3 +300,29 @@ def test_without_dram_bytes_the_pair_has_the_level_that_the_file_has() -> None:
     rows = [{"name": "k", "time_s": 1.0, "flop/fp32": 1.0, "byte/l1": 2.0}]
     assert pair_of(rows) == ("flop/fp32", "byte/l1")
     assert pair_of(rows, roof="flop/fp64") == ("flop/fp64", "byte/l1")
+
+
+def test_what_neither_launching_nor_work_explains_is_latency(machine: Machine) -> None:
+    small = {"flop/fp32": 1.0, "byte/dram": 0.1}
+    assert verdict(machine, time_s=0.2, **small)["limiter"] == "launch"
+    assert verdict(machine, time_s=0.21, **small)["limiter"] == "latency"
+    # A kernel's own floor is part of what a launch costs.
+    slow = msgspec.structs.replace(machine, kernel_floor_s=0.2)
+    assert verdict(slow, time_s=0.4, **small)["limiter"] == "launch"
+    # A small LSTM at a hundredth of the compute roof is not bound by compute.
+    lstm = {"flop/fp32": 20.0, "byte/dram": 0.1}
+    assert verdict(machine, time_s=4.0, **lstm)["limiter"] == "flop/fp32"
+    assert verdict(machine, time_s=4.1, **lstm)["limiter"] == "latency"
+
+
+def test_a_collective_needs_only_what_it_sends() -> None:
+    machine = make_machine()
+    row = {"kind": "collective", "flop/fp32": None, "byte/dram": None, "time_s": 2.0}
+    assert verdict(machine, **row, **{"link/nvlink": 5.0})["limiter"] == "link/nvlink"
+    assert verdict(machine, **row, **{"link/nvlink": None})["limiter"] == "unknown"
+
+
+def test_no_known_work_beside_unknown_work_is_no_bound(machine: Machine) -> None:
+    assert verdict(machine, **{"flop/fp32": None, "byte/dram": 0.0})["work_bound_s"] is None
+    assert verdict(machine, **{"flop/fp32": None, "byte/dram": 5.0})["work_bound_s"] == 0.5
+    assert verdict(machine, **{"flop/fp32": 0.0, "byte/dram": 0.0})["work_bound_s"] == 0.0

@@ -37,15 +37,15 @@ def test_sums(machine: Machine) -> None:
     assert got.idle_s is None
     assert got.flops == {"fp32": 200.0}
     assert got.bytes == {"dram": 20.0}
-    assert got.bound_s == pytest.approx(2.0 + 1.0 + 0.1)
     # The row whose amounts are unknown claims no gap and keeps its time on the ladder.
+    assert got.bound_s == got.ladder.roof_s == pytest.approx(2.0 + 1.0 + 2.0)
     assert got.gap_s == pytest.approx(2.0 + 1.0)
-    assert got.ladder.roof_s == pytest.approx(2.0 + 1.0 + 2.0)
-    assert got.efficiency == pytest.approx(3.0 / 6.0)
+    assert got.efficiency == pytest.approx(5.0 / 8.0)
     assert got.by_limiter == {
         "compute": 4.0,
         "memory": 2.0,
         "launch": 0.0,
+        "latency": 0.0,
         "fault": 0.0,
         "link": 0.0,
         "unknown": 2.0,
@@ -92,7 +92,7 @@ def test_rungs_give_fused_and_ideal(machine: Machine) -> None:
     got = sums(machine, rungs=rungs)
     assert got.ladder.fused_s == pytest.approx(1.0 + 2.0)
     assert got.ladder.ideal_s == pytest.approx(2.0)
-    assert got.recoverable_s == pytest.approx(8.0 - 3.0)
+    assert got.recoverable_s == pytest.approx(8.0 - 5.0)
     only_ideal = sums(machine, rungs=rungs.filter(pl.col("name") == "ideal"))
     assert only_ideal.ladder.fused_s is None
 
@@ -238,3 +238,34 @@ def test_no_rung_is_above_the_one_before(
     ladder = [got.measured_s, got.roof_s, got.fused_s, got.ideal_s]
     known = [rung for rung in ladder if rung is not None]
     assert known == sorted(known, reverse=True)
+
+
+def test_totals_of_several_ranks_are_those_of_a_mean_one(machine: Machine, source: Source) -> None:
+    work = {"flop/fp32": 200.0, "byte/dram": 1.0, "launches": 10}
+    rows = [{"name": "k", "time_s": 4.0, "rank": rank, **work} for rank in range(4)]
+    for whole in ({}, {"wall_s": 5.0, "kernel_s": 4.0}):
+        profile = Profile.of(rows, source, **whole)
+        got = totals(profile, judge(profile, machine), machine)
+        assert got.kernel_s == 4.0
+        assert (got.launches, got.flops) == (10, {"fp32": 200.0})
+        assert got.by_limiter["compute"] == 4.0
+        assert got.ladder.roof_s == pytest.approx(2.0)
+        assert got.ladder.measured_s == whole.get("wall_s", 4.0)
+        assert sum(got.by_class.values()) == pytest.approx(whole.get("wall_s", 4.0))
+
+
+def test_bound_efficiency_and_recoverable_seconds_belong_together(
+    machine: Machine, source: Source
+) -> None:
+    work = {"time_s": 4.0, "flop/fp32": 200.0, "byte/dram": 1.0}
+    rows = [
+        {"name": "alone", **work, "exclusive_s": 4.0},
+        {"name": "beside", **work, "exclusive_s": 2.0, "stream": "2"},
+        {"name": "also", **work, "exclusive_s": 2.0, "stream": "3"},
+        {"name": "dark", "time_s": 1.0, "flop/fp32": None, "byte/dram": None, "exclusive_s": 1.0},
+    ]
+    profile = Profile.of(rows, source, wall_s=12.0, kernel_s=9.0)
+    got = totals(profile, judge(profile, machine), machine)
+    assert got.bound_s == pytest.approx(2.0 + 1.0 + 1.0 + 1.0)
+    assert got.recoverable_s == got.gap_s == pytest.approx(12.0 - 5.0)
+    assert got.efficiency == pytest.approx(5.0 / 12.0)

@@ -253,3 +253,13 @@ def test_equal_events_give_equal_rows_causes_and_timelines(tmp_path: Path, name:
         assert rows(other) == rows(one)
         assert timeline(other) == timeline(one)
         assert (other.wall_s, other.kernel_s) == pytest.approx((one.wall_s, one.kernel_s))
+
+
+def test_the_hosts_part_of_a_gap_ends_with_its_call(tmp_path: Path) -> None:
+    """Launched 40 µs after the device ran dry, and started 463 ms later."""
+    run = Run(
+        [Kernel(10, 100, 1), Kernel(463_145, 463_200, 2)],
+        [Call(0, 5, correlation=1), Call(140, 145, correlation=2)],
+    )
+    for profile in profiles(run, tmp_path).values():
+        assert causes(profile) == {"launch-starved": 45.0, "device": 463_000.0}

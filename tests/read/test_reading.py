@@ -138,7 +138,7 @@ def test_absent_flops_of_a_rank_are_none_and_absent_bytes_unknown() -> None:
     assert (rows["c"]["flop/fp32"], rows["c"]["flop/fp16"]) == (None, None)
 
 
-def test_seconds_of_ranks_are_added_up() -> None:
+def test_seconds_of_the_whole_are_a_mean_ranks() -> None:
     def rank(number: int, wall_s: float | None) -> Profile:
         timeline = pl.DataFrame(
             {"start_s": [0.0], "kernel": [0]}, schema_overrides={"kernel": pl.Int64}
@@ -154,8 +154,8 @@ def test_seconds_of_ranks_are_added_up() -> None:
         )
 
     merged = merged_ranks([rank(4, 2.0), rank(2, 3.0)], ["a", "b"])
-    assert (merged.wall_s, merged.kernel_s, merged.device) == (5.0, 2.0, "GPU")
-    assert merged.idle_by_cause == {"launch": 1.0}
+    assert (merged.wall_s, merged.kernel_s, merged.device) == (2.5, 1.0, "GPU")
+    assert merged.idle_by_cause == {"launch": 0.5}
     assert sorted(merged.kernels["rank"].to_list()) == [2, 4]
     assert merged_ranks([rank(0, None), rank(1, 3.0)], ["a", "b"]).wall_s is None
     with pytest.raises(InputError, match="more than one says it is rank 4"):

@@ -17,6 +17,8 @@ def why_unknown(row: Mapping[str, object]) -> str | None:
     """The reason, from the labels that show the call; None: its amounts are known."""
     if row["kind"] not in COUNTED_KINDS:
         return None if row.get("byte/dram") is not None else f"{row['kind']}: bytes not recorded"
+    if float(str(row.get("label.op_calls") or 1.0)) == 0:
+        return "another kernel stands for its op: what this one does is not recorded"
     texts = [row.get(f"label.{name}") for name in RECORDED_CALL]
     keys = zip(KINETO_ARGUMENTS, texts, strict=True)
     call = call_from_kineto(str(row["op"] or ""), {k: json.loads(str(t)) for k, t in keys if t})

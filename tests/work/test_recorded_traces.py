@@ -67,25 +67,27 @@ def _innermost(ops: dict, starts: dict, launch: dict | None) -> dict | None:
 
 # What every trace that was looked at must reach: the share of its shape-linked time whose amounts
 # are known at all, and the share that is known without inferring anything from kernels' names
-# and grids. Traces that link nothing to shapes are not here.
+# and grids. Second kernels of an op (transposes of convolutions, sorts of embeddings) are not
+# known: nobody recorded which part of the op each does. Traces that link nothing to shapes are
+# not here.
 CAPTURE = "mi300x_vllm_decode_capture/"
 FLOORS = {
     "b200_eager_8gpu_rank0": (0.97, 0.30),  # experts' weights and prompts: from grids alone
     "h100_bert_small_infer": (1.0, 1.0),
     "h100_qwen1.5_0.5b_chat": (1.0, 0.93),  # formats inside lists: from kernels' names
-    "h100_vit_nsfw_infer": (1.0, 0.99),
-    "mi250_minitoy_train": (1.0, 0.94),
+    "h100_vit_nsfw_infer": (0.98, 0.97),
+    "mi250_minitoy_train": (0.95, 0.89),
     "mi300x_bert_small_infer": (1.0, 1.0),
-    "mi300x_resnet_train_8gpu_rank0": (0.979, 0.979),
+    "mi300x_resnet_train_8gpu_rank0": (0.60, 0.60),
     "mi300x_torch_compile_triton": (1.0, 0.93),  # Inductor's kernels: ops from their names
-    "mi300x_vit_nsfw_infer": (1.0, 0.99),
+    "mi300x_vit_nsfw_infer": (0.99, 0.98),
     "mi300x_vllm_decode_hipgraph": (0.99, 0.99),
     CAPTURE + "graph_execution": (0.99, 0.99),
     # 29 us: the capture launches next to nothing, and an index without its indices is 4 us of it.
     CAPTURE + "capture_traces/graph_capture_rank_0.1773709742341309550.pt.trace": (0.85, 0.85),
-    "v100_recsys_train_rank1of2": (0.968, 0.968),
+    "v100_recsys_train_rank1of2": (0.84, 0.84),
     **{
-        place(path).removeprefix("kineto/").removesuffix(".json.gz"): (0.972, 0.972)
+        place(path).removeprefix("kineto/").removesuffix(".json.gz"): (0.76, 0.76)
         for path in looked_at("kineto/v100_dlrm_8rank/*")
     },
 }
@@ -257,7 +259,7 @@ def test_what_is_unknown_in_any_other_trace_has_a_reason(path: Path) -> None:
 def test_an_execution_trace_adds_to_what_is_known(pair: tuple[Path, Path]) -> None:
     alone, joined = shares(pair[0]), shares(*pair)
     assert joined.share >= alone.share
-    assert joined.share >= 0.98
+    assert joined.share >= 0.78
 
 
 def test_a_replayed_graph_is_tied_to_no_op() -> None:

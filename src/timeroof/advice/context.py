@@ -178,7 +178,10 @@ def _described(rows: pl.DataFrame) -> pl.DataFrame:
     tensor = [c for c in flops if c.removeprefix("flop/") in TENSOR_PRECISIONS]
     zero = pl.lit(0.0)
     fault = pl.col(FAULT_BOUND).fill_null(0.0) if FAULT_BOUND in rows.columns else zero
-    known = pl.any_horizontal(pl.col(c).is_not_null() for c in flops) if flops else pl.lit(False)
+    # A precision that is unknown everywhere was not collected; elsewhere unknown is unknown.
+    collected = [c for c in flops if rows[c].null_count() < rows.height]
+    each = [pl.col(c).is_not_null() for c in collected]
+    known = pl.all_horizontal(pl.lit(bool(collected)), *each)
     return rows.with_columns(
         pl.when(known).then(pl.sum_horizontal(flops) if flops else zero).alias("known_flops"),
         (pl.sum_horizontal(tensor) if tensor else zero).alias("tensor_flops"),
@@ -267,6 +270,14 @@ def idle_seconds(context: Context, group: str) -> float:
     return sum(seconds for cause, seconds in causes.items() if _GROUPS.get(cause) == group)
 
 
+def idle_share(context: Context, group: str) -> float:
+    """The share of the rows' idle that belongs to a group; all of it where no cause is known."""
+    if not context.totals.idle_by_cause:
+        return 1.0
+    known_s = float(context.rows["idle_s"].sum())
+    return min(1.0, idle_seconds(context, group) / known_s) if known_s else 0.0
+
+
 def with_idle_gain(context: Context, group: str) -> tuple[pl.DataFrame, dict[str, float]]:
     """Idle seconds of a group as gains of rows, or beside the rows where those do not know.
 
@@ -274,7 +285,7 @@ def with_idle_gain(context: Context, group: str) -> tuple[pl.DataFrame, dict[str
     """
     seconds = idle_seconds(context, group)
     known_s = float(context.rows["idle_s"].sum())
-    share = min(1.0, seconds / known_s) if known_s else 0.0
+    share = idle_share(context, group) if seconds else 0.0
     rows = context.rows.filter(pl.col("idle_s") > 0).with_columns(
         pl.lit(0.0).alias("busy_gain_s"), (pl.col("idle_s") * share).alias("idle_gain_s")
     )

@@ -11,7 +11,9 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.core.report import Finding
+from timeroof.core.resources import is_resource
 from timeroof.model.stats import IQR_PER_DEVIATION, MEDIAN_PER_MEAN_ERROR
+from timeroof.model.unknown import amounts_known
 
 # A cure that gives back less than this share of the run is not worth a line.
 MIN_SHARE = 0.01
@@ -74,6 +76,8 @@ class Rule(ABC):
     last_resort: ClassVar[bool] = False
     # Whether its seconds were seen to pass, however much single calls of a row differ.
     seen: ClassVar[bool] = False
+    # Whether the cure removes rows, so that all of their time counts, whatever their amounts.
+    removes: ClassVar[bool] = False
 
     @abstractmethod
     def claims(self, context: Context) -> list[Claim]:
@@ -102,9 +106,10 @@ class Rule(ABC):
         """Claim the columns `busy_gain_s` and `idle_gain_s` of rows, if they are worth it.
 
         Silent below `least_share` of the run and below the noise of the rows themselves. A row
-        that runs beside others gives back only the instants that it runs alone.
+        that runs beside others gives back only the instants that it runs alone, one whose
+        work is unknown nothing of it.
         """
-        gains = _gains(rows)
+        gains = _gains(rows, of_work=not self.removes)
         claim = Claim(
             code=self.code,
             title=title or self.title,
@@ -158,10 +163,13 @@ def noise_s(rows: pl.DataFrame) -> float:
     return float(rows.select((spread * pl.col("time_s") * error).sum()).item())
 
 
-def _gains(rows: pl.DataFrame) -> pl.DataFrame:
+def _gains(rows: pl.DataFrame, *, of_work: bool) -> pl.DataFrame:
     busy = pl.col("busy_gain_s").fill_null(0.0).clip(lower_bound=0.0)
     if "most_gain_s" in rows.columns:
         busy = pl.min_horizontal(busy, "most_gain_s")
+    if of_work:
+        amounts = [c for c in rows.columns if is_resource(c)]
+        busy = pl.when(amounts_known(amounts)).then(busy).otherwise(0.0)
     idle = pl.col("idle_gain_s") if "idle_gain_s" in rows.columns else pl.lit(0.0)
     gains = rows.select("id", busy.alias("busy_s"), idle.alias("idle_s"))
     worth = pl.col("busy_s") + pl.col("idle_s")

@@ -240,7 +240,8 @@ COLUMNS: tuple[Column, ...] = (
     _family("origin", ORIGIN, pl.String, "How each number came about."),
     _family("bounds", BOUND, pl.Float64, "Least seconds by resource.", "s"),
     Column(
-        "limiter", pl.String, "limiter", "Resource of the largest bound, or unknown.",
+        "limiter", pl.String, "limiter",
+        "Resource of the largest bound, latency where none explains the time, or unknown.",
         source="verdict", required=True,
     ),
     Column(

@@ -33,6 +33,8 @@ CACHE_LEVELS = LEVELS[:-1]
 
 LAUNCH = "launch"
 FAULT = "fault"
+# No resource: neither known work nor launching explains a row's time.
+LATENCY = "latency"
 DRAM = "byte/dram"
 
 _LINK = re.compile(r"^link/[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -55,7 +57,7 @@ def is_resource(name: str) -> bool:
 
 
 def limiter_kind(resource: str) -> str:
-    """The kind of limit a resource sets: compute, memory, launch, fault, link or unknown.
+    """The kind of limit a resource sets: compute, memory, launch, latency, fault, link, unknown.
 
     >>> limiter_kind("flop/fp32"), limiter_kind("byte/l2"), limiter_kind("launch")
     ('compute', 'memory', 'launch')
@@ -68,7 +70,8 @@ KIND_OF_HEAD = {
     "flop": "compute",
     "byte": "memory",
     "launch": "launch",
+    "latency": "latency",
     "fault": "fault",
     "link": "link",
 }
-LIMITER_KINDS = ("compute", "memory", "launch", "fault", "link", "unknown")
+LIMITER_KINDS = ("compute", "memory", "launch", "latency", "fault", "link", "unknown")

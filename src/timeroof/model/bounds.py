@@ -19,6 +19,7 @@ from typing import Any
 
 import polars as pl
 
+from timeroof.core.columns import bytes_known, flops_known
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import ORIGIN
 from timeroof.core.report import BOUND
@@ -71,15 +72,17 @@ def is_tiny(machine: Machine | None, columns: Sequence[str]) -> pl.Expr:
     cost_s = op_cost_s(machine)
     if machine is None or cost_s is None:
         return pl.lit(False)
+    # Unknown work is not small work.
+    known = flops_known(columns) & bytes_known(columns)
     fault = [pl.col(FAULT_BOUND)] if FAULT_BOUND in columns else []
     work_s = pl.max_horizontal(pl.col("work_bound_s"), *fault, 0.0)
     launch_s = pl.col("overhead_time_s").fill_null(0.0)
     if machine.launching == "asynchronous":
         short = pl.col("time_s") <= MOST_LAUNCH_TIMES * cost_s * pl.col("launches")
-        return (pl.col("launches") > 0) & (launch_s >= work_s) & short
+        return known & (pl.col("launches") > 0) & (launch_s >= work_s) & short
     ops = pl.max_horizontal("launches", "calls")
     short = pl.col("time_s") <= MOST_OP_COSTS * cost_s * ops
-    return short & (work_s <= MOST_WORK * pl.col("time_s"))
+    return known & short & (work_s <= MOST_WORK * pl.col("time_s"))
 
 
 # Why a row may be faster than its roof: a flag with the likely cause, never a clip.

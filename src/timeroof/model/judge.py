@@ -6,15 +6,11 @@ defined in docs/model.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from timeroof.core.columns import (
-    bytes_known,
     columns_from,
     flop_columns,
-    flops_known,
     owed_flops,
     owed_share,
     ratio,
@@ -25,12 +21,7 @@ from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND, RoofPair, Verdicts
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
 from timeroof.model.bounds import above_roof_cause, combined_bound
-
-# A known bound that explains this share of the time settles the limiter, whatever
-# the amounts that are not known may be.
-EXPLAINING_SHARE = 0.9
-
-UNKNOWN = "unknown"
+from timeroof.model.unknown import launch_cost_s, limiter, where_settled, work_bound
 
 # Precisions so narrow that few programs meet their ceilings.
 _NARROW = ("flop/int8", "flop/fp8", "flop/fp4")
@@ -95,12 +86,12 @@ def judge(
             _elapsed().alias("elapsed_s"),
         )
         .with_columns(_pair_bounds(amounts, roofs, pair))
-        .with_columns(_limiter(amounts, roofs))
+        .with_columns(limiter(amounts, roofs, launch_cost_s(machine)).alias("limiter"))
         .with_columns(
             # What the unknown amounts would bound is unknown too: no gap is claimed for it.
-            _settled(_gap()).alias("gap_s"),
-            _settled(ratio("work_bound_s", "time_s")).alias("kernel_efficiency"),
-            _settled(ratio("bound_s", "elapsed_s")).alias("efficiency"),
+            where_settled(_gap()).alias("gap_s"),
+            where_settled(ratio("work_bound_s", "time_s")).alias("kernel_efficiency"),
+            where_settled(ratio("bound_s", "elapsed_s")).alias("efficiency"),
             _intensity(amounts).alias("ai"),
             *time_coordinates(
                 pl.col("compute_at_roof_s"), pl.col("memory_at_roof_s"), pl.col("time_s")
@@ -144,7 +135,7 @@ def _partial_bounds(amounts: list[str], roofs: dict[str, Ceiling]) -> list[pl.Ex
     fault = pl.col(f"{BOUND}{FAULT}") if FAULT in _bounded(amounts, roofs) else null
     launch = pl.col(f"{BOUND}{LAUNCH}") if LAUNCH in roofs else null
     return [
-        (pl.max_horizontal(work) if work else null).alias("work_bound_s"),
+        work_bound(work).alias("work_bound_s"),
         fault.alias("fault_bound_s"),
         launch.alias("overhead_time_s"),
     ]
@@ -164,28 +155,6 @@ def _pair_bounds(
     if pair is not None and pair.memory in roofs and pair.memory in amounts:
         memory = pl.col(pair.memory) / roofs[pair.memory].rate
     return [compute.alias("compute_at_roof_s"), memory.alias("memory_at_roof_s")]
-
-
-def _settled(value: pl.Expr) -> pl.Expr:
-    return pl.when(pl.col("limiter") != UNKNOWN).then(value)
-
-
-def _limiter(amounts: list[str], roofs: dict[str, Ceiling]) -> pl.Expr:
-    resources = [*_bounded(amounts, roofs), *([LAUNCH] if LAUNCH in roofs else [])]
-    if not resources:
-        return pl.lit(UNKNOWN).alias("limiter")
-    largest = pl.max_horizontal(f"{BOUND}{r}" for r in resources)
-    settled = (flops_known(amounts) & bytes_known(amounts)) | (
-        largest >= EXPLAINING_SHARE * pl.col("elapsed_s")
-    )
-    choice: Any = pl.when(~settled.fill_null(False) | largest.is_null()).then(pl.lit(UNKNOWN))
-    # Known to do no work, not even a launch of its own: overhead, whatever the columns' order.
-    idle = LAUNCH if LAUNCH in roofs else UNKNOWN
-    choice = choice.when(largest == 0).then(pl.lit(idle))
-    for resource in resources:
-        choice = choice.when(pl.col(f"{BOUND}{resource}") == largest).then(pl.lit(resource))
-    limiter: pl.Expr = choice.otherwise(pl.lit(UNKNOWN)).alias("limiter")
-    return limiter
 
 
 def _gap() -> pl.Expr:

@@ -12,6 +12,7 @@ from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
 from timeroof.core.units import format_seconds
 from timeroof.core.vocabulary import IdleCause
 from timeroof.model.judge import judge
+from timeroof.model.unknown import is_settled
 
 # A larger share of an unprofiled step that rows and idle causes leave unexplained is a warning.
 MOST_UNEXPLAINED = 0.03
@@ -24,46 +25,50 @@ LEAST_BOUNDED = 0.5
 def totals(
     profile: Profile, verdicts: Verdicts, machine: Machine | None, scope: Scope = "all"
 ) -> Totals:
-    """Sum a judged profile up; what is not known stays out of a sum and is said so."""
+    """Sum a judged profile up; what is not known stays out of a sum and is said so.
+
+    Of several ranks the totals are those of a mean one.
+    """
     every = plain_rows(profile, verdicts)
+    ranks = rank_count(every)
     # A row without a time has bounds, but nothing to hold them against.
     rows = every.filter(pl.col("time_s").is_not_null())
-    time_s = _sum(rows, "time_s")
+    time_s = _sum(rows, "time_s", ranks)
     kernel_s = _busy_s(profile, time_s)
     idle_s, unexplained_s = _outside_kernels(profile, kernel_s)
     ladder = _ladder(profile, rows, machine, scope)
-    bound_s, gap_s = _sum(rows, "bound_s"), _sum(rows, "gap_s")
-    fused_s, measured_s = ladder.fused_s, ladder.measured_s
-    recoverable_s = gap_s
-    if fused_s is not None:
-        recoverable_s = None if measured_s is None else measured_s - fused_s
-    if recoverable_s is not None and measured_s is not None:
-        # Gaps of streams that ran side by side add up to more than the run took.
-        # Rows above their roof have negative ones; nobody gains less than nothing.
-        recoverable_s = max(0.0, min(recoverable_s, measured_s))
+    recoverable_s = efficiency = None
+    if ladder.roof_s is not None and ladder.measured_s:
+        recoverable_s = ladder.measured_s - ladder.roof_s
+        efficiency = ladder.roof_s / ladder.measured_s
     return Totals(
         wall_s=profile.wall_s,
         kernel_s=kernel_s,
         idle_s=idle_s,
         idle_by_cause=profile.idle_by_cause,
         steps=profile.steps,
-        launches=_sum(every, "launches"),
-        known=_known_shares(profile, rows, time_s),
-        flops=_sums(every, "flop/"),
-        contraction_flops=_sum(every, "contraction_flops"),
-        bytes=_sums(every, "byte/"),
-        bound_s=bound_s,
-        gap_s=gap_s,
+        launches=_sum(every, "launches", ranks),
+        known=_known_shares(profile, rows),
+        flops=_sums(every, "flop/", ranks),
+        contraction_flops=_sum(every, "contraction_flops", ranks),
+        bytes=_sums(every, "byte/", ranks),
+        bound_s=ladder.roof_s,
+        gap_s=recoverable_s,
         kernel_efficiency=_share(rows, "work_bound_s", "time_s"),
-        efficiency=_efficiency(rows, measured_s, overlap(profile, rows)),
-        known_time_share=_known_time_share(profile, rows, time_s),
+        efficiency=efficiency,
+        known_time_share=_known_time_share(profile, rows),
         ladder=ladder,
         recoverable_s=recoverable_s,
         unexplained_s=unexplained_s,
         unexplained_error_s=None if unexplained_s is None else profile.unexplained_error_s,
-        by_limiter=seconds_by_limiter(rows),
+        by_limiter={kind: s / ranks for kind, s in seconds_by_limiter(rows).items()},
         by_class=seconds_by_class(profile, rows, kernel_s, unexplained_s),
     )
+
+
+def rank_count(rows: pl.DataFrame) -> int:
+    """How many ranks rows are of."""
+    return max(1, rows["rank"].drop_nulls().n_unique())
 
 
 def _busy_s(profile: Profile, time_s: float | None) -> float | None:
@@ -164,14 +169,15 @@ def exclusive_s() -> pl.Expr:
     return pl.coalesce("exclusive_s", "time_s")
 
 
-def _sum(rows: pl.DataFrame, column: str) -> float | None:
-    """Sum of what is known, None where nothing is."""
+def _sum(rows: pl.DataFrame, column: str, ranks: int) -> float | None:
+    """Sum of what is known, a mean rank's; None where nothing is."""
     values = rows[column].drop_nulls()
-    return float(values.sum()) if len(values) else None
+    return float(values.sum()) / ranks if len(values) else None
 
 
-def _sums(rows: pl.DataFrame, prefix: str) -> dict[str, float | None]:
-    return {c.removeprefix(prefix): _sum(rows, c) for c in rows.columns if c.startswith(prefix)}
+def _sums(rows: pl.DataFrame, prefix: str, ranks: int) -> dict[str, float | None]:
+    columns = [c for c in rows.columns if c.startswith(prefix)]
+    return {c.removeprefix(prefix): _sum(rows, c, ranks) for c in columns}
 
 
 def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
@@ -183,37 +189,20 @@ def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
     return float(known[over].sum()) / below if below else None
 
 
-def _efficiency(rows: pl.DataFrame, measured_s: float | None, side_by_side: float) -> float | None:
-    """Bound over elapsed time, idle included; rows without a bound are left out of both.
-
-    Kernels that overlap share the elapsed time, so their seconds count by that share.
-    """
-    if measured_s is None:
-        return None
-    known = rows.filter(pl.col("gap_s").is_not_null())
-    unknown_s = float(rows.filter(pl.col("gap_s").is_null())["elapsed_s"].sum())
-    elapsed_s = measured_s - unknown_s * side_by_side
-    bound_s = float(known["bound_s"].sum()) * side_by_side
-    return bound_s / elapsed_s if known.height and elapsed_s > 0 else None
-
-
-def _known_shares(
-    profile: Profile, rows: pl.DataFrame, time_s: float | None
-) -> dict[str, float | None]:
+def _known_shares(profile: Profile, rows: pl.DataFrame) -> dict[str, float | None]:
     amounts = profile.amount_columns
-    shares: dict[str, float | None] = {}
-    for what, is_known in (("flops", flops_known(amounts)), ("bytes", bytes_known(amounts))):
-        known_s = float(rows.filter(is_known)["time_s"].sum())
-        shares[what] = known_s / time_s if time_s else None
-    return shares
+    known = {"flops": flops_known(amounts), "bytes": bytes_known(amounts)}
+    return {what: _time_share(rows, is_known) for what, is_known in known.items()}
 
 
-def _known_time_share(profile: Profile, rows: pl.DataFrame, time_s: float | None) -> float | None:
-    if not time_s:
-        return None
+def _known_time_share(profile: Profile, rows: pl.DataFrame) -> float | None:
     amounts = profile.amount_columns
-    known = rows.filter(flops_known(amounts) & bytes_known(amounts))
-    return float(known["time_s"].sum()) / time_s
+    return _time_share(rows, flops_known(amounts) & bytes_known(amounts))
+
+
+def _time_share(rows: pl.DataFrame, of: pl.Expr) -> float | None:
+    time_s = float(rows["time_s"].sum())
+    return float(rows.filter(of)["time_s"].sum()) / time_s if time_s else None
 
 
 def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope: Scope) -> Ladder:
@@ -224,7 +213,7 @@ def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope
     """
     measured_s = profile.wall_s
     if measured_s is None:
-        measured_s = _sum(rows, "elapsed_s")
+        measured_s = _sum(rows, "elapsed_s", rank_count(rows))
     roof_s = _at_most(_roof_s(profile, rows), measured_s)
     fused_s = _at_most(_rung(profile, machine, "fused", scope), roof_s, measured_s)
     ideal_s = _at_most(_rung(profile, machine, "ideal", scope), fused_s, roof_s, measured_s)
@@ -240,24 +229,23 @@ def _roof_s(profile: Profile, rows: pl.DataFrame) -> float | None:
     """Seconds with every kernel at its bound; None where less than half of the time has one."""
     if (bounded_share(rows) or 0.0) < LEAST_BOUNDED:
         return None
-    known = pl.col("gap_s").is_not_null()
-    roof = pl.when(known).then(pl.col("bound_s")).otherwise(pl.col("elapsed_s"))
-    return float(rows.select(roof.sum()).item()) * overlap(profile, rows)
+    own = pl.when(pl.col("time_s") > 0).then(exclusive_s() / pl.col("time_s")).otherwise(1.0)
+    kept = exclusive_s() + pl.col("idle_before_s").fill_null(0.0)
+    roof = pl.when(is_settled()).then(pl.col("bound_s") * own).otherwise(kept)
+    return float(rows.select(roof.sum()).item()) * _mean_device(profile, rows)
+
+
+def _mean_device(profile: Profile, rows: pl.DataFrame) -> float:
+    """One device's part of the seconds that rows have to themselves: rows may be of several."""
+    own_s = float(rows.select(exclusive_s().sum()).item())
+    if profile.kernel_s is None or own_s <= 0:
+        return 1 / rank_count(rows)
+    return min(1.0, profile.kernel_s / own_s)
 
 
 def bounded_share(rows: pl.DataFrame) -> float | None:
-    """Share of the rows' time that a bound is known for; None without time."""
-    time_s = float(rows["time_s"].sum())
-    known_s = float(rows.filter(pl.col("gap_s").is_not_null())["time_s"].sum())
-    return known_s / time_s if time_s > 0 else None
-
-
-def overlap(profile: Profile, rows: pl.DataFrame) -> float:
-    """Busy seconds by the sum of the rows' seconds: below 1 where kernels run side by side."""
-    time_s = float(rows["time_s"].sum())
-    if profile.kernel_s is None or time_s <= 0:
-        return 1.0
-    return min(1.0, profile.kernel_s / time_s)
+    """Share of the rows' time that a limiter is known for; None without time."""
+    return _time_share(rows, is_settled())
 
 
 def _rung(profile: Profile, machine: Machine | None, rung: str, scope: Scope) -> float | None:

@@ -23,7 +23,7 @@ from timeroof.core.notes import Note
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
-from timeroof.read.idle import cause_texts, seconds_by_cause, with_idle
+from timeroof.read.idle import cause_texts, idle_parts, seconds_by_cause, with_idle
 from timeroof.work.call import Call
 from timeroof.work.recorded import RecordedCall
 
@@ -84,14 +84,14 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
     timeline, cut = _timeline(events, rows)
     rows, calls = _with_calls(rows, whole.calls)
     wall_s, busy_s = _wall_and_busy(events)
-    idle_s, codes = events["idle_ns"].to_numpy() / NS, events["idle_code"].to_numpy()
+    gaps = events["idle_ns"].to_numpy()
     return Profile.of(
         rows,
         whole.source,
         device=device,
         wall_s=wall_s,
         kernel_s=busy_s,
-        idle_by_cause=seconds_by_cause(idle_s, codes, gpus, wall_s - busy_s),
+        idle_by_cause=seconds_by_cause(gaps, idle_parts(events), 1 / NS, gpus, wall_s - busy_s),
         timeline=timeline,
         notes=(*notes, *devices_note(gpus), *cut),
         calls=calls,

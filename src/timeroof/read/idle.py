@@ -129,7 +129,28 @@ _NEVER = Union(np.empty(0), np.empty(0))
 # Why a device was idle. Causes are numbers in tables of millions, by their place in CAUSES.
 CAUSES = list(IdleCause)
 NO_CAUSE = -1
+# Causes that end with the host's call.
+_HOST_CAUSES = (IdleCause.LAUNCH_STARVED, IdleCause.HOST_SYNC, IdleCause.DATA)
+# Work that is launched on an idle device starts so soon: until then it is being launched.
+LONGEST_LAUNCH_US = 20.0
+# Between two kernels of a graph a device takes a few microseconds.
+LONGEST_GRAPH_GAP_US = 20.0
 _CODES = {cause: code for code, cause in enumerate(CAUSES)}
+
+
+class IdleParts(NamedTuple):
+    """A gap's two parts: until the host had issued the work, and from then on.
+
+    `length` is that of the second part, `later` its cause; `cause` is that of the first.
+    """
+
+    cause: Ints
+    length: Floats
+    later: Ints
+
+    def larger(self, gap: Floats) -> Ints:
+        """The cause of the larger part of each gap."""
+        return np.where(self.length > 0.5 * gap, self.later, self.cause)
 
 
 @dataclass
@@ -146,24 +167,38 @@ class Host:
     profiler: Union = _NEVER
     microsecond: float = 1.0
 
-    def causes(self, before: Gaps, until: Floats, issued: Floats, same_stream: Bools) -> Ints:
-        """The cause of each gap, which ends with work that the host issued at `issued`."""
+    def causes(
+        self, before: Gaps, until: Floats, issue: Issue, same_stream: Bools, in_graph: Bools
+    ) -> IdleParts:
+        """The causes of each gap, which ends with work that the host issued.
+
+        The host's part ends with its call: where the work starts much later, that is the device's
+        own time, or another stream's. Within a replayed graph nobody issues anything:
+        a longer gap there is work that was not recorded.
+        """
         length, since = before.length, before.since
-        queued = issued <= since
-        half = 0.5 * length
+        queued = issue.at <= since
+        host_until = np.clip(np.where(np.isnan(issue.done), until, issue.done), since, until)
+        half = 0.5 * (host_until - since)
+        device = np.where(same_stream, _CODES[IdleCause.DEVICE], _CODES[IdleCause.OTHER_STREAM])
+        silent = in_graph & queued & (length > LONGEST_GRAPH_GAP_US * self.microsecond)
         rule: list[tuple[Bools, IdleCause]] = [
-            (self.profiler.overlap(since, until) > half, IdleCause.PROFILER),
-            (np.isnan(issued), IdleCause.UNKNOWN),
+            (self.profiler.overlap(since, until) > 0.5 * length, IdleCause.PROFILER),
+            (np.isnan(issue.at) | silent, IdleCause.UNKNOWN),
             (queued & same_stream, IdleCause.DEVICE),
             (queued, IdleCause.OTHER_STREAM),
-            (self.data.overlap(since, until) > half, IdleCause.DATA),
-            (self._drained(since, issued), IdleCause.HOST_SYNC),
+            (self.data.overlap(since, host_until) > half, IdleCause.DATA),
+            (self._drained(since, issue.at), IdleCause.HOST_SYNC),
         ]
-        return np.select(
+        cause = np.select(
             [length <= 0, *(holds for holds, _ in rule)],
             [NO_CAUSE, *(_CODES[cause] for _, cause in rule)],
             _CODES[IdleCause.LAUNCH_STARVED],
         )
+        by_host = np.isin(cause, [_CODES[c] for c in _HOST_CAUSES])
+        later = until - host_until
+        late = by_host & (later > LONGEST_LAUNCH_US * self.microsecond)
+        return IdleParts(cause, np.where(late, later, 0.0), device)
 
     def _drained(self, since: Floats, issued: Floats) -> Bools:
         """Whether the host waited for the device to become idle before it launched again."""
@@ -177,27 +212,38 @@ class Host:
         return np.asarray(inside & waited & returned, dtype=np.bool_)
 
 
+class Issue(NamedTuple):
+    """When the host issued each piece of work: from when it may run, and when the call was over."""
+
+    at: Floats
+    done: Floats
+
+
 def issued_at(
     launched: Floats, returned: Floats, start: Floats, end: Floats, replayed: Bools
-) -> Floats:
-    """When the host was done with issuing: at the end of the call, or when the work began.
+) -> Issue:
+    """When the host issued work: at the end of the call, or when the work began.
 
     Calls that last until the work is done, and replays of graphs, count from their start.
     """
     blocking = (returned > end) | replayed
-    return np.where(blocking, launched, np.minimum(returned, start))
+    done = np.minimum(returned, start)
+    return Issue(np.where(blocking, launched, done), done)
 
 
 def seconds_by_cause(
-    idle_s: Floats, cause: Ints, devices: int, whole_idle_s: float
+    gap: Floats, parts: IdleParts, unit_s: float, devices: int, whole_idle_s: float
 ) -> dict[str, float]:
     """Idle seconds by cause, the mean of one device; what no gap explains is unknown.
 
-    `idle_s` and `cause` are those before each piece of work; the causes sum to `whole_idle_s`.
+    `gap` are the gaps before each piece of work, in the unit of `parts`; the causes sum to
+    `whole_idle_s`.
     """
+    idle_s = np.concatenate([gap - parts.length, parts.length]) * unit_s
+    cause = np.concatenate([parts.cause, parts.later])
     totals = {
         CAUSES[code].value: float(idle_s[cause == code].sum()) / max(devices, 1)
-        for code in np.unique(cause).tolist()
+        for code in np.unique(cause[idle_s > 0]).tolist()
         if code != NO_CAUSE
     }
     missing = whole_idle_s - sum(totals.values())
@@ -248,28 +294,57 @@ def link_launches(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_idle(events: pl.DataFrame, host: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Add ``idle_ns`` and ``idle_code`` to events sorted by device and start."""
-    idle, cause = np.zeros(events.height), np.full(events.height, NO_CAUSE)
-    if not events.height:
-        return events.with_columns(idle_ns=pl.Series(idle), idle_code=pl.Series(cause))
+    """Add ``idle_ns``, ``idle_code`` and the parts of `IdleParts` to events sorted by start."""
+    parts = IdleParts(
+        np.full(events.height, NO_CAUSE), np.zeros(events.height), np.full(events.height, NO_CAUSE)
+    )
+    idle = np.zeros(events.height)
+    if events.height:
+        _find_idle(events, host, idle, parts)
+    return events.with_columns(
+        idle_ns=pl.Series(idle),
+        idle_code=pl.Series(parts.larger(idle)),
+        idle_cause=pl.Series(parts.cause),
+        idle_later_ns=pl.Series(parts.length),
+        idle_later=pl.Series(parts.later),
+    )
+
+
+def idle_parts(events: pl.DataFrame) -> IdleParts:
+    """The parts that `with_idle` found, in nanoseconds."""
+    columns = ("idle_cause", "idle_later_ns", "idle_later")
+    return IdleParts(*(events[c].to_numpy() for c in columns))
+
+
+def _find_idle(
+    events: pl.DataFrame, host: pl.DataFrame | None, idle: Floats, parts: IdleParts
+) -> None:
+    """Fill in the idle before each event and its parts."""
     first = events["start_ns"].min()
     start, end = _since(events, "start_ns", first), _since(events, "end_ns", first)
-    replayed = events["in_graph"].to_numpy() if "in_graph" in events.columns else False
+    replayed = np.zeros(events.height, dtype=np.bool_)
+    if "in_graph" in events.columns:
+        replayed = np.asarray(events["in_graph"].to_numpy(), dtype=np.bool_)
     launched, returned = (_since(events, f"launch_{at}_ns", first) for at in ("start", "end"))
-    issued = issued_at(launched, returned, start, end, np.asarray(replayed, dtype=np.bool_))
+    issue = issued_at(launched, returned, start, end, replayed)
     stream, gpu, process = (_codes(events, c) for c in ("stream", "gpu", "process"))
     hosts = _hosts(host, first)
     for device in np.unique(gpu).tolist():
         rows = np.flatnonzero(gpu == device)
         before = gaps(start[rows], end[rows])
-        same = stream[rows] == stream[rows[before.after]]
+        after = rows[before.after]
+        same = stream[rows] == stream[after]
+        inside = replayed[rows] & (launched[rows] == launched[after])
         idle[rows] = before.length
         for one in np.unique(process[rows]).tolist():
             of = process[rows] == one
+            at = rows[of]
             mine = Gaps(*(column[of] for column in before))
             why = hosts.get(one, Host(microsecond=1e3))
-            cause[rows[of]] = why.causes(mine, start[rows][of], issued[rows][of], same[of])
-    return events.with_columns(idle_ns=pl.Series(idle), idle_code=pl.Series(cause))
+            own = Issue(issue.at[at], issue.done[at])
+            found = why.causes(mine, start[at], own, same[of], inside[of])
+            for whole, part in zip(parts, found, strict=True):
+                whole[at] = part
 
 
 def _since(table: pl.DataFrame, column: str, first: object) -> Floats:

@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
-    """One profile with a row per rank and kernel; seconds of all ranks are added up."""
+    """One profile with a row per rank and kernel; wall, busy and idle seconds are a mean rank's."""
     if len(profiles) == 1:
         return profiles[0]
     _refuse_several_runs(profiles, names)
@@ -81,14 +81,13 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
     kernels = pl.concat(_same_amounts(tables), how="diagonal_relaxed")
     files = [file for p in profiles for file in p.source.files]
     merged = Profile.of(kernels, msgspec.structs.replace(profiles[0].source, files=files))
-    causes = dict.fromkeys(cause for p in profiles for cause in p.idle_by_cause)
     return replace(
         merged,
         device=_agreed([p.device for p in profiles]),
         threads=_agreed([p.threads for p in profiles]),
-        wall_s=_total(profiles, lambda p: p.wall_s),
-        kernel_s=_total(profiles, lambda p: p.kernel_s),
-        idle_by_cause={c: sum(p.idle_by_cause.get(c, 0.0) for p in profiles) for c in causes},
+        wall_s=_mean(profiles, lambda p: p.wall_s),
+        kernel_s=_mean(profiles, lambda p: p.kernel_s),
+        idle_by_cause=_idle(profiles),
         steps=_agreed([p.steps for p in profiles]),
         timeline=timelines[0] if timelines else None,
         notes=_notes(profiles, ranks, names),
@@ -165,17 +164,28 @@ def _agreed(values: list[T]) -> T | None:
     return values[0] if all(v == values[0] for v in values) else None
 
 
-def _total(profiles: list[Profile], of: Callable[[Profile], float | None]) -> float | None:
+def _mean(profiles: list[Profile], of: Callable[[Profile], float | None]) -> float | None:
     known = [v for p in profiles if (v := of(p)) is not None]
-    return sum(known) if len(known) == len(profiles) else None
+    return sum(known) / len(known) if len(known) == len(profiles) else None
+
+
+def _idle(profiles: list[Profile]) -> dict[str, float]:
+    idle: dict[str, float] = {}
+    for profile in profiles:
+        for cause, seconds in profile.idle_by_cause.items():
+            idle[cause] = idle.get(cause, 0.0) + seconds / len(profiles)
+    return idle
 
 
 def _notes(profiles: list[Profile], ranks: list[int], names: list[str]) -> tuple[str, ...]:
     files = ", ".join(f"{rank}: {name}" for rank, name in list(zip(ranks, names, strict=True))[:16])
     more = "" if len(ranks) <= 16 else f" and {len(ranks) - 16} more"
     own = [note for p in profiles for note in p.notes]
-    text = f"{len(profiles)} files are taken as ranks of one run ({files}{more})."
-    return Note(f"{text} Row times are summed over ranks.", "taken-as-ranks"), *dict.fromkeys(own)
+    text = (
+        f"{len(profiles)} files are taken as ranks of one run ({files}{more})."
+        " Rows are each rank's, totals those of a mean rank."
+    )
+    return Note(text, "taken-as-ranks"), *dict.fromkeys(own)
 
 
 # The format of our own saved runs, which say themselves what they were made of.

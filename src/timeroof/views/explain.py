@@ -79,7 +79,8 @@ def _print_ladder(out: Console, totals: Totals) -> None:
     missing = [name for name, seconds, _ in ladder_rungs(totals) if seconds is None]
     if missing:
         out.print(f"Not known from this source: {', '.join(missing)}.")
-    if totals.ladder.roof_s is None and totals.gap_s is not None:
+    bounded_s = sum(s for kind, s in totals.by_limiter.items() if kind != "unknown")
+    if totals.ladder.roof_s is None and bounded_s:
         out.print("Less than half of the time has a known bound, too little for a roof of the run.")
 
 

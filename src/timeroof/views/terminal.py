@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from timeroof.core.machine import Ceiling, Machine
-    from timeroof.core.report import Finding, Report, Totals
+    from timeroof.core.report import Finding, Report
 
 
 __all__ = [
@@ -163,7 +163,7 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     known = totals.known_time_share
     told = (
         f"bound {format_seconds(totals.bound_s)}, at most"
-        f" {format_seconds(totals.recoverable_s)} recoverable{_if_fused(totals)}; efficiency"
+        f" {format_seconds(totals.recoverable_s)} recoverable; efficiency"
         f" {format_percent(totals.efficiency)}"
     )
     if known is None or known < ENOUGH_KNOWN:
@@ -193,15 +193,6 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     if bars:
         out.print(fitted_table(LIMITER_COLUMNS, bars, out.width, indent=2))
     _print_above_roof(out, report)
-
-
-def _if_fused(totals: Totals) -> str:
-    """That recoverable seconds count fusing, and what the same kernels could bring back."""
-    ladder = totals.ladder
-    if ladder.measured_s is None or ladder.fused_s is None or ladder.roof_s is None:
-        return ""
-    same_s = max(0.0, ladder.measured_s - ladder.roof_s)
-    return f" if fused ({format_seconds(same_s)} with the same kernels)"
 
 
 def _print_above_roof(out: Console, report: Report) -> None:

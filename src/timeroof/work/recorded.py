@@ -326,11 +326,10 @@ def _merged(joined: pl.DataFrame, names: list[str], recorded: pl.Expr) -> pl.Dat
     exprs = []
     for name in (n for n in names if n != _PER_LAUNCH):
         counted = f"{name}_counted" if f"{name}_counted" in joined.columns else name
-        # A kernel that stands for no call of its op does none of the op's work, but where
-        # that work is unknown nobody can tell which kernel does it: null, times 0 too.
+        # What a kernel does that stands for no call of its op, nobody has counted.
         is_text = name.startswith("origin.")
         value = pl.col(counted) if is_text else pl.col(counted) * calls
-        value = pl.when(recorded).then(value)
+        value = pl.when(recorded & (calls > 0)).then(value)
         if counted != name:
             value = pl.coalesce(pl.col(name), value)
         exprs.append(value.alias(name))

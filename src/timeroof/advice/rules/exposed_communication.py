@@ -28,7 +28,7 @@ class ExposedCommunication(Rule):
     code = "TR107"
     name = "exposed-communication"
     title = "Communication is not overlapped"
-    seen = True
+    seen = removes = True
     actions = {
         "torch": "Overlap it: DDP with smaller buckets (bucket_cap_mb) and"
         " gradient_as_bucket_view=True, FSDP with prefetching; accumulate gradients under"

@@ -7,6 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context, is_layout
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.model.unknown import where_settled
 
 MIN_TIME_SHARE = 0.05
 # Reorders that are a smaller part of their op leave its kernels as they are.
@@ -40,6 +41,7 @@ class LayoutTraffic(Rule):
     code = "TR201"
     name = "layout-traffic"
     title = "Data are copied and reordered"
+    removes = True
     actions = {
         "torch": "Keep one memory format: model.to(memory_format=torch.channels_last) and the same"
         " for inputs; avoid permute().contiguous(), repeated .to() and cat in inner loops; write"
@@ -90,7 +92,7 @@ def _between(context: Context, copies: pl.DataFrame) -> pl.DataFrame:
     served = of_op.join(reordering.select(place), on=place, how="semi", nulls_equal=True)
     gap = pl.col("time_s") - context.bound_after(pl.col("work_bound_s"))
     return served.filter(~pl.col("id").is_in(copies["id"].to_list())).with_columns(
-        gap.fill_null(0.0).clip(lower_bound=0.0).alias("busy_gain_s")
+        where_settled(gap).fill_null(0.0).clip(lower_bound=0.0).alias("busy_gain_s")
     )
 
 

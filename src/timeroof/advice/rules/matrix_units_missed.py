@@ -106,10 +106,12 @@ class MatrixUnitsMissed(Rule):
 
 
 def uses_sixteen_bits(context: Context) -> bool:
-    """Whether a good part of the contractions already runs on 16-bit matrix units."""
+    """Whether a good part of the contractions' time may already be on 16-bit matrix units.
+
+    Contractions of unknown work may be.
+    """
     # Whole passes are cases of a study, not parts of one model.
-    work = context.rows.filter(
-        pl.col("contraction"), pl.col("total_flops") > 0, pl.col("kind") != "unit"
-    )
-    half = work.filter(pl.col("precision").is_in(["fp16", "bf16"]))["tensor_flops"].sum()
-    return float(half) >= MIN_AUTOCAST_SHARE * float(work["total_flops"].sum()) > 0
+    work = context.rows.filter(pl.col("contraction"), pl.col("kind") != "unit")
+    narrow = pl.col("precision").is_in(["fp16", "bf16"]) & (pl.col("tensor_flops") > 0)
+    maybe = work.filter(narrow.fill_null(False) | pl.col("total_flops").is_null())
+    return float(maybe["time_s"].sum()) >= MIN_AUTOCAST_SHARE * float(work["time_s"].sum()) > 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import HOST, Context, idle_share
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model.bounds import op_cost_s
+from timeroof.model.unknown import is_settled
 
 MIN_LAUNCHES = 50
 # Launching holds at least this part of the optimizer's time.
@@ -27,7 +28,8 @@ class OptimizerLaunches(Rule):
 
     **Example.** `torch.optim.Adam(params, foreach=False)`.
 
-    **Seconds.** Time, and the idle before the kernels, less the work at the roof.
+    **Seconds.** Time, and the idle before the kernels that the host causes, less the work at the
+    roof; of rows whose work is known.
 
     **Silent** without phases or a launch ceiling, and below 1 % of the run.
     """
@@ -45,16 +47,17 @@ class OptimizerLaunches(Rule):
 
     def claims(self, context: Context) -> list[Claim]:
         """The optimizer's rows, if launching is a good part of them."""
-        after = pl.max_horizontal(pl.col("work_bound_s").fill_null(0.0), pl.col("fault_s"))
-        rows = context.rows.filter(pl.col("phase") == "optimizer").with_columns(
-            (pl.col("time_s") - after).alias("busy_gain_s"), pl.col("idle_s").alias("idle_gain_s")
+        after = pl.max_horizontal("work_bound_s", "fault_s")
+        idle = pl.col("idle_s") * idle_share(context, HOST)
+        rows = context.rows.filter(pl.col("phase") == "optimizer", is_settled()).with_columns(
+            (pl.col("time_s") - after).alias("busy_gain_s"), idle.alias("idle_gain_s")
         )
         launches, time_s = float(rows["launches"].sum()), float(rows["time_s"].sum())
         launch_s = launches * (op_cost_s(context.machine) or 0.0)
-        elapsed_s = time_s + float(rows["idle_s"].sum())
+        elapsed_s = time_s + float(rows["idle_gain_s"].sum())
         if launches < MIN_LAUNCHES or launch_s < MIN_LAUNCH_SHARE * elapsed_s:
             return []
-        work_s = float(rows["work_bound_s"].fill_null(0.0).sum())
+        work_s = float(rows["work_bound_s"].sum())
         why = (
             f"{launches:,.0f} launches in {format_seconds(elapsed_s)}, of which launching is at"
             f" least {format_percent(launch_s / elapsed_s)}; the traffic of all parameters takes"

@@ -34,6 +34,7 @@ class Recomputation(Rule):
     code = "TR305"
     name = "recomputation"
     title = "Forward work is repeated in the backward pass"
+    removes = True
     actions = {
         "torch": "Checkpoint fewer blocks, or select what is kept"
         " (create_selective_checkpoint_contexts: keep the products, recompute the cheap ops).",

@@ -30,6 +30,7 @@ class SlowData(Rule):
     code = "TR105"
     name = "slow-data"
     title = "The step waits for data"
+    removes = True
     actions = {
         "torch": "Load in the background: DataLoader(num_workers=4 or more,"
         " persistent_workers=True, prefetch_factor=2 or more, pin_memory=True for a GPU);"

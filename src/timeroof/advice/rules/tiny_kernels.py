@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import HOST, Context, idle_seconds
+from timeroof.advice.context import HOST, Context, idle_seconds, idle_share
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model.bounds import MOST_OP_COSTS, op_cost_s
@@ -28,8 +28,9 @@ class TinyKernels(Rule):
     **Example.** An `LSTMCell` called in a Python loop: 256 time steps are thousands of ops of a
     few microseconds. `nn.LSTM` is one.
 
-    **Seconds.** The rows' time, and the idle before them, less the work at the roof: what one
-    kernel that does it all could reach. Where rows do not know the idle before them, they get
+    **Seconds.** The rows' time, and the idle before them that the host causes, less the work at
+    the roof: what one kernel that does it all could reach. Rows whose work is unknown are not
+    counted. Where rows do not know the idle before them, they get
     their launches' share of the idle that the host causes, at most fifty times what an op costs
     for each: more is the program's own work (NumPy, Python), not launching.
 
@@ -60,7 +61,7 @@ class TinyKernels(Rule):
             pl.col("tiny"), pl.col("phase").fill_null("other") != "optimizer"
         ).with_columns(
             (pl.col("time_s") - _after()).alias("busy_gain_s"),
-            pl.col("idle_s").alias("idle_gain_s"),
+            (pl.col("idle_s") * idle_share(context, HOST)).alias("idle_gain_s"),
         )
         if not tiny.height:
             return []
@@ -75,7 +76,7 @@ class TinyKernels(Rule):
 
 
 def _after() -> pl.Expr:
-    return pl.max_horizontal(pl.col("work_bound_s").fill_null(0.0), pl.col("fault_s"))
+    return pl.max_horizontal("work_bound_s", "fault_s")
 
 
 def _idle_share(context: Context, tiny: pl.DataFrame, cost_s: float) -> dict[str, float]:
@@ -92,13 +93,13 @@ def _words(tiny: pl.DataFrame, cost_s: float, beside_s: float) -> tuple[str, dic
     launches, time_s = float(tiny["launches"].sum()), float(tiny["time_s"].sum())
     ops = max(launches, float(tiny["calls"].sum()))
     launch_s, work_s = float(tiny["launch_s"].sum()), float(tiny.select(_after().sum()).item())
-    idle_s = beside_s + float(tiny["idle_s"].sum())
-    counted = f" The idle around them, {format_seconds(idle_s)}, is counted, too." if idle_s else ""
+    idle_s = beside_s + float(tiny["idle_gain_s"].sum())
+    around = f" The host leaves the device idle for {format_seconds(idle_s)} around them."
     why = (
         f"{ops:,.0f} launches or calls of {format_seconds(time_s / ops)} each; starting one takes"
         f" {format_seconds(cost_s)} or more, together {format_percent(ops * cost_s / time_s)} of"
         f" their time, while the work at the roof takes {format_seconds(work_s)}."
-        f"{counted}"
+        f"{around if idle_s else ''}"
     )
     return why, {
         "launches": launches,

@@ -213,9 +213,7 @@ def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Pro
         device=device,
         wall_s=wall_us * _US,
         kernel_s=busy_us * _US,
-        idle_by_cause=seconds_by_cause(
-            idling.idle * _US, idling.cause, len(idling.busy_us), idle_s
-        ),
+        idle_by_cause=seconds_by_cause(idling.idle, idling.parts, _US, len(idling.busy_us), idle_s),
         steps=steps(trace),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),

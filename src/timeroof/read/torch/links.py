@@ -15,7 +15,9 @@ from timeroof.read.idle import (
     Bools,
     Floats,
     Host,
+    IdleParts,
     Ints,
+    Issue,
     Union,
     gaps,
     issued_at,
@@ -145,9 +147,14 @@ class Idling:
     """Per piece of device work, in microseconds: idle before, its cause, latency of its launch."""
 
     idle: Floats
-    cause: Ints
+    parts: IdleParts
     launch_delay: Floats
     busy_us: dict[int, float]
+
+    @property
+    def cause(self) -> Ints:
+        """The cause of the larger part of the idle before each."""
+        return self.parts.larger(self.idle)
 
 
 def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
@@ -156,17 +163,24 @@ def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
     start, end = trace.device["start"], trace.device["end"]
     launched = np.append(trace.launches["start"], np.nan)[links.launch]
     returned = np.append(trace.launches["end"], np.nan)[links.launch]
-    issued = issued_at(launched, returned, start, end, links.link == BY_GRAPH)
-    count = trace.device.height
-    found = Idling(np.zeros(count), np.full(count, NO_CAUSE), start - launched, {})
+    replayed = links.link == BY_GRAPH
+    issue = issued_at(launched, returned, start, end, replayed)
+    none = np.full(trace.device.height, NO_CAUSE)
+    parts = IdleParts(none, np.zeros(len(none)), none.copy())
+    found = Idling(np.zeros(len(none)), parts, start - launched, {})
     why = _host(trace, contexts)
     for one in np.unique(device).tolist():
         rows = np.flatnonzero(device == one)
         rows = rows[np.argsort(start[rows], kind="stable")]
         before = gaps(start[rows], end[rows])
         found.idle[rows] = before.length
-        same = stream[rows] == stream[rows[before.after]]
-        found.cause[rows] = why.causes(before, start[rows], issued[rows], same)
+        after = rows[before.after]
+        same = stream[rows] == stream[after]
+        inside = replayed[rows] & (links.launch[rows] == links.launch[after])
+        mine = Issue(issue.at[rows], issue.done[rows])
+        causes = why.causes(before, start[rows], mine, same, inside)
+        for whole, part in zip(parts, causes, strict=True):
+            whole[rows] = part
         found.busy_us[one] = Union(start[rows], end[rows]).length
     return found
 

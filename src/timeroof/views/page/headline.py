@@ -98,7 +98,7 @@ def cards(report: Report) -> list[Card]:
     share = recoverable / measured if recoverable is not None and measured else None
     kernels = percent(totals.kernel_efficiency)
     hint = f"lower bound over elapsed time; kernels alone {kernels}"
-    gained = _recoverable_hint(share, fused=totals.ladder.fused_s is not None)
+    gained = f"at most, of every kernel at its bound: {percent(share)} of the time"
     known = "of the time is in rows whose FLOPs and bytes are both known"
     return [
         Card("measured_s", time_label(totals), format_seconds(measured), measured, _steps(report)),
@@ -110,17 +110,6 @@ def cards(report: Report) -> list[Card]:
 
 def _share_card(key: str, label: str, share: float | None, hint: str) -> Card:
     return Card(key, label, percent(share), share, hint)
-
-
-def _recoverable_hint(share: float | None, *, fused: bool) -> str:
-    """What the recoverable seconds are a share of.
-
-    >>> _recoverable_hint(0.27, fused=True), _recoverable_hint(1.9, fused=False)
-    ('at most, if fused: 27 % of the time', 'summed over rows that ran at the same time')
-    """
-    if share is not None and share > 1:
-        return "summed over rows that ran at the same time"
-    return f"at most{', if fused' if fused else ''}: {percent(share)} of the time"
 
 
 def _steps(report: Report) -> str:

@@ -66,5 +66,5 @@ const resourceLabel = (resource) => {
   const [head, tail] = resource.split("/");
   if (head === "byte") return tail === "dram" ? "DRAM" : tail.toUpperCase();
   if (head === "flop") return tail;
-  return tail || (head === "fault" ? "page faults" : "launching");
+  return tail || ({ fault: "page faults", latency: "latency" }[head] || "launching");
 };
