@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from timeroof.core.machine import Machine
-from timeroof.live.torch.primitives import PrimitivePass
-from timeroof.live.torch.recording import PrimitiveSeen, Recording
+from timeroof.live.torch.primitives import PrimitivePass, primitives_in
+from timeroof.live.torch.recording import PrimitiveSeen
 from timeroof.live.torch.timing import Timing
 from timeroof.probe.sampling import CpuTimes, read_cpu_times
 from timeroof.read.onednn import MOVERS
@@ -69,8 +69,8 @@ def primitives_of(run: Callable[[], Any]) -> list[PrimitiveSeen] | None:
     except BaseException:
         watching.abort()
         raise
-    seen = watching.stop(Recording())
-    return [] if seen is None else seen.primitives
+    seen = watching.stop()
+    return [] if seen is None else primitives_in(seen.lines)
 
 
 def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:
