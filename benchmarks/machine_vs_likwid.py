@@ -162,7 +162,7 @@ def our_compute(precision: str, crew: Crew, sample_s: float) -> Side:
     def way(width: int, fma: bool) -> Callable[[], float]:
         return lambda: (
             compute.measure_flops(
-                crew.team, precision, width, fma=fma, features=FEATURES, plan=plan
+                crew.team, precision, width, replace(FEATURES, fma=fma), plan
             ).rate_per_s
         )
 

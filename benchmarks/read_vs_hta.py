@@ -33,10 +33,9 @@ IDS = ("correlation", "External id", "Record function id", "Ev Idx", "Sequence n
 TIMEROOF_CODE = """
 import sys
 from pathlib import Path
-from timeroof.read.formats import ReadOptions
-from timeroof.read.torch.kineto import FORMAT
+from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import open_input
-profile = FORMAT.read(open_input(Path(sys.argv[1])), ReadOptions())
+profile = format_named("kineto").read(open_input(Path(sys.argv[1])), ReadOptions())
 print(int(profile.kernels["calls"].sum()))
 """
 HTA_CODE = """

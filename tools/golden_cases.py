@@ -102,8 +102,7 @@ STUDY = (
 )  # fmt: skip
 PREDICTIONS = {
     "machines": ("--machine", "h100-sxm", "mi300x", "l4"),
-    "batch": ("--scale", "batch=4"),
-    "bf16": ("--machine", "h100-sxm", "--precision", "bf16", "--without", "launch"),
+    "bf16": ("--machine", "h100-sxm", "--precision", "bf16"),
 }
 
 
@@ -175,9 +174,7 @@ def _own_cases() -> Iterator[Case]:
 
 def _commands(word: str, folder: Literal["data", "ours"]) -> Iterator[Case]:
     """What can be asked of one run, beside reading it."""
-    yield Case(
-        f"explain/{word}", ("explain", word, "--json", "{json}", "--markdown", "{md}"), folder
-    )
+    yield Case(f"explain/{word}", ("explain", word, "--json", "{json}"), folder)
     for suffix in REPORT_SUFFIXES:
         yield Case(f"report/{word} {suffix}", ("report", word, "-o", f"{{{suffix}}}"), folder)
     for name, options in PREDICTIONS.items():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import html
 import io
 import json
+import math
 import re
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -90,20 +93,28 @@ def _rows_of_columns(node: Any) -> Any:
     rest = {key: _rows_of_columns(v) for key, v in node.items() if key not in columns}
     if not columns:
         return rest
-    height = max(len(c.get("v", c.get("i", ()))) for c in columns.values()) or 1
+    height = max(len(_listed(c)) for c in columns.values()) or 1
     cells = {key: _cells(column, height) for key, column in columns.items()}
     rows = [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
     return rest | {"rows of columns": rows}
 
 
 def _is_column(value: Any) -> bool:
-    return isinstance(value, dict) and set(value) in ({"v"}, {"c"}, {"d", "i"})
+    return isinstance(value, dict) and set(value) in ({"v"}, {"f"}, {"c"}, {"d", "i"})
+
+
+def _listed(column: dict[str, Any]) -> list[Any]:
+    """The cells of a column that is no constant; floats with six digits."""
+    if "f" in column:
+        floats = array("f", base64.b64decode(column["f"]))
+        return [None if math.isnan(value) else float(f"{value:.6g}") for value in floats]
+    return list(column.get("v", column.get("i", ())))
 
 
 def _cells(column: dict[str, Any], height: int) -> list[Any]:
     if "c" in column:
         return [column["c"]] * height
-    if "v" in column:
-        return list(column["v"])
+    if "d" not in column:
+        return _listed(column)
     words = column["d"]
     return [words[i] if i >= 0 else None for i in column["i"]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
 import pytest
 
 from tests.advice.cases import fine, found, only, report_of
@@ -185,28 +184,22 @@ def test_making_data_inside_the_step_counts_too() -> None:
     assert not found("TR105", report_of([fine(91.0), fine(9.0, name="decode", phase="data")]))
 
 
-def timeline(*events: tuple[float, float, int]) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            {"start_s": s, "duration_s": d, "stream": "7", "kernel": k, "idle_cause": None}
-            for s, d, k in events
-        ],
-        schema_overrides={"idle_cause": pl.String},
-    )
-
-
 def test_communication_is_exposed_where_nothing_computes_beside() -> None:
-    rows = [
-        fine(8.0, id=0),
-        {"id": 1, "kind": "collective", "name": "all_reduce", "time_s": 4.0, "byte/dram": 1.0},
-    ]
-    half = timeline((0.0, 8.0, 0), (6.0, 4.0, 1))
-    finding = only("TR107", report_of(rows, timeline=half))
+    def rows(exposed_s: float | None) -> list[dict[str, Any]]:
+        collective = {"kind": "collective", "name": "all_reduce", "time_s": 4.0, "byte/dram": 1.0}
+        return [fine(8.0), {**collective, "exclusive_s": exposed_s}]
+
+    finding = only("TR107", report_of(rows(2.0)))
     assert finding.gain_s == pytest.approx(2.0)
     assert finding.evidence["exposed_share"] == pytest.approx(0.5)
-    hidden = timeline((0.0, 8.0, 0), (2.0, 4.0, 1))
-    assert not found("TR107", report_of(rows, timeline=hidden))
-    assert not found("TR107", report_of(rows))
+    assert not found("TR107", report_of(rows(0.0)))
+    assert not found("TR107", report_of(rows(None)))
+
+
+def test_collectives_of_many_sizes_in_one_row_do_not_silence_what_is_exposed() -> None:
+    sizes = {"time_spread": 3.0, "samples": [0.1, 3.9], "exclusive_s": 1.0, "calls": 2}
+    rows = [fine(8.0), {"kind": "collective", "name": "nccl", "time_s": 4.0, **sizes}]
+    assert only("TR107", report_of(rows)).gain_s == pytest.approx(1.0)
 
 
 COLLECTIVE = {"kind": "collective", "name": "all_reduce", "time_s": 20.0, "byte/dram": 1.0}
@@ -228,8 +221,8 @@ LINK_IDLE = {"wall_s": 100.0, "idle_by_cause": {"communication": 20.0}}
             "Collectives take 20.0 s. The device waits another 20.0 s for communication.",
         ),
         (
-            [fine(80.0, id=0), {**COLLECTIVE, "id": 1}],
-            {"timeline": timeline((0.0, 80.0, 0), (70.0, 20.0, 1))},
+            [fine(80.0), {**COLLECTIVE, "exclusive_s": 10.0}],
+            {},
             "Collectives take 20.0 s, 50 % of it exposed.",
         ),
     ],

@@ -43,7 +43,6 @@ def runs(tmp_path: Path) -> Files:
         "compare {a} {b} --markdown {b}",
         "compare {a} {b} --machine {toml} --json {toml}",
         "explain {a} --json {a}",
-        "explain {a} --markdown {a}",
         "whatif {a} --machine h100-sxm --json {a}",
         "whatif {a} {toml} --json {toml}",
         "check {a} --baseline {b} --json {a}",

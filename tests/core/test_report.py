@@ -72,6 +72,7 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
     assert set(document["kernels"][0]) == {
         "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
         "stream", "rank", "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
+        "exclusive_s", "alone_s",
         "time_spread", "idle_before_s", "elapsed_s", "samples", "flops", "total_flops", "owed_flops",
         "achieved_flop_per_s", "achieved_byte_per_s", "contraction_flops", "padding_flops", "bytes",
         "origin", "bounds",
@@ -84,7 +85,7 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
         "wall_s", "kernel_s", "idle_s", "idle_by_cause", "steps", "launches", "known", "flops",
         "contraction_flops", "bytes", "bound_s", "gap_s", "kernel_efficiency", "efficiency",
         "known_time_share", "ladder", "recoverable_s", "unexplained_s",
-        "unexplained_error_s", "by_limiter",
+        "unexplained_error_s", "by_limiter", "by_class",
     }  # fmt: skip
     assert {"name", "device", "ceilings", "memory", "software"} <= set(document["machine"])
     assert document["timeline"][0]["stream"] == "7"

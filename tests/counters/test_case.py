@@ -14,7 +14,7 @@ from timeroof.core.errors import UsageError
 from timeroof.counters import CollectOptions
 from timeroof.study.counters import collect_case, count_executions
 
-WORKER = [sys.executable, "-m", "timeroof.study.one_case", "{}"]
+WORKER = [sys.executable, "-m", "timeroof.study.worker", "{}"]
 
 
 def test_amounts_are_those_of_one_execution(tmp_path: Path) -> None:

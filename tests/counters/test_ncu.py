@@ -61,7 +61,6 @@ def test_all_metrics_in_one_run(tmp_path: Path) -> None:
     assert collected.launches["name"].to_list() == ["a", "b", "a"]
     assert "passes over every kernel" in said[0][0]
     assert not collected.interrupted
-    assert collected.folder is None
 
 
 def test_missing(tmp_path: Path) -> None:
@@ -71,14 +70,8 @@ def test_missing(tmp_path: Path) -> None:
 
 def test_too_old(tmp_path: Path) -> None:
     found = install_ncu(tmp_path / "bin", GOOD, version="2019.1.0")
-    with pytest.raises(UsageError, match=r"ncu 2019\.1\.0 is too old; install 2019\.5"):
+    with pytest.raises(UsageError, match=r"ncu 2019\.1\.0 is too old; install 2020\.2"):
         count(found)
-
-
-def test_the_old_name(tmp_path: Path) -> None:
-    found = install_ncu(tmp_path / "bin", GOOD, version="2019.5.1")
-    (found / "ncu").rename(found / "nv-nsight-cu-cli")
-    assert count(found).version == "2019.5.1"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +102,6 @@ def test_half_a_report_keeps_its_whole_rows(tmp_path: Path) -> None:
     collected = count(install_ncu(tmp_path / "bin", body))
     assert collected.profile.kernels["calls"].sum() >= 2
     assert any("ended with code 9" in note for note in collected.notes)
-    assert collected.exit_code == 9
 
 
 def test_a_metric_that_only_the_run_refuses_is_left_out(tmp_path: Path) -> None:
@@ -161,13 +153,6 @@ def test_later_runs_that_fail_lose_nothing(tmp_path: Path) -> None:
     assert collected.not_collected["lts__t_bytes.sum"] == "ncu ended before"
 
 
-def test_a_run_that_fails_leaves_only_its_metrics_out(tmp_path: Path) -> None:
-    body = WRITE_TABLE + "if metrics[0].startswith('lts'):\n    sys.exit(3)\nwrite(table())\n"
-    collected = count(install_ncu(tmp_path / "bin", body), metrics_per_run=1)
-    assert collected.not_collected == {"lts__t_bytes.sum": "ncu failed on it"}
-    assert collected.profile.kernels["byte/l1"].sum() == 30
-
-
 def interrupt_when(path: Path) -> threading.Thread:
     def wait() -> None:
         for _ in range(200):
@@ -205,19 +190,11 @@ def test_an_interruption_with_nothing_counted_is_an_interruption(tmp_path: Path)
     thread.join()
 
 
-def test_a_time_limit_and_a_size_limit(tmp_path: Path) -> None:
+def test_a_time_limit(tmp_path: Path) -> None:
     body = WRITE_TABLE + "write('x' * 4096)\ntime.sleep(30)\n"
     found = install_ncu(tmp_path / "bin", body)
     with pytest.raises(InputError, match="stopped at its time limit"):
         count(found, timeout_s=0.3, folder=tmp_path / "one")
-    with pytest.raises(InputError, match="wrote more than its limit"):
-        count(found, max_report_bytes=1000, folder=tmp_path / "two")
-
-
-def test_output_is_bounded(tmp_path: Path) -> None:
-    found = install_ncu(tmp_path / "bin", GOOD + "print('y' * 100000)\n")
-    count(found, folder=tmp_path / "kept", max_output_bytes=1000)
-    assert (tmp_path / "kept" / "output" / "program.out").stat().st_size == 1000
 
 
 def test_counters_of_an_earlier_run_are_not_mixed(tmp_path: Path) -> None:

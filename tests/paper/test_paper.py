@@ -9,7 +9,7 @@ import pytest
 
 from timeroof.core.report import Report
 from timeroof.paper.build import chosen_figures, paper_figures, write_folder
-from timeroof.paper.data import base_case, direct_flops, paper_rows, sweep
+from timeroof.paper.data import BASE_CASE, base_case, direct_flops, paper_rows, sweep
 from timeroof.study.factors.published import paper_findings, paper_report
 
 
@@ -54,7 +54,7 @@ def test_sweeps_have_the_grids_of_the_paper(rows: pl.DataFrame) -> None:
 
 def test_direct_flops_by_hand(rows: pl.DataFrame) -> None:
     by_framework = {
-        row["label.framework"]: direct_flops(row)
+        row["label.framework"]: direct_flops(row["label.framework"], BASE_CASE["conv2d"])
         for row in base_case(rows, "conv2d", "forward").iter_rows(named=True)
     }
     assert by_framework["PT"] == 2 * 16 * 64 * 64 * 9 * 55**2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from timeroof.probe.cpu import ir as jit
 from timeroof.probe.cpu import streams as ir_memory
 from timeroof.probe.cpu.bandwidth import Setup, measure_point
 from timeroof.probe.cpu.features import read_features
-from timeroof.probe.cpu.latency import PAGES, fault_cost, ring_order, sample_faults, sample_walk
+from timeroof.probe.cpu.latency import ring_order, sample_faults, sample_walk
 from timeroof.probe.cpu.streams import PATTERNS, Stream, compiled_stream
 from timeroof.probe.cpu.threads import Region, Team, Work, regions
 from timeroof.probe.measurement import ProbeError, recorded
@@ -23,26 +23,22 @@ from timeroof.probe.sampling import Plan
 
 FEATURES = read_features(jit.architecture(), jit.host_features())
 TINY = Plan(sample_s=1e-5, least=2, most=2)
-KINDS = [
-    (precision, width, fma)
-    for precision in compute.PRECISIONS
-    for width, fma in compute.variants(FEATURES, quick=False)
-]
+KINDS = [(precision, width) for precision in compute.PRECISIONS for width in FEATURES.widths_bits]
 
 
-@pytest.mark.parametrize(("precision", "width", "fma"), KINDS)
+@pytest.mark.parametrize("fma", {FEATURES.fma, False})
+@pytest.mark.parametrize(("precision", "width"), KINDS)
 def test_compute_kernels_count_every_step(precision: str, width: int, fma: bool) -> None:
+    features = replace(FEATURES, fma=fma)
     with Team([None, None]) as team:
-        figure = compute.measure_flops(
-            team, precision, width, fma=fma, features=FEATURES, plan=TINY
-        )
+        figure = compute.measure_flops(team, precision, width, features, TINY)
     assert figure.rate_per_s > 0
 
 
 def test_a_compute_kernel_that_skips_work_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute, "_ONE", {"fp64": ctypes.c_double(0.5)})
-    with Team([None]) as team, pytest.raises(ProbeError, match="fp64 scalar"):
-        compute.measure_flops(team, "fp64", 0, fma=False, features=FEATURES, plan=TINY)
+    with Team([None]) as team, pytest.raises(ProbeError, match="fp64 128-bit"):
+        compute.measure_flops(team, "fp64", 128, FEATURES, TINY)
 
 
 def test_the_clock_chain_counts_its_adds() -> None:
@@ -108,20 +104,15 @@ def test_the_walk_visits_every_line_and_ends_where_it_must() -> None:
     assert samples.best_s > 0
 
 
-@pytest.mark.parametrize("pages", PAGES)
-def test_fresh_pages_are_counted(pages: str) -> None:
+def test_fresh_pages_are_counted() -> None:
     with Team([None]) as team:
-        samples = sample_faults(team, pages, size_bytes=1 << 21, samples=2)
-    if samples is None:
-        pytest.skip("this system cannot be asked for such pages")
-    cost = fault_cost(pages, 1, samples)
-    assert cost.pages_per_s == pytest.approx(1 / samples.quantile_s(0.1))
-    assert cost.pages_per_s <= 1 / samples.best_s
-    assert cost.bytes_per_s == pytest.approx(cost.pages_per_s * mmap.PAGESIZE)
+        samples = sample_faults(team, size_bytes=1 << 21, samples=2)
+    assert len(samples.times_s) == 2
+    assert samples.best_s > 0
 
 
 def test_regions_are_private_and_aligned() -> None:
-    region = Region(1 << 16, huge=None)
+    region = Region(1 << 16, huge=False)
     assert region.address % (2 << 20) == 0
     array = region.array(0, 8, np.uint64)
     assert not array.any()
@@ -195,6 +186,10 @@ def test_other_systems_get_their_own_clock() -> None:
 
 def _assembly(text: str, triple: str, cpu: str) -> str:
     try:
-        return jit.assembly(text, triple, cpu)
+        llvm = jit._binding()
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
+        return str(machine.emit_assembly(llvm.parse_assembly(text)))
     except RuntimeError as error:
         pytest.skip(f"this llvmlite does not build for {triple}: {error}")

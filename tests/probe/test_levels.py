@@ -1,4 +1,4 @@
-"""Which working sets count for which level, and cache sizes read off a latency curve."""
+"""Which working sets count for which level."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.probe.cpu.bandwidth import (
-    detect_capacities,
-    levels_of,
-    sweep_sizes,
-    with_detected_caches,
-)
+from timeroof.probe.cpu.bandwidth import levels_of, sweep_sizes
 from timeroof.probe.cpu.topology import KIB, MIB, Cache, Topology
 
 
@@ -22,7 +17,7 @@ def shape(l1: int = 32 * KIB, l2: int = MIB, l3: int | None = 32 * MIB, cores: i
     caches = [Cache(1, l1, frozenset([c])) for c in cpus]
     caches += [Cache(2, l2, frozenset([c])) for c in cpus]
     caches += [Cache(3, l3, frozenset(cpus))] if l3 else []
-    return Topology(cpus, (cpus,), (cpus,), tuple(caches), "fake")
+    return Topology(cpus, (cpus,), tuple(caches), "fake")
 
 
 def test_levels_of_one_core() -> None:
@@ -71,32 +66,3 @@ def test_the_sweep_goes_from_4_kib_to_four_times_the_last_cache(quick: bool) -> 
     assert sizes[-1] == 128 * MIB
     assert sizes == sorted(set(sizes))
     assert len(sizes) == (16 if quick else pytest.approx(29, abs=2))
-
-
-def latency(size: int) -> float:
-    """A Zen 4's latency: 4, 14, 50 and 400 cycles, with soft edges after each capacity."""
-    time_s = 4.0
-    for capacity, cycles in ((32 * KIB, 14.0), (MIB, 50.0), (32 * MIB, 400.0)):
-        missing = max(0.0, 1 - capacity / size)
-        time_s += (cycles - time_s) * min(1.0, 1.6 * missing)
-    return time_s
-
-
-def test_capacities_are_read_off_the_latency() -> None:
-    sizes = sweep_sizes(levels_of(shape(), [0], 1 << 40), 1, quick=False)
-    found = detect_capacities([(size, latency(size)) for size in sizes])
-    assert len(found) == 3
-    for got, real in zip(found, (32 * KIB, MIB, 32 * MIB), strict=True):
-        assert real / 2 <= got <= real * 1.5
-
-
-def test_a_flat_curve_has_no_caches() -> None:
-    assert detect_capacities([(size, 1.0) for size in range(1, 20)]) == []
-
-
-def test_detected_caches_replace_the_assumed_ones() -> None:
-    found = with_detected_caches(shape(), [16 * KIB, 512 * KIB, 8 * MIB])
-    assert found.capacity(1, [0]) == 16 * KIB
-    assert found.capacity(2, [0, 1]) == MIB
-    assert found.capacity(3, [0, 1]) == 8 * MIB
-    assert with_detected_caches(shape(), []) == shape()

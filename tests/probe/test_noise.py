@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from timeroof.probe.sampling import (
-    Watch,
-    clock_warning,
-    read_cpu_times,
-    sittings_warning,
-    spread_warning,
-)
+from timeroof.probe.sampling import Watch, read_cpu_times, spread_warning
 
 from .fake_system import write
 
@@ -47,19 +41,8 @@ def test_without_proc_nothing_is_said(tmp_path: Path) -> None:
     assert read_cpu_times(tmp_path) is None
 
 
-def test_a_falling_clock_is_throttling() -> None:
-    assert clock_warning(3e9, 2.9e9) is None
-    assert "3.00 to 2.00 GHz" in (clock_warning(3e9, 2e9) or "")
-
-
 def test_wide_spreads_are_told_with_the_worst_first() -> None:
     assert spread_warning({"a": 0.01, "b": 0.05}) is None
     text = spread_warning({"a": 0.01, "b": 0.2, "c": 0.4}) or ""
     assert "2 of 3" in text
     assert "c, 40%" in text
-
-
-def test_sittings_that_differ_are_told() -> None:
-    assert sittings_warning("byte/dram", [90e9, 100e9]) is None
-    text = sittings_warning("byte/dram", [65e9, 130e9]) or ""
-    assert "byte/dram came out between 65 and 130 GB/s" in text

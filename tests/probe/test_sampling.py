@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from timeroof.probe.measurement import Figure
 from timeroof.probe.sampling import LEAST_SAMPLES, Plan, Samples, calibrate, sample
@@ -55,17 +53,9 @@ def test_never_takes_more_than_the_plan_allows() -> None:
 
 def test_figure_is_amount_over_the_best_time() -> None:
     figure = Figure.of(Samples([1.0, 2.0, 4.0]), amount=8.0)
-    assert (figure.rate_per_s, figure.median_per_s) == (8.0, 4.0)
+    assert figure.rate_per_s == 8.0
     assert figure.better(None) is figure
-    assert figure.better(Figure(9.0, 9.0, 0.0, 1)).rate_per_s == 9.0
-
-
-@given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=40))
-def test_best_median_and_quantiles_are_in_order(times: list[float]) -> None:
-    samples = Samples(times)
-    assert samples.best_s <= samples.quantile_s(0.25) <= samples.median_s * (1 + 1e-12)
-    assert samples.median_s <= samples.quantile_s(0.75) * (1 + 1e-12)
-    assert samples.spread >= 0
+    assert figure.better(Figure(9.0, 0.0)).rate_per_s == 9.0
 
 
 def test_two_sittings_join() -> None:

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import UsageError
-from timeroof.probe.cpu.probe import scope_cpus, total_memory
-from timeroof.probe.cpu.topology import available_memory, cpu_quota, read_topology, sysctl_caches
+from timeroof.probe.cpu.probe import scope_cpus
+from timeroof.probe.cpu.topology import (
+    available_memory,
+    cpu_quota,
+    read_topology,
+    sysctl_caches,
+    total_memory,
+)
 
 from .fake_system import cpu, write
 
@@ -22,8 +28,6 @@ def two_sockets(tmp_path: Path) -> Path:
         files |= cpu(
             number, f"{core},{core + 4}", package=core // 2, l3="0-1,4-5" if core < 2 else "2-3,6-7"
         )
-    files |= {"sys/devices/system/node/node0/cpulist": "0-1,4-5"}
-    files |= {"sys/devices/system/node/node1/cpulist": "2-3,6-7"}
     return write(tmp_path, files)
 
 
@@ -31,9 +35,7 @@ def test_one_cpu_per_physical_core(two_sockets: Path) -> None:
     shape = read_topology(two_sockets, allowed=range(8))
     assert shape.cores == (0, 1, 2, 3)
     assert shape.sockets == ((0, 1), (2, 3))
-    assert shape.nodes == ((0, 1), (2, 3))
     assert shape.model_name == "Fake CPU 9000"
-    assert shape.hardware_threads == 8
     assert shape.notes == ()
 
 
@@ -60,7 +62,7 @@ def test_one_core(tmp_path: Path) -> None:
 def test_without_sysfs_everything_is_assumed_and_said(tmp_path: Path) -> None:
     shape = read_topology(tmp_path, allowed=[0, 1])
     assert shape.cores == (0, 1)
-    assert shape.sockets == shape.nodes == ((0, 1),)
+    assert shape.sockets == ((0, 1),)
     assert not shape.caches_known
     assert shape.levels() == [1, 2, 3]
     assert "cache sizes" in " ".join(shape.notes)
@@ -81,22 +83,6 @@ def test_cache_sizes_that_make_no_sense_are_left_out(tmp_path: Path, text: str) 
         ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "150000 100000"}, 1.5),
         ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000"}, None),
         ({"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/cpu.max": "50000 100000"}, 0.5),
-        (
-            {
-                "proc/self/cgroup": "4:cpu,cpuacct:/job\n",
-                "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "200000",
-                "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us": "100000",
-            },
-            2.0,
-        ),
-        (
-            {
-                "proc/self/cgroup": "4:cpu:/\n",
-                "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1",
-                "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
-            },
-            None,
-        ),
         ({"sys/fs/cgroup/cpu.max": "not a number"}, None),
     ],
 )

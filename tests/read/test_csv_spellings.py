@@ -12,20 +12,18 @@ import pytest
 from tests.read import test_nsys_csv, test_omniperf, test_rocprof_csv, test_rocprofv3
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.amd import omniperf, rocprof_csv, rocprofv3_csv
-from timeroof.read.formats import Format, ReadOptions, sniffed
-from timeroof.read.nvidia import nsys_csv
+from timeroof.read.formats import Format, ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
 
 TABLES: dict[str, tuple[Format, str]] = {
-    "nsys summary": (nsys_csv.FORMAT, test_nsys_csv.SUMMARY),
-    "nsys trace": (nsys_csv.FORMAT, test_nsys_csv.TRACE),
-    "rocprofv3 kernels": (rocprofv3_csv.FORMAT, test_rocprofv3.KERNELS),
-    "rocprofv3 counters": (rocprofv3_csv.FORMAT, test_rocprofv3.COUNTERS),
-    "rocprofv3 statistics": (rocprofv3_csv.FORMAT, test_rocprofv3.STATS),
-    "rocprof": (rocprof_csv.FORMAT, test_rocprof_csv.V1),
-    "rocprof rewritten": (rocprof_csv.FORMAT, test_rocprof_csv.REWRITTEN),
-    "omniperf": (omniperf.FORMAT, test_omniperf.ROOFLINE),
+    "nsys summary": (format_named("nsys-csv"), test_nsys_csv.SUMMARY),
+    "nsys trace": (format_named("nsys-csv"), test_nsys_csv.TRACE),
+    "rocprofv3 kernels": (format_named("rocprofv3-csv"), test_rocprofv3.KERNELS),
+    "rocprofv3 counters": (format_named("rocprofv3-csv"), test_rocprofv3.COUNTERS),
+    "rocprofv3 statistics": (format_named("rocprofv3-csv"), test_rocprofv3.STATS),
+    "rocprof": (format_named("rocprof-csv"), test_rocprof_csv.V1),
+    "rocprof rewritten": (format_named("rocprof-csv"), test_rocprof_csv.REWRITTEN),
+    "omniperf": (format_named("omniperf"), test_omniperf.ROOFLINE),
 }
 
 
@@ -75,6 +73,6 @@ def test_a_table_is_the_same_in_every_spelling(tmp_path: Path, table: str, spell
 
 def test_a_comma_is_a_point_where_it_cannot_separate_thousands(tmp_path: Path) -> None:
     text = test_rocprofv3.STATS.replace('"gemm",2,250,125.0,', '"gemm",2,"250,5",125.0,')
-    found = read(tmp_path / "a", separated(";")(text), rocprofv3_csv.FORMAT)
+    found = read(tmp_path / "a", separated(";")(text), format_named("rocprofv3-csv"))
     assert not isinstance(found, str)
     assert found.kernels["time_s"].max() == pytest.approx(250.5e-9)

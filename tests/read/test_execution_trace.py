@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from tests.read.test_kineto_rows import HOST, document, kernel, launch, op, read_text, row
 from timeroof.core.errors import InputError
-from timeroof.read.formats import ReadOptions
+from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Entry, Input
-from timeroof.read.torch.execution_trace import FORMAT
 
 TENSOR = [5, 6, 0, 32, 4, "cuda:0"]
 
@@ -133,11 +132,9 @@ def test_what_does_not_match_is_said(tmp_path: Path) -> None:
 
 def test_sniffed_and_refused_alone(tmp_path: Path) -> None:
     found = Input("x", (Entry("x", lambda: io.BytesIO(json.dumps(ET).encode())),))
-    assert FORMAT.sniff(found)
-    with pytest.raises(
-        InputError, match=r"ExecutionTrace of 4 ops \(schema 1\.0\.1\) and has no durations"
-    ):
-        FORMAT.read(found, ReadOptions())
+    assert format_named("execution-trace").sniff(found)
+    with pytest.raises(InputError, match=r"ExecutionTrace \(schema 1\.0\.1\) and has no durations"):
+        format_named("execution-trace").read(found, ReadOptions())
 
 
 def test_a_converted_graph_has_runtimes() -> None:
@@ -150,8 +147,8 @@ def test_a_converted_graph_has_runtimes() -> None:
     found = Input(
         "x", (Entry("x", lambda: io.BytesIO(json.dumps({"workload_graph": graph}).encode())),)
     )
-    assert FORMAT.sniff(found)
-    profile = FORMAT.read(found, ReadOptions())
+    assert format_named("execution-trace").sniff(found)
+    profile = format_named("execution-trace").read(found, ReadOptions())
     assert profile.kernels.select("kind", "name", "calls").rows() == [
         ("kernel", "gemm", 2.0),
         ("collective", "ncclKernel_Broadcast", 1.0),
@@ -171,6 +168,6 @@ def test_mutated_files_are_refused_with_a_sentence(data: st.DataObject) -> None:
             + text[start + data.draw(st.integers(0, 20)) :]
         )
     found = Input("x", (Entry("x", lambda: io.BytesIO(text)),))
-    FORMAT.sniff(found)
+    format_named("execution-trace").sniff(found)
     with pytest.raises(InputError):
-        FORMAT.read(found, ReadOptions())
+        format_named("execution-trace").read(found, ReadOptions())

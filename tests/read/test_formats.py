@@ -32,8 +32,8 @@ from tests.read.test_xplane import make_space
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, save_run
 from timeroof.read import formats
-from timeroof.read.formats import LISTED, Start, format_named, sniffed, sniffed_entry
-from timeroof.read.open import open_input
+from timeroof.read.formats import LISTED, Start, format_named, sniffed
+from timeroof.read.open import Input, open_input
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"
 GOLDEN_FORMATS = {
@@ -41,7 +41,9 @@ GOLDEN_FORMATS = {
     for name, whole in json.loads((GOLDEN / "expected.json").read_text()).items()
     if (GOLDEN / name).is_file()
 }
-MODULE_OF = {name: listed.module for listed in LISTED for name in listed.names}
+MODULE_OF = {listed.name: listed.module for listed in LISTED}
+# What a hint alone decides.
+SURE = {listed.module for listed in LISTED if listed.sure} - {"tidy"}
 # Readers that are made of another: Nsight Compute's CSV may turn out to be console text.
 SHARED = {
     "nvidia.ncu_csv": {"nvidia.ncu_console"},
@@ -104,26 +106,23 @@ SAMPLES = [(name, data) for name, kinds in CONTENTS.items() for data in kinds]
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The readers that were imported for their formats, in order."""
     found: list[str] = []
-    import_formats = formats.Listed.formats
+    reader = formats.Format.reader.fget
+    assert reader is not None
 
-    def remembered(self: formats.Listed) -> object:
+    def remembered(self: formats.Format) -> formats.Reader:
         found.append(self.module)
-        return import_formats(self)
+        return reader(self)
 
-    monkeypatch.setattr(formats.Listed, "formats", remembered)
+    monkeypatch.setattr(formats.Format, "reader", property(remembered))
     return found
 
 
-def test_the_list_names_every_format_of_every_reader() -> None:
-    for listed in LISTED:
-        assert listed.names == tuple(f.name for f in listed.formats())
-
-
-def test_a_named_format_asks_its_own_reader(asked: list[str]) -> None:
-    for name, module in MODULE_OF.items():
-        asked.clear()
+def test_every_format_has_a_name_of_its_own_and_a_reader() -> None:
+    assert len(MODULE_OF) == len(LISTED)
+    for name in MODULE_OF:
         assert format_named(name).name == name
-        assert asked == [module]
+        assert callable(format_named(name).reader.read)
+        assert format_named(name).sure or callable(format_named(name).reader.sniff)
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN_FORMATS))
@@ -132,7 +131,7 @@ def test_a_golden_file_asks_one_reader(name: str, asked: list[str]) -> None:
     assert chosen is not None
     assert chosen.name == GOLDEN_FORMATS[name]
     own = MODULE_OF[chosen.name]
-    assert set(asked) - SHARED.get(own, set()) == {own}
+    assert set(asked) - SHARED.get(own, set()) == {own} - SURE
 
 
 def test_files_with_a_magic_number_ask_one_reader(tmp_path: Path, asked: list[str]) -> None:
@@ -149,8 +148,10 @@ def test_files_with_a_magic_number_ask_one_reader(tmp_path: Path, asked: list[st
                "s": "nvidia.nsys_sqlite", "d": "amd.rocpd"}  # fmt: skip
     for name, module in modules.items():
         asked.clear()
-        assert sniffed(open_input(tmp_path / name)) is not None
-        assert asked == [module]
+        chosen = sniffed(open_input(tmp_path / name))
+        assert chosen is not None
+        assert chosen.module == module
+        assert asked == ([] if chosen.sure else [module])
 
 
 @pytest.mark.parametrize(("name", "data"), SAMPLES)
@@ -159,7 +160,7 @@ def test_a_small_file_of_each_kind_asks_one_reader(
 ) -> None:
     chosen = sniffed(in_memory(data))
     assert chosen is not None
-    assert (chosen.name, set(asked)) == (name, {MODULE_OF[name]})
+    assert (chosen.name, set(asked)) == (name, {MODULE_OF[name]} - SURE)
 
 
 @pytest.mark.parametrize("name", ["kineto", "tidy-csv", "nvprof-console", "ncu-console"])
@@ -184,7 +185,7 @@ def assert_no_hint_holds_back(data: bytes) -> None:
     found = in_memory(data)
     start = Start(found.only)
     for listed in LISTED:
-        if any(formats._sniffs(candidate, found) for candidate in listed.formats()):
+        if not listed.sure and formats._sniffs(listed, found):
             assert listed.hint(start), listed.module
 
 
@@ -214,5 +215,6 @@ def test_a_folder_is_offered_whole_to_few(tmp_path: Path, asked: list[str]) -> N
     found = open_input(tmp_path)
     assert sniffed(found) is None
     assert asked == []
-    assert [f.name for e in found.entries if (f := sniffed_entry(e))] == ["kineto"] * 3
+    single = [sniffed(Input(e.name, (e,))) for e in found.entries]
+    assert [f.name for f in single if f] == ["kineto"] * 3
     assert set(asked) == {"torch.kineto"}

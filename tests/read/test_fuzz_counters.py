@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from timeroof.core.errors import TimeroofError
-from timeroof.read.formats import Format, ReadOptions, all_formats, format_named
+from timeroof.read.formats import LISTED, Format, ReadOptions, format_named
 from timeroof.read.open import Entry, Input
 from timeroof.read.plan import plan_of
 
@@ -102,5 +102,5 @@ def test_any_bytes_forced_into_a_format(name: str, data: bytes, seed: str) -> No
 @FIXED
 @given(data=st.binary(max_size=600))
 def test_no_sniff_stumbles(data: bytes) -> None:
-    for candidate in all_formats():
+    for candidate in LISTED:
         assert candidate.sniff(in_memory(data)) in (True, False)

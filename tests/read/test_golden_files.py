@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from timeroof.core.notes import as_notes
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.read.load import read_files
@@ -61,7 +62,7 @@ def test_snapshot(name: str) -> None:
     assert_same(rows_of(profile), expected["rows"], name)
     assert profile.device == expected["device"]
     assert profile.source.command == expected["command"]
-    assert list(profile.notes) == expected["notes"]
+    assert [note.code for note in as_notes(profile.notes)] == expected["notes"]
     assert_same(profile.wall_s, expected["wall_s"])
     assert_same(profile.kernel_s, expected["kernel_s"])
 

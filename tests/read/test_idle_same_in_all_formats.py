@@ -15,11 +15,8 @@ import pytest
 
 from timeroof.core.profile import Profile
 from timeroof.core.vocabulary import IdleCause
-from timeroof.read.amd import rocpd
-from timeroof.read.formats import Format, ReadOptions, sniffed
-from timeroof.read.nvidia import nsys_sqlite
+from timeroof.read.formats import Format, ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
-from timeroof.read.torch import kineto
 
 LAUNCH = "cudaLaunchKernel"
 PROCESS = 7 << 24
@@ -145,9 +142,9 @@ def as_rocpd(run: Run, path: Path) -> Path:
 
 
 FORMATS: dict[str, tuple[Format, Callable[[Run, Path], Path]]] = {
-    "kineto.json": (kineto.FORMAT, as_kineto),
-    "nsys.sqlite": (nsys_sqlite.FORMAT, as_nsys),
-    "rocpd.db": (rocpd.FORMAT, as_rocpd),
+    "kineto.json": (format_named("kineto"), as_kineto),
+    "nsys.sqlite": (format_named("nsys-sqlite"), as_nsys),
+    "rocpd.db": (format_named("rocpd"), as_rocpd),
 }
 
 

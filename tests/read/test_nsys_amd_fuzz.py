@@ -25,12 +25,8 @@ from tests.read import (
 from tests.read.test_nsys_sqlite import write_export
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read import onednn as onednn_verbose
-from timeroof.read.amd import omniperf, rocpd, rocprof_csv, rocprofv3_csv, rocprofv3_json
-from timeroof.read.formats import Format, ReadOptions
-from timeroof.read.nvidia import nsys_csv, nsys_sqlite
+from timeroof.read.formats import Format, ReadOptions, format_named
 from timeroof.read.open import Entry, Input, open_input
-from timeroof.read.xla import xplane
 
 CASES = 60
 
@@ -40,24 +36,24 @@ def _sqlite(write: Callable[[Path], Path]) -> Callable[[Path], bytes]:
 
 
 SAMPLES: dict[str, tuple[Format, Callable[[Path], bytes]]] = {
-    "nsys-sqlite": (nsys_sqlite.FORMAT, _sqlite(write_export)),
-    "rocpd": (rocpd.FORMAT, _sqlite(test_rocprofv3.write_rocpd)),
-    "nsys-summary": (nsys_csv.FORMAT, lambda _: test_nsys_csv.SUMMARY.encode()),
-    "nsys-trace": (nsys_csv.FORMAT, lambda _: test_nsys_csv.TRACE.encode()),
-    "v3-kernels": (rocprofv3_csv.FORMAT, lambda _: test_rocprofv3.KERNELS.encode()),
-    "v3-counters": (rocprofv3_csv.FORMAT, lambda _: test_rocprofv3.COUNTERS.encode()),
-    "v3-copies": (rocprofv3_csv.FORMAT, lambda _: test_rocprofv3.COPIES.encode()),
-    "v3-stats": (rocprofv3_csv.FORMAT, lambda _: test_rocprofv3.STATS.encode()),
+    "nsys-sqlite": (format_named("nsys-sqlite"), _sqlite(write_export)),
+    "rocpd": (format_named("rocpd"), _sqlite(test_rocprofv3.write_rocpd)),
+    "nsys-summary": (format_named("nsys-csv"), lambda _: test_nsys_csv.SUMMARY.encode()),
+    "nsys-trace": (format_named("nsys-csv"), lambda _: test_nsys_csv.TRACE.encode()),
+    "v3-kernels": (format_named("rocprofv3-csv"), lambda _: test_rocprofv3.KERNELS.encode()),
+    "v3-counters": (format_named("rocprofv3-csv"), lambda _: test_rocprofv3.COUNTERS.encode()),
+    "v3-copies": (format_named("rocprofv3-csv"), lambda _: test_rocprofv3.COPIES.encode()),
+    "v3-stats": (format_named("rocprofv3-csv"), lambda _: test_rocprofv3.STATS.encode()),
     "v3-json": (
-        rocprofv3_json.FORMAT,
+        format_named("rocprofv3-json"),
         lambda _: json.dumps(test_rocprofv3.make_json()).encode(),
     ),
-    "v1": (rocprof_csv.FORMAT, lambda _: test_rocprof_csv.V1.encode()),
-    "v2": (rocprof_csv.FORMAT, lambda _: test_rocprof_csv.V2.encode()),
-    "rewritten": (rocprof_csv.FORMAT, lambda _: test_rocprof_csv.REWRITTEN.encode()),
-    "roofline": (omniperf.FORMAT, lambda _: test_omniperf.ROOFLINE.encode()),
-    "xplane": (xplane.FORMAT, lambda _: test_xplane.make_space()),
-    "onednn": (onednn_verbose.FORMAT, lambda _: test_onednn.LOG.encode()),
+    "v1": (format_named("rocprof-csv"), lambda _: test_rocprof_csv.V1.encode()),
+    "v2": (format_named("rocprof-csv"), lambda _: test_rocprof_csv.V2.encode()),
+    "rewritten": (format_named("rocprof-csv"), lambda _: test_rocprof_csv.REWRITTEN.encode()),
+    "roofline": (format_named("omniperf"), lambda _: test_omniperf.ROOFLINE.encode()),
+    "xplane": (format_named("xplane"), lambda _: test_xplane.make_space()),
+    "onednn": (format_named("onednn-verbose"), lambda _: test_onednn.LOG.encode()),
 }
 
 
@@ -144,4 +140,4 @@ def test_a_name_of_megabytes_and_many_columns(
 def test_deep_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"rocprofiler-sdk-tool": ' + "[" * 100_000)
     with pytest.raises(InputError):
-        rocprofv3_json.FORMAT.read(open_input(tmp_path / "x"), ReadOptions())
+        format_named("rocprofv3-json").read(open_input(tmp_path / "x"), ReadOptions())

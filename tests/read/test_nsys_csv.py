@@ -8,8 +8,7 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.formats import ReadOptions, sniffed
-from timeroof.read.nvidia.nsys_csv import FORMAT
+from timeroof.read.formats import ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
 
 SUMMARY = """\
@@ -36,8 +35,8 @@ def read(tmp_path: Path, text: str) -> Profile:
     path = tmp_path / "file"
     path.write_text(text)
     found = open_input(path)
-    assert sniffed(found) is FORMAT
-    return FORMAT.read(found, ReadOptions())
+    assert sniffed(found) is format_named("nsys-csv")
+    return format_named("nsys-csv").read(found, ReadOptions())
 
 
 def test_a_summary_by_kernel(tmp_path: Path) -> None:

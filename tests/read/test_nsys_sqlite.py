@@ -12,8 +12,7 @@ import zstandard
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.formats import ReadOptions, sniffed
-from timeroof.read.nvidia.nsys_sqlite import FORMAT
+from timeroof.read.formats import ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
 
 PROCESS = 7 << 24
@@ -96,8 +95,8 @@ def _write_rest(database: sqlite3.Connection) -> None:
 
 def read(path: Path) -> Profile:
     found = open_input(path)
-    assert sniffed(found) is FORMAT
-    return FORMAT.read(found, ReadOptions())
+    assert sniffed(found) is format_named("nsys-sqlite")
+    return format_named("nsys-sqlite").read(found, ReadOptions())
 
 
 def row(profile: Profile, **where: str) -> dict[str, object]:

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import InputError
-from timeroof.read.amd.omniperf import FORMAT, is_roofline, measured_ceilings
-from timeroof.read.csv import find_header
-from timeroof.read.formats import ReadOptions, sniffed
+from timeroof.read.formats import ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
 
 COUNTERS = """\
@@ -48,20 +46,19 @@ def write_workload(folder: Path, **changes: str) -> Path:
 
 def test_times_are_of_the_run_without_counters(tmp_path: Path) -> None:
     found = open_input(write_workload(tmp_path / "w"))
-    assert sniffed(found) is FORMAT
-    profile = FORMAT.read(found, ReadOptions())
+    assert sniffed(found) is format_named("omniperf")
+    profile = format_named("omniperf").read(found, ReadOptions())
     rows = {r["name"]: r for r in profile.kernels.iter_rows(named=True)}
     assert rows["a"]["time_s"] == pytest.approx(220e-9)
     assert rows["b"]["time_s"] == pytest.approx(50e-9)
     assert rows["a"]["byte/dram"] == 1024 * 6
     assert profile.device == "MI300X_A1"
     assert profile.source.tool == "rocprof-compute"
-    assert any("4.10 TB/s" in note for note in profile.notes)
 
 
 def test_without_a_clean_run_the_counted_times_stay(tmp_path: Path) -> None:
     found = open_input(write_workload(tmp_path / "w", y=""))
-    profile = FORMAT.read(found, ReadOptions())
+    profile = format_named("omniperf").read(found, ReadOptions())
     assert profile.kernels["time_s"].sum() == pytest.approx(2700e-9)
 
 
@@ -71,33 +68,22 @@ def test_a_zipped_folder_reads_the_same(tmp_path: Path) -> None:
         for path in folder.iterdir():
             archive.write(path, path.name)
     found = open_input(tmp_path / "w.zip")
-    plain = FORMAT.read(open_input(folder), ReadOptions())
-    assert sniffed(found) is FORMAT
-    assert FORMAT.read(found, ReadOptions()).kernels.equals(plain.kernels)
+    plain = format_named("omniperf").read(open_input(folder), ReadOptions())
+    assert sniffed(found) is format_named("omniperf")
+    assert format_named("omniperf").read(found, ReadOptions()).kernels.equals(plain.kernels)
 
 
 @pytest.mark.parametrize(("text", "says"), [(SYSTEM, "description"), (ROOFLINE, "ceilings")])
 def test_tables_without_kernels_are_refused(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "x").write_text(text)
     found = open_input(tmp_path / "x")
-    assert sniffed(found) is FORMAT
+    assert sniffed(found) is format_named("omniperf")
     with pytest.raises(InputError, match=says):
-        FORMAT.read(found, ReadOptions())
+        format_named("omniperf").read(found, ReadOptions())
 
 
 def test_several_workloads_are_refused(tmp_path: Path) -> None:
     write_workload(tmp_path / "all" / "one")
     write_workload(tmp_path / "all" / "two")
     with pytest.raises(InputError, match="several workloads"):
-        FORMAT.read(open_input(tmp_path / "all"), ReadOptions())
-
-
-def test_measured_ceilings_are_medians(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text(ROOFLINE)
-    entry = open_input(tmp_path / "x").only
-    header = find_header(entry, is_roofline)
-    assert header is not None
-    rates = {c.resource: c.rate for c in measured_ceilings(entry, header)}
-    assert rates["byte/dram"] == pytest.approx(4100e9)
-    assert rates["flop/bf16-tensor"] == pytest.approx(500e12)
-    assert "flop/fp4-tensor" not in rates
+        format_named("omniperf").read(open_input(tmp_path / "all"), ReadOptions())

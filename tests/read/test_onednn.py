@@ -8,8 +8,8 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.formats import ReadOptions, sniffed
-from timeroof.read.onednn import FORMAT, parse_execution
+from timeroof.read.formats import ReadOptions, format_named, sniffed
+from timeroof.read.onednn import parse_execution
 from timeroof.read.open import open_input
 
 CONV = "mb2_ic16oc16_ih7oh7kh5sh1dh0ph2_iw7ow7kw5sw1dw0pw2"
@@ -54,7 +54,7 @@ def test_timestamps_and_engines() -> None:
     assert (found.timestamp_ms, found.primitive.engine, found.primitive.dtype) == (
         1.62938e12,
         "gpu:0",
-        "f32",
+        "fp32",
     )
 
 
@@ -69,8 +69,8 @@ def read(tmp_path: Path, text: str) -> Profile:
     path = tmp_path / "file"
     path.write_text(text)
     found = open_input(path)
-    assert sniffed(found) is FORMAT
-    return FORMAT.read(found, ReadOptions())
+    assert sniffed(found) is format_named("onednn-verbose")
+    return format_named("onednn-verbose").read(found, ReadOptions())
 
 
 def test_a_log_among_other_text(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_log_among_other_text(tmp_path: Path) -> None:
         profile.kernels.iter_rows(named=True), key=lambda r: str(r["short_name"])
     )
     assert (conv["kind"], conv["calls"], conv["shape"]) == ("primitive", 2, CONV)
-    assert (conv["phase"], conv["dtype"], conv["flop/fp32"]) == ("forward", "f32", None)
+    assert (conv["phase"], conv["dtype"], conv["flop/fp32"]) == ("forward", "fp32", None)
     assert conv["time_s"] == pytest.approx(78e-6)
     assert (reorder["flop/fp32"], reorder["label.onednn_kind"]) == (0, "reorder")
     assert any("graph partitions" in note for note in profile.notes)

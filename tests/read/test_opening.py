@@ -14,8 +14,9 @@ import pytest
 import zstandard
 
 from timeroof.core.errors import DamagedError, InputError, UsageError
+from timeroof.core.notes import as_notes
 from timeroof.read import formats
-from timeroof.read.formats import Listed, format_named, sniffed
+from timeroof.read.formats import Format, format_named, sniffed
 from timeroof.read.load import read_files
 from timeroof.read.open import folder_in, open_input
 
@@ -168,13 +169,23 @@ def test_a_reader_that_does_not_import_leaves_the_file_to_others(
 ) -> None:
     path = tmp_path / "x"
     path.write_bytes(TABLE)
-    broken = Listed("missing_reader", ("missing",))
+    broken = Format("missing", "no reader", "missing_reader", lambda _start: True)
     monkeypatch.setattr(formats, "LISTED", (broken, *formats.LISTED))
     monkeypatch.setenv("TIMEROOF_DEBUG", "1")
-    assert sniffed(open_input(path)) is format_named("tidy-csv")
-    assert "missing_reader does not import" in capsys.readouterr().err
+    found = open_input(path)
+    assert sniffed(found) is format_named("tidy-csv")
+    assert "missing_reader failed" in capsys.readouterr().err
+    assert [(note.code, note.level) for note in as_notes(found.notes)] == [
+        ("reader-failed", "warning")
+    ]
 
 
-def test_formats_are_listed_under_their_own_names() -> None:
-    for listed in formats.LISTED:
-        assert {f.name for f in listed.formats()} == set(listed.names)
+def test_a_refusal_names_the_readers_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"no file of a profiler")
+    broken = Format("missing", "no reader", "missing_reader", lambda _start: True)
+    monkeypatch.setattr(formats, "LISTED", (broken, *formats.LISTED))
+    with pytest.raises(InputError, match="missing_reader failed"):
+        read_files([path])

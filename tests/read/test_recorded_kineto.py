@@ -13,9 +13,8 @@ import pytest
 from tests.recorded_data import DATA, LOOKED_AT, files, needs_recorded_data, place
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.formats import ReadOptions
+from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Input, open_input
-from timeroof.read.torch import execution_trace, kineto
 
 pytestmark = needs_recorded_data
 
@@ -48,7 +47,7 @@ KERNELS = {
 @cache
 def read(name: str, companion: str | None = None) -> Profile:
     companions = (open_input(DATA / companion),) if companion else ()
-    return kineto.FORMAT.read(open_input(DATA / name), ReadOptions(companions=companions))
+    return format_named("kineto").read(open_input(DATA / name), ReadOptions(companions=companions))
 
 
 def kernels(profile: Profile) -> pl.DataFrame:
@@ -70,7 +69,9 @@ def opened(name: str) -> Input | None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_trace_is_of_one_format(name: str) -> None:
     if (found := opened(name)) is not None:
-        assert not (kineto.FORMAT.sniff(found) and execution_trace.FORMAT.sniff(found))
+        assert not (
+            format_named("kineto").sniff(found) and format_named("execution-trace").sniff(found)
+        )
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
@@ -83,7 +84,7 @@ def test_kernels_and_their_time(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_idle_and_busy_time_add_up(name: str) -> None:
     found = opened(name)
-    if found is None or not kineto.FORMAT.sniff(found):
+    if found is None or not format_named("kineto").sniff(found):
         return
     try:
         profile = read(name)
@@ -232,13 +233,15 @@ def test_counters_without_times() -> None:
 @pytest.mark.parametrize("name", EXECUTION_TRACES)
 def test_execution_traces_are_read_or_refused_with_a_reason(name: str) -> None:
     found = open_input(DATA / name)
-    assert execution_trace.FORMAT.sniff(found)
-    assert not kineto.FORMAT.sniff(found)
+    assert format_named("execution-trace").sniff(found)
+    assert not format_named("kineto").sniff(found)
     if "chakra_feeder" in name:
-        assert execution_trace.FORMAT.read(found, ReadOptions()).kernels["time_s"].sum() > 0
+        assert (
+            format_named("execution-trace").read(found, ReadOptions()).kernels["time_s"].sum() > 0
+        )
     else:
         with pytest.raises(InputError, match="has no durations"):
-            execution_trace.FORMAT.read(found, ReadOptions())
+            format_named("execution-trace").read(found, ReadOptions())
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.read.amd.counters import amounts_of, is_useful, merge_channels, with_amounts
-from timeroof.read.amd.rocprof_csv import (
-    join_passes,
-    lend_counters,
-    mark_lent,
-    same_counts_note,
-    wide,
-)
+from timeroof.read.amd.passes import join_passes, lend_counters, mark_lent, wide
+from timeroof.read.amd.rocprof_csv import same_counts_note
 
 PRECISIONS = ("F16", "F32", "F64")
 MATRIX = ("I8", "F16", "BF16", "F32", "F64")

@@ -12,8 +12,7 @@ import pytest
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.amd import rocpd, rocprofv3_csv, rocprofv3_json
-from timeroof.read.formats import Format, ReadOptions, sniffed
+from timeroof.read.formats import Format, ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
 
 KERNELS = """\
@@ -70,7 +69,7 @@ def rows(profile: Profile) -> dict[str, dict[str, object]]:
 
 def test_a_kernel_trace_alone(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(KERNELS)
-    profile = read(tmp_path / "x", rocprofv3_csv.FORMAT)
+    profile = read(tmp_path / "x", format_named("rocprofv3-csv"))
     found = rows(profile)
     gemm = found["void gemm<float, 4>(float*)"]
     assert (gemm["calls"], gemm["label.grid"]) == (2, "256x2x1")
@@ -82,7 +81,7 @@ def test_a_kernel_trace_alone(tmp_path: Path) -> None:
 
 def test_a_folder_joins_trace_counters_calls_and_agents(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", k=KERNELS, c=COUNTERS, a=AGENTS, h=CALLS, m=COPIES)
-    profile = read(run, rocprofv3_csv.FORMAT)
+    profile = read(run, format_named("rocprofv3-csv"))
     assert profile.device == "AMD Instinct MI300X"
     found = rows(profile)
     gemms = profile.kernels.filter(pl.col("name").str.contains("gemm"))
@@ -96,7 +95,7 @@ def test_a_folder_joins_trace_counters_calls_and_agents(tmp_path: Path) -> None:
 
 def test_counters_alone_bring_their_own_times(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(COUNTERS)
-    profile = read(tmp_path / "x", rocprofv3_csv.FORMAT)
+    profile = read(tmp_path / "x", format_named("rocprofv3-csv"))
     gemm = rows(profile)["void gemm<float, 4>(float*)"]
     assert (gemm["calls"], gemm["byte/dram"]) == (2, 8192)
     assert gemm["time_s"] == pytest.approx(300e-9)
@@ -107,7 +106,7 @@ def test_counters_alone_bring_their_own_times(tmp_path: Path) -> None:
 def test_passes_in_folders_are_one_run(tmp_path: Path) -> None:
     write_run(tmp_path / "run" / "pmc_1", k=KERNELS, c=COUNTERS)
     write_run(tmp_path / "run" / "pmc_2", k=KERNELS)
-    profile = read(tmp_path / "run", rocprofv3_csv.FORMAT)
+    profile = read(tmp_path / "run", format_named("rocprofv3-csv"))
     assert profile.kernels["calls"].sum() == 3
 
 
@@ -115,12 +114,12 @@ def test_several_runs_in_a_folder_are_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "all" / "monday", k=KERNELS)
     write_run(tmp_path / "all" / "tuesday", k=KERNELS)
     with pytest.raises(InputError, match=r"several runs .*monday"):
-        read(tmp_path / "all", rocprofv3_csv.FORMAT)
+        read(tmp_path / "all", format_named("rocprofv3-csv"))
 
 
 def test_statistics(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(STATS)
-    found = rows(read(tmp_path / "x", rocprofv3_csv.FORMAT))
+    found = rows(read(tmp_path / "x", format_named("rocprofv3-csv")))
     assert found["gemm"]["time_s"] == pytest.approx(250e-9)
     assert found["MEMORY_COPY_HOST_TO_DEVICE"]["kind"] == "copy"
 
@@ -136,7 +135,7 @@ def test_statistics(tmp_path: Path) -> None:
 def test_tables_without_kernels_are_refused(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(InputError, match=says):
-        read(tmp_path / "x", rocprofv3_csv.FORMAT)
+        read(tmp_path / "x", format_named("rocprofv3-csv"))
 
 
 def make_json() -> dict[str, object]:
@@ -211,7 +210,7 @@ def make_json() -> dict[str, object]:
 
 def test_json(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(json.dumps(make_json()))
-    profile = read(tmp_path / "x", rocprofv3_json.FORMAT)
+    profile = read(tmp_path / "x", format_named("rocprofv3-json"))
     assert (profile.device, profile.source.command) == ("AMD Instinct MI350X", "python train.py")
     found = rows(profile)
     assert found["gemm(float*)"]["byte/dram"] == 1024 * 4
@@ -223,7 +222,7 @@ def test_json(tmp_path: Path) -> None:
 def test_json_without_kernels_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"rocprofiler-sdk-tool": [{"buffer_records": {}}]}')
     with pytest.raises(InputError, match="no kernel dispatches"):
-        read(tmp_path / "x", rocprofv3_json.FORMAT)
+        read(tmp_path / "x", format_named("rocprofv3-json"))
 
 
 def write_rocpd(path: Path) -> Path:
@@ -272,7 +271,7 @@ def write_rocpd(path: Path) -> Path:
 
 
 def test_rocpd(tmp_path: Path) -> None:
-    profile = read(write_rocpd(tmp_path / "x"), rocpd.FORMAT)
+    profile = read(write_rocpd(tmp_path / "x"), format_named("rocpd"))
     assert (profile.device, profile.source.command) == ("AMD Instinct MI300X", "./app")
     gemms = profile.kernels.filter(pl.col("name") == "gemm(float*)")
     assert gemms["byte/dram"].sum() == 1024 * 5
@@ -290,10 +289,10 @@ def test_rocpd_reads_no_views(tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute(f"CREATE VIEW rocpd_kernel_dispatch AS {endless}")
     database.close()
-    assert read(path, rocpd.FORMAT).kernels["calls"].sum() == 3
+    assert read(path, format_named("rocpd")).kernels["calls"].sum() == 3
 
 
 def test_saved_runs_are_the_same(tmp_path: Path) -> None:
-    profile = read(write_rocpd(tmp_path / "x"), rocpd.FORMAT)
+    profile = read(write_rocpd(tmp_path / "x"), format_named("rocpd"))
     save_run(SavedRun(profile, None), tmp_path / "run.troof")
     assert load_run(tmp_path / "run.troof").profile.kernels.equals(profile.kernels)

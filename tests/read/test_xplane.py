@@ -9,10 +9,9 @@ import pytest
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.formats import ReadOptions, sniffed
+from timeroof.read.formats import ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
 from timeroof.read.xla.space import BrokenMessageError, fields, read_varint, signed
-from timeroof.read.xla.xplane import FORMAT
 
 
 def varint(value: int) -> bytes:
@@ -89,8 +88,8 @@ def make_space() -> bytes:
 
 def read(path: Path) -> Profile:
     found = open_input(path)
-    assert sniffed(found) is FORMAT
-    return FORMAT.read(found, ReadOptions())
+    assert sniffed(found) is format_named("xplane")
+    return format_named("xplane").read(found, ReadOptions())
 
 
 def test_kernels_of_a_device(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from timeroof.api.reports import Report, analyze
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Profile, Source
-from timeroof.study.factors.cases import with_parameters
+from timeroof.study.rows import Row, typed_rows
 
 PEAK, BF16_VECTOR, BF16_UNIT, DRAM, LAUNCH_S = 100e9, 200e9, 1600e9, 20e9, 0.5e-6
 
@@ -84,16 +84,16 @@ def study_report(
     return analyze(profile, machine or study_machine(), findings=())
 
 
-def study_rows(truths: Sequence[Truth], **options: Any) -> pl.DataFrame:
+def study_rows(truths: Sequence[Truth], **options: Any) -> list[Row]:
     return declared(study_report(truths, **options).rows, truths)
 
 
-def declared(rows: pl.DataFrame, truths: Sequence[Truth]) -> pl.DataFrame:
-    """The rows with their parameters, as a study declares those of its cases."""
+def declared(rows: pl.DataFrame, truths: Sequence[Truth]) -> list[Row]:
+    """Typed rows, with their parameters as a study declares those of its cases."""
     names: dict[str, set[str]] = {}
     for truth in truths:
         names.setdefault(truth.op, set()).update(truth.params)
-    return with_parameters(rows, names)
+    return typed_rows(rows, names)
 
 
 def _row(truth: Truth, draw: np.random.Generator, noise: float, count: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`timeroof study` from the outside: killed, stopped, resumed, shared, and read by others."""
+"""`timeroof study` from the outside: killed, stopped, resumed, and read by others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from tests.conftest import make_machine
-from timeroof.core.machine import Ceiling, MemoryLevel
+from timeroof.core.machine import Ceiling, MemoryLevel, machine_toml
 from timeroof.probe import measure as kept_measurements
 from timeroof.probe.measure import current_fingerprint
 from timeroof.probe.measurement import Measurement
@@ -160,30 +160,17 @@ def test_a_pass_that_one_of_two_kernels_has_is_recorded_for_the_other(
     assert sorted({status for _, status in rows(db)}) == ["done", "unsupported"]
 
 
-@pytest.mark.slow
-def test_two_processes_share_a_store_and_both_report(measured: None, tmp_path: Path) -> None:
-    db = tmp_path / "a.sqlite"
-    both = [
-        subprocess.Popen(
-            command(*TINY, "--db", str(db), "--resume", "--json", str(tmp_path / f"{n}.json")),
-            stderr=subprocess.PIPE, text=True,
-        )
-        for n in range(2)
-    ]  # fmt: skip
-    for process in both:
-        _, errors = process.communicate(timeout=240)
-        assert process.returncode == 0, errors
-    assert is_whole(db)
-    for n in range(2):
-        document = json.loads((tmp_path / f"{n}.json").read_text(encoding="utf-8"))
-        assert len(document["kernels"]) == len(SIZES)
-
-
 def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) -> None:
     words = ["gemm", "--set", "m=8,16", "--pass", "forward", "--threads", "1,all", "--cache", "warm,cold",
              "--precision", "fp32,tf32", "--quick", "--db", str(tmp_path / "a.sqlite")]  # fmt: skip
-    outputs = ["--json", "-", "--save", str(tmp_path / "a.troof"), "--html", str(tmp_path / "a.html"),
-               "--export", str(tmp_path / "a.parquet"), "--export", str(tmp_path / "a.csv")]  # fmt: skip
+    outputs = [
+        "--json",
+        "-",
+        "--save",
+        str(tmp_path / "a.troof"),
+        "--html",
+        str(tmp_path / "a.html"),
+    ]
     done = study(*words, *outputs)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -197,7 +184,7 @@ def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) ->
     assert row["origin"]["time"] == "measured"
     assert len(row["samples"]) >= 5
     assert "unsupported: gemm forward tf32" in done.stderr
-    for name in ("a.troof", "a.html", "a.parquet", "a.csv"):
+    for name in ("a.troof", "a.html"):
         assert (tmp_path / name).stat().st_size > 0
     for kernel in document["kernels"]:
         if kernel["labels"]["cache"] == "cold":
@@ -209,6 +196,23 @@ def test_outputs_and_the_fields_of_the_report(measured: None, tmp_path: Path) ->
     )  # fmt: skip
     assert loaded.returncode == 0
     assert len(msgspec.json.decode(loaded.stdout)["kernels"]) == len(document["kernels"])
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_with_a_machine_file_this_machine_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: bool
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("TIMEROOF_HOME", str(home))
+    (tmp_path / "toy.toml").write_text(machine_toml(make_machine()))
+    words = ["elementwise", "--set", "elements=16", "--set", "op=add", "--pass", "forward", "--quick",
+             "--machine", str(tmp_path / "toy.toml"), "--db", str(tmp_path / "a.sqlite"),
+             "--json", "-", *["--resume"] * resume]  # fmt: skip
+    done = study(*words)
+    assert done.returncode == 0, done.stderr
+    assert "measuring this machine" not in done.stderr
+    assert json.loads(done.stdout)["machine"]["name"] == make_machine().name
+    assert not (home / "measured").exists()
 
 
 def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
@@ -236,9 +240,7 @@ def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
         (["lstm", "--precision", "fp17"], "no precision is called 'fp17'"),
         (["lstm", "--framework", "jax"], "no framework is called 'jax'"),
         (["lstm", "--factor", "weather"], "no factor is called 'weather'"),
-        (["lstm", "--export", "a.xls"], "end it in .parquet or .csv"),
         (["lstm", "--overlay", "nothing"], "no overlay is called 'nothing'"),
-        (["lstm", "--retry"], "add --resume"),
         (["adam", "--pass", "forward"], "adam has no pass 'forward'; adam has optimizer"),
         (["gemm", "--pass", "forward,optimizer"], "gemm has calibrate, forward, backward"),
         (["gemm", "conv2d", "--variant", "eager,foreach"], "gemm and conv2d have no variant"),

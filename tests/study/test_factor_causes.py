@@ -14,17 +14,19 @@ from tests.study.factor_samples import (
     algorithm_truths,
     batch_sweep,
     cache_truths,
+    declared,
     intensity_truths,
     launch_truths,
     layout_truths,
     precision_truths,
     study_machine,
+    study_report,
     study_rows,
     working_set_truths,
 )
 from timeroof.study.factors import Conclusion, conclude, conclusions
-from timeroof.study.factors.cases import parameters
 from timeroof.study.factors.published import paper_report, published_cases
+from timeroof.study.rows import parameters_of
 
 SEEDS = range(6)
 
@@ -155,10 +157,8 @@ def test_other_work_is_not_a_launch_experiment() -> None:
 
 def test_launches_that_nobody_counted_are_not_one() -> None:
     truths = launch_truths()
-    rows = study_rows(truths)
-    import polars as pl
-
-    unknown = rows.with_columns(pl.lit(None, pl.String).alias("origin.launches"))
+    table = study_report(truths).rows.with_columns(pl.lit(None, pl.String).alias("origin.launches"))
+    unknown = declared(table, truths)
     assert "launch" not in {c.factor for c in conclusions(unknown, study_machine())}
 
 
@@ -259,23 +259,25 @@ def test_emulated_types_are_said() -> None:
 
 def test_dram_bound_is_what_the_truths_say() -> None:
     rows = study_rows(intensity_truths())
-    assert set(rows.filter(rows["label.kernel"] == "1")["limiter"]) == {"byte/dram"}
+    assert {row.limiter for row in rows if row.params["kernel"] == 1} == {"byte/dram"}
     assert DRAM < PEAK
 
 
 def test_what_was_found_while_a_case_ran_is_not_a_parameter() -> None:
     """A label that nobody has heard of neither sweeps nor splits what is compared."""
-    rows = study_rows(layout_truths())
-    labelled = rows.with_columns(pl.col("id").cast(pl.String).alias("label.kernel_hash"))
-    one, other = (conclude(table, study_machine()) for table in (rows, labelled))
+    truths = layout_truths()
+    table = study_report(truths).rows
+    labelled = table.with_columns(pl.col("id").cast(pl.String).alias("label.kernel_hash"))
+    rows, others = declared(table, truths), declared(labelled, truths)
+    one, other = (conclude(cases, study_machine()) for cases in (rows, others))
     assert [f.title for f in one] == [f.title for f in other] != []
-    assert parameters(labelled, "conv2d") == parameters(rows, "conv2d")
+    assert parameters_of(others, "conv2d") == parameters_of(rows, "conv2d")
 
 
 def test_the_paper_s_rows_are_a_source_of_the_same_engine() -> None:
     report = paper_report()
     cases = published_cases(report.rows)
-    assert parameters(cases, "conv2d") == ["batch", "filters", "kernel", "stride"]
+    assert parameters_of(cases, "conv2d") == ["batch", "filters", "kernel", "stride"]
     moved = next(f for f in conclude(cases, report.machine) if f.code == "study/intensity")
     by_engine = {
         (s["parameter"], s["series"]): s["ai"]

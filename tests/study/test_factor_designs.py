@@ -8,8 +8,9 @@ import pytest
 
 from tests.study.factor_samples import study_machine
 from timeroof.core.errors import UsageError
-from timeroof.study.case import Case, DesignOptions
+from timeroof.study.case import Case
 from timeroof.study.factors import FACTOR_NAMES, designs
+from timeroof.study.grid import DesignOptions
 
 
 def options(**changes: object) -> DesignOptions:

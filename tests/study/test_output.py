@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,11 +28,10 @@ from timeroof.api.reports import load
 from timeroof.core.errors import InputError
 from timeroof.paper.build import build_paper
 from timeroof.study.case import Case, Result
-from timeroof.study.factors import conclusions
-from timeroof.study.output import write_study
+from timeroof.study.factors import conclude, conclusions
 from timeroof.study.output.factor_charts import factor_charts, gain_chart, ratio_chart
-from timeroof.study.output.overlay import beside_panel, overlay_of, overviews, panels
-from timeroof.study.output.page import HEADS, panel_lines
+from timeroof.study.output.page import HEADS, panel_lines, write_study
+from timeroof.study.output.sweep_charts import beside, overlay_of, panels
 from timeroof.study.report import Study
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'&$x^2$"
@@ -41,11 +41,11 @@ def study_of(
     truths: list[Truth], *, failures: list[Result] | None = None, **options: object
 ) -> Study:
     report = study_report(truths, **options)  # type: ignore[arg-type]
+    rows = declared(report.rows, truths)
+    report = replace(report, findings=tuple(conclude(rows, report.machine)))
     return Study(
         report=report,
-        rows=declared(report.rows, truths),
-        machine=report.machine,
-        kernels=sorted({t.op for t in truths}),
+        rows=rows,
         failures=failures or [],
     )
 
@@ -117,7 +117,7 @@ def test_the_page_stands_alone(folder: Path) -> None:
 
 def test_every_picture_is_sound_svg(folder: Path) -> None:
     images = [a for a in parsed(folder / "index.html").addresses if a.startswith("data:")]
-    assert len(images) > 12
+    assert len(images) > 8
     for image in images:
         root = ElementTree.fromstring(base64.b64decode(image.partition(",")[2]))
         assert root.tag.endswith("svg")
@@ -178,7 +178,7 @@ def test_what_was_not_measured_is_listed(tmp_path: Path) -> None:
 
 def test_without_a_machine_tables_remain(tmp_path: Path) -> None:
     study = study_of(batch_sweep())
-    page = parsed(write_study(Study(study.report, study.rows, None), tmp_path))
+    page = parsed(write_study(Study(replace(study.report, machine=None), study.rows), tmp_path))
     assert "batch from 16 to 64" in page.text
     assert not [a for a in page.addresses if a.startswith("data:") and "conv2d" in a]
 
@@ -198,11 +198,11 @@ def test_the_same_study_gives_the_same_page(tmp_path: Path) -> None:
 def test_overlay_takes_the_paper_s_rows_of_the_same_case(tmp_path: Path) -> None:
     study = study_of(paper_like())
     paper = overlay_of(build_paper())
-    panel = beside_panel(next(p for p in panels(study.rows) if p.parameter == "batch"), paper)
+    panel = beside(next(p for p in panels(study.rows) if p.parameter == "batch"), paper)
     # The paper has batch 16 and 32, PyTorch and fp32 as here, and never 48.
-    assert sorted(row["label.batch"] for row in panel.overlay) == ["16", "32"]
-    assert {row["label.precision"] for row in panel.overlay} == {"fp32"}
-    assert {row["time_s"] for row in panel.overlay} == {353e-6, 657e-6}
+    assert sorted(row.params["batch"] for row in panel.overlay) == [16, 32]
+    assert {row.precision for row in panel.overlay} == {"fp32"}
+    assert {row.time_s for row in panel.overlay} == {353e-6, 657e-6}
     lines = panel_lines(panel, paper)
     assert [line.other for line in lines] == [False, True, False, True, False]
     page = parsed(write_study(study, tmp_path, overlay=build_paper()))
@@ -215,7 +215,7 @@ def test_overlay_takes_the_paper_s_rows_of_the_same_case(tmp_path: Path) -> None
 def test_overlay_leaves_sweeps_alone_that_it_does_not_have(tmp_path: Path) -> None:
     base = {"batch": 16, "filters": 64, "kernel": 3, "stride": 2}
     truths = [Truth("conv2d", base | {"layout": v}, 1e-3) for v in ("contiguous", "channels_last")]
-    panel = beside_panel(panels(study_of(truths).rows)[0], overlay_of(build_paper()))
+    panel = beside(panels(study_of(truths).rows)[0], overlay_of(build_paper()))
     assert panel.parameter == "layout"
     assert panel.overlay == []
     assert write_study(study_of(truths), tmp_path, overlay=build_paper()).exists()
@@ -224,11 +224,10 @@ def test_overlay_leaves_sweeps_alone_that_it_does_not_have(tmp_path: Path) -> No
 def test_overlay_judges_its_rows_on_its_own_roofs() -> None:
     paper = overlay_of(build_paper())
     study = study_of(paper_like())
-    panel = beside_panel(panels(study.rows)[0], paper)
-    own = next(row for row in panel.overlay if row["label.batch"] == "16")
-    assert own["bound_s"] == pytest.approx(
-        max(3589097000 / 15158.2e9, own["byte/dram"] / 828.8e9), rel=0.01
-    )
+    panel = beside(panels(study.rows)[0], paper)
+    own = next(row for row in panel.overlay if row.params["batch"] == 16)
+    moved = own.bytes_by["dram"] or 0.0
+    assert own.bound_s == pytest.approx(max(3589097000 / 15158.2e9, moved / 828.8e9), rel=0.01)
 
 
 def test_panels_take_the_widest_sweep() -> None:
@@ -236,9 +235,8 @@ def test_panels_take_the_widest_sweep() -> None:
     wide = [Truth("conv2d", {"batch": b, "filters": 64}, 1e-3) for b in (1, 2, 4, 8)]
     study = study_of(narrow + wide)
     panel = next(p for p in panels(study.rows) if p.parameter == "batch")
-    assert panel.values == ["1", "2", "4", "8"]
+    assert panel.values == [1, 2, 4, 8]
     assert panel.fixed == "filters 64"
-    assert len(overviews(study.rows)[0].rows) == 6
 
 
 def test_tables_say_what_is_not_known_and_what_beats_its_roof(tmp_path: Path) -> None:
@@ -271,7 +269,9 @@ def test_words_of_a_chart_do_not_overlap(chart: str) -> None:
 
 def test_the_curve_over_the_working_set_names_its_levels() -> None:
     study = study_of(working_set_truths())
-    locality = next(c for c in conclusions(study.rows, study.machine) if c.factor == "locality")
+    locality = next(
+        c for c in conclusions(study.rows, study.report.machine) if c.factor == "locality"
+    )
     (_, figure), *more = factor_charts(locality)
     assert not more
     words = {text.get_text().strip() for text in figure.axes[0].texts}
@@ -280,7 +280,7 @@ def test_the_curve_over_the_working_set_names_its_levels() -> None:
 
 def test_every_conclusion_has_a_chart_also_where_nothing_was_found() -> None:
     rows = study_of(launch_truths(0.0) + algorithm_truths(1.0) + layout_truths(0.0)).rows
-    for conclusion in conclusions(rows, study_of(batch_sweep()).machine):
+    for conclusion in conclusions(rows, study_of(batch_sweep()).report.machine):
         drawn = factor_charts(conclusion)
         assert drawn
         assert all(re.match(r"[A-Z].*\.$", caption) for caption, _ in drawn)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, cycle, repeat
 
 from timeroof.study.case import Plan
-from timeroof.study.worker.sampling import Reading, WallClock, sample
+from timeroof.study.worker.sampling import Reading, sample, wall_clock
 
 
 class FakeClock:
@@ -18,7 +18,7 @@ class FakeClock:
         self._seconds = seconds
         self.asked: list[int] = []
 
-    def read(self, run: Callable[[], object], times: int) -> Reading:
+    def __call__(self, run: Callable[[], object], times: int) -> Reading:
         spent = 0.0
         for _ in range(times):
             run()
@@ -85,6 +85,6 @@ def test_what_takes_long_is_sampled_five_times() -> None:
 
 
 def test_a_real_clock_counts_up() -> None:
-    reading = WallClock().read(nothing, 3)
+    reading = wall_clock(nothing, 3)
     assert reading.time_s > 0
     assert reading.faults >= 0

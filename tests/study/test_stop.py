@@ -17,7 +17,7 @@ def store_with(path: Path, count: int) -> Path:
     with Store(path) as store:
         for n in range(count):
             done = Result(case=case, status="done", samples_s=[1.0])
-            store.keep(Kept(case_key=f"key{n}", result=done), None)
+            store.keep(Kept(case_key=f"key{n}", result=done))
     return path
 
 

@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import make_machine
-from timeroof.core.errors import InputError, SchemaError
+from timeroof.core.errors import InputError, SchemaError, UsageError
 from timeroof.study.case import Case, Result
-from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict
-from timeroof.study.store import database as claims
-from timeroof.study.store.database import set_aside
+from timeroof.study.store import STORE_SCHEMA, Kept, Store, set_aside
 
 
 def kept(number: int, **changes: object) -> Kept:
@@ -35,7 +32,6 @@ def kept(number: int, **changes: object) -> Kept:
     result = Result(**(values | changes))  # type: ignore[arg-type]
     return Kept(
         case_key=f"key{number}", result=result, machine="toy", software="torch 1",
-        verdict=Verdict(limiter="flop/fp32", bound_s=0.5, efficiency=0.25),
     )  # fmt: skip
 
 
@@ -57,8 +53,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     )
     with Store(path) as store:
         for one in (kept(1), failed):
-            assert store.claim(one.case_key)
-            store.keep(one, make_machine())
+            store.keep(one)
     with Store(path) as store:
         assert store.read() == [kept(1), failed]
         assert store.read(["key2", "nothing", "key1"]) == [failed, kept(1)]
@@ -66,77 +61,22 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     assert integrity(path) == "ok"
     with sqlite3.connect(path) as file:
         assert file.execute(
-            "SELECT time_s, pass, limiter FROM cases WHERE case_key = 'key1'"
-        ).fetchall() == [(2.0, "forward", "flop/fp32")]
-        assert file.execute("SELECT count(*) FROM claims").fetchone() == (0,)
-        assert file.execute("SELECT machine FROM machines").fetchall() == [("toy",)]
+            "SELECT time_s, pass FROM cases WHERE case_key = 'key1'"
+        ).fetchall() == [(2.0, "forward")]
         assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_finished_case_is_not_claimed_again_and_a_failed_one_when_asked(tmp_path: Path) -> None:
+def test_a_case_that_is_measured_again_takes_the_old_one_s_place(tmp_path: Path) -> None:
     with Store(tmp_path / "a.sqlite") as store:
-        store.keep(kept(1), None)
-        store.keep(kept(2, status="failed", error="no"), None)
-        assert not store.claim("key1")
-        assert not store.claim("key1", again=True)
-        assert not store.claim("key2")
-        assert store.claim("key2", again=True)
-        store.keep(kept(2), None)
-        assert store.finished() == {"key1": "done", "key2": "done"}
-
-
-def other_claim(store: Store, key: str, owner: claims.Owner) -> None:
-    claims.put(store._sql, key, owner)
-
-
-def test_a_living_process_keeps_its_claim(tmp_path: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        start = claims.process_start(child.pid)
-        assert start is not None
-        with Store(tmp_path / "a.sqlite") as store:
-            other_claim(store, "key1", claims.Owner(claims.Owner.this().host, child.pid, start))
-            assert not store.claim("key1")
-            assert [o.pid for o in store.others()] == [child.pid]
-            child.kill()
-            # Not waited for: a dead process whose number is still taken.
-            while claims.process_start(child.pid) is not None:
-                pass
-            assert store.claim("key1")
-            assert store.others() == []
-    finally:
-        child.kill()
-        child.communicate()
-
-
-def test_a_claim_of_a_number_that_was_used_again_is_taken_over(tmp_path: Path) -> None:
-    with Store(tmp_path / "a.sqlite") as store:
-        this = claims.Owner.this()
-        other_claim(store, "key1", claims.Owner(this.host, os.getppid(), "another start"))
-        assert store.claim("key1")
-
-
-def test_a_claim_of_another_computer_holds_for_a_while(tmp_path: Path) -> None:
-    with Store(tmp_path / "a.sqlite") as store:
-        far = claims.Owner("far away", 1, "1")
-        other_claim(store, "key1", far)
-        assert not store.claim("key1")
-        store._sql.execute("UPDATE claims SET claimed = claimed - 7200")
-        assert store.claim("key1")
-
-
-def test_claims_go_with_their_process(tmp_path: Path) -> None:
-    path = tmp_path / "a.sqlite"
-    with Store(path) as store:
-        assert store.claim("key1")
-    with sqlite3.connect(path) as file:
-        assert file.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+        store.keep(kept(1, status="failed", error="no"))
+        store.keep(kept(1))
+        assert store.finished() == {"key1": "done"}
 
 
 def test_a_full_disk_is_told_and_earlier_cases_stay(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
-        store.keep(kept(1), None)
+        store.keep(kept(1))
         store._sql.execute(
             f"PRAGMA max_page_count = {store._sql.execute('PRAGMA page_count').fetchone()[0]}"
         )
@@ -145,7 +85,7 @@ def test_a_full_disk_is_told_and_earlier_cases_stay(tmp_path: Path) -> None:
             InputError,
             match=r"a\.sqlite: the store cannot be used \(database or disk is full\); make room and continue with --resume",
         ):
-            store.keep(big, None)
+            store.keep(big)
         assert store.finished() == {"key1": "done"}
     assert integrity(path) == "ok"
 
@@ -159,11 +99,11 @@ sys.path.insert(0, {tests!r})
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from tests.study.test_store import kept
 store = Store(Path({path!r}))
-store.keep(kept(1), None)
+store.keep(kept(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:
     for number in range(2, 100):
-        store.keep(kept(number, labels={{"x": "y" * 20_000}}), None)
+        store.keep(kept(number, labels={{"x": "y" * 20_000}}))
 except InputError as error:
     print(len(store.finished()), error.message)
 """
@@ -197,7 +137,7 @@ def test_a_folder_that_cannot_be_written_to_is_told() -> None:
 def test_a_read_only_folder_leaves_the_cases_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
-        store.keep(kept(1), None)
+        store.keep(kept(1))
     path.chmod(0o444)
     tmp_path.chmod(0o555)
     try:
@@ -230,7 +170,7 @@ def test_a_damaged_store_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
         for number in range(50):
-            store.keep(kept(number, labels={"x": "y" * 5000}), None)
+            store.keep(kept(number, labels={"x": "y" * 5000}))
     data = bytearray(path.read_bytes())
     data[4096 : len(data) - 4096] = os.urandom(len(data) - 8192)
     path.write_bytes(data)
@@ -242,7 +182,7 @@ def test_fresh_sets_a_damaged_store_aside(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
         for number in range(50):
-            store.keep(kept(number, labels={"x": "y" * 5000}), None)
+            store.keep(kept(number, labels={"x": "y" * 5000}))
     data = bytearray(path.read_bytes())
     data[4096:] = os.urandom(len(data) - 4096)
     path.write_bytes(data)
@@ -273,33 +213,28 @@ def test_fresh_leaves_another_programs_file_where_it_is(tmp_path: Path, table: s
 def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store(path) as store:
-        store.keep(kept(1), None)
+        store.keep(kept(1))
         store._sql.execute("UPDATE meta SET value = 'timeroof.study/99'")
     with pytest.raises(SchemaError, match=r"newer than 'timeroof\.study/1'"):
         Store(path)
     assert STORE_SCHEMA == "timeroof.study/1"
 
 
-def test_two_processes_never_get_the_same_case(tmp_path: Path) -> None:
+def test_fresh_leaves_a_store_that_another_process_has_open(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
-    Store(path).close()
     script = (
         "import sys; from pathlib import Path; from timeroof.study.store import Store\n"
-        "store = Store(Path(sys.argv[1]))\n"
-        "print(*[n for n in range(100) if store.claim(f'key{n}')], flush=True)\n"
-        "input()\n"
+        "store = Store(Path(sys.argv[1])); store.finished(); print(flush=True); input()\n"
     )
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    taken = [set(map(int, (p.stdout.readline() if p.stdout else "").split())) for p in both]
-    for process in both:
-        process.communicate("\n")
-    assert taken[0] | taken[1] == set(range(100))
-    assert not taken[0] & taken[1]
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(UsageError, match="another process is at work on"):
+            set_aside(path)
+        assert path.exists()
+    finally:
+        child.communicate(b"\n")
+    assert set_aside(path) == tmp_path / "a.1.sqlite"

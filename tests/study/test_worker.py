@@ -16,9 +16,10 @@ import pytest
 
 from tests.conftest import make_machine
 from tests.live.live_programs import folder, report
+from tests.study.cases import one_case
 from timeroof.core.machine import Machine, MemoryLevel
 from timeroof.study.case import Case, Plan, Result
-from timeroof.study.grid import grid_cases, one_case
+from timeroof.study.grid import grid_cases
 from timeroof.study.kernels import kernel, kernel_names
 from timeroof.study.run import Worker
 
@@ -94,7 +95,7 @@ import torch
 import timeroof
 from timeroof.study.kernel import Setting
 from timeroof.study.kernels import kernel
-from timeroof.study.worker.passes import runnable
+from timeroof.study.worker.torch_passes import runnable
 torch.set_num_threads(1)
 setting = Setting({params!r}, torch.float32, "cpu")
 ready = runnable(kernel({name!r}).prepare(setting), {pass_name!r}, contextlib.nullcontext)
@@ -127,7 +128,7 @@ def test_flops_of_the_full_grids_are_those_of_the_formulas(name: str, pass_name:
 
     from timeroof.study.kernel import Setting
     from timeroof.study.worker.counting import describe, used
-    from timeroof.study.worker.passes import runnable
+    from timeroof.study.worker.torch_passes import runnable
 
     for case in grid_cases(name, passes=[pass_name]):
         setting = Setting(case.params, torch.float32, "cpu")

@@ -19,7 +19,8 @@ from timeroof.core.report import Report, RoofPair
 from timeroof.paper.build import build_paper
 from timeroof.views.page.payload import run_payload
 from timeroof.views.pictures.of_report import CHARTS, chart_roofs, report_figure, report_units
-from timeroof.views.render import SUFFIXES, code, prose, render, report_markdown
+from timeroof.views.plain import markdown_text
+from timeroof.views.render import SUFFIXES, code, render, report_markdown
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_markdown_names_stay_names() -> None:
     assert "<script" not in outside.replace("\\<script", "")
     assert "@everyone" not in text
     assert code("``x``") == "``` ``x`` ```"
-    assert prose("a|b_c") == "a\\|b\\_c"
+    assert markdown_text("a|b_c") == "a\\|b\\_c"
 
 
 @pytest.mark.parametrize("name", CHARTS)

@@ -12,8 +12,8 @@ from timeroof.api.reports import analyze
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Finding, Report
+from timeroof.paper.build import gallery_page
 from timeroof.views import terminal
-from timeroof.views.gallery import Picture, gallery_page, markdown_page
 from timeroof.views.render import csv_bytes
 
 HOSTILE = "<script>alert(1)</script>\"'[bold]\x1b[31m\u202e"
@@ -28,14 +28,13 @@ def report(machine: Machine) -> Report:
 
 
 def test_the_page_escapes_everything(report: Report) -> None:
-    html = gallery_page(HOSTILE, report, [Picture(HOSTILE, HOSTILE)])
+    html = gallery_page(HOSTILE, report, [(HOSTILE, HOSTILE)])
     assert "<script" not in html
     assert "&lt;script&gt;" in html
-    assert "memory: 1.00 s (100 %)" in html
+    assert "memory <b>1.00 s</b> <small>100 %</small>" in html
 
 
-def test_markdown_and_csv(report: Report) -> None:
-    assert "# T\n" in markdown_page("T", report)
+def test_csv_leaves_out_what_says_nothing(report: Report) -> None:
     table = csv_bytes(report.rows).decode()
     assert table.splitlines()[0].startswith("id,kind,name")
     assert "module" not in table.splitlines()[0]

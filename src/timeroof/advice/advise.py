@@ -141,7 +141,7 @@ def _explained_rows(context: Context, gains: list[pl.DataFrame]) -> list[int]:
     if not gains:
         return []
     rows = pl.concat(gains).join(context.rows.select("id", "time_s"), on="id")
-    claimed = pl.col("busy_s") * context.ranks >= EXPLAINED_SHARE * pl.col("time_s")
+    claimed = pl.col("busy_s") >= EXPLAINED_SHARE * pl.col("time_s")
     return rows.filter(claimed)["id"].unique().to_list()
 
 

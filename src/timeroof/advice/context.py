@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.core.report import BOUND
-from timeroof.core.resources import TENSOR_PRECISIONS
+from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
 from timeroof.core.vocabulary import IdleCause
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 
@@ -112,38 +112,43 @@ _FRAMEWORKS = {
 class Context:
     """One judged run, ready to be read by rules.
 
-    `rows` are the report's, and: `precision` (format of the data, fp32 …), `tensor_flops`,
+    `rows` are the report's, as a mean rank has them: seconds and amounts of several ranks or
+    devices are divided by their number, as those of the totals are. And:
+    `precision` (format of the data, fp32 …), `tensor_flops`,
     `known_flops` (of the precisions that a counter file has, where `total_flops` wants all),
     `contraction` (work that a matrix unit could do), `idle_s`, `launch_s` and `fault_s` (0 where
     unknown), `moved_bytes` (at the level that moves most: residency models leave little for
-    DRAM), `memory_s` (the largest bound by bytes), and `tiny` (see `timeroof.model.bounds`).
+    DRAM), `memory_s` (the largest bound by bytes), `most_gain_s` (the instants that a row runs
+    alone), and `tiny` (see `timeroof.model.bounds`).
     """
 
     rows: pl.DataFrame
     machine: Machine | None
     totals: Totals
     roofs: dict[str, Ceiling]
-    timeline: pl.DataFrame | None = None
     threads: int | None = None
     tool: str = ""
     # Whatever machine the run is compared with.
     ran_on_a_cpu: bool = False
+    # How many devices the rows were summed over; a cure helps all of them at the same time.
+    ranks: int = 1
 
     @classmethod
     def of(cls, report: Report) -> Context:
         """The context of a report."""
         profile, verdicts = report.profile, report.verdicts
         rows = report.rows
-        rows = _described(rows.filter(pl.col("time_s") > 0))
+        ranks = _ranks(rows, report.totals)
+        rows = _described(_mean_rank(rows.filter(pl.col("time_s") > 0), ranks))
         return cls(
             rows=rows.with_columns(is_tiny(report.machine, rows.columns).alias("tiny")),
             machine=report.machine,
             totals=report.totals,
             roofs=verdicts.roofs,
-            timeline=profile.timeline,
             threads=profile.threads,
             tool=profile.source.tool,
             ran_on_a_cpu=profile.ran_on_a_cpu,
+            ranks=ranks,
         )
 
     def without(self, ids: Sequence[int]) -> Context:
@@ -154,11 +159,6 @@ class Context:
     def total_s(self) -> float:
         """Seconds of the run as it was measured; 0 where nothing was timed: then no row is here."""
         return self.totals.ladder.measured_s or 0.0
-
-    @cached_property
-    def ranks(self) -> int:
-        """How many ranks the rows are of; a cure helps all of them at the same time."""
-        return max(1, self.rows["rank"].drop_nulls().n_unique())
 
     @property
     def synchronous(self) -> bool:
@@ -224,7 +224,32 @@ def _described(rows: pl.DataFrame) -> pl.DataFrame:
         fault.alias("fault_s"),
         _largest(rows, "byte/").alias("moved_bytes"),
         _largest(rows, f"{BOUND}byte/").alias("memory_s"),
+        pl.coalesce("alone_s", "time_s").alias("most_gain_s"),
     )
+
+
+# Columns that are summed over ranks, beside the amounts and bounds of every resource.
+_SUMMED = (
+    "calls", "launches", "time_s", "timed_s", "exclusive_s", "alone_s", "idle_before_s",
+    "elapsed_s", "total_flops", "owed_flops", "contraction_flops", "padding_flops", "work_bound_s",
+    "overhead_time_s", "bound_s", "gap_s", "compute_at_roof_s", "memory_at_roof_s",
+    "compute_time_s", "bandwidth_time_s",
+)  # fmt: skip
+
+
+def _ranks(rows: pl.DataFrame, totals: Totals) -> int:
+    """How many devices rows were summed over: their instants by those of one device."""
+    own_s = float(rows["exclusive_s"].sum())
+    if own_s > 0 and totals.kernel_s and not rows["exclusive_s"].null_count():
+        return max(1, round(own_s / totals.kernel_s))
+    return max(1, rows["rank"].drop_nulls().n_unique())
+
+
+def _mean_rank(rows: pl.DataFrame, ranks: int) -> pl.DataFrame:
+    if ranks == 1:
+        return rows
+    of_resources = [c for c in rows.columns if is_resource(c) or c.startswith(BOUND)]
+    return rows.with_columns(pl.col(*_SUMMED, *of_resources) / ranks)
 
 
 def _largest(rows: pl.DataFrame, prefix: str) -> pl.Expr:

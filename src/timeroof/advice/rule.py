@@ -72,6 +72,8 @@ class Rule(ABC):
     explains: ClassVar[bool] = True
     # … as those do that have this.
     last_resort: ClassVar[bool] = False
+    # Whether its seconds were seen to pass, however much single calls of a row differ.
+    seen: ClassVar[bool] = False
 
     @abstractmethod
     def claims(self, context: Context) -> list[Claim]:
@@ -99,9 +101,10 @@ class Rule(ABC):
     ) -> list[Claim]:
         """Claim the columns `busy_gain_s` and `idle_gain_s` of rows, if they are worth it.
 
-        Silent below `least_share` of the run and below the noise of the rows themselves.
+        Silent below `least_share` of the run and below the noise of the rows themselves. A row
+        that runs beside others gives back only the instants that it runs alone.
         """
-        gains = _gains(rows, context.ranks)
+        gains = _gains(rows)
         claim = Claim(
             code=self.code,
             title=title or self.title,
@@ -115,7 +118,7 @@ class Rule(ABC):
         )
         gain_s = claim.gain_s or 0.0
         worth = gain_s >= least_share * context.total_s and gain_s > 0
-        return [claim] if worth and gain_s > noise_s(rows) / context.ranks else []
+        return [claim] if worth and (self.seen or gain_s > noise_s(rows)) else []
 
     def inform(
         self,
@@ -155,10 +158,12 @@ def noise_s(rows: pl.DataFrame) -> float:
     return float(rows.select((spread * pl.col("time_s") * error).sum()).item())
 
 
-def _gains(rows: pl.DataFrame, ranks: int) -> pl.DataFrame:
-    busy = pl.col("busy_gain_s").fill_null(0.0).clip(lower_bound=0.0) / ranks
+def _gains(rows: pl.DataFrame) -> pl.DataFrame:
+    busy = pl.col("busy_gain_s").fill_null(0.0).clip(lower_bound=0.0)
+    if "most_gain_s" in rows.columns:
+        busy = pl.min_horizontal(busy, "most_gain_s")
     idle = pl.col("idle_gain_s") if "idle_gain_s" in rows.columns else pl.lit(0.0)
-    gains = rows.select("id", busy.alias("busy_s"), (idle / ranks).alias("idle_s"))
+    gains = rows.select("id", busy.alias("busy_s"), idle.alias("idle_s"))
     worth = pl.col("busy_s") + pl.col("idle_s")
     return gains.filter(worth > 0).sort(worth, descending=True, maintain_order=True)
 

@@ -29,9 +29,6 @@ from timeroof.model.judge import scope_for
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Report
-
 # The machine that a live run is judged on: the named one, or this one, measured once.
 
 
@@ -65,7 +62,7 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if told is not None:
         told("measuring this machine once (a few seconds)")
     # In a process of its own: the program may hold memory, threads and settings of torch.
-    done = Child("timeroof.probe.measure_here").run(capture_output=True, timeout=LIMIT_S)
+    done = Child("timeroof.probe.measure").run(capture_output=True, timeout=LIMIT_S)
     found = cached_machine()
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
@@ -217,11 +214,7 @@ def profile(
 
 
 def _runs_later(function: Callable[..., Any]) -> bool:
-    kinds = (
-        inspect.isgeneratorfunction,
-        inspect.iscoroutinefunction,
-        inspect.isasyncgenfunction,
-    )
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     return any(is_kind(function) for is_kind in kinds)
 
 

@@ -33,15 +33,7 @@ if TYPE_CHECKING:
 
 HERE = "here"
 
-__all__ = [
-    "Report",
-    "analyze",
-    "load",
-    "machine",
-    "machine_names",
-    "save",
-    "scope_for",
-]
+__all__ = ["Report", "analyze", "load", "machine", "machine_names", "save", "scope_for"]
 
 
 class Report(core_report.Report):

@@ -109,12 +109,7 @@ def _limits(
     most = None if slowdown is None else parse_percent(slowdown, plain_up_to=1.0)
     if most is not None and most <= 0:
         raise UsageError(f"--max-slowdown {slowdown} is no limit", advice="use more than 0%")
-    return Limits(
-        max_slowdown=most,
-        min_efficiency=least,
-        max_launches=max_launches,
-        rules=parsed,
-    )
+    return Limits(max_slowdown=most, min_efficiency=least, max_launches=max_launches, rules=parsed)
 
 
 def _comparison(report: Report, base: Report | None, names: tuple[str, str]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from timeroof.cli.options import JsonTarget, JudgingMachine, MarkdownTarget
+from timeroof.cli.options import JsonTarget, JudgingMachine
 
 
 def explain(
@@ -18,7 +18,6 @@ def explain(
     ] = None,
     machine: JudgingMachine = None,
     json: JsonTarget = None,
-    markdown: MarkdownTarget = None,
 ) -> None:
     """Say which seconds can come back, by what change, with what evidence.
 
@@ -32,15 +31,12 @@ def explain(
     from timeroof.advice import advise, rule_of
     from timeroof.api.reports import load
     from timeroof.cli.outputs import keep_inputs, write_json
-    from timeroof.core.files import write_atomically
-    from timeroof.views.explain import markdown_findings, print_explanation
+    from timeroof.views.explain import print_explanation
 
     codes = None if not code else [rule_of(c).code for c in code]
-    keep_inputs((run, machine), (json, markdown))
+    keep_inputs((run, machine), (json,))
     report = load(run, machine=machine)
     findings = list(report.findings) if codes is None else advise(report, codes)
     if json is not None:
         write_json(replace(report, findings=tuple(findings)).to_json(), json)
-    if markdown is not None:
-        write_atomically(markdown, markdown_findings(report, findings).encode())
     print_explanation(report, findings, stderr=True)

@@ -56,7 +56,7 @@ def read(
         write_json,
         write_outputs,
     )
-    from timeroof.cli.progress import PATIENCE_S, share_bar
+    from timeroof.cli.process import PATIENCE_S, share_bar
     from timeroof.core.units import parse_size
     from timeroof.views.terminal import print_gaps, print_notes, print_summary
 
@@ -84,7 +84,7 @@ def read(
 
 
 def _list_formats() -> None:
-    from timeroof.read.formats import all_formats
+    from timeroof.read.formats import LISTED
 
-    for known in all_formats():
+    for known in LISTED:
         typer.echo(f"{known.name:16} {known.title}")

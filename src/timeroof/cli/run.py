@@ -61,10 +61,7 @@ class RunCommand(PlainCommand):
 
 
 # Options of the program behind its name are its own.
-COMMAND_SETTINGS = {
-    "cls": RunCommand,
-    "context_settings": {"allow_interspersed_args": False},
-}
+COMMAND_SETTINGS = {"cls": RunCommand, "context_settings": {"allow_interspersed_args": False}}
 
 
 def after_module(args: list[str], takers: set[str]) -> list[str]:

@@ -16,42 +16,22 @@ if TYPE_CHECKING:
 Sweeps = dict[str, "dict[str, list[Value]] | None"]
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What the command line says besides kernels and their parameters."""
-
-    framework: str
-    device: str
-    precision: str
-    passes: str | None
-    cache: str
-    threads: str
-    variant: str
-    quick: bool
-
-
 class StudyCommand(PlainCommand):
     """Parameters of kernels are given with `--set`; one that is typed as an option is told so."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse parameters that are typed as options, with the words to type instead."""
-        _refuse_options(args)
+        from timeroof.study.kernels import kernels
+
+        known = {p.name for k in kernels().values() for p in k.parameters}
+        for place, word in enumerate(args):
+            typed, _, values = word.partition("=")
+            name = typed.removeprefix("--").replace("-", "_")
+            if typed.startswith("--") and name in known:
+                values = values or next(iter(args[place + 1 : place + 2]), "")
+                text = f"{name}={values}" if values and not values.startswith("-") else f"{name}=…"
+                raise UsageError(f"{typed} is a parameter of kernels", advice=f"write --set {text}")
         return super().parse_args(ctx, args)
-
-
-def _refuse_options(args: Sequence[str]) -> None:
-    from timeroof.study.kernels import kernels
-
-    known = {p.name for k in kernels().values() for p in k.parameters}
-    for place, word in enumerate(args):
-        typed, is_joined, values = word.partition("=")
-        name = typed.removeprefix("--").replace("-", "_")
-        if not typed.startswith("--") or name not in known:
-            continue
-        if not is_joined:
-            values = next(iter(args[place + 1 : place + 2]), "")
-        text = f"{name}={values}" if values and not values.startswith("-") else f"{name}=…"
-        raise UsageError(f"{typed} is a parameter of kernels", advice=f"write --set {text}")
 
 
 def parameter_lines(names: Sequence[str]) -> list[str]:
@@ -102,12 +82,12 @@ def given_sweeps(
     from timeroof.study.kernels import kernel as find_kernel
 
     found = [find_kernel(name) for name in kernels]
+    known = dict.fromkeys(p.name for k in found for p in k.parameters)
     for name in given:
-        if not any(k.parameter(name) for k in found):
-            known = dict.fromkeys(p.name for k in found for p in k.parameters)
+        if name not in known:
             has = "has" if len(found) == 1 else "have"
             raise UsageError(
-                f"{' and '.join(k.name for k in found)} {has} no parameter {name!r}"
+                f"{' and '.join(kernels)} {has} no parameter {name!r}"
                 if found
                 else f"--set {name} needs a kernel that has it",
                 advice=f"use {', '.join(known)}" if known else "name a kernel",
@@ -141,29 +121,59 @@ def words(text: str, option: str = "the list") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def thread_counts(text: str | None) -> list[int]:
-    """Numbers of threads; `all` is one per core.
-
-    >>> thread_counts("1")
-    [1]
-    """
+def thread_counts(text: str = "all") -> list[int]:
+    """Numbers of threads; `all` is one per core."""
     from timeroof.study.grid import all_cores
 
-    counts, most = [], all_cores()
-    for word in words("all" if text is None else text, "--threads"):
-        number = most if word == "all" else _count(word)
-        if not 1 <= number <= most:
+    most = all_cores()
+    counts = {"all": most} | {str(n): n for n in range(1, most + 1)}
+    typed = words(text, "--threads")
+    for word in typed:
+        if word not in counts:
             raise UsageError(
                 f"--threads cannot be {word[:40]!r}",
                 advice=f"use numbers from 1 to {most}, the cores that this process may use, or all",
             )
-        counts.append(number)
-    return list(dict.fromkeys(counts))
+    return list(dict.fromkeys(counts[word] for word in typed))
 
 
-def _count(word: str) -> int:
-    """A typed number, 0 where it is none."""
-    return int(word) if word.isascii() and word.isdigit() and len(word) < 10 else 0
+@dataclass(frozen=True)
+class Choices:
+    """What the command line says besides kernels and their parameters."""
+
+    framework: str
+    device: str
+    precisions: list[str]
+    # None: what a kernel has by default.
+    passes: list[str] | None
+    caches: list[str]
+    threads: list[int]
+    variants: list[str]
+    quick: bool
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse words that nothing has, and a pass, precision or variant of no named kernel."""
+        from timeroof.study import grid
+        from timeroof.study.kernel import PASSES
+        from timeroof.study.kernels import kernel
+
+        grid.check_choice("framework", [self.framework], grid.FRAMEWORKS)
+        grid.check_choice("cache", self.caches, grid.CACHES)
+        found = [kernel(name) for name in names]
+        for what, many, values, known in (
+            ("pass", "passes", self.passes or [], PASSES),
+            ("precision", "precisions", self.precisions, grid.PRECISIONS),
+            ("variant", "variants", self.variants, grid.variant_names()),
+        ):
+            grid.check_choice(what, values, known)
+            there = {k.name: list(getattr(k, many)) for k in found}
+            for value in values:
+                if there and not any(value in have for have in there.values()):
+                    has = "has" if len(there) == 1 else "have"
+                    raise UsageError(
+                        f"{' and '.join(there)} {has} no {what} {value!r}",
+                        advice="; ".join(f"{n} has {', '.join(own)}" for n, own in there.items()),
+                    )
 
 
 def checked_sweeps(
@@ -171,34 +181,38 @@ def checked_sweeps(
 ) -> Sweeps:
     """Refuse what cannot be before anything is measured; the sweeps by kernel."""
     from timeroof.study.factors import FACTOR_NAMES
-    from timeroof.study.grid import FRAMEWORKS, check_choice
+    from timeroof.study.grid import check_choice
     from timeroof.study.kernels import kernel_names
 
     if not names and not factors:
         raise UsageError("no kernel is named", advice=f"name some of {', '.join(kernel_names())}")
-    check_choice("framework", [choices.framework], FRAMEWORKS)
     check_choice("factor", factors, (*FACTOR_NAMES, "all"))
-    _check_fits(names, choices)
+    choices.check(names)
     return given_sweeps(names, parse_sets(sets), quick=choices.quick)
 
 
-def own_cases(names: list[str], sweeps: Sweeps, choices: Choices) -> list[Case]:
-    """The cases of the kernels' own grids."""
-    from timeroof.study.grid import grid_cases, missing_pass
+def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
+    """The cases of the kernels' own grids; a pass that a kernel lacks is recorded for it."""
+    from timeroof.study.case import Case
+    from timeroof.study.grid import all_cores, grid_cases
+    from timeroof.study.kernels import kernel
 
     found: list[Case] = []
-    passes = _passes(choices)
-    threads = thread_counts(choices.threads)
-    for name in names:
-        found += [missing_pass(name, p, choices.device) for p in _lacking(name, passes)]
+    for name, own in sweeps.items():
+        lacking = [p for p in choices.passes or () if p not in kernel(name).passes]
+        found += [
+            Case(kernel=name, params=kernel(name).base, pass_name=p, threads=all_cores(),
+                 device=choices.device)
+            for p in lacking
+        ]  # fmt: skip
         found += grid_cases(
             name,
-            sweeps=sweeps[name],
-            passes=passes,
-            precisions=words(choices.precision, "--precision"),
-            caches=words(choices.cache, "--cache"),
-            threads=threads,
-            variants=words(choices.variant, "--variant"),
+            sweeps=own,
+            passes=choices.passes,
+            precisions=choices.precisions,
+            caches=choices.caches,
+            threads=choices.threads,
+            variants=choices.variants,
             quick=choices.quick,
             framework=choices.framework,
             device=choices.device,
@@ -206,66 +220,19 @@ def own_cases(names: list[str], sweeps: Sweeps, choices: Choices) -> list[Case]:
     return found
 
 
-def _passes(choices: Choices) -> list[str] | None:
-    return None if choices.passes is None else words(choices.passes, "--pass")
-
-
-def _lacking(name: str, passes: list[str] | None) -> list[str]:
-    """Passes that are asked for, that another kernel has and this one has not."""
-    from timeroof.study.kernels import kernel
-
-    return [p for p in passes or () if p not in kernel(name).passes]
-
-
-def _check_fits(names: list[str], choices: Choices) -> None:
-    """Refuse a pass, precision or variant that no named kernel has, and say which there are."""
-    from timeroof.study.grid import CACHES, PRECISIONS, check_choice, variant_names
-    from timeroof.study.kernel import PASSES
-    from timeroof.study.kernels import kernel
-
-    check_choice("cache", words(choices.cache, "--cache"), CACHES)
-    found = [kernel(name) for name in names]
-    wanted: dict[str, tuple[list[str], Sequence[str], dict[str, list[str]]]] = {
-        "pass": (_passes(choices) or [], PASSES, {k.name: list(k.passes) for k in found}),
-        "precision": (
-            words(choices.precision, "--precision"),
-            PRECISIONS,
-            {k.name: list(k.precisions) for k in found},
-        ),
-        "variant": (
-            words(choices.variant, "--variant"),
-            variant_names(),
-            {k.name: list(k.variants) for k in found},
-        ),
-    }
-    for what, (values, known, there) in wanted.items():
-        check_choice(what, values, known)
-        for value in values:
-            if there and not any(value in have for have in there.values()):
-                has = "has" if len(there) == 1 else "have"
-                raise UsageError(
-                    f"{' and '.join(there)} {has} no {what} {value!r}",
-                    advice="; ".join(f"{n} has {', '.join(have)}" for n, have in there.items()),
-                )
-
-
 def designed_cases(
     names: list[str], choices: Choices, factors: list[str], machine: Machine | None
 ) -> list[Case]:
     """The cases of the factors' experiments."""
-    if not factors:
-        return []
-    from timeroof.study.case import DesignOptions
     from timeroof.study.factors import designs
-    from timeroof.study.grid import all_cores
+    from timeroof.study.grid import DesignOptions, all_cores
 
     options = DesignOptions(
         kernels=names,
         framework=choices.framework,
         device=choices.device,
         threads=all_cores(),
-        precisions=words(choices.precision, "--precision"),
-        passes=_passes(choices) or [],
+        precisions=choices.precisions,
         quick=choices.quick,
         machine=machine,
     )

@@ -10,7 +10,7 @@ of a prefix: the resources that a run has amounts of, its labels, the origins of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -30,6 +30,8 @@ BYTE = "byte/"
 FLOP_FREE_KINDS = ("copy", "memset")
 
 Number = int | float
+# A row of a table by its columns, as polars gives it, or an object of a JSON document.
+Row = Mapping[str, Any]
 DataType = pl.DataType | type[pl.DataType]
 # The expression of a derived column, given the names of the columns that a table has.
 Derive = Callable[[Sequence[str]], pl.Expr]
@@ -179,6 +181,15 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "timed_s", pl.Float64, "profiled time",
         "Seconds that the profiled step showed, with the profiler's own cost.", "s",
+    ),
+    Column(
+        "exclusive_s", pl.Float64, "exclusive time",
+        "Its share of the device's instants: each counts once, kernels before collectives before"
+        " copies; null where the source has no timestamps.", "s",
+    ),
+    Column(
+        "alone_s", pl.Float64, "time alone",
+        "Seconds in which no other kernel of its device runs: the most that can come back.", "s",
     ),
     Column("time_spread", pl.Float64, "spread", "(p75 - p25) / median of the samples."),
     Column("idle_before_s", pl.Float64, "idle before", "Idle seconds right before its calls.", "s"),

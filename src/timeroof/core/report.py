@@ -111,6 +111,9 @@ class Totals(msgspec.Struct, kw_only=True, frozen=True):
     unexplained_s: float | None = None
     unexplained_error_s: float | None = None
     by_limiter: dict[str, float]
+    # Where the wall time goes, each instant once: kernels by what limits them, communication and
+    # copies that no kernel hides, idle by cause.
+    by_class: dict[str, float] = {}
 
 
 class Finding(msgspec.Struct, kw_only=True, frozen=True):

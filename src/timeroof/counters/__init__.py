@@ -9,7 +9,6 @@ from timeroof.counters.collect import (
     check_tool,
     collect,
     counted_region,
-    forecast,
     repetitions,
 )
 from timeroof.counters.join import join
@@ -22,7 +21,6 @@ __all__ = [
     "check_tool",
     "collect",
     "counted_region",
-    "forecast",
     "join",
     "repetitions",
 ]

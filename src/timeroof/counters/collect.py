@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from types import ModuleType
 
 from timeroof.core.errors import UsageError
 from timeroof.counters.ncu import collect_ncu
-from timeroof.counters.options import RANGE_NAME, REPETITIONS, Collected, CollectOptions, Forecast
+from timeroof.counters.options import RANGE_NAME, REPETITIONS, Collected, CollectOptions
 from timeroof.counters.perf import SOFTWARE, collect_perf, is_counted
 from timeroof.counters.rocprofv3 import collect_rocprofv3
-from timeroof.counters.sets import find_set, forecast_of, select
 from timeroof.counters.tools import find_tool, recognised
 
 _DRIVERS: dict[str, Callable[[list[str], str | None, CollectOptions], Collected]] = {
@@ -56,17 +55,6 @@ def check_tool(tool: str, options: CollectOptions) -> None:
             raise problem
 
 
-def forecast(tool: str, architecture: str, options: CollectOptions) -> Forecast:
-    """How long counting will take, from the metric set alone: nothing is run.
-
-    >>> forecast("ncu", "Volta", CollectOptions(metrics_per_run=1)).runs
-    15
-    """
-    metrics = find_set(tool, architecture)
-    selection = select(metrics, lambda _: True, "", whole_machine=options.system_wide)
-    return forecast_of(tool, selection, options)
-
-
 # Inside the program that is counted: mark the region, and say how often to do it.
 
 
@@ -104,13 +92,13 @@ def counted_region(name: str = RANGE_NAME) -> Iterator[None]:
         stop()
 
 
-def _torch_with_gpu() -> Any:
+def _torch_with_gpu() -> ModuleType | None:
     """The framework if the program uses it: it is never imported for this."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and torch.cuda.is_available() else None
 
 
-def _switches(torch: Any) -> tuple[Any, Any]:
+def _switches(torch: ModuleType) -> tuple[Callable[[], object], Callable[[], object]]:
     """How to start and stop the profiler's counting."""
     if not getattr(torch.version, "hip", None):
         runtime = torch.cuda.cudart()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from timeroof.core.profile import LABEL, ORIGIN, Profile, amount_columns
+from timeroof.core.profile import ORIGIN, Profile, amount_columns
 from timeroof.core.units import format_amount, format_percent
 
 # Counters of a whole region beside a timed profile: perf counts no single kernels.
@@ -99,16 +99,6 @@ def plain_name(name: str) -> str:
     return _GAPS.sub("", _CAST.sub("", text)).removeprefix("void")
 
 
-def base_of(name: str) -> str:
-    """A kernel's bare name: no template arguments, parameters, return type or namespace marks.
-
-    >>> base_of("void at::native::reduce_kernel<512, 1>(at::R)"), base_of("volta_sgemm_128x64_nn")
-    ('at::native::reduce_kernel', 'volta_sgemm_128x64_nn')
-    """
-    text = _NAMELESS.sub("{nameless}", _SUFFIX.sub("", name)).strip().removeprefix("void ")
-    return re.split(r"[<(]", text, maxsplit=1)[0].strip()
-
-
 # Which counted amounts belong to which row of a timed profile.
 
 
@@ -128,7 +118,6 @@ def per_row(
     if exact is not None and exact.height:
         average = average.filter(~pl.col("id").is_in(exact["id"].implode()))
         average = pl.concat([exact, average], how="diagonal_relaxed")
-    notes += _count_notes(rows, counted, exact)
     return average, notes
 
 
@@ -136,21 +125,12 @@ def _averages(rows: pl.DataFrame, counted: Profile) -> tuple[pl.DataFrame, pl.Da
     """Amounts of each row: its kernel's average per call times the row's calls."""
     rows = rows.with_columns(_keys(rows["name"], plain_name))
     table = counted.kernels.with_columns(_keys(counted.kernels["name"], plain_name))
-    by_base = _unmatched_by_base(rows, table)
-    if by_base:
-        rows = rows.with_columns(pl.col(_KEY).replace(by_base))
     sums = _per_call(table)
     found = rows.join(sums, on=_KEY, how="inner", maintain_order="left")
     amounts = amount_columns(found)
     origins = [c for c in found.columns if c.startswith(ORIGIN)]
     scaled = [(pl.col(c) * pl.col("calls")).alias(c) for c in amounts]
-    notes = []
-    if by_base:
-        notes.append(
-            f"{len(by_base)} kernels are matched by their bare names: the profiler spells their"
-            " arguments differently."
-        )
-    notes += [*_unmatched(rows, sums), *_only_counted(rows, sums)]
+    notes = [*_lone_notes(rows, sums), *_count_notes(rows, sums)]
     return found.select("id", *scaled, *origins), rows, notes
 
 
@@ -175,46 +155,29 @@ def _per_call(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _unmatched_by_base(rows: pl.DataFrame, table: pl.DataFrame) -> dict[str, str]:
-    """Keys of rows that no counted kernel has, and the only kernel with the same bare name."""
-    counted = dict(table.select(_KEY, "name").unique(_KEY).iter_rows())
-    bases: dict[str, list[str]] = {}
-    for key, name in counted.items():
-        bases.setdefault(base_of(name), []).append(key)
-    lost = dict(rows.filter(~pl.col(_KEY).is_in(list(counted))).select(_KEY, "name").iter_rows())
-    own: dict[str, list[str]] = {}
-    for key, name in lost.items():
-        own.setdefault(base_of(name), []).append(key)
-    return {
-        keys[0]: bases[base][0]
-        for base, keys in own.items()
-        if len(keys) == 1 and len(bases.get(base, [])) == 1
-    }
-
-
-def _unmatched(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
+def _lone_notes(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
+    """Say which share of either run the other one does not have."""
+    notes = []
     alone = rows.join(sums, on=_KEY, how="anti")
-    total_s = float(rows["time_s"].sum())
-    if not alone.height or not total_s:
-        return []
-    share = format_percent(float(alone["time_s"].sum()) / total_s)
-    return [
-        f"{alone.height} rows ({share} of the kernels' time) were not counted: their amounts stay"
-        " as they were."
-    ]
-
-
-def _only_counted(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
-    """Say which share of the counted launches the clean run does not have."""
+    if alone.height:
+        share = format_percent(_share(alone["time_s"], rows["time_s"]))
+        notes.append(
+            f"{alone.height} rows ({share} of the kernels' time) were not counted: their amounts"
+            " stay as they were."
+        )
     alone = sums.join(rows, on=_KEY, how="anti")
-    total = float(sums["counted_calls"].sum())
-    if not alone.height or not total:
-        return []
-    share = format_percent(float(alone["counted_calls"].sum()) / total)
-    return [
-        f"{alone.height} kernels of the counted run ({share} of its launches) are not in the clean"
-        " run: they are left out."
-    ]
+    if alone.height:
+        share = format_percent(_share(alone["counted_calls"], sums["counted_calls"]))
+        notes.append(
+            f"{alone.height} kernels of the counted run ({share} of its launches) are not in the"
+            " clean run: they are left out."
+        )
+    return notes
+
+
+def _share(part: pl.Series, whole: pl.Series) -> float | None:
+    total = float(whole.sum())
+    return float(part.sum()) / total if total else None
 
 
 def _by_occurrence(
@@ -255,33 +218,17 @@ def _counts(table: pl.DataFrame) -> pl.DataFrame:
     return table.group_by(_KEY).agg(pl.len().alias("times"))
 
 
-def _count_notes(rows: pl.DataFrame, counted: Profile, exact: pl.DataFrame | None) -> list[str]:
+def _count_notes(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
     """Say where averages stand for single launches."""
-    table = counted.kernels.with_columns(_keys(counted.kernels["name"], plain_name))
-    own = rows.group_by(_KEY).agg(pl.col("calls").sum(), pl.len().alias("rows"))
-    theirs = table.group_by(_KEY).agg(pl.col("calls").sum().alias("counted_calls"))
-    both = own.join(theirs, on=_KEY)
+    both = rows.group_by(_KEY).agg(pl.col("calls").sum()).join(sums, on=_KEY)
     differ = both.filter((pl.col("calls") - pl.col("counted_calls")).abs() > 1e-9)
-    notes = []
-    if differ.height:
-        notes.append(
-            f"{differ.height} of {both.height} kernels were launched a different number of times"
-            f" in the two runs ({both['calls'].sum():g} and {both['counted_calls'].sum():g} in"
-            " all): their amounts are averages per call."
-        )
-    shared = rows.filter(pl.col(_KEY).is_in(both.filter(pl.col("rows") > 1)[_KEY].implode()))
-    if exact is not None:
-        shared = shared.filter(~pl.col("id").is_in(exact["id"].implode()))
-    if shared.height:
-        notes.append(
-            f"{shared.height} rows share a kernel with other rows: each takes the kernel's average"
-            " per call, so sums are right and single rows may not be."
-        )
-    return notes
-
-
-# Labels that keep what shapes said where counters took their place.
-FLOPS_BEFORE, BYTES_BEFORE = f"{LABEL}flops_from_shapes", f"{LABEL}bytes_dram_from_shapes"
+    if not differ.height:
+        return []
+    return [
+        f"{differ.height} of {both.height} kernels were launched a different number of times in"
+        f" the two runs ({both['calls'].sum():g} and {both['counted_calls'].sum():g} in all): their"
+        " amounts are averages per call."
+    ]
 
 
 def join(timed: Profile, counted: Profile, launches: pl.DataFrame | None = None) -> Profile:
@@ -299,7 +246,8 @@ def join(timed: Profile, counted: Profile, launches: pl.DataFrame | None = None)
         note = "No kernel of the counted run has a name of the clean run: no counter is used."
         return replace(timed, notes=(*timed.notes, *counted.notes, note))
     table = _with_amounts(timed.kernels, found)
-    share = _counted_share(table, found)
+    own = table.filter(pl.col("id").is_in(found["id"].implode()))
+    share = _share(own["time_s"], table["time_s"])
     first = (
         f"Amounts of {found.height} of {table.height} rows ({format_percent(share)} of the time)"
         f" are measured by {counted.source.tool}; all times are from the clean run."
@@ -321,12 +269,7 @@ def _with_amounts(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     # FLOPs are one statement over all precisions: all of them are counted, or none is taken.
     told = [f"_{c}" for c in flops if f"_{c}" in wide.columns]
     known = pl.all_horizontal(pl.col(c).is_not_null() for c in told) if told else pl.lit(False)
-    columns = [_before(wide, flops, FLOPS_BEFORE, known)] if told else []
-    if "byte/dram" in levels:
-        columns.append(
-            _before(wide, ["byte/dram"], BYTES_BEFORE, pl.col("_byte/dram").is_not_null())
-        )
-    columns += [_flops(wide, c, known) for c in flops] if told else []
+    columns = [_flops(wide, c, known) for c in flops] if told else []
     columns += [_chosen(wide, c, pl.col(f"_{c}").is_not_null()) for c in levels]
     columns.append(_origin(wide, "flops", known))
     columns += [
@@ -358,23 +301,8 @@ def _chosen(wide: pl.DataFrame, column: str, known: pl.Expr) -> pl.Expr:
     return pl.when(known).then(new).otherwise(_old(wide, column, None)).alias(column)
 
 
-def _before(wide: pl.DataFrame, columns: list[str], label: str, known: pl.Expr) -> pl.Expr:
-    held = [pl.col(c) for c in columns if c in wide.columns]
-    if not held:
-        return pl.lit(None, pl.String).alias(label)
-    whole = pl.all_horizontal(c.is_not_null() for c in held)
-    total = pl.sum_horizontal(held)
-    return pl.when(known & whole).then(total.cast(pl.String)).alias(label)
-
-
 def _origin(wide: pl.DataFrame, what: str, known: pl.Expr) -> pl.Expr:
     column = f"{ORIGIN}{what}"
     new = pl.col(f"_{column}") if f"_{column}" in wide.columns else pl.lit("measured")
     old = pl.col(column) if column in wide.columns else pl.lit(None, pl.String)
     return pl.when(known).then(new.fill_null("measured")).otherwise(old).alias(column)
-
-
-def _counted_share(table: pl.DataFrame, found: pl.DataFrame) -> float | None:
-    total_s = float(table["time_s"].sum())
-    own_s = float(table.filter(pl.col("id").is_in(found["id"].implode()))["time_s"].sum())
-    return own_s / total_s if total_s else None

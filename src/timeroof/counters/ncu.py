@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
-from timeroof.core.errors import InputError, UsageError
-from timeroof.core.profile import ORIGIN, Profile, amount_columns
+from timeroof.core.errors import InputError
+from timeroof.core.profile import ORIGIN, amount_columns
 from timeroof.counters.options import Collected, CollectOptions
-from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
-from timeroof.counters.sets import (
-    TIME,
-    MetricSet,
-    Selection,
-    base_name,
-    find_set,
-    forecast_of,
-    select,
-    words,
-)
+from timeroof.counters.processes import Ran, Workspace, finished, read_reports, run, workspace
+from timeroof.counters.sets import TIME, MetricSet, Selection, find_set, forecast, select, words
 from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known
 from timeroof.read.csv import find_table
 from timeroof.read.load import read_files
@@ -51,25 +43,14 @@ def command_line(
         ",".join(metrics),
         "--target-processes",
         "all",
-        *_names_and_units(tool),
+        *("--print-kernel-base", "demangled", "--print-units", "base"),
         "--cache-control",
         "all" if options.cache == "flush" else "none",
         "--clock-control",
         "base",
-        *_region(options),
+        *(("--profile-from-start", "off") if options.region == "profiler" else ()),
         *command,
     ]
-
-
-def _names_and_units(tool: Tool) -> list[str]:
-    """Whole names, and values without rounding; both options were renamed in 2020.2."""
-    if tool.since(2020, 2):
-        return ["--print-kernel-base", "demangled", "--print-units", "base"]
-    return ["--kernel-base", "demangled", "--units", "base"]
-
-
-def _region(options: CollectOptions) -> list[str]:
-    return ["--profile-from-start", "off"] if options.region == "profiler" else []
 
 
 # What Nsight Compute wrote: how far it is, what it complains about, its launches in order.
@@ -89,18 +70,12 @@ class Watch:
         self._done, self._share = done, share
         self._read_bytes = self._kernels = 0
 
-    def __call__(self) -> int:
-        """Look once; returns the report's size."""
-        try:
-            size = self._report.stat().st_size
-            if size > self._read_bytes:
-                with self._report.open("rb") as stream:
-                    stream.seek(self._read_bytes)
-                    self._tell(stream.read(END_BYTES * 16))
-                    self._read_bytes = stream.tell()
-        except OSError:
-            return 0
-        return size
+    def __call__(self) -> None:
+        """Look once."""
+        with contextlib.suppress(OSError), self._report.open("rb") as stream:
+            stream.seek(self._read_bytes)
+            self._tell(stream.read(END_BYTES * 16))
+            self._read_bytes = stream.tell()
 
     def _tell(self, fresh: bytes) -> None:
         names = _PROFILING.findall(fresh)
@@ -138,7 +113,7 @@ def unknown_metrics(text: str, metrics: tuple[str, ...]) -> list[str]:
     return [m for m in metrics if m.split(".", maxsplit=1)[0] in bases]
 
 
-def launches_of(reports: Path, architecture: str) -> pl.DataFrame | None:
+def launches_of(reports: Path, chip: str) -> pl.DataFrame | None:
     """Single launches in order with their amounts, None where the runs do not fit together."""
     found = open_input(reports)
     try:
@@ -148,7 +123,7 @@ def launches_of(reports: Path, architecture: str) -> pl.DataFrame | None:
     if len(runs) != 1:
         return None
     whole = joined(runs[0])
-    capability = capability_of(whole.capability) or capability_of(architecture)
+    capability = capability_of(whole.capability) or capability_of(chip)
     amounts = amounts_of(whole.table, set(whole.roles), capability)
     table = whole.table.with_columns(amounts.columns)
     origins = [c for c in table.columns if c.startswith(ORIGIN)]
@@ -172,34 +147,28 @@ def collect_ncu(command: list[str], architecture: str | None, options: CollectOp
     """Count with Nsight Compute."""
     tool = find_tool("ncu", options.environment)
     chip = architecture or chip_here("ncu")
-    if chip is None:
-        raise UsageError("no file and no driver tells the GPU", advice="name the machine")
     metrics = find_set("ncu", chip)
     selection = known_selection(tool, metrics)
     if not selection.metrics:
         raise nothing_known("ncu", metrics.architecture)
-    options.progress(forecast_of("ncu", selection, options).text, 0.0)
+    options.progress(forecast("ncu", selection, options), 0.0)
     with workspace(options.folder) as space:
         state = _State(selection)
         _run_all(tool, command, options, space, state)
-        profile = _read(space, chip, state)
-        launches = launches_of(space.reports, chip)
-        return finished(
-            Collected(
-                profile=profile,
-                tool="Nsight Compute",
-                version=tool.version_text,
-                architecture=metrics.architecture,
-                commands=tuple(ran.command for ran in state.rans),
-                metrics=state.selection.metrics,
-                not_collected=state.selection.left_out,
-                launches=launches,
-                folder=space.folder if space.kept else None,
-                interrupted=any(ran.interrupted for ran in state.rans),
-                exit_code=next((r.code for r in state.rans if r.code), 0),
-            ),
-            [*_how(options, len(state.rans)), *metrics.notes, *state.troubles],
+        profile = read_reports(
+            space, state.rans, "ncu", lambda: read_files([space.reports], architecture=chip)
         )
+        collected = finished(
+            "Nsight Compute",
+            tool.version_text,
+            profile,
+            state.rans,
+            [*_how(options, len(state.rans)), *metrics.notes, *state.troubles],
+            architecture=metrics.architecture,
+            metrics=state.selection.metrics,
+            not_collected=state.selection.left_out,
+        )
+        return replace(collected, launches=launches_of(space.reports, chip or ""))
 
 
 def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
@@ -209,7 +178,7 @@ def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
     families = {_family(name) for name in listed}
 
     def knows(metric: str) -> bool:
-        base = base_name(metric)
+        base = metric.split(".", maxsplit=1)[0]
         return base in listed or _family(base) not in families
 
     return _one_way_of_tensor(select(metrics, knows, UNKNOWN))
@@ -273,9 +242,14 @@ def _settle(
     if has_table(report):
         state.reports.append(report)
         done |= set(group)
-        if ran.code and not ran.stopped:
-            state.troubles.append(_ended(ran))
-        return _go_on(ran, state, done)
+        if ran.stopped:
+            _leave_rest(state, done, "it was stopped before")
+        elif ran.code:
+            state.troubles.append(
+                f"ncu or the program ended with code {ran.code}: only what was counted until then"
+                " is here."
+            )
+        return not ran.stopped
     unknown = unknown_metrics(text, group)
     if unknown and not ran.stopped:
         state.selection = state.selection.without(unknown, UNKNOWN)
@@ -290,40 +264,13 @@ def _settle(
         f"{error.what[0].upper()}{error.what[1:]}: what it counted before is kept."
     )
     report.unlink(missing_ok=True)
-    if ran.code > 0 and not ran.stopped and isinstance(error, InputError):
-        # This group alone: the others may do.
-        state.selection = state.selection.without(group, "ncu failed on it")
-        return True
     _leave_rest(state, done, "ncu ended before")
     return False
-
-
-def _go_on(ran: Ran, state: _State, done: set[str]) -> bool:
-    if ran.stopped:
-        _leave_rest(state, done, "it was stopped before")
-    return not ran.stopped
 
 
 def _leave_rest(state: _State, done: set[str], why: str) -> None:
     rest = [m for m in state.selection.metrics if m not in done]
     state.selection = state.selection.without(rest, why)
-
-
-def _ended(ran: Ran) -> str:
-    end = f"was killed by signal {-ran.code}" if ran.code < 0 else f"ended with code {ran.code}"
-    return f"ncu or the program {end}: only what was counted until then is here."
-
-
-def _read(space: Workspace, chip: str, state: _State) -> Profile:
-    try:
-        return read_files([space.reports], architecture=chip)
-    except InputError as error:
-        if any(ran.interrupted for ran in state.rans):
-            raise KeyboardInterrupt from error
-        raise InputError(
-            f"ncu left a report that cannot be used: {error.what}",
-            advice=f"count again; what it wrote is in {space.folder}",
-        ) from error
 
 
 def _how(options: CollectOptions, runs: int) -> list[str]:

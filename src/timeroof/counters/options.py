@@ -40,8 +40,6 @@ class CollectOptions:
     # The environment that `environment` is added to, in place of this process's own: a program
     # that ran in this process may have changed that.
     surroundings: Mapping[str, str] | None = None
-    max_output_bytes: int = 16 * 2**20
-    max_report_bytes: int = 4 * 10**9
     timeout_s: float | None = None
     grace_s: float = 20.0
     progress: Progress = silent
@@ -61,18 +59,6 @@ class CollectOptions:
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """How long counting takes before it starts: passes over kernels, and the seconds they need."""
-
-    passes: int
-    kernels: int | None
-    runs: int
-    low_s: float | None
-    high_s: float | None
-    text: str
-
-
-@dataclass(frozen=True)
 class Collected:
     """What was counted: the profile, single launches in order, and what came from where."""
 
@@ -85,10 +71,8 @@ class Collected:
     # Metric -> why it was not collected.
     not_collected: dict[str, str] = field(default_factory=dict)
     launches: pl.DataFrame | None = None
-    folder: Path | None = None
     # Stopped before its end; the profile is what there was until then.
     interrupted: bool = False
-    exit_code: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:

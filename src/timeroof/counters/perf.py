@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from timeroof.core.errors import InputError, UsageError
-from timeroof.core.profile import LABEL, Profile, Source
+from timeroof.core.errors import InputError
+from timeroof.core.profile import Profile, Source
 from timeroof.core.resources import FAULT
-from timeroof.core.units import format_amount
 from timeroof.counters.options import RANGE_NAME, REPETITIONS, Collected, CollectOptions
 from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
-from timeroof.counters.sets import MetricSet, Selection, find_set, forecast_of, select
+from timeroof.counters.sets import MetricSet, Selection, find_set, forecast, select
 from timeroof.counters.tools import PATIENCE_S, Tool, chip_here, failed, find_tool, recognised
 from timeroof.read.events import shown_list
 
@@ -28,7 +27,6 @@ from timeroof.read.events import shown_list
 SEPARATOR = ";"
 # Counted by the kernel itself, so that they are there on every machine.
 SOFTWARE = ("task-clock", "page-faults")
-CYCLES = "cycles"
 # perf says so where counters took turns; beyond this the scaled value is an estimate.
 WHOLE_TIME = 0.99
 _UNITS = {"MiB": 2.0**20, "KiB": 2.0**10, "GiB": 2.0**30, "msec": 1e-3, "ns": 1e-9}
@@ -199,8 +197,6 @@ class _State:
     )
     seconds: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     shares: dict[str, float] = field(default_factory=dict)
-    # Beside the set: core cycles, where they are counted.
-    also: tuple[str, ...] = ()
     rans: list[Ran] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
@@ -210,30 +206,21 @@ def collect_perf(
 ) -> Collected:
     """Count with perf."""
     tool = find_tool("perf", options.environment)
-    chip = architecture or chip_here("perf")
-    if chip is None:
-        raise UsageError("nothing tells this computer's processor", advice="name the machine")
-    metrics = find_set("perf", chip)
+    metrics = find_set("perf", architecture or chip_here("perf"))
     selection = known_selection(tool, metrics, options)
-    options.progress(forecast_of("perf", selection, options).text, 0.0)
+    options.progress(forecast("perf", selection, options), 0.0)
     with workspace(options.folder) as space:
-        state = _State(also=tuple(e for e in (CYCLES,) if is_counted(tool, e)[0]))
+        state = _State()
         _run_all(tool, command, options, space, selection, state)
-        profile = _profile(command, selection, options, state)
         return finished(
-            Collected(
-                profile=profile,
-                tool="perf",
-                version=tool.version_text,
-                architecture=metrics.architecture,
-                commands=tuple(ran.command for ran in state.rans),
-                metrics=selection.metrics,
-                not_collected=selection.left_out,
-                folder=space.folder if space.kept else None,
-                interrupted=any(ran.interrupted for ran in state.rans),
-                exit_code=next((r.code for r in state.rans if r.code), 0),
-            ),
+            "perf",
+            tool.version_text,
+            _profile(command, selection, options, state),
+            state.rans,
             [*(metrics.notes if selection.selected else [_NOTHING]), *state.troubles],
+            architecture=metrics.architecture,
+            metrics=selection.metrics,
+            not_collected=selection.left_out,
         )
 
 
@@ -268,17 +255,12 @@ def _run_all(
     for done, (number, group, repeat) in enumerate(plan):
         options.progress(f"round {number + 1}", done / len(plan))
         report = space.reports / f"{number}_{groups.index(group)}_{repeat}.csv"
-        events = (*SOFTWARE, *state.also, *group)
-        line = command_line(tool, events, report, options, _filled(command, repeat))
+        events = (*SOFTWARE, *group)
+        line = command_line(tool, events, report, options, command)
         ran = run(line, space.output, options, extra={REPETITIONS: str(repeat)})
         state.rans.append(ran)
         if not _settle(ran, report, repeat, space, state):
             return
-
-
-def _filled(command: list[str], repeat: int) -> list[str]:
-    """The command with `{repetitions}` replaced."""
-    return [part.replace("{repetitions}", str(repeat)) for part in command]
 
 
 def _settle(ran: Ran, report: Path, repeat: int, space: Workspace, state: _State) -> bool:
@@ -318,18 +300,6 @@ def _profile(
         notes.append("The region is two repetitions less one; start-up and preparation cancel.")
     else:
         notes.append("The whole program was counted, its start and imports with it.")
-    notes += _clock(counts, row)
     name = RANGE_NAME if options.subtract else Path(command[0]).name
     row |= {"name": name, "kind": "unit", "time_s": time_s, "origin.time": "measured"}
     return Profile.of([row], Source(tool="perf"), notes=tuple(notes))
-
-
-def _clock(counts: Counts, row: dict[str, object]) -> list[str]:
-    """Core cycles as a label, and what they say of the clock."""
-    cycles, busy_s = counts.of(CYCLES), counts.of("task-clock")
-    if cycles is None:
-        return []
-    row[f"{LABEL}cycles"] = f"{cycles:.0f}"
-    if not busy_s or counts.shares.get(CYCLES, 1.0) < WHOLE_TIME:
-        return []
-    return [f"The cores ran at {format_amount(cycles / busy_s, 'Hz')} while they worked."]

@@ -11,22 +11,22 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, BinaryIO
 
 import msgspec
 
 from timeroof.core.errors import InputError, UsageError
+from timeroof.core.profile import Profile
 from timeroof.counters.options import Collected, CollectOptions
 from timeroof.read.events import shown_list
 
 POLL_S = 0.1
 # Of a program's output so much is looked at for messages.
 TAIL_BYTES = 64 * 1024
-CHUNK_BYTES = 64 * 1024
+OUTPUTS = ("program.out", "program.err")
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,11 @@ class Ran:
     text: str = ""
     interrupted: bool = False
     timed_out: bool = False
-    # The profiler's report grew beyond its limit.
-    overflowed: bool = False
 
     @property
     def stopped(self) -> bool:
         """Whether we ended it before its time."""
-        return self.interrupted or self.timed_out or self.overflowed
+        return self.interrupted or self.timed_out
 
 
 def run(
@@ -54,21 +52,17 @@ def run(
     folder: Path,
     options: CollectOptions,
     *,
-    watch: Callable[[], int] = lambda: 0,
+    watch: Callable[[], object] = lambda: None,
     extra: dict[str, str] | None = None,
 ) -> Ran:
-    """Run a command to its end, or until it is interrupted, takes too long or writes too much.
+    """Run a command to its end, or until it is interrupted or takes too long.
 
-    `watch` is asked now and then and tells how many bytes the report has.
+    What it prints goes to files in the folder; `watch` is called now and then.
     """
     start_s = time.monotonic()
     # Pressed between its start and our watch, Ctrl-C would leave a program nobody ends.
     with interrupts_later() as pressed:
-        process = _started(command, options, extra or {})
-        pumps = [
-            _Pump(process.stdout, folder / "program.out", options),
-            _Pump(process.stderr, folder / "program.err", options),
-        ]
+        process = _started(command, folder, options, extra or {})
     why = ""
     try:
         if pressed.is_set():
@@ -79,16 +73,13 @@ def run(
     finally:
         if process.poll() is None:
             _stop(process, options.grace_s)
-        for pump in pumps:
-            pump.join(options.grace_s)
     return Ran(
         command=tuple(command),
         code=process.returncode,
         elapsed_s=time.monotonic() - start_s,
-        text="\n".join(pump.tail for pump in pumps),
+        text="\n".join(_tail(folder / name) for name in OUTPUTS),
         interrupted=why == "interrupted",
         timed_out=why == "timed out",
-        overflowed=why == "overflowed",
     )
 
 
@@ -107,19 +98,22 @@ def interrupts_later() -> Iterator[threading.Event]:
 
 
 def _started(
-    command: list[str], options: CollectOptions, extra: dict[str, str]
+    command: list[str], folder: Path, options: CollectOptions, extra: dict[str, str]
 ) -> subprocess.Popen[bytes]:
+    around = os.environ if options.surroundings is None else options.surroundings
     try:
-        # Its own session: a Ctrl-C reaches it through us, once, and in order.
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=options.working_folder,
-            env={**_surroundings(options), **options.environment, **extra},
-            start_new_session=True,
-        )
+        with contextlib.ExitStack() as files:
+            out, err = (files.enter_context((folder / name).open("ab")) for name in OUTPUTS)
+            # Its own session: a Ctrl-C reaches it through us, once, and in order.
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=options.working_folder,
+                env={**around, **options.environment, **extra},
+                start_new_session=True,
+            )
     except OSError as error:
         raise InputError(
             f"cannot be started ({error.strerror or error})",
@@ -128,23 +122,25 @@ def _started(
         ) from error
 
 
-def _surroundings(options: CollectOptions) -> Mapping[str, str]:
-    return os.environ if options.surroundings is None else options.surroundings
+def _tail(path: Path) -> str:
+    """The end of what was printed."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        return stream.read().decode(errors="replace")
 
 
 def _wait(
     process: subprocess.Popen[bytes],
     start_s: float,
     options: CollectOptions,
-    watch: Callable[[], int],
+    watch: Callable[[], object],
 ) -> str:
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(POLL_S)
             watch()
             return ""
-        if watch() > options.max_report_bytes:
-            return "overflowed"
+        watch()
         if options.timeout_s is not None and time.monotonic() - start_s > options.timeout_s:
             return "timed out"
 
@@ -158,41 +154,6 @@ def _stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
             process.wait(grace_s)
             return
     process.wait()
-
-
-class _Pump:
-    """Copies a stream into a file up to a limit."""
-
-    def __init__(self, stream: IO[bytes] | None, path: Path, options: CollectOptions) -> None:
-        self._stream, self._path = stream, path
-        self._left = options.max_output_bytes
-        self._tail = b""
-        self._thread = threading.Thread(target=self._copy, daemon=True)
-        self._thread.start()
-
-    @property
-    def tail(self) -> str:
-        """The end of what was printed."""
-        return self._tail.decode(errors="replace")
-
-    def join(self, timeout_s: float) -> None:
-        """Wait until all is copied; a child that holds the stream open is not waited for long."""
-        self._thread.join(timeout_s)
-
-    def _copy(self) -> None:
-        if self._stream is None:
-            return
-        # A full disk must not end the program that is measured.
-        with self._stream, contextlib.suppress(OSError, ValueError), self._path.open("ab") as sink:
-            while chunk := os.read(self._stream.fileno(), CHUNK_BYTES):
-                self._tail = (self._tail + chunk)[-TAIL_BYTES:]
-                self._keep(chunk, sink)
-
-    def _keep(self, chunk: bytes, sink: BinaryIO) -> None:
-        if self._left > 0:
-            with contextlib.suppress(OSError):
-                sink.write(chunk[: self._left])
-            self._left -= len(chunk)
 
 
 # The folder of one collection: reports to read, and what the program printed.
@@ -239,38 +200,59 @@ def workspace(folder: Path | None) -> Iterator[Workspace]:
         shutil.rmtree(space.folder, ignore_errors=True)
 
 
-# What has to be said about a collection: what came from where, and what is missing.
-
-
+# How many names of metrics a note shows.
 SHOWN = 12
 
 
-def finished(collected: Collected, notes: list[str]) -> Collected:
-    """A collection whose profile says how it came about."""
-    profile = collected.profile
+def finished(
+    tool: str,
+    version: str,
+    profile: Profile,
+    rans: list[Ran],
+    notes: list[str],
+    *,
+    architecture: str,
+    metrics: tuple[str, ...],
+    not_collected: dict[str, str],
+) -> Collected:
+    """A collection whose profile says how it came about, and what is missing."""
+    commands = tuple(ran.command for ran in rans)
+    interrupted = any(ran.interrupted for ran in rans)
     source = msgspec.structs.replace(
-        profile.source,
-        tool=collected.tool,
-        version=collected.version,
-        command=" ".join(collected.commands[0]) if collected.commands else None,
+        profile.source, tool=tool, version=version, command=" ".join(commands[0])
     )
-    first = (
-        f"Counters are measured by {collected.tool} {collected.version} with the metric set"
-        f" {collected.architecture}."
-    )
-    said = [first, *notes, *_missing(collected)]
-    if collected.interrupted:
-        said.append("Counting was interrupted: the rest of the program was not counted.")
-    return replace(
-        collected,
-        profile=replace(
-            profile, source=source, notes=tuple(dict.fromkeys([*said, *profile.notes]))
-        ),
-    )
-
-
-def _missing(collected: Collected) -> list[str]:
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for metric, why in collected.not_collected.items():
+    for metric, why in not_collected.items():
         by_reason[why].append(metric)
-    return [f"Not collected, as {why}: {shown_list(m, SHOWN)}." for why, m in by_reason.items()]
+    said = [
+        f"Counters are measured by {tool} {version} with the metric set {architecture}.",
+        *notes,
+        *(f"Not collected, as {why}: {shown_list(m, SHOWN)}." for why, m in by_reason.items()),
+        *(["Counting was interrupted: the rest was not counted."] if interrupted else []),
+    ]
+    told = replace(profile, source=source, notes=tuple(dict.fromkeys([*said, *profile.notes])))
+    return Collected(
+        profile=told,
+        tool=tool,
+        version=version,
+        architecture=architecture,
+        commands=commands,
+        metrics=metrics,
+        not_collected=not_collected,
+        interrupted=interrupted,
+    )
+
+
+def read_reports(
+    space: Workspace, rans: list[Ran], tool: str, read: Callable[[], Profile]
+) -> Profile:
+    """What a profiler left behind, or a sentence that says that it cannot be used."""
+    try:
+        return read()
+    except InputError as error:
+        if any(ran.interrupted for ran in rans):
+            raise KeyboardInterrupt from error
+        raise InputError(
+            f"{tool} left a report that cannot be used: {error.what}",
+            advice=f"count again; what it wrote is in {space.folder}",
+        ) from error

@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from timeroof.core.errors import InputError, UsageError
-from timeroof.core.profile import Profile
 from timeroof.counters.options import Collected, CollectOptions
-from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
-from timeroof.counters.sets import MetricSet, Selection, find_set, forecast_of, select, words
+from timeroof.counters.processes import Ran, Workspace, finished, read_reports, run, workspace
+from timeroof.counters.sets import MetricSet, Selection, find_set, forecast, select, words
 from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known
 from timeroof.read.load import read_files
 
@@ -34,31 +32,29 @@ def collect_rocprofv3(
 ) -> Collected:
     """Count with rocprofv3."""
     tool = find_tool("rocprofv3", options.environment)
-    chip = architecture or chip_here("rocprofv3")
-    if chip is None:
-        raise UsageError("no file and no driver tells the GPU", advice="name the machine")
-    metrics = find_set("rocprofv3", chip)
+    metrics = find_set("rocprofv3", architecture or chip_here("rocprofv3"))
     selection = known_selection(tool, metrics)
     if not selection.metrics:
         raise nothing_known("rocprofv3", metrics.architecture)
-    options.progress(forecast_of("rocprofv3", selection, options).text, 0.0)
+    options.progress(forecast("rocprofv3", selection, options), 0.0)
     with workspace(options.folder) as space:
         state = _State(selection.groups(options.metrics_per_run))
         _run_all(tool, command, options, space, state)
+        profile = read_reports(
+            space,
+            state.rans,
+            "rocprofv3",
+            lambda: read_files([space.reports], format="rocprofv3-csv"),
+        )
         return finished(
-            Collected(
-                profile=_read(space, state),
-                tool="rocprofv3",
-                version=tool.version_text,
-                architecture=metrics.architecture,
-                commands=tuple(ran.command for ran in state.rans),
-                metrics=tuple(state.counted),
-                not_collected=selection.left_out | state.left_out,
-                folder=space.folder if space.kept else None,
-                interrupted=any(ran.interrupted for ran in state.rans),
-                exit_code=next((r.code for r in state.rans if r.code), 0),
-            ),
+            "rocprofv3",
+            tool.version_text,
+            profile,
+            state.rans,
             [_HOW, *metrics.notes, *state.troubles],
+            architecture=metrics.architecture,
+            metrics=tuple(state.counted),
+            not_collected=selection.left_out | state.left_out,
         )
 
 
@@ -94,7 +90,7 @@ def _run_all(
         folder = space.reports / f"pass_{number}"
         options.progress(f"counting {group[0]}", len(state.counted) / total)
         line = command_line(tool, group, folder, options, command)
-        ran = run(line, space.output, options, watch=lambda f=folder: _size(f))  # type: ignore[misc]
+        ran = run(line, space.output, options)
         state.rans.append(ran)
         if not _settle(ran, group, folder, space, state):
             return
@@ -140,19 +136,3 @@ def has_counters(folder: Path) -> bool:
             if len(stream.read(64 * 1024).strip().splitlines()) > 1:
                 return True
     return False
-
-
-def _size(folder: Path) -> int:
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
-
-
-def _read(space: Workspace, state: _State) -> Profile:
-    try:
-        return read_files([space.reports], format="rocprofv3-csv")
-    except InputError as error:
-        if any(ran.interrupted for ran in state.rans):
-            raise KeyboardInterrupt from error
-        raise InputError(
-            f"rocprofv3 left files that cannot be used: {error.what}",
-            advice=f"count again; what it wrote is in {space.folder}",
-        ) from error

@@ -16,7 +16,7 @@ from timeroof.core.errors import InputError, UsageError
 from timeroof.core.files import check_schema
 from timeroof.core.resources import Origin, is_resource
 from timeroof.core.units import format_seconds
-from timeroof.counters.options import CollectOptions, Forecast
+from timeroof.counters.options import CollectOptions
 from timeroof.read.nvidia.ncu_metrics import capability_of
 
 SCHEMA = "timeroof.counters/1"
@@ -108,12 +108,14 @@ def parse_set(text: str, where: str) -> MetricSet:
     return found
 
 
-def find_set(tool: str, architecture: str) -> MetricSet:
-    """The set for an architecture's name, compute capability or gfx number.
+def find_set(tool: str, architecture: str | None) -> MetricSet:
+    """The set for an architecture's name, compute capability or gfx number; None is refused.
 
     >>> find_set("ncu", "sm_90").architecture, find_set("rocprofv3", "gfx942").architecture
     ('Hopper', 'CDNA3')
     """
+    if architecture is None:
+        raise UsageError("no file and no driver tells the chip", advice="name the machine")
     plain = architecture.strip().lower()
     wanted = {plain, plain.split(":", maxsplit=1)[0], capability_of(architecture) or plain}
     known = [s for s in map(load_set, set_names()) if s.tool == tool and s.matches]
@@ -195,15 +197,6 @@ def select(
     return Selection(tuple(selected), left_out, frozenset(unknown))
 
 
-def base_name(metric: str) -> str:
-    """A metric without its roll-up, as profilers list it.
-
-    >>> base_name("sm__cycles_elapsed.avg.per_second")
-    'sm__cycles_elapsed'
-    """
-    return metric.split(".", maxsplit=1)[0]
-
-
 def words(text: str) -> set[str]:
     """The names in a profiler's listing, whatever its layout."""
     return set(re.findall(r"[A-Za-z][A-Za-z0-9_]{3,}", text))
@@ -221,74 +214,31 @@ COUNTERS_PER_PASS = 4
 SERIAL_LOW, SERIAL_HIGH = 1.5, 4.0
 
 
-def forecast_of(tool: str, selection: Selection, options: CollectOptions) -> Forecast:
-    """The forecast for a selection of metrics."""
+def forecast(tool: str, selection: Selection, options: CollectOptions) -> str:
+    """How often the program will be run for a selection of metrics, and about how long it takes."""
+    most = options.metrics_per_run or (10**6 if tool == "ncu" else None)
+    groups = selection.groups(most) or [()]
+    runs = len(groups)
     if tool == "perf":
-        return _perf(selection, options)
-    groups = selection.groups(options.metrics_per_run if tool == "rocprofv3" else _most(options))
-    if tool == "rocprofv3":
-        return _rocprofv3(len(groups), options)
-    return _ncu([_passes(group) for group in groups], options)
-
-
-def _most(options: CollectOptions) -> int:
-    return options.metrics_per_run or 10**6
+        runs *= options.rounds * (2 if options.subtract else 1)
+    text = f"{tool} will run the program {'once' if runs == 1 else f'{runs} times'}"
+    low = high = again_s = runs * options.clean_s if options.clean_s is not None else None
+    if tool == "ncu":
+        passes, kernels = sum(map(_passes, groups)), options.expected_kernels
+        text += f", about {passes} passes over every kernel"
+        text += f" of {kernels}" if kernels else ""
+        low = passes * kernels * PASS_LOW_S + (again_s or 0.0) if kernels else None
+        high = passes * kernels * PASS_HIGH_S + (again_s or 0.0) if kernels else None
+    elif tool == "rocprofv3" and again_s is not None:
+        low, high = again_s * SERIAL_LOW, again_s * SERIAL_HIGH
+    if low is None or high is None:
+        return text
+    clean = f", {format_seconds(options.clean_s, 2)} clean" if options.clean_s is not None else ""
+    between = "" if low == high else f" to {format_seconds(high, 2)}"
+    return f"{text}: about {format_seconds(low, 2)}{between}{clean}"
 
 
 def _passes(metrics: tuple[str, ...]) -> int:
     """Passes that a run needs, about: some counters at a time, instrumented code apart."""
     instrumented = sum("__sass_" in m for m in metrics)
     return math.ceil((len(metrics) - instrumented) / COUNTERS_PER_PASS) + bool(instrumented)
-
-
-def _ncu(passes: list[int], options: CollectOptions) -> Forecast:
-    kernels = options.expected_kernels
-    total, runs = sum(passes), len(passes)
-    again_s = runs * (options.clean_s or 0.0)
-    low_s, high_s = (
-        (None, None)
-        if kernels is None
-        else (total * kernels * PASS_LOW_S + again_s, total * kernels * PASS_HIGH_S + again_s)
-    )
-    text = f"ncu will run the program {_times(runs)}, about {total} passes over every kernel"
-    if kernels is None:
-        text += (
-            f" ({format_seconds(total * PASS_LOW_S, 2)} to {format_seconds(total * PASS_HIGH_S, 2)}"
-            " for each kernel that is launched)"
-        )
-    else:
-        text += f" of {kernels}: {_between(low_s, high_s)}{_clean(options)}"
-    return Forecast(total, kernels, runs, low_s, high_s, text)
-
-
-def _rocprofv3(runs: int, options: CollectOptions) -> Forecast:
-    clean_s = options.clean_s
-    low_s = None if clean_s is None else runs * clean_s * SERIAL_LOW
-    high_s = None if clean_s is None else runs * clean_s * SERIAL_HIGH
-    text = f"rocprofv3 will run the program {_times(runs)}, kernel by kernel"
-    if clean_s is not None:
-        text += f": {_between(low_s, high_s)}{_clean(options)}"
-    return Forecast(runs, options.expected_kernels, runs, low_s, high_s, text)
-
-
-def _perf(selection: Selection, options: CollectOptions) -> Forecast:
-    groups = max(1, len(selection.groups(options.metrics_per_run)))
-    repeats = options.rounds * (2 if options.subtract else 1)
-    runs = groups * repeats
-    total_s = None if options.clean_s is None else runs * options.clean_s
-    text = f"perf will run the program {_times(runs)}"
-    if total_s is not None:
-        text += f": about {format_seconds(total_s, 2)}{_clean(options)}"
-    return Forecast(groups, None, runs, total_s, total_s, text)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-def _between(low_s: float | None, high_s: float | None) -> str:
-    return f"about {format_seconds(low_s, 2)} to {format_seconds(high_s, 2)}"
-
-
-def _clean(options: CollectOptions) -> str:
-    return "" if options.clean_s is None else f", {format_seconds(options.clean_s, 2)} clean"

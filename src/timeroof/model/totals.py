@@ -10,6 +10,7 @@ from timeroof.core.profile import Profile
 from timeroof.core.report import Ladder, Totals, Verdicts, plain_rows
 from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
 from timeroof.core.units import format_seconds
+from timeroof.core.vocabulary import IdleCause
 from timeroof.model.judge import judge
 
 # A larger share of an unprofiled step that rows and idle causes leave unexplained is a warning.
@@ -61,6 +62,7 @@ def totals(
         unexplained_s=unexplained_s,
         unexplained_error_s=None if unexplained_s is None else profile.unexplained_error_s,
         by_limiter=seconds_by_limiter(rows),
+        by_class=seconds_by_class(profile, rows, kernel_s, unexplained_s),
     )
 
 
@@ -110,6 +112,56 @@ def seconds_by_limiter(rows: pl.DataFrame) -> dict[str, float]:
     for limiter, time_s in rows.group_by("limiter").agg(pl.col("time_s").sum()).iter_rows():
         seconds[limiter_kind(limiter)] += time_s
     return seconds
+
+
+# Classes of the wall time beside the kinds of limiters, which are those of kernels.
+COMMUNICATION, COPY, UNEXPLAINED, IDLE = "communication", "copy", "unexplained", "idle."
+_CLASS_OF_KIND = {"collective": COMMUNICATION, "copy": COPY, "memset": COPY}
+
+
+def seconds_by_class(
+    profile: Profile, rows: pl.DataFrame, kernel_s: float | None, unexplained_s: float | None
+) -> dict[str, float]:
+    """Where the wall time goes, instant by instant; sums to it, or to `kernel_s` without one.
+
+    Rows count by the instants that they have to themselves, so that `communication` is what no
+    kernel hides. What idle causes leave of the time outside of kernels has no known cause.
+    """
+    seconds = dict.fromkeys((*LIMITER_KINDS, COMMUNICATION, COPY), 0.0)
+    if kernel_s is None:
+        return seconds
+    for one, own_s in _exclusive_by_class(rows, kernel_s):
+        seconds[one] += own_s
+    if profile.wall_s is None:
+        return seconds
+    for cause, idle_s in profile.idle_by_cause.items():
+        # A rank that waits in a collective is communicating.
+        one = COMMUNICATION if cause == IdleCause.COMMUNICATION else IDLE + cause
+        seconds[one] = seconds.get(one, 0.0) + idle_s
+    rest_s = profile.wall_s - sum(seconds.values())
+    if unexplained_s is not None or rest_s < 0:
+        seconds[UNEXPLAINED] = rest_s
+    elif rest_s > 0:
+        unknown = IDLE + IdleCause.UNKNOWN
+        seconds[unknown] = seconds.get(unknown, 0.0) + rest_s
+    return seconds
+
+
+def _exclusive_by_class(rows: pl.DataFrame, kernel_s: float) -> list[tuple[str, float]]:
+    """Seconds by class that sum to `kernel_s`: rows of several devices are one device's mean."""
+    own = exclusive_s()
+    kinds = rows.group_by("kind", "limiter", maintain_order=True).agg(own.sum().alias("own_s"))
+    own_s = float(kinds["own_s"].sum())
+    scale = kernel_s / own_s if own_s > 0 else 0.0
+    return [
+        (_CLASS_OF_KIND.get(kind) or limiter_kind(limiter), seconds * scale)
+        for kind, limiter, seconds in kinds.iter_rows()
+    ]
+
+
+def exclusive_s() -> pl.Expr:
+    """A row's own instants; all of its time where the source does not tell what overlaps."""
+    return pl.coalesce("exclusive_s", "time_s")
 
 
 def _sum(rows: pl.DataFrame, column: str) -> float | None:

@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from timeroof.api.reports import analyze, machine, save
 from timeroof.core.errors import UsageError
 from timeroof.core.files import write_atomically
+from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, Profile
+from timeroof.core.report import Report
 from timeroof.model.judge import RoofPair
-from timeroof.paper.data import (
-    CONV_CHANNELS,
-    CONV_INPUT,
-    MACHINE,
-    PARAMETERS,
-    base_case,
-    paper_profile,
-    sweep,
-)
-from timeroof.views.gallery import Picture, gallery_page, markdown_page
+from timeroof.paper import data
+from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
+from timeroof.views import pictures as drawing
+from timeroof.views.page.headline import limiter_parts
+from timeroof.views.page.templates import static_page
 from timeroof.views.palette import PALETTE
-from timeroof.views.pictures import (
-    FigureSize,
-    Look,
-    Roofs,
-    Unit,
-    combined_chart,
-    complexity_plane,
-    hierarchical_roofline,
-    save_figure,
-    time_plane,
-)
+from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, hierarchical_roofline
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
 from timeroof.views.pictures.points import MARKERS
-from timeroof.views.render import csv_bytes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Report
+from timeroof.views.render import csv_bytes, report_markdown
 
 # The paper's figures from its numbers: the authors' twelve, and the ones they never drew.
 
@@ -73,64 +56,52 @@ def paper_figures() -> list[PaperFigure]:
     12
     """
     figures = []
-    for phase in ("forward", "backward"):
-        for op, parameters in PARAMETERS.items():
-            for chart in ("time", "roofline"):
-                for parameter in parameters:
-                    name = f"{op}_{chart}_{parameter.replace('_', '')}"
-                    authors = phase == "forward" and (op == "conv2d" or chart == "roofline")
-                    figures.append(
-                        PaperFigure(
-                            name if phase == "forward" else f"{name}_backward",
-                            chart,
-                            op,
-                            phase,
-                            parameter,
-                            authors,
-                        )
-                    )
-            figures += [
-                PaperFigure(f"{op}_{chart}_{phase}", chart, op, phase)
-                for chart in ("complexity", "timeplane", "hierarchy")
-            ]
+    for phase, op in product(("forward", "backward"), PARAMETERS):
+        tail = "" if phase == "forward" else f"_{phase}"
+        for chart, parameter in product(("time", "roofline"), PARAMETERS[op]):
+            name = f"{op}_{chart}_{parameter.replace('_', '')}{tail}"
+            authors = phase == "forward" and (op == "conv2d" or chart == "roofline")
+            figures.append(PaperFigure(name, chart, op, phase, parameter, authors))
+        figures += [
+            PaperFigure(f"{op}_{chart}_{phase}", chart, op, phase)
+            for chart in ("complexity", "timeplane", "hierarchy")
+        ]
     return figures
-
-
-def draw(figure: PaperFigure, rows: pl.DataFrame, machine: Machine) -> Figure:
-    """Draw one figure from the judged rows."""
-    title = f"{_OP_TITLES[figure.op]}, {figure.phase}"
-    if figure.parameter is None:
-        return _draw_overview(figure, rows, machine, title)
-    part = sweep(rows, figure.op, figure.phase, figure.parameter)
-    markers = dict(zip(part["value"].unique(maintain_order=True), MARKERS, strict=False))
-    units = [_unit(row, markers[row["value"]]) for row in part.iter_rows(named=True)]
-    word = PARAMETERS[figure.op][figure.parameter]
-    values = value_entries(word, figure.parameter, markers)
-    legend = [*_series_legend(paired=figure.chart == "time"), values]
-    title = f"{title}: {word}"
-    if figure.chart == "time":
-        return combined_chart(units, paper_roofs(machine), title=title, legend=legend)
-    return hierarchical_roofline(
-        units,
-        compute_roofs(machine),
-        {"HBM": machine.rate("byte/dram") or 0.0},
-        title=title,
-        legend=legend,
-    )
 
 
 _OP_TITLES = {"conv2d": "conv2d", "lstm": "LSTM"}
 
 
-def _draw_overview(figure: PaperFigure, rows: pl.DataFrame, machine: Machine, title: str) -> Figure:
+def draw(figure: PaperFigure, rows: pl.DataFrame, machine: Machine) -> Figure:
+    """Draw one figure from the judged rows."""
+    title = f"{_OP_TITLES[figure.op]}, {figure.phase}"
+    if figure.parameter is not None:
+        return _draw_sweep(figure, figure.parameter, rows, machine, title)
     if figure.chart == "hierarchy":
         return _draw_hierarchy(figure, rows, machine, title)
     part = rows.filter((pl.col("op") == figure.op) & (pl.col("phase") == figure.phase))
     units = [_unit(row, "o") for row in part.iter_rows(named=True)]
-    plane = complexity_plane if figure.chart == "complexity" else time_plane
-    word = "work of all cases" if figure.chart == "complexity" else "time of all cases"
+    drawn, word = {
+        "complexity": (drawing.complexity_plane, "work of all cases"),
+        "timeplane": (drawing.time_plane, "time of all cases"),
+    }[figure.chart]
     legend = _series_legend(boxed=True)
-    return plane(units, paper_roofs(machine), title=f"{title}: {word}", legend=legend)
+    return drawn(units, paper_roofs(machine), title=f"{title}: {word}", legend=legend)
+
+
+def _draw_sweep(
+    figure: PaperFigure, parameter: str, rows: pl.DataFrame, machine: Machine, title: str
+) -> Figure:
+    part = sweep(rows, figure.op, figure.phase, parameter)
+    markers = dict(zip(part["value"].unique(maintain_order=True), MARKERS, strict=False))
+    units = [_unit(row, markers[row["value"]]) for row in part.iter_rows(named=True)]
+    word = PARAMETERS[figure.op][parameter]
+    values = value_entries(word, parameter, markers)
+    legend, title = [*_series_legend(paired=figure.chart == "time"), values], f"{title}: {word}"
+    if figure.chart == "time":
+        return drawing.combined_chart(units, paper_roofs(machine), title=title, legend=legend)
+    memory = {"HBM": machine.rate("byte/dram") or 0.0}
+    return hierarchical_roofline(units, compute_roofs(machine), memory, title=title, legend=legend)
 
 
 def _draw_hierarchy(
@@ -139,28 +110,18 @@ def _draw_hierarchy(
     """The base case with its intensity at every level: one marker per level."""
     part = base_case(rows, figure.op, figure.phase)
     markers = dict(zip(LEVEL_NAMES, ("^", "s", "o"), strict=True))
-    units = []
-    for row in part.iter_rows(named=True):
-        for level, marker in markers.items():
-            whole = _unit(row, marker)
-            units.append(
-                Unit(
-                    name=whole.name,
-                    flops=whole.flops,
-                    bytes_by_level={"dram": whole.bytes_by_level[level]},
-                    time_s=whole.time_s,
-                    look=whole.look,
-                )
-            )
+    units = [
+        replace(unit, bytes_by_level={"dram": unit.bytes_by_level[level]})
+        for row in part.iter_rows(named=True)
+        for level, marker in markers.items()
+        for unit in [_unit(row, marker)]
+    ]
     memory = {
         name: rate
         for level, name in LEVEL_NAMES.items()
         if (rate := machine.rate(f"byte/{level}")) is not None
     }
-    levels = [
-        LegendEntry(f"at {LEVEL_NAMES[level]}", Look(GREY, marker))
-        for level, marker in markers.items()
-    ]
+    levels = [LegendEntry(f"at {LEVEL_NAMES[v]}", Look(GREY, m)) for v, m in markers.items()]
     return hierarchical_roofline(
         units,
         compute_roofs(machine),
@@ -201,14 +162,9 @@ def _series_legend(*, paired: bool = False, boxed: bool = False) -> list[list[Le
         LegendEntry("open: FP32", Look(GREY, "o", filled=False)),
         LegendEntry("filled: FP16", Look(GREY, "o", filled=True)),
     ]
-    box = box_entry()
-    if not paired:
-        return [colours, [*fillings, box] if boxed else fillings]
-    colours.append(box)
-    return [colours, [*fillings, *size_entries()]]
-
-
-# The least bytes of a published convolution: input and weights read, output written, once.
+    if paired:
+        return [[*colours, box_entry()], [*fillings, *size_entries()]]
+    return [colours, [*fillings, box_entry()] if boxed else fillings]
 
 
 COMPULSORY = f"{LABEL}compulsory_bytes"
@@ -216,18 +172,12 @@ _WIDTH = {"FP32": 4.0, "FP16": 2.0}
 
 
 def with_compulsory_bytes(profile: Profile) -> Profile:
-    """Label forward convolutions with their compulsory bytes; other passes are not that simple.
+    """Label forward convolutions with their least bytes: input, weights and output, once each.
 
-    The backward passes of the frameworks are not the same work, and what a recurrent layer must
-    move depends on what it may keep.
+    Other passes are not that simple: the backward passes of the frameworks are not the same work,
+    and what a recurrent layer must move depends on what it may keep. TensorFlow pads to "same",
+    PyTorch not at all.
     """
-    conv = (pl.col("op") == "conv2d") & (pl.col("phase") == "forward")
-    label = pl.when(conv).then(compulsory_bytes().round().cast(pl.Int64).cast(pl.String))
-    return profile.with_kernels(profile.kernels.with_columns(label.alias(COMPULSORY)))
-
-
-def compulsory_bytes() -> pl.Expr:
-    """Bytes of input, weights and output; TensorFlow pads to "same", PyTorch not at all."""
     batch, filters, kernel, stride = (
         pl.col(f"{LABEL}{p}").cast(pl.Float64) for p in ("batch", "filters", "kernel", "stride")
     )
@@ -237,7 +187,10 @@ def compulsory_bytes() -> pl.Expr:
     image = batch * CONV_INPUT**2 * CONV_CHANNELS
     weights, output = filters * CONV_CHANNELS * kernel**2, batch * filters * side**2
     width = pl.col(f"{LABEL}precision").replace_strict(_WIDTH, return_dtype=pl.Float64)
-    return width * (image + weights + output)
+    least = (width * (image + weights + output)).round().cast(pl.Int64).cast(pl.String)
+    conv = (pl.col("op") == "conv2d") & (pl.col("phase") == "forward")
+    label = pl.when(conv).then(least).alias(COMPULSORY)
+    return profile.with_kernels(profile.kernels.with_columns(label))
 
 
 TITLE = "Time-based roofline of the published V100 measurements"
@@ -245,8 +198,8 @@ TITLE = "Time-based roofline of the published V100 measurements"
 
 def build_paper() -> Report:
     """Judge the published passes with the authors' pair of roofs."""
-    chosen = machine(MACHINE)
-    profile = with_compulsory_bytes(paper_profile())
+    chosen = machine(data.MACHINE)
+    profile = with_compulsory_bytes(data.paper_profile())
     return analyze(profile, chosen, pair=RoofPair(), findings=())
 
 
@@ -255,11 +208,8 @@ def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
     known = {figure.name: figure for figure in paper_figures()}
     if not names:
         return list(known.values())
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"no figure is called {name!r}", advice="`--figure list` prints all names"
-            )
+    for name in set(names) - set(known):
+        raise UsageError(f"no figure is called {name!r}", advice="`--figure list` prints all names")
     return [known[name] for name in dict.fromkeys(names)]
 
 
@@ -278,21 +228,32 @@ def write_folder(
     pictures = []
     for figure in figures:
         path = folder / f"{figure.name}.{suffix}"
-        save_figure(draw(figure, rows, report.machine), path)
-        pictures.append(Picture(path.name, _caption(figure)))
+        drawing.save_figure(draw(figure, rows, report.machine), path)
+        drawn = "also in the paper" if figure.drawn_by_authors else "not in the paper"
+        pictures.append((path.name, f"{figure.name} ({drawn})"))
         advance(figure.name)
     if not whole:
-        return folder / pictures[0].file
+        return folder / pictures[0][0]
     page = folder / "index.html"
     write_atomically(page, gallery_page(TITLE, report, pictures).encode())
-    write_atomically(folder / "findings.md", markdown_page(TITLE, report).encode())
+    markdown = report_markdown([report], [TITLE], title=TITLE)
+    write_atomically(folder / "findings.md", markdown.encode())
     write_atomically(folder / "passes.csv", csv_bytes(report.rows))
-    save(report, folder / "paper.json")
-    save(report, folder / "paper.troof")
-    save(report, folder / "report.html")
+    for name in ("paper.json", "paper.troof", "report.html"):
+        save(report, folder / name)
     return page
 
 
-def _caption(figure: PaperFigure) -> str:
-    drawn = "also in the paper" if figure.drawn_by_authors else "not in the paper"
-    return f"{figure.name} ({drawn})"
+def gallery_page(title: str, report: Report, pictures: Sequence[tuple[str, str]]) -> str:
+    """Findings, and pictures that lie beside the page with their captions."""
+    machine = report.machine.device if report.machine else "no machine"
+    return static_page(
+        title,
+        f"{len(report.profile)} rows judged on {machine}, {report.created}.",
+        # Pictures are files beside it, which no policy can name.
+        policy="",
+        parts=limiter_parts(report.totals),
+        findings=report.findings,
+        files=pictures,
+        notes=report.notes,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 
 import polars as pl
@@ -14,19 +15,11 @@ FRAMEWORKS = {"PT": "PyTorch 1.5.0", "TF1": "TensorFlow 1.15.0", "TF2": "TensorF
 
 # What a parameter is called in the table, in file names and on charts.
 PARAMETERS: dict[str, dict[str, str]] = {
-    "conv2d": {
-        "batch": "batch size",
-        "filters": "filters",
-        "kernel": "kernel size",
-        "stride": "stride",
-    },
-    "lstm": {
-        "batch": "batch size",
-        "time_steps": "time steps",
-        "features": "features",
-        "hidden": "hidden size",
-    },
-}
+    "conv2d": {"batch": "batch size", "filters": "filters", "kernel": "kernel size",
+               "stride": "stride"},
+    "lstm": {"batch": "batch size", "time_steps": "time steps", "features": "features",
+             "hidden": "hidden size"},
+}  # fmt: skip
 BASE_CASE: dict[str, dict[str, int]] = {
     "conv2d": {"batch": 16, "filters": 64, "kernel": 3, "stride": 2},
     "lstm": {"batch": 16, "time_steps": 16, "features": 32, "hidden": 16},
@@ -40,11 +33,7 @@ def paper_rows() -> pl.DataFrame:
 
 
 def paper_profile() -> Profile:
-    """The 264 passes as rows of kind `unit`, the case in their labels.
-
-    >>> len(paper_profile())
-    264
-    """
+    """The 264 passes as rows of kind `unit`, the case in their labels."""
     rows = paper_rows()
     flops = pl.col("fp32_flop") + pl.col("fp16_flop") + pl.col("tensor_flop")
     cases = sorted({p for names in PARAMETERS.values() for p in names})
@@ -93,29 +82,14 @@ def paper_profile() -> Profile:
 
 
 def _name(*, short: bool = False) -> pl.Expr:
-    case = (
-        pl.when(pl.col("operator") == "conv2d")
-        .then(
-            pl.format(
-                "batch {} filters {} kernel {} stride {}", "batch", "filters", "kernel", "stride"
-            )
-        )
-        .otherwise(
-            pl.format(
-                "batch {} steps {} features {} hidden {}",
-                "batch",
-                "time_steps",
-                "features",
-                "hidden",
-            )
-        )
-    )
+    head = pl.format("{} {} {} {}", "framework", "operator", "precision", "pass")
     if short:
-        return pl.format("{} {} {} {}", "framework", "operator", "precision", "pass")
-    return pl.format("{} {} {} {}, ", "framework", "operator", "precision", "pass") + case
-
-
-# Cases of the paper's grids: one parameter moves, the others stay at the base case.
+        return head
+    conv = ("batch", "filters", "kernel", "stride")
+    lstm = ("batch", "time_steps", "features", "hidden")
+    return head + pl.when(pl.col("operator") == "conv2d").then(
+        pl.format(", batch {} filters {} kernel {} stride {}", *conv)
+    ).otherwise(pl.format(", batch {} steps {} features {} hidden {}", *lstm))
 
 
 CONV_INPUT = 112
@@ -124,39 +98,24 @@ CONV_CHANNELS = 64
 
 def sweep(rows: pl.DataFrame, op: str, phase: str, parameter: str) -> pl.DataFrame:
     """Judged rows of one sweep, in order of the parameter, with its values in `value`."""
-    fixed = [
-        pl.col(f"{LABEL}{name}") == str(BASE_CASE[op][name])
-        for name in PARAMETERS[op]
-        if name != parameter
-    ]
-    return (
-        rows.filter(pl.col("op") == op, pl.col("phase") == phase, *fixed)
-        .with_columns(pl.col(f"{LABEL}{parameter}").cast(pl.Int64).alias("value"))
-        .sort("value", maintain_order=True)
-    )
+    value = pl.col(f"{LABEL}{parameter}").cast(pl.Int64).alias("value")
+    part = base_case(rows, op, phase, free=parameter).with_columns(value)
+    return part.sort("value", maintain_order=True)
 
 
-def base_case(rows: pl.DataFrame, op: str, phase: str) -> pl.DataFrame:
-    """Judged rows of the base case, one per framework and precision."""
-    same = [pl.col(f"{LABEL}{name}") == str(value) for name, value in BASE_CASE[op].items()]
+def base_case(rows: pl.DataFrame, op: str, phase: str, free: str | None = None) -> pl.DataFrame:
+    """Judged rows of the base case but for one parameter, each framework and precision."""
+    same = [pl.col(f"{LABEL}{n}") == str(v) for n, v in BASE_CASE[op].items() if n != free]
     return rows.filter(pl.col("op") == op, pl.col("phase") == phase, *same)
 
 
-def total_flops(rows: pl.DataFrame) -> pl.Expr:
-    """FLOPs of all precisions."""
-    return pl.sum_horizontal(c for c in rows.columns if c.startswith("flop/"))
-
-
-def direct_flops(row: dict[str, str | None]) -> float:
+def direct_flops(framework: str, params: Mapping[str, int | str]) -> float:
     """FLOPs of a direct forward convolution: 2 N K C R S P Q.
 
     TensorFlow pads to "same", PyTorch not at all (the authors' scripts).
     """
     batch, filters, kernel, stride = (
-        int(row[f"{LABEL}{p}"] or 0) for p in ("batch", "filters", "kernel", "stride")
+        int(params[p]) for p in ("batch", "filters", "kernel", "stride")
     )
-    if row[f"{LABEL}framework"] == "PT":
-        side = (CONV_INPUT - kernel) // stride + 1
-    else:
-        side = -(-CONV_INPUT // stride)
+    side = (CONV_INPUT - kernel) // stride + 1 if framework == "PT" else -(-CONV_INPUT // stride)
     return 2.0 * batch * filters * CONV_CHANNELS * kernel**2 * side**2

@@ -1,21 +1,30 @@
-"""What one op costs that does next to nothing: the price of launching, per framework."""
+"""What one op costs that does next to nothing: the price of launching, through torch."""
 
 from __future__ import annotations
 
 import importlib.util
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
+from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Ceiling
 from timeroof.core.resources import LAUNCH
-from timeroof.probe.measurement import LaunchCost
+from timeroof.probe.measurement import Figure
 from timeroof.probe.sampling import Plan, Samples, sample
 
 # Tensors in one call of a loop inside torch: enough that the call itself is nothing.
 LOOP = 1000
 
 Clock = Callable[[], float]
+
+
+class LaunchCost(NamedTuple):
+    """Launches per second of an op that does next to nothing."""
+
+    what: str
+    figure: Figure
+    python_loop: bool = False
 
 
 def why_no_torch() -> str | None:
@@ -25,6 +34,7 @@ def why_no_torch() -> str | None:
             return "torch is not installed"
         import torch  # noqa: F401
     except Exception as error:  # a library of its own that fails to load raises anything
+        trace_ignored("torch cannot be loaded")
         reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
         return f"torch cannot be loaded ({reason})"
     return None
@@ -50,89 +60,43 @@ class TorchLaunches:
     """
 
     def __init__(self, plan: Plan, clock: Clock = time.perf_counter) -> None:
-        import torch
-
-        self._torch, self._plan, self._clock = torch, plan, clock
-        self._found: dict[str, tuple[Samples, int]] = {}
-        self._calls = [
-            *((what, call, LOOP) for what, call in _native_loops(torch).items()),
-            *((what, call, 1) for what, call in _python_calls(torch).items()),
-        ]
+        self._plan, self._clock = plan, clock
+        self._calls = _calls()
+        self._found: dict[str, Samples] = {}
 
     def take(self) -> None:
         """One turn at every op."""
-        with self._torch.no_grad():
-            for what, call, ops in self._calls:
+        import torch
+
+        with torch.no_grad():
+            for what, call in self._calls.items():
                 samples = sample(timed(call, self._clock), self._plan)
                 held = self._found.get(what)
-                self._found[what] = held[0].joined(samples) if held else samples, ops
-
-    def compile(self) -> str | None:
-        """Take a compiled call into the turns from now on; why not where it cannot be."""
-        call, note = _compiled_call(self._torch)
-        if call is not None:
-            self._calls.append(("torch.compile call", call, 1))
-        return note
+                self._found[what] = held.joined(samples) if held else samples
 
     def costs(self) -> list[LaunchCost]:
         """What was found."""
         return [
-            _cost(what, samples, ops, python=ops == 1)
-            for what, (samples, ops) in self._found.items()
+            LaunchCost(what, Figure.of(samples, 1 if python else LOOP), python)
+            for what, samples in self._found.items()
+            for python in ["python" in what]
         ]
 
 
-def _native_loops(torch: Any) -> dict[str, Callable[[], object]]:
-    """Ops called one after another from C++: on a CPU, the foreach functions are such loops."""
-    ones = [torch.ones(1) for _ in range(LOOP)]
-    others = [torch.ones(1) for _ in range(LOOP)]
+def _calls() -> dict[str, Callable[[], object]]:
+    """Ops on one element: from C++, where foreach functions are loops on a CPU, and from Python."""
+    import torch
+
+    ones, others = ([torch.ones(1) for _ in range(LOOP)] for _ in range(2))
+    one = torch.ones(1)
     return {
         "torch zero_, C++ loop": lambda: torch._foreach_zero_(ones),
         "torch neg_, C++ loop": lambda: torch._foreach_neg_(ones),
         "torch copy_, C++ loop": lambda: torch._foreach_copy_(ones, others),
-    }
-
-
-def _python_calls(torch: Any) -> dict[str, Callable[[], object]]:
-    one = torch.ones(1)
-    return {
         "torch zero_, python loop": one.zero_,
         "torch neg_, python loop": one.neg_,
         "torch add, python loop": lambda: one + one,
     }
-
-
-def _compiled_call(torch: Any) -> tuple[Callable[[], object] | None, str | None]:
-    """A compiled function of one op, whose code is that op: what is left is the guards.
-
-    A back end of our own, so that no compiler is needed and none of its wrappers is timed:
-    the least that any torch.compile'd call costs.
-    """
-    one = torch.ones(1)
-
-    def keep(_graph: Any, _inputs: Any) -> Callable[..., Any]:
-        return lambda *tensors: (tensors[0].neg_(),)
-
-    try:
-        function = torch.compile(lambda tensor: tensor.neg_(), backend=keep)
-        function(one)
-    except Exception as error:  # a torch that cannot compile is no failure here
-        return None, f"torch.compile does not work here ({type(error).__name__}): not measured"
-    return (lambda: function(one)), None
-
-
-def _cost(what: str, samples: Samples, ops: int, *, python: bool) -> LaunchCost:
-    return LaunchCost(
-        framework="torch",
-        what=what,
-        python_loop=python,
-        best_s=samples.best_s / ops,
-        p25_s=samples.quantile_s(0.25) / ops,
-        median_s=samples.median_s / ops,
-        p75_s=samples.quantile_s(0.75) / ops,
-        p95_s=samples.quantile_s(0.95) / ops,
-        samples=len(samples.times_s),
-    )
 
 
 def launch_ceiling(costs: list[LaunchCost]) -> Ceiling | None:
@@ -140,13 +104,10 @@ def launch_ceiling(costs: list[LaunchCost]) -> Ceiling | None:
     native = [cost for cost in costs if not cost.python_loop]
     if not native:
         return None
-    best = min(native, key=lambda cost: cost.best_s)
-    return Ceiling(
-        resource=LAUNCH,
-        rate=1.0 / best.best_s,
-        origin="measured",
+    best = max(native, key=lambda cost: cost.figure.rate_per_s)
+    return best.figure.ceiling(
+        LAUNCH,
+        f"{best.what}: one op on one element, best of samples",
         threads=1,
-        spread=(best.p75_s - best.p25_s) / best.median_s,
-        source=f"{best.what}: one op on one element, best of {best.samples} samples",
-        variants={cost.what: 1.0 / cost.best_s for cost in costs},
+        variants={cost.what: cost.figure.rate_per_s for cost in costs},
     )

@@ -1,7 +1,11 @@
-"""The probe's front door: measure this machine, or take what was measured before."""
+"""The probe's front door: measure this machine, or take what was measured before.
+
+`python -m timeroof.probe.measure` measures quickly and keeps the result.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,28 +15,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from timeroof.core.errors import InputError
 from timeroof.core.files import HOME_VARIABLE, write_atomically
-from timeroof.core.machine import Ceiling, Machine, MemoryLevel, check_machine
+from timeroof.core.machine import Ceiling, Machine, check_machine
+from timeroof.probe import torch_device
 from timeroof.probe.cpu.ceilings import widened
 from timeroof.probe.cpu.features import find_microarchitecture
 from timeroof.probe.cpu.ir import host_cpu_name
-from timeroof.probe.cpu.probe import CpuFindings, measure_cpu, total_memory
+from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.reduced import Reduced, describe_without_torch, measure_reduced
-from timeroof.probe.cpu.topology import Topology, read_topology
-from timeroof.probe.launch import TorchLaunches, launch_ceiling, why_no_torch
-from timeroof.probe.measurement import (
-    MEASUREMENT_SCHEMA,
-    Budget,
-    LaunchCost,
-    Measurement,
-    Progress,
-    Steps,
-)
+from timeroof.probe.cpu.topology import Topology, read_topology, total_memory
+from timeroof.probe.launch import LaunchCost, TorchLaunches, launch_ceiling, why_no_torch
+from timeroof.probe.measurement import MEASUREMENT_SCHEMA, Budget, Measurement, Progress, Steps
 from timeroof.probe.sampling import Plan, Watch, spread_warning
 
 # Measurements kept under the user's data folder, one file per machine and set-up.
@@ -75,13 +72,12 @@ def load(fingerprint: str, *, quick: bool) -> tuple[Measurement | None, str | No
     return found, None
 
 
-def load_best(fingerprint: str) -> tuple[Measurement | None, list[str]]:
-    """The full measurement if there is one, else the quick one; and what went wrong."""
+def load_best(fingerprint: str, *, quick: bool = True) -> tuple[Measurement | None, list[str]]:
+    """The full measurement, else, where that does, the quick one; and what went wrong."""
     notes = []
-    for quick in (False, True):
-        found, note = load(fingerprint, quick=quick)
-        if note:
-            notes.append(note)
+    for kind in (False, True) if quick else (False,):
+        found, note = load(fingerprint, quick=kind)
+        notes += [note] if note else []
         if found is not None:
             return found, notes
     return None, notes
@@ -97,20 +93,12 @@ def software() -> dict[str, str]:
         "os": f"{platform.system()} {platform.release()}".strip(),
     }
     for package in ("timeroof", "torch", "llvmlite"):
-        version = _version(package)
-        if version is not None:
-            found[package] = version
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
     return found
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def hardware(topology: Topology, cpu_name: str, memory_bytes: int | None) -> dict[str, Any]:
+def hardware(topology: Topology, cpu_name: str, memory_bytes: int | None) -> dict[str, object]:
     """What the machine is made of, as plain data."""
     caches = sorted((c.level, c.size_bytes, len(c.cpus)) for c in topology.caches)
     return {
@@ -135,11 +123,10 @@ def fingerprint(*parts: object) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+VENDORS = ("AMD", "Intel", "Apple", "Arm", "Fujitsu")
 # Seconds that the micro-kernels may take; torch's import, launches and products come on top.
 CPU_LIMIT_S = {True: 5.5, False: 40.0}
 TOTAL_WEIGHT = 28.0
-# A full measurement that is not here by now has to hurry to end within a minute.
-SHORT_AFTER_S = 46.0
 
 
 def measure(
@@ -159,9 +146,7 @@ def measure(
     watch = Watch()
     steps = Steps(progress, TOTAL_WEIGHT)
     found = measure_cpu(quick=quick, threads=threads, steps=steps, budget=budget)
-    reduced, launches, notes = _through_torch(
-        found, steps, lambda: quick or budget.used_s() > SHORT_AFTER_S, quick=quick
-    )
+    reduced, launches, notes = _through_torch(found, steps, quick=quick)
     ceilings = [*found.ceilings, *widened(reduced.ceilings)]
     launch = launch_ceiling(launches)
     ceilings += [launch] if launch is not None else []
@@ -179,9 +164,6 @@ def measure(
         fingerprint=current_fingerprint(threads=threads),
         clocks=found.clocks,
         sweep=found.sweep,
-        latency=found.latency,
-        faults=found.faults,
-        launches=launches,
         notes=notes,
         warnings=warnings,
         errors=found.errors,
@@ -198,28 +180,20 @@ def _plain(device: str) -> str:
 
 
 def _through_torch(
-    found: CpuFindings, steps: Steps, short: Callable[[], bool], *, quick: bool
+    found: CpuFindings, steps: Steps, *, quick: bool
 ) -> tuple[Reduced, list[LaunchCost], list[str]]:
-    """What only a framework can tell: launching, and products of short numbers.
-
-    `short` says whether time is short, as on a busy machine, and care must be left out.
-    """
+    """What only a framework can tell: launching, and products of short numbers."""
     missing = why_no_torch()
     if missing is not None:
         nothing = f"{missing}: no cost of launching, hence no launch ceiling"
         return describe_without_torch(found.features), [], [nothing]
     steps.begin("launching (torch)", 3.0)
-    plan = Plan(sample_s=1e-3) if quick else Plan(sample_s=3e-3, most=40)
-    launches = TorchLaunches(plan)
-    launches.take()
-    note: str | None = "the cost of a torch.compile'd call was left out to save time"
-    if not short():
-        note = launches.compile()
+    launches = TorchLaunches(Plan(sample_s=1e-3) if quick else Plan(sample_s=3e-3, most=40))
     launches.take()
     steps.begin("matrix products of short numbers (torch)", 3.0)
-    reduced = measure_reduced(found.features, found.cpus, quick=short())
+    reduced = measure_reduced(found.features, found.cpus, quick=quick)
     launches.take()
-    return reduced, launches.costs(), [note] if note else []
+    return reduced, launches.costs(), []
 
 
 def _machine(
@@ -232,9 +206,9 @@ def _machine(
         name="here",
         device=name,
         ceilings=ceilings,
-        memory=_with_latency(found),
+        memory=found.memory,
         software=software(),
-        vendor=_vendor(title or name),
+        vendor=next((v for v in VENDORS if v in (title or name)), ""),
         kind="cpu",
         architecture=title or host_cpu_name(),
         launching="synchronous",
@@ -242,17 +216,6 @@ def _machine(
         notes=notes,
     )
     return check_machine(machine, "the measured machine")
-
-
-def _with_latency(found: CpuFindings) -> list[MemoryLevel]:
-    times = {latency.level: latency.time_s for latency in found.latency}
-    return [
-        msgspec.structs.replace(level, latency_s=times.get(level.level)) for level in found.memory
-    ]
-
-
-def _vendor(title: str) -> str:
-    return next((v for v in ("AMD", "Intel", "Apple", "Arm", "Fujitsu") if v in title), "")
 
 
 def _spread_warnings(ceilings: list[Ceiling]) -> list[str]:
@@ -267,10 +230,9 @@ def _spread_warnings(ceilings: list[Ceiling]) -> list[str]:
 
 
 def _measure_torch_device(device: str, *, quick: bool, progress: Progress | None) -> Measurement:
-    from timeroof.probe.torch_device import QUICK, Settings, measure_device
-
     budget = Budget(0.0)
-    found = measure_device(device, QUICK if quick else Settings(), progress)
+    settings = torch_device.QUICK if quick else torch_device.Settings()
+    found = torch_device.measure_device(device, settings, progress)
     machine = Machine(
         name="here",
         device=found.name,
@@ -287,9 +249,8 @@ def _measure_torch_device(device: str, *, quick: bool, progress: Progress | None
         duration_s=budget.used_s(),
         fingerprint=current_fingerprint(device=device),
         sweep=found.sweep,
-        launches=found.launches,
         notes=found.notes,
-        warnings=[*found.warnings, *_spread_warnings(found.ceilings)],
+        warnings=_spread_warnings(found.ceilings),
     )
 
 
@@ -299,14 +260,9 @@ def current_fingerprint(*, threads: int | None = None, device: str = "cpu") -> s
     return fingerprint(shape, software(), threads, device)
 
 
-def cached(*, threads: int | None = None, device: str = "cpu") -> Measurement | None:
-    """The kept measurement of this machine, full before quick, or None."""
-    return load_best(current_fingerprint(threads=threads, device=device))[0]
-
-
 def cached_machine() -> Machine | None:
-    """The kept machine, or None if this one was never measured."""
-    kept = cached()
+    """The kept machine, full before quick, or None if this one was never measured."""
+    kept, _ = load_best(current_fingerprint())
     return None if kept is None else kept.machine
 
 
@@ -328,7 +284,7 @@ def load_or_measure(
     key = current_fingerprint(threads=threads, device=device)
     notes: list[str] = []
     if not fresh:
-        kept, notes = load_best(key) if quick else _load_full(key)
+        kept, notes = load_best(key, quick=quick)
         if kept is not None:
             return msgspec.structs.replace(kept, notes=[*notes, *kept.notes])
         notes = [f"{note}: measured again" for note in notes]
@@ -345,6 +301,5 @@ def load_or_measure(
     return msgspec.structs.replace(new, notes=[*notes, *new.notes])
 
 
-def _load_full(key: str) -> tuple[Measurement | None, list[str]]:
-    kept, note = load(key, quick=False)
-    return kept, [note] if note else []
+if __name__ == "__main__":
+    load_or_measure(quick=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
 from timeroof.core.errors import TimeroofError
-from timeroof.core.machine import Machine
+from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.resources import Scope
 from timeroof.probe.sampling import Samples
 
@@ -24,43 +24,7 @@ class SweepPoint(msgspec.Struct, kw_only=True, frozen=True):
     size_bytes: int
     threads: int
     rate_per_s: float
-    median_per_s: float
     spread: float
-
-
-class Latency(msgspec.Struct, kw_only=True, frozen=True):
-    """Time of one load that needs the result of the load before it."""
-
-    level: str
-    size_bytes: int
-    time_s: float
-    cycles: float | None
-    spread: float
-
-
-class FaultCost(msgspec.Struct, kw_only=True, frozen=True):
-    """Touching fresh memory: how many base pages' worth per second."""
-
-    pages: str
-    page_bytes: int
-    threads: int
-    pages_per_s: float
-    bytes_per_s: float
-    spread: float
-
-
-class LaunchCost(msgspec.Struct, kw_only=True, frozen=True):
-    """What one op costs that does next to nothing, as a distribution over samples."""
-
-    framework: str
-    what: str
-    python_loop: bool
-    best_s: float
-    p25_s: float
-    median_s: float
-    p75_s: float
-    p95_s: float
-    samples: int
 
 
 class Clock(msgspec.Struct, kw_only=True, frozen=True):
@@ -69,11 +33,10 @@ class Clock(msgspec.Struct, kw_only=True, frozen=True):
     scope: Scope
     threads: int
     rate_per_s: float
-    median_per_s: float
 
 
 class Measurement(msgspec.Struct, kw_only=True, frozen=True):
-    """A measured machine with its curve, its latencies and what there is to say about it.
+    """A measured machine with its curve, its clocks and what there is to say about it.
 
     `notes` say what was assumed or left out, `warnings` what may have disturbed the figures
     and what to do, `errors` which values were refused because they cannot be right.
@@ -87,25 +50,17 @@ class Measurement(msgspec.Struct, kw_only=True, frozen=True):
     fingerprint: str = ""
     clocks: list[Clock] = []
     sweep: list[SweepPoint] = []
-    latency: list[Latency] = []
-    faults: list[FaultCost] = []
-    launches: list[LaunchCost] = []
     notes: list[str] = []
     warnings: list[str] = []
     errors: list[str] = []
 
 
-# A measured rate: its best, its median and how far it scatters.
-
-
 @dataclass(frozen=True)
 class Figure:
-    """Amount per second over several samples."""
+    """Amount per second: the best of several samples, and how far they scatter."""
 
     rate_per_s: float
-    median_per_s: float
     spread: float
-    samples: int
 
     @classmethod
     def of(cls, samples: Samples, amount: float) -> Figure:
@@ -114,19 +69,32 @@ class Figure:
         >>> Figure.of(Samples([2.0, 4.0]), amount=8.0).rate_per_s
         4.0
         """
-        return cls(
-            rate_per_s=amount / samples.best_s,
-            median_per_s=amount / samples.median_s,
-            spread=samples.spread,
-            samples=len(samples.times_s),
-        )
+        return cls(amount / samples.best_s, samples.spread)
 
     def better(self, other: Figure | None) -> Figure:
         """The higher of two figures."""
         return self if other is None or self.rate_per_s >= other.rate_per_s else other
 
-
-# The probe's own error: a kernel that did not do its work.
+    def ceiling(
+        self,
+        resource: str,
+        source: str,
+        *,
+        scope: Scope = "all",
+        threads: int | None = None,
+        variants: Mapping[str, float] | None = None,
+    ) -> Ceiling:
+        """The figure as a measured ceiling of a machine."""
+        return Ceiling(
+            resource=resource,
+            rate=self.rate_per_s,
+            origin="measured",
+            scope=scope,
+            threads=threads,
+            spread=self.spread,
+            source=source,
+            variants=dict(variants or {}),
+        )
 
 
 class ProbeError(TimeroofError):
@@ -151,9 +119,6 @@ def recorded(errors: list[str]) -> Iterator[None]:
             errors.append(error.message)
 
 
-# How far a measurement is: named steps with weights, told to whoever wants to show them.
-
-
 Progress = Callable[[str, float], None]
 
 
@@ -175,15 +140,13 @@ class Steps:
         """The step before is over, this one begins."""
         self._done += self._running
         self._running = weight
-        self._tell(name, min(self._done / self._total, 0.99))
+        if self._progress is not None:
+            self._progress(name, min(self._done / self._total, 0.99))
 
     def end(self) -> None:
         """All is done."""
-        self._tell("done", 1.0)
-
-    def _tell(self, name: str, share: float) -> None:
         if self._progress is not None:
-            self._progress(name, share)
+            self._progress("done", 1.0)
 
 
 class Budget:

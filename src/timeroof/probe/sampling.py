@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,18 +50,9 @@ class Samples:
         return min(self.times_s)
 
     @property
-    def median_s(self) -> float:
-        """The median time: what one gets on an average day."""
-        return statistics.median(self.times_s)
-
-    @property
     def spread(self) -> float:
         """(p75 − p25) / median, 0 for one sample."""
         return stats.spread(self.times_s) or 0.0
-
-    def quantile_s(self, share: float) -> float:
-        """The time below which a share of the samples lies."""
-        return stats.quantile(self.times_s, share)
 
     def joined(self, other: Samples) -> Samples:
         """The samples of two sittings as one."""
@@ -110,9 +100,7 @@ def _confirmed(times_s: Sequence[float], plan: Plan) -> bool:
 # Shares of all CPU time above which a neighbour is worth a word.
 BUSY_SHARE = 0.05
 STOLEN_SHARE = 0.02
-SLOWER_CLOCK = 0.05
 WIDE_SPREAD = 0.10
-UNLIKE_SITTINGS = 0.20
 
 
 @dataclass(frozen=True)
@@ -174,17 +162,6 @@ class Watch:
         return found
 
 
-def clock_warning(before_hz: float, after_hz: float) -> str | None:
-    """A word when the clock fell while measuring: the machine is hot or its power is capped."""
-    if after_hz >= before_hz * (1 - SLOWER_CLOCK):
-        return None
-    return (
-        f"the clock fell from {before_hz / 1e9:.2f} to {after_hz / 1e9:.2f} GHz while measuring"
-        " (heat, a power limit, a battery, or other programs): measure again with --fresh when"
-        " the machine is cool and quiet"
-    )
-
-
 def spread_warning(spreads: dict[str, float]) -> str | None:
     """A word when ceilings scatter: which, how far, and what to do."""
     wide = {name: value for name, value in spreads.items() if value > WIDE_SPREAD}
@@ -195,26 +172,4 @@ def spread_warning(spreads: dict[str, float]) -> str | None:
         f"{len(wide)} of {len(spreads)} ceilings scatter by more than {WIDE_SPREAD:.0%}"
         f" (most: {worst}, {wide[worst]:.0%}): the machine was busy; measure again with --fresh"
         " when it is quiet"
-    )
-
-
-def sittings_warning(what: str, rates_per_s: Sequence[float]) -> str | None:
-    """A word when one ceiling came out very differently at different times of one run."""
-    low, high = min(rates_per_s), max(rates_per_s)
-    unit = "B" if what.startswith("byte/") else "FLOP"
-    if low >= (1 - UNLIKE_SITTINGS) * high:
-        return None
-    return (
-        f"{what} came out between {low / 1e9:.3g} and {high / 1e9:.3g} G{unit}/s within one run:"
-        " programs or a host that shares this memory; the highest is kept, and another run may"
-        " differ"
-    )
-
-
-def two_states_warning(what: str, usual_per_s: float, rare_per_s: float) -> str:
-    """A word when a level was much faster in a few moments of a quiet run."""
-    return (
-        f"{what} was {usual_per_s / 1e9:.3g} GB/s most of the time and up to"
-        f" {rare_per_s / 1e9:.3g} in a few moments (a host that moves the cores of this virtual"
-        " machine does that): the usual one is the ceiling, the other a variant"
     )

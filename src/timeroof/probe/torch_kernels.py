@@ -1,21 +1,25 @@
-"""Memory traffic of a torch device: bandwidth over the working set, host links, launching."""
+"""What is timed on a torch device: streams, host links, launching, matrix products."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.core.errors import UsageError
-from timeroof.probe.measurement import Figure, LaunchCost, SweepPoint, wrong_result
-from timeroof.probe.sampling import Plan, Samples, sample
+from timeroof.probe.launch import LaunchCost, timed
+from timeroof.probe.measurement import Figure, SweepPoint, wrong_result
+from timeroof.probe.sampling import Plan, sample
 
-# Timing on a torch device: device events where there are any, else a synchronised clock.
+if TYPE_CHECKING:
+    import torch
+
+    Call = Callable[[], torch.Tensor]
 
 
-def _usable(name: str) -> tuple[Any, Any]:
-    """Torch and a device of it that can compute; else one line that says why not."""
+def _usable(name: str) -> torch.device:
+    """A torch device that can compute; else one line that says why not."""
     try:
         import torch
 
@@ -29,74 +33,72 @@ def _usable(name: str) -> tuple[Any, Any]:
             f"the device {name!r} cannot be used here ({reason})",
             advice="name a device that torch has on this computer, such as cuda, or leave it out",
         ) from error
-    return torch, device
+    return device
 
 
 class DeviceTimer:
     """Seconds of work on a device, without the time to submit it where events exist."""
 
     def __init__(self, device: str, clock: Callable[[], float] = time.perf_counter) -> None:
-        torch, self.device = _usable(device)
-        self._torch = torch
+        self.device = _usable(device)
         self._clock = clock
         # ROCm's torch calls its devices cuda too.
         self.has_events = self.device.type == "cuda"
-        self._flush: Any = None
+        self._flush: torch.Tensor | None = None
 
     def synchronize(self) -> None:
         """Wait until the device has done everything; a CPU always has."""
-        wait = getattr(getattr(self._torch, self.device.type, None), "synchronize", None)
+        import torch
+
+        wait = getattr(getattr(torch, self.device.type, None), "synchronize", None)
         if self.device.type != "cpu" and wait is not None:
             wait()
 
     def run(self, call: Callable[[], object]) -> Callable[[int], float]:
         """A `run` for sampling: seconds of so many calls in a row."""
 
-        def timed(repetitions: int) -> float:
+        def synchronized() -> float:
             self.synchronize()
-            if self.has_events:
-                return self._by_events(call, repetitions)
-            start = self._clock()
-            for _ in range(repetitions):
-                call()
-            self.synchronize()
-            return self._clock() - start
+            return self._clock()
 
-        return timed
+        if self.has_events:
+            return lambda repetitions: self._by_events(call, repetitions)
+        return timed(call, synchronized)
 
     def submit(self, call: Callable[[], object]) -> Callable[[int], float]:
         """A `run` for sampling of the host's share: seconds until so many calls are queued."""
+        queue = timed(call, self._clock)
 
-        def timed(repetitions: int) -> float:
+        def run(repetitions: int) -> float:
             self.synchronize()
-            start = self._clock()
-            for _ in range(repetitions):
-                call()
-            queued_s = self._clock() - start
-            self.synchronize()
-            return queued_s
+            return queue(repetitions)
 
-        return timed
+        return run
 
     def cold(self, call: Callable[[], object], flush_bytes: int) -> Callable[[int], float]:
         """Like `run`, with the device's cache emptied before each sample."""
         inner = self.run(call)
 
-        def timed(repetitions: int) -> float:
+        def run(repetitions: int) -> float:
             self.flush_cache(flush_bytes)
             return inner(repetitions)
 
-        return timed
+        return run
 
     def flush_cache(self, size_bytes: int) -> None:
         """Write over more memory than the cache holds."""
+        import torch
+
         if self._flush is None or self._flush.numel() < size_bytes:
-            self._flush = self._torch.ones(size_bytes, dtype=self._torch.int8, device=self.device)
+            self._flush = torch.ones(size_bytes, dtype=torch.int8, device=self.device)
         self._flush.neg_()
 
     def _by_events(self, call: Callable[[], object], repetitions: int) -> float:
-        events: Any = self._torch.cuda.Event
-        start, end = events(enable_timing=True), events(enable_timing=True)
+        import torch
+
+        self.synchronize()
+        event: Callable[..., torch.cuda.Event] = torch.cuda.Event
+        start, end = event(enable_timing=True), event(enable_timing=True)
         start.record()
         for _ in range(repetitions):
             call()
@@ -110,24 +112,34 @@ VALUE_BYTES = 4
 PATTERNS = {"read": (1, 1), "write": (1, 1), "update": (2, 1), "copy": (2, 2), "triad": (3, 3)}
 
 
-def stream(pattern: str, size_bytes: int, device: str) -> tuple[Callable[[], Any], float, int]:
-    """A call that streams once over a working set, its useful bytes, and the set's size."""
+class Streaming(NamedTuple):
+    """A call that streams once over a working set."""
+
+    call: Call
+    moved_bytes: float
+    size_bytes: int
+
+
+def stream(pattern: str, size_bytes: int, device: str) -> Streaming:
+    """A pattern over arrays that together take a size."""
     import torch
 
     moves, arrays = PATTERNS[pattern]
     count = max(1, size_bytes // arrays // VALUE_BYTES)
     a, b, c = (torch.ones(count if k < arrays else 1, device=device) for k in range(3))
-    calls: dict[str, Callable[[], Any]] = {
+    calls: dict[str, Call] = {
         "read": lambda: torch.sum(a),
         "write": lambda: a.fill_(2.0),
         "update": a.neg_,
         "copy": lambda: a.copy_(b),
         "triad": lambda: torch.add(b, c, alpha=3.0, out=a),
     }
-    return calls[pattern], float(moves * count * VALUE_BYTES), arrays * count * VALUE_BYTES
+    return Streaming(
+        calls[pattern], float(moves * count * VALUE_BYTES), arrays * count * VALUE_BYTES
+    )
 
 
-def check_stream(pattern: str, call: Callable[[], Any]) -> None:
+def check_stream(pattern: str, call: Call) -> None:
     """Raise unless one pass leaves what the pattern must leave behind."""
     result = call()
     expected = {"read": None, "write": 2.0, "update": -1.0, "copy": 1.0, "triad": 4.0}[pattern]
@@ -138,31 +150,19 @@ def check_stream(pattern: str, call: Callable[[], Any]) -> None:
 
 def measure_stream(
     pattern: str, size_bytes: int, timer: DeviceTimer, plan: Plan, *, flush_bytes: int = 0
-) -> tuple[Figure, int]:
+) -> SweepPoint:
     """Useful bytes per second at a working set; with the cache flushed before each sample."""
-    call, moved, actual_bytes = stream(pattern, size_bytes, str(timer.device))
-    check_stream(pattern, call)
-    run = timer.cold(call, flush_bytes) if flush_bytes else timer.run(call)
-    return Figure.of(sample(run, plan), amount=moved), actual_bytes
-
-
-def measure_curve(sizes: list[int], timer: DeviceTimer, plan: Plan) -> list[SweepPoint]:
-    """The curve of every pattern over the working set, caches as the pattern leaves them."""
-    points = []
-    for size in sizes:
-        for pattern in PATTERNS:
-            figure, actual_bytes = measure_stream(pattern, size, timer, plan)
-            points.append(
-                SweepPoint(
-                    pattern=pattern,
-                    size_bytes=actual_bytes,
-                    threads=0,
-                    rate_per_s=figure.rate_per_s,
-                    median_per_s=figure.median_per_s,
-                    spread=figure.spread,
-                )
-            )
-    return points
+    work = stream(pattern, size_bytes, str(timer.device))
+    check_stream(pattern, work.call)
+    run = timer.cold(work.call, flush_bytes) if flush_bytes else timer.run(work.call)
+    figure = Figure.of(sample(run, plan), amount=work.moved_bytes)
+    return SweepPoint(
+        pattern=pattern,
+        size_bytes=work.size_bytes,
+        threads=0,
+        rate_per_s=figure.rate_per_s,
+        spread=figure.spread,
+    )
 
 
 def measure_link(to_device: bool, size_bytes: int, timer: DeviceTimer, plan: Plan) -> Figure:
@@ -181,66 +181,22 @@ def measure_link(to_device: bool, size_bytes: int, timer: DeviceTimer, plan: Pla
     return figure
 
 
-def measure_device_launches(timer: DeviceTimer, plan: Plan) -> list[LaunchCost]:
-    """An op on one element: time per kernel in the stream, and the host's cost to submit it."""
+def measure_device_launches(timer: DeviceTimer, plan: Plan, nodes: int = 100) -> list[LaunchCost]:
+    """An op on one element: per kernel in the stream, to submit it, and as a node of a graph."""
     import torch
 
     one = torch.ones(1, device=timer.device)
-    costs = [
-        _cost("kernel in a stream", sample(timer.run(one.zero_), plan), 1),
-        _cost("submit from the host", sample(timer.submit(one.zero_), plan), 1),
+    runs = [
+        ("kernel in a stream", timer.run(one.zero_), 1),
+        ("submit from the host", timer.submit(one.zero_), 1),
     ]
     if timer.has_events:
-        costs.append(_graph_replay(one, timer, plan))
-    return costs
-
-
-def _graph_replay(one: Any, timer: DeviceTimer, plan: Plan, nodes: int = 100) -> LaunchCost:
-    """Time per node of a captured graph that is replayed."""
-    import torch
-
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(nodes):
-            one.zero_()
-    return _cost("graph replay, per node", sample(timer.run(graph.replay), plan), nodes)
-
-
-def _cost(what: str, samples: Samples, ops: int) -> LaunchCost:
-    return LaunchCost(
-        framework="torch",
-        what=what,
-        python_loop=True,
-        best_s=samples.best_s / ops,
-        p25_s=samples.quantile_s(0.25) / ops,
-        median_s=samples.median_s / ops,
-        p75_s=samples.quantile_s(0.75) / ops,
-        p95_s=samples.quantile_s(0.95) / ops,
-        samples=len(samples.times_s),
-    )
-
-
-def sustain(
-    run: Callable[[int], float],
-    *,
-    sustained_s: float,
-    repetitions: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Samples:
-    """Seconds per repetition over a long stretch without rest: what is left once it is warm.
-
-    The first half warms up and is left out.
-    """
-    start = clock()
-    times_s: list[float] = []
-    while (elapsed_s := clock() - start) < sustained_s:
-        time_s = run(repetitions) / repetitions
-        if elapsed_s >= sustained_s / 2:
-            times_s.append(time_s)
-    return Samples(times_s or [run(repetitions) / repetitions], repetitions)
-
-
-# Matrix products through torch: the peak per precision, checked for their result.
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(nodes):
+                one.zero_()
+        runs.append(("graph replay, per node", timer.run(graph.replay), nodes))
+    return [LaunchCost(what, Figure.of(sample(run, plan), ops)) for what, run, ops in runs]
 
 
 DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -250,7 +206,7 @@ DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bflo
 TOLERANCE = 0.05
 
 
-def operands(precision: str, size: int, device: str) -> tuple[Any, Any]:
+def operands(precision: str, size: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Two random square matrices, the same in every run.
 
     Random, because GPUs draw less power on regular data and then clock higher than they
@@ -270,7 +226,7 @@ def operands(precision: str, size: int, device: str) -> tuple[Any, Any]:
     return pair[0].to(device), pair[1].to(device)
 
 
-def product(left: Any, right: Any) -> Callable[[], Any]:
+def product(left: torch.Tensor, right: torch.Tensor) -> Call:
     """A call that multiplies two matrices into a third that exists already."""
     import torch
 
@@ -280,7 +236,7 @@ def product(left: Any, right: Any) -> Callable[[], Any]:
     return lambda: torch.mm(left, right, out=out)
 
 
-def check_product(result: Any, left: Any, right: Any) -> None:
+def check_product(result: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
     """Raise unless the first row of a product is what fp64 gives, within what a dtype keeps."""
     exact = left[:1].cpu().double() @ right.cpu().double()
     error = (result[:1].cpu().double() - exact).abs().max()
@@ -294,19 +250,6 @@ def measure_gemm(precision: str, size: int, timer: DeviceTimer, plan: Plan) -> F
     call = product(left, right)
     check_product(call(), left, right)
     return Figure.of(sample(timer.run(call), plan), amount=2.0 * size**3)
-
-
-@contextmanager
-def torch_threads(threads: int) -> Iterator[None]:
-    """Let torch use so many threads inside the block."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -8,19 +8,24 @@ events into one table and ends here. Columns of that table:
 * ``gpu``: which device of the machine an event ran on; ``stream``: its queue there;
 * ``launch_start_ns``, ``launch_end_ns``, ``process``, ``in_graph``: see `idle`;
 * ``launches``, other fields of a row, amounts, ``label.*`` and ``origin.*``: where known;
+* ``call``: the number of the recorded call behind the event, see `Whole`;
 * ``sum.*``: numbers that are summed over a row's events and kept as a label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
+from timeroof.core.notes import Note
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
+from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, seconds_by_cause, with_idle
+from timeroof.work.call import Call
+from timeroof.work.recorded import RecordedCall
 
 TIMELINE_EVENTS = 20_000
 NS = 1e9
@@ -28,10 +33,22 @@ SUM = "sum."
 # More of anything than one event can use.
 MAX_AMOUNT = 1e24
 
-_FIELDS = ("kind", "name", "short_name", "op", "shape", "dtype", "module", "phase", "device")
+_FIELDS = (
+    "kind", "name", "short_name", "op", "shape", "dtype", "module", "phase", "device", "call",
+)  # fmt: skip
 _PLACES = ("stream", "rank")
-# Kernels of the collective libraries move data between devices.
-COLLECTIVE = r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl)"
+# Of tables that have no single events.
+SUMMARY = Note("A summary by kernel name: no timestamps, so idle time is unknown.", "no-timestamps")
+NO_LAUNCHES = Note(
+    "No launch of a kernel is in the file: causes of idle time are unknown.", "no-launches"
+)
+# Kernels that move data between devices. Communication has many homes: NCCL and RCCL, DeepEP's
+# "internode" kernels, the multicast and custom all-reduces of PyTorch, vLLM and TensorRT-LLM.
+COLLECTIVE = (
+    r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
+    r"|(?:one|two)_shot_all_reduce|cross_device_reduce|(?:inter|intra)node(?:_ll)?::|deep_ep::"
+    r"|all_?(?:reduce|gather|to_?all)_kernel|allreduce_fusion"
+)
 
 
 @dataclass(frozen=True)
@@ -39,45 +56,74 @@ class Whole:
     """What a source knows beside its events."""
 
     source: Source
+    # Where no event has one.
     device: str | None = None
     notes: tuple[str, ...] = ()
     # False for runs under counters: the profiler serialised them, so gaps mean nothing.
     has_gaps: bool = True
     # When the host waited for the devices and fetched data: `idle.host_spans`.
     host: pl.DataFrame | None = None
+    # The calls that the column `call` of events numbers.
+    calls: Sequence[Call] = ()
     extra: dict[str, object] = field(default_factory=dict)
 
 
 def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
     """The profile of a table of events."""
     events, notes = checked(events)
-    notes = [*whole.notes, *notes]
     events = _named_streams(events)
+    device, unnamed = one_device(events["device"].unique().to_list() or [])
+    device, unnamed = (whole.device, []) if whole.device else (device, unnamed)
+    notes = [*whole.notes, *unnamed, *notes]
     if not whole.has_gaps:
-        rows = rows_of(events)
-        return Profile.of(
-            rows, whole.source, device=whole.device, notes=tuple(notes), **whole.extra
-        )
-    events = with_idle(events, whole.host)
-    rows = rows_of(events)
+        rows, calls = _with_calls(rows_of(events), whole.calls)
+        extra = whole.extra | {"notes": tuple(notes), "calls": calls}
+        return Profile.of(rows, whole.source, device=device, **extra)
+    events = with_exclusive(with_idle(events, whole.host))
+    rows, gpus = rows_of(events), _gpus(events)
     timeline, cut = _timeline(events, rows)
-    gpus = _gpus(events)
-    if gpus > 1:
-        notes.append(devices_note(gpus))
+    rows, calls = _with_calls(rows, whole.calls)
     wall_s, busy_s = _wall_and_busy(events)
+    idle_s, codes = events["idle_ns"].to_numpy() / NS, events["idle_code"].to_numpy()
     return Profile.of(
         rows,
         whole.source,
-        device=whole.device,
+        device=device,
         wall_s=wall_s,
         kernel_s=busy_s,
-        idle_by_cause=seconds_by_cause(
-            events["idle_ns"].to_numpy() / NS, events["idle_code"].to_numpy(), gpus, wall_s - busy_s
-        ),
+        idle_by_cause=seconds_by_cause(idle_s, codes, gpus, wall_s - busy_s),
         timeline=timeline,
-        notes=(*notes, *cut),
+        notes=(*notes, *devices_note(gpus), *cut),
+        calls=calls,
         **whole.extra,
     )
+
+
+def _with_calls(
+    rows: pl.DataFrame, calls: Sequence[Call]
+) -> tuple[pl.DataFrame, dict[int, RecordedCall]]:
+    """Rows without the numbers of their calls, and the calls by the ids of rows."""
+    if "call" not in rows.columns:
+        return rows, {}
+    numbered = rows.select("id", "call").drop_nulls().iter_rows()
+    return rows.drop("call"), {row: RecordedCall(calls[code]) for row, code in numbered}
+
+
+def one_device(names: Iterable[str | None]) -> tuple[str | None, list[Note]]:
+    """The one name among those of devices, and a note where there is none or more than one."""
+    known = sorted({name for name in names if name})
+    if len(known) == 1:
+        return known[0], []
+    if known:
+        text = f"Kernels ran on different devices: {', '.join(known)}."
+        return None, [Note(text, "several-devices")]
+    return None, [Note("The file names no device: name it with --machine.", "no-device")]
+
+
+def kernel_kind(name: str = "name") -> pl.Expr:
+    """Kind of a kernel by its name: those of the collective libraries move data."""
+    talks = pl.col(name).str.contains(COLLECTIVE)
+    return pl.when(talks).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind")
 
 
 def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -93,9 +139,14 @@ def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         sane.fill_null(False) & pl.col("name").is_not_null() & (pl.col("start_ns") >= 0)
     )
     lost = events.height - good.height
-    notes = [f"{lost} events without a name or with impossible times are left out"] if lost else []
+    notes: list[str] = []
+    if lost:
+        text = f"{lost} events without a name or with impossible times are left out."
+        notes.append(Note(text, "left-out", "warning"))
     good, wrong = _known_amounts(good)
-    notes += [f"{wrong} amounts below 0 or beyond reason are taken as unknown"] if wrong else []
+    if wrong:
+        text = f"{wrong} amounts below 0 or beyond reason are taken as unknown."
+        notes.append(Note(text, "impossible-amounts", "warning"))
     empty = [c for c in good.columns if c.startswith(LABEL) and good[c].null_count() == good.height]
     return good.drop(empty).sort("gpu", "start_ns", "end_ns", maintain_order=True), notes
 
@@ -107,6 +158,19 @@ def _known_amounts(events: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     possible = [pl.when(pl.col(c).is_between(0, MAX_AMOUNT)).then(pl.col(c)) for c in columns]
     events = events.with_columns(p.alias(c) for p, c in zip(possible, columns, strict=True))
     return events, sum(events[c].null_count() for c in columns) - before
+
+
+def with_exclusive(events: pl.DataFrame) -> pl.DataFrame:
+    """Add ``exclusive_ns`` and ``alone_ns``, see `overlap`; not where events nest."""
+    if "self_ns" in events.columns or not events.height:
+        return events
+    first = events["start_ns"].min()
+    start, end = ((events[c] - first).cast(pl.Float64).to_numpy() for c in ("start_ns", "end_ns"))
+    kinds = {kind: tier_of(kind) for kind in events["kind"].unique().to_list()}
+    tier = events["kind"].replace_strict(kinds, return_dtype=pl.Int64).to_numpy()
+    gpu = events["gpu"].rank("dense").cast(pl.Int64).to_numpy()
+    own = own_times(start, end, tier, gpu)
+    return events.with_columns(exclusive_ns=pl.Series(own.exclusive), alone_ns=pl.Series(own.alone))
 
 
 def rows_of(events: pl.DataFrame) -> pl.DataFrame:
@@ -124,6 +188,9 @@ def rows_of(events: pl.DataFrame) -> pl.DataFrame:
     ]
     if "idle_ns" in events.columns:
         totals.append(pl.col("idle_ns").cast(pl.Float64).sum().truediv(NS).alias("idle_before_s"))
+    if "exclusive_ns" in events.columns:
+        own = pl.col("exclusive_ns", "alone_ns").sum().truediv(NS)
+        totals.append(own.name.map(lambda name: f"{name.removesuffix('_ns')}_s"))
     if "launches" in events.columns:
         totals.append(known_sum("launches").alias("launches"))
     rows = events.group_by(keys, maintain_order=True).agg(totals)
@@ -183,13 +250,13 @@ def _wall_and_busy(events: pl.DataFrame) -> tuple[float, float]:
     return float(wall_ns) / NS, float(busy_ns) / NS  # type: ignore[arg-type]
 
 
-def _timeline(events: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def _timeline(events: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
     """The first events in order of time, each with its row's id; a note where some are left out."""
     keys = key_columns(events)
     duration = (pl.col("end_ns") - pl.col("start_ns")).alias("duration")
     work = events.select(*keys, pl.col("start_ns").alias("start"), duration, "idle_code")
     timeline = timeline_of(work, rows.select(*keys, "id"), pl.col("stream"), NS)
-    return timeline, [cut_note(events.height)] if events.height > TIMELINE_EVENTS else []
+    return timeline, cut_note(events.height)
 
 
 def timeline_of(
@@ -213,22 +280,23 @@ def timeline_of(
     ).cast(dict(TIMELINE_COLUMNS))  # type: ignore[arg-type]
 
 
-def cut_note(events: int) -> str:
+def cut_note(events: int) -> list[Note]:
     """That a timeline does not show all."""
-    return f"the timeline shows the first {TIMELINE_EVENTS} of {events} events"
+    if events <= TIMELINE_EVENTS:
+        return []
+    text = f"The timeline shows the first {TIMELINE_EVENTS} of {events} events."
+    return [Note(text, "timeline-cut")]
 
 
-def devices_note(devices: int) -> str:
+def devices_note(devices: int) -> list[Note]:
     """What numbers mean where several devices worked."""
-    return f"{devices} devices: rows sum over them; wall, busy and idle seconds are the mean of one"
+    text = f"{devices} devices: row times are summed; wall, busy and idle times are per device."
+    return [Note(text, "several-devices")] if devices > 1 else []
 
 
-# Launches of kernels, one row each, and how they become the rows of a profile.
-#
-# Every reader of counters ends here: a table with `name`, `time_s` and amounts per launch
-# becomes one row per kernel, with exact totals, its calls and the single times.
-
-
+# Launches of kernels, one row each, and how they become the rows of a profile. Every reader of
+# counters ends here: a table with `name`, `time_s` and amounts per launch becomes one row per
+# kernel, with exact totals, its calls and the single times.
 # Single times are kept where they are few enough to be looked at.
 MAX_SAMPLES = 1000
 
@@ -250,19 +318,14 @@ def rows_of_launches(launches: pl.DataFrame) -> pl.DataFrame:
         .group_by(keys, maintain_order=True)
         .agg(
             calls.cast(pl.Float64).alias("calls"),
-            _known_sum("time_s"),
+            known_sum("time_s").alias("time_s"),
             spread_of(pl.col("time_s")).alias("time_spread"),
             _samples(),
-            *(_known_sum(c) for c in amounts),
+            *(known_sum(c).alias(c) for c in amounts),
             *(_agreed(c) for c in agreed),
         )
         .collect()
     )
-
-
-def _known_sum(column: str) -> pl.Expr:
-    known = pl.col(column).null_count() == 0
-    return pl.when(known).then(pl.col(column).sum()).alias(column)
 
 
 def _agreed(column: str) -> pl.Expr:
@@ -275,25 +338,13 @@ def _samples() -> pl.Expr:
     return pl.when(few).then(pl.col("time_s").implode()).alias("samples")
 
 
-def drop_impossible(launches: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def drop_impossible(launches: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
     """Launches without those whose time is below 0 or no number, and a note that says so."""
     time = pl.col("time_s")
     possible = launches.filter(time.is_null() | (time.is_finite() & (time >= 0)))
     gone = launches.height - possible.height
-    notes = []
-    if gone:
-        notes.append(
-            f"{gone} of {launches.height} launches have a time that is negative or no number;"
-            " they are left out."
-        )
-    return _impossible_amounts_unknown(possible), notes
-
-
-def _impossible_amounts_unknown(launches: pl.DataFrame) -> pl.DataFrame:
-    amounts = amount_columns(launches)
-    return launches.with_columns(
-        pl.when(pl.col(c).is_finite() & (pl.col(c) >= 0)).then(pl.col(c)).alias(c) for c in amounts
-    )
+    text = f"{gone} of {launches.height} launches have no possible time and are left out."
+    return _known_amounts(possible)[0], [Note(text, "left-out", "warning")] if gone else []
 
 
 def shown_list(names: Sequence[str], most: int = 5) -> str:

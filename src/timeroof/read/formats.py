@@ -1,7 +1,7 @@
 """All formats, and which of them a file's content is of. A file's name never decides.
 
-A new format is one file that ends in ``FORMAT = …`` and one line in `LISTED`. Readers are
-imported when a file may be theirs: to read one small file, seventeen others would cost more.
+A new format is one file with `sniff` and `read`, and one line in `LISTED`. Readers are imported
+when a file may be theirs: to read one small file, seventeen others would cost more.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from typing import Protocol
+from functools import cached_property
+from typing import Protocol, cast
+
+import polars as pl
 
 from timeroof.core.errors import InputError, UsageError, trace_ignored
-from timeroof.core.profile import Profile
-from timeroof.read.open import Entry, Input
-
-# What every format's file provides: a name, a sniff and a read; how it says what it found.
-
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Source, SourceFile
+from timeroof.read.open import Entry, Input, short_name
 
 Progress = Callable[[str, float], None]
 
@@ -39,48 +40,29 @@ class ReadOptions:
     architecture: str | None = None
 
 
-class Format(Protocol):
-    """One profiler format. A format's module ends in ``FORMAT = …``; formats.py lists them all.
-
-    A format that makes one profile of several files (a workload folder, one metric per file)
-    is listed with ``folders=True``: folders and archives are then offered to it whole, as one
-    Input with many entries. All others see one entry at a time, and several files of theirs
-    are taken for ranks of one run.
-    """
-
-    @property
-    def name(self) -> str:
-        """Short stable name, as `--format` takes it: "kineto", "ncu-csv", "nsys-sqlite"."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        ...
+class Reader(Protocol):
+    """What a format's file provides."""
 
     def sniff(self, found: Input) -> bool:
-        """Whether the content (never the file's name) is of this format; cheap, never raises."""
-        ...
+        """Whether the content (never the file's name) is of this format; cheap."""
 
     def read(self, found: Input, options: ReadOptions) -> Profile:
         """The profile that the input holds, or an InputError that says what is wrong with it."""
-        ...
+
+
+def source_of(
+    tool: str, found: Input, *, version: str | None = None, command: str | None = None
+) -> Source:
+    """Where a profile comes from: the tool, and the files by names that give no folder away."""
+    files = [SourceFile(name=short_name(entry.name)) for entry in found.entries]
+    return Source(tool=tool, version=version, files=files, command=command)
 
 
 # What a file's first bytes must hold to be of a format: asked before its reader is imported.
-#
 # A hint is a necessary condition, cheap and without any reader. It may let other files through,
-# since the format's own `sniff` decides; it never holds back a file that the sniff accepts
-# (`tests/unit/sources/test_formats.py`).
-
-
+# since the reader's `sniff` decides; it never holds back a file that the sniff accepts.
 SQLITE = b"SQLite format 3\x00"
 SNIFF_BYTES = 64 * 2**20
-# Tables of Nsight Systems and of rocprofv3, as regular expressions.
-NSYS_TABLES = (
-    r"StringIds|CUPTI_ACTIVITY_KIND_|META_DATA_EXPORT|EXPORT_META_DATA|TARGET_INFO_SESSION"
-)
-ROCPD_TABLES = r"rocpd_"
 
 
 @dataclass(frozen=True)
@@ -98,11 +80,6 @@ class Start:
 Hint = Callable[[Start], bool]
 
 
-def anything(_start: Start) -> bool:
-    """For formats that have no mark: their sniff is always asked."""
-    return True
-
-
 def begins(*magics: bytes) -> Hint:
     """The first bytes are one of these."""
     return lambda start: start.entry.head.startswith(magics)
@@ -118,25 +95,15 @@ def matches(*patterns: bytes) -> Hint:
     return lambda start: any(re.search(pattern, start.words) for pattern in patterns)
 
 
-def both(one: Hint, other: Hint) -> Hint:
-    """Two hints hold."""
-    return lambda start: one(start) and other(start)
-
-
-def creates(tables: str) -> Hint:
+def creates(tables: bytes) -> Hint:
     """An SQLite file with a table of such a name."""
-    return lambda start: holds_table(start.entry, tables)
+    pattern = re.compile(rb"CREATE TABLE [`\"']?(?:" + tables + rb")")
+    return lambda start: start.entry.head.startswith(SQLITE) and _holds(start.entry, pattern)
 
 
-def holds_table(entry: Entry, tables: str) -> bool:
-    """Whether an SQLite file creates a table whose name matches the pattern; never raises."""
-    if not entry.head.startswith(SQLITE):
-        return False
-    pattern = re.compile(rb"CREATE TABLE [`\"']?(?:" + tables.encode() + rb")")
-    if pattern.search(entry.head):
-        return True
+def _holds(entry: Entry, pattern: re.Pattern[bytes]) -> bool:
+    seen, tail = 0, b""
     try:
-        seen, tail = 0, b""
         for chunk in entry.chunks():
             if pattern.search(tail + chunk):
                 return True
@@ -144,67 +111,102 @@ def holds_table(entry: Entry, tables: str) -> bool:
             if seen > SNIFF_BYTES:
                 return False
     except InputError:
-        return False
+        trace_ignored(f"{entry.name} cannot be searched for tables")
     return False
 
 
-_PACKAGE = "timeroof.read"
+@contextmanager
+def table_errors(where: str, what: str) -> Iterator[None]:
+    """What goes wrong inside the tables becomes a sentence with the file's name."""
+    try:
+        yield
+    except (KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+        if isinstance(error, KeyError):
+            reason = f"column {reason} is missing"
+        raise InputError(
+            f"is no whole {what} ({reason})", where=where, advice="export it again"
+        ) from error
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A reader's module, the names of its formats, and what a file of theirs must look like."""
+class Format:
+    """One profiler format: its name for `--format`, what people call it, and its reader."""
 
+    name: str
+    title: str
     module: str
-    names: tuple[str, ...]
-    hint: Hint = anything
-    # One run is many files: folders and archives are offered whole.
+    hint: Hint
+    # The hint is the whole answer: the reader need not be asked.
+    sure: bool = False
+    # One run is many files: folders and archives are offered whole. Several files of all other
+    # formats are ranks of one run.
     folders: bool = False
 
-    def formats(self) -> tuple[Format, ...]:
-        """The formats themselves: this imports the reader."""
-        module = importlib.import_module(f"{_PACKAGE}.{self.module}")
-        return getattr(module, "FORMATS", None) or (module.FORMAT,)
+    @property
+    def reader(self) -> Reader:
+        """The format's module: this imports it."""
+        return cast("Reader", importlib.import_module(f"timeroof.read.{self.module}"))
+
+    def sniff(self, found: Input) -> bool:
+        """Whether an input that the hint lets through is of this format."""
+        if len(found.entries) != 1 and not self.folders:
+            return False
+        return self.sure or self.reader.sniff(found)
+
+    def read(self, found: Input, options: ReadOptions) -> Profile:
+        """The profile that the input holds, or an InputError that says what is wrong with it."""
+        with table_errors(found.name, self.title):
+            return self.reader.read(found, options)
 
 
-# The name that a plane of XLA's begins with is field 2 of a message.
-_NAME_FIELD = b"\x12"
 _KERNEL_COLUMNS = (b"kernel_name", b"kernelname")
 _DISPATCH_COLUMNS = (b"gpu_id", b"gpu-id", b"queue-id", b"dispatch_id", b"index", b"sum(ns)")
 _NCU_NAMES = (b"kernel name", b"demangled name", b"function name")
 _AMD_METRICS = (b"sq_insts_", b"fetchsize", b"writesize", b"fetch_size", b"tcc_", b"tcp_")
+_NSYS_TABLES = (
+    rb"StringIds|CUPTI_ACTIVITY_KIND_|META_DATA_EXPORT|EXPORT_META_DATA|TARGET_INFO_SESSION"
+)
+
+
+def _is_saved_run(start: Start) -> bool:
+    head = start.entry.head[:60]
+    return head.startswith(b"PK\x03\x04") and b"meta.json" in head
+
 
 # In the order of asking: formats with a magic number first, free text last.
 LISTED = (
-    Listed("saved_run", ("timeroof",), begins(b"PK\x03\x04")),
-    Listed("nvidia.ncu_report", ("ncu-report",), begins(b"NVR\x00")),
-    Listed("nvidia.nsys_sqlite", ("nsys-sqlite",), creates(NSYS_TABLES)),
-    Listed("amd.rocpd", ("rocpd",), creates(ROCPD_TABLES)),
-    Listed(
-        "xla.xplane",
-        ("xplane",),
-        both(begins(b"\x0a"), has((_NAME_FIELD,))),
+    Format("timeroof", "timeroof saved run", "saved_run", _is_saved_run, sure=True),
+    Format(
+        "ncu-report", "Nsight Compute report", "nvidia.ncu_report", begins(b"NVR\x00"), sure=True
     ),
-    Listed("amd.rocprofv3_json", ("rocprofv3-json",), has((b'"rocprofiler-sdk-tool"',))),
-    Listed(
-        "torch.execution_trace",
-        ("execution-trace",),
+    Format(
+        "nsys-sqlite", "Nsight Systems SQLite export", "nvidia.nsys_sqlite",
+        creates(_NSYS_TABLES), sure=True,
+    ),
+    Format(
+        "rocpd", "rocpd (rocprofv3's SQLite database)", "amd.rocpd", creates(rb"rocpd_"), sure=True
+    ),
+    Format("xplane", "XLA xplane.pb (JAX, TensorFlow)", "xla.xplane", begins(b"\x0a")),
+    Format(
+        "rocprofv3-json", "rocprofv3 JSON (rocprofiler-sdk-tool)", "amd.rocprofv3_json",
+        has((b'"rocprofiler-sdk-tool"',)),
+    ),
+    Format(
+        "execution-trace", "PyTorch ExecutionTrace and Chakra graphs", "torch.execution_trace",
         has((b'"schema"', b'"nodes"'), (b'"workload_graph"',)),
     ),
-    Listed(
-        "torch.kineto",
-        ("kineto",),
+    Format(
+        "kineto", "PyTorch Kineto and other Chrome traces", "torch.kineto",
         has((b'"ph"',), (b'"traceevents"',), (b'"deviceproperties"', b'"schemaversion"')),
     ),
-    Listed(
-        "amd.omniperf",
-        ("omniperf",),
-        has((b"gpu_arch",), (b"gpu_soc",), (b"hbmbw", b"l2bw")),
-        folders=True,
+    Format(
+        "omniperf", "Omniperf / rocprof-compute workload folder", "amd.omniperf",
+        has((b"gpu_arch",), (b"gpu_soc",), (b"hbmbw", b"l2bw")), folders=True,
     ),
-    Listed(
+    Format(
+        "rocprofv3-csv", "rocprofv3 CSV (kernel_trace, counter_collection, stats)",
         "amd.rocprofv3_csv",
-        ("rocprofv3-csv",),
         has(
             (b"kind", b"kernel_name", b"start_timestamp", b"end_timestamp"),
             (b"kernel_name", b"counter_name", b"counter_value"),
@@ -215,43 +217,37 @@ LISTED = (
         ),
         folders=True,
     ),
-    Listed(
-        "amd.rocprof_csv",
-        ("rocprof-csv",),
+    Format(
+        "rocprof-csv", "rocprof v1/v2 CSV", "amd.rocprof_csv",
         has(
             *((name, place) for name in _KERNEL_COLUMNS for place in _DISPATCH_COLUMNS),
             *((b"metric name", b"metric value", counter) for counter in _AMD_METRICS),
         ),
     ),
-    Listed(
-        "nvidia.nsys_csv",
-        ("nsys-csv",),
-        has((b"total time", b"min", b"max"), (b"start", b"duration", b"corrid")),
+    Format(
+        "nsys-csv", "Nsight Systems stats CSV (cuda_gpu_kern_sum, cuda_gpu_trace)",
+        "nvidia.nsys_csv", has((b"total time", b"min", b"max"), (b"start", b"duration", b"corrid")),
     ),
-    Listed(
-        "nvidia.nvprof_csv",
-        ("nvprof-csv",),
+    Format(
+        "nvprof-csv", "nvprof CSV", "nvidia.nvprof_csv",
         matches(
             rb"(?:time\(%\)|start|invocations)\s*\"?\s*[,;\t]",
             rb"[,;\t]\s*\"?\s*(?:time\(%\)|invocations)",
         ),
     ),
-    Listed(
-        "nvidia.nvprof_console",
-        ("nvprof-console",),
+    Format(
+        "nvprof-console", "nvprof console text", "nvidia.nvprof_console",
         matches(
             rb"[\d=]== (?:nvprof is profiling|profiling |metric result)",
             rb"time\(%\)\s+time\s+calls|start\s+duration\s|invocations\s+(?:metric|event) name",
         ),
     ),
-    Listed(
-        "onednn",
-        ("onednn-verbose",),
-        has((b"onednn_verbose,",), (b"dnnl_verbose,",), (b"mkldnn_verbose,",)),
+    Format(
+        "onednn-verbose", "oneDNN verbose log", "onednn",
+        has((b"onednn_verbose,",), (b"dnnl_verbose,",), (b"mkldnn_verbose,",)), sure=True,
     ),
-    Listed(
-        "nvidia.ncu_csv",
-        ("ncu-csv",),
+    Format(
+        "ncu-csv", "Nsight Compute CSV", "nvidia.ncu_csv",
         has(
             (b"kernel name", b"metric name", b"metric value"),
             *((name, b"__") for name in _NCU_NAMES),
@@ -259,74 +255,39 @@ LISTED = (
         ),
         folders=True,
     ),
-    Listed("nvidia.ncu_console", ("ncu-console",), has((b"metric name", b"---"))),
-    Listed("tidy", ("tidy-csv", "tidy-parquet"), has((b"name", b"time_s"), (b"par1",))),
-)
-
-
-@cache
-def all_formats() -> tuple[Format, ...]:
-    """Every format, its reader imported."""
-    return tuple(f for listed in LISTED for f in listed.formats())
+    Format(
+        "ncu-console", "Nsight Compute console text", "nvidia.ncu_console",
+        has((b"metric name", b"---")),
+    ),
+    Format("tidy-parquet", "tidy Parquet", "tidy", begins(b"PAR1"), sure=True),
+    Format("tidy-csv", "tidy CSV", "tidy", has((b"name", b"time_s"))),
+)  # fmt: skip
 
 
 def format_named(name: str) -> Format:
     """A format by the name that `--format` takes."""
-    known = {n: listed for listed in LISTED for n in listed.names}
+    known = {listed.name: listed for listed in LISTED}
     if name not in known:
         raise UsageError(
             f"no format is called {name!r}", advice=f"use one of {', '.join(sorted(known))}"
         )
-    return next(f for f in known[name].formats() if f.name == name)
-
-
-def reads_folders(chosen: Format) -> bool:
-    """Whether a format makes one profile of several files."""
-    return any(listed.folders and chosen.name in listed.names for listed in LISTED)
+    return known[name]
 
 
 def sniffed(found: Input) -> Format | None:
     """The format of one entry's content, or of a folder as a whole."""
-    whole = len(found.entries) != 1
-    asked = [listed for listed in LISTED if listed.folders or not whole]
-    for listed in _hinted(asked, found.entries):
-        for candidate in _imported(listed):
-            if _sniffs(candidate, found):
-                return candidate
-    return None
+    starts = [Start(entry) for entry in found.entries]
+    asked = (listed for listed in LISTED if listed.folders or len(starts) == 1)
+    hinted = (listed for listed in asked if any(listed.hint(start) for start in starts))
+    return next((listed for listed in hinted if _sniffs(listed, found)), None)
 
 
-def _imported(listed: Listed) -> tuple[Format, ...]:
-    """The formats of a reader; none where it does not import, so that others may read the file."""
+def _sniffs(listed: Format, found: Input) -> bool:
     try:
-        return listed.formats()
-    except ImportError:
-        trace_ignored(f"the reader {listed.module} does not import")
-        return ()
-
-
-def _hinted(asked: list[Listed], entries: tuple[Entry, ...]) -> Iterator[Listed]:
-    """Those that an entry may be of, in order, each looked for when the one before was not it."""
-    if len(entries) == 1:
-        start = Start(entries[0])
-        yield from (listed for listed in asked if listed.hint(start))
-        return
-    hinted: list[Listed] = []
-    for entry in entries:
-        start = Start(entry)
-        hinted += [listed for listed in asked if listed not in hinted and listed.hint(start)]
-    yield from (listed for listed in asked if listed in hinted)
-
-
-def sniffed_entry(entry: Entry) -> Format | None:
-    """The format of one file among others."""
-    return sniffed(Input(entry.name, (entry,)))
-
-
-def _sniffs(candidate: Format, found: Input) -> bool:
-    try:
-        return candidate.sniff(found)
-    except Exception:
-        # A sniff that stumbles over strange bytes has its answer.
-        trace_ignored(f"{candidate.name} cannot say whether {found.name} is its own")
+        return listed.sniff(found)
+    except Exception as error:
+        # Another reader may know the file; that this one could not be asked is said beside it.
+        what = f"The reader {listed.module} failed on {short_name(found.name)}: {error!r}."
+        trace_ignored(what)
+        found.notes.append(Note(what, "reader-failed", "warning"))
         return False

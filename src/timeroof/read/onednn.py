@@ -1,7 +1,7 @@
 """oneDNN's verbose log (``ONEDNN_VERBOSE=1``, ``DNNL_VERBOSE=1``): one line per primitive.
 
-FLOPs are not counted here: a row keeps the problem's text as its shape, and whoever knows
-oneDNN's problems counts from it.
+FLOPs are not counted here: a row keeps the problem's text as its shape, and `work.onednn` knows
+the call behind it.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile
 from timeroof.read.events import Whole, profile_of
-from timeroof.read.formats import ReadOptions
-from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.formats import ReadOptions, source_of
+from timeroof.read.open import Entry, Input
+from timeroof.work.call import Call, parse_dtype
+from timeroof.work.onednn import call_from_onednn
 
 # One line of oneDNN's verbose log, in the spellings of versions 0.x to 3.x.
-#
 # It is ``onednn_verbose[,v1][,timestamp][,primitive],exec,<engine>,<kind>,<implementation>,
 # <prop kind>,<memory formats>,<attributes>,<auxiliary>,<problem>,<milliseconds>``; the parts in
 # brackets came with versions 2.x and 3.x. Logs are read with it, and lines caught in a live run:
 # so it needs nothing that would weigh on the program that runs.
-
-
 _TIMESTAMP = re.compile(r"^\d+(?:\.\d+)?(?:e\+?\d+)?$")
 _TYPE = re.compile(
     r"\b(src|data|wei|weights|dst|diff_src|diff_dst)[:_](f64|f32|f16|bf16|tf32"
@@ -56,7 +56,15 @@ class Primitive(NamedTuple):
     def dtype(self) -> str | None:
         """The data type of the source, else of the first tensor that has one."""
         types = dict(reversed(_TYPE.findall(self.formats)))
-        return types.get("src") or types.get("data") or next(iter(types.values()), None)
+        named = types.get("src") or types.get("data") or next(iter(types.values()), "")
+        return parse_dtype(named)
+
+    @property
+    def call(self) -> Call:
+        """The call that the primitive is, for whoever counts it."""
+        words = self.auxiliary.split()
+        algorithm = next((w.removeprefix("alg:") for w in words if w.startswith("alg:")), "")
+        return call_from_onednn(self.kind, self.prop, self.formats, self.problem, algorithm)
 
 
 class Execution(NamedTuple):
@@ -124,40 +132,20 @@ _MARK = re.compile(rb"(?:onednn|dnnl|mkldnn)_verbose,")
 _VERSION = re.compile(r"info,(?:oneDNN|DNNL|Intel MKL-DNN|oneDNN) v?([\d.]+)")
 _THREADS = re.compile(r"nthr:(\d+)")
 MAX_LINE_BYTES = 1 << 20
-_PHASES = {
-    "forward_training": "forward",
-    "forward_inference": "forward",
-    "forward": "forward",
-    "backward": "backward",
-    "backward_data": "backward",
-    "backward_weights": "backward",
-    "backward_bias": "backward",
-}
 
 
-class OnednnVerbose:
-    """oneDNN's verbose log."""
-
-    name = "onednn-verbose"
-    title = "oneDNN verbose log"
-
-    def sniff(self, found: Input) -> bool:
-        """A text with oneDNN's lines in it."""
-        return len(found.entries) == 1 and bool(_MARK.search(found.only.head))
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of the primitives that ran."""
-        entry = found.only
-        log = _Log()
-        for line in _lines(entry):
-            log.take(line)
-        if not log.times_ms:
-            raise InputError(
-                "has oneDNN lines but no primitive that ran with its time",
-                where=entry.name,
-                advice="record with ONEDNN_VERBOSE=1 (or profile_exec)",
-            )
-        return _profile(log, entry)
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of the primitives that ran."""
+    log = _Log()
+    for line in _lines(found.only):
+        log.take(line)
+    if not log.times_ms:
+        raise InputError(
+            "has oneDNN lines but no primitive that ran with its time",
+            where=found.name,
+            advice="record with ONEDNN_VERBOSE=1 (or profile_exec)",
+        )
+    return _profile(log, found)
 
 
 @dataclass
@@ -207,13 +195,14 @@ class _Log:
         timed = bool(np.isfinite(start).all())
         start = start - start.min() if timed else np.cumsum(length) - length
         rows = pl.DataFrame([_row(p) for p in self.primitives], infer_schema_length=None)
+        rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("call"))
         events = rows[np.frombuffer(self.which, dtype=np.int64)]
         return events.with_columns(
             pl.Series("start_ns", start), pl.Series("end_ns", start + length)
         ), timed
 
 
-def _row(primitive: Primitive) -> dict[str, Any]:
+def _row(primitive: Primitive) -> dict[str, str | float | None]:
     """The fields of a profile's row, times apart."""
     return {
         "kind": "primitive",
@@ -221,7 +210,7 @@ def _row(primitive: Primitive) -> dict[str, Any]:
         "short_name": primitive.kind,
         "shape": primitive.problem or None,
         "dtype": primitive.dtype,
-        "phase": _PHASES.get(primitive.prop),
+        "phase": next((p for p in ("forward", "backward") if primitive.prop.startswith(p)), None),
         "gpu": primitive.engine,
         "flop/fp32": 0.0 if primitive.kind in MOVERS else None,
         "label.onednn_kind": primitive.kind,
@@ -250,16 +239,16 @@ def _own(line: bytes) -> str:
     return line[start.start() if start else 0 :].decode("utf-8", "replace").strip()
 
 
-def _profile(log: _Log, entry: Entry) -> Profile:
+def _profile(log: _Log, found: Input) -> Profile:
     events, timed = log.events()
-    notes = [f"{count} {what} are not rows" for what, count in log.skipped.items()]
-    notes.append("FLOPs and bytes are not in the log; problems are kept as shapes to count from")
+    notes = [
+        Note(f"{count} {what} are not rows.", "left-out") for what, count in log.skipped.items()
+    ]
     if log.isa:
-        notes.append(f"the log names no device; instruction set: {log.isa}")
-    files = [SourceFile(name=short_name(entry.name))]
-    source = Source(tool="oneDNN", version=log.version, files=files)
+        notes.append(Note(f"Instruction set: {log.isa}.", "instruction-set"))
+    source = source_of("oneDNN", found, version=log.version)
     extra: dict[str, object] = {"threads": log.threads}
-    return profile_of(events, Whole(source, None, tuple(notes), has_gaps=timed, extra=extra))
-
-
-FORMAT = OnednnVerbose()
+    calls = [p.call for p in log.primitives]
+    return profile_of(
+        events, Whole(source, None, tuple(notes), has_gaps=timed, calls=calls, extra=extra)
+    )

@@ -7,15 +7,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from timeroof.core.errors import InputError
+from timeroof.core.notes import Note
 from timeroof.read.csv import split_ways
 from timeroof.read.events import shown_list
-from timeroof.read.formats import Format, reads_folders, sniffed, sniffed_entry
+from timeroof.read.formats import Format, sniffed
 from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.text import head_text
 
 # What to say about a file that no format reads: what it is, and what to do.
-
-
 # Columns as people call them, and what the tidy table calls them.
 _MEANT = (
     (re.compile(r"(?i)^(kernel|kernel[ _]?name|operator|op[ _]?name)$"), "name"),
@@ -36,8 +35,8 @@ _BINARY = (
 MOST_CHUNKS = 16
 
 
-def refusal(entry: Entry) -> InputError:
-    """An error that says what an unreadable file seems to be."""
+def refusal(entry: Entry, notes: list[str]) -> InputError:
+    """An error that says what an unreadable file seems to be, and which readers failed on it."""
     # Damage that hid the content shows itself here; of plain files the head tells enough.
     head = b""
     for place, chunk in enumerate(entry.chunks()):
@@ -45,7 +44,7 @@ def refusal(entry: Entry) -> InputError:
         if entry.plain_path is not None or place >= MOST_CHUNKS:
             break
     what, advice = _what(entry, head)
-    return InputError(what, where=entry.name, advice=advice)
+    return InputError(" ".join([what, *notes]), where=entry.name, advice=advice)
 
 
 def _what(entry: Entry, head: bytes) -> tuple[str, str]:
@@ -108,21 +107,17 @@ def plan_of(found: Input, forced: Format | None = None) -> Plan:
     if len(found.entries) == 1:
         chosen = forced or sniffed(found)
         if chosen is None:
-            raise refusal(found.only)
+            raise refusal(found.only, found.notes)
         return Plan([Job(chosen, found)])
     if not found.entries:
         raise InputError("holds no file", where=found.name, advice="name the folder of a run")
     if forced is not None:
         return Plan(_jobs(forced, found, list(found.entries)))
     whole = sniffed(found)
-    if whole is not None and not joins_files(whole):
+    # Nsight Compute's CSV takes any files of its own together, whatever lies beside them.
+    if whole is not None and whole.name != "ncu-csv":
         return Plan([Job(whole, found)])
     return _plan_by_entry(found)
-
-
-def joins_files(chosen: Format) -> bool:
-    """Whether a format takes any files of its own together, rather than a folder's structure."""
-    return chosen.name == "ncu-csv"
 
 
 def _plan_by_entry(found: Input) -> Plan:
@@ -130,15 +125,15 @@ def _plan_by_entry(found: Input) -> Plan:
     formats: dict[str, Format] = {}
     unknown: list[Entry] = []
     for entry in found.entries:
-        chosen = sniffed_entry(entry)
+        chosen = sniffed(Input(entry.name, (entry,), notes=found.notes))
         if chosen is None:
             unknown.append(entry)
         else:
             groups[chosen.name].append(entry)
             formats[chosen.name] = chosen
     if unknown and (not found.is_folder or len(found.entries) == 1):
-        raise refusal(unknown[0])
-    companions = _companions(groups, formats)
+        raise refusal(unknown[0], found.notes)
+    companions = _companions(groups)
     if not groups:
         names = shown_list([short_name(e.name) for e in unknown])
         raise InputError(
@@ -152,7 +147,8 @@ def _plan_by_entry(found: Input) -> Plan:
     plan = Plan(_jobs(formats[name], found, entries, companions))
     if unknown:
         names = shown_list([short_name(e.name) for e in unknown])
-        plan.notes.append(f"Not read, as of no profiler that is known: {names}.")
+        text = f"Not read, as of no profiler that is known: {names}."
+        plan.notes.append(Note(text, "not-read", "warning"))
     return plan
 
 
@@ -168,19 +164,13 @@ def _mixed(found: Input, groups: dict[str, list[Entry]]) -> InputError:
     )
 
 
-def _companions(
-    groups: dict[str, list[Entry]], formats: dict[str, Format]
-) -> list[tuple[Input, ...]]:
+def _companions(groups: dict[str, list[Entry]]) -> list[tuple[Input, ...]]:
     """ExecutionTraces that lie beside Kineto traces: they lend them shapes."""
-    lenders = [n for n, f in formats.items() if ".execution_trace" in type(f).__module__]
-    borrowers = [n for n, f in formats.items() if ".kineto" in type(f).__module__]
-    if not (lenders and borrowers):
+    if not {"execution-trace", "kineto"} <= set(groups):
         return []
-    lent = [Input(e.name, (e,)) for e in groups.pop(lenders[0])]
-    traces = len(groups[borrowers[0]])
-    if traces == len(lent):
-        return [(one,) for one in lent]
-    return [tuple(lent)] * traces
+    lent = [Input(e.name, (e,)) for e in groups.pop("execution-trace")]
+    traces = len(groups["kineto"])
+    return [(one,) for one in lent] if traces == len(lent) else [tuple(lent)] * traces
 
 
 def _jobs(
@@ -189,7 +179,7 @@ def _jobs(
     entries: list[Entry],
     companions: list[tuple[Input, ...]] | None = None,
 ) -> list[Job]:
-    if reads_folders(chosen):
+    if chosen.folders:
         return [Job(chosen, Input(found.name, tuple(entries), found.is_folder, found.notes))]
     lent = companions or [()] * len(entries)
     return [

@@ -18,24 +18,6 @@ FETCH_ROWS = 200_000
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError, SystemError)
 
 
-@contextmanager
-def table_errors(where: str, what: str = "CSV table") -> Iterator[None]:
-    """What goes wrong inside the tables becomes a sentence with the file's name."""
-    try:
-        yield
-    except InputError:
-        raise
-    except KeyError as error:
-        raise InputError(
-            f"is no whole {what} (column {error} is missing)", where=where, advice="export it again"
-        ) from error
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
-        raise InputError(
-            f"is no whole {what} ({reason})", where=where, advice="export it again"
-        ) from error
-
-
 class Database:
     """Tables of an open SQLite file, read as data frames."""
 

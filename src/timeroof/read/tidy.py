@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -16,31 +15,17 @@ from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
 from timeroof.read.csv import find_table, split_ways
 from timeroof.read.events import shown_list
 from timeroof.read.formats import ReadOptions
-from timeroof.read.open import Input
+from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text, plain_file
 
 REQUIRED = ("name", "time_s")
 TEXTS = (
-    "name",
-    "kind",
-    "op",
-    "phase",
-    "module",
-    "dtype",
-    "shape",
-    "device",
-    "stream",
-    "short_name",
-)
+    "name", "kind", "op", "phase", "module", "dtype", "shape", "device", "stream", "short_name",
+)  # fmt: skip
 NUMBERS = (
-    "time_s",
-    "calls",
-    "launches",
-    "idle_before_s",
-    "time_spread",
-    "contraction_flops",
-    "padding_flops",
-)
+    "time_s", "calls", "launches", "idle_before_s", "time_spread",
+    "contraction_flops", "padding_flops",
+)  # fmt: skip
 MAX_LABELS = 200
 MAX_ROWS = 50_000_000
 
@@ -84,9 +69,7 @@ def profile_of_table(table: pl.DataFrame, where: str) -> Profile:
     if "origin.time" not in kernels.columns:
         kernels = kernels.with_columns(pl.lit("user").alias("origin.time"))
     return Profile.of(
-        kernels,
-        Source(tool="tidy table"),
-        device=devices[0] if len(devices) == 1 else None,
+        kernels, Source(tool="tidy table"), device=devices[0] if len(devices) == 1 else None
     )
 
 
@@ -154,62 +137,41 @@ def _numbers(cells: pl.Series, name: str, where: str) -> pl.Series:
     return numbers
 
 
-@dataclass(frozen=True)
-class TidyCsv:
-    """A CSV with the columns name and time_s."""
-
-    name: str = "tidy-csv"
-    title: str = "tidy CSV"
-
-    def sniff(self, found: Input) -> bool:
-        """The first line is a header that has both."""
-        first = head_text(found.only).split("\n", 1)[0]
-        return any(is_tidy(fields) for _, fields in split_ways(first))
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of all rows."""
-        entry = found.only
-        table = find_table(entry, is_tidy)
-        if table is None:
-            raise InputError("has no header with name and time_s", where=entry.name)
-        twice = sorted({h for h in table.header if h and table.header.count(h) > 1})
-        if twice:
-            raise InputError(f"has the column {twice[0]!r} twice", where=entry.name)
-        named = {str(i): h for i, h in enumerate(table.header) if h}
-        _check_columns(list(named.values()), entry.name)
-        frames = [f.select(list(named)).rename(named) for f in table.frames()]
-        rows = [f.filter(pl.any_horizontal(pl.all().is_not_null())) for f in frames]
-        if not sum(f.height for f in rows):
-            raise InputError("has a header but no rows", where=entry.name)
-        return profile_of_table(pl.concat(rows), entry.name)
+def sniff(found: Input) -> bool:
+    """Whether the first line is a header that has both columns."""
+    first = head_text(found.only).split("\n", 1)[0]
+    return any(is_tidy(fields) for _, fields in split_ways(first))
 
 
-@dataclass(frozen=True)
-class TidyParquet:
-    """A Parquet file with the columns name and time_s."""
-
-    name: str = "tidy-parquet"
-    title: str = "tidy Parquet"
-
-    def sniff(self, found: Input) -> bool:
-        """Parquet of whatever columns; reading says what is missing."""
-        return found.only.head.startswith(_PARQUET)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of all rows."""
-        entry = found.only
-        try:
-            with plain_file(entry, ".parquet") as path:
-                lazy = pl.scan_parquet(path)
-                _check_columns(lazy.collect_schema().names(), entry.name)
-                if lazy.select(pl.len()).collect().item() > MAX_ROWS:
-                    raise InputError(f"has more than {MAX_ROWS} rows", where=entry.name)
-                table = lazy.collect()
-        except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-            reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-            raise InputError(f"is no whole Parquet file ({reason})", where=entry.name) from error
-        return profile_of_table(table, entry.name)
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of all rows of a CSV or Parquet file."""
+    entry = found.only
+    table = _parquet(entry) if entry.head.startswith(_PARQUET) else _csv(entry)
+    return profile_of_table(table, entry.name)
 
 
-FORMAT = TidyCsv()
-FORMATS = (FORMAT, TidyParquet())
+def _csv(entry: Entry) -> pl.DataFrame:
+    table = find_table(entry, is_tidy)
+    if table is None:
+        raise InputError("has no header with name and time_s", where=entry.name)
+    if twice := sorted({h for h in table.header if h and table.header.count(h) > 1}):
+        raise InputError(f"has the column {twice[0]!r} twice", where=entry.name)
+    named = {str(i): h for i, h in enumerate(table.header) if h}
+    _check_columns(list(named.values()), entry.name)
+    frames = [f.select(list(named)).rename(named) for f in table.frames()]
+    rows = [f.filter(pl.any_horizontal(pl.all().is_not_null())) for f in frames]
+    if not sum(f.height for f in rows):
+        raise InputError("has a header but no rows", where=entry.name)
+    return pl.concat(rows)
+
+
+def _parquet(entry: Entry) -> pl.DataFrame:
+    try:
+        with plain_file(entry, ".parquet") as path:
+            lazy = pl.scan_parquet(path)
+            _check_columns(lazy.collect_schema().names(), entry.name)
+            if lazy.select(pl.len()).collect().item() > MAX_ROWS:
+                raise InputError(f"has more than {MAX_ROWS} rows", where=entry.name)
+            return lazy.collect()
+    except OSError as error:
+        raise InputError(f"is no whole Parquet file ({error})", where=entry.name) from error

@@ -59,25 +59,6 @@ class Result(msgspec.Struct, kw_only=True, frozen=True):
     created: str = ""
 
 
-# What a study is asked for, as factors and the runner need to know it.
-
-
-class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The choices of a user that the design of a factor respects."""
-
-    kernels: list[str] = []
-    framework: str = "torch"
-    device: str = "cpu"
-    # All cores that the study may use.
-    threads: int = 1
-    precisions: list[str] = []
-    passes: list[str] = []
-    quick: bool = False
-    sweeps: dict[str, list[Value]] = {}
-    # The machine that the cases run on, for its cache sizes and units.
-    machine: Machine | None = None
-
-
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
     """How carefully a case is measured.
 
@@ -98,3 +79,24 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 FULL = Plan()
 QUICK = Plan(warmup_s=0.1, budget_s=0.5, precision=0.03, least=7, limit_s=120.0)
+
+
+class Setup(msgspec.Struct, kw_only=True):
+    """The first line that a worker gets: what it runs, and where, as far as counting needs it."""
+
+    framework: str = "torch"
+    machine: Machine | None = None
+    memory_limit_bytes: int | None = None
+
+
+class Hello(msgspec.Struct, kw_only=True):
+    """The worker is ready, or says why it never will be."""
+
+    error: str | None = None
+
+
+class Order(msgspec.Struct, kw_only=True):
+    """Measure this case so carefully."""
+
+    case: Case
+    plan: Plan

@@ -6,21 +6,20 @@ what is counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import msgspec
 
 from timeroof.core.children import Child
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
-from timeroof.core.profile import ORIGIN, Profile, amount_columns
+from timeroof.core.profile import ORIGIN, amount_columns
 from timeroof.counters import CollectOptions, collect, counted_region, repetitions
 from timeroof.counters.join import is_one_unit
 from timeroof.counters.tools import find_tool
-from timeroof.study.case import Plan, Result
-from timeroof.study.worker.messages import Order
+from timeroof.study.case import Order, Plan, Result
 
 # A short case is run so often that its counts stand out of the program around it.
 LEAST_S = 0.2
@@ -36,9 +35,10 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
         architecture = machine.compute_capability or machine.architecture or None
 
     def count(result: Result) -> Result:
-        times = _executions(result)
+        one_s = statistics.median(result.samples_s)
+        times = max(1, min(MOST_EXECUTIONS, round(LEAST_S / max(one_s, 1e-7))))
         order = msgspec.json.encode(Order(case=result.case, plan=plan)).decode()
-        child = Child("timeroof.study.worker.one_case", (order, str(times)))
+        child = Child("timeroof.study.worker", ("count", order, str(times)))
         counts = collect_case(
             tool,
             child.command,
@@ -51,8 +51,7 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
             ),
         )
         label = {"counters": f"{tool}: {'; '.join(counts.notes)}" if counts.notes else tool}
-        found = merged(result, counts.amounts, counts.origins, counts.launches)
-        return msgspec.structs.replace(found, labels=found.labels | label)
+        return msgspec.structs.replace(counts.merged(result), labels=result.labels | label)
 
     return count
 
@@ -74,44 +73,6 @@ def counts_nothing(tool: str) -> bool:
     return not known_selection(find_tool(tool), find_set(tool, chip), CollectOptions()).selected
 
 
-def _executions(result: Result) -> int:
-    one_s = sorted(result.samples_s)[len(result.samples_s) // 2]
-    return max(1, min(MOST_EXECUTIONS, round(LEAST_S / max(one_s, 1e-7))))
-
-
-def merged(
-    result: Result,
-    amounts: Mapping[str, float | None],
-    origins: Mapping[str, str],
-    launches: float | None,
-) -> Result:
-    """A result with counted amounts: FLOPs whole or not at all, bytes level by level.
-
-    >>> from timeroof.study.case import Case
-    >>> case = Case(kernel="gemm", params={}, pass_name="forward")
-    >>> own = Result(case=case, status="done", amounts={"flop/fp32": 8.0, "byte/dram": 2.0})
-    >>> merged(own, {"flop/fp16": 9.0, "byte/dram": None}, {"flops": "measured"}, None).amounts
-    {'byte/dram': 2.0, 'flop/fp32': 0.0, 'flop/fp16': 9.0}
-    """
-    flops = {k: v for k, v in amounts.items() if k.startswith("flop/")}
-    new, told = dict(result.amounts), dict(result.origins)
-    if flops and None not in flops.values():
-        new = {k: v for k, v in new.items() if not k.startswith("flop/")}
-        new |= {"flop/fp32": 0.0} | flops
-        told["flops"] = origins.get("flops", "measured")
-    for name, value in amounts.items():
-        what = f"bytes/{name.partition('/')[2]}"
-        if name.startswith("byte/") and value is not None:
-            new[name] = value
-            told[what] = origins.get(what, "measured")
-    return msgspec.structs.replace(
-        result,
-        amounts=new,
-        origins=told,
-        launches=result.launches if launches is None else launches,
-    )
-
-
 @dataclass(frozen=True)
 class CaseCounts:
     """What one execution of a case did, as it was counted; null is unknown.
@@ -125,8 +86,29 @@ class CaseCounts:
     # Kernels of a GPU that one execution launched; None where only the whole was counted.
     launches: float | None = None
     notes: tuple[str, ...] = ()
-    # Stopped before its end: the amounts are of a part, and none is given.
-    interrupted: bool = False
+
+    def merged(self, result: Result) -> Result:
+        """A result with counted amounts: FLOPs whole or not at all, bytes level by level.
+
+        >>> from timeroof.study.case import Case
+        >>> case = Case(kernel="gemm", params={}, pass_name="forward")
+        >>> own = Result(case=case, status="done", amounts={"flop/fp32": 8.0, "byte/dram": 2.0})
+        >>> CaseCounts({"flop/fp16": 9.0, "byte/dram": None}).merged(own).amounts
+        {'byte/dram': 2.0, 'flop/fp32': 0.0, 'flop/fp16': 9.0}
+        """
+        flops = {k: v for k, v in self.amounts.items() if k.startswith("flop/")}
+        moved = {k: v for k, v in self.amounts.items() if k.startswith("byte/") and v is not None}
+        amounts, told = dict(result.amounts), [k.replace("byte", "bytes") for k in moved]
+        if flops and None not in flops.values():
+            amounts = {k: v for k, v in amounts.items() if not k.startswith("flop/")}
+            amounts |= {"flop/fp32": 0.0} | flops
+            told.append("flops")
+        return msgspec.structs.replace(
+            result,
+            amounts=amounts | moved,
+            origins=result.origins | {w: self.origins.get(w, "measured") for w in told},
+            launches=result.launches if self.launches is None else self.launches,
+        )
 
 
 def collect_case(
@@ -140,41 +122,34 @@ def collect_case(
     """Run a worker of one case under a profiler; amounts are those of one execution.
 
     The worker prepares and warms up, then calls `count_executions(run, executions)` once, and
-    ends. Errors are those of `collect`; an interruption is marked.
+    ends. Errors are those of `collect`; what was stopped before its end counts nothing.
     """
     if executions < 1:
         raise UsageError(f"executions is {executions}", advice="use 1 or more")
     told = replace(options or CollectOptions(), region="profiler", subtract=tool == "perf")
     collected = collect(tool, command, architecture=architecture, options=told)
     if collected.interrupted:
-        return CaseCounts(notes=collected.notes, interrupted=True)
-    profile = collected.profile
-    amounts = {c: _total(profile, c) for c in amount_columns(profile.kernels)}
-    per_execution = {c: None if v is None else v / executions for c, v in amounts.items()}
-    origins = {c.removeprefix(ORIGIN): _origin(profile, c) for c in _origin_columns(profile)}
-    calls = None if is_one_unit(profile) else float(profile.kernels["calls"].sum()) / executions
-    return CaseCounts(per_execution, origins, calls, collected.notes)
+        return CaseCounts(notes=collected.notes)
+    kernels = collected.profile.kernels
+    amounts = {
+        # Unknown and something is unknown.
+        c: None if kernels[c].null_count() else float(kernels[c].sum()) / executions
+        for c in amount_columns(kernels)
+    }
+    origins = {
+        c.removeprefix(ORIGIN): set(kernels[c].drop_nulls().to_list())
+        for c in kernels.columns
+        if c.startswith(ORIGIN) and c != f"{ORIGIN}time"
+    }
+    # An inferred part makes a sum inferred.
+    one = {what: "inferred" if len(o) > 1 else o.pop() for what, o in origins.items() if o}
+    whole = is_one_unit(collected.profile)
+    calls = None if whole else float(kernels["calls"].sum()) / executions
+    return CaseCounts(amounts, one, calls, collected.notes)
 
 
-def count_executions(run: Callable[[], Any], executions: int = 1) -> None:
+def count_executions(run: Callable[[], object], executions: int = 1) -> None:
     """Inside the worker: the counted part, as often as `collect` asks for it."""
     with counted_region():
         for _ in range(executions * repetitions()):
             run()
-
-
-def _total(profile: Profile, column: str) -> float | None:
-    """A sum over all kernels; unknown and something is unknown."""
-    values = profile.kernels[column]
-    return None if values.null_count() else float(values.sum())
-
-
-def _origin_columns(profile: Profile) -> list[str]:
-    columns = [c for c in profile.kernels.columns if c.startswith(ORIGIN)]
-    return [c for c in columns if c != f"{ORIGIN}time" and profile.kernels[c].drop_nulls().len()]
-
-
-def _origin(profile: Profile, column: str) -> str:
-    """One origin for all kernels: an inferred part makes the sum inferred."""
-    found = set(profile.kernels[column].drop_nulls().to_list())
-    return found.pop() if len(found) == 1 else "inferred"

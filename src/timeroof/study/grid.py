@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import cast
+from typing import TypedDict, Unpack, cast
+
+import msgspec
 
 from timeroof.core.errors import UsageError
+from timeroof.core.machine import Machine
 from timeroof.study.case import Cache, Case, Value
 from timeroof.study.kernel import PASSES, Kernel, Parameter
 from timeroof.study.kernels import kernel as find_kernel
@@ -55,7 +58,7 @@ def grid_cases(  # noqa: PLR0913
     check_choice("precision", precisions, PRECISIONS)
     check_choice("cache", caches, CACHES)
     check_choice("variant", variants, variant_names())
-    points = list(_points(found, sweeps, quick=quick))
+    points = _points(found, sweeps, quick=quick)
     wanted = [p for p in (passes or found.default_passes) if p in found.passes]
     axes = product(wanted, precisions, threads or (all_cores(),), caches, variants, points)
     made = [
@@ -69,47 +72,41 @@ def grid_cases(  # noqa: PLR0913
     return unique(made)
 
 
-def one_case(
-    kernel: str,
-    pass_name: str = "forward",
-    *,
-    params: Mapping[str, Value] | None = None,
-    precision: str = "fp32",
-    cache: str = "warm",
-    threads: int | None = None,
-    variant: str = "eager",
-) -> Case:
-    """The base case with some parameters changed.
+class Axes(TypedDict, total=False):
+    """What else of a grid a factor's design moves."""
 
-    >>> one_case("lstm", params={"hidden": 64}).params["hidden"]
-    64
-    """
-    found = find_kernel(kernel)
-    if pass_name not in found.passes:
-        raise UsageError(
-            f"{kernel} has no pass {pass_name!r}", advice=f"it has {', '.join(found.passes)}"
-        )
-    sweeps = {name: [value] for name, value in (params or {}).items()}
-    return grid_cases(
-        kernel, sweeps=sweeps, passes=[pass_name], precisions=[precision], caches=[cache],
-        threads=[threads or all_cores()], variants=[variant],
-    )[0]  # fmt: skip
+    precisions: Sequence[str]
+    caches: Sequence[str]
+    variants: Sequence[str]
+    quick: bool
 
 
-def missing_pass(kernel: str, pass_name: str, device: str = "cpu") -> Case:
-    """The base case of a pass that a kernel does not have, to be recorded as unsupported."""
-    return Case(
-        kernel=kernel,
-        params=find_kernel(kernel).base,
-        pass_name=pass_name,
-        threads=all_cores(),
-        device=device,
-    )
+class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """The choices of a user that the design of a factor respects."""
+
+    kernels: list[str] = []
+    framework: str = "torch"
+    device: str = "cpu"
+    # All cores that the study may use.
+    threads: int = 1
+    precisions: list[str] = []
+    quick: bool = False
+    # The machine that the cases run on, for its cache sizes and units.
+    machine: Machine | None = None
+
+    def cases(
+        self, kernel: str, sweeps: Mapping[str, Sequence[Value]] | None = {}, **axes: Unpack[Axes]
+    ) -> list[Case]:
+        """Forward passes of a kernel's grid; by default its base case alone."""
+        return grid_cases(
+            kernel, sweeps=sweeps, passes=("forward",), threads=(self.threads,),
+            framework=self.framework, device=self.device, **axes,
+        )  # fmt: skip
 
 
 def _points(
     kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
-) -> Iterable[dict[str, Value]]:
+) -> list[dict[str, Value]]:
     """Parameter values: the base case, then one parameter at a time."""
     given = own_sweeps(kernel, quick=quick) if sweeps is None else sweeps
     checked = {name: _checked(kernel, name, values) for name, values in given.items()}
@@ -141,11 +138,7 @@ def _checked(kernel: Kernel, name: str, values: Sequence[Value]) -> list[Value]:
 
 
 def check_value(parameter: Parameter, value: Value) -> Value:
-    """A value that a parameter may have: one of its choices, or a number from 1.
-
-    >>> check_value(Parameter("batch", "batch size", 16), "8")
-    8
-    """
+    """A value that a parameter may have: one of its choices, or a number from 1."""
     if parameter.choices:
         if value not in parameter.choices:
             raise UsageError(
@@ -179,7 +172,4 @@ def variant_names() -> list[str]:
 
 def unique(cases: Iterable[Case]) -> list[Case]:
     """Every case once, in order."""
-    seen: dict[str, Case] = {}
-    for case in cases:
-        seen.setdefault(case.key("", ""), case)
-    return list(seen.values())
+    return list({case.key("", ""): case for case in cases}.values())

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from timeroof.study.case import Value
+    import torch
 
-
+Params = Mapping[str, int | str]
 FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast")
 PLAIN_FLOATS = ("fp64", "fp32", "bf16", "fp16")
 COMPILED = ("compile", "max-autotune")
@@ -28,10 +28,9 @@ class Parameter:
     """One parameter: its base value, and the values that the full and the quick sweep take."""
 
     name: str
-    title: str
-    base: Value
-    full: tuple[Value, ...] = ()
-    quick: tuple[Value, ...] = ()
+    base: int | str
+    full: tuple[int | str, ...] = ()
+    quick: tuple[int | str, ...] = ()
     choices: tuple[str, ...] = ()
 
 
@@ -39,8 +38,8 @@ class Parameter:
 class Setting:
     """Everything a kernel needs to know to be made ready: sizes, number format and device."""
 
-    params: Mapping[str, Value]
-    dtype: Any
+    params: Params
+    dtype: torch.dtype
     device: str
     precision: str = "fp32"
     variant: str = "eager"
@@ -49,34 +48,71 @@ class Setting:
         """A parameter that is a number."""
         return int(self.params[name])
 
-    def word(self, name: str) -> str:
-        """A parameter that is a choice."""
-        return str(self.params[name])
+    def sizes(self, *names: str) -> list[int]:
+        """Several such."""
+        return [self.size(name) for name in names]
 
-    def random(self, *shape: int) -> Any:
+    def random(self, *shape: int) -> torch.Tensor:
         """A tensor of normal numbers in the case's format."""
         import torch
 
         return torch.randn(*shape, device=self.device).to(self.dtype)
 
-    def place(self, module: Any) -> Any:
+    def place(self, module: torch.nn.Module) -> torch.nn.Module:
         """A module in the case's format and on its device."""
         return module.to(device=self.device, dtype=self.dtype)
+
+    @property
+    def memory_format(self) -> torch.memory_format:
+        """How images lie in memory, of kernels with the parameter `layout`."""
+        import torch
+
+        last = self.params["layout"] == "channels_last"
+        return torch.channels_last if last else torch.contiguous_format
 
 
 @dataclass
 class Workload:
     """A kernel made ready: its inputs, what it does with them, and what it learns."""
 
-    make_inputs: Callable[[], tuple[Any, ...]]
-    function: Callable[..., Any]
-    weights: tuple[Any, ...] = ()
+    make_inputs: Callable[[], tuple[torch.Tensor, ...]]
+    function: Callable[..., object]
+    weights: tuple[torch.Tensor, ...] = ()
     # Makes the optimizer of the pass `optimizer`; gradients are set before.
-    make_optimizer: Callable[[tuple[Any, ...]], Any] | None = None
+    make_optimizer: Callable[[tuple[torch.Tensor, ...]], torch.optim.Optimizer] | None = None
     # Whether `function` is compiled already (a loop around a compiled cell).
     compiled: bool = False
     # The same work uncompiled, for counting.
-    eager: Callable[..., Any] | None = None
+    eager: Callable[..., object] | None = None
+
+    @classmethod
+    def of(
+        cls, layer: torch.nn.Module, make_inputs: Callable[[], tuple[torch.Tensor, ...]]
+    ) -> Workload:
+        """A layer with its own weights."""
+        return cls(make_inputs, layer, tuple(layer.parameters()))
+
+
+INPUTS_ONLY = "creates the inputs in memory and nothing else"
+_NOT_IN_TIME = "the forward pass is not in the time"
+SGD_TEXT = "one step of torch.optim.SGD over weights and biases, gradients given"
+# The passes of a layer that has weights.
+LAYER_PASSES = {
+    CALIBRATE: INPUTS_ONLY,
+    FORWARD: "the forward pass without recording gradients, inputs and weights ready",
+    BACKWARD: "the gradients of inputs, weights and biases from a given gradient of the result;"
+    " the forward pass ran before and is not in the time",
+    BACKWARD_INPUT: f"the gradient of the inputs alone; {_NOT_IN_TIME}",
+    BACKWARD_WEIGHT: f"the gradients of weights and biases alone; {_NOT_IN_TIME}",
+    OPTIMIZER: SGD_TEXT,
+}
+# The passes of a function without weights: its only gradient is that of its inputs.
+FUNCTION_PASSES = {
+    CALIBRATE: INPUTS_ONLY,
+    FORWARD: "the forward pass without recording gradients, inputs ready",
+    BACKWARD: "the gradients of all inputs from a given gradient of the result; the forward"
+    " pass ran before and is not in the time",
+}
 
 
 @dataclass(frozen=True)
@@ -89,19 +125,18 @@ class Kernel:
     """
 
     name: str
-    title: str
     parameters: tuple[Parameter, ...]
-    passes: Mapping[str, str]
     prepare: Callable[[Setting], Workload]
-    contraction: Callable[[Mapping[str, Value], str], float | None]
+    passes: Mapping[str, str] = field(default_factory=lambda: FUNCTION_PASSES)
+    contraction: Callable[[Params, str], float | None] = lambda params, pass_name: 0.0
     precisions: tuple[str, ...] = FLOATS
     variants: tuple[str, ...] = COMMON_VARIANTS
     default_passes: tuple[str, ...] = (FORWARD, BACKWARD)
     # Parameter values that cannot be together, as a reason; None where all is well.
-    refuse: Callable[[Mapping[str, Value]], str | None] = field(default=lambda params: None)
+    refuse: Callable[[Params], str | None] = lambda params: None
 
     @property
-    def base(self) -> dict[str, Value]:
+    def base(self) -> dict[str, int | str]:
         """The base case: every parameter at its base value."""
         return {p.name: p.base for p in self.parameters}
 
@@ -110,49 +145,7 @@ class Kernel:
         return next((p for p in self.parameters if p.name == name), None)
 
 
-INPUTS_ONLY = "creates the inputs in memory and nothing else"
-FORWARD_TEXT = "the forward pass without recording gradients, inputs and weights ready"
-BOTH_TEXT = (
-    "the gradients of inputs, weights and biases from a given gradient of the result;"
-    " the forward pass ran before and is not in the time"
-)
-INPUT_TEXT = "the gradient of the inputs alone; the forward pass is not in the time"
-WEIGHT_TEXT = "the gradients of weights and biases alone; the forward pass is not in the time"
-SGD_TEXT = "one step of torch.optim.SGD over weights and biases, gradients given"
-
-
-def layer_passes() -> dict[str, str]:
-    """The passes of a layer that has weights."""
-    return {
-        CALIBRATE: INPUTS_ONLY,
-        FORWARD: FORWARD_TEXT,
-        BACKWARD: BOTH_TEXT,
-        BACKWARD_INPUT: INPUT_TEXT,
-        BACKWARD_WEIGHT: WEIGHT_TEXT,
-        OPTIMIZER: SGD_TEXT,
-    }
-
-
-def function_passes() -> dict[str, str]:
-    """The passes of a function without weights: its only gradient is that of its inputs."""
-    return {
-        CALIBRATE: INPUTS_ONLY,
-        FORWARD: "the forward pass without recording gradients, inputs ready",
-        BACKWARD: "the gradients of all inputs from a given gradient of the result; the forward"
-        " pass ran before and is not in the time",
-    }
-
-
-def times_of_forward(forward: float, pass_name: str) -> float:
-    """Contraction FLOPs of a pass where each gradient repeats the products of the forward pass.
-
-    >>> times_of_forward(10.0, "backward"), times_of_forward(10.0, "calibrate")
-    (20.0, 0.0)
-    """
+def like_forward(forward: float, pass_name: str) -> float:
+    """Contraction FLOPs of a pass where each gradient repeats the products of the forward pass."""
     times = {FORWARD: 1, BACKWARD: 2, BACKWARD_INPUT: 1, BACKWARD_WEIGHT: 1}
     return forward * times.get(pass_name, 0)
-
-
-def no_contraction(params: Mapping[str, Value], pass_name: str) -> float:
-    """A kernel without matrix products."""
-    return 0.0

@@ -1,10 +1,10 @@
-"""A study judged: one report over all its cases, each on the ceilings of the cores that it used."""
+"""Results as a profile, one row per case, and judged: each on the ceilings of its cores."""
 
 from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -13,127 +13,157 @@ from timeroof.api.live import scope_for
 from timeroof.api.reports import Report
 from timeroof.core.machine import Machine
 from timeroof.core.notes import as_notes
-from timeroof.core.profile import LABEL, Profile
-from timeroof.core.report import Finding, Verdicts
-from timeroof.core.resources import Scope
+from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
+from timeroof.core.report import Verdicts
 from timeroof.core.units import format_percent
 from timeroof.core.version import VERSION
 from timeroof.model.judge import judge
+from timeroof.model.stats import spread
 from timeroof.model.totals import totals
-from timeroof.study.case import Result
-from timeroof.study.factors.cases import busy, label, number, with_parameters
-from timeroof.study.store.cases import Verdict
-from timeroof.study.table import profile_of
-
-# Other programs beside a study: which cases they disturbed, in one sentence.
-
-
-def busy_sentence(rows: pl.DataFrame) -> str:
-    """How much others used while cases ran; nothing where they used little.
-
-    >>> busy_sentence(pl.DataFrame({"label.load": ["0.500", "0.010"]}))[:49]
-    'others used 50 % of the processor in 1 of 2 cases'
-    """
-    disturbed = [row for row in rows.to_dicts() if busy(row)]
-    if not disturbed:
-        return ""
-    share = statistics.median(number(label(row, "load")) or 0.0 for row in disturbed)
-    which = "this time is" if len(disturbed) == 1 else "these times are"
-    return (
-        f"others used {format_percent(share)} of the processor in {len(disturbed)} of"
-        f" {rows.height} cases: {which} not the kernel's alone"
-    )
-
+from timeroof.study import kernel as k
+from timeroof.study.case import Case, Result
+from timeroof.study.factors import conclude
+from timeroof.study.grid import all_cores
+from timeroof.study.kernels import kernels
+from timeroof.study.rows import Row, typed_rows
 
 SCOPE = f"{LABEL}scope"
+_PHASES = {k.CALIBRATE: "data", k.FORWARD: "forward", k.OPTIMIZER: "optimizer"}
+
+
+def profile_of(
+    results: Sequence[Result], machine: Machine | None = None, *, command: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Profile:  # fmt: skip
+    """The cases that were measured; failed and unsupported ones have no row.
+
+    Times, launches and amounts are those of one execution.
+    """
+    done = [r for r in results if r.status == "done" and r.samples_s]
+    rows = [_row(r, machine) for r in done]
+    source = Source(tool="timeroof study", command=command)
+    if not rows:
+        empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
+        return Profile.of(empty, source, notes=notes)
+    flops = {name for row in rows for name in row if name.startswith("flop/")}
+    for row in rows:
+        # A case that counts FLOPs has none of the precisions that it does not name.
+        none = 0.0 if row["flop/fp32"] is not None else None
+        row.update(dict.fromkeys(flops - set(row), none))
+    numbers = {n: pl.Float64 for row in rows for n in row if n.split("/")[0] in ("flop", "byte")}
+    table = pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
+    return Profile.of(table, source, notes=notes)
+
+
+def _row(result: Result, machine: Machine | None) -> dict[str, object]:
+    case = result.case
+    # The kernel's name is in `op`: some kernels have a parameter that is called kernel.
+    how = ("framework", "precision", "cache", "threads", "variant", "device")
+    labels = result.labels | {name: str(getattr(case, name)) for name in how}
+    labels |= {name: str(value) for name, value in case.params.items()}
+    labels["pass"] = case.pass_name
+    labels["scope"] = scope_for(1, machine) if case.threads == 1 else "all"
+    if result.load is not None:
+        labels["load"] = f"{result.load:.3f}"
+    return {
+        "kind": "unit",
+        "name": case_name(case),
+        "op": case.kernel,
+        "phase": _PHASES.get(case.pass_name, "backward"),
+        "shape": " ".join(f"{n}={v}" for n, v in case.params.items()),
+        "dtype": case.precision,
+        "device": case.device,
+        "calls": 1.0,
+        "launches": result.launches,
+        "time_s": statistics.median(result.samples_s),
+        "time_spread": spread(result.samples_s),
+        "samples": result.samples_s,
+        "contraction_flops": result.contraction_flops,
+        **{"flop/fp32": None, **result.amounts},
+        **{f"{ORIGIN}{what}": origin for what, origin in result.origins.items()},
+        **{f"{LABEL}{name}": value for name, value in labels.items()},
+    }
+
+
+def case_name(case: Case) -> str:
+    """What a case is called: what differs from the base case, and what is special of how it ran.
+
+    >>> case_name(Case(kernel="gemm", params={"m": 8}, pass_name="forward", threads=all_cores()))
+    'gemm forward fp32 m=8'
+    """
+    found = kernels().get(case.kernel)
+    base = found.base if found is not None else {}
+    words = [case.kernel, case.pass_name, case.precision]
+    words += [f"{n}={v}" for n, v in case.params.items() if base.get(n) != v]
+    if len(words) == 3:
+        words.append("base")
+    words += [case.variant] if case.variant != "eager" else []
+    words += [case.cache] if case.cache != "warm" else []
+    if case.threads != all_cores():
+        words.append(f"threads={case.threads}")
+    return " ".join(words)
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a study found: the judged cases, the conclusions, and what could not be measured."""
+    """What a study found: the judged cases, and what could not be measured."""
 
     report: Report
-    rows: pl.DataFrame
-    machine: Machine | None
-    findings: tuple[Finding, ...] = ()
+    rows: list[Row]
     failures: list[Result] = field(default_factory=list)
-    kernels: list[str] = field(default_factory=list)
-    factors: list[str] = field(default_factory=list)
-    # kernel -> parameters that take more than one value
-    sweeps: dict[str, list[str]] = field(default_factory=dict)
-
-    def with_findings(self, findings: Iterable[Finding]) -> Study:
-        """The same study with its conclusions."""
-        found = tuple(findings)
-        return replace(self, findings=found, report=replace(self.report, findings=found))
 
 
 def judged_study(
     results: Sequence[Result],
     machine: Machine | None,
     *,
-    factors: Sequence[str] = (),
-    version: str | None = None,
     command: str | None = None,
     notes: Sequence[str] = (),
 ) -> Study:
     """Judge results: cases on one thread on one core's ceilings, all others on all cores'."""
-    profile = profile_of(results, version=version, command=command, notes=tuple(notes))
-    profile = _with_scopes(profile, machine)
+    profile = profile_of(results, machine, command=command, notes=tuple(notes))
     verdicts = _judged(profile, machine)
     report = Report(
         profile=profile,
         machine=machine,
         verdicts=verdicts,
         totals=totals(profile, verdicts, machine),
-        notes=as_notes(dict.fromkeys((*profile.notes, *verdicts.notes))),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
-    rows = with_parameters(report.rows, _parameters(results))
-    disturbed = busy_sentence(rows)
-    if disturbed:
-        report = replace(report, notes=as_notes((disturbed, *report.notes)))
+    names = {r.case.kernel: list(r.case.params) for r in results}
+    rows = typed_rows(report.rows, names)
+    told = dict.fromkeys((busy_sentence(rows), *profile.notes, *verdicts.notes))
     return Study(
-        report=report,
-        rows=rows,
-        machine=machine,
-        failures=[r for r in results if r.status != "done"],
-        kernels=list(dict.fromkeys(r.case.kernel for r in results)),
-        factors=list(factors),
-        sweeps=swept(results),
+        replace(
+            report,
+            notes=as_notes(text for text in told if text),
+            findings=tuple(conclude(rows, machine)),
+        ),
+        rows,
+        [r for r in results if r.status != "done"],
     )
 
 
-def _parameters(results: Sequence[Result]) -> dict[str, set[str]]:
-    """The names of every kernel's parameters."""
-    found: dict[str, set[str]] = {}
-    for result in results:
-        found.setdefault(result.case.kernel, set()).update(result.case.params)
-    return found
+def busy_sentence(rows: Sequence[Row]) -> str:
+    """How much others used while cases ran; nothing where they used little.
 
-
-def swept(results: Sequence[Result]) -> dict[str, list[str]]:
-    """The parameters of every kernel that take more than one value."""
-    values: dict[str, dict[str, set[object]]] = {}
-    for result in results:
-        seen = values.setdefault(result.case.kernel, {})
-        for name, value in result.case.params.items():
-            seen.setdefault(name, set()).add(value)
-    return {k: [n for n, v in seen.items() if len(v) > 1] for k, seen in values.items()}
-
-
-def _with_scopes(profile: Profile, machine: Machine | None) -> Profile:
-    if not len(profile):
-        return profile
-    one: Scope = scope_for(1, machine)
-    scope = pl.when(pl.col(f"{LABEL}threads") == "1").then(pl.lit(one)).otherwise(pl.lit("all"))
-    return profile.with_kernels(profile.kernels.with_columns(scope.alias(SCOPE)))
+    >>> busy_sentence([Row(load=0.5), Row(load=0.01)])[:49]
+    'others used 50 % of the processor in 1 of 2 cases'
+    """
+    loads = [row.load or 0.0 for row in rows if row.busy]
+    if not loads:
+        return ""
+    which = "this time is" if len(loads) == 1 else "these times are"
+    return (
+        f"others used {format_percent(statistics.median(loads))} of the processor in"
+        f" {len(loads)} of {len(rows)} cases: {which} not the kernel's alone"
+    )
 
 
 def _judged(profile: Profile, machine: Machine | None) -> Verdicts:
     """Judge each scope by itself and put the verdicts together in the profile's order."""
-    scopes = profile.kernels[SCOPE].unique().to_list() if SCOPE in profile.kernels.columns else []
+    scopes = profile.kernels[SCOPE].unique().to_list() if len(profile) else []
     if len(scopes) < 2:
         return judge(profile, machine, scope=scopes[0] if scopes else "all")
     parts = [
@@ -148,14 +178,3 @@ def _judged(profile: Profile, machine: Machine | None) -> Verdicts:
     return replace(
         first, table=table, notes=tuple(dict.fromkeys(n for p in parts for n in p.notes))
     )
-
-
-def verdict_of(result: Result, machine: Machine | None) -> Verdict:
-    """What the model says of one result, for the store."""
-    if result.status != "done" or machine is None:
-        return Verdict()
-    profile = _with_scopes(profile_of([result]), machine)
-    if not len(profile):
-        return Verdict()
-    row = _judged(profile, machine).table.row(0, named=True)
-    return Verdict(**{k: row[k] for k in ("limiter", "bound_s", "efficiency", "above_roof")})

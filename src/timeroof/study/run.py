@@ -9,11 +9,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import IO, Any, Protocol
+from pathlib import Path
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -21,26 +22,20 @@ from timeroof.core.children import Child
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import fingerprint
-from timeroof.study.case import Case, Plan, Result
-from timeroof.study.report import verdict_of
+from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
+from timeroof.study.report import case_name
 from timeroof.study.store import Kept, Store
-from timeroof.study.table import case_name
-from timeroof.study.worker.messages import Hello, Order, Setup
 
-Told = Callable[[str], None]
-LOOK_AGAIN_S = 1.0
-
-
-class Measurer(Protocol):
-    """What measures a case: a worker, or something that stands in for it."""
-
-    def measure(self, case: Case, plan: Plan) -> Result:
-        """Measure a case; never raises for what the case does."""
-        ...
-
-    def stop(self) -> None:
-        """End it."""
-        ...
+START_LIMIT_S = 180.0
+_ENVIRONMENT = {
+    # Read by oneDNN when it first runs: its lines then tell when a primitive ran.
+    "ONEDNN_VERBOSE_TIMESTAMP": "1",
+    # Compilers in processes of their own would outlive a worker that is killed.
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "PYTHONWARNINGS": "ignore",
+}
+# Of the memory that is free when a worker starts, so much may be asked for.
+MEMORY_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -55,50 +50,38 @@ class Place:
     def here(cls, machine: Machine | None, framework: str = "torch") -> Place:
         """This machine: its hardware, the framework and what counts the work."""
         from timeroof.probe.cpu.ir import host_cpu_name
-        from timeroof.probe.cpu.probe import total_memory
-        from timeroof.probe.cpu.topology import read_topology
+        from timeroof.probe.cpu.topology import read_topology, total_memory
         from timeroof.probe.measure import hardware
 
         shape = hardware(read_topology(), host_cpu_name(), total_memory())
         name = f"{shape['model'] or shape['cpu']} {fingerprint(shape)}"
-        return cls(machine, name, f"{framework} {_version(framework)}")
+        try:
+            return cls(machine, name, f"{framework} {metadata.version(framework)}")
+        except metadata.PackageNotFoundError:
+            advice = f"install it: pip install {framework}"
+            raise UsageError(f"{framework} is not installed", advice=advice) from None
 
     def key(self, case: Case) -> str:
         """The key of a case that runs here."""
         return case.key(self.machine_key, self.software)
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        raise UsageError(
-            f"{package} is not installed", advice=f"install it: pip install {package}"
-        ) from None
-
-
-@dataclass
-class Done:
+class Done(NamedTuple):
     """What a run did: cases in the asked order, and how many of them were there before."""
 
-    results: list[Result] = field(default_factory=list)
-    measured: int = 0
-    found: int = 0
+    results: list[Result]
+    found: int
 
 
 def check_store(store: Store, keys: Sequence[str], *, resume: bool) -> None:
-    """Refuse to go on in a store that has some of these cases, unless that is asked for.
-
-    Where another process is at work on the store, this one joins it.
-    """
+    """Refuse to go on in a store that has some of these cases, unless that is asked for."""
     there = set(keys) & set(store.finished())
-    if resume or not there or store.others():
-        return
-    raise UsageError(
-        f"{store.path} has {len(there)} of these {len(keys)} cases already",
-        advice="--resume measures the rest and uses them; --fresh keeps that file under another"
-        " name and measures all; --db names another file",
-    )
+    if there and not resume:
+        raise UsageError(
+            f"{store.path} has {len(there)} of these {len(keys)} cases already",
+            advice="--resume measures the rest and uses them; --fresh keeps that file under another"
+            " name and measures all; --db names another file",
+        )
 
 
 def run_cases(
@@ -106,87 +89,33 @@ def run_cases(
     store: Store,
     place: Place,
     plan: Plan,
-    told: Told,
-    *,
-    retry: bool = False,
-    measurer: Measurer | None = None,
+    told: Callable[[str], None],
     counting: Callable[[Result], Result] | None = None,
 ) -> Done:
-    """Measure what is not finished; what another process measures is waited for at the end.
-
-    `retry` measures failed cases once more. `told` hears of every case that is there.
-    """
+    """Measure what is not finished, and what failed once more; `told` hears of every case."""
     keys = {place.key(case): case for case in cases}
-    done = Done()
-    device = cases[0].device if cases else "cpu"
-    worker = measurer or Worker(place.machine, device=device)
-    try:
-        waiting = _pass(keys, store, place, plan, told, done, worker, retry, counting)
-        while waiting:
-            time.sleep(LOOK_AGAIN_S)
-            left = {key: keys[key] for key in waiting}
-            waiting = _pass(left, store, place, plan, told, done, worker, False, counting)
-    finally:
-        worker.stop()
-    done.results = [kept.result for kept in store.read(keys)]
-    return done
-
-
-def _pass(  # noqa: PLR0913, PLR0917
-    keys: dict[str, Case],
-    store: Store,
-    place: Place,
-    plan: Plan,
-    told: Told,
-    done: Done,
-    worker: Measurer,
-    retry: bool,
-    counting: Callable[[Result], Result] | None,
-) -> list[str]:
-    """Go through the cases once; returns those that another process is measuring."""
-    waiting: list[str] = []
-    finished = store.finished()
-    for key, case in keys.items():
-        over = key in finished and not (retry and finished[key] == "failed")
-        if not over and store.claim(key, again=retry):
-            result = worker.measure(case, plan)
-            if counting is not None and result.status == "done":
-                result = counting(result)
-            _keep(result, key, store, place)
-            done.measured += 1
-        elif not over and key not in store.finished():
-            waiting.append(key)
-            continue
-        else:
-            done.found += 1
-        told(case_name(case))
-    return waiting
-
-
-def _keep(result: Result, key: str, store: Store, place: Place) -> None:
-    kept = Kept(
-        case_key=key,
-        result=result,
-        verdict=verdict_of(result, place.machine),
-        machine=place.machine_key,
-        software=place.software,
-    )
-    store.keep(kept, place.machine)
-
-
-# The driver's end of a worker: start it, ask it, and tell what happened if it is silent.
-
-
-START_LIMIT_S = 180.0
-_ENVIRONMENT = {
-    # Read by oneDNN when it first runs: its lines then tell when a primitive ran.
-    "ONEDNN_VERBOSE_TIMESTAMP": "1",
-    # Compilers in processes of their own would outlive a worker that is killed.
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    "PYTHONWARNINGS": "ignore",
-}
-# Of the memory that is free when a worker starts, so much may be asked for.
-MEMORY_SHARE = 0.9
+    over = {key for key, status in store.finished().items() if status != "failed"}
+    with ExitStack() as stack:
+        workers: dict[tuple[str, str], Worker] = {}
+        for key, case in keys.items():
+            if key not in over:
+                where = (case.framework, case.device)
+                if where not in workers:
+                    workers[where] = Worker(place.machine, *where)
+                    stack.callback(workers[where].stop)
+                result = workers[where].measure(case, plan)
+                if counting is not None and result.status == "done":
+                    result = counting(result)
+                store.keep(
+                    Kept(
+                        case_key=key,
+                        result=result,
+                        machine=place.machine_key,
+                        software=place.software,
+                    )
+                )
+            told(case_name(case))
+    return Done([kept.result for kept in store.read(keys)], len(over & set(keys)))
 
 
 class _GoneError(Exception):
@@ -197,17 +126,17 @@ class Worker:
     """A process that measures cases of one framework; started anew after every failure."""
 
     def __init__(
-        self, machine: Machine | None, *, device: str = "cpu", command: list[str] | None = None
+        self, machine: Machine | None, framework: str = "torch", device: str = "cpu"
     ) -> None:
         self._setup = Setup(
-            machine=machine, memory_limit_bytes=free_memory_bytes() if device == "cpu" else None
+            framework=framework,
+            machine=machine,
+            memory_limit_bytes=free_memory_bytes() if device == "cpu" else None,
         )
-        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._reply = -1
         self._rest = b""
         self._errors: IO[bytes] | None = None
-        self.version = ""
 
     @property
     def pid(self) -> int | None:
@@ -231,7 +160,13 @@ class Worker:
         reading, writing = os.pipe()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         try:
-            self._process = self._started(str(os.getpid()), str(writing), fds=(writing,))
+            worker = Child("timeroof.study.worker", (str(os.getpid()), str(writing)), _ENVIRONMENT)
+            self._process = worker.start(
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=(writing,),
+            )
         finally:
             os.close(writing)
         self._reply, self._rest = reading, b""
@@ -243,19 +178,7 @@ class Worker:
             raise UsageError(f"the worker did not start: {gone}") from gone
         if hello.error is not None:
             self.stop()
-            raise UsageError(hello.error, advice="install it: pip install torch")
-        self.version = hello.version
-
-    def _started(self, *arguments: str, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
-        pipes: dict[str, Any] = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.DEVNULL,
-            "stderr": self._errors,
-            "pass_fds": fds,
-        }
-        if self._command is not None:
-            return subprocess.Popen([*self._command, *arguments], **pipes)
-        return Child("timeroof.study.worker", arguments, _ENVIRONMENT).start(**pipes)
+            raise UsageError(hello.error, advice=f"install it: pip install {self._setup.framework}")
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
@@ -299,29 +222,25 @@ class Worker:
     def _why(self) -> str:
         """How the process ended, and its last words."""
         assert self._process is not None
+        assert self._errors is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5.0)
         code = self._process.returncode
         if code is None:
             return "the worker closed its pipe"
-        if code >= 0:
-            return f"the worker ended with code {code}{self._last_words()}"
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        hint = " (the system may have run out of memory)" if name == "SIGKILL" else ""
-        return f"the worker crashed with {name}{hint}{self._last_words()}"
-
-    def _last_words(self) -> str:
-        if self._errors is None:
-            return ""
         self._errors.seek(0)
         lines = self._errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
-        return f": {lines[-1][:300]}" if lines else ""
+        words = f": {lines[-1][:300]}" if lines else ""
+        if code >= 0:
+            return f"the worker ended with code {code}{words}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = " (the system may have run out of memory)" if name == "SIGKILL" else ""
+        return f"the worker crashed with {name}{hint}{words}"
 
 
 def free_memory_bytes() -> int | None:
     """Memory that a worker may ask for; None where the system does not say."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/meminfo", encoding="ascii") as told:  # noqa: PTH123
-        for line in told:
-            if line.startswith("MemAvailable:"):
-                return int(int(line.split()[1]) * 1024 * MEMORY_SHARE)
+    with suppress(OSError, ValueError, IndexError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        return int(int(told.split("MemAvailable:")[1].split()[0]) * 1024 * MEMORY_SHARE)
     return None

@@ -98,34 +98,3 @@ def _print_finding(out: Console, place: int, finding: Finding, whole_s: float | 
     out.print(Text(plain_text(finding.why)))
     if finding.action:
         out.print(Text(f"Do: {plain_text(finding.action)}"))
-
-
-def markdown_findings(report: Report, findings: Sequence[Finding]) -> str:
-    """The same as Markdown."""
-    rungs = [
-        f"| {name} | {format_seconds(seconds)} | {words} |"
-        for name, seconds, words in ladder_rungs(report.totals)
-        if seconds is not None
-    ]
-    lines = ["| limit | seconds | what leads there |", "|---|---:|---|", *rungs]
-    if not rungs:
-        lines = [_nothing(report)]
-    for finding in findings:
-        gain = "for information"
-        if finding.gain_s is not None:
-            gain = f"at most {format_seconds(finding.gain_s)}"
-        lines += ["", f"**{finding.code} {markdown_text(finding.title)}** ({gain})", ""]
-        lines.append(markdown_text(finding.why))
-        if finding.action:
-            lines += ["", f"Do: {markdown_text(finding.action)}"]
-    return "\n".join(lines) + "\n"
-
-
-def markdown_text(text: str) -> str:
-    r"""A text from a file without the characters that Markdown or HTML would act on.
-
-    >>> markdown_text("<b>|*x*_y_`z`")
-    '&lt;b&gt;\\|\\*x\\*\\_y\\_\\`z\\`'
-    """
-    safe = plain_text(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{c}" if c in "\\`*_[]|#~!@" else c for c in safe)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 REPLACEMENT = "\ufffd"
@@ -65,3 +66,16 @@ def clip(text: str, limit: int) -> str:
         return text
     tail = limit // 3
     return f"{text[: limit - tail]}…{text[-tail:]}"
+
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|!~$])")
+
+
+def markdown_text(text: str, limit: int = 2_000) -> str:
+    """Text from a file that stays text in Markdown: no markup, no mention of anybody.
+
+    >>> markdown_text("<b>*x* @someone")
+    '&lt;b&gt;\\\\*x\\\\* @<!-- -->someone'
+    """
+    escaped = _MARKUP.sub(r"\\\1", html.escape(plain_line(clip(text, limit)), quote=False))
+    return escaped.replace("@", "@<!-- -->")

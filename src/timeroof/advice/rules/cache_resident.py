@@ -40,7 +40,7 @@ class CacheResident(Rule):
         """Rows flagged as cache-resident."""
         rows = context.rows.filter(pl.col("above_roof") == "cache-resident")
         time_s = float(rows["time_s"].sum())
-        if time_s < MIN_TIME_SHARE * context.total_s * context.ranks or not time_s:
+        if time_s < MIN_TIME_SHARE * context.total_s or not time_s:
             return []
         excess = float(rows["work_bound_s"].sum()) / time_s
         why = (

@@ -48,7 +48,7 @@ class ElementwiseChain(Rule):
         """Groups of element-wise calls that one kernel could do."""
         rows = _chains(context)
         time_s = float(rows["time_s"].sum())
-        if time_s < MIN_TIME_SHARE * context.total_s * context.ranks:
+        if time_s < MIN_TIME_SHARE * context.total_s:
             return []
         moved, kept = float(rows["moved_bytes"].sum()), float(rows["kept_bytes"].sum())
         chains = rows.select(CHAIN).n_unique()

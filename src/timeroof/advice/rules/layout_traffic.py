@@ -57,7 +57,7 @@ class LayoutTraffic(Rule):
             pl.col("phase").fill_null("other") != "data",
         ).with_columns(pl.col("time_s").alias("busy_gain_s"))
         time_s = float(rows["time_s"].sum())
-        if time_s < MIN_TIME_SHARE * context.total_s * context.ranks:
+        if time_s < MIN_TIME_SHARE * context.total_s:
             return []
         moved = float(rows["moved_bytes"].fill_null(0.0).sum())
         beside = _between(context, rows)

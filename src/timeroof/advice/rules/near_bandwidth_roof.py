@@ -44,7 +44,7 @@ class NearBandwidthRoof(Rule):
             pl.col("above_roof").is_null(),
         )
         time_s = float(rows["time_s"].sum())
-        if time_s < MIN_TIME_SHARE * context.total_s * context.ranks or not time_s:
+        if time_s < MIN_TIME_SHARE * context.total_s or not time_s:
             return []
         reached = float(rows["work_bound_s"].sum()) / time_s
         why = (

@@ -55,7 +55,7 @@ class Recomputation(Rule):
             pl.col("time_s").alias("busy_gain_s")
         )
         time_s = float(rows["time_s"].sum())
-        if not time_s or time_s < MIN_TIME_SHARE * context.total_s * context.ranks:
+        if not time_s or time_s < MIN_TIME_SHARE * context.total_s:
             return []
         why = (
             f"{rows.height} rows of the forward pass run again in the backward pass, for"

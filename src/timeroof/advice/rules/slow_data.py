@@ -60,9 +60,17 @@ class SlowData(Rule):
 
 
 def _together(busy: pl.DataFrame, idle: pl.DataFrame) -> pl.DataFrame:
-    columns = ["id", "time_s", "time_spread", "samples", "busy_gain_s", "idle_gain_s"]
+    columns = [
+        "id",
+        "time_s",
+        "most_gain_s",
+        "time_spread",
+        "samples",
+        "busy_gain_s",
+        "idle_gain_s",
+    ]
     both = pl.concat([busy.select(columns), idle.select(columns)])
     return both.group_by("id", maintain_order=True).agg(
-        pl.col("time_s", "time_spread", "samples").first(),
+        pl.col("time_s", "most_gain_s", "time_spread", "samples").first(),
         pl.col("busy_gain_s", "idle_gain_s").sum(),
     )

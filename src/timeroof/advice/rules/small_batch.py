@@ -65,7 +65,7 @@ class SmallBatch(Rule):
             pl.max_horizontal(flops) <= MOST_COMPUTE * pl.col("time_s"),
         ).with_columns((pl.col("time_s") - pl.max_horizontal(flops)).alias("busy_gain_s"))
         time_s = float(thin["time_s"].sum())
-        if time_s < MIN_TIME_SHARE * context.total_s * context.ranks:
+        if time_s < MIN_TIME_SHARE * context.total_s:
             return []
         least = min(smallest_side(s) or SMALL for s in thin["shape"].to_list())
         compute_s = float(thin.select(pl.max_horizontal(flops).sum()).item())

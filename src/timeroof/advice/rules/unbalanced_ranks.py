@@ -40,7 +40,13 @@ class UnbalancedRanks(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """The busiest rank against the mean."""
         work = context.rows.filter(pl.col("rank").is_not_null(), pl.col("kind") != "collective")
-        ranks = work.group_by("rank").agg(pl.col("time_s").sum()).sort("time_s", descending=True)
+        # Rows are a mean rank's: its share of them.
+        count = context.rows["rank"].drop_nulls().n_unique()
+        ranks = (
+            work.group_by("rank")
+            .agg(pl.col("time_s").sum() * count)
+            .sort("time_s", descending=True)
+        )
         if ranks.height < 2:
             return []
         most_s, mean_s = float(ranks["time_s"].max() or 0.0), float(ranks["time_s"].mean() or 0.0)  # type: ignore[arg-type]

@@ -54,12 +54,9 @@ class LimitRule:
 
     def holds(self, value: float, limit: float) -> bool:
         """Whether a value keeps the limit."""
-        return {
-            "<": value < limit,
-            "<=": value <= limit,
-            ">": value > limit,
-            ">=": value >= limit,
-        }[self.sign]
+        return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit}[
+            self.sign
+        ]
 
 
 def parse_rule(text: str) -> LimitRule:

@@ -67,11 +67,7 @@ def _launching(cost_ratio: float) -> list[pl.Expr]:
     by_number = pl.when(both).then(a * (n_b / n_a - 1)).otherwise(b / cost_ratio)
     by_cost = pl.when(both).then(a * n_b / n_a).otherwise(b / cost_ratio) * (cost_ratio - 1)
     left = (b - a) - by_number - by_cost
-    return [
-        by_number.alias("launches"),
-        by_cost.alias("launch_machine"),
-        left.alias("launch_left"),
-    ]
+    return [by_number.alias("launches"), by_cost.alias("launch_machine"), left.alias("launch_left")]
 
 
 def _work() -> list[pl.Expr]:

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 
 from timeroof.probe.cpu.features import Features
 from timeroof.probe.cpu.streams import PATTERNS, Pattern, Stream, compiled_stream
 from timeroof.probe.cpu.threads import Region, Team
-from timeroof.probe.cpu.topology import KIB, MIB, Cache, Topology
+from timeroof.probe.cpu.topology import KIB, MIB, Topology
 from timeroof.probe.measurement import Figure, SweepPoint, recorded
 from timeroof.probe.sampling import Plan, sample
-
-# Which working sets belong to which level of the memory hierarchy.
-
 
 SMALLEST_BYTES = 4 * KIB
 # The DRAM's working set against the last-level cache, and its least size.
 DRAM_FACTOR = 4
 DRAM_LEAST_BYTES = 64 * MIB
-# How far above its plateau the latency is when a level has ended, and how little it may
-# grow from one size to the next for another level to have begun.
-CLIMB = 1.5
-SETTLED = 1.15
 
 
 @dataclass(frozen=True)
@@ -83,42 +74,9 @@ def sweep_sizes(levels: Sequence[Level], threads: int, *, quick: bool) -> list[i
     return [*sizes, largest]
 
 
-def detect_capacities(curve: Sequence[tuple[int, float]]) -> list[int]:
-    """Cache sizes from where a latency curve (size, seconds) climbs, smallest first.
-
-    Latency tells levels apart where bandwidth hardly does: on a Zen 4, L3 has 0.85 of L2's
-    bandwidth and five times its latency. A level ends at the last size before the latency
-    leaves its plateau; the next one begins where it stops climbing.
-    """
-    edges: list[int] = []
-    plateau_s, climbing = curve[0][1], False
-    for (before, before_s), (_, time_s) in pairwise(curve):
-        if climbing and time_s < SETTLED * before_s:
-            climbing, plateau_s = False, time_s
-        elif not climbing and time_s > CLIMB * plateau_s:
-            climbing = True
-            edges.append(before)
-    return edges[:3]
-
-
-def with_detected_caches(topology: Topology, capacities: Sequence[int]) -> Topology:
-    """A topology whose caches come from the curve of one core: all but the last are its own."""
-    caches: list[Cache] = []
-    for level, size in enumerate(capacities, start=1):
-        shared = level == len(capacities) and level > 1
-        groups = [topology.cores] if shared else [(cpu,) for cpu in topology.cores]
-        caches += [Cache(level, size, frozenset(group)) for group in groups]
-    return replace(topology, caches=tuple(caches)) if caches else topology
-
-
-# A moment this far above the middle one is another state of the machine, not a better sample of
-# the same: a host has put the cores of a virtual machine under different memory controllers.
-OTHER_STATE = 1.25
-# Moments from which on a figure can say what is usual, and from which on a best must be repeated.
-FEW_MOMENTS, MANY_MOMENTS = 3, 8
-# Memory is shared with whoever else is on the host and moves by some percent within minutes: its
-# ceiling is what one moment in seven reaches, as the single best one is luck.
-REPEATED = 0.15
+# Memory is shared with whoever else is on the host and moves within minutes: its ceiling is what
+# one moment in seven reaches, as the single best one is luck. From so many moments on.
+REPEATED, MANY_MOMENTS = 0.15, 8
 
 QUICK_PATTERNS = ("update", "triad", "read", "copy-nt")
 
@@ -132,6 +90,11 @@ class Point:
     width_bits: int
     figure: Figure
 
+    @property
+    def rate_per_s(self) -> float:
+        """Useful bytes per second."""
+        return self.figure.rate_per_s
+
 
 @dataclass
 class LevelFigures:
@@ -141,8 +104,6 @@ class LevelFigures:
     by_pattern: dict[str, Point] = field(default_factory=dict)
     # Everything that was taken, by pattern, working set and width.
     moments: dict[tuple[str, int, int], list[Point]] = field(default_factory=dict)
-    # The best of what `settle` left out.
-    rare: Point | None = None
 
     def take(self, point: Point) -> None:
         """Keep a point if it belongs here and is its pattern's best."""
@@ -150,59 +111,36 @@ class LevelFigures:
             return
         key = (point.pattern.name, point.size_bytes, point.width_bits)
         self.moments.setdefault(key, []).append(point)
-        self._keep(point)
-
-    def _keep(self, point: Point) -> None:
         held = self.by_pattern.get(point.pattern.name)
-        if held is None or point.figure.rate_per_s > held.figure.rate_per_s:
+        if held is None or point.rate_per_s > held.rate_per_s:
             self.by_pattern[point.pattern.name] = point
 
     def leaders(self, count: int) -> list[Point]:
         """The best point of each of the fastest patterns."""
-        ordered = sorted(self.by_pattern.values(), key=lambda p: -p.figure.rate_per_s)
-        return ordered[:count]
+        return sorted(self.by_pattern.values(), key=lambda p: -p.rate_per_s)[:count]
 
     def settle(self) -> None:
-        """Leave out what was reached in rare moments only; the best of it goes to `rare`.
+        """Leave out what memory reached in rare moments only.
 
         For a quiet machine: on a busy one the rare moments are the undisturbed ones.
         """
-        before, most = self.best, self._most_usual()
-        self.by_pattern = {}
-        for points in self.moments.values():
-            usual = _usual([p for p in points if p.figure.rate_per_s <= most])
-            if usual:
-                self._keep(usual[0])
-        after = self.best
-        if before and after and before.figure.rate_per_s > OTHER_STATE * after.figure.rate_per_s:
-            self.rare = before
-
-    def _most_usual(self) -> float:
-        """No rate above this is usual: it comes from what was looked at most often."""
-        shared = self.level.name == "dram"
-        for least in (MANY_MOMENTS, FEW_MOMENTS) if shared else (FEW_MOMENTS,):
-            often = [_usual(found) for found in self.moments.values() if len(found) >= least]
-            if often:
-                repeated = least == MANY_MOMENTS
-                ranks = [int(REPEATED * len(usual)) if repeated else 0 for usual in often]
-                rates = [u[r].figure.rate_per_s for u, r in zip(often, ranks, strict=True)]
-                return max(rates) * (1.0 if repeated else OTHER_STATE)
-        return math.inf
+        ordered = [
+            sorted((p.rate_per_s for p in points), reverse=True)
+            for points in self.moments.values()
+            if len(points) >= MANY_MOMENTS
+        ]
+        if ordered and self.level.name == "dram":
+            most = max(rates[int(REPEATED * len(rates))] for rates in ordered)
+            taken = [p for points in self.moments.values() for p in points]
+            self.by_pattern, self.moments = {}, {}
+            for point in taken:
+                if point.rate_per_s <= most:
+                    self.take(point)
 
     @property
     def best(self) -> Point | None:
         """The level's ceiling."""
-        points = self.by_pattern.values()
-        return max(points, key=lambda point: point.figure.rate_per_s, default=None)
-
-
-def _usual(points: Sequence[Point]) -> list[Point]:
-    """The moments that are like the middle one, or slower; the best first."""
-    if not points:
-        return []
-    middle = statistics.median_low(p.figure.rate_per_s for p in points)
-    alike = [p for p in points if p.figure.rate_per_s <= OTHER_STATE * middle]
-    return sorted(alike, key=lambda p: -p.figure.rate_per_s)
+        return next(iter(self.leaders(1)), None)
 
 
 def _serves(pattern: Pattern, level: Level) -> bool:
@@ -309,17 +247,14 @@ def measure_sweep(
                 point = measure_point(setup, PATTERNS[name], size, widths[name])
                 for held in figures:
                     held.take(point)
-                points.append(_as_sweep_point(point, setup.team.size))
+                points.append(
+                    SweepPoint(
+                        pattern=name,
+                        size_bytes=point.size_bytes,
+                        threads=setup.team.size,
+                        rate_per_s=point.rate_per_s,
+                        spread=point.figure.spread,
+                    )
+                )
         between()
     return points
-
-
-def _as_sweep_point(point: Point, threads: int) -> SweepPoint:
-    return SweepPoint(
-        pattern=point.pattern.name,
-        size_bytes=point.size_bytes,
-        threads=threads,
-        rate_per_s=point.figure.rate_per_s,
-        median_per_s=point.figure.median_per_s,
-        spread=point.figure.spread,
-    )

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import msgspec
 
 from timeroof.core.machine import Ceiling
-from timeroof.core.resources import FAULT, Scope
-from timeroof.probe.cpu.bandwidth import LevelFigures, Point
+from timeroof.core.resources import Scope
+from timeroof.probe.cpu.bandwidth import LevelFigures
 from timeroof.probe.cpu.crew import Crew
 from timeroof.probe.cpu.features import Microarchitecture
-from timeroof.probe.measurement import FaultCost
-
-# What ports and clock allow: theoretical ceilings, and the refusal of what lies above.
-
 
 # The clock is not the same in every millisecond: a value may lie this far above.
 TOLERANCE = 0.03
@@ -70,41 +66,10 @@ class Limits:
         )
 
 
-def refuse_points(figures: LevelFigures, limits: Limits | None) -> list[str]:
-    """Take points above the ports' limit out of a level; one message for each."""
-    if limits is None:
-        return []
-    errors = []
-    for name, point in list(figures.by_pattern.items()):
-        allowed = limits.bytes_per_s(point.pattern.loads, point.pattern.stores)
-        if point.figure.rate_per_s > allowed * (1 + TOLERANCE):
-            del figures.by_pattern[name]
-            errors.append(_message(f"byte/{figures.level.name} ({name})", point, allowed))
-    return errors
-
-
-def _message(what: str, point: Point, allowed: float) -> str:
-    return impossible(what, point.figure.rate_per_s, allowed, "B/s")
-
-
-def refuse_flops(
-    rates: dict[str, float], precision: str, limits: Limits | None
-) -> tuple[dict[str, float], list[str]]:
-    """Compute variants without those above the limit, and one message for each of these."""
-    if limits is None:
-        return rates, []
-    allowed = limits.flops_per_s(precision)
-    kept = {name: rate for name, rate in rates.items() if rate <= allowed * (1 + TOLERANCE)}
-    errors = [
-        impossible(f"flop/{precision} ({name})", rate, allowed, "FLOP/s")
-        for name, rate in rates.items()
-        if name not in kept
-    ]
-    return kept, errors
-
-
-def impossible(what: str, rate_per_s: float, allowed_per_s: float, unit: str) -> str:
-    """The message for a value that cannot be."""
+def _refused(what: str, rate_per_s: float, allowed_per_s: float, unit: str) -> str | None:
+    """The message for a value that cannot be, None for one that can."""
+    if rate_per_s <= allowed_per_s * (1 + TOLERANCE):
+        return None
     return (
         f"{what}: {rate_per_s / 1e9:.1f} G{unit} is above the {allowed_per_s / 1e9:.1f} that ports"
         " and clock allow: an error of the probe, not used as a ceiling; please report it"
@@ -128,21 +93,22 @@ def measured_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling],
 def _flop_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], list[str]]:
     found, errors = [], []
     for precision, figures in crew.flops.items():
-        rates = {name: figure.rate_per_s for name, figure in figures.items()}
-        kept, refused = refuse_flops(rates, precision, limits)
-        errors += refused
+        kept = dict(figures)
+        for name, figure in figures.items() if limits else ():
+            allowed = limits.flops_per_s(precision) if limits else 0.0
+            what = f"flop/{precision} ({name})"
+            if error := _refused(what, figure.rate_per_s, allowed, "FLOP/s"):
+                errors.append(error)
+                del kept[name]
         if kept:
-            best = max(kept, key=lambda name: kept[name])
+            best = max(kept, key=lambda name: kept[name].rate_per_s)
             found.append(
-                Ceiling(
-                    resource=f"flop/{precision}",
-                    rate=kept[best],
-                    origin="measured",
+                kept[best].ceiling(
+                    f"flop/{precision}",
+                    f"micro-kernel: {best}, best of samples",
                     scope=crew.scope,
                     threads=crew.team.size,
-                    spread=figures[best].spread,
-                    source=f"micro-kernel: {best}, best of samples",
-                    variants=kept,
+                    variants={name: figure.rate_per_s for name, figure in kept.items()},
                 )
             )
     return found, errors
@@ -151,69 +117,43 @@ def _flop_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], li
 def _level_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], list[str]]:
     found, errors = [], []
     for held in crew.levels:
-        errors += refuse_points(held, limits)
+        errors += _refuse_points(held, limits) if limits else []
         best = held.best
-        if best is None:
-            continue
-        found.append(
-            Ceiling(
-                resource=f"byte/{held.level.name}",
-                rate=best.figure.rate_per_s,
-                origin="measured",
-                scope=crew.scope,
-                threads=crew.team.size,
-                spread=best.figure.spread,
-                source=(
+        if best is not None:
+            found.append(
+                best.figure.ceiling(
+                    f"byte/{held.level.name}",
                     f"micro-kernel: {best.pattern.name} with {best.width_bits}-bit vectors over"
-                    f" {best.size_bytes} bytes, useful bytes, best of samples"
-                ),
-                variants={n: p.figure.rate_per_s for n, p in held.by_pattern.items()}
-                | (crew.small_pages if held.level.name == "dram" else {})
-                | _rare(held),
+                    f" {best.size_bytes} bytes, useful bytes, best of samples",
+                    scope=crew.scope,
+                    threads=crew.team.size,
+                    variants={n: p.rate_per_s for n, p in held.by_pattern.items()},
+                )
             )
-        )
     return found, errors
 
 
-def _rare(held: LevelFigures) -> dict[str, float]:
-    point = held.rare
-    return {f"{point.pattern.name}, rare moments": point.figure.rate_per_s} if point else {}
+def _refuse_points(figures: LevelFigures, limits: Limits) -> list[str]:
+    """Take points above the ports' limit out of a level; one message for each."""
+    errors = []
+    for name, point in list(figures.by_pattern.items()):
+        allowed = limits.bytes_per_s(point.pattern.loads, point.pattern.stores)
+        what = f"byte/{figures.level.name} ({name})"
+        if error := _refused(what, point.rate_per_s, allowed, "B/s"):
+            del figures.by_pattern[name]
+            errors.append(error)
+    return errors
 
 
 def order_problems(crew: Crew) -> list[str]:
     """Where a level is faster than the one nearer to the core, which cannot be."""
     found = []
-    for inner, outer in pairwise(held for held in crew.levels if held.best is not None):
-        fast, slow = inner.best, outer.best
-        if fast and slow and fast.figure.rate_per_s < slow.figure.rate_per_s:
+    known = [(held.level.name, held.best.rate_per_s) for held in crew.levels if held.best]
+    for (inner, fast), (outer, slow) in pairwise(known):
+        if fast < slow:
             found.append(
-                f"byte/{outer.level.name} came out above byte/{inner.level.name}"
-                f" ({crew.scope}): the machine was busy; measure again with --fresh"
-            )
-    return found
-
-
-def fault_ceilings(costs: Iterable[FaultCost], scopes: dict[Scope, int]) -> list[Ceiling]:
-    """Pages touched first per second: as the system comes, with the other ways as variants."""
-    by_threads: dict[int, dict[str, FaultCost]] = {}
-    for cost in costs:
-        by_threads.setdefault(cost.threads, {})[cost.pages] = cost
-    found = []
-    for scope, threads in scopes.items():
-        ways = by_threads.get(threads, {})
-        if "default" in ways:
-            usual = ways["default"]
-            found.append(
-                Ceiling(
-                    resource=FAULT,
-                    rate=usual.pages_per_s,
-                    origin="measured",
-                    scope=scope,
-                    threads=threads,
-                    spread=usual.spread,
-                    source=f"first touch of fresh memory, pages of {usual.page_bytes} bytes",
-                    variants={name: way.pages_per_s for name, way in ways.items()},
-                )
+                f"byte/{outer} came out above byte/{inner} ({crew.scope}): the machine was busy;"
+                " measure again with --fresh"
             )
     return found
 
@@ -241,8 +181,3 @@ def widened(ceilings: list[Ceiling]) -> list[Ceiling]:
             best[ceiling.resource] = kept
         found.append(kept)
     return found
-
-
-def for_scope(ceilings: Iterable[Ceiling], scope: Scope) -> list[Ceiling]:
-    """The same ceilings under another scope, where both are the same cores."""
-    return [msgspec.structs.replace(ceiling, scope=scope) for ceiling in ceilings]

@@ -1,4 +1,4 @@
-"""Floating-point peaks and the clock, from the micro-kernels of ir_compute."""
+"""Floating-point peaks and the clock: LLVM IR of their micro-kernels, and what they reach."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from timeroof.probe.cpu.ir import SIGNATURE, Compiled, Vector, compile_ir, modul
 from timeroof.probe.cpu.threads import Outcome, Team, Work
 from timeroof.probe.measurement import Figure, wrong_result
 from timeroof.probe.sampling import Plan, sample
-
-# LLVM IR of the compute micro-kernels: floating-point peak and the clock.
-
 
 ELEMENTS = {"fp64": "double", "fp32": "float"}
 
@@ -55,11 +52,9 @@ def compute_kernel(precision: str, lanes: int, *, fma: bool, chains: int) -> str
 
 def _declarations(vector: Vector, *, fma: bool) -> list[str]:
     kind, suffix = vector.type, vector.suffix
+    reduce = f"@llvm.vector.reduce.fadd.{suffix}({vector.element}, {kind})"
     lines = [f"declare {kind} @llvm.fma.{suffix}({kind}, {kind}, {kind})"] if fma else []
-    if vector.lanes > 1:
-        reduce = f"@llvm.vector.reduce.fadd.{suffix}({vector.element}, {kind})"
-        lines.append(f"declare {vector.element} {reduce}")
-    return lines
+    return [*lines, f"declare {vector.element} {reduce}"]
 
 
 def _repetition(vector: Vector, chains: int, *, fma: bool) -> list[str]:
@@ -67,8 +62,6 @@ def _repetition(vector: Vector, chains: int, *, fma: bool) -> list[str]:
     phis = [
         f"%x{j} = phi {kind} [ zeroinitializer, %again ], [ %y{j}, %step ]" for j in range(chains)
     ]
-    if vector.lanes == 1:
-        phis = [line.replace("zeroinitializer", "0.0") for line in phis]
     steps = [line for j in range(chains) for line in _step(vector, j, fma=fma)]
     return [
         "again:",
@@ -105,14 +98,11 @@ def _sum(vector: Vector, chains: int) -> list[str]:
     """Sum of all lanes of all chains, as a whole number in %sum_count."""
     lines = []
     for j in range(chains):
-        lane_sum = f"%y{j}"
-        if vector.lanes > 1:
-            zero = f"{vector.element} -0.0"
-            call = f"@llvm.vector.reduce.fadd.{vector.suffix}({zero}, {vector.type} %y{j})"
-            # `reassoc` allows the sum as a tree, which has an instruction on every target.
-            lines.append(f"%r{j} = call reassoc {vector.element} {call}")
-            lane_sum = f"%r{j}"
-        lines.append(f"%n{j} = fptoui {vector.element} {lane_sum} to i64")
+        zero = f"{vector.element} -0.0"
+        call = f"@llvm.vector.reduce.fadd.{vector.suffix}({zero}, {vector.type} %y{j})"
+        # `reassoc` allows the sum as a tree, which has an instruction on every target.
+        lines.append(f"%r{j} = call reassoc {vector.element} {call}")
+        lines.append(f"%n{j} = fptoui {vector.element} %r{j} to i64")
         left = "0" if j == 0 else f"%s{j - 1}"
         lines.append(f"%s{j} = add i64 {left}, %n{j}")
     lines.append(f"%sum_count = add i64 %s{chains - 1}, 0")
@@ -165,27 +155,17 @@ _ZERO_WORD, _ONE_WORD = ctypes.c_int64(0), ctypes.c_int64(1)
 
 
 def variant_name(width_bits: int, *, fma: bool) -> str:
-    """How a variant is called in tables: scalar, 256-bit FMA, …
+    """How a variant is called in tables.
 
-    >>> variant_name(0, fma=False), variant_name(256, fma=True)
-    ('scalar', '256-bit FMA')
+    >>> variant_name(256, fma=True)
+    '256-bit FMA'
     """
-    return (f"{width_bits}-bit" if width_bits else "scalar") + (" FMA" if fma else "")
-
-
-def variants(features: Features, *, quick: bool) -> list[tuple[int, bool]]:
-    """Width in bits (0: scalar) and with or without FMA, of what this CPU has."""
-    widths = [0, *features.widths_bits]
-    fused = [(width, True) for width in widths] if features.fma else []
-    plain = [(width, False) for width in widths]
-    if quick:
-        return (fused or plain)[-2:]
-    return fused + plain
+    return f"{width_bits}-bit" + (" FMA" if fma else "")
 
 
 @functools.cache
 def _compute(precision: str, width_bits: int, fma: bool, architecture: str) -> Compiled:
-    lanes = max(1, width_bits // ELEMENT_BITS[precision])
+    lanes = width_bits // ELEMENT_BITS[precision]
     chains = accumulators(architecture)
     kernel = compute_kernel(precision, lanes, fma=fma, chains=chains)
     return compile_ir(module(kernel, attributes=width_attributes(width_bits, architecture)))
@@ -197,11 +177,12 @@ def _chain() -> Compiled:
 
 
 def measure_flops(
-    team: Team, precision: str, width_bits: int, *, fma: bool, features: Features, plan: Plan
+    team: Team, precision: str, width_bits: int, features: Features, plan: Plan
 ) -> Figure:
-    """FLOPs per second of a team with one kind of instruction."""
+    """FLOPs per second of a team with vectors of a width."""
+    fma = features.fma
     kernel = _compute(precision, width_bits, fma, features.architecture)
-    lanes = max(1, width_bits // ELEMENT_BITS[precision])
+    lanes = width_bits // ELEMENT_BITS[precision]
     values = lanes * accumulators(features.architecture) * STEPS
     one = ctypes.addressof(_ONE[precision])
 

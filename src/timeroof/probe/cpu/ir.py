@@ -103,10 +103,10 @@ work:
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector type of LLVM IR, or a plain scalar where it has one lane.
+    """A vector type of LLVM IR.
 
-    >>> Vector("double", 4).type, Vector("float", 1).type
-    ('<4 x double>', 'float')
+    >>> Vector("double", 4).type
+    '<4 x double>'
     """
 
     element: str
@@ -115,13 +115,12 @@ class Vector:
     @property
     def type(self) -> str:
         """The type as IR spells it."""
-        return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
+        return f"<{self.lanes} x {self.element}>"
 
     @property
     def suffix(self) -> str:
         """How names of intrinsics end for this type, such as v4f64."""
-        letter = {"double": "f64", "float": "f32", "i64": "i64"}[self.element]
-        return letter if self.lanes == 1 else f"v{self.lanes}{letter}"
+        return f"v{self.lanes}" + {"double": "f64", "float": "f32", "i64": "i64"}[self.element]
 
     @property
     def bytes(self) -> int:
@@ -130,10 +129,6 @@ class Vector:
 
     def splat(self, name: str, value: str) -> list[str]:
         """Lines that put one scalar into every lane, as %name."""
-        if self.lanes == 1:
-            zero = "0" if self.element == "i64" else "0.0"
-            # `select` is the copy instruction that IR does not have.
-            return [f"%{name} = select i1 true, {self.type} {value}, {self.type} {zero}"]
         first = f"%{name}_first = insertelement {self.type} poison, {self.element} {value}, i32 0"
         mask = f"<{self.lanes} x i32> zeroinitializer"
         spread = f"%{name} = shufflevector {self.type} %{name}_first, {self.type} poison, {mask}"
@@ -235,13 +230,3 @@ def compile_ir(text: str) -> Compiled:
     engine = llvm.create_mcjit_compiler(module, target)
     engine.finalize_object()
     return Compiled(engine)
-
-
-def assembly(text: str, triple: str | None = None, cpu: str = "", features: str = "") -> str:
-    """The machine code of a module as text, for this machine or another; for tests."""
-    llvm = _binding()
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple(triple or llvm.get_process_triple())
-    machine = target.create_target_machine(cpu=cpu, features=features, opt=3)
-    return str(machine.emit_assembly(llvm.parse_assembly(text)))

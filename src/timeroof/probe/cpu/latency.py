@@ -1,18 +1,16 @@
-"""Latency of a load that needs the result of the one before it, per level."""
+"""Latency of dependent loads, and the cost of touching fresh memory."""
 
 from __future__ import annotations
 
 import functools
 import mmap
-from collections.abc import Sequence
 
 import numpy as np
 
-from timeroof.probe.cpu.bandwidth import Level
 from timeroof.probe.cpu.ir import Compiled, compile_ir, module
 from timeroof.probe.cpu.streams import CHASE_LOADS, chase_kernel, touch_kernel
 from timeroof.probe.cpu.threads import HUGE_BYTES, Region, Team, Work
-from timeroof.probe.measurement import FaultCost, Latency, wrong_result
+from timeroof.probe.measurement import wrong_result
 from timeroof.probe.sampling import LEAST_SAMPLES, Plan, Samples, sample
 
 LINE_BYTES = 64
@@ -28,27 +26,6 @@ def _compiled() -> Compiled:
 def ring_order(lines: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """A random order of cache lines that no prefetcher guesses; the same in every run."""
     return np.random.default_rng(2009_04598).permutation(lines)
-
-
-def measure_latency(
-    team: Team,
-    region: Region,
-    level: Level,
-    *,
-    clock_hz: float | None,
-    plan: Plan,
-    most_bytes: int,
-) -> Latency:
-    """The latency in the middle of a level."""
-    size_bytes = min(level.anchors[0], most_bytes - HEAD_BYTES)
-    samples = sample_walk(team, region, size_bytes, plan)
-    return Latency(
-        level=level.name,
-        size_bytes=size_bytes,
-        time_s=samples.best_s,
-        cycles=None if clock_hz is None else samples.best_s * clock_hz,
-        spread=samples.spread,
-    )
 
 
 def sample_walk(team: Team, region: Region, size_bytes: int, plan: Plan) -> Samples:
@@ -74,24 +51,10 @@ def sample_walk(team: Team, region: Region, size_bytes: int, plan: Plan) -> Samp
     # Once around first, so that every line is where its level keeps it.
     run(-(-len(order) // (turns * CHASE_LOADS)))
     samples = sample(run, plan)
-    return Samples([t / (turns * CHASE_LOADS) for t in samples.times_s], samples.repetitions)
+    return Samples([t / (turns * CHASE_LOADS) for t in samples.times_s])
 
-
-def latency_curve(
-    team: Team, region: Region, sizes: Sequence[int], plan: Plan
-) -> list[tuple[int, float]]:
-    """Latency over the working set, from which cache sizes can be read."""
-    return [(size, sample_walk(team, region, size, plan).best_s) for size in sizes]
-
-
-# The cost of touching fresh memory: page faults per second, with and without huge pages.
-
-
-# Name → what is asked of the kernel. As it comes is what a program's allocator gets.
-PAGES: dict[str, bool | None] = {"default": None, "small pages": False, "huge pages": True}
 
 SIZE_BYTES = 4 * HUGE_BYTES
-REPEATED = 0.1
 
 
 @functools.cache
@@ -100,43 +63,20 @@ def _faults_compiled(page_bytes: int) -> Compiled:
 
 
 def sample_faults(
-    team: Team, pages: str, *, size_bytes: int = SIZE_BYTES, samples: int = LEAST_SAMPLES
-) -> Samples | None:
-    """Seconds per base page of a team touching memory it just got; None where it cannot be asked.
-
-    By base pages also where the kernel hands out huge ones, so that the rates compare.
-    """
-    page_bytes = mmap.PAGESIZE
-    count = size_bytes // page_bytes
+    team: Team, *, size_bytes: int = SIZE_BYTES, samples: int = LEAST_SAMPLES
+) -> Samples:
+    """Seconds per base page of a team touching memory that it just got, as the system gives it."""
+    count = size_bytes // mmap.PAGESIZE
     times_s = []
     regions: list[Region] = []
     for _ in range(samples):
         # Given back first: in a virtual machine, memory that was never used before costs
         # the host a fault too, which a program pays only once.
         regions.clear()
-        regions += [Region(size_bytes, huge=PAGES[pages]) for _ in range(team.size)]
-        if not all(region.advised for region in regions):
-            return None
+        regions += [Region(size_bytes, huge=False) for _ in range(team.size)]
         work = [Work(region.address, 0, 0, count) for region in regions]
-        outcome = team.run(_faults_compiled(page_bytes), work, 1)
+        outcome = team.run(_faults_compiled(mmap.PAGESIZE), work, 1)
         if any(checksum != count for checksum in outcome.checksums):
             raise wrong_result("page fault")
         times_s.append(outcome.time_s / (count * team.size))
     return Samples(times_s)
-
-
-def fault_cost(pages: str, threads: int, samples: Samples) -> FaultCost:
-    """What samples say: what one in ten reaches is what the system can do.
-
-    Fresh pages are zeroed, so their cost moves with the memory: the single best is luck.
-    """
-    page_bytes = mmap.PAGESIZE
-    rate = 1.0 / samples.quantile_s(REPEATED)
-    return FaultCost(
-        pages=pages,
-        page_bytes=page_bytes,
-        threads=threads,
-        pages_per_s=rate,
-        bytes_per_s=rate * page_bytes,
-        spread=samples.spread,
-    )

@@ -8,45 +8,28 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, MemoryLevel
 from timeroof.core.resources import Scope
 from timeroof.core.units import format_cores
-from timeroof.probe.cpu.bandwidth import (
-    detect_capacities,
-    levels_of,
-    sweep_sizes,
-    with_detected_caches,
-)
-from timeroof.probe.cpu.ceilings import (
-    fault_ceilings,
-    for_scope,
-    limits_of,
-    measured_ceilings,
-    order_problems,
-    widened,
-)
+from timeroof.probe.cpu.bandwidth import levels_of
+from timeroof.probe.cpu.ceilings import limits_of, measured_ceilings, order_problems, widened
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import (
-    Features,
-    Microarchitecture,
-    find_microarchitecture,
-    read_features,
-)
+from timeroof.probe.cpu.features import Features, find_microarchitecture, read_features
 from timeroof.probe.cpu.ir import architecture, host_cpu_name, host_features
-from timeroof.probe.cpu.latency import latency_curve, measure_latency
-from timeroof.probe.cpu.threads import Team, regions
-from timeroof.probe.cpu.topology import MIB, Topology, available_memory, read_topology
-from timeroof.probe.measurement import (
-    Budget,
-    Clock,
-    FaultCost,
-    Latency,
-    Steps,
-    SweepPoint,
-    recorded,
+from timeroof.probe.cpu.latency import HEAD_BYTES, sample_walk
+from timeroof.probe.cpu.threads import Team
+from timeroof.probe.cpu.topology import (
+    MIB,
+    Topology,
+    available_memory,
+    read_topology,
+    total_memory,
 )
-from timeroof.probe.sampling import Plan, Watch, clock_warning, sittings_warning, two_states_warning
+from timeroof.probe.measurement import Budget, Clock, Steps, SweepPoint, recorded
+from timeroof.probe.sampling import Plan, Watch
 
 # A further sitting is worth its time while it still raises a ceiling by more than this.
 STILL_RISING = 0.02
@@ -68,20 +51,11 @@ class CpuFindings:
     memory: list[MemoryLevel] = field(default_factory=list)
     clocks: list[Clock] = field(default_factory=list)
     sweep: list[SweepPoint] = field(default_factory=list)
-    latency: list[Latency] = field(default_factory=list)
-    faults: list[FaultCost] = field(default_factory=list)
+    # Seconds of a load that needs the result of the one before it, by level.
+    latency_s: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-
-    @property
-    def scopes(self) -> dict[Scope, int]:
-        """The number of cores of each scope."""
-        return {scope: len(own) for scope, own in self.cpus.items()}
-
-
-def _are(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {format_cores(count)}"
 
 
 def scope_cpus(topology: Topology, threads: int | None) -> dict[Scope, tuple[int, ...]]:
@@ -89,7 +63,7 @@ def scope_cpus(topology: Topology, threads: int | None) -> dict[Scope, tuple[int
     cores = topology.cores
     if threads is not None and not 1 <= threads <= len(cores):
         raise UsageError(
-            f"{threads} threads asked for, but there {_are(len(cores))} to use",
+            f"{threads} threads asked for, but {format_cores(len(cores))} can be used",
             advice=f"use --threads 1 to {len(cores)}" if len(cores) > 1 else "use --threads 1",
         )
     everything = cores[: threads or len(cores)]
@@ -138,15 +112,11 @@ def measure_cpu(
     """Measure this CPU; `topology` stands in for what the system says."""
     features = read_features(architecture(), host_features(), root)
     shape = topology or read_topology(root)
-    if not shape.caches_known:
-        steps.begin("looking for the caches", 1.0)
-        shape = _find_caches(shape)
     cpus = scope_cpus(shape, threads)
     found = CpuFindings(shape, features, cpus)
     found.notes += shape.notes
-    core = find_microarchitecture(host_cpu_name())
     watch = Watch(root)
-    if core is None:
+    if find_microarchitecture(host_cpu_name()) is None:
         found.notes.append(
             f"no entry for {host_cpu_name()} in the table of microarchitectures: no theoretical"
             " ceilings, and figures are not checked against ports and clock"
@@ -157,20 +127,13 @@ def measure_cpu(
         _sit(crews, found, steps, budget, visits, quick=quick)
         _latency(crews, found, steps, visits, quick=quick)
         if not watch.warnings():
-            _settle(crews, found)
-        _conclude(crews, cpus, core, found)
-    found.memory = _memory_levels(shape, root)
+            for held in (held for crew in crews for held in crew.levels):
+                held.settle()
+        for crew in crews:
+            _conclude(crew, found)
+    found.ceilings = widened(found.ceilings)
+    found.memory = _memory_levels(found, root)
     return found
-
-
-def _find_caches(shape: Topology) -> Topology:
-    """Cache sizes from the latency of one core, for systems that do not tell them."""
-    levels = levels_of(shape, shape.cores[:1], 256 * MIB)
-    with Team(shape.cores[:1]) as team:
-        region = regions(team, levels[-1].anchors[-1] + MIB)[0]
-        plan = Plan(sample_s=1e-3, least=3, most=5)
-        curve = latency_curve(team, region, sweep_sizes(levels, 1, quick=False), plan)
-    return with_detected_caches(shape, detect_capacities(curve))
 
 
 def _crews(
@@ -210,7 +173,8 @@ def _sit(
 
     Several, spread over the run: a disturbance of a few seconds then spoils only one.
     """
-    before = [crew.take_clock() for crew in crews]
+    for crew in crews:
+        crew.take_clock()
     for sitting in range(MOST_SITTINGS[quick]):
         rates = [crew.rates() for crew in crews]
         for crew in crews:
@@ -225,12 +189,6 @@ def _sit(
         wrong = any(order_problems(crew) for crew in crews)
         if (sitting > 0 and not (rising or wrong)) or not budget.left(0.85):
             break
-    for crew in crews:
-        crew.take_small_pages()
-    for crew, median_hz in zip(crews, before, strict=True):
-        warning = clock_warning(median_hz, crew.take_clock())
-        if warning is not None and warning not in found.warnings:
-            found.warnings.append(warning)
 
 
 def _sweep(
@@ -254,100 +212,43 @@ def _latency(
 ) -> None:
     one = crews[0]
     steps.begin("latency", 2.0)
-    clock_hz = one.clock.rate_per_s if one.clock else None
     plan = Plan(sample_s=1e-3, most=12) if quick else Plan(sample_s=2e-3, most=25)
     most = QUICK_LATENCY_BYTES if quick else one.memory[0].size_bytes
     for held in one.levels:
         with recorded(found.errors):
-            latency = measure_latency(
-                one.team, one.memory[0], held.level, clock_hz=clock_hz, plan=plan, most_bytes=most
-            )
-            found.latency.append(latency)
+            size = min(held.level.anchors[0], most - HEAD_BYTES)
+            walk = sample_walk(one.team, one.memory[0], size, plan)
+            found.latency_s[held.level.name] = walk.best_s
         visits()
     visits.complete()
 
 
-def _settle(crews: Sequence[Crew], found: CpuFindings) -> None:
-    """Keep what is usual where nothing in this system explains that moments differ."""
-    for crew in crews:
-        for held in crew.levels:
-            held.settle()
-            if held.rare is not None and held.best is not None:
-                name = f"byte/{held.level.name}"
-                crew.sittings.pop(name, None)
-                usual, rare = held.best.figure.rate_per_s, held.rare.figure.rate_per_s
-                found.warnings.append(
-                    two_states_warning(f"{name} of {format_cores(crew.team.size)}", usual, rare)
-                )
-
-
-def _conclude(
-    crews: Sequence[Crew],
-    cpus: dict[Scope, tuple[int, ...]],
-    core: Microarchitecture | None,
-    found: CpuFindings,
-) -> None:
-    by_cpus = {cpus[crew.scope]: crew for crew in crews}
-    found.faults = [cost for crew in crews for cost in crew.fault_costs()]
-    if not any(cost.pages == "huge pages" for cost in found.faults):
-        found.notes.append("huge pages cannot be asked for here")
-    for crew in crews:
-        found.warnings += order_problems(crew)
-        for name, rates in crew.sittings.items():
-            warning = sittings_warning(f"{name} of {format_cores(crew.team.size)}", rates)
-            found.warnings += [warning] if warning else []
-        found.errors += [error for error in crew.errors if error not in found.errors]
-    for scope, own in cpus.items():
-        crew = by_cpus[own]
-        limits = limits_of(crew, core)
-        ceilings, errors = measured_ceilings(crew, limits)
-        if limits is not None:
-            ceilings += limits.ceilings(tuple(found.features.units))
-        found.ceilings += ceilings if scope == crew.scope else for_scope(ceilings, scope)
-        found.errors += [error for error in errors if error not in found.errors]
+def _conclude(crew: Crew, found: CpuFindings) -> None:
+    """A crew's ceilings, for each of the scopes that are its cores."""
+    limits = limits_of(crew, find_microarchitecture(host_cpu_name()))
+    ceilings, errors = measured_ceilings(crew, limits)
+    ceilings += limits.ceilings(tuple(found.features.units)) if limits else []
+    ceilings += crew.fault_ceilings()
+    found.warnings += order_problems(crew)
+    found.errors += [error for error in (*crew.errors, *errors) if error not in found.errors]
+    own = found.cpus[crew.scope]
+    for scope in (scope for scope, cpus in found.cpus.items() if cpus == own):
+        found.ceilings += [msgspec.structs.replace(c, scope=scope) for c in ceilings]
         if crew.clock is not None:
-            found.clocks.append(
-                Clock(
-                    scope=scope,
-                    threads=len(own),
-                    rate_per_s=crew.clock.rate_per_s,
-                    median_per_s=crew.clock.median_per_s,
-                )
-            )
-    found.ceilings += fault_ceilings(found.faults, found.scopes)
-    found.ceilings = widened(found.ceilings)
-    _note_shared_cores(crews, found)
+            rate = crew.clock.rate_per_s
+            found.clocks.append(Clock(scope=scope, threads=len(own), rate_per_s=rate))
 
 
-def _note_shared_cores(crews: Sequence[Crew], found: CpuFindings) -> None:
-    """Cores that a virtual machine reports may be the two threads of one real core."""
-    one, most = (crew.rates().get("flop/fp64", 0.0) for crew in (crews[0], crews[-1]))
-    size = crews[-1].team.size
-    share = most / (one * size) if one else 1.0
-    if size > 1 and share < 0.7:
-        found.warnings.append(
-            f"{size} cores together reach only {share:.0%} of {size} times one core: other"
-            " programs were running, or cores of this (virtual) machine share one real core"
-        )
-
-
-def _memory_levels(shape: Topology, root: Path) -> list[MemoryLevel]:
-    source = "system" if shape.caches_known else "inferred from latency over the working set"
-    found = [
-        MemoryLevel(level=f"l{level}", size_bytes=shape.capacity(level, shape.cores), source=source)
-        for level in shape.levels()
-        if level <= 3
-    ]
+def _memory_levels(found: CpuFindings, root: Path) -> list[MemoryLevel]:
+    shape = found.topology
+    sizes = {f"l{n}": shape.capacity(n, shape.cores) for n in shape.levels() if n <= 3}
     total = total_memory(root)
-    if total:
-        found.append(MemoryLevel(level="dram", size_bytes=total, source="system"))
-    return found
-
-
-def total_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of memory of the machine, or None where the system does not say."""
-    try:
-        lines = (root / "proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(x.split()[1]) * 1024 for x in lines if x.startswith("MemTotal")), None)
+    return [
+        MemoryLevel(
+            level=level,
+            size_bytes=size,
+            source="system" if shape.caches_known or level == "dram" else "assumed",
+            latency_s=found.latency_s.get(level),
+        )
+        for level, size in (sizes | ({"dram": total} if total else {})).items()
+    ]

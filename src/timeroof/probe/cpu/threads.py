@@ -12,8 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -58,6 +57,11 @@ class Outcome:
     checksums: list[int]
 
 
+T = TypeVar("T")
+Tasks = queue.SimpleQueue[Callable[[int], None] | None]
+Finished = BaseException | None
+
+
 class Team:
     """Pinned worker threads that live as long as the `with` block.
 
@@ -69,10 +73,8 @@ class Team:
     def __init__(self, cpus: Sequence[int | None]) -> None:
         self.cpus = list(cpus)
         self.pinned = True
-        self._tasks: list[queue.SimpleQueue[Callable[[int], Any] | None]] = []
-        self._results: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = (
-            queue.SimpleQueue()
-        )
+        self._tasks: list[Tasks] = []
+        self._results: queue.SimpleQueue[Finished] = queue.SimpleQueue()
 
     @property
     def size(self) -> int:
@@ -81,46 +83,40 @@ class Team:
 
     def __enter__(self) -> Self:
         for index, cpu in enumerate(self.cpus):
-            tasks: queue.SimpleQueue[Callable[[int], Any] | None] = queue.SimpleQueue()
+            tasks: Tasks = queue.SimpleQueue()
             self._tasks.append(tasks)
             # Daemons, so that an error elsewhere never leaves the program hanging.
             threading.Thread(target=self._serve, args=(index, cpu, tasks), daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         for tasks in self._tasks:
             tasks.put(None)
         self._tasks.clear()
 
-    def call(self, function: Callable[[int], Any]) -> list[Any]:
+    def call(self, function: Callable[[int], T]) -> list[T]:
         """Run a function of the thread's number on every thread; the results in order."""
+        results: dict[int, T] = {}
         ended = [False] * self.size
 
-        def task(index: int) -> Any:
+        def task(index: int) -> None:
             try:
-                return function(index)
+                results[index] = function(index)
             finally:
                 ended[index] = True
 
-        results: list[Any] = [None] * self.size
         failure: BaseException | None = None
         try:
             for tasks in self._tasks:
                 tasks.put(task)
             for _ in range(self.size):
-                index, result, error = self._results.get()
-                results[index], failure = result, failure or error
+                failure = self._results.get() or failure
         except BaseException:
             self._wait_for(ended)
             raise
         if failure is not None:
             raise failure
-        return results
+        return [results[index] for index in range(self.size)]
 
     def _wait_for(self, ended: list[bool]) -> None:
         """After Ctrl-C: wait for kernels that still run, whose memory is about to go.
@@ -142,16 +138,15 @@ class Team:
         ticks = max(job.end for job in jobs) - min(job.start for job in jobs)
         return Outcome(ticks / _ticks_per_second(), [job.checksum for job in jobs])
 
-    def _serve(
-        self, index: int, cpu: int | None, tasks: queue.SimpleQueue[Callable[[int], Any] | None]
-    ) -> None:
+    def _serve(self, index: int, cpu: int | None, tasks: Tasks) -> None:
         if not pin_this_thread(cpu):
             self.pinned = False
         while (function := tasks.get()) is not None:
             try:
-                self._results.put((index, function(index), None))
+                function(index)
+                self._results.put(None)
             except BaseException as error:
-                self._results.put((index, None, error))
+                self._results.put(error)
 
 
 def pin_this_thread(cpu: int | None) -> bool:
@@ -183,12 +178,15 @@ HUGE_BYTES = 2 * 1024 * 1024
 class Region:
     """Fresh anonymous memory with a known address."""
 
-    def __init__(self, size_bytes: int, *, huge: bool | None = True) -> None:
-        """`huge`: ask for huge pages (True), refuse them (False), or take what comes (None)."""
+    def __init__(self, size_bytes: int, *, huge: bool = True) -> None:
+        """`huge`: ask for huge pages, or take what comes."""
         self.size_bytes = size_bytes
         # Twice a huge page of slack, so that the start can be moved to the next one.
         self._map = private_map(size_bytes + 2 * HUGE_BYTES)
-        self.advised = huge is None or advise(self._map, huge=huge)
+        if huge and hasattr(mmap, "MADV_HUGEPAGE"):
+            # A kernel without them gives small ones.
+            with contextlib.suppress(OSError):
+                self._map.madvise(mmap.MADV_HUGEPAGE)
         start = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.address = (start + HUGE_BYTES - 1) // HUGE_BYTES * HUGE_BYTES
 
@@ -208,25 +206,12 @@ def private_map(size_bytes: int) -> mmap.mmap:
     return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def advise(memory: mmap.mmap, *, huge: bool) -> bool:
-    """Ask the kernel for huge pages or against them; False where it cannot be asked."""
-    name = "MADV_HUGEPAGE" if huge else "MADV_NOHUGEPAGE"
-    option = getattr(mmap, name, None)
-    if option is None:
-        return False
-    try:
-        memory.madvise(option)
-    except OSError:
-        return False
-    return True
-
-
-def regions(team: Team, size_bytes: int, *, huge: bool = True) -> list[Region]:
+def regions(team: Team, size_bytes: int) -> list[Region]:
     """One region per thread of a team, in the memory nearest to each thread."""
 
     def make(_index: int) -> Region:
-        region = Region(size_bytes, huge=huge)
+        region = Region(size_bytes)
         ctypes.memset(region.address, 1, size_bytes)
         return region
 
-    return list(team.call(make))
+    return team.call(make)

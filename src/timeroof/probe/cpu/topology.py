@@ -5,90 +5,51 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-# Limits that a container sets: CPU time and memory, from cgroup version 2 or 1.
+ROOT = Path("/")
+KIB, MIB = 1024, 1024 * 1024
 
 
-QUOTA_ROOT = Path("/")
-
-# Version 1 spells "no limit" as a huge number.
-NO_LIMIT = 1 << 60
-
-
-def cpu_quota(root: Path = QUOTA_ROOT) -> float | None:
-    """Cores' worth of CPU time that this process gets, or None where it gets all."""
-    quotas = [_quota_v2(folder) for folder in _folders(root, "")]
-    quotas += [_quota_v1(folder) for folder in _folders(root, "cpu")]
-    return min((quota for quota in quotas if quota is not None), default=None)
+def cpu_quota(root: Path = ROOT) -> float | None:
+    """Cores' worth of CPU time that a container gets (cgroup 2), or None where it gets all."""
+    quotas = []
+    for folder in _cgroup_folders(root):
+        # "quota period" or "max period"
+        words = (_text(folder / "cpu.max") or "").split()
+        if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]):
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas, default=None)
 
 
-def memory_limit(root: Path = QUOTA_ROOT) -> int | None:
-    """Bytes of memory that a container allows, or None."""
-    limits = [_number(folder / "memory.max") for folder in _folders(root, "")]
-    limits += [_number(folder / "memory.limit_in_bytes") for folder in _folders(root, "memory")]
-    return min((limit for limit in limits if limit and limit < NO_LIMIT), default=None)
-
-
-def available_memory(root: Path = QUOTA_ROOT) -> int | None:
+def available_memory(root: Path = ROOT) -> int | None:
     """Bytes that can be had without swapping, or None where the system does not say."""
-    try:
-        lines = (root / "proc/meminfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    free = next((int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable")), None)
-    limit = memory_limit(root)
-    known = [size for size in (free, limit) if size is not None]
-    return min(known, default=None)
+    limits = [_text(folder / "memory.max") or "" for folder in _cgroup_folders(root)]
+    known = [int(limit) for limit in limits if limit.isdigit()]
+    free = _meminfo(root, "MemAvailable")
+    return min(known + ([free] if free is not None else []), default=None)
 
 
-def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """The process's cgroup folder of a controller, and all those above it."""
+def total_memory(root: Path = ROOT) -> int | None:
+    """Bytes of memory of the machine, or None where the system does not say."""
+    return _meminfo(root, "MemTotal")
+
+
+def _meminfo(root: Path, key: str) -> int | None:
+    lines = (_text(root / "proc/meminfo") or "").splitlines()
+    return next((int(line.split()[1]) * KIB for line in lines if line.startswith(key)), None)
+
+
+def _cgroup_folders(root: Path) -> list[Path]:
+    """The process's cgroup folder and all those above it."""
     base = root / "sys/fs/cgroup"
-    for line in _lines(root / "proc/self/cgroup"):
-        names, _, path = line.partition(":")[2].partition(":")
-        if controller not in names.split(","):
-            continue
-        mount = next(
-            (base / m for m in (names, controller, "unified") if (base / m).is_dir()), base
-        )
-        mount = mount if controller else base
-        folder = mount / path.strip("/")
-        while folder != mount and mount in folder.parents:
-            yield folder
-            folder = folder.parent
-        yield mount
-        return
+    lines = (_text(root / "proc/self/cgroup") or "").splitlines()
     # Inside a container the own folder is often mounted as the root.
-    yield base / controller if controller else base
-
-
-def _quota_v2(folder: Path) -> float | None:
-    """cpu.max holds "quota period" or "max period"."""
-    words = next(iter(_lines(folder / "cpu.max")), "").split()
-    if len(words) != 2 or not (words[0].isdigit() and words[1].isdigit()):
-        return None
-    return int(words[0]) / int(words[1]) if int(words[1]) else None
-
-
-def _quota_v1(folder: Path) -> float | None:
-    quota = _number(folder / "cpu.cfs_quota_us")
-    period = _number(folder / "cpu.cfs_period_us")
-    return quota / period if quota and period and quota > 0 else None
-
-
-def _number(path: Path) -> int | None:
-    text = next(iter(_lines(path)), "").strip()
-    return int(text) if text.lstrip("-").isdigit() else None
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
+    path = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
+    folder = base / path.strip("/")
+    return [folder, *(above for above in folder.parents if above.is_relative_to(base))]
 
 
 # Cache sizes from macOS, which has no sysfs.
@@ -126,10 +87,6 @@ def _read(name: str) -> int | None:
     return value.value if status == 0 else None
 
 
-ROOT = Path("/")
-KIB, MIB = 1024, 1024 * 1024
-
-
 @dataclass(frozen=True)
 class Cache:
     """One cache and the CPUs that share it."""
@@ -145,13 +102,10 @@ class Topology:
 
     cores: tuple[int, ...]
     sockets: tuple[tuple[int, ...], ...]
-    nodes: tuple[tuple[int, ...], ...]
     caches: tuple[Cache, ...]
     model_name: str
     notes: tuple[str, ...] = ()
-    # Assumed sizes say how far to sweep, but the levels then come from the data.
     caches_known: bool = True
-    hardware_threads: int = field(default=1)
 
     def capacity(self, level: int, cpus: Iterable[int]) -> int:
         """Bytes of a cache level that these CPUs can reach together."""
@@ -190,18 +144,16 @@ def read_topology(root: Path = ROOT, allowed: Iterable[int] | None = None) -> To
     if not known:
         caches = _assumed_caches(cores)
         notes.append(
-            "the system does not say its cache sizes: the levels come from where the measured"
-            " bandwidth falls, and the sweep ends at 256 MiB"
+            "the system does not say its cache sizes: 32 KiB and 1 MiB per core and 64 MiB for all"
+            " were assumed"
         )
     return Topology(
         cores=tuple(cores),
         sockets=_sockets(root, cores),
-        nodes=_nodes(root, cores),
         caches=tuple(caches),
         model_name=_model_name(root),
         notes=tuple(notes),
         caches_known=known,
-        hardware_threads=len(cpus),
     )
 
 
@@ -267,16 +219,6 @@ def _sockets(root: Path, cores: list[int]) -> tuple[tuple[int, ...], ...]:
         # ARM boards say -1 where they have no sockets.
         groups.setdefault(package or "-1", []).append(cpu)
     return tuple(tuple(group) for group in groups.values())
-
-
-def _nodes(root: Path, cores: list[int]) -> tuple[tuple[int, ...], ...]:
-    found = []
-    for folder in sorted((root / "sys/devices/system/node").glob("node[0-9]*")):
-        members = set(_cpus_in(folder / "cpulist") or [])
-        inside = tuple(cpu for cpu in cores if cpu in members)
-        if inside:
-            found.append(inside)
-    return tuple(found) or (tuple(cores),)
 
 
 def _caches(root: Path, cpus: list[int]) -> list[Cache]:

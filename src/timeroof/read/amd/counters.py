@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from timeroof.core.notes import Note
+from timeroof.read.events import shown_list
+
 KIB = 1024.0
 VALU_LANES = 64
 MFMA_OPS = 512
@@ -25,17 +28,10 @@ _VECTOR = {"F16": "flop/fp16", "F32": "flop/fp32", "F64": "flop/fp64"}
 # Every CDNA chip has these matrix counters; the second set only newer ones. FP32 has no
 # narrower matrix input on AMD, so it counts as flop/fp32, whose ceiling has a matrix variant.
 _MATRIX = {
-    "I8": "flop/int8-tensor",
-    "F16": "flop/fp16-tensor",
-    "BF16": "flop/bf16-tensor",
-    "F32": "flop/fp32",
-    "F64": "flop/fp64-tensor",
-}
-_NEWER_MATRIX = {
-    "F8": "flop/fp8-tensor",
-    "F6F4": "flop/fp4-tensor",
-    "XF32": "flop/tf32-tensor",
-}
+    "I8": "flop/int8-tensor", "F16": "flop/fp16-tensor", "BF16": "flop/bf16-tensor",
+    "F32": "flop/fp32", "F64": "flop/fp64-tensor",
+}  # fmt: skip
+_NEWER_MATRIX = {"F8": "flop/fp8-tensor", "F6F4": "flop/fp4-tensor", "XF32": "flop/tf32-tensor"}
 _VALU_PARTS = (("ADD", 1), ("MUL", 1), ("TRANS", 1), ("FMA", 2))
 _CHANNEL = re.compile(r"^(T(?:CC|CP|A|D)_\w+?)(?:_sum)?\[(\d+)\]$")
 _KNOWN = re.compile(
@@ -56,10 +52,13 @@ class Amounts:
     @property
     def notes(self) -> list[str]:
         """A sentence that names the counters that were not collected."""
-        if not self.missing:
-            return []
-        shown = ", ".join(self.missing[:8]) + (" …" if len(self.missing) > 8 else "")
-        return [f"not collected, so what they count is unknown: {shown}"]
+        text = f"Not collected, so what they count is unknown: {shown_list(self.missing, 8)}."
+        return [Note(text, "not-collected", "warning")] if self.missing else []
+
+
+def amd_name(column: str) -> pl.Expr:
+    """Kernel names without the loader's suffix (``.kd``, ``[clone .kd]``)."""
+    return pl.col(column).str.replace(r"(?: \[clone \.kd\]| \(\.kd\)|\.kd)\s*$", "")
 
 
 def is_useful(name: str) -> bool:

@@ -7,20 +7,14 @@ import re
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd.counters import with_amounts
-from timeroof.read.amd.rocprof_csv import lend_counters, mark_lent, wide
-from timeroof.read.events import COLLECTIVE, Whole, profile_of
-from timeroof.read.formats import ROCPD_TABLES, ReadOptions, holds_table
-from timeroof.read.open import Input, short_name
-from timeroof.read.ranges import linked
-from timeroof.read.sqlite import Database, open_database, table_errors
+from timeroof.core.profile import Profile
+from timeroof.read.amd.passes import copies_of, profile_of_run, summed_instances, wide
+from timeroof.read.events import Whole, kernel_kind
+from timeroof.read.formats import ReadOptions, source_of
+from timeroof.read.open import Input
+from timeroof.read.sqlite import Database, open_database
 
-# The tables of one process in a rocpd database, as events, counters and host calls.
-#
 # Only plain tables are read, not the database's views: a view is a program in a file.
-
-
 _AXES = tuple(f"{what}_{axis}" for what in ("grid_size", "workgroup_size") for axis in "xyz")
 
 
@@ -41,12 +35,8 @@ class Run:
         raw = self._with_names(raw)
         grid = [pl.col(f"grid_size_{axis}").fill_null(1) for axis in "xyz"]
         block = [pl.col(f"workgroup_size_{axis}").fill_null(1) for axis in "xyz"]
-        collective = pl.col("name").str.contains(COLLECTIVE)
         return raw.select(
-            pl.when(collective)
-            .then(pl.lit("collective"))
-            .otherwise(pl.lit("kernel"))
-            .alias("kind"),
+            kernel_kind(),
             "name",
             pl.col("start").alias("start_ns"),
             pl.col("end").alias("end_ns"),
@@ -68,27 +58,16 @@ class Run:
         )  # fmt: skip
         strings = self._strings().rename({"id": "name_id", "string": "way"})
         raw = raw.join(strings, on="name_id", how="left", maintain_order="left")
-        way = pl.col("way").fill_null("").str.replace("^MEMORY_COPY_", "").str.to_lowercase()
-        to_device = way.str.starts_with("host")
+        to_device = pl.col("way").fill_null("").str.contains("(?i)^(MEMORY_COPY_)?host")
         raw = raw.with_columns(
             pl.when(to_device).then("dst_agent_id").otherwise("src_agent_id").alias("agent_id")
         )
-        raw = self._with_agents(self._with_correlations(raw))
-        over = way.str.contains("host")
-        size = pl.col("size").cast(pl.Float64)
-        return raw.select(
-            pl.lit("copy").alias("kind"),
-            pl.format("Memcpy {}", way.str.replace_all("_", "-")).alias("name"),
-            pl.col("start").alias("start_ns"),
-            pl.col("end").alias("end_ns"),
-            pl.col("agent_id").cast(pl.String).alias("gpu"),
-            "device",
-            pl.col("stream_id").cast(pl.String).alias("stream"),
-            "correlation",
-            pl.when(over).then(size).otherwise(0.0).alias("link/pcie"),
-            pl.when(over).then(size).otherwise(2 * size).alias("byte/dram"),
-            pl.lit(number, pl.Int64).alias("process"),
-        )
+        raw = self._with_agents(self._with_correlations(raw)).select(
+            "way", pl.col("start").alias("start_ns"), pl.col("end").alias("end_ns"),
+            pl.col("agent_id").cast(pl.String).alias("gpu"), "device",
+            pl.col("stream_id").cast(pl.String).alias("stream"), "correlation", "size",
+        )  # fmt: skip
+        return copies_of(raw, number)
 
     def counters(self) -> pl.DataFrame:
         """Counters in long form, summed over the instances of their unit."""
@@ -106,22 +85,16 @@ class Run:
         joined = joined.join(names, on="pmc_id", how="left", maintain_order="left").select(
             "name", "grid", pl.col("event_id").cast(pl.String).alias("dispatch"), "counter", "value"
         )
-        keys = ["name", "grid", "dispatch", "counter"]
-        return joined.drop_nulls().group_by(keys, maintain_order=True).agg(pl.col("value").sum())
+        return summed_instances(joined)
 
     def calls(self, number: int) -> pl.DataFrame:
         """Calls of the host and ranges that the program marks."""
         raw = self._read("region", "start", "end", "tid", "name_id", "event_id")
         strings = self._strings()
         raw = self._with_correlations(raw)
-        raw = raw.join(
-            strings.rename({"id": "name_id", "string": "name"}), on="name_id", how="left"
-        )
-        raw = raw.join(
-            strings.rename({"id": "category_id", "string": "category"}),
-            on="category_id",
-            how="left",
-        )
+        for text in ("name", "category"):
+            texts = strings.rename({"id": f"{text}_id", "string": text})
+            raw = raw.join(texts, on=f"{text}_id", how="left")
         return raw.select(
             pl.lit(number, pl.Int64).alias("process"),
             "correlation",
@@ -170,56 +143,21 @@ class Run:
 
 
 _DISPATCHES = re.compile(r"^rocpd_kernel_dispatch(_?[0-9a-fA-F_]*)$")
-_KEYS = ["name", "grid"]
 
 
-class Rocpd:
-    """rocprofv3's database."""
-
-    name = "rocpd"
-    title = "rocpd (rocprofv3's SQLite database)"
-
-    def sniff(self, found: Input) -> bool:
-        """An SQLite file with rocpd's tables."""
-        return len(found.entries) == 1 and holds_table(found.only, ROCPD_TABLES)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of all processes in the database."""
-        entry = found.only
-        with open_database(entry) as database, table_errors(entry.name, "rocpd database"):
-            options.progress("reading tables", 0.2)
-            return _read(database, entry.name)
-
-
-def _read(database: Database, where: str) -> Profile:
-    suffixes = sorted(m.group(1) for t in database.tables if (m := _DISPATCHES.match(t)))
-    runs = [Run(database, suffix) for suffix in suffixes]
-    parts = [run.kernels(number) for number, run in enumerate(runs)]
-    parts = [part for part in parts if part.height]
-    if not parts:
-        raise InputError(
-            "has no kernel dispatches", where=where, advice="record with --kernel-trace"
-        )
-    events, notes = pl.concat(parts, how="diagonal_relaxed"), []
-    counted = [c for c in (run.counters() for run in runs) if c.height]
-    if counted:
-        events, lent = lend_counters(events, wide(pl.concat(counted), _KEYS), _KEYS)
-        events, missing = with_amounts(events)
-        events, notes = mark_lent(events), [*lent, *missing]
-    copies = [c for c in (run.copies(n) for n, run in enumerate(runs)) if c.height]
-    events = pl.concat([events, *copies], how="diagonal_relaxed")
-    events, host = linked(events, pl.concat([run.calls(n) for n, run in enumerate(runs)]))
-    names = events["device"].drop_nulls().unique().to_list()
-    if len(names) != 1:
-        notes.append("the file names no device or several")
-    source = Source(
-        tool="rocprofv3",
-        files=[SourceFile(name=short_name(where))],
-        command=runs[0].command(),
-    )
-    events = events.drop("correlation", "grid", strict=False)
-    device = str(names[0]) if len(names) == 1 else None
-    return profile_of(events, Whole(source, device, tuple(notes), host=host))
-
-
-FORMAT = Rocpd()
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of all processes in the database."""
+    with open_database(found.only) as database:
+        suffixes = sorted(m.group(1) for t in database.tables if (m := _DISPATCHES.match(t)))
+        runs = [Run(database, suffix) for suffix in suffixes]
+        kernels = [k for n, run in enumerate(runs) if (k := run.kernels(n)).height]
+        if not kernels:
+            raise InputError(
+                "has no kernel dispatches", where=found.name, advice="record with --kernel-trace"
+            )
+        counted = [c for run in runs if (c := run.counters()).height]
+        copies = [run.copies(n) for n, run in enumerate(runs)]
+        calls = pl.concat([run.calls(n) for n, run in enumerate(runs)])
+        source = source_of("rocprofv3", found, command=runs[0].command())
+    counters = wide(pl.concat(counted)) if counted else None
+    return profile_of_run(kernels, counters, copies, calls, Whole(source))

@@ -11,122 +11,29 @@ import re
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd.counters import KIB, is_useful, merge_channels, with_amounts
-from timeroof.read.csv import (
-    Header,
-    Names,
-    find_header,
-    first_of,
-    kernel_name,
-    number,
-    read_table,
-    ticks,
-)
-from timeroof.read.events import Whole, profile_of, rows_of
-from timeroof.read.formats import ReadOptions
-from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.sqlite import table_errors
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Source
+from timeroof.read.amd.counters import KIB, amd_name, is_useful, merge_channels, with_amounts
+from timeroof.read.csv import Header, Names, find_header, first_of, number, read_table, ticks
+from timeroof.read.events import SUMMARY, Whole, one_device, profile_of, rows_of
+from timeroof.read.formats import ReadOptions, source_of
+from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text
 
-# Counters from several runs of one program, joined to its dispatches.
-#
-# A chip counts a few things at a time, so profilers repeat the program. Runs are joined by
-# kernel name, grid and occurrence (the n-th dispatch of that kernel), never by dispatch number.
 
-
-OCCURRENCE = "_occurrence"
-
-
-def number_occurrences(table: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Number the dispatches of each kernel in order."""
-    return table.with_columns(pl.int_range(pl.len()).over(keys).alias(OCCURRENCE))
-
-
-def wide(long: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """One row per (keys, occurrence) from one row per counter; repeats are averaged.
-
-    `long` has the keys, dispatch, counter and value, of one run.
-    """
-    order = long.select(*keys, "dispatch").unique(maintain_order=True)
-    order = number_occurrences(order, keys)
-    named = long.join(order, on=[*keys, "dispatch"], how="left", nulls_equal=True)
-    table = named.pivot(
-        "counter", index=[*keys, OCCURRENCE], values="value", aggregate_function="mean"
-    )
-    return table.drop([c for c in table.columns if c == "null"])
-
-
-def join_passes(passes: list[pl.DataFrame], keys: list[str]) -> pl.DataFrame:
-    """Wide tables of several runs side by side; a counter of several runs is averaged."""
-    on = [*keys, OCCURRENCE]
-    stacked = pl.concat(passes, how="diagonal")
-    return stacked.group_by(on, maintain_order=True).agg(pl.exclude(on).mean())
-
-
-def lend_counters(
-    dispatches: pl.DataFrame, counters: pl.DataFrame, keys: list[str]
-) -> tuple[pl.DataFrame, list[str]]:
-    """Dispatches with their counters; those not measured take the mean of the same kernel's.
-
-    A lent value is marked in column ``_lent``. Returns notes on both cases.
-    """
-    names = [c for c in counters.columns if c not in (*keys, OCCURRENCE)]
-    joined = number_occurrences(dispatches, keys).join(
-        counters, on=[*keys, OCCURRENCE], how="left", nulls_equal=True, maintain_order="left"
-    )
-    measured = pl.any_horizontal(pl.col(c).is_not_null() for c in names)
-    joined = joined.with_columns((~measured).alias("_lent"))
-    means = counters.group_by(keys).agg(pl.col(c).mean().alias(f"_mean_{c}") for c in names)
-    joined = joined.join(means, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    joined = joined.with_columns(
-        pl.when(pl.col("_lent")).then(pl.col(f"_mean_{c}")).otherwise(pl.col(c)).alias(c)
-        for c in names
-    )
-    known = pl.any_horizontal(pl.col(c).is_not_null() for c in names)
-    lent = joined.filter(pl.col("_lent") & known).height
-    bare = joined.filter(~known).height
-    notes = []
-    if lent:
-        notes.append(
-            f"{lent} of {joined.height} dispatches were not counted themselves: their amounts are"
-            " the mean of the same kernel and grid, marked as inferred"
-        )
-    if bare:
-        notes.append(f"{bare} of {joined.height} dispatches have no counters: amounts unknown")
-    return joined.drop([f"_mean_{c}" for c in names] + [OCCURRENCE]), notes
-
-
-def mark_lent(table: pl.DataFrame) -> pl.DataFrame:
-    """Origins of lent amounts become ``inferred``."""
-    origins = [c for c in table.columns if c.startswith("origin.") and c != "origin.time"]
-    lent = pl.col("_lent")
-    return table.with_columns(
-        pl.when(lent & pl.col(c).is_not_null())
-        .then(pl.lit("inferred"))
-        .otherwise(pl.col(c))
-        .alias(c)
-        for c in origins
-    ).drop("_lent")
-
-
-def same_counts_note(table: pl.DataFrame, counters: list[str]) -> list[str]:
+def same_counts_note(table: pl.DataFrame, counters: list[str]) -> list[Note]:
     """A warning where kernels of different names all show the very same counts."""
     if table["name"].n_unique() < 3 or len(counters) < 3:
         return []
     distinct = table.select(pl.col(c).drop_nulls().n_unique() for c in counters).row(0)
     above_zero = table.select((pl.col(c) > 0).any() for c in counters).row(0)
     if any(above_zero) and max(distinct) <= 1:
-        return [
-            "all kernels show the same counts: the counters do not belong to single kernels,"
-            " so their amounts are unknown"
-        ]
+        text = "All kernels show the same counts, which cannot be theirs: amounts are unknown."
+        return [Note(text, "same-counts", "warning")]
     return []
 
 
 # rocprof counters rewritten by hand into Nsight Compute's long form (one row per metric).
-
-
 _LONG = frozenset({"id", "kernel name", "metric name", "metric value"})
 _AMD = re.compile(
     r"[,;\t]\"?(?:SQ_INSTS_\w+|FetchSize|WriteSize|FETCH_SIZE|TCC_\w+|TCP_\w+)\"?[,;\t]"
@@ -180,7 +87,6 @@ def _profile(wide: pl.DataFrame, source: Source) -> Profile:
         pl.lit(0.0).alias("start_ns"),
         pl.col("time").alias("end_ns"),
     ).drop("time")
-    notes = [*notes, "counters rewritten in Nsight Compute's form; the file names no device"]
     return profile_of(events, Whole(source, None, tuple(notes), has_gaps=False))
 
 
@@ -192,41 +98,30 @@ _NAME = ("Kernel_Name", "KernelName")
 _START, _END = ("Start_Timestamp", "BeginNs"), ("End_Timestamp", "EndNs")
 _PLACE = frozenset({"gpu_id", "gpu-id", "queue-id", "dispatch_id", "index"})
 _TOP = frozenset({"kernel_name", "count", "sum(ns)"})
+NO_COUNTERS = "No counters that tell FLOPs or bytes are in the file."
+NO_TIMES = "The table has no times: they are unknown."
 ZERO_TIMES = (
-    "all dispatches start and end at the same time: the timestamps were rounded when the table"
-    " was saved, so times are unknown"
+    "All dispatches start and end at the same time: the timestamps were rounded when the table"
+    " was saved, so times are unknown."
 )
 
 
-class RocprofCsv:
-    """rocprof and rocprofv2, CSV."""
-
-    name = "rocprof-csv"
-    title = "rocprof v1/v2 CSV"
-
-    def sniff(self, found: Input) -> bool:
-        """A table of dispatches with rocprof's columns."""
-        if len(found.entries) != 1:
-            return False
-        return find_header(found.only, is_dispatches) is not None or is_rewritten(found.only)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of the table."""
-        entry = found.only
-        source = Source(tool="rocprof", files=[SourceFile(name=short_name(entry.name))])
-        options.progress("reading the table", 0.2)
-        with table_errors(entry.name):
-            header = find_header(entry, is_dispatches)
-            if header is None:
-                return read_rewritten(entry, source)
-            if header.plain >= _TOP:
-                return _top(entry, header, source)
-            dispatches = read_dispatches(entry, header)
-            _refuse_bare(dispatches, entry)
-            return profile_of_dispatches(dispatches, Whole(source, notes=(NO_DEVICE,)))
+def sniff(found: Input) -> bool:
+    """A table of dispatches with rocprof's columns."""
+    return find_header(found.only, is_dispatches) is not None or is_rewritten(found.only)
 
 
-NO_DEVICE = "the file names no device: name a machine, or the workload folder with sysinfo.csv"
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of the table."""
+    entry, source = found.only, source_of("rocprof", found)
+    header = find_header(entry, is_dispatches)
+    if header is None:
+        return read_rewritten(entry, source)
+    if header.plain >= _TOP:
+        return _top(entry, header, source)
+    dispatches = read_dispatches(entry, header)
+    _refuse_bare(dispatches, entry)
+    return profile_of_dispatches(dispatches, Whole(source))
 
 
 def is_dispatches(names: Names) -> bool:
@@ -250,7 +145,7 @@ def read_dispatches(entry: Entry, header: Header) -> pl.DataFrame:
         "block": first_of(table.columns, "Workgroup_Size", "wgr"),
     }
     read = table.select(
-        kernel_name(name).alias("name"),
+        amd_name(name).alias("name"),
         *((pl.col(c) if c else pl.lit(None, pl.String)).alias(f) for f, c in fields.items()),
         *_times(table),
         *(number(c).alias(c) for c in counters),
@@ -267,18 +162,18 @@ def has_times(dispatches: pl.DataFrame) -> bool:
 def profile_of_dispatches(dispatches: pl.DataFrame, whole: Whole) -> Profile:
     """The profile of counted dispatches; without usable times these are unknown, not 0."""
     counters = [c for c in dispatches.columns if is_useful(c)]
-    notes = same_counts_note(dispatches, counters)
+    notes: list[str] = [*same_counts_note(dispatches, counters)]
     if notes:
         dispatches = dispatches.with_columns(pl.lit(None, pl.Float64).alias(c) for c in counters)
     events, missing = with_amounts(dispatches)
-    notes += missing if counters else ["no counters that tell FLOPs or bytes are in the file"]
+    notes += missing if counters else [Note(NO_COUNTERS, "not-collected", "warning")]
     events = events.rename({"grid": "label.grid", "block": "label.block"}).with_columns(
         pl.lit("kernel").alias("kind"), pl.col("gpu").fill_null("0")
     )
     timed = has_times(events)
     if not timed:
         unknown = events["end_ns"].null_count() == events.height
-        notes.append("the table has no times: they are unknown" if unknown else ZERO_TIMES)
+        notes.append(Note(NO_TIMES if unknown else ZERO_TIMES, "no-times", "warning"))
     full = Whole(whole.source, whole.device, (*whole.notes, *notes), has_gaps=False)
     return profile_of(events, full) if timed else _untimed(events, full)
 
@@ -290,7 +185,8 @@ def _untimed(events: pl.DataFrame, whole: Whole) -> Profile:
         pl.lit(None, pl.Float64).alias("time_spread"),
         pl.lit(None, pl.String).alias("origin.time"),
     )
-    return Profile.of(rows, whole.source, device=whole.device, notes=whole.notes)
+    device, unnamed = (whole.device, []) if whole.device else one_device([])
+    return Profile.of(rows, whole.source, device=device, notes=(*whole.notes, *unnamed))
 
 
 def _is_field(name: str) -> bool:
@@ -323,12 +219,9 @@ def _top(entry: Entry, header: Header, source: Source) -> Profile:
     """rocprof-compute's summary by kernel name."""
     table = read_table(entry, header, lambda _: True)
     rows = table.select(
-        kernel_name("Kernel_Name").alias("name"),
+        amd_name("Kernel_Name").alias("name"),
         number("Count").alias("calls"),
         (number("Sum(ns)") / 1e9).alias("time_s"),
         pl.lit("measured").alias("origin.time"),
     ).filter(pl.col("name").is_not_null() & (pl.col("time_s") >= 0) & (pl.col("calls") >= 0))
-    return Profile.of(rows, source, notes=("a summary by kernel name, without counters", NO_DEVICE))
-
-
-FORMAT = RocprofCsv()
+    return Profile.of(rows, source, notes=(SUMMARY, *one_device([])[1]))

@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from functools import reduce
+from operator import mul
 from pathlib import PurePosixPath
 
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd.counters import with_amounts
-from timeroof.read.amd.rocprof_csv import join_passes, lend_counters, mark_lent, wide
-from timeroof.read.csv import (
-    Header,
-    Names,
-    find_header,
-    first_of,
-    kernel_name,
-    number,
-    read_table,
-    ticks,
-    whole_number,
-)
-from timeroof.read.events import COLLECTIVE, Whole, profile_of
-from timeroof.read.formats import ReadOptions
-from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.ranges import linked
-from timeroof.read.sqlite import table_errors
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Source
+from timeroof.read import csv
+from timeroof.read.amd import passes
+from timeroof.read.amd.counters import amd_name
+from timeroof.read.events import SUMMARY, Whole, kernel_kind, one_device, profile_of, shown_list
+from timeroof.read.formats import ReadOptions, source_of
+from timeroof.read.open import Entry, Input
 
 # Statistics by kernel name (``*_kernel_stats.csv`` of rocprofv3, ``*.stats.csv`` of rocprof).
-
-
 _HOST_CALL = r"^(?:hip[A-Z]|hsa_|__hip|roctx|rccl[A-Z]\w+$|nccl[A-Z]\w+$)"
 _DOMAIN = r"^(?:KERNEL_DISPATCH|HIP_|HSA_|MARKER_|MEMORY_ALLOCATION|SCRATCH_MEMORY)"
 
 
-def read_stats(table: tuple[Entry, Header], source: Source) -> Profile:
+def read_stats(table: Found, source: Source) -> Profile:
     """Rows of a summary by kernel name; statistics of host calls are refused."""
     entry, header = table
-    raw = read_table(entry, header, lambda _: True)
+    raw = csv.read_table(entry, header, lambda _: True)
     rows = raw.select(
-        kernel_name("Name").alias("name"),
-        number("Calls").alias("calls"),
-        (number("TotalDurationNs") / 1e9).alias("time_s"),
+        amd_name("Name").alias("name"),
+        csv.number("Calls").alias("calls"),
+        (csv.number("TotalDurationNs") / 1e9).alias("time_s"),
         pl.lit("measured").alias("origin.time"),
     ).filter(pl.col("name").is_not_null() & (pl.col("time_s") >= 0) & (pl.col("calls") >= 0))
     if not rows.height:
@@ -55,22 +43,12 @@ def read_stats(table: tuple[Entry, Header], source: Source) -> Profile:
             advice="name the run's *_kernel_stats.csv",
         )
     copies = pl.col("name").str.contains("^MEMORY_COPY_")
-    kind = (
-        pl.when(copies)
-        .then(pl.lit("copy"))
-        .when(pl.col("name").str.contains(COLLECTIVE))
-        .then(pl.lit("collective"))
-        .otherwise(pl.lit("kernel"))
-    )
-    notes = ["a summary by kernel name: no timestamps, so idle time is unknown"]
-    return Profile.of(
-        rows.with_columns(kind.alias("kind")), source, notes=(*notes, "the file names no device")
-    )
+    kind = pl.when(copies).then(pl.lit("copy")).otherwise(kernel_kind())
+    rows = rows.with_columns(kind.alias("kind"))
+    return Profile.of(rows, source, notes=(SUMMARY, *one_device([])[1]))
 
 
 # The CSV tables that rocprofv3 writes, told apart by their columns.
-
-
 KERNELS, COUNTERS, COPIES, STATS = "kernel trace", "counters", "copy trace", "statistics"
 CALLS, AGENTS = "host calls", "agents"
 
@@ -90,118 +68,108 @@ _NEEDED = re.compile(
 )
 
 
-@dataclass
-class Tables:
-    """The tables of an input by their kind."""
-
-    found: dict[str, list[tuple[Entry, Header]]] = field(default_factory=dict)
-
-    def of(self, kind: str) -> list[tuple[Entry, Header]]:
-        """All tables of one kind."""
-        return self.found.get(kind, [])
+Found = tuple[Entry, csv.Header]
+# The tables of an input by their kind.
+Tables = dict[str, list[Found]]
 
 
 def sort_tables(found: Input) -> Tables:
     """Which of an input's files are which table; others are passed over."""
-    tables = Tables()
+    tables: Tables = {}
     for entry in found.entries:
-        header = find_header(entry, lambda names: kind_of(names) is not None)
-        kind = kind_of(header.plain) if header else None
-        if header is not None and kind is not None:
-            tables.found.setdefault(kind, []).append((entry, header))
+        header = csv.find_header(entry, lambda names: kind_of(names) is not None)
+        if header is not None and (kind := kind_of(header.plain)) is not None:
+            tables.setdefault(kind, []).append((entry, header))
     return tables
 
 
-def kind_of(names: Names) -> str | None:
+def kind_of(names: csv.Names) -> str | None:
     """The kind of table that has these columns."""
     return next((kind for kind, wanted in _COLUMNS.items() if wanted <= names), None)
 
 
-def read_kernels(entry: Entry, header: Header) -> pl.DataFrame:
+def read_kernels(
+    entry: Entry, header: csv.Header, process: int, devices: dict[str, str]
+) -> pl.DataFrame:
     """Dispatches with their times, queue, agent and sizes."""
-    table = read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
+    table = csv.read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
     grid, block = _sizes(table, "Grid_Size"), _sizes(table, "Workgroup_Size")
-    stream = first_of(table.columns, "Stream_Id", "Queue_Id")
-    return table.select(
-        pl.when(pl.col("Kernel_Name").str.contains(COLLECTIVE))
-        .then(pl.lit("collective"))
-        .otherwise(pl.lit("kernel"))
-        .alias("kind"),
-        kernel_name("Kernel_Name").alias("name"),
-        ticks(table, "Start_Timestamp").alias("start_ns"),
-        ticks(table, "End_Timestamp").alias("end_ns"),
+    stream = csv.first_of(table.columns, "Stream_Id", "Queue_Id")
+    events = table.select(
+        kernel_kind("Kernel_Name"),
+        amd_name("Kernel_Name").alias("name"),
+        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
+        csv.ticks(table, "End_Timestamp").alias("end_ns"),
         _agent(table, "Agent_Id").alias("gpu"),
         (pl.col(stream) if stream else pl.lit(None, pl.String)).alias("stream"),
         _optional(table, "Correlation_Id").alias("correlation"),
         _product(grid).alias("grid"),
         _joined(grid).alias("label.grid"),
         _joined(block).alias("label.block"),
+        pl.lit(process, pl.Int64).alias("process"),
     )
+    return _with_device(events, devices)
 
 
-def read_counters(entry: Entry, header: Header) -> pl.DataFrame:
+def read_counters(entry: Entry, header: csv.Header) -> pl.DataFrame:
     """Counters in long form: name, grid, dispatch, counter, value, and the dispatch's times."""
-    table = read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
+    table = csv.read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
     times = [
-        (ticks(table, c) if c in table.columns else pl.lit(None, pl.Int64)).alias(alias)
+        (csv.ticks(table, c) if c in table.columns else pl.lit(None, pl.Int64)).alias(alias)
         for c, alias in (("Start_Timestamp", "start_ns"), ("End_Timestamp", "end_ns"))
     ]
     process = "Process_Id" if "Process_Id" in table.columns else "Dispatch_Id"
     return table.select(
-        kernel_name("Kernel_Name").alias("name"),
+        amd_name("Kernel_Name").alias("name"),
         _product(_sizes(table, "Grid_Size")).alias("grid"),
         pl.concat_str(process, "Dispatch_Id", separator=":", ignore_nulls=True).alias("dispatch"),
         _agent(table, "Agent_Id").alias("gpu"),
         pl.col("Counter_Name").alias("counter"),
-        number("Counter_Value").alias("value"),
+        csv.number("Counter_Value").alias("value"),
         *times,
     ).drop_nulls(["name", "counter"])
 
 
-def read_copies(entry: Entry, header: Header) -> pl.DataFrame:
+def read_copies(entry: Entry, header: csv.Header) -> pl.DataFrame:
     """Copies; rocprofv3 does not write how many bytes they moved."""
-    table = read_table(entry, header, lambda _: True)
-    way = pl.col("Direction").str.replace("^MEMORY_COPY_", "").str.to_lowercase()
-    device = (
-        pl.when(way.str.starts_with("host"))
-        .then(_agent(table, "Destination_Agent_Id"))
-        .otherwise(_agent(table, "Source_Agent_Id"))
-    )
-    return table.select(
-        pl.lit("copy").alias("kind"),
-        pl.format("Memcpy {}", way.str.replace_all("_", "-")).alias("name"),
-        ticks(table, "Start_Timestamp").alias("start_ns"),
-        ticks(table, "End_Timestamp").alias("end_ns"),
-        device.alias("gpu"),
+    table = csv.read_table(entry, header, lambda _: True)
+    to_device = pl.col("Direction").str.contains("(?i)^(MEMORY_COPY_)?host")
+    source, target = (_agent(table, f"{which}_Agent_Id") for which in ("Source", "Destination"))
+    raw = table.select(
+        pl.col("Direction").alias("way"),
+        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
+        csv.ticks(table, "End_Timestamp").alias("end_ns"),
+        pl.when(to_device).then(target).otherwise(source).alias("gpu"),
         pl.lit("copies").alias("stream"),
         _optional(table, "Correlation_Id").alias("correlation"),
-        pl.lit(None, pl.Float64).alias("link/pcie"),
-        pl.lit(None, pl.Float64).alias("byte/dram"),
+        pl.lit(None, pl.Int64).alias("size"),
     )
+    return passes.copies_of(raw, 0)
 
 
-def read_calls(entry: Entry, header: Header) -> pl.DataFrame:
+def read_calls(entry: Entry, header: csv.Header) -> pl.DataFrame:
     """Calls of the host."""
-    table = read_table(entry, header, lambda _: True)
+    table = csv.read_table(entry, header, lambda _: True)
     return table.select(
+        pl.lit(0, pl.Int64).alias("process"),
         _optional(table, "Correlation_Id").alias("correlation"),
         _optional(table, "Thread_Id").alias("thread"),
-        ticks(table, "Start_Timestamp").alias("start_ns"),
-        ticks(table, "End_Timestamp").alias("end_ns"),
+        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
+        csv.ticks(table, "End_Timestamp").alias("end_ns"),
         pl.col("Function").fill_null("").alias("name"),
         pl.col("Domain").fill_null("").alias("category"),
     ).drop_nulls(["start_ns", "end_ns"])
 
 
-def read_agents(entry: Entry, header: Header) -> dict[str, str]:
+def read_agents(entry: Entry, header: csv.Header) -> dict[str, str]:
     """Product names of GPUs by the number that other tables give them."""
-    table = read_table(entry, header, lambda _: True)
+    table = csv.read_table(entry, header, lambda _: True)
     gpus = table.filter(pl.col("Agent_Type") == "GPU").select("Node_Id", "Product_Name")
     return {node: name for node, name in gpus.drop_nulls().iter_rows() if name}
 
 
 def _optional(table: pl.DataFrame, column: str) -> pl.Expr:
-    return whole_number(column) if column in table.columns else pl.lit(None, pl.Int64)
+    return csv.whole_number(column) if column in table.columns else pl.lit(None, pl.Int64)
 
 
 def _agent(table: pl.DataFrame, column: str) -> pl.Expr:
@@ -214,14 +182,11 @@ def _agent(table: pl.DataFrame, column: str) -> pl.Expr:
 def _sizes(table: pl.DataFrame, what: str) -> list[pl.Expr]:
     axes = [f"{what}_{axis}" for axis in "XYZ"]
     names = axes if axes[0] in table.columns else [what]
-    return [whole_number(name).fill_null(1) for name in names if name in table.columns]
+    return [csv.whole_number(name).fill_null(1) for name in names if name in table.columns]
 
 
 def _product(sizes: list[pl.Expr]) -> pl.Expr:
-    product = pl.lit(1, pl.Int64) if not sizes else sizes[0]
-    for size in sizes[1:]:
-        product = product * size
-    return product
+    return reduce(mul, sizes) if sizes else pl.lit(1, pl.Int64)
 
 
 def _joined(sizes: list[pl.Expr]) -> pl.Expr:
@@ -230,98 +195,31 @@ def _joined(sizes: list[pl.Expr]) -> pl.Expr:
     return pl.concat_str([size.cast(pl.String) for size in sizes], separator="x")
 
 
-# rocprofv3's CSV output: one file, or the folder of a run with its traces and counters.
-
-
 _PASS_FOLDER = re.compile(r"^(?:pmc|pass)_?\d+$")
-_KEYS = ["name", "grid"]
-NO_DEVICE = "the file names no device: add the run's agent_info.csv or name a machine"
+UNKNOWN_COPIES = Note("rocprofv3 writes no bytes for copies: they are unknown.", "copy-bytes")
 
 
-class Rocprofv3Csv:
-    """rocprofv3, CSV."""
-
-    name = "rocprofv3-csv"
-    title = "rocprofv3 CSV (kernel_trace, counter_collection, stats)"
-
-    def sniff(self, found: Input) -> bool:
-        """A table with rocprofv3's columns, or a folder of them."""
-        kinds = set(sort_tables(found).found)
-        if len(found.entries) == 1:
-            return bool(kinds)
-        return bool(kinds & {KERNELS, COUNTERS})
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of the run."""
-        tables = sort_tables(found)
-        options.progress("reading tables", 0.1)
-        with table_errors(found.name):
-            if tables.of(KERNELS):
-                return _traced(tables, found)
-            if tables.of(COUNTERS):
-                return _counted(tables, found)
-            if tables.of(STATS):
-                return read_stats(tables.of(STATS)[0], _source(found))
-            return _only_copies(tables, found)
+def sniff(found: Input) -> bool:
+    """A table with rocprofv3's columns, or a folder of them."""
+    kinds = set(sort_tables(found))
+    return bool(kinds) if len(found.entries) == 1 else bool(kinds & {KERNELS, COUNTERS})
 
 
-def _traced(tables: Tables, found: Input) -> Profile:
-    """A run with a trace of its kernels, which lends the time."""
-    traces, notes = _one_run(tables.of(KERNELS), found)
-    parts = [
-        read_kernels(*trace).with_columns(pl.lit(n, pl.Int64).alias("process"))
-        for n, trace in enumerate(traces)
-    ]
-    events = pl.concat(parts, how="vertical_relaxed")
-    if tables.of(COUNTERS):
-        counters = _counters(tables.of(COUNTERS))
-        events, lent = lend_counters(events, counters, _KEYS)
-        events, missing = with_amounts(events)
-        events = mark_lent(events)
-        notes += lent + missing
-    copies = [read_copies(*copy) for copy in tables.of(COPIES)]
-    copies = [c.with_columns(pl.lit(0, pl.Int64).alias("process")) for c in copies if c.height]
-    events = pl.concat([events, *copies], how="diagonal_relaxed")
-    if copies:
-        notes.append("rocprofv3 writes no bytes for copies: what they moved is unknown")
-    events, host = _linked(events, tables)
-    events, device, device_notes = _with_device(events, tables)
-    dropped = [c for c in ("correlation", "grid") if c in events.columns]
-    whole = Whole(_source(found), device, tuple(notes + device_notes), host=host)
-    return profile_of(events.drop(dropped), whole)
-
-
-def _counted(tables: Tables, found: Input) -> Profile:
-    """Counters without a trace: the run with most dispatches lends the times."""
-    runs = [read_counters(*table) for table in tables.of(COUNTERS)]
-    base = max(runs, key=lambda run: run["dispatch"].n_unique())
-    dispatches = base.unique("dispatch", keep="first", maintain_order=True)
-    dispatches = dispatches.drop("dispatch", "counter", "value")
-    counters = join_passes([wide(run, _KEYS) for run in runs], _KEYS)
-    events, notes = lend_counters(dispatches, counters, _KEYS)
-    events, missing = with_amounts(events)
-    events = mark_lent(events).with_columns(pl.lit("kernel").alias("kind"))
-    kept = ("kind", "gpu", "name", "start_ns", "end_ns")
-    events = events.select(
-        *kept,
-        pl.col("grid").cast(pl.String).alias("label.grid"),
-        *(c for c in events.columns if c not in (*kept, "grid") and _belongs(c)),
-    )
-    events, device, device_notes = _with_device(events, tables)
-    notes += [*missing, *device_notes, "times are from the run under counters, kernel by kernel"]
-    return profile_of(events, Whole(_source(found), device, tuple(notes), has_gaps=False))
-
-
-def _belongs(column: str) -> bool:
-    return column.startswith(("flop/", "byte/", "label.", "origin.", "sum."))
-
-
-def _only_copies(tables: Tables, found: Input) -> Profile:
-    if tables.of(COPIES):
-        events = pl.concat([read_copies(*copy) for copy in tables.of(COPIES)])
-        notes = ("rocprofv3 writes no bytes for copies: what they moved is unknown", NO_DEVICE)
-        return profile_of(events.drop("correlation"), Whole(_source(found), None, notes))
-    what = "calls of the host" if tables.of(CALLS) else "the machine's agents"
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of the run."""
+    tables, source = sort_tables(found), source_of("rocprofv3", found)
+    if KERNELS in tables:
+        return _traced(tables, found, source)
+    if COUNTERS in tables:
+        return _counted(tables, source)
+    if STATS in tables:
+        return read_stats(tables[STATS][0], source)
+    if COPIES in tables:
+        whole = Whole(source, None, (UNKNOWN_COPIES,))
+        return passes.profile_of_run(
+            [], None, [read_copies(*c) for c in tables[COPIES]], None, whole
+        )
+    what = "calls of the host" if CALLS in tables else "the machine's agents"
     raise InputError(
         f"lists {what} and no kernels",
         where=found.name,
@@ -329,15 +227,50 @@ def _only_copies(tables: Tables, found: Input) -> Profile:
     )
 
 
-def _counters(found: list[tuple[Entry, Header]]) -> pl.DataFrame:
-    return join_passes([wide(read_counters(*table), _KEYS) for table in found], _KEYS)
+def _traced(tables: Tables, found: Input, source: Source) -> Profile:
+    """A run with a trace of its kernels, which lends the time."""
+    traces, notes = _one_run(tables[KERNELS], found)
+    names = _device_names(tables)
+    kernels = [read_kernels(*trace, n, names) for n, trace in enumerate(traces)]
+    counters = _counters(tables[COUNTERS]) if COUNTERS in tables else None
+    copies = [_with_device(read_copies(*copy), names) for copy in tables.get(COPIES, [])]
+    if any(c.height for c in copies):
+        notes.append(UNKNOWN_COPIES)
+    calls = [read_calls(*table) for table in tables.get(CALLS, [])]
+    # Calls do not say of which process they are.
+    joined = pl.concat(calls, how="vertical_relaxed") if calls and len(traces) == 1 else None
+    return passes.profile_of_run(
+        kernels, counters, copies, joined, Whole(source, None, tuple(notes))
+    )
 
 
-def _one_run(
-    traces: list[tuple[Entry, Header]], found: Input
-) -> tuple[list[tuple[Entry, Header]], list[str]]:
+def _counted(tables: Tables, source: Source) -> Profile:
+    """Counters without a trace: the run with most dispatches lends the times."""
+    runs = [read_counters(*table) for table in tables[COUNTERS]]
+    base = max(runs, key=lambda run: run["dispatch"].n_unique())
+    dispatches = base.unique("dispatch", keep="first", maintain_order=True)
+    dispatches = dispatches.drop("dispatch", "counter", "value")
+    events, notes = passes.counted(
+        dispatches, passes.join_passes([passes.wide(run) for run in runs])
+    )
+    kept = ("flop/", "byte/", "label.", "origin.", "sum.")
+    events = events.select(
+        pl.lit("kernel").alias("kind"),
+        "gpu", "name", "start_ns", "end_ns",
+        pl.col("grid").cast(pl.String).alias("label.grid"),
+        *(c for c in events.columns if c.startswith(kept)),
+    )  # fmt: skip
+    events = _with_device(events, _device_names(tables))
+    return profile_of(events, Whole(source, None, (*notes, passes.UNDER_COUNTERS), has_gaps=False))
+
+
+def _counters(found: list[Found]) -> pl.DataFrame:
+    return passes.join_passes([passes.wide(read_counters(*table)) for table in found])
+
+
+def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]:
     """The traces of one run: all of one folder; of repeated passes the first."""
-    folders: dict[str, list[tuple[Entry, Header]]] = {}
+    folders: Tables = {}
     for trace in traces:
         parent = str(PurePosixPath(trace[0].name.replace("\\", "/")).parent)
         folders.setdefault(parent, []).append(trace)
@@ -345,42 +278,19 @@ def _one_run(
         return traces, []
     names = sorted(folders)
     if all(_PASS_FOLDER.match(PurePosixPath(name).name) for name in names):
-        return folders[names[0]], [f"{len(names)} passes of one program: times are of {names[0]}"]
+        text = f"{len(names)} passes of one program: times are of {names[0]}."
+        return folders[names[0]], [Note(text, "several-passes")]
     raise InputError(
-        f"holds several runs ({', '.join(names[:5])}{' …' if len(names) > 5 else ''})",
+        f"holds several runs ({shown_list(names)})",
         where=found.name,
         advice="name the folder of one of them",
     )
 
 
-def _linked(events: pl.DataFrame, tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Events with their launches and the ranges (roctx) around them, where these were traced."""
-    calls = [read_calls(*table) for table in tables.of(CALLS)]
-    if not calls or events["process"].n_unique() > 1:
-        return events, None
-    joined = pl.concat(calls, how="vertical_relaxed")
-    return linked(events, joined.with_columns(pl.lit(0, pl.Int64).alias("process")))
+def _device_names(tables: Tables) -> dict[str, str]:
+    return {k: v for table in tables.get(AGENTS, []) for k, v in read_agents(*table).items()}
 
 
-def _with_device(
-    events: pl.DataFrame, tables: Tables
-) -> tuple[pl.DataFrame, str | None, list[str]]:
-    names: dict[str, str] = {}
-    for table in tables.of(AGENTS):
-        names.update(read_agents(*table))
+def _with_device(events: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
     device = pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String)
-    events = events.with_columns(device.alias("device"))
-    used = events["device"].drop_nulls().unique().to_list()
-    return events, (used[0] if len(used) == 1 else None), ([] if used else [NO_DEVICE])
-
-
-def _source(found: Input) -> Source:
-    return Source(
-        tool="rocprofv3", files=[SourceFile(name=short_name(entry.name)) for entry in found.entries]
-    )
-
-
-FORMAT = Rocprofv3Csv()
-
-
-__all__ = ["FORMAT"]
+    return events.with_columns(device.alias("device"))

@@ -2,376 +2,300 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import chain
-from typing import Any
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.amd.counters import with_amounts
-from timeroof.read.amd.rocprof_csv import lend_counters, mark_lent, wide
-from timeroof.read.events import COLLECTIVE, Whole, profile_of
-from timeroof.read.formats import ReadOptions
-from timeroof.read.idle import host_spans, link_launches
-from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.sqlite import table_errors
+from timeroof.core.profile import Profile
+from timeroof.read.amd import passes
+from timeroof.read.events import Whole, kernel_kind
+from timeroof.read.formats import ReadOptions, source_of
+from timeroof.read.open import Entry, Input
 
-# The records of rocprofv3's JSON as tables of events, counters and host calls.
+# The parts of the JSON that a profile needs, under the names that they have there; all else in
+# the file is passed over.
 
 
-# The parts of rocprofv3's JSON that a profile needs; all else in the file is passed over.
-
-
-class Handle(msgspec.Struct, gc=False):
-    """An id."""
-
+class _Handle(msgspec.Struct, frozen=True, gc=False):
     handle: int = 0
 
 
-class Correlation(msgspec.Struct, gc=False):
-    """What links a host call to its dispatch."""
-
+class _Correlation(msgspec.Struct, frozen=True, gc=False):
     internal: int = 0
 
 
-class Size(msgspec.Struct, gc=False):
-    """A grid or a workgroup."""
-
+class _Size(msgspec.Struct, frozen=True, gc=False):
     x: int = 1
     y: int = 1
     z: int = 1
 
     @property
     def text(self) -> str:
-        """As labels show it."""
         return f"{self.x}x{self.y}x{self.z}"
 
 
-class DispatchInfo(msgspec.Struct, gc=False):
-    """What was dispatched, where and how large."""
+NO_HANDLE, NO_CORRELATION, NO_SIZE = _Handle(), _Correlation(), _Size()
 
-    agent_id: Handle = msgspec.field(default_factory=Handle)
-    queue_id: Handle = msgspec.field(default_factory=Handle)
+
+class _DispatchInfo(msgspec.Struct, frozen=True, gc=False):
+    agent_id: _Handle = NO_HANDLE
+    queue_id: _Handle = NO_HANDLE
     kernel_id: int = 0
     dispatch_id: int = 0
-    workgroup_size: Size = msgspec.field(default_factory=Size)
-    grid_size: Size = msgspec.field(default_factory=Size)
+    workgroup_size: _Size = NO_SIZE
+    grid_size: _Size = NO_SIZE
+
+    @property
+    def volume(self) -> int:
+        size = self.grid_size
+        return min(size.x * size.y * size.z, 2**62)
 
 
-class Record(msgspec.Struct, gc=False):
+NO_DISPATCH = _DispatchInfo()
+
+
+class _Record(msgspec.Struct, gc=False):
     """A dispatch, a copy or a host call."""
 
     kind: int = 0
     operation: int = 0
     thread_id: int = 0
-    correlation_id: Correlation = msgspec.field(default_factory=Correlation)
+    correlation_id: _Correlation = NO_CORRELATION
     start_timestamp: int = 0
     end_timestamp: int = 0
-    dispatch_info: DispatchInfo | None = None
-    stream_id: Handle | None = None
-    src_agent_id: Handle | None = None
-    dst_agent_id: Handle | None = None
+    dispatch_info: _DispatchInfo | None = None
+    stream_id: _Handle | None = None
+    src_agent_id: _Handle | None = None
+    dst_agent_id: _Handle | None = None
     bytes: int | None = None
 
 
-class Buffers(msgspec.Struct):
-    """Records by what they are."""
-
-    kernel_dispatch: list[Record] = []
-    memory_copy: list[Record] = []
-    hip_api: list[Record] = []
+class _Buffers(msgspec.Struct):
+    kernel_dispatch: list[_Record] = []
+    memory_copy: list[_Record] = []
+    hip_api: list[_Record] = []
 
 
-class CounterValue(msgspec.Struct, gc=False):
+class _CounterValue(msgspec.Struct, gc=False):
     """One counter's value, of one instance of its unit."""
 
-    counter_id: Handle = msgspec.field(default_factory=Handle)
+    counter_id: _Handle = NO_HANDLE
     value: float = 0.0
 
 
-class DispatchData(msgspec.Struct, gc=False):
-    """The dispatch that counters belong to."""
-
-    dispatch_info: DispatchInfo = msgspec.field(default_factory=DispatchInfo)
+class _DispatchData(msgspec.Struct, gc=False):
+    dispatch_info: _DispatchInfo = NO_DISPATCH
     start_timestamp: int = 0
     end_timestamp: int = 0
 
 
-class Counted(msgspec.Struct):
-    """A dispatch with its counters."""
-
-    dispatch_data: DispatchData = msgspec.field(default_factory=DispatchData)
-    records: list[CounterValue] = []
+class _Counted(msgspec.Struct):
+    dispatch_data: _DispatchData = msgspec.field(default_factory=_DispatchData)
+    records: list[_CounterValue] = []
 
 
-class Callbacks(msgspec.Struct):
-    """Records made in callbacks."""
-
-    counter_collection: list[Counted] = []
+class _Callbacks(msgspec.Struct):
+    counter_collection: list[_Counted] = []
 
 
-class Agent(msgspec.Struct):
+class _Agent(msgspec.Struct):
     """A CPU or GPU."""
 
-    id: Handle = msgspec.field(default_factory=Handle)
+    id: _Handle = NO_HANDLE
     type: int = 0
     product_name: str = ""
     name: str = ""
     node_id: int = 0
 
 
-class Symbol(msgspec.Struct):
-    """A kernel's names."""
-
+class _Symbol(msgspec.Struct):
     kernel_id: int = 0
     kernel_name: str = ""
     formatted_kernel_name: str = ""
     truncated_kernel_name: str = ""
 
 
-class Counter(msgspec.Struct):
-    """A counter's name."""
-
-    id: Handle = msgspec.field(default_factory=Handle)
+class _Counter(msgspec.Struct):
+    id: _Handle = NO_HANDLE
     name: str = ""
 
 
-class Operations(msgspec.Struct):
+class _Operations(msgspec.Struct):
     """Names of a kind's operations."""
 
-    kind: str = ""
     operations: list[str] = []
 
 
-class Strings(msgspec.Struct):
-    """Names of kinds."""
-
-    buffer_records: list[Operations] = []
+class _Strings(msgspec.Struct):
+    buffer_records: list[_Operations] = []
 
 
-class Metadata(msgspec.Struct):
-    """What ran."""
-
+class _Metadata(msgspec.Struct):
     command: list[str] = []
 
 
-class Process(msgspec.Struct):
+class _Process(msgspec.Struct):
     """One process of the run."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-    agents: list[Agent] = []
-    counters: list[Counter] = []
-    strings: Strings = msgspec.field(default_factory=Strings)
-    kernel_symbols: list[Symbol] = []
-    buffer_records: Buffers = msgspec.field(default_factory=Buffers)
-    callback_records: Callbacks = msgspec.field(default_factory=Callbacks)
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    agents: list[_Agent] = []
+    counters: list[_Counter] = []
+    strings: _Strings = msgspec.field(default_factory=_Strings)
+    kernel_symbols: list[_Symbol] = []
+    buffer_records: _Buffers = msgspec.field(default_factory=_Buffers)
+    callback_records: _Callbacks = msgspec.field(default_factory=_Callbacks)
+
+    def operation(self, record: _Record) -> str:
+        """What a record did, "" where the file does not name it."""
+        kinds = self.strings.buffer_records
+        named = kinds[record.kind].operations if 0 <= record.kind < len(kinds) else []
+        return named[record.operation] if 0 <= record.operation < len(named) else ""
 
 
-class Root(msgspec.Struct):
-    """The whole file."""
-
-    tool: list[Process] = msgspec.field(name="rocprofiler-sdk-tool", default_factory=list)
+class _Root(msgspec.Struct):
+    tool: list[_Process] = msgspec.field(name="rocprofiler-sdk-tool", default_factory=list)
 
 
-GPU = 2
-
+# The whole text is held in memory; larger traces come as rocpd or CSV.
+MAX_JSON_BYTES = 2 * 2**30
+_GPU = 2
 _EVENT = {
-    "kind": pl.String,
-    "name": pl.String,
-    "short_name": pl.String,
-    "start_ns": pl.Int64,
-    "end_ns": pl.Int64,
-    "gpu": pl.String,
-    "device": pl.String,
-    "stream": pl.String,
-    "correlation": pl.Int64,
-    "grid": pl.Int64,
-    "label.grid": pl.String,
-    "label.block": pl.String,
+    **dict.fromkeys(("name", "short_name"), pl.String),
+    **dict.fromkeys(("start_ns", "end_ns"), pl.Int64),
+    **dict.fromkeys(("gpu", "device", "stream"), pl.String),
+    **dict.fromkeys(("correlation", "grid"), pl.Int64),
+    **dict.fromkeys(("label.grid", "label.block"), pl.String),
 }
 
 
-def kernels_of(process: Process, number: int) -> pl.DataFrame:
-    """Dispatches of the kernel trace."""
-    found = [
-        (r.dispatch_info, r.start_timestamp, r.end_timestamp, r.stream_id, r.correlation_id)
-        for r in process.buffer_records.kernel_dispatch
-        if r.dispatch_info is not None
-    ]
-    event = _event_of(process)
-    rows = [event(i, s, e, stream, c.internal) for i, s, e, stream, c in found]
-    return _kinds(pl.DataFrame(rows, schema=_EVENT, orient="row"), number)
+class _Dispatch(NamedTuple):
+    """One dispatch, of the kernel trace or of a run with counters alone."""
+
+    info: _DispatchInfo
+    start: int
+    end: int
+    stream: _Handle | None = None
+    correlation: int = 0
 
 
-def counted_dispatches(process: Process, number: int) -> pl.DataFrame:
-    """Dispatches of a run that has counters and no trace."""
-    event = _event_of(process)
-    rows = []
+def _traced(process: _Process) -> Iterable[_Dispatch]:
+    for r in process.buffer_records.kernel_dispatch:
+        if (info := r.dispatch_info) is not None:
+            yield _Dispatch(
+                info, r.start_timestamp, r.end_timestamp, r.stream_id, r.correlation_id.internal
+            )
+
+
+def _counted(process: _Process) -> Iterable[_Dispatch]:
     for record in process.callback_records.counter_collection:
         data = record.dispatch_data
-        rows.append(event(data.dispatch_info, data.start_timestamp, data.end_timestamp, None, 0))
-    return _kinds(pl.DataFrame(rows, schema=_EVENT, orient="row"), number)
+        yield _Dispatch(data.dispatch_info, data.start_timestamp, data.end_timestamp)
 
 
-def counters(process: Process) -> pl.DataFrame:
-    """Counters in long form, summed over the instances of their unit."""
-    names = {c.id.handle: c.name for c in process.counters}
-    symbols = _names(process)
+def _kernels(process: _Process, dispatches: Iterable[_Dispatch], number: int) -> pl.DataFrame:
+    names = _names(process)
+    agents = {a.id.handle: a for a in process.agents if a.type == _GPU}
+    rows = []
+    for info, start, end, stream, correlation in dispatches:
+        name, short = names.get(info.kernel_id, ("", ""))
+        agent = agents.get(info.agent_id.handle)
+        rows.append(
+            (
+                name or f"kernel {info.kernel_id}", short or None, start, end, _number(agent),
+                agent.product_name or agent.name if agent else None,
+                str((stream or info.queue_id).handle), correlation, info.volume,
+                info.grid_size.text, info.workgroup_size.text,
+            )
+        )  # fmt: skip
+    table = pl.DataFrame(rows, schema=_EVENT, orient="row")
+    return table.with_columns(kernel_kind(), pl.lit(number, pl.Int64).alias("process"))
+
+
+def _counters(process: _Process) -> pl.DataFrame:
+    counters, names = {c.id.handle: c.name for c in process.counters}, _names(process)
     rows = []
     for record in process.callback_records.counter_collection:
         info = record.dispatch_data.dispatch_info
-        name = symbols.get(info.kernel_id, ("", ""))[0] or f"kernel {info.kernel_id}"
-        for value in record.records:
-            counter = names.get(value.counter_id.handle)
-            rows.append((name, _volume(info), str(info.dispatch_id), counter, value.value))
-    schema = {"name": pl.String, "grid": pl.Int64, "dispatch": pl.String}
-    table = pl.DataFrame(
-        rows, schema={**schema, "counter": pl.String, "value": pl.Float64}, orient="row"
-    )
-    keys = ["name", "grid", "dispatch", "counter"]
-    return table.drop_nulls().group_by(keys, maintain_order=True).agg(pl.col("value").sum())
+        name = names.get(info.kernel_id, ("", ""))[0] or f"kernel {info.kernel_id}"
+        of_dispatch = (name, info.volume, str(info.dispatch_id))
+        rows += [(*of_dispatch, counters.get(v.counter_id.handle), v.value) for v in record.records]
+    texts = dict.fromkeys(("dispatch", "counter"), pl.String)
+    schema = {"name": pl.String, "grid": pl.Int64, **texts, "value": pl.Float64}
+    return passes.summed_instances(pl.DataFrame(rows, schema=schema, orient="row"))
 
 
-def copies_of(process: Process, number: int) -> pl.DataFrame:
-    """Copies with their bytes and way."""
+def _copies(process: _Process, number: int) -> pl.DataFrame:
     agents = {a.id.handle: a for a in process.agents}
-    operations = process.strings.buffer_records
     rows = []
-    for record in process.buffer_records.memory_copy:
-        way = _operation(operations, record).removeprefix("MEMORY_COPY_").lower()
-        handle = record.dst_agent_id if way.startswith("host") else record.src_agent_id
+    for r in process.buffer_records.memory_copy:
+        way = process.operation(r)
+        to_device = way.removeprefix("MEMORY_COPY_").lower().startswith("host")
+        handle = r.dst_agent_id if to_device else r.src_agent_id
         agent = agents.get(handle.handle if handle else 0)
-        size = float(record.bytes) if record.bytes is not None else None
-        over = size if "host" in way else 0.0
-        rows.append(
-            (
-                "copy",
-                f"Memcpy {way.replace('_', '-')}",
-                record.start_timestamp,
-                record.end_timestamp,
-                _number(agent),
-                agent.product_name if agent else None,
-                "copies",
-                record.correlation_id.internal,
-                over,
-                size if over or size is None else 2 * size,
-            )
-        )
-    names = ("kind", "name", "start_ns", "end_ns", "gpu", "device", "stream", "correlation")
-    schema = {**{n: _EVENT[n] for n in names}, "link/pcie": pl.Float64, "byte/dram": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
-        pl.lit(number, pl.Int64).alias("process")
-    )
+        place = (_number(agent), agent.product_name if agent else None, "copies")
+        times = (r.start_timestamp, r.end_timestamp)
+        rows.append((way, *times, *place, r.correlation_id.internal, r.bytes))
+    names = ("start_ns", "end_ns", "gpu", "device", "stream", "correlation")
+    schema = {"way": pl.String, **{n: _EVENT[n] for n in names}, "size": pl.Int64}
+    return passes.copies_of(pl.DataFrame(rows, schema=schema, orient="row"), number)
 
 
-def calls_of(process: Process, number: int) -> pl.DataFrame:
-    """Calls of HIP."""
-    operations = process.strings.buffer_records
+def _calls(process: _Process, number: int) -> pl.DataFrame:
     rows = [
-        (
-            number,
-            r.correlation_id.internal,
-            r.thread_id,
-            r.start_timestamp,
-            r.end_timestamp,
-            _operation(operations, r),
-        )
+        (number, r.correlation_id.internal, r.thread_id, r.start_timestamp, r.end_timestamp,
+         process.operation(r), "")
         for r in process.buffer_records.hip_api
-    ]
+    ]  # fmt: skip
     numbers = ("process", "correlation", "thread", "start_ns", "end_ns")
-    schema = {**dict.fromkeys(numbers, pl.Int64), "name": pl.String}
+    schema = {**dict.fromkeys(numbers, pl.Int64), "name": pl.String, "category": pl.String}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _event_of(process: Process) -> Callable[..., tuple[Any, ...]]:
-    """A function that makes an event's row."""
-    symbols = _names(process)
-    agents = {a.id.handle: a for a in process.agents if a.type == GPU}
-
-    def event(
-        info: DispatchInfo, start: int, end: int, stream: Handle | None, correlation: int
-    ) -> tuple[Any, ...]:
-        name, short = symbols.get(info.kernel_id, ("", ""))
-        agent = agents.get(info.agent_id.handle)
-        queue = stream.handle if stream is not None else info.queue_id.handle
-        return (
-            "kernel",
-            name or f"kernel {info.kernel_id}",
-            short or None,
-            start,
-            end,
-            _number(agent),
-            agent.product_name or agent.name if agent else None,
-            str(queue),
-            correlation,
-            _volume(info),
-            info.grid_size.text,
-            info.workgroup_size.text,
-        )
-
-    return event
-
-
-def _names(process: Process) -> dict[int, tuple[str, str]]:
+def _names(process: _Process) -> dict[int, tuple[str, str]]:
     return {
         s.kernel_id: (s.formatted_kernel_name or s.kernel_name, s.truncated_kernel_name)
         for s in process.kernel_symbols
     }
 
 
-def _kinds(table: pl.DataFrame, number: int) -> pl.DataFrame:
-    collective = pl.col("name").str.contains(COLLECTIVE)
-    kind = pl.when(collective).then(pl.lit("collective")).otherwise(pl.col("kind"))
-    return table.with_columns(kind.alias("kind"), pl.lit(number, pl.Int64).alias("process"))
-
-
-def _volume(info: DispatchInfo) -> int:
-    size = info.grid_size
-    return min(size.x * size.y * size.z, 2**62)
-
-
-def _number(agent: Agent | None) -> str:
+def _number(agent: _Agent | None) -> str:
     return str(agent.node_id) if agent else "0"
 
 
-def _operation(kinds: list[Operations], record: Record) -> str:
-    if 0 <= record.kind < len(kinds) and 0 <= record.operation < len(kinds[record.kind].operations):
-        return kinds[record.kind].operations[record.operation]
-    return ""
+def sniff(found: Input) -> bool:
+    """A JSON text whose first key is rocprofiler's."""
+    head = found.only.head[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return head.startswith(b"{") and b'"rocprofiler-sdk-tool"' in head
 
 
-# The whole text is held in memory; larger traces come as rocpd or CSV.
-MAX_JSON_BYTES = 2 * 2**30
-_KEYS = ["name", "grid"]
-
-
-class Rocprofv3Json:
-    """rocprofv3, JSON."""
-
-    name = "rocprofv3-json"
-    title = "rocprofv3 JSON (rocprofiler-sdk-tool)"
-
-    def sniff(self, found: Input) -> bool:
-        """A JSON text whose first key is rocprofiler's."""
-        head = found.entries[0].head[:4096] if len(found.entries) == 1 else b""
-        return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and (
-            b'"rocprofiler-sdk-tool"' in head
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of all processes in the file."""
+    processes = list(enumerate(_decoded(found.only)))
+    options.progress("linking launches", 0.6)
+    kernels = [k for n, p in processes if (k := _kernels(p, _traced(p), n)).height]
+    counted = [c for _, p in processes if (c := _counters(p)).height]
+    copies = [_copies(p, n) for n, p in processes]
+    notes: tuple[str, ...] = ()
+    if not kernels and counted:
+        kernels, notes = (
+            [_kernels(p, _counted(p), n) for n, p in processes],
+            (passes.UNDER_COUNTERS,),
         )
+    if not kernels and not any(c.height for c in copies):
+        raise InputError(
+            "has no kernel dispatches", where=found.name, advice="record with --kernel-trace"
+        )
+    command = " ".join(processes[0][1].metadata.command) or None
+    source = source_of("rocprofv3", found, command=command)
+    calls = pl.concat([_calls(p, n) for n, p in processes])
+    counters = passes.wide(pl.concat(counted)) if counted else None
+    return passes.profile_of_run(kernels, counters, copies, calls, Whole(source, None, notes))
 
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of all processes in the file."""
-        entry = found.only
-        options.progress("decoding", 0.1)
-        processes = _decoded(entry)
-        options.progress("linking launches", 0.6)
-        with table_errors(entry.name, "rocprofv3 JSON"):
-            return _profile(processes, entry)
 
-
-def _decoded(entry: Entry) -> list[Process]:
+def _decoded(entry: Entry) -> list[_Process]:
     text = bytearray()
     for chunk in entry.chunks():
         text += chunk
@@ -382,52 +306,8 @@ def _decoded(entry: Entry) -> list[Process]:
                 advice="record it with --output-format rocpd or csv",
             )
     try:
-        return msgspec.json.decode(bytes(text).removeprefix(b"\xef\xbb\xbf"), type=Root).tool
+        return msgspec.json.decode(bytes(text).removeprefix(b"\xef\xbb\xbf"), type=_Root).tool
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(
             f"is no whole rocprofv3 JSON ({error})", where=entry.name, advice="record it again"
         ) from error
-
-
-def _profile(processes: list[Process], entry: Entry) -> Profile:
-    kernels = [kernels_of(process, n) for n, process in enumerate(processes)]
-    copies = [copies_of(process, n) for n, process in enumerate(processes)]
-    counted = [counters(process) for process in processes]
-    kernels, counted = ([t for t in tables if t.height] for tables in (kernels, counted))
-    notes: list[str] = []
-    if not kernels and counted:
-        kernels = [counted_dispatches(process, n) for n, process in enumerate(processes)]
-        notes.append("times are from the run under counters, kernel by kernel")
-    if not kernels and not any(c.height for c in copies):
-        raise InputError(
-            "has no kernel dispatches",
-            where=entry.name,
-            advice="record with --kernel-trace",
-        )
-    events = pl.concat(kernels, how="diagonal_relaxed") if kernels else pl.DataFrame()
-    if counted:
-        events, lent = lend_counters(events, wide(pl.concat(counted), _KEYS), _KEYS)
-        events, missing = with_amounts(events)
-        events, notes = mark_lent(events), [*notes, *lent, *missing]
-    moved = [c for c in copies if c.height]
-    events = pl.concat([events, *moved], how="diagonal_relaxed")
-    calls = pl.concat([calls_of(process, n) for n, process in enumerate(processes)])
-    events = link_launches(events, calls).drop("launch_thread", strict=False)
-    device = _device(events)
-    if device is None:
-        notes.append("the file names no device or several")
-    source = Source(
-        tool="rocprofv3",
-        files=[SourceFile(name=short_name(entry.name))],
-        command=next(chain((" ".join(p.metadata.command) for p in processes), [""])) or None,
-    )
-    events = events.drop("correlation", "grid", strict=False)
-    return profile_of(events, Whole(source, device, tuple(notes), host=host_spans(calls)))
-
-
-def _device(events: pl.DataFrame) -> str | None:
-    names = events["device"].drop_nulls().unique().to_list()
-    return str(names[0]) if len(names) == 1 and names[0] else None
-
-
-FORMAT = Rocprofv3Json()

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from timeroof.core.notes import Note
 from timeroof.core.units import FLOPS_PER_FMA
+from timeroof.read.nvidia import ncu_metrics
 from timeroof.read.nvidia.ncu_metrics import (
-    INSTRUCTIONS,
     PACKED_CAPABILITIES,
     PACKED_INSTRUCTIONS,
     SECTOR_BYTES,
     TENSOR_FLOPS_PER_INSTRUCTION,
-    VECTOR_FAMILIES,
     TensorPath,
     apart,
     has_tensor_cores,
     is_whole,
     path_of,
-)
+)  # fmt: skip
 
 
 @dataclass
@@ -27,12 +27,16 @@ class Amounts:
     """Columns to add to a table of launches, and what has to be said about them."""
 
     columns: list[pl.Expr] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
     def add(self, name: str, value: pl.Expr) -> None:
         """A column by its name."""
         self.columns.append(value.cast(pl.Float64).alias(name))
+
+    def say(self, code: str, text: str) -> None:
+        """A note."""
+        self.notes.append(Note(text, code))
 
     def origin(self, what: str, origin: str) -> None:
         """How an amount came about."""
@@ -77,7 +81,7 @@ def amounts_of(table: pl.DataFrame, roles: set[str], capability: str | None) -> 
     if flops:
         _unknown_families(flops, capability, amounts)
     else:
-        amounts.notes.append("No counters of FLOPs were collected: FLOPs are unknown.")
+        amounts.say("no-flops", "No counters of FLOPs were collected: FLOPs are unknown.")
     for precision, value in flops.items():
         if value is not None:
             amounts.add(f"flop/{precision}", value)
@@ -90,8 +94,8 @@ def _vector_flops(
 ) -> dict[str, pl.Expr | None]:
     flops: dict[str, pl.Expr | None] = {}
     inferred = False
-    for precision, letter in VECTOR_FAMILIES.items():
-        counts = [f"{letter}{i}" for i in INSTRUCTIONS]
+    for precision, letter in ncu_metrics.VECTOR_FAMILIES.items():
+        counts = [f"{letter}{i}" for i in ncu_metrics.INSTRUCTIONS]
         if f"{letter}_ops" in roles:
             flops[precision] = pl.col(f"{letter}_ops")
         elif roles.issuperset(counts):
@@ -102,17 +106,19 @@ def _vector_flops(
         elif collected := [c for c in counts if c in roles]:
             flops[precision] = pl.lit(None)
             absent = [c for c in counts if c not in roles]
-            amounts.notes.append(
+            amounts.say(
+                "not-collected",
                 f"{precision.upper()} FLOPs are unknown: {', '.join(collected)} were collected,"
-                f" {', '.join(absent)} were not."
+                f" {', '.join(absent)} were not.",
             )
     fp32 = flops.get("fp32")
     if fp32 is not None:
         flops["fp32"] = _with_packed(fp32, roles, capability, amounts)
     if inferred:
-        amounts.notes.append(
+        amounts.say(
+            "inferred-flops",
             "FLOPs are instructions per cycle times cycles: the counts themselves were not"
-            " collected."
+            " collected.",
         )
     if flops:
         amounts.origin("flops", "inferred" if inferred else "measured")
@@ -134,9 +140,10 @@ def _with_packed(
             has_them = capability in PACKED_CAPABILITIES
             return fp32 + (packed if has_them else packed.fill_null(0.0))
     if capability in PACKED_CAPABILITIES:
-        amounts.notes.append(
+        amounts.say(
+            "packed-fp32",
             "Packed FP32 instructions (fadd2, fmul2, ffma2) were not all collected: FP32 FLOPs of"
-            " kernels that use them are too low."
+            " kernels that use them are too low.",
         )
         some = any(r.startswith(PACKED_INSTRUCTIONS) for r in roles)
         return pl.lit(None) if some else fp32
@@ -161,7 +168,9 @@ def _tensor_flops(
     for role in sorted(r for r in roles if r.startswith("tensor:")):
         path = path_of(role.removeprefix("tensor:"))
         if path is None or path.precision is None:
-            amounts.notes.append(f"{role.removeprefix('tensor:')} is not counted: no such ceiling.")
+            amounts.say(
+                "no-ceiling", f"{role.removeprefix('tensor:')} is not counted: no such ceiling."
+            )
             continue
         roles_of[path] = role
         by_source.setdefault(path.source, []).append(path)
@@ -171,7 +180,7 @@ def _tensor_flops(
         value = _some_known_sum([pl.col(roles_of[p]) for p in chosen])
         if not is_whole(chosen, capability):
             value = pl.lit(None)
-            amounts.notes.append(_some_instructions_only(source, chosen))
+            amounts.say("tensor-paths", _some_instructions_only(source, chosen))
         flops.setdefault(str(chosen[0].precision), []).append(value)
     if flops:
         # A path that FP8 shares with FP4 may contain the one of FP8 alone: not added.
@@ -211,10 +220,11 @@ def _note_tensor_instructions(
         return
     chip = f"compute capability {capability}" if capability else "a chip that no file names"
     advice = "" if capability else ", or name the chip with --machine"
-    amounts.notes.append(
+    amounts.say(
+        "tensor-instructions",
         f"{some} of {table.height} launches executed tensor instructions, which have no fixed"
         f" number of FLOPs on {chip}: their FLOPs are unknown. Collect sm__ops_path_tensor_*"
-        f" instead{advice}."
+        f" instead{advice}.",
     )
 
 
@@ -230,11 +240,12 @@ def _unknown_families(
         flops["fp16-tensor"] = pl.lit(None)
         amounts.missing.append("tensor cores (any precision)")
     if amounts.missing:
-        amounts.notes.append(
-            f"Not collected: FLOPs of {', '.join(amounts.missing)}. They are unknown, not zero."
+        amounts.say(
+            "not-collected",
+            f"Not collected: FLOPs of {', '.join(amounts.missing)}. They are unknown, not zero.",
         )
     if "fp64" not in flops:
-        amounts.notes.append("FP64 instructions were not collected; they are taken as none.")
+        amounts.say("fp64-none", "FP64 instructions were not collected; they are taken as none.")
 
 
 def _bytes(roles: set[str], amounts: Amounts) -> None:
@@ -243,7 +254,7 @@ def _bytes(roles: set[str], amounts: Amounts) -> None:
         amounts.add("byte/dram", dram)
         amounts.origin("bytes/dram", origin)
     else:
-        amounts.notes.append("No counters of DRAM bytes were collected: they are unknown.")
+        amounts.say("no-bytes", "No counters of DRAM bytes were collected: they are unknown.")
     for level, value in (("l2", _l2(roles)), ("l1", _l1(roles))):
         if value is not None:
             amounts.add(f"byte/{level}", value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -10,10 +11,10 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.csv import in_base_units, numbers
 from timeroof.read.formats import ReadOptions
-from timeroof.read.nvidia.ncu_profile import FACTS, Part, profile_of_parts, reading_of, some_metrics
-from timeroof.read.open import Entry, Input
+from timeroof.read.nvidia import ncu_profile
+from timeroof.read.nvidia.ncu_profile import FACTS, Part, profile_of_parts, some_metrics
+from timeroof.read.open import Input
 from timeroof.read.text import head_text, lines
 
 # name (grid)x(block), Context 1, Stream 7, Device 0, CC 8.0; older versions have a date
@@ -104,49 +105,30 @@ def _cells(line: str, spans: list[tuple[int, int]]) -> tuple[str, str, str] | No
 
 def _roles(launches: list[_Launch]) -> list[pl.Series]:
     """A column per role: of every launch the preferred metric that plays it."""
-    best: list[dict[str, tuple[int, str, float]]] = []
-    for launch in launches:
-        roles: dict[str, tuple[int, str, float]] = {}
+    cells: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for index, launch in enumerate(launches):
         for metric, unit, value in launch.metrics:
-            reading = reading_of(metric, unit)
-            if reading is None:
-                continue
-            held = roles.get(reading.role)
-            if held is None or reading.rank < held[0]:
-                roles[reading.role] = (reading.rank, value, reading.factor)
-        best.append(roles)
-    return [_role(name, best) for name in dict.fromkeys(name for roles in best for name in roles)]
+            cells[metric, unit].setdefault(index, value)
+    everywhere = range(len(launches))
+    return ncu_profile.role_columns(
+        [
+            (reading, pl.Series([found.get(i) for i in everywhere], dtype=pl.String))
+            for (metric, unit), found in cells.items()
+            if (reading := ncu_profile.reading_of(metric, unit)) is not None
+        ]
+    )
 
 
-def _role(name: str, best: list[dict[str, tuple[int, str, float]]]) -> pl.Series:
-    cells = [roles[name][1] if name in roles else None for roles in best]
-    factors = [roles[name][2] if name in roles else 1.0 for roles in best]
-    table = pl.DataFrame({name: numbers(pl.Series(cells, dtype=pl.String)), "factor": factors})
-    return table.select(in_base_units(name, "factor")).to_series()
+def sniff(found: Input) -> bool:
+    """Tables between rulers, under headings with context and stream."""
+    return is_console(head_text(found.only))
 
 
-@dataclass(frozen=True)
-class NcuConsole:
-    """Console text of `ncu`."""
-
-    name: str = "ncu-console"
-    title: str = "Nsight Compute console text"
-
-    def sniff(self, found: Input) -> bool:
-        """Tables between rulers, under headings with context and stream."""
-        return is_console(head_text(found.only))
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """One profile of all launches."""
-        entry: Entry = found.only
-        part = read_console(lines(entry), entry.name, "")
-        if part is None:
-            raise InputError(
-                "has no launch of a kernel", where=entry.name, advice="profile the program again"
-            )
-        return profile_of_parts(
-            [part], entry.name, is_folder=False, architecture=options.architecture
+def read(found: Input, options: ReadOptions) -> Profile:
+    """One profile of all launches."""
+    part = read_console(lines(found.only), found.name, "")
+    if part is None:
+        raise InputError(
+            "has no launch of a kernel", where=found.name, advice="profile the program again"
         )
-
-
-FORMAT = NcuConsole()
+    return profile_of_parts([part], found, options.architecture)

@@ -10,17 +10,16 @@ from typing import NamedTuple
 import polars as pl
 
 from timeroof.core.errors import InputError
+from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import in_base_units, numbers, unit_factor
-from timeroof.read.events import drop_impossible, rows_of_launches, shown_list
+from timeroof.read.events import drop_impossible, one_device, rows_of_launches, shown_list
 from timeroof.read.nvidia.ncu_amounts import amounts_of, time_of
 from timeroof.read.nvidia.ncu_metrics import capability_of, capability_of_names, role_of
-from timeroof.read.open import short_name
+from timeroof.read.open import Input, short_name
 from timeroof.read.ranges import phase_of_folder
 
 # One file of Nsight Compute as a table of launches: a column per role, in base units.
-
-
 # Columns of a part's table beside the roles.
 FACTS = ("launch", "name", "stream", "grid", "block")
 
@@ -40,7 +39,7 @@ class Part:
     capability: str | None = None
     # Sums over all launches of a kernel, as people make them, and not single launches.
     summed: bool = False
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Note, ...] = ()
 
     @property
     def kernels(self) -> set[str]:
@@ -112,8 +111,6 @@ def some_metrics(names: set[str]) -> tuple[str, ...]:
 
 
 # Files of Nsight Compute that belong together: metrics of separate runs, parts of one run.
-
-
 # Values of one metric that differ by more come from different measurements; ncu prints
 # scaled values with three digits.
 SAME_VALUE = 0.01
@@ -209,20 +206,19 @@ def _join(table: pl.DataFrame, other: pl.DataFrame, keys: list[str]) -> pl.DataF
     ).drop(f"{c}_again" for c in twice)
 
 
-def _order_notes(run: Run, table: pl.DataFrame, *, in_order: bool) -> list[str]:
+def _order_notes(run: Run, table: pl.DataFrame, *, in_order: bool) -> list[Note]:
     if in_order:
         return []
-    notes = [
+    text = (
         f"Kernels were launched in another order in some of the {len(run.parts)} runs: metrics are"
         " joined by kernel name and occurrence. Sums per kernel are right, single launches may"
         " mix values."
-    ]
+    )
+    notes = [Note(text, "other-order", "warning")]
     heights = sorted({p.table.height for p in run.parts})
     if heights != [table.height]:
-        notes.append(
-            f"The runs have between {heights[0]} and {heights[-1]} launches: what only some of"
-            " them measured is unknown."
-        )
+        text = f"The runs have between {heights[0]} and {heights[-1]} launches"
+        notes.append(Note(f"{text}: what only some of them measured is unknown.", "other-launches"))
     return notes
 
 
@@ -251,10 +247,9 @@ def measured_again(runs: list[tuple[str, set[str]]]) -> list[str]:
 TOOL = "Nsight Compute"
 
 
-def profile_of_parts(
-    parts: list[Part], where: str, *, is_folder: bool, architecture: str | None = None
-) -> Profile:
+def profile_of_parts(parts: list[Part], found: Input, architecture: str | None) -> Profile:
     """One profile of files that belong together, or an error that says why they do not."""
+    where, is_folder = found.name, found.is_folder
     notes = _leave_sums_out(parts)
     groups: dict[str, list[Part]] = defaultdict(list)
     for part in parts:
@@ -274,23 +269,21 @@ def profile_of_parts(
     launches, dropped = drop_impossible(launches)
     if not launches.height:
         raise InputError("has no launch with a time", where=where, advice="record it again")
-    devices = {w.device for w in wholes if w.device}
-    return Profile.of(
-        rows_of_launches(launches),
-        Source(tool=TOOL),
-        device=devices.pop() if len(devices) == 1 else None,
-        notes=tuple(dict.fromkeys([*notes, *dropped])),
-    )
+    device, unnamed = one_device(w.device for w in wholes)
+    notes = list(dict.fromkeys([*notes, *unnamed, *dropped]))
+    source = Source(tool=TOOL)
+    return Profile.of(rows_of_launches(launches), source, device=device, notes=tuple(notes))
 
 
-def _leave_sums_out(parts: list[Part]) -> list[str]:
+def _leave_sums_out(parts: list[Part]) -> list[Note]:
     """Drop tables that people summed up where the launches themselves are there."""
     sums = [p for p in parts if p.summed]
     if not sums or len(sums) == len(parts):
         return []
     parts[:] = [p for p in parts if not p.summed]
     names = shown_list([short_name(p.name) for p in sums])
-    return [f"Tables of sums are left out, as the launches are there too: {names}."]
+    text = f"Tables of sums are left out, as the launches are there too: {names}."
+    return [Note(text, "left-out")]
 
 
 def _wholes(group: list[Part], where: str, is_folder: bool) -> list[Part]:
@@ -306,15 +299,17 @@ def _wholes(group: list[Part], where: str, is_folder: bool) -> list[Part]:
     return [joined(run) for run in runs]
 
 
-def _note_parts(wholes: list[Part], ranks: list[int | None], notes: list[str]) -> None:
+def _note_parts(wholes: list[Part], ranks: list[int | None], notes: list[Note]) -> None:
     names = shown_list([short_name(w.name) for w in wholes])
     if any(ranks):
-        notes.append(f"Runs of the same kernels are taken as ranks of one run: {names}.")
+        text = f"Runs of the same kernels are taken as ranks of one run: {names}."
+        notes.append(Note(text, "taken-as-ranks"))
     elif len(wholes) > 1 and not measured_again([(w.name, w.kernels) for w in wholes]):
-        notes.append(f"Files that measured different kernels are taken as one run: {names}.")
+        text = f"Files that measured different kernels are taken as one run: {names}."
+        notes.append(Note(text, "taken-as-one"))
 
 
-def _phases(wholes: list[Part], where: str, is_folder: bool, notes: list[str]) -> list[str | None]:
+def _phases(wholes: list[Part], where: str, is_folder: bool, notes: list[Note]) -> list[str | None]:
     """The phase of each run by its folder's name; folders that repeat kernels must have one."""
     phases = [phase_of_folder(w.folder) for w in wholes]
     by_folder = {w.folder: phase for w, phase in zip(wholes, phases, strict=True)}
@@ -328,7 +323,8 @@ def _phases(wholes: list[Part], where: str, is_folder: bool, notes: list[str]) -
         )
     named = sorted(f.rpartition("/")[2] for f, phase in by_folder.items() if phase)
     if named:
-        notes.append(f"Phases are taken from the names of folders: {shown_list(named)}.")
+        text = f"Phases are taken from the names of folders: {shown_list(named)}."
+        notes.append(Note(text, "phases-of-folders"))
     return phases
 
 
@@ -342,7 +338,7 @@ def _ranks(wholes: list[Part], phases: list[str | None]) -> list[int | None]:
     return ranks if any(ranks) else [None] * len(ranks)
 
 
-def _capability(wholes: list[Part], architecture: str | None, notes: list[str]) -> str | None:
+def _capability(wholes: list[Part], architecture: str | None, notes: list[Note]) -> str | None:
     """What the file says of the chip, else what the caller says, else what kernel names reveal."""
     stated = {c for w in wholes if (c := capability_of(w.capability))}
     if len(stated) == 1:
@@ -353,15 +349,13 @@ def _capability(wholes: list[Part], architecture: str | None, notes: list[str]) 
     names = [n for w in wholes for n in w.table["name"].unique().to_list()]
     revealed = capability_of_names(names)
     if revealed is not None:
-        notes.append(
-            f"The file does not name the chip; compute capability {revealed} is inferred from"
-            " kernel names."
-        )
+        text = f"Compute capability {revealed} is inferred from kernel names."
+        notes.append(Note(text, "inferred-chip"))
     return revealed
 
 
 def _launches(
-    whole: Part, phase: str | None, rank: int | None, capability: str | None, notes: list[str]
+    whole: Part, phase: str | None, rank: int | None, capability: str | None, notes: list[Note]
 ) -> pl.DataFrame:
     """One row per launch with its time and amounts."""
     roles = set(whole.roles)
@@ -375,11 +369,12 @@ def _launches(
     amounts = amounts_of(whole.table, {*roles, "time_s"}, capability)
     notes += [*whole.notes, *amounts.notes]
     if whole.summed:
-        notes.append("The table holds sums per kernel; the time is mean cycles over mean clock.")
+        text = "The table holds sums per kernel; the time is mean cycles over mean clock."
+        notes.append(Note(text, "summed"))
     table = whole.table.with_columns(time.alias("time_s")).with_columns(amounts.columns)
-    unknown = table["time_s"].null_count()
-    if unknown:
-        notes.append(f"{unknown} of {table.height} launches have no time and are left out.")
+    if unknown := table["time_s"].null_count():
+        text = f"{unknown} of {table.height} launches have no time and are left out."
+        notes.append(Note(text, "left-out", "warning"))
     made = [e.meta.output_name() for e in amounts.columns]
     known = pl.col("time_s").is_not_null()
     return table.select(*_facts(whole, phase, rank), "time_s", *made).filter(known)

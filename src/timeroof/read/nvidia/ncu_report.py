@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Protocol
 
 import msgspec
 import polars as pl
@@ -14,24 +14,41 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
+from timeroof.read.nvidia import ncu_profile
 from timeroof.read.nvidia.ncu_metrics import role_of
-from timeroof.read.nvidia.ncu_profile import (
-    FACTS,
-    Part,
-    Reading,
-    profile_of_parts,
-    reading_of,
-    some_metrics,
-)
 from timeroof.read.open import Input
 from timeroof.read.text import plain_file
 
-MAGIC = b"NVR\x00"
 _GRID = ("launch__grid_dim_x", "launch__grid_dim_y", "launch__grid_dim_z")
 _BLOCK = ("launch__block_dim_x", "launch__block_dim_y", "launch__block_dim_z")
 _DEVICE = "device__attribute_display_name"
 _MAJOR = "device__attribute_compute_capability_major"
 _MINOR = "device__attribute_compute_capability_minor"
+
+
+class _Metric(Protocol):
+    def unit(self) -> object: ...
+    def value(self) -> object: ...
+
+
+class _Action(Protocol):
+    """A launch, as NVIDIA's package shows it."""
+
+    NameBase_DEMANGLED: int
+
+    def name(self, base: int) -> object: ...
+    def metric_names(self) -> tuple[str, ...]: ...
+    def metric_by_name(self, name: str) -> _Metric | None: ...
+
+
+class _Range(Protocol):
+    def num_actions(self) -> int: ...
+    def action_by_idx(self, index: int) -> _Action: ...
+
+
+class _Report(Protocol):
+    def num_ranges(self) -> int: ...
+    def range_by_idx(self, index: int) -> _Range: ...
 
 
 def package(where: str) -> ModuleType:
@@ -48,32 +65,32 @@ def package(where: str) -> ModuleType:
         ) from error
 
 
-def part_of(report: Any, name: str) -> Part:
+def part_of(report: _Report, name: str) -> ncu_profile.Part:
     """The launches of an opened report."""
     actions = list(_actions(report))
     metrics = {metric for action in actions[:1] for metric in action.metric_names()}
     facts = [_facts(action, index) for index, action in enumerate(actions)]
-    table = pl.DataFrame(facts, schema=dict.fromkeys(FACTS, pl.String), orient="row")
+    table = pl.DataFrame(facts, schema=dict.fromkeys(ncu_profile.FACTS, pl.String), orient="row")
     readings = _readings(actions[0]) if actions else {}
     values = {role: _values(actions, ways) for role, ways in readings.items()}
-    return Part(
+    return ncu_profile.Part(
         name,
         "",
         table.with_columns(pl.Series(role, v, dtype=pl.Float64) for role, v in values.items()),
-        some_metrics(metrics),
+        ncu_profile.some_metrics(metrics),
         device=_text(actions[0], _DEVICE) if actions else None,
         capability=_capability(actions[0]) if actions else None,
     )
 
 
-def _actions(report: Any) -> Iterator[Any]:
+def _actions(report: _Report) -> Iterator[_Action]:
     for index in range(report.num_ranges()):
         current = report.range_by_idx(index)
         for action in range(current.num_actions()):
             yield current.action_by_idx(action)
 
 
-def _facts(action: Any, index: int) -> tuple[str | None, ...]:
+def _facts(action: _Action, index: int) -> tuple[str | None, ...]:
     return (
         f"#{index}",
         str(action.name(action.NameBase_DEMANGLED)),
@@ -83,84 +100,67 @@ def _facts(action: Any, index: int) -> tuple[str | None, ...]:
     )
 
 
-def _readings(action: Any) -> dict[str, list[tuple[str, Reading]]]:
+def _readings(action: _Action) -> dict[str, list[tuple[str, ncu_profile.Reading]]]:
     """Role -> metrics that play it in this report, the best first."""
-    found: dict[str, list[tuple[str, Reading]]] = {}
+    found: dict[str, list[tuple[str, ncu_profile.Reading]]] = {}
     for metric in action.metric_names():
         if role_of(metric) is None:
             continue
-        unit = str(action.metric_by_name(metric).unit() or "")
-        reading = reading_of(metric, unit)
-        if reading is not None:
+        found_metric = action.metric_by_name(metric)
+        unit = str(found_metric.unit() or "") if found_metric is not None else ""
+        if (reading := ncu_profile.reading_of(metric, unit)) is not None:
             found.setdefault(reading.role, []).append((metric, reading))
     return {role: sorted(ways, key=lambda way: way[1].rank) for role, ways in found.items()}
 
 
-def _values(actions: list[Any], ways: list[tuple[str, Reading]]) -> list[float | None]:
+def _values(
+    actions: list[_Action], ways: list[tuple[str, ncu_profile.Reading]]
+) -> list[float | None]:
     return [
         next((v for metric, r in ways if (v := _number(action, metric, r)) is not None), None)
         for action in actions
     ]
 
 
-def _number(action: Any, metric: str, reading: Reading) -> float | None:
+def _number(action: _Action, metric: str, reading: ncu_profile.Reading) -> float | None:
     value = _value(action, metric)
     return float(value) * reading.factor if isinstance(value, int | float) else None
 
 
-def _value(action: Any, metric: str) -> object:
+def _value(action: _Action, metric: str) -> object:
     found = action.metric_by_name(metric)
     return None if found is None else found.value()
 
 
-def _text(action: Any, metric: str) -> str | None:
+def _text(action: _Action, metric: str) -> str | None:
     value = _value(action, metric)
     return None if value is None else str(value)
 
 
-def _dimensions(action: Any, metrics: tuple[str, ...]) -> str | None:
+def _dimensions(action: _Action, metrics: tuple[str, ...]) -> str | None:
     sizes = [_text(action, m) for m in metrics]
     return f"({', '.join(s for s in sizes if s)})" if all(sizes) else None
 
 
-def _capability(action: Any) -> str | None:
+def _capability(action: _Action) -> str | None:
     major, minor = _text(action, _MAJOR), _text(action, _MINOR)
     return f"{major}.{minor}" if major and minor else None
 
 
-@dataclass(frozen=True)
-class NcuReport:
-    """Reports of Nsight Compute."""
-
-    name: str = "ncu-report"
-    title: str = "Nsight Compute report"
-
-    def sniff(self, found: Input) -> bool:
-        """Its magic number."""
-        return found.only.head.startswith(MAGIC)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of all launches in all ranges."""
-        entry = found.only
-        module = package(entry.name)
-        with plain_file(entry, ".ncu-rep") as path:
-            try:
-                report = module.load_report(str(path))
-                part = part_of(report, entry.name)
-            except (RuntimeError, ValueError, OSError, TypeError, AttributeError) as error:
-                raise InputError(
-                    f"is no whole Nsight Compute report ({error})",
-                    where=entry.name,
-                    advice="record it again",
-                ) from error
-        if not part.table.height:
-            raise InputError("has no profiled kernel", where=entry.name, advice="record it again")
-        profile = profile_of_parts(
-            [part], entry.name, is_folder=False, architecture=options.architecture
-        )
-        version = getattr(module, "__version__", None)
-        source = msgspec.structs.replace(profile.source, version=version)
-        return replace(profile, source=source)
-
-
-FORMAT = NcuReport()
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of all launches in all ranges."""
+    module = package(found.name)
+    with plain_file(found.only, ".ncu-rep") as path:
+        try:
+            part = part_of(module.load_report(str(path)), found.name)
+        except (RuntimeError, ValueError, OSError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"is no whole Nsight Compute report ({error})",
+                where=found.name,
+                advice="record it again",
+            ) from error
+    if not part.table.height:
+        raise InputError("has no profiled kernel", where=found.name, advice="record it again")
+    profile = ncu_profile.profile_of_parts([part], found, options.architecture)
+    version = getattr(module, "__version__", None)
+    return replace(profile, source=msgspec.structs.replace(profile.source, version=version))

@@ -7,64 +7,45 @@ import re
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.csv import Header, Names, find_header, number, read_table, ticks
-from timeroof.read.events import COLLECTIVE, Whole, profile_of
-from timeroof.read.formats import ReadOptions
-from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.sqlite import table_errors
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Source
+from timeroof.read.csv import Names, find_header, number, read_table, ticks
+from timeroof.read.events import NO_LAUNCHES, SUMMARY, Whole, kernel_kind, one_device, profile_of
+from timeroof.read.formats import ReadOptions, source_of
+from timeroof.read.open import Input
 
 # A column says its unit as "Total Time (ns)", "Total Time:dur_ns" or "Bytes (MB)".
 _UNIT = re.compile(r"^(.*?)\s*(?:\(([\w/%]+)\)|:(?:\w+_)?(\w+))?$")
 _UNITS = {
-    "ns": 1.0,
-    "us": 1e3,
-    "usec": 1e3,
-    "ms": 1e6,
-    "s": 1e9,
-    "sec": 1e9,
-    "b": 1.0,
-    "byte": 1.0,
-    "bytes": 1.0,
-    "kb": 1e3,
-    "mb": 1e6,
-    "gb": 1e9,
-    "kib": 2.0**10,
-    "mib": 2.0**20,
-    "gib": 2.0**30,
-}
+    "ns": 1.0, "us": 1e3, "usec": 1e3, "ms": 1e6, "s": 1e9, "sec": 1e9,
+    "b": 1.0, "byte": 1.0, "bytes": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9,
+    "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30,
+}  # fmt: skip
 _COPY = re.compile(r"^\[?CUDA (?:Unified Memory )?memcpy (.*?)\]?$", re.IGNORECASE)
 
 
-class NsysCsv:
-    """Nsight Systems' statistics as CSV."""
+def sniff(found: Input) -> bool:
+    """A CSV with the columns of one of nsys' reports."""
+    return find_header(found.only, _is_report) is not None
 
-    name = "nsys-csv"
-    title = "Nsight Systems stats CSV (cuda_gpu_kern_sum, cuda_gpu_trace)"
 
-    def sniff(self, found: Input) -> bool:
-        """A CSV with the columns of one of nsys' reports."""
-        return len(found.entries) == 1 and find_header(found.only, _is_report) is not None
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of a kernel summary or of a GPU trace."""
-        entry = found.only
-        header = find_header(entry, _is_report)
-        if header is None:
-            raise InputError("has no table of Nsight Systems", where=entry.name)
-        options.progress("reading the table", 0.2)
-        plain = _plain(header.plain)
-        if "num calls" in plain:
-            raise InputError(
-                "lists calls of the host, not GPU kernels",
-                where=entry.name,
-                advice="use `nsys stats --report cuda_gpu_kern_sum --format csv`",
-            )
-        source = Source(tool="Nsight Systems", files=[SourceFile(name=short_name(entry.name))])
-        with table_errors(entry.name):
-            if "instances" in plain or "count" in plain:
-                return _summary(entry, header, source)
-            return _trace(entry, header, source)
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of a kernel summary or of a GPU trace."""
+    entry, source = found.only, source_of("Nsight Systems", found)
+    header = find_header(entry, _is_report)
+    if header is None:
+        raise InputError("has no table of Nsight Systems", where=entry.name)
+    plain = _plain(header.plain)
+    if "num calls" in plain:
+        raise InputError(
+            "lists calls of the host, not GPU kernels",
+            where=entry.name,
+            advice="use `nsys stats --report cuda_gpu_kern_sum --format csv`",
+        )
+    table = read_table(entry, header, lambda _: True)
+    if "instances" in plain or "count" in plain:
+        return _summary(table, source)
+    return _trace(table, source)
 
 
 def _is_report(names: Names) -> bool:
@@ -101,13 +82,10 @@ def _columns(table: pl.DataFrame) -> dict[str, tuple[str, float]]:
     return found
 
 
-def _summary(entry: Entry, header: Header, source: Source) -> Profile:
-    table = read_table(entry, header, lambda _: True)
+def _summary(table: pl.DataFrame, source: Source) -> Profile:
     columns = _columns(table)
-    name = columns.get("name") or columns.get("operation")
-    count = columns.get("instances") or columns.get("count")
-    if name is None or count is None:
-        raise InputError("has no column Name or Instances", where=entry.name)
+    name = columns.get("name") or columns["operation"]
+    count = columns.get("instances") or columns["count"]
     time, factor = columns["total time"]
     grids = [columns[g][0] for g in ("gridxyz", "blockxyz") if g in columns]
     rows = table.select(
@@ -118,15 +96,15 @@ def _summary(entry: Entry, header: Header, source: Source) -> Profile:
         pl.lit("measured").alias("origin.time"),
     ).filter(pl.col("name").is_not_null() & (pl.col("calls") >= 0) & (pl.col("time_s") >= 0))
     if not rows.height:
-        raise InputError("has a header but no kernels", where=entry.name)
-    notes = ["a summary by kernel name: no timestamps, so idle time is unknown"]
-    if rows.height < table.height:
-        notes.append(f"{table.height - rows.height} rows without a name, count or time left out")
-    return Profile.of(rows, source, notes=(*notes, "the file names no device"))
+        raise InputError("has a header but no kernels", where=source.files[0].name)
+    notes = [SUMMARY, *one_device([])[1]]
+    if lost := table.height - rows.height:
+        text = f"{lost} rows without a name, count or time are left out."
+        notes.append(Note(text, "left-out", "warning"))
+    return Profile.of(rows, source, notes=tuple(notes))
 
 
-def _trace(entry: Entry, header: Header, source: Source) -> Profile:
-    table = read_table(entry, header, lambda _: True)
+def _trace(table: pl.DataFrame, source: Source) -> Profile:
     columns = _columns(table)
     start, start_factor = columns["start"]
     length, length_factor = columns["duration"]
@@ -146,12 +124,7 @@ def _trace(entry: Entry, header: Header, source: Source) -> Profile:
         number_of.fill_null("0").alias("gpu"),
         pl.col("device").str.replace(r"\s*\(\d+\)\s*$", "").alias("device"),
     )
-    devices = events["device"].drop_nulls().unique().to_list()
-    device = devices[0] if len(devices) == 1 else None
-    notes = ["launches are not in this report: causes of idle are unknown"]
-    if device is None:
-        notes.append("the file names no device or several")
-    return profile_of(events, Whole(source, device, tuple(notes)))
+    return profile_of(events, Whole(source, None, (NO_LAUNCHES,)))
 
 
 def _named(column: str) -> list[pl.Expr]:
@@ -163,9 +136,7 @@ def _named(column: str) -> list[pl.Expr]:
         .then(pl.lit("copy"))
         .when(name.str.contains(r"(?i)^\[?CUDA memset\]?"))
         .then(pl.lit("memset"))
-        .when(name.str.contains(COLLECTIVE))
-        .then(pl.lit("collective"))
-        .otherwise(pl.lit("kernel"))
+        .otherwise(kernel_kind(column))
     )
     plain = pl.when(copied.is_not_null()).then(pl.format("Memcpy {}", copied)).otherwise(name)
     memset = pl.when(kind == "memset").then(pl.lit("Memset")).otherwise(plain)
@@ -202,6 +173,3 @@ def _copied(columns: dict[str, tuple[str, float]]) -> list[pl.Expr]:
         pl.when(moved & over_link).then(size).otherwise(0.0).alias("link/pcie"),
         pl.when(moved).then(size * pl.when(inside).then(2.0).otherwise(1.0)).alias("byte/dram"),
     ]
-
-
-FORMAT = NsysCsv()

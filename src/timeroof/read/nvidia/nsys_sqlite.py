@@ -1,20 +1,18 @@
-"""Nsight Systems' SQLite export; also what all readers of ours with timestamps or SQLite share."""
+"""Nsight Systems' SQLite export (``nsys export --type sqlite``): kernels, copies, whole graphs."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile, Steps
-from timeroof.read.events import COLLECTIVE, Whole, profile_of
-from timeroof.read.formats import NSYS_TABLES, ReadOptions, holds_table
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Steps
+from timeroof.read.events import NO_LAUNCHES, Whole, kernel_kind, profile_of
+from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import NO_PROCESS, host_spans, link_launches
-from timeroof.read.open import Input, short_name
+from timeroof.read.open import Input
 from timeroof.read.ranges import Places, lend_places
-from timeroof.read.sqlite import Database, open_database, table_errors
-
-# The device activities of an Nsight Systems export: kernels, copies, memsets, whole graphs.
-
+from timeroof.read.sqlite import Database, open_database
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -23,29 +21,14 @@ GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 
 # CUPTI's copy kinds: name, bytes over PCI Express and bytes of device memory per byte copied.
 _COPY_KINDS = {
-    1: ("HtoD", 1, 1),
-    2: ("DtoH", 1, 1),
-    3: ("HtoA", 1, 1),
-    4: ("AtoH", 1, 1),
-    5: ("AtoA", 0, 2),
-    6: ("AtoD", 0, 2),
-    7: ("DtoA", 0, 2),
-    8: ("DtoD", 0, 2),
-    9: ("HtoH", 0, 0),
-    10: ("PtoP", None, 1),
-    11: ("unified HtoD", 1, 1),
-    12: ("unified DtoH", 1, 1),
-    13: ("unified DtoD", 0, 2),
-}
-_PLACE = {
-    "start": pl.Int64,
-    "end": pl.Int64,
-    "deviceId": pl.Int64,
-    "streamId": pl.Int64,
-    "correlationId": pl.Int64,
-    "globalPid": pl.Int64,
-    "graphNodeId": pl.Int64,
-}
+    1: ("HtoD", 1, 1), 2: ("DtoH", 1, 1), 3: ("HtoA", 1, 1), 4: ("AtoH", 1, 1),
+    5: ("AtoA", 0, 2), 6: ("AtoD", 0, 2), 7: ("DtoA", 0, 2), 8: ("DtoD", 0, 2),
+    9: ("HtoH", 0, 0), 10: ("PtoP", None, 1),
+    11: ("unified HtoD", 1, 1), 12: ("unified DtoH", 1, 1), 13: ("unified DtoD", 0, 2),
+}  # fmt: skip
+_PLACE = dict.fromkeys(
+    ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId"], pl.Int64
+)
 _COMMON = (
     pl.col("start").alias("start_ns"),
     pl.col("end").alias("end_ns"),
@@ -75,10 +58,7 @@ def read_kernels(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
     unnamed = pl.format("kernel {}", pl.coalesce("demangledName", "shortName", pl.lit(0)))
     name = pl.coalesce("_demangledName", "_shortName", unnamed)
     return raw.with_columns(name.alias("name")).select(
-        pl.when(pl.col("name").str.contains(COLLECTIVE))
-        .then(pl.lit("collective"))
-        .otherwise(pl.lit("kernel"))
-        .alias("kind"),
+        kernel_kind(),
         "name",
         pl.col("_shortName").alias("short_name"),
         *_COMMON,
@@ -139,55 +119,41 @@ def _triple(what: str) -> pl.Expr:
     )
 
 
-# Nsight Systems' SQLite export (``nsys export --type sqlite``): a linked profile from its tables.
-#
 # Tables and columns differ between versions and recording options; only the kernels are needed.
-
-
 _RANGE_TYPES = (59, 60, 70, 71)
+WHOLE_GRAPHS = Note(
+    "CUDA graphs were traced as a whole, without their kernels: record with"
+    " --cuda-graph-trace=node to see them.",
+    "whole-graphs",
+)
 
 
-class NsysSqlite:
-    """Nsight Systems, exported to SQLite."""
-
-    name = "nsys-sqlite"
-    title = "Nsight Systems SQLite export"
-
-    def sniff(self, found: Input) -> bool:
-        """An SQLite file with Nsight Systems' tables."""
-        return len(found.entries) == 1 and holds_table(found.only, NSYS_TABLES)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The linked profile of an export."""
-        entry = found.only
-        with open_database(entry) as database, table_errors(entry.name, "Nsight Systems export"):
-            return _read(database, entry.name, options)
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The linked profile of an export."""
+    with open_database(found.only) as database:
+        return _read(database, found, options)
 
 
-def _read(database: Database, where: str, options: ReadOptions) -> Profile:
+def _read(database: Database, found: Input, options: ReadOptions) -> Profile:
     options.progress("reading kernels", 0.1)
     strings = read_strings(database)
-    events = _events(database, strings, where)
+    events = _events(database, strings, found.name)
     options.progress("linking launches", 0.5)
     calls = _calls(database, strings, events)
     events = link_launches(events, calls)
     events, notes, places = _placed(events, _ranges(database, strings, events))
     host = host_spans(calls, places.data if places else None)
-    events, device, device_notes = _with_devices(events, database)
-    notes += device_notes + _graph_notes(database)
-    events = _with_launches(events).drop("correlation")
+    names = _device_names(database)
+    device = pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String)
+    events = _with_launches(events.with_columns(device.alias("device"))).drop("correlation")
+    notes += [WHOLE_GRAPHS] if database.has(GRAPHS) else []
     options.progress("summing up", 0.8)
     version, command = _tool(database)
-    source = Source(
-        tool="Nsight Systems",
-        version=version,
-        files=[SourceFile(name=short_name(where))],
-        command=command,
-    )
+    source = source_of("Nsight Systems", found, version=version, command=command)
     extra: dict[str, object] = {}
     if places and places.steps:
         extra["steps"] = Steps(count=places.steps)
-    return profile_of(events, Whole(source, device, tuple(notes), extra=extra, host=host))
+    return profile_of(events, Whole(source, None, tuple(notes), extra=extra, host=host))
 
 
 def _events(database: Database, strings: pl.DataFrame, where: str) -> pl.DataFrame:
@@ -258,10 +224,10 @@ def _placed(
 ) -> tuple[pl.DataFrame, list[str], Places | None]:
     """Events with op, module and phase from the ranges around their launches."""
     if "launch_start_ns" not in events.columns:
-        return events, ["no launch of a kernel is in the file: causes of idle are unknown"], None
+        return events, [NO_LAUNCHES], None
     unlinked = events.filter(pl.col("launch_start_ns").is_null()).height
-    notes = [f"{unlinked} of {events.height} GPU activities have no launch in the file"]
-    notes = notes if unlinked else []
+    text = f"{unlinked} of {events.height} GPU activities have no launch in the file."
+    notes: list[str] = [Note(text, "unlinked")] if unlinked else []
     if not ranges.height:
         return events.drop("launch_thread"), notes, None
     places = Places(ranges)
@@ -269,24 +235,9 @@ def _placed(
     events = events.drop("launch_thread").hstack(placed)
     events, helped = lend_places(events, ["kind", "name", "label.grid"])
     if helped:
-        notes.append(f"{helped} of them take their op from kernels of the same name and grid")
+        text = f"{helped} kernels take their op from kernels of the same name and grid."
+        notes.append(Note(text, "inferred-op"))
     return events, notes, places
-
-
-def _with_devices(
-    events: pl.DataFrame, database: Database
-) -> tuple[pl.DataFrame, str | None, list[str]]:
-    """Events with their device's name, the name that all share, and a note where none is known."""
-    names = _device_names(database)
-    events = events.with_columns(
-        pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String).alias("device")
-    )
-    used = events["device"].unique().to_list()
-    if used == [None]:
-        return events, None, ["the file names no device (TARGET_INFO_GPU is absent)"]
-    if len(used) > 1:
-        return events, None, [f"kernels ran on different devices: {', '.join(map(str, used))}"]
-    return events, str(used[0]), []
 
 
 def _device_names(database: Database) -> dict[str, str]:
@@ -306,15 +257,6 @@ def _with_launches(events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(count.alias("launches"))
 
 
-def _graph_notes(database: Database) -> list[str]:
-    if not database.has(GRAPHS):
-        return []
-    return [
-        "CUDA graphs were traced as a whole, without their kernels: record with"
-        " --cuda-graph-trace=node to see them"
-    ]
-
-
 def _tool(database: Database) -> tuple[str | None, str | None]:
     """The tool's version and the command that it recorded."""
     export = database.pairs("META_DATA_EXPORT", "name", "value")
@@ -324,9 +266,3 @@ def _tool(database: Database) -> tuple[str | None, str | None]:
     words += [capture.get(f"PROCESS_0:ARGUMENT_{n}", "") for n in range(20)]
     command = " ".join(word for word in words if word)
     return export.get("EXPORT_PRODUCT_VERSION"), command or None
-
-
-FORMAT = NsysSqlite()
-
-
-__all__ = ["FORMAT"]

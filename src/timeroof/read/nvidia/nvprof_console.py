@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
-from timeroof.read.nvidia.nvprof_profile import (
-    COMMAND,
-    PREAMBLE,
-    Found,
-    device_name,
-    glued,
-    profile_of_metrics,
-    profile_of_rows,
-)
-from timeroof.read.open import Entry, Input
+from timeroof.read.nvidia import nvprof_profile
+from timeroof.read.open import Input
 from timeroof.read.text import head_text, lines
 
 _SUMMARY_HEADING = re.compile(r"^\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name")
@@ -44,15 +35,15 @@ _METRIC_ROW = re.compile(
 _OTHER_RESULT = re.compile(r"^==(?:\d+|=+)== (?:NVTX|Event|Dependency|OpenACC) ")
 
 
-def read_text(entry: Entry) -> Profile:
+def read(found: Input, options: ReadOptions) -> Profile:
     """The profile of the first table of each kind; ranges that repeat kernels are left out."""
     summary: list[tuple[str, str, str]] = []
     trace: list[tuple[str | None, ...]] = []
     metrics: list[tuple[str | None, ...]] = []
     command, state = None, ""
-    source = lines(entry)
+    source = lines(found.only)
     for line in source:
-        if match := COMMAND.match(line):
+        if match := nvprof_profile.COMMAND.match(line):
             command = match[1]
         elif _OTHER_RESULT.match(line):
             state = "over"
@@ -64,14 +55,14 @@ def read_text(entry: Entry) -> Profile:
         elif _METRICS_HEADING.match(line):
             metrics += _metric_rows(source)
     if trace:
-        return profile_of_rows(Found(_trace_frame(trace), command), entry.name)
+        return nvprof_profile.profile_of_rows(_trace_frame(trace), command, found.name)
     if summary:
-        return profile_of_rows(Found(_summary_frame(summary), command), entry.name)
+        return nvprof_profile.profile_of_rows(_summary_frame(summary), command, found.name)
     if metrics:
-        return profile_of_metrics(_metric_frame(metrics), command, entry.name)
+        return nvprof_profile.profile_of_metrics(_metric_frame(metrics), command, found.name)
     raise InputError(
         "holds no table of nvprof, only its messages",
-        where=entry.name,
+        where=found.name,
         advice="the profiled program failed or launched no kernel: run it again",
     )
 
@@ -90,7 +81,9 @@ def _summary_rows(source: Iterator[str]) -> Iterator[tuple[str, str, str]]:
 def _summary_frame(rows: list[tuple[str, str, str]]) -> pl.DataFrame:
     schema = dict.fromkeys(("name", "time_s", "calls"), pl.String)
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return frame.with_columns(glued(frame["time_s"]), pl.col("calls").cast(pl.Float64))
+    return frame.with_columns(
+        nvprof_profile.glued(frame["time_s"]), pl.col("calls").cast(pl.Float64)
+    )
 
 
 def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
@@ -108,7 +101,7 @@ def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | Non
             row["Start"],
             row["Duration"],
             row.get("Size"),
-            device_name(device) if device else None,
+            nvprof_profile.device_name(device) if device else None,
             row.get("Stream"),
             _CORRELATION.sub("", row["Name"] or "").strip(),
         )
@@ -117,7 +110,9 @@ def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | Non
 def _trace_frame(rows: list[tuple[str | None, ...]]) -> pl.DataFrame:
     names = ("start_s", "time_s", "moved", "device", "stream", "name")
     frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
-    return frame.with_columns(glued(frame[c]) for c in ("start_s", "time_s", "moved"))
+    return frame.with_columns(
+        nvprof_profile.glued(frame[c]) for c in ("start_s", "time_s", "moved")
+    )
 
 
 def _metric_rows(source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
@@ -128,14 +123,7 @@ def _metric_rows(source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
         elif match := _KERNEL.match(line):
             kernel = match[1].strip()
         elif kernel is not None and (match := _METRIC_ROW.match(line)):
-            yield (
-                device,
-                kernel,
-                match["calls"],
-                match["metric"],
-                match["maximum"],
-                match["average"],
-            )
+            yield device, kernel, *match.group("calls", "metric", "maximum", "average")
         elif line.strip():
             return
 
@@ -146,24 +134,10 @@ def _metric_frame(rows: list[tuple[str | None, ...]]) -> pl.DataFrame:
     return frame.with_columns(pl.col("calls").cast(pl.Float64))
 
 
-@dataclass(frozen=True)
-class NvprofConsole:
-    """Console text of `nvprof`."""
-
-    name: str = "nvprof-console"
-    title: str = "nvprof console text"
-
-    def sniff(self, found: Input) -> bool:
-        """Its preamble, or one of its headings."""
-        head = head_text(found.only)
-        headings = (_SUMMARY_HEADING, _TRACE_HEADING, _METRICS_HEADING)
-        if PREAMBLE.search(head):
-            return True
-        return any(h.match(line) for line in head.split("\n") for h in headings)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of its tables."""
-        return read_text(found.only)
-
-
-FORMAT = NvprofConsole()
+def sniff(found: Input) -> bool:
+    """Its preamble, or one of its headings."""
+    head = head_text(found.only)
+    headings = (_SUMMARY_HEADING, _TRACE_HEADING, _METRICS_HEADING)
+    return bool(nvprof_profile.PREAMBLE.search(head)) or any(
+        h.match(line) for line in head.split("\n") for h in headings
+    )

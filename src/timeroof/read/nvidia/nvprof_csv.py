@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from timeroof.core.errors import InputError
@@ -11,14 +9,7 @@ from timeroof.core.profile import Profile
 from timeroof.read.csv import Table, find_table, in_base_units, split_ways
 from timeroof.read.events import shown_list
 from timeroof.read.formats import ReadOptions
-from timeroof.read.nvidia.nvprof_profile import (
-    COMMAND,
-    Found,
-    device_name,
-    profile_of_metrics,
-    profile_of_rows,
-    unit_value,
-)
+from timeroof.read.nvidia import nvprof_profile
 from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text, lines
 
@@ -49,7 +40,7 @@ def is_table(header: list[str]) -> bool:
 def command_in(entry: Entry) -> str | None:
     """The profiled command, as the preamble says it."""
     for index, line in enumerate(lines(entry)):
-        if match := COMMAND.match(line):
+        if match := nvprof_profile.COMMAND.match(line):
             return match[1]
         if index > _PREAMBLE_LINES:
             break
@@ -59,14 +50,9 @@ def command_in(entry: Entry) -> str | None:
 def _rows(table: Table, wanted: dict[str, str]) -> tuple[pl.DataFrame, dict[str, str]]:
     """The wanted columns by their keys, and the units of the row below the header."""
     places = {key: table.header.index(n) for key, n in wanted.items() if n in table.header}
-    frames = list(table.frames(list(places.values())))
-    schema = dict.fromkeys(places, pl.String)
-    rows = pl.concat(
-        [
-            pl.DataFrame(schema=schema),
-            *(f.select(pl.col(str(i)).alias(key) for key, i in places.items()) for f in frames),
-        ]
-    )
+    named = [pl.col(str(i)).alias(key) for key, i in places.items()]
+    frames = [frame.select(named) for frame in table.frames(list(places.values()))]
+    rows = pl.concat([pl.DataFrame(schema=dict.fromkeys(places, pl.String)), *frames])
     if not rows.height or any(rows.row(0, named=True).get(k) for k in ("name", "calls")):
         return rows, {}
     units = {key: cell or "" for key, cell in rows.row(0, named=True).items()}
@@ -74,7 +60,7 @@ def _rows(table: Table, wanted: dict[str, str]) -> tuple[pl.DataFrame, dict[str,
 
 
 def _number(rows: pl.DataFrame, key: str, units: dict[str, str], where: str) -> pl.Series:
-    factor = unit_value(units.get(key, ""))
+    factor = nvprof_profile.unit_value(units.get(key, ""))
     if factor is None:
         raise InputError(
             f"column {key!r} has the unit {units.get(key, '')!r}, which is none of time or size",
@@ -87,14 +73,9 @@ def _number(rows: pl.DataFrame, key: str, units: dict[str, str], where: str) -> 
 
 def _read_trace(table: Table, where: str) -> pl.DataFrame:
     wanted = {
-        "start_s": "Start",
-        "time_s": "Duration",
-        "moved": "Size",
-        "managed": "Unified Memory",
-        "device": "Device",
-        "stream": "Stream",
-        "name": "Name",
-    }
+        "start_s": "Start", "time_s": "Duration", "moved": "Size", "managed": "Unified Memory",
+        "device": "Device", "stream": "Stream", "name": "Name",
+    }  # fmt: skip
     rows, units = _rows(table, wanted)
     columns = [_number(rows, k, units, where) for k in ("start_s", "time_s")]
     if "moved" in rows.columns:
@@ -102,7 +83,7 @@ def _read_trace(table: Table, where: str) -> pl.DataFrame:
         if "managed" in rows.columns:
             moved = moved.fill_null(rows["managed"].cast(pl.Float64, strict=False))
         columns.append(moved)
-    named = pl.col("device").map_elements(device_name, return_dtype=pl.String)
+    named = pl.col("device").map_elements(nvprof_profile.device_name, return_dtype=pl.String)
     return (
         rows.with_columns(columns)
         .with_columns(named if "device" in rows.columns else [])
@@ -121,44 +102,30 @@ def _read_summary(table: Table, where: str) -> pl.DataFrame:
 
 def _read_metrics(table: Table) -> pl.DataFrame:
     wanted = {
-        "device": "Device",
-        "name": "Kernel",
-        "calls": "Invocations",
-        "metric": "Metric Name",
-        "maximum": "Max",
-        "average": "Avg",
-    }
+        "device": "Device", "name": "Kernel", "calls": "Invocations", "metric": "Metric Name",
+        "maximum": "Max", "average": "Avg",
+    }  # fmt: skip
     rows, _ = _rows(table, wanted)
     return rows.with_columns(pl.col("calls").cast(pl.Float64, strict=False)).drop_nulls("calls")
 
 
-@dataclass(frozen=True)
-class NvprofCsv:
-    """CSV of `nvprof --csv`."""
-
-    name: str = "nvprof-csv"
-    title: str = "nvprof CSV"
-
-    def sniff(self, found: Input) -> bool:
-        """One of nvprof's headers."""
-        first = head_text(found.only).split("\n")[:_HEAD_LINES]
-        return any(is_table(fields) for line in first for _, fields in split_ways(line))
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of the first table that has one of nvprof's headers."""
-        entry = found.only
-        table = find_table(entry, is_table)
-        if table is None:
-            raise InputError("has no table of nvprof", where=entry.name, advice="record it again")
-        command = command_in(entry)
-        if is_metrics(table.header):
-            return profile_of_metrics(_read_metrics(table), command, entry.name)
-        read = _read_trace if is_trace(table.header) else _read_summary
-        rows = read(table, entry.name)
-        if not rows.height:
-            columns = shown_list(table.header)
-            raise InputError(f"has a table ({columns}) without rows", where=entry.name)
-        return profile_of_rows(Found(rows, command), entry.name)
+def sniff(found: Input) -> bool:
+    """One of nvprof's headers."""
+    first = head_text(found.only).split("\n")[:_HEAD_LINES]
+    return any(is_table(fields) for line in first for _, fields in split_ways(line))
 
 
-FORMAT = NvprofCsv()
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of the first table that has one of nvprof's headers."""
+    entry = found.only
+    table = find_table(entry, is_table)
+    if table is None:
+        raise InputError("has no table of nvprof", where=entry.name, advice="record it again")
+    command = command_in(entry)
+    if is_metrics(table.header):
+        return nvprof_profile.profile_of_metrics(_read_metrics(table), command, entry.name)
+    rows = (_read_trace if is_trace(table.header) else _read_summary)(table, entry.name)
+    if not rows.height:
+        columns = shown_list(table.header)
+        raise InputError(f"has a table ({columns}) without rows", where=entry.name)
+    return nvprof_profile.profile_of_rows(rows, command, entry.name)

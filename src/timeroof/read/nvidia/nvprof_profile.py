@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import polars as pl
 
 from timeroof.core.errors import InputError
+from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import in_base_units
-from timeroof.read.events import drop_impossible, rows_of_launches, shown_list
+from timeroof.read.events import drop_impossible, one_device, rows_of_launches, shown_list
 
 # How nvprof prints: units glued to numbers, powers of 1024, copies in brackets.
-
-
 _BINARY = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _UNIT = re.compile(r"([KMGT]?)B(/s)?")
@@ -87,36 +85,33 @@ def device_name(text: str) -> str:
 
 
 TOOL = "nvprof"
+INFERRED_TIMES = Note(
+    "Times are inferred from amounts and rates (bytes / bytes per second) of each kernel.",
+    "inferred-times",
+)
 PCIE = "link/pcie"
 
 
-@dataclass
-class Found:
-    """What a text held: rows with `name` and `time_s`, and what was said around them."""
-
-    rows: pl.DataFrame
-    command: str | None = None
-    notes: list[str] = field(default_factory=list)
-
-
-def profile_of_rows(found: Found, where: str) -> Profile:
+def profile_of_rows(found: pl.DataFrame, command: str | None, where: str) -> Profile:
     """A profile of summary rows or of single activities with their starts."""
-    rows = found.rows.filter(is_activity() & pl.col("name").is_not_null())
-    left_out = found.rows.height - rows.height
-    notes = list(found.notes)
-    if left_out:
-        notes.append(f"{left_out} page faults and other events that are no work are left out.")
+    rows = found.filter(is_activity() & pl.col("name").is_not_null())
+    notes: list[str] = []
+    if left_out := found.height - rows.height:
+        text = f"{left_out} page faults and other events that are no work are left out."
+        notes.append(Note(text, "left-out"))
     rows, dropped = drop_impossible(_amounts(rows).filter(pl.col("time_s").is_not_null()))
     if not rows.height:
         raise InputError("has no kernel or copy with a time", where=where, advice="record it again")
-    whole: dict[str, object] = {"notes": (*notes, *dropped)}
+    whole: dict[str, object] = {}
     if "start_s" in rows.columns:
         rows = _with_idle(rows)
-        whole |= _seconds(rows)
-    devices = rows["device"].drop_nulls().unique().to_list() if "device" in rows.columns else []
-    whole["device"] = devices[0] if len(devices) == 1 else None
+        wall_s = rows.select(pl.col("end_s").max() - pl.col("start_s").min()).item()
+        busy_s = max(0.0, wall_s - rows["idle_before_s"].sum())
+        whole = {"wall_s": wall_s, "kernel_s": busy_s}
+    device, unnamed = one_device(rows["device"].unique() if "device" in rows.columns else [])
     kept = rows.drop("start_s", "end_s", "moved", strict=False)
-    return Profile.of(rows_of_launches(kept), Source(tool=TOOL, command=found.command), **whole)
+    whole |= {"device": device, "notes": (*notes, *dropped, *unnamed)}
+    return Profile.of(rows_of_launches(kept), Source(tool=TOOL, command=command), **whole)
 
 
 def _amounts(rows: pl.DataFrame) -> pl.DataFrame:
@@ -144,18 +139,7 @@ def _with_idle(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(idle.alias("idle_before_s"))
 
 
-def _seconds(rows: pl.DataFrame) -> dict[str, object]:
-    """Wall seconds, and the union of the busy intervals within them."""
-    first, last = rows["start_s"].min(), rows["end_s"].max()
-    assert isinstance(first, float)
-    assert isinstance(last, float)
-    wall_s = last - first
-    return {"wall_s": wall_s, "kernel_s": max(0.0, wall_s - float(rows["idle_before_s"].sum()))}
-
-
 # nvprof's metrics: averages over a kernel's launches, turned into totals of time and work.
-
-
 # nvprof counts a transaction of 32 bytes.
 TRANSACTION_BYTES = 32.0
 
@@ -200,17 +184,21 @@ def profile_of_metrics(rows: pl.DataFrame, command: str | None, where: str) -> P
             where=where,
             advice="record nvprof's summary or GPU trace too, or all metrics",
         )
-    columns = [c for precision in _FLOPS for c in _flop_column(precision, metrics)]
+    columns = [
+        (pl.col(metric) * pl.col("calls")).alias(f"flop/{precision}")
+        for precision, metric in _FLOPS.items()
+        if metric in metrics
+    ]
     columns += [c for level in _BYTES for c in _byte_column(level, metrics)]
     table = wide.with_columns((time * pl.col("calls")).alias("time_s"), *columns)
-    notes = ["Times are inferred from amounts and rates (bytes / bytes per second) of each kernel."]
+    notes: list[str] = [INFERRED_TIMES]
     if any(c.meta.output_name().startswith("flop/") for c in columns):
         table, more = _tensor(table, rows)
         notes += more
-    unknown = table["time_s"].null_count()
-    if unknown:
-        notes.append(f"{unknown} of {table.height} kernels moved nothing, so have no time.")
-    devices = {device_name(d) for d in wide["device"].drop_nulls().unique().to_list()}
+    if unknown := table["time_s"].null_count():
+        text = f"{unknown} of {table.height} kernels moved nothing, so have no time."
+        notes.append(Note(text, "no-times"))
+    device, unnamed = one_device(device_name(d) for d in wide["device"].drop_nulls().unique())
     kept = [c for c in table.columns if c not in metrics]
     return Profile.of(
         table.select(kept).with_columns(
@@ -218,8 +206,8 @@ def profile_of_metrics(rows: pl.DataFrame, command: str | None, where: str) -> P
             pl.lit("inferred").alias("origin.time"),
         ),
         Source(tool=TOOL, command=command),
-        device=devices.pop() if len(devices) == 1 else None,
-        notes=tuple(notes),
+        device=device,
+        notes=(*notes, *unnamed),
     )
 
 
@@ -238,13 +226,6 @@ def _time(metrics: set[str]) -> pl.Expr | None:
     )
 
 
-def _flop_column(precision: str, metrics: set[str]) -> list[pl.Expr]:
-    metric = _FLOPS[precision]
-    if metric not in metrics:
-        return []
-    return [(pl.col(metric) * pl.col("calls")).alias(f"flop/{precision}")]
-
-
 def _byte_column(level: str, metrics: set[str]) -> list[pl.Expr]:
     for parts, size in _BYTES[level]:
         if metrics.issuperset(parts):
@@ -253,7 +234,7 @@ def _byte_column(level: str, metrics: set[str]) -> list[pl.Expr]:
     return []
 
 
-def _tensor(table: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def _tensor(table: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
     """Tensor FLOPs are not counted by nvprof: 0 where the unit was idle, else unknown."""
     devices = " ".join(rows["device"].drop_nulls().unique().to_list())
     if not any(chip in devices for chip in _TENSOR_CHIPS):
@@ -267,5 +248,5 @@ def _tensor(table: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list
         idle, on=["device", "name", "calls"], how="left", nulls_equal=True, maintain_order="left"
     )
     unknown = joined["flop/fp16-tensor"].null_count()
-    note = f"nvprof does not count tensor FLOPs: they are unknown for {unknown} kernels."
-    return joined, [note] if unknown else []
+    text = f"nvprof does not count tensor FLOPs: they are unknown for {unknown} kernels."
+    return joined, [Note(text, "tensor-flops", "warning")] if unknown else []

@@ -12,70 +12,56 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.formats import ReadOptions
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile
+from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Ints
 from timeroof.read.open import Input, short_name
-from timeroof.read.torch.execution_nodes import (
-    TENSOR,
-    Node,
-    Side,
-    document,
-    looks_like_graph,
-    looks_like_nodes,
-    nodes_of,
-)
+from timeroof.read.torch import execution_nodes
 from timeroof.read.torch.tables import OP, Trace
 
 _US = 1e-6
+CONVERTED = Note(
+    "A converted Chakra graph, maybe of a simulator: without timestamps idle time is unknown.",
+    "no-timestamps",
+)
 # Chakra's NodeType of collectives.
 _COLLECTIVES = (5, 6, 7)
 _COMMUNICATES = re.compile(r"nccl|rccl", re.IGNORECASE)
 
 
-class ExecutionTrace:
-    """ExecutionTraces (refused alone: they have no times) and graphs with a runtime per node."""
-
-    name = "execution-trace"
-    title = "PyTorch ExecutionTrace and Chakra graphs"
-
-    def sniff(self, found: Input) -> bool:
-        """A list of nodes with a schema, or a workload graph."""
-        if len(found.entries) != 1:
-            return False
-        head = found.only.head.lstrip(b"\xef\xbb\xbf \r\n\t")
-        return head[:1] == b"{" and (looks_like_nodes(head) or looks_like_graph(head))
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The kernels of a converted graph; an ExecutionTrace alone is refused with a reason."""
-        entry = found.only
-        options.progress("reading nodes", 0.1)
-        whole = document(entry)
-        graph = whole.get("workload_graph")
-        if isinstance(graph, list):
-            return _graph_profile(graph, entry.name)
-        count = len(nodes_of(whole))
-        raise InputError(
-            f"is an ExecutionTrace of {count} ops (schema {whole.get('schema')}) and has no"
-            " durations",
-            where=entry.name,
-            advice="read it together with the Kineto trace of the same run, to which it lends"
-            " shapes",
-        )
+def sniff(found: Input) -> bool:
+    """A list of nodes with a schema, or a workload graph."""
+    head = found.only.head.lstrip(b"\xef\xbb\xbf \r\n\t")
+    return head[:1] == b"{" and (
+        execution_nodes.looks_like_nodes(head) or execution_nodes.looks_like_graph(head)
+    )
 
 
-def _graph_profile(graph: list[Any], where: str) -> Profile:
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The kernels of a converted graph; an ExecutionTrace alone is refused with a reason."""
+    whole = execution_nodes.document(found.only)
+    graph = whole.get("workload_graph")
+    if isinstance(graph, list):
+        return _graph_profile(graph, found)
+    raise InputError(
+        f"is an ExecutionTrace (schema {whole.get('schema')}) and has no durations",
+        where=found.name,
+        advice="read it together with the Kineto trace of the same run, to which it lends shapes",
+    )
+
+
+def _graph_profile(graph: list[object], found: Input) -> Profile:
     rows: dict[tuple[str, str], list[float]] = {}
     for node in graph:
-        found = _graph_node(node)
-        if found is not None:
-            row = rows.setdefault(found[0], [0.0, 0.0])
+        if (ran := _graph_node(node)) is not None:
+            row = rows.setdefault(ran[0], [0.0, 0.0])
             row[0] += 1
-            row[1] += found[1]
+            row[1] += ran[1]
     if not rows:
         raise InputError(
             "is a workload graph without a device node that has a runtime",
-            where=where,
+            where=found.name,
             advice="convert it again with the Kineto trace of the same run",
         )
     table = pl.DataFrame(
@@ -86,15 +72,12 @@ def _graph_profile(graph: list[Any], where: str) -> Profile:
     )
     return Profile.of(
         table.with_columns(pl.lit("measured").alias("origin.time")),
-        Source(tool="Chakra", files=[SourceFile(name=short_name(where))]),
-        notes=(
-            "a converted Chakra graph: runtimes per node and no timestamps, so idle time is"
-            " unknown; it may come from a simulator",
-        ),
+        source_of("Chakra", found),
+        notes=(CONVERTED,),
     )
 
 
-def _graph_node(node: Any) -> tuple[tuple[str, str], float] | None:
+def _graph_node(node: object) -> tuple[tuple[str, str], float] | None:
     """Kind, name and microseconds of a node that ran on a device."""
     if not isinstance(node, dict) or node.get("is_cpu_op") is not False:
         return None
@@ -108,7 +91,6 @@ def _graph_node(node: Any) -> tuple[tuple[str, str], float] | None:
 
 
 # Shapes that an ExecutionTrace of the same run lends to a Kineto trace.
-#
 # Ops are matched by their record function id where the Kineto trace has one. Older traces
 # do not: then the sequence of op names that the ExecutionTrace has on a thread is looked for
 # among the ops of the trace's threads, and every place where it occurs takes its shapes.
@@ -124,7 +106,7 @@ class Call(NamedTuple):
     signature: tuple[bytes, bytes, bytes, bytes]
 
 
-def _calls(nodes: list[Node]) -> list[Call]:
+def _calls(nodes: list[execution_nodes.Node]) -> list[Call]:
     """The nodes that have a record function id, in its order."""
     calls = []
     for node in nodes:
@@ -135,7 +117,7 @@ def _calls(nodes: list[Node]) -> list[Call]:
     return sorted(calls, key=lambda call: call.record_id)
 
 
-def _signature(inputs: Side) -> tuple[bytes, bytes, bytes, bytes]:
+def _signature(inputs: execution_nodes.Side) -> tuple[bytes, bytes, bytes, bytes]:
     """The four texts of a call; without inputs all are empty, as for an op without a record."""
     values, shapes, types, strides = inputs
     if not types:
@@ -161,7 +143,7 @@ def _argument(kind: str, shape: Any, value: Any) -> tuple[Any, str, str]:
     >>> _argument("GenericList[Int,Int]", [[], []], [1, 2])
     ([], 'ScalarList', '[1, 2]')
     """
-    tensor = TENSOR.match(kind)
+    tensor = execution_nodes.TENSOR.match(kind)
     if tensor:
         return shape, tensor[1], ""
     if kind.startswith("GenericList[Tensor"):
@@ -177,22 +159,22 @@ def _argument(kind: str, shape: Any, value: Any) -> tuple[Any, str, str]:
 _MIN_OPS = 3
 
 
-def lend_shapes(trace: Trace, companions: tuple[Input, ...]) -> list[str]:
+def lend_shapes(trace: Trace, companions: tuple[Input, ...]) -> list[Note]:
     """Give ops without a record the shapes of the ExecutionTrace of their process; notes."""
     notes = []
     for found in companions:
         for entry in found.entries:
-            if not looks_like_nodes(entry.head):
+            if not execution_nodes.looks_like_nodes(entry.head):
                 continue
-            whole = document(entry)
+            whole = execution_nodes.document(entry)
             if not _same_process(trace, whole.get("pid")):
                 continue
-            lent, how = _lend(trace, _calls(nodes_of(whole)))
+            lent, how = _lend(trace, _calls(execution_nodes.nodes_of(whole)))
             name = short_name(entry.name)
+            text = f"{name} has no shapes for this trace: its ops do not match."
             if lent:
-                notes.append(f"{lent} ops take shapes from {name}, matched by {how}")
-            else:
-                notes.append(f"{name} has no shapes for this trace: its ops do not match")
+                text = f"{lent} ops take shapes from {name}, matched by {how}."
+            notes.append(Note(text, "lent-shapes" if lent else "no-shapes"))
     return notes
 
 
@@ -279,6 +261,3 @@ def _give(trace: Trace, rows: list[int], nodes: list[Call]) -> int:
             given += 1
     trace.frames["signature"] = column
     return given
-
-
-FORMAT = ExecutionTrace()

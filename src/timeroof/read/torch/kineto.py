@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile, Steps
-from timeroof.read.events import TIMELINE_EVENTS, cut_note, devices_note, timeline_of
-from timeroof.read.formats import ReadOptions
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Source, Steps
+from timeroof.read.events import cut_note, devices_note, known_sum, one_device, timeline_of
+from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Floats, seconds_by_cause
-from timeroof.read.open import Entry, Input, short_name
+from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
-from timeroof.read.torch.host import PlainRows, host_rows, host_times
+from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
-from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name
+from timeroof.read.torch.rows import (
+    KEY,
+    Work,
+    device_rows,
+    device_work,
+    recorded_calls,
+    stream_name,
+)  # fmt: skip
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
 
-# Read a Kineto or other Chrome trace into a profile.
-
-
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
-
-
 _STEP = re.compile(r"ProfilerStep#\d+")
 # Microseconds.
 PER_SECOND = 1e6
@@ -68,42 +69,29 @@ def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFr
     return timeline_of(work, ids, stream_name(trace), PER_SECOND)
 
 
-# Counters per kernel that CUPTI's range profiler wrote into a trace.
-#
-# Its events replay every kernel several times: their durations are no kernel times, and
-# are left unknown. Instructions are per thread, so a fused multiply-add counts two.
-
-
+# Counters per kernel that CUPTI's range profiler wrote into a trace. Its events replay every
+# kernel several times: their durations are no kernel times, and are left unknown. Instructions
+# are per thread, so a fused multiply-add counts two.
 _PRECISIONS = {"d": "fp64", "f": "fp32", "h": "fp16"}
 _BYTES = {"dram__bytes": "byte/dram", "lts__t_bytes": "byte/l2", "l1tex__t_bytes": "byte/l1"}
 _OPS = "sass_thread_inst_executed_op_"
 
 
-def range_rows(ranges: list[tuple[str, str, dict[str, Any]]]) -> pl.DataFrame:
+def range_rows(ranges: list[tuple[str, str, dict[str, object]]]) -> pl.DataFrame:
     """One row per kernel name and device, with its counters as amounts; no time."""
-    groups: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    for name, device, counters in ranges:
-        groups[name, device].append(amounts(counters))
-    collected = list(dict.fromkeys(c for found in groups.values() for row in found for c in row))
-    rows = []
-    for (name, device), found in groups.items():
-        row: dict[str, Any] = {"name": name, "device": device, "calls": float(len(found))}
-        for column in collected:
-            values = [amount.get(column) for amount in found]
-            row[column] = None if None in values else sum(v for v in values if v is not None)
-        rows.append(row)
-    schema = dict.fromkeys(["name", "device"], pl.String) | dict.fromkeys(
-        ["calls", *collected], pl.Float64
-    )
-    table = pl.DataFrame(rows, schema=schema)
-    return table.with_columns(
+    found = [{"name": n, "device": d, **amounts(counters)} for n, d, counters in ranges]
+    table = pl.DataFrame(found, infer_schema_length=None)
+    collected = [known_sum(c).alias(c) for c in table.columns if c not in ("name", "device")]
+    calls = pl.len().cast(pl.Float64).alias("calls")
+    rows = table.group_by("name", "device", maintain_order=True).agg(calls, *collected)
+    return rows.with_columns(
         pl.lit("kernel").alias("kind"),
         pl.lit(None, pl.Float64).alias("time_s"),
         pl.lit("measured").alias("origin.flops"),
     )
 
 
-def amounts(counters: dict[str, Any]) -> dict[str, float]:
+def amounts(counters: dict[str, object]) -> dict[str, float]:
     """FLOPs per precision and bytes per level that counters give; what is missing is left out.
 
     >>> s = "smsp__sass_thread_inst_executed_op_"
@@ -114,12 +102,11 @@ def amounts(counters: dict[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     for letter, precision in _PRECISIONS.items():
         parts = [
-            next((v for k, v in values.items() if f"{_OPS}{letter}{what}_pred_on" in k), None)
-            for what in ("add", "mul", "fma")
+            next((w * v for k, v in values.items() if f"{_OPS}{letter}{what}_pred_on" in k), None)
+            for what, w in (("add", 1), ("mul", 1), ("fma", 2))
         ]
-        add, mul, fma = parts
-        if add is not None and mul is not None and fma is not None:
-            found[f"flop/{precision}"] = add + mul + 2 * fma
+        if None not in parts:
+            found[f"flop/{precision}"] = sum(p for p in parts if p is not None)
     for metric, resource in _BYTES.items():
         whole = values.get(f"{metric}.sum")
         parts = [values.get(f"{metric}_{way}.sum") for way in ("read", "write")]
@@ -131,14 +118,15 @@ def amounts(counters: dict[str, Any]) -> dict[str, float]:
 
 
 _US = 1e-6
+REPLAYED = Note(
+    "Amounts are measured in counter ranges. Kernel times are unknown, because the ranges'"
+    " durations include replays.",
+    "no-times",
+)
 
 
-def read_trace(found: Input, options: ReadOptions) -> Profile:
-    """The profile of one trace; of a folder or archive with several, an error says to name one."""
-    if len(found.entries) != 1:
-        raise InputError(
-            f"holds {len(found.entries)} files", where=found.name, advice="name one trace of it"
-        )
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of one trace."""
     entry = found.only
     text = Text(entry, options.progress)
     stream = EventStream(text.pieces(), entry.name)
@@ -152,13 +140,13 @@ def read_trace(found: Input, options: ReadOptions) -> Profile:
         notes += lend_shapes(trace, options.companions)
     exchange(trace)
     options.progress("linking kernels to ops", 0.92)
-    source = _source(entry, stream.top, trace)
+    source = _source(found, stream.top, trace)
     profile = _profile(trace, stream.top, source)
     options.progress("read", 1.0)
     return replace(profile, notes=(*notes, *profile.notes))
 
 
-def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     if trace.device.height:
         return _device_profile(trace, top, source)
     if trace.ranges:
@@ -166,7 +154,7 @@ def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     if trace.frames.height:
         return _host_profile(trace, top, source)
     if trace.plain.height:
-        return _plain_profile(trace, source)
+        return plain_profile(trace, source)
     where = source.files[0].name
     raise InputError(
         "has no event with a duration that is a kernel, copy or op",
@@ -175,24 +163,22 @@ def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     )
 
 
-def _source(entry: Entry, top: dict[str, Any], trace: Trace) -> Source:
-    kineto = trace.device.height or trace.frames.height or trace.ranges
-    version = top.get("schemaVersion")
-    return Source(
-        tool="Kineto" if kineto else "Chrome trace",
-        version=f"schema {version}" if isinstance(version, int) and kineto else None,
-        files=[SourceFile(name=short_name(entry.name))],
-    )
+def _source(found: Input, top: dict[str, object], trace: Trace) -> Source:
+    if not (trace.device.height or trace.frames.height or trace.ranges):
+        return source_of("Chrome trace", found)
+    schema = top.get("schemaVersion")
+    version = f"schema {schema}" if isinstance(schema, int) else None
+    return source_of("Kineto", found, version=version)
 
 
-def _ranked(rows: pl.DataFrame, top: dict[str, Any]) -> pl.DataFrame:
+def _ranked(rows: pl.DataFrame, top: dict[str, object]) -> pl.DataFrame:
     info = top.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else None
     known = rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
     return rows.with_columns(pl.lit(known, pl.Int64).alias("rank"))
 
 
-def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
+def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
     """Names of devices by their number, as far as the trace says them.
 
     ROCm counts CPUs among its agents, so that the only GPU may be number 2: where all
@@ -208,24 +194,16 @@ def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
     return found
 
 
-def _used_device(names: dict[str, str], used: list[str]) -> tuple[str | None, list[str]]:
-    """The one name of the devices that worked, and a note where there is none or more than one."""
-    found = sorted({names[d] for d in used if d in names})
-    if len(found) > 1:
-        return None, [f"kernels ran on different devices: {', '.join(found)}"]
-    if not found:
-        return None, ["the trace names no device: say which with --machine"]
-    return found[0], []
-
-
-def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     work = device_work(trace)
     used = [str(d) for d in trace.devices.values_in_order()]
     names = device_names(top, used)
-    device, notes = _used_device(names, used)
+    device, notes = one_device(names.get(d) for d in used)
     rows = device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
+    kept = [f".{c}" for c in ("op", "signature", "times", "launched")]
+    asked = rows.select("id", *kept, children=pl.lit(False)).rename(lambda c: c.removeprefix("."))
     idling = work.idling
     busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
     idle_s = (wall_us - busy_us) * _US
@@ -241,36 +219,35 @@ def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profil
         steps=steps(trace),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),
+        calls=recorded_calls(trace, work.signatures, asked, work.telling),
     )
 
 
-def _link_notes(trace: Trace, work: Work) -> list[str]:
+def _link_notes(trace: Trace, work: Work) -> list[Note]:
     kernels = work.table.filter(pl.col("kind").is_in([KERNEL, COLLECTIVE]))
     missing = kernels.filter(pl.col("launch") < 0).height
     link = kernels["link"]
     inferred, outside = (link == INFERRED).sum(), (link == OUTSIDE).sum()
     replayed, devices = (link == BY_GRAPH).sum(), len(work.idling.busy_us)
-    notes = []
-    if missing:
-        notes.append(f"{missing} of {kernels.height} kernels have no launch in the trace")
-    if outside:
-        notes.append(f"{outside} of {kernels.height} kernels were launched outside of any op")
-    if replayed:
-        notes.append(f"{replayed} kernels were replayed from graphs: they keep their own names")
-    if inferred:
-        notes.append(
-            f"{inferred} kernels without an op of their own take op and shapes from linked"
-            " kernels of the same name and grid that take about as long (label inferred)"
-        )
-    if devices > 1:
-        notes.append(devices_note(devices))
-    if work.table.height > TIMELINE_EVENTS and not steps(trace):
-        notes.append(cut_note(work.table.height))
-    return notes
+    of = f"of {kernels.height} kernels"
+    said = [
+        (missing, f"{missing} {of} have no launch in the trace.", "unlinked"),
+        (outside, f"{outside} {of} were launched outside of any op.", "outside-ops"),
+        (replayed, f"{replayed} {of} were replayed from graphs and have no op.", "graph-replay"),
+        (
+            inferred,
+            f"{inferred} {of} have no op of their own. Their op and shapes were inferred from"
+            " kernels with the same name, grid and duration.",
+            "inferred-op",
+        ),
+    ]
+    notes = [Note(text, code) for count, text, code in said if count]
+    cut = [] if steps(trace) else cut_note(work.table.height)
+    return [*notes, *devices_note(devices), *cut]
 
 
-def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
-    rows, contexts = host_rows(trace)
+def _host_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
+    rows, contexts, calls = host_rows(trace)
     if not rows.height:
         raise InputError(
             "has annotations but no op and no kernel",
@@ -285,62 +262,31 @@ def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
         kernel_s=busy_s,
         idle_by_cause=causes,
         steps=steps(trace),
-        notes=("the trace has no device events: rows are ops on the host, by self time",),
+        notes=(HOST_ROWS,),
+        calls=calls,
     )
 
 
-def _range_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     rows = range_rows(trace.ranges)
     used = rows["device"].unique().to_list()
     names = device_names(top, used)
-    device, notes = _used_device(names, used)
+    device, notes = one_device(names.get(d) for d in used)
     shown = pl.col("device").replace_strict(names, default=None, return_dtype=pl.String)
     return Profile.of(
-        _ranked(rows.with_columns(shown), top),
-        source,
-        device=device,
-        notes=(
-            *notes,
-            f"{len(trace.ranges)} counter ranges: amounts are measured, kernel times are unknown,"
-            " because the ranges' durations include replays",
-        ),
+        _ranked(rows.with_columns(shown), top), source, device=device, notes=(*notes, REPLAYED)
     )
 
 
-def _plain_profile(trace: Trace, source: Source) -> Profile:
-    plain = PlainRows(trace)
-    wall_s, busy_s, devices = plain.times()
-    notes = [] if plain.is_device else ["no device events: rows are host events, by self time"]
-    if devices > 1:
-        notes.append(devices_note(devices))
-    return Profile.of(plain.rows(), source, wall_s=wall_s, kernel_s=busy_s, notes=tuple(notes))
-
-
-class Kineto:
-    """Traces that torch.profiler, XLA and Chrome's tracing write as JSON."""
-
-    name = "kineto"
-    title = "PyTorch Kineto and other Chrome traces"
-
-    def sniff(self, found: Input) -> bool:
-        """An object with trace events, or a list of objects with a phase letter."""
-        if len(found.entries) != 1:
-            return False
-        head = found.only.head
-        encoding, skip = encoding_of(head)
-        head = head[skip:]
-        if encoding != "utf-8":
-            head = head.decode(encoding, "replace").encode("utf-8", "replace")
-        head = head.lstrip()
-        if head[:1] == b"[":
-            return b'"ph"' in head
-        kineto = b'"deviceProperties"' in head and b'"schemaVersion"' in head
-        return head[:1] == b"{" and (b'"traceEvents"' in head or kineto)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of the trace."""
-
-        return read_trace(found, options)
-
-
-FORMAT = Kineto()
+def sniff(found: Input) -> bool:
+    """An object with trace events, or a list of objects with a phase letter."""
+    head = found.only.head
+    encoding, skip = encoding_of(head)
+    head = head[skip:]
+    if encoding != "utf-8":
+        head = head.decode(encoding, "replace").encode("utf-8", "replace")
+    head = head.lstrip()
+    if head[:1] == b"[":
+        return b'"ph"' in head
+    kineto = b'"deviceProperties"' in head and b'"schemaVersion"' in head
+    return head[:1] == b"{" and (b'"traceEvents"' in head or kineto)

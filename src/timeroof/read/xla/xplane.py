@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.read.events import COLLECTIVE, Whole, profile_of
-from timeroof.read.formats import ReadOptions
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile
+from timeroof.read.events import Whole, kernel_kind, profile_of
+from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import host_spans, link_launches
-from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.sqlite import table_errors
+from timeroof.read.open import Entry, Input
 from timeroof.read.xla.space import (
     BrokenMessageError,
     Event,
@@ -24,11 +23,9 @@ from timeroof.read.xla.space import (
     planes,
     read_varint,
     text,
-)
+)  # fmt: skip
 
 # Which device an xplane is of. The file holds its properties, seldom its name.
-
-
 GIB = 2**30
 # (maker, capability, cores, GiB at least, GiB at most) → the one product that fits.
 _FITTING = (
@@ -41,15 +38,16 @@ _FITTING = (
 )
 
 
-def device_of(planes: list[Plane]) -> tuple[str | None, list[str]]:
+def device_of(planes: list[Plane]) -> tuple[str | None, list[Note]]:
     """The device's name as far as the planes tell it, and a note on how it is known."""
     names = {_named(plane) for plane in planes}
     if len(names) == 1 and (name := names.pop()):
         return name, []
     fitting = {_fitting(plane) for plane in planes}
     if len(fitting) == 1 and (name := fitting.pop()):
-        return name, [f"the file names no device; cores, memory and capability fit {name}"]
-    return None, ["the file names no device"]
+        text = f"The file names no device; cores, memory and capability fit {name}."
+        return name, [Note(text, "inferred-device")]
+    return None, []
 
 
 def _named(plane: Plane) -> str | None:
@@ -74,45 +72,34 @@ def _fitting(plane: Plane) -> str | None:
 
 
 # Events of an XSpace as the table that every trace ends in.
-
-
 # A duration beyond a year or a time beyond int64 is no measurement.
 _MAX_PS = 2**62
 _GRID = re.compile(r"\b(grid|block):([\d,]+)")
 _SIZE = re.compile(r"\bsize:(\d+)")
 _COPY = re.compile(r"(?i)^mem(?:cpy|set)|^copy-?(?:start|done)?$")
 _SCHEMA = {
-    "kind": pl.String,
-    "name": pl.String,
-    "start_ns": pl.Float64,
-    "end_ns": pl.Float64,
-    "self_ns": pl.Float64,
-    "gpu": pl.String,
-    "stream": pl.String,
-    "correlation": pl.Int64,
-    "op": pl.String,
-    "module": pl.String,
-    "phase": pl.String,
-    "link/pcie": pl.Float64,
-    "byte/dram": pl.Float64,
-    "label.grid": pl.String,
-    "label.block": pl.String,
-    "label.tf_op": pl.String,
-    "label.hlo_category": pl.String,
-}
+    "kind": pl.String, "name": pl.String,
+    "start_ns": pl.Float64, "end_ns": pl.Float64, "self_ns": pl.Float64,
+    "gpu": pl.String, "stream": pl.String, "correlation": pl.Int64,
+    "op": pl.String, "module": pl.String, "phase": pl.String,
+    "link/pcie": pl.Float64, "byte/dram": pl.Float64,
+    "label.grid": pl.String, "label.block": pl.String,
+    "label.tf_op": pl.String, "label.hlo_category": pl.String,
+}  # fmt: skip
+# A cell of such a row.
+Cell = str | float | int | None
 
 
 def table_of(lines: list[tuple[Line, str, str]], base_ns: int) -> pl.DataFrame:
     """The events of lines, each with the device and the kind of its rows."""
     rows = [row for line, gpu, kind in lines for row in _rows(line, gpu, kind, base_ns)]
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    collective = pl.col("name").str.contains(COLLECTIVE) & (pl.col("kind") == "kernel")
-    kind = pl.when(collective).then(pl.lit("collective")).otherwise(pl.col("kind"))
+    kind = pl.when(pl.col("kind") == "kernel").then(kernel_kind()).otherwise(pl.col("kind"))
     empty = [c for c in ("link/pcie", "byte/dram") if table[c].null_count() == table.height]
     return table.with_columns(kind.alias("kind")).drop(empty)
 
 
-def _rows(line: Line, gpu: str, kind: str, base_ns: int) -> Iterator[tuple[Any, ...]]:
+def _rows(line: Line, gpu: str, kind: str, base_ns: int) -> Iterator[tuple[Cell, ...]]:
     start_ns = line.timestamp_ns - base_ns
     events = [e for e in line.events() if 0 <= e.duration_ps < _MAX_PS > abs(e.offset_ps)]
     if kind == "op":
@@ -124,7 +111,7 @@ def _rows(line: Line, gpu: str, kind: str, base_ns: int) -> Iterator[tuple[Any, 
 
 def _row(
     event: Event, start: float, self_ns: float, gpu: str, line: Line, kind: str
-) -> tuple[Any, ...]:
+) -> tuple[Cell, ...]:
     stats = event.stats
     tf_op = _known(stats.get("tf_op"))
     is_copy = kind == "kernel" and bool(_COPY.match(event.name))
@@ -208,9 +195,6 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and abs(value) < 2**62 else None
 
 
-# XLA's profile (``*.xplane.pb`` of JAX and TensorFlow): kernels with their HLO op and module.
-
-
 MAX_BYTES = 4 * 2**30
 _PLANE = re.compile(r"^(?:/[\w-]+:[\w:#.-]+|Task Environment|/host:metadata|#Chip.*)")
 _DEVICE = re.compile(r"^/device:(?!CPU)(\w+):(\d+)")
@@ -219,26 +203,19 @@ _STREAM = re.compile(r"^Stream")
 _OPS = "XLA Ops"
 
 
-class XPlane:
-    """XLA's xplane."""
+def sniff(found: Input) -> bool:
+    """A protobuf whose first field is a plane with a name of XLA's."""
+    return _starts_with_plane(found.only.head)
 
-    name = "xplane"
-    title = "XLA xplane.pb (JAX, TensorFlow)"
 
-    def sniff(self, found: Input) -> bool:
-        """A protobuf whose first field is a plane with a name of XLA's."""
-        return len(found.entries) == 1 and _starts_with_plane(found.only.head)
-
-    def read(self, found: Input, options: ReadOptions) -> Profile:
-        """The profile of all devices in the file; of the host if there are none."""
-        entry = found.only
-        data = _bytes(entry)
-        options.progress("decoding", 0.2)
-        try:
-            with table_errors(entry.name, "XSpace"):
-                return _profile(list(planes(data)), entry)
-        except BrokenMessageError as error:
-            raise InputError(error.what, where=entry.name, advice="copy it again") from error
+def read(found: Input, options: ReadOptions) -> Profile:
+    """The profile of all devices in the file; of the host if there are none."""
+    data = _bytes(found.only)
+    options.progress("decoding", 0.2)
+    try:
+        return _profile(list(planes(data)), found)
+    except BrokenMessageError as error:
+        raise InputError(error.what, where=found.name, advice="copy it again") from error
 
 
 def _starts_with_plane(head: bytes) -> bool:
@@ -265,12 +242,12 @@ def _bytes(entry: Entry) -> bytes:
     return bytes(data)
 
 
-def _profile(found: list[Plane], entry: Entry) -> Profile:
+def _profile(found: list[Plane], named: Input) -> Profile:
     lines, notes = _chosen(found)
     if not lines:
         raise InputError(
             "has neither device events nor XLA ops of the host",
-            where=entry.name,
+            where=named.name,
             advice="profile while the program runs on the device",
         )
     base_ns = min(line.timestamp_ns for line, _, _ in lines)
@@ -281,13 +258,12 @@ def _profile(found: list[Plane], entry: Entry) -> Profile:
     table = pl.DataFrame(calls, schema=dict(zip(names, types, strict=True)), orient="row")
     events = events.with_columns(pl.lit(0, pl.Int64).alias("process"))
     events = link_launches(events, table).drop("launch_thread", "correlation", strict=False)
-    device, device_notes = device_of([p for p in found if _DEVICE.match(p.name)])
-    source = Source(tool="XLA", files=[SourceFile(name=short_name(entry.name))])
-    notes += [*device_notes, "no counters are in the file: FLOPs and bytes of kernels are unknown"]
-    return profile_of(events, Whole(source, device, tuple(notes), host=host_spans(table)))
+    device, inferred = device_of([p for p in found if _DEVICE.match(p.name)])
+    whole = Whole(source_of("XLA", named), device, (*notes, *inferred), host=host_spans(table))
+    return profile_of(events, whole)
 
 
-def _chosen(found: list[Plane]) -> tuple[list[tuple[Line, str, str]], list[str]]:
+def _chosen(found: list[Plane]) -> tuple[list[tuple[Line, str, str]], list[Note]]:
     """The lines whose events are the work: streams, else XLA ops, else ops on the host."""
     chosen: list[tuple[Line, str, str]] = []
     for plane in found:
@@ -304,10 +280,5 @@ def _chosen(found: list[Plane]) -> tuple[list[tuple[Line, str, str]], list[str]]
     for line in (line for p in host for line in p.lines()):
         if any("hlo_op" in event.stats for event in line.events()):
             chosen.append((line, "host", "op"))
-    return chosen, ["no device in the file: rows are XLA's ops on the host's threads"]
-
-
-FORMAT = XPlane()
-
-
-__all__ = ["FORMAT"]
+    text = "No device is in the file: rows are XLA's ops on the host's threads."
+    return chosen, [Note(text, "host-rows")]

@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from timeroof.core.errors import UsageError
+from timeroof.core.machine import Machine
+from timeroof.core.report import Finding
+from timeroof.study.case import Case
 from timeroof.study.factors import autotune, intensity, launch, locality, precision
-from timeroof.study.factors.conclusion import Conclusion, Effect, left_open
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Finding
-    from timeroof.study.case import Case, DesignOptions
+from timeroof.study.factors.conclusion import Conclusion, Effect
+from timeroof.study.grid import DesignOptions, check_choice, unique
+from timeroof.study.rows import Row
 
 __all__ = ["FACTOR_NAMES", "Conclusion", "Effect", "conclude", "conclusions", "designs"]
 
-FACTOR_NAMES: tuple[str, ...] = ("intensity", "locality", "autotune", "launch", "precision")
-
-_DESIGNS: dict[str, Callable[[DesignOptions], list[Case]]] = {
+_DESIGNS = {
     "intensity": intensity.design,
     "locality": locality.design,
     "autotune": autotune.design,
     "launch": launch.design,
     "precision": precision.design,
 }
-_ANALYSES: dict[str, Callable[[pl.DataFrame, Machine | None], Conclusion | None]] = {
-    "intensity": intensity.conclude,
-    "locality": locality.conclude,
-    "autotune": autotune.conclude,
-    "launch": launch.conclude,
-    "precision": precision.conclude,
-}
+FACTOR_NAMES = tuple(_DESIGNS)
 
 
 def designs(names: Sequence[str], options: DesignOptions) -> list[Case]:
     """Cases of the named factors, `all` for every one; equal cases once."""
-    wanted = FACTOR_NAMES if "all" in names else tuple(dict.fromkeys(names))
-    for name in wanted:
-        if name not in _DESIGNS:
-            raise UsageError(
-                f"no factor is called {name!r}", advice=f"use {', '.join(FACTOR_NAMES)} or all"
-            )
-    found: list[Case] = []
-    for name in wanted:
-        found += [case for case in _DESIGNS[name](options) if case not in found]
-    return found
+    check_choice("factor", names, (*FACTOR_NAMES, "all"))
+    wanted = FACTOR_NAMES if "all" in names else names
+    return unique([case for name in wanted for case in _DESIGNS[name](options)])
 
 
-def conclusions(rows: pl.DataFrame, machine: Machine | None) -> list[Conclusion]:
+def conclusions(rows: Sequence[Row], machine: Machine | None) -> list[Conclusion]:
     """What each factor came to; factors for which nothing was compared are left out."""
-    found = (analyse(rows, machine) for analyse in _ANALYSES.values())
-    return [left_open(conclusion) for conclusion in found if conclusion is not None]
+    found = [m.conclude(rows, machine) for m in (intensity, locality, autotune, launch, precision)]
+    return [conclusion.left_open() for conclusion in found if conclusion is not None]
 
 
-def conclude(rows: pl.DataFrame, machine: Machine | None) -> list[Finding]:
+def conclude(rows: Sequence[Row], machine: Machine | None) -> list[Finding]:
     """The conclusions as findings of a report."""
     return [conclusion.finding() for conclusion in conclusions(rows, machine)]

@@ -9,29 +9,13 @@ they are set against those of the algorithm's definition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from timeroof.model.stats import two_samples
-from timeroof.study.factors.cases import (
-    Row,
-    busy,
-    flops,
-    group_titles,
-    groups,
-    label,
-    launches,
-    ops,
-    origin,
-    samples,
-)
-from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
+from timeroof.core.machine import Machine
+from timeroof.study.case import Case
+from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
 from timeroof.study.factors.launch import FEWEST_MORE
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, DesignOptions
+from timeroof.study.grid import DesignOptions
+from timeroof.study.rows import Row, group_titles, groups, ops
 
 BASE = "eager"
 VARIANTS = ("eager", "no-onednn", "compile", "max-autotune", "cudnn-benchmark")
@@ -40,106 +24,76 @@ OTHER_WORK = 1.1
 
 
 def design(options: DesignOptions) -> list[Case]:
-    """A convolution at two strides, a product and attention, by every algorithm there is."""
-    from timeroof.study.grid import grid_cases
-
-    on_cpu = options.device == "cpu"
-    variants = [v for v in VARIANTS if v != ("cudnn-benchmark" if on_cpu else "no-onednn")]
-    if options.quick:
-        variants = [v for v in variants if v not in ("compile", "max-autotune")]
-    kernels: dict[str, dict[str, list[int | str]]] = {"conv2d": {"stride": [1, 2]}, "gemm": {}}
+    """A convolution at two strides and a product, by every algorithm there is."""
+    skipped = ["cudnn-benchmark" if options.device == "cpu" else "no-onednn"]
+    skipped += ["compile", "max-autotune"] if options.quick else []
+    variants = [v for v in VARIANTS if v not in skipped]
     return [
-        case
-        for kernel, swept in kernels.items()
-        for case in grid_cases(
-            kernel,
-            sweeps=swept,
-            passes=("forward",),
-            threads=(options.threads,),
-            variants=variants,
-            framework=options.framework,
-            device=options.device,
-        )
+        *options.cases("conv2d", {"stride": [1, 2]}, variants=variants),
+        *options.cases("gemm", variants=variants),
     ]
 
 
-def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
+def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     """What other algorithms gain or lose; None where no case ran in two ways."""
     effects = settle(_effects(rows))
     if not effects:
         return None
-    real = [e for e in effects if e.real]
+    real = sorted((e for e in effects if e.real), key=lambda e: e.ratio.value)
+    gains = [e for e in real if e.ratio.value < 1]
     return Conclusion(
         factor="autotune",
         found=bool(real),
-        title=_title(effects, real),
-        points=(*_points(effects, real), *unclear_points(effects)),
+        title=_title(real),
+        points=_points(effects, real),
         effects=effects,
-        kernels=tuple(i for e in effects for i in e.kernels),
-        action=_action(real),
+        action=f"Run it as {gains[0].other}: {gains[0].group}." if gains else None,
     )
 
 
-def _effects(rows: pl.DataFrame) -> list[Effect]:
-    members = [g for op in ops(rows) for g in groups(rows, op, ("variant",)) if _has_base(g)]
+def _effects(rows: Sequence[Row]) -> list[Effect | None]:
+    every = [g for op in ops(rows) for g in groups(rows, op, "variant")]
+    members = [g for g in every if any(row.variant == BASE for row in g)]
     found = []
     for title, group in zip(group_titles(members, "variant"), members, strict=True):
-        by_variant = {label(row, "variant"): row for row in group}
-        base = by_variant[BASE]
-        others = [(v, by_variant[v]) for v in VARIANTS if v in by_variant and v != BASE]
-        for variant, row in others:
-            ratio = (
-                two_samples(samples(base), samples(row)) if _algorithm_alone(base, row) else None
-            )
-            if ratio is not None:
-                ids = (base["id"], row["id"])
-                found.append(
-                    Effect(title, BASE, variant, ratio, ids, _facts(base, row), busy(base, row))
-                )
+        ways = {row.variant: row for row in group}
+        base = ways[BASE]
+        found += [
+            compared(title, (BASE, base), (v, ways[v]), _facts(base, ways[v]))
+            for v in VARIANTS[1:]
+            if v in ways and _algorithm_alone(base, ways[v])
+        ]
     return found
-
-
-def _has_base(group: list[Row]) -> bool:
-    named = {label(row, "variant") for row in group}
-    return BASE in named and len(named & set(VARIANTS)) > 1
 
 
 def _algorithm_alone(base: Row, row: Row) -> bool:
     """Whether a difference may be the algorithm's: several times the launches are another cause."""
-    counts = [c for r in (base, row) if (c := launches(r))]
-    if len(counts) < 2:
-        return True
-    return max(counts) / min(counts) < FEWEST_MORE or max(counts) < 10
+    counts = [r.launches for r in (base, row) if r.launches]
+    return len(counts) < 2 or max(counts) / min(counts) < FEWEST_MORE or max(counts) < 10
 
 
-def _facts(base: Row, row: Row) -> dict[str, Any]:
+def _facts(*rows: Row) -> Facts:
     return {
-        "implementation": [_implementation(r) for r in (base, row)],
-        "executed_over_algorithmic_flops": [executed_share(r) for r in (base, row)],
-        "launches": [launches(r) for r in (base, row)],
+        "implementation": [r.algorithm or r.implementation for r in rows],
+        "executed_over_algorithmic_flops": [executed_share(r) for r in rows],
+        "launches": [r.launches for r in rows],
     }
-
-
-def _implementation(row: Row) -> str | None:
-    return label(row, "algorithm") or label(row, "implementation")
 
 
 def executed_share(row: Row) -> float | None:
     """Executed FLOPs over those of the definition; None where no counter saw them."""
-    defined = row.get("contraction_flops")
-    executed = flops(row)
-    if origin(row, "flops") != "measured" or not defined or executed is None:
+    defined, executed = row.contraction_flops, row.flops
+    if not row.measured("flops") or not defined or executed is None:
         return None
-    return float(f"{executed / defined:.4g}")
+    return digits(executed / defined)
 
 
-def _title(effects: Sequence[Effect], real: Sequence[Effect]) -> str:
+def _title(real: Sequence[Effect]) -> str:
     if not real:
         return "Auto-tuning: no algorithm was seen to differ from the default"
-    fastest = min(real, key=lambda e: e.ratio.value)
+    fastest, slowest = real[0], real[-1]
     if fastest.ratio.value < 1:
         return f"Auto-tuning: {fastest.other} needs {fastest.ratio.value:.2g} of the default's time"
-    slowest = max(real, key=lambda e: e.ratio.value)
     return (
         "Auto-tuning: the default is the fastest;"
         f" {slowest.other} takes {slowest.ratio.value:.2g} times as long"
@@ -149,49 +103,40 @@ def _title(effects: Sequence[Effect], real: Sequence[Effect]) -> str:
 def _points(effects: Sequence[Effect], real: Sequence[Effect]) -> list[str]:
     told = [
         f"{e.group}: {e.other} takes {e.ratio.text()} the time of {e.base}{_names(e)}."
-        for e in sorted(real, key=lambda e: e.ratio.value)
+        for e in real
     ]
     if not real:
         many = "s" * (len(effects) > 1)
-        told.append(
+        told = [
             f"{len(effects)} comparison{many} of the same work by another algorithm: none differs"
             " beyond the spread of the samples."
-        )
+        ]
     return [*told, _executed(effects)]
 
 
 def _names(effect: Effect) -> str:
     base, other = effect.facts["implementation"]
-    if not base and not other:
-        return ""
     if base == other:
-        return f" (both run {base})"
+        return f" (both run {base})" if base else ""
     return f" ({other or 'not named'} instead of {base or 'not named'})"
 
 
 def _executed(effects: Sequence[Effect]) -> str:
-    seen = [
-        (f"{e.group}, {name}", share)
+    shares = {
+        f"{e.group}, {name}": share
         for e in effects
         for name, share in zip(
             (e.base, e.other), e.facts["executed_over_algorithmic_flops"], strict=True
         )
         if share is not None
-    ]
-    if not seen:
+    }
+    if not shares:
         return "Executed FLOPs are not visible: no counter was read."
-    other = [(n, s) for n, s in dict(seen).items() if not 1 / OTHER_WORK < s < OTHER_WORK]
+    other = [
+        f"{name} executes {share:.2g} of the FLOPs of the definition"
+        for name, share in shares.items()
+        if not 1 / OTHER_WORK < share < OTHER_WORK
+    ]
     if not other:
         return "By the counters all of them execute the FLOPs of the definition."
-    told = "; ".join(
-        f"{name} executes {share:.2g} of the FLOPs of the definition" for name, share in other
-    )
-    return f"By the counters {told}."
-
-
-def _action(real: Sequence[Effect]) -> str | None:
-    gains = [e for e in real if e.ratio.value < 1]
-    if not gains:
-        return None
-    best = min(gains, key=lambda e: e.ratio.value)
-    return f"Run it as {best.other}: {best.group}."
+    return f"By the counters {'; '.join(other)}."

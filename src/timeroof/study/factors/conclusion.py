@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from timeroof.core.report import Finding
-from timeroof.model.stats import Ratio, holm
+from timeroof.model.stats import Ratio, holm, two_samples
+from timeroof.study.rows import Row
+
+# Evidence as it is written to JSON.
+Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -19,11 +24,16 @@ class Effect:
     other: str
     ratio: Ratio
     kernels: tuple[int, ...]
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     # Other programs ran meanwhile: nothing is claimed.
     disturbed: bool = False
     # Corrected for all comparisons of its factor; set by `settle`.
     p: float = 1.0
+
+    @property
+    def kind(self) -> str:
+        """What is compared, where a factor compares several things."""
+        return str(self.facts.get("kind", ""))
 
     @property
     def real(self) -> bool:
@@ -37,19 +47,37 @@ class Effect:
             return "slower" if self.ratio.value > 1 else "faster"
         return "same" if self.ratio.settled and not self.disturbed else "unclear"
 
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Facts:
         """The comparison as plain data."""
         return {
             "group": self.group,
             "base": self.base,
             "other": self.other,
-            "time_ratio": _digits(self.ratio.value),
-            "interval": [_digits(self.ratio.low), _digits(self.ratio.high)],
-            "chance": _digits(self.p),
+            "time_ratio": digits(self.ratio.value),
+            "interval": [digits(self.ratio.low), digits(self.ratio.high)],
+            "chance": digits(self.p),
             "verdict": self.verdict,
             "disturbed": self.disturbed,
             **self.facts,
         }
+
+
+def compared(
+    title: str,
+    base: tuple[str, Row],
+    other: tuple[str, Row],
+    facts: Facts,
+    per: Callable[[Row], float | None] = lambda row: 1.0,
+) -> Effect | None:
+    """The samples of two named rows, each over its amount; None where there are too few."""
+    ratio = two_samples(
+        *([s / (per(row) or math.nan) for s in row.samples] for _, row in (base, other))
+    )
+    if ratio is None:
+        return None
+    rows = (base[1], other[1])
+    ids, disturbed = tuple(row.id for row in rows), any(row.busy for row in rows)
+    return Effect(title, base[0], other[0], ratio, ids, facts, disturbed)
 
 
 @dataclass(frozen=True)
@@ -60,27 +88,32 @@ class Conclusion:
     found: bool
     title: str
     # Sentences, the most telling first.
-    points: tuple[str, ...]
+    points: Sequence[str]
     effects: tuple[Effect, ...] = ()
-    kernels: tuple[int, ...] = ()
+    # Rows beyond those of the effects.
+    kernels: Sequence[int] = ()
     # What the chart needs beyond the effects, and what a script may want.
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     action: str | None = None
     # Sentences that hold whatever the times say; they come last.
-    always: tuple[str, ...] = ()
+    always: Sequence[str] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """All that is said."""
-        return (*self.points, *self.always)
+        return (*self.points, *unclear_points(self.effects), *self.always)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs ran during every comparison."""
+        return bool(self.effects) and all(effect.disturbed for effect in self.effects)
 
     @property
     def state(self) -> str:
         """found, not found, or open where all comparisons were disturbed."""
         if self.found:
             return "found"
-        disturbed = bool(self.effects) and all(effect.disturbed for effect in self.effects)
-        return "open" if disturbed or (not self.facts and not self.effects) else "not found"
+        return "open" if self.disturbed or not (self.facts or self.effects) else "not found"
 
     @property
     def why(self) -> str:
@@ -93,7 +126,7 @@ class Conclusion:
             code=f"study/{self.factor}",
             title=self.title,
             why=self.why,
-            kernels=sorted(set(self.kernels)),
+            kernels=sorted({*self.kernels, *(i for e in self.effects for i in e.kernels)}),
             action=self.action,
             evidence={
                 "found": self.found,
@@ -102,48 +135,40 @@ class Conclusion:
             },
         )
 
+    def left_open(self) -> Conclusion:
+        """The same; where all comparisons were disturbed it says nothing of their times."""
+        if not self.disturbed:
+            return self
+        ops = sorted({effect.group.split(" ")[0] for effect in self.effects})
+        again = "Run it again with --fresh while nothing else runs."
+        return replace(
+            self,
+            title=f"{self.title.partition(':')[0]}: it cannot be told on a busy machine",
+            points=(),
+            always=(f"Compared: {', '.join(ops)}.", again, *self.always),
+        )
 
-def settle(effects: Sequence[Effect]) -> tuple[Effect, ...]:
+
+def settle(effects: Sequence[Effect | None]) -> tuple[Effect, ...]:
     """Effects with their chances corrected for how many there are."""
-    corrected = holm([effect.ratio.p for effect in effects])
-    return tuple(replace(e, p=p) for e, p in zip(effects, corrected, strict=True))
-
-
-def left_open(conclusion: Conclusion) -> Conclusion:
-    """A conclusion all of whose comparisons were disturbed says so, and nothing of their times."""
-    effects = conclusion.effects
-    if not effects or not all(effect.disturbed for effect in effects):
-        return conclusion
-    name = conclusion.title.partition(":")[0]
-    return replace(
-        conclusion,
-        title=f"{name}: it cannot be told on a busy machine",
-        points=(
-            *unclear_points(effects),
-            f"Compared: {', '.join(sorted({effect.group.split(' ')[0] for effect in effects}))}.",
-            "Run it again with --fresh while nothing else runs.",
-        ),
-    )
+    known = [effect for effect in effects if effect is not None]
+    corrected = holm([effect.ratio.p for effect in known])
+    return tuple(replace(e, p=p) for e, p in zip(known, corrected, strict=True))
 
 
 def unclear_points(effects: Sequence[Effect]) -> list[str]:
     """Sentences on comparisons that the samples cannot decide."""
     disturbed = sum(effect.disturbed for effect in effects)
     count = sum(effect.verdict == "unclear" and not effect.disturbed for effect in effects)
-    told = []
-    if disturbed:
-        told.append(
-            f"{disturbed} of {len(effects)} comparisons are left open: other programs used the"
-            " processor meanwhile."
-        )
-    if count:
-        told.append(
-            f"In {count} of {len(effects)} comparisons the samples scatter too much, or are too"
-            " few, to tell."
-        )
-    return told
+    told = {
+        f"{disturbed} of {len(effects)} comparisons are left open: other programs used the"
+        " processor meanwhile.": disturbed,
+        f"In {count} of {len(effects)} comparisons the samples scatter too much, or are too"
+        " few, to tell.": count,
+    }
+    return [text for text, holds in told.items() if holds]
 
 
-def _digits(value: float) -> float:
+def digits(value: float) -> float:
     """A number with the digits that it deserves in a file."""
     return float(f"{value:.4g}")

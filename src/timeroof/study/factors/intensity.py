@@ -12,34 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import polars as pl
 
+from timeroof.core.machine import Machine
 from timeroof.core.resources import limiter_kind
-from timeroof.model.stats import CONFIDENCE, resampled_medians, two_samples
-from timeroof.study.factors.cases import (
-    DRAM,
-    Row,
-    Sweep,
-    busy,
-    bytes_at,
-    flops,
-    label,
-    level_of,
-    level_title,
-    number,
-    ops,
-    samples,
-    sweeps,
-)
-from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, DesignOptions
+from timeroof.model.stats import CONFIDENCE, Samples, resampled_medians
+from timeroof.study.case import Case
+from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.grid import DesignOptions
+from timeroof.study.rows import DRAM, Row, Sweep, level_of, ops, sweeps
 
 # Intensity that moves by less than this over a whole sweep stays where it is.
 MOVES = 1.15
@@ -50,20 +33,8 @@ KERNELS = ("conv2d", "lstm")
 
 def design(options: DesignOptions) -> list[Case]:
     """One parameter at a time around the base case, forward passes of the paper's two kernels."""
-    from timeroof.study.grid import grid_cases
-
-    return [
-        case
-        for kernel in [k for k in options.kernels if k in KERNELS] or KERNELS
-        for case in grid_cases(
-            kernel,
-            passes=("forward",),
-            threads=(options.threads,),
-            quick=options.quick,
-            framework=options.framework,
-            device=options.device,
-        )
-    ]
+    kernels = [k for k in options.kernels if k in KERNELS] or KERNELS
+    return [case for kernel in kernels for case in options.cases(kernel, None, quick=options.quick)]
 
 
 @dataclass(frozen=True)
@@ -73,7 +44,6 @@ class Movement:
     sweep: Sweep
     ai: tuple[float, float]
     flops_ratio: float
-    bound_ratio: float
     limiters: tuple[str, str]
     exponents: dict[str, float]
     # Power of the work's bound that time follows, with its interval; None where the bound stays.
@@ -97,65 +67,66 @@ class Movement:
         return abs(math.log(self.flops_ratio)) > math.log(MOVES)
 
 
-def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
+def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     """What the sweeps say; None where no numeric parameter was swept with known amounts."""
     every = [s for op in ops(rows) for s in sweeps(rows, op) if _is_numeric(s)]
     found = [m for s in every if (m := movement(s)) is not None]
     moved = [m for m in found if m.moves_intensity or m.moves_work]
     if not moved:
         return None
-    effects = settle([e for m in moved if (e := _rate_effect(m)) is not None])
+    effects = settle([_rate_effect(m) for m in moved if m.moves_intensity])
     causes = [(m, e) for m in moved for e in effects if _same(m, e) and _is_cause(m, e)]
     return Conclusion(
         factor="intensity",
         found=bool(causes),
         title=_title(moved, causes),
-        points=(*_points(moved, causes), *unclear_points(effects)),
+        points=_points(moved, causes),
         effects=effects,
-        kernels=tuple(i for m in moved for i in _ids(m)),
+        kernels=[row.id for m in moved for row in m.sweep.rows],
         facts={"sweeps": [_facts(m) for m in moved]},
         always=(*_level_points(moved), *_untold(every, found, moved)),
     )
 
 
+def _is_numeric(sweep: Sweep) -> bool:
+    return all(isinstance(v, int) and v > 0 for v in sweep.values)
+
+
 def movement(sweep: Sweep) -> Movement | None:
     """A sweep's movement, None where the parameter is no number or amounts are not known."""
-    values = [number(v) for v in sweep.values]
-    work = [flops(row) for row in sweep.rows]
     level = level_of(sweep.rows)
-    traffic = [bytes_at(row, level) for row in sweep.rows]
-    if any(not v or v < 0 for v in [*values, *work, *traffic]) or len(set(values)) < 2:
+    work = [row.flops or 0.0 for row in sweep.rows]
+    traffic = [row.bytes_by.get(level) or 0.0 for row in sweep.rows]
+    if not _is_numeric(sweep) or min(*work, *traffic) <= 0:
         return None
-    x = np.log(np.array(values, dtype=np.float64))
-    f, b = np.array(work, dtype=np.float64), np.array(traffic, dtype=np.float64)
-    time = np.array([row["time_s"] for row in sweep.rows])
-    bound = np.array([row.get("work_bound_s") or math.nan for row in sweep.rows])
+    x = np.log(np.array(sweep.values, dtype=np.float64))
+    f, b = np.array(work), np.array(traffic)
+    bound = np.array([row.work_bound_s or math.nan for row in sweep.rows])
     known = bool(np.isfinite(bound).all())
-    columns = {"flops": f, "bytes": b, "ai": f / b, "time": time} | (
-        {"bound": bound} if known else {}
-    )
+    columns = {
+        "flops": f,
+        "bytes": b,
+        "ai": f / b,
+        "time": np.array([r.time_s for r in sweep.rows]),
+    }
+    if known:
+        columns["bound"] = bound
     return Movement(
         sweep=sweep,
         ai=(float(f[0] / b[0]), float(f[-1] / b[-1])),
         flops_ratio=float(f[-1] / f[0]),
-        bound_ratio=float(bound[-1] / bound[0]) if known else math.nan,
-        limiters=(str(sweep.rows[0].get("limiter")), str(sweep.rows[-1].get("limiter"))),
+        limiters=(str(sweep.rows[0].limiter), str(sweep.rows[-1].limiter)),
         exponents={name: _slope(x, np.log(column)) for name, column in columns.items()},
         follows=_follows(np.log(bound), sweep.rows) if known else None,
         level=level,
     )
 
 
-def _is_numeric(sweep: Sweep) -> bool:
-    return all((number(v) or 0.0) > 0 for v in sweep.values)
-
-
 def _level_points(moved: Sequence[Movement]) -> list[str]:
     """Which kernels' intensity is over the bytes of a cache."""
-    names: dict[str, dict[str, None]] = {}
-    for m in moved:
-        if m.level != DRAM:
-            names.setdefault(m.sweep.op, {})[level_title(m.level)] = None
+    names: dict[str, set[str]] = {}
+    for m in (m for m in moved if m.level != DRAM):
+        names.setdefault(m.sweep.op, set()).add(m.level.upper())
     return [
         f"{op}: intensity is over the bytes at {' or '.join(sorted(levels))}, since not every case"
         " has bytes at DRAM (warm, small ones stay in the caches)."
@@ -167,29 +138,25 @@ def _untold(
     every: Sequence[Sweep], found: Sequence[Movement], moved: Sequence[Movement]
 ) -> list[str]:
     """Kernels that were swept and of which nothing is said, with the reason."""
-    swept = list(dict.fromkeys(s.op for s in every))
-    known = {m.sweep.op for m in found}
-    told = {m.sweep.op for m in moved}
-    lost = [op for op in swept if op not in known]
-    still = [op for op in swept if op in known - told]
-    points = []
-    if lost:
-        points.append(f"{' and '.join(lost)}: not told, FLOPs or bytes are none or not known.")
-    if still:
-        points.append(f"{' and '.join(still)}: neither work nor intensity moves.")
-    return points
+    known, told = ({m.sweep.op for m in some} for some in (found, moved))
+    swept = dict.fromkeys(s.op for s in every)
+    reasons = {
+        "not told, FLOPs or bytes are none or not known": [op for op in swept if op not in known],
+        "neither work nor intensity moves": [op for op in swept if op in known - told],
+    }
+    return [f"{' and '.join(names)}: {why}." for why, names in reasons.items() if names]
 
 
-def _slope(x: Any, y: Any) -> float:
+def _slope(x: Samples, y: Samples) -> float:
     centred = x - x.mean()
     return float((centred * (y - y.mean())).sum() / (centred**2).sum())
 
 
-def _follows(log_bound: Any, rows: Sequence[Row]) -> tuple[float, float, float] | None:
+def _follows(log_bound: Samples, rows: Sequence[Row]) -> tuple[float, float, float] | None:
     """Slope of log time over log bound, and its interval from the samples."""
     if float(np.ptp(log_bound)) < math.log(MOVES):
         return None
-    drawn = np.log([resampled_medians(samples(row), i) for i, row in enumerate(rows)])
+    drawn = np.log([resampled_medians(row.samples, i) for i, row in enumerate(rows)])
     centred = log_bound - log_bound.mean()
     slopes = (centred[:, None] * (drawn - drawn.mean(axis=0))).sum(axis=0) / (centred**2).sum()
     low, middle, high = np.quantile(slopes, ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2))
@@ -197,30 +164,18 @@ def _follows(log_bound: Any, rows: Sequence[Row]) -> tuple[float, float, float] 
 
 
 def _rate_effect(m: Movement) -> Effect | None:
-    """Seconds per FLOP at the rich end over those at the poor end, where intensity moves."""
-    if not m.moves_intensity:
-        return None
-    first, last = m.sweep.rows[0], m.sweep.rows[-1]
-    poor, rich = (first, last) if m.ai_ratio > 1 else (last, first)
-    ratio = two_samples(
-        *([s / (flops(row) or math.nan) for s in samples(row)] for row in (poor, rich))
-    )
-    if ratio is None:
-        return None
-    name = m.sweep.parameter.replace("_", " ")
-    return Effect(
-        group=f"{m.sweep.op} {m.sweep.series}: seconds per FLOP",
-        base=f"{name} {label(poor, m.sweep.parameter)}",
-        other=f"{name} {label(rich, m.sweep.parameter)}",
-        ratio=ratio,
-        kernels=(poor["id"], rich["id"]),
-        facts={"parameter": m.sweep.parameter, "poor_limiter": poor.get("limiter")},
-        disturbed=busy(*m.sweep.rows),
-    )
+    """Seconds per FLOP at the rich end over those at the poor end."""
+    name, rows = m.sweep.parameter, m.sweep.rows
+    poor, rich = (rows[0], rows[-1]) if m.ai_ratio > 1 else (rows[-1], rows[0])
+    facts = {"parameter": name, "poor_limiter": poor.limiter}
+    title = f"{m.sweep.op} {rows[0].series()}: seconds per FLOP"
+    ends = (poor.case([name]), poor), (rich.case([name]), rich)
+    effect = compared(title, *ends, facts, per=lambda row: row.flops)
+    return effect and replace(effect, disturbed=any(row.busy for row in rows))
 
 
 def _same(m: Movement, effect: Effect) -> bool:
-    ends = {m.sweep.rows[0]["id"], m.sweep.rows[-1]["id"]}
+    ends = {m.sweep.rows[0].id, m.sweep.rows[-1].id}
     return effect.facts["parameter"] == m.sweep.parameter and set(effect.kernels) == ends
 
 
@@ -233,7 +188,7 @@ def _is_cause(m: Movement, effect: Effect) -> bool:
 
 def _title(moved: Sequence[Movement], causes: Sequence[tuple[Movement, Effect]]) -> str:
     if causes:
-        names = list(dict.fromkeys(m.sweep.parameter.replace("_", " ") for m, _ in causes))
+        names = list(dict.fromkeys(m.sweep.word for m, _ in causes))
         return f"Arithmetic intensity: {' and '.join(names)} moves it, and time with it"
     if any(m.moves_intensity for m in moved):
         return "Arithmetic intensity: it moves, but no time was seen to move with it"
@@ -252,13 +207,14 @@ def _points(moved: Sequence[Movement], causes: Sequence[tuple[Movement, Effect]]
 
 def _sentence(members: Sequence[Movement], cause: Effect | None) -> str:
     m = members[0]
-    name, values = m.sweep.parameter.replace("_", " "), m.sweep.values
-    head = f"{m.sweep.op}, {name} {values[0]} to {values[-1]}:"
-    time = _span([x.sweep.rows[-1]["time_s"] / x.sweep.rows[0]["time_s"] for x in members])
+    values = m.sweep.values
+    head = f"{m.sweep.op}, {m.sweep.word} {values[0]} to {values[-1]}:"
+    time = _span([x.sweep.time_ratio for x in members])
     work = _span([x.flops_ratio for x in members])
     moving = [x for x in members if x.moves_intensity]
     ai = _span([x.ai_ratio for x in (moving or members)])
-    limits = _limits(members)
+    changed = [x.limiters for x in members if x.limiters[0] != x.limiters[1]]
+    limits = "; the limiter changes from {} to {}".format(*changed[0]) if changed else ""
     if not moving:
         stays = f"intensity stays at {_number_span([a for x in members for a in x.ai])} FLOP/B"
         return f"{head} {stays}, work moves {work}, time {time}: {_roof(m)}{limits}."
@@ -277,14 +233,6 @@ def _roof(m: Movement) -> str:
     return f"time grows as the work to the power {exponent:.2f}, so it is not work that takes it"
 
 
-def _limits(members: Sequence[Movement]) -> str:
-    changed = [m for m in members if m.limiters[0] != m.limiters[1]]
-    if not changed:
-        return ""
-    first, last = changed[0].limiters
-    return f"; the limiter changes from {first} to {last}"
-
-
 def _number_span(values: Sequence[float]) -> str:
     texts = (f"{v:.0f}" if v >= 9.5 else f"{v:.2g}" for v in (min(values), max(values)))
     return " to ".join(dict.fromkeys(texts))
@@ -294,21 +242,17 @@ def _span(values: Sequence[float]) -> str:
     return f"{_number_span(values)} times"
 
 
-def _facts(m: Movement) -> dict[str, Any]:
+def _facts(m: Movement) -> Facts:
     return {
         "kernel": m.sweep.op,
         "parameter": m.sweep.parameter,
-        "series": m.sweep.series,
-        "values": m.sweep.values,
-        "ai": [float(f"{a:.4g}") for a in m.ai],
+        "series": m.sweep.rows[0].series(),
+        "values": [str(v) for v in m.sweep.values],
+        "ai": [digits(a) for a in m.ai],
         "level": m.level,
-        "flops_ratio": float(f"{m.flops_ratio:.4g}"),
-        "time_ratio": float(f"{m.sweep.rows[-1]['time_s'] / m.sweep.rows[0]['time_s']:.4g}"),
+        "flops_ratio": digits(m.flops_ratio),
+        "time_ratio": digits(m.sweep.time_ratio),
         "exponents": {name: round(e, 3) for name, e in m.exponents.items()},
         "time_follows_bound": None if m.follows is None else [round(v, 3) for v in m.follows],
         "limiters": list(m.limiters),
     }
-
-
-def _ids(m: Movement) -> list[int]:
-    return [int(row["id"]) for row in m.sweep.rows]

@@ -15,38 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import numpy as np
-import polars as pl
+from numpy.typing import NDArray
 
+from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.model.stats import (
-    ALPHA,
-    CONFIDENCE,
-    FEWEST_SAMPLES,
-    deviation,
-    positive,
-    resampled_medians,
-    student_quantile,
-)
-from timeroof.study.factors.cases import (
-    Row,
-    busy,
-    defined_flops,
-    group_titles,
-    groups,
-    label,
-    launches,
-    ops,
-    samples,
-)
-from timeroof.study.factors.conclusion import Conclusion
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, DesignOptions
+from timeroof.model import stats
+from timeroof.model.stats import Samples, student_quantile
+from timeroof.study.case import Case
+from timeroof.study.factors.conclusion import Conclusion, Facts
+from timeroof.study.grid import DesignOptions
+from timeroof.study.rows import Row, group_titles, groups, ops
 
 VARIANTS = ("cell-loop", "cell-loop-compile", "eager", "fused", "compile", "graph")
 # Forms that exist to change the number of launches; without one, a group compares something else.
@@ -58,61 +39,44 @@ WORTH_SHARE = 0.1
 # Launches that differ by less say nothing of their cost.
 FEWEST_MORE = 2.0
 SMALLEST_SPREAD = 0.02
+ACTION = "Fewer, larger launches: the fused layer, torch.compile, or a graph on a GPU."
 
 
 def design(options: DesignOptions) -> list[Case]:
     """One small LSTM in every form, over a few numbers of time steps."""
-    from timeroof.study.grid import grid_cases
-
-    steps = [16, 32, 64]
     skipped = ("fused", "graph") if options.device == "cpu" else ("fused",)
     variants = [v for v in VARIANTS if v not in skipped]
     if options.quick:
         variants = [v for v in variants if not v.endswith("compile")]
-    return grid_cases(
-        "lstm",
-        sweeps={"time_steps": steps},
-        passes=("forward",),
-        threads=(options.threads,),
-        variants=variants,
-        framework=options.framework,
-        device=options.device,
-    )
+    return options.cases("lstm", {"time_steps": [16, 32, 64]}, variants=variants)
 
 
-@dataclass(frozen=True)
-class LaunchFit:
+class LaunchFit(NamedTuple):
     """The fitted cost of a launch in seconds, its interval, and the share of variance explained."""
 
     cost_s: float
     low_s: float
     high_s: float
     explained: float
-    points: int
-    groups: int
     # Below the cost with the certainty that a claim needs.
     sure_s: float
 
 
-@dataclass(frozen=True)
-class WorkGroup:
+class WorkGroup(NamedTuple):
     """The same work in two or more ways of running it."""
 
     title: str
     rows: list[Row]
-    # Seconds that are left at no launches, by the fit.
-    start_s: float = math.nan
 
 
-def work_groups(rows: pl.DataFrame, tells: Callable[[Row], bool] | None = None) -> list[WorkGroup]:
+def work_groups(rows: Sequence[Row], tells: Callable[[Row], bool] | None = None) -> list[WorkGroup]:
     """Rows of equal work and other launches: those that `tells` chooses, or that may be fitted."""
-    chosen = tells or _tells
     found = []
     for op in ops(rows):
-        for members in groups(rows, op, ("variant",)):
-            known = _equal_work([row for row in members if chosen(row)])
-            counts = [row["launches"] for row in known]
-            if not any(label(row, "variant") in SPLIT for row in known):
+        for members in groups(rows, op, "variant"):
+            known = _equal_work([row for row in members if (tells or _tells)(row)])
+            counts = [_count(row) for row in known]
+            if not any(row.variant in SPLIT for row in known):
                 continue
             if len(known) > 1 and max(counts) / min(counts) >= FEWEST_MORE:
                 found.append(known)
@@ -120,20 +84,24 @@ def work_groups(rows: pl.DataFrame, tells: Callable[[Row], bool] | None = None) 
     return [WorkGroup(title, known) for title, known in zip(titles, found, strict=True)]
 
 
+def _count(row: Row) -> float:
+    return row.launches or 0.0
+
+
 def _is_form(row: Row) -> bool:
-    return label(row, "variant") in VARIANTS and bool(launches(row))
+    return row.variant in VARIANTS and bool(row.launches)
 
 
 def _tells(row: Row) -> bool:
     """Whether a row may enter the fit: a form of the design, counted, sampled, undisturbed."""
-    return _is_form(row) and not busy(row) and len(samples(row)) >= FEWEST_SAMPLES
+    return _is_form(row) and not row.busy and len(row.samples) >= stats.FEWEST_SAMPLES
 
 
 def _equal_work(members: list[Row]) -> list[Row]:
     """Those whose FLOPs agree with the smallest that are known; unknown FLOPs are not equal."""
-    work = [(row, defined_flops(row) or math.inf) for row in members]
-    least = min((amount for _, amount in work), default=math.inf)
-    return [row for row, amount in work if amount <= least * SAME_WORK and amount < math.inf]
+    known = [row for row in members if row.defined_flops]
+    least = min((row.defined_flops or 0.0 for row in known), default=0.0)
+    return [row for row in known if (row.defined_flops or 0.0) <= least * SAME_WORK]
 
 
 def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
@@ -141,15 +109,14 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
 
     Times scatter in proportion to their size: a case weighs by the inverse of its variance.
     """
-    points = [(index, row) for index, group in enumerate(members) for row in group.rows]
-    freedom = len(points) - len(members) - 1
+    rows = [row for group in members for row in group.rows]
+    freedom = len(rows) - len(members) - 1
     if freedom < 1:
         return None
-    group_of = np.array([index for index, _ in points])
-    counts = np.array([row["launches"] for _, row in points], dtype=np.float64)
-    times = np.array([row["time_s"] for _, row in points])
-    drawn = np.array([resampled_medians(samples(row), i) for i, (_, row) in enumerate(points)])
-    weights = np.array([_weight(row) for _, row in points])
+    group_of = np.repeat(np.arange(len(members)), [len(group.rows) for group in members])
+    drawn = np.array([stats.resampled_medians(row.samples, i) for i, row in enumerate(rows)])
+    weights = np.array([_weight(row) for row in rows])
+    counts, times = np.array([[_count(row), row.time_s] for row in rows]).T
     x, y = (_centred(values, group_of, weights) for values in (counts, times))
     square = float((weights * x**2).sum())
     cost = float((weights * x * y).sum()) / square
@@ -157,138 +124,97 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
     slopes = ((weights * x)[:, None] * moved).sum(axis=0) / square
     rest = float((weights * (y - cost * x) ** 2).sum())
     error = math.hypot(float(slopes.std()), math.sqrt(rest / freedom / square))
-    wide = student_quantile(freedom, CONFIDENCE) * error
+    wide = student_quantile(freedom, stats.CONFIDENCE) * error
     total = float((weights * y**2).sum())
     return LaunchFit(
         cost_s=cost,
         low_s=cost - wide,
         high_s=cost + wide,
         explained=1 - rest / total if total > 0 else 0.0,
-        points=len(points),
-        groups=len(members),
-        sure_s=cost - student_quantile(freedom, 1 - 2 * ALPHA) * error,
+        sure_s=cost - student_quantile(freedom, 1 - 2 * stats.ALPHA) * error,
     )
 
 
 def _weight(row: Row) -> float:
     """One over the variance of a case's time; no case is trusted beyond 2 %."""
-    spread = max(SMALLEST_SPREAD, deviation(positive(samples(row))))
-    return float(1 / (spread * row["time_s"]) ** 2)
+    spread = max(SMALLEST_SPREAD, stats.deviation(stats.positive(row.samples)))
+    return float(1 / (spread * row.time_s) ** 2)
 
 
-def _centred(values: Any, group_of: Any, weights: Any) -> Any:
+def _centred(values: Samples, group_of: NDArray[np.int64], weights: Samples) -> Samples:
     """Values less the weighted mean of their group."""
     every = range(int(group_of.max()) + 1)
     means = np.stack(
         [np.average(values[group_of == g], axis=0, weights=weights[group_of == g]) for g in every]
     )
-    return values - means[group_of]
+    centred: Samples = values - means[group_of]
+    return centred
 
 
-def fitted_groups(members: Sequence[WorkGroup], fit: LaunchFit) -> list[WorkGroup]:
-    """Groups with the seconds that the fit leaves for the work."""
-    return [
-        WorkGroup(
-            g.title,
-            g.rows,
-            float(
-                np.average(
-                    [row["time_s"] - fit.cost_s * row["launches"] for row in g.rows],
-                    weights=[_weight(row) for row in g.rows],
-                )
-            ),
-        )
-        for g in members
-    ]
+def _start_s(group: WorkGroup, fit: LaunchFit) -> float:
+    """Seconds at no launches, which the fit leaves for the work."""
+    left = [row.time_s - fit.cost_s * _count(row) for row in group.rows]
+    return float(np.average(left, weights=[_weight(row) for row in group.rows]))
 
 
-def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
+def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     """The cost of a launch; None where no work ran in several numbers of launches."""
     members = work_groups(rows)
     fit = fit_launches(members) if members else None
     if fit is None:
         return _nothing_to_fit(work_groups(rows, _is_form))
-    heaviest = max((r for g in members for r in g.rows), key=lambda r: r["launches"] / r["time_s"])
-    share = fit.cost_s * heaviest["launches"] / heaviest["time_s"]
-    found = fit.sure_s > 0 and share >= WORTH_SHARE
+    every = [row for group in members for row in group.rows]
+    heaviest = max(every, key=lambda row: _count(row) / row.time_s)
+    share = fit.cost_s * _count(heaviest) / heaviest.time_s
     t0 = machine.launch_overhead_s if machine else None
-    ids = tuple(int(row["id"]) for g in members for row in g.rows)
+    found = fit.sure_s > 0 and share >= WORTH_SHARE
+    cost = format_seconds(fit.cost_s, 2)
+    interval = f"{format_seconds(fit.low_s, 2)} to {format_seconds(fit.high_s, 2)}"
+    basis = f"{len(every)} cases in {len(members)} group{'s' * (len(members) > 1)} of equal work"
+    title, points, action = "no cost per launch was found", [], None
+    if found:
+        title, action = f"each launch costs {cost}", ACTION
+        points = [
+            _largest_gain(members),
+            f"Over {basis} a launch costs {cost} (95 %: {interval}), which explains"
+            f" {format_percent(max(0.0, fit.explained))} of the differences in time; launching is"
+            f" up to {format_percent(min(share, 1.0))} of a case ({heaviest.variant},"
+            f" {heaviest.launches:.0f} launches).",
+            _against_machine(fit, t0),
+        ]
+    else:
+        why = (
+            "it cannot be told from 0, so launches were not seen to matter here"
+            if fit.sure_s <= 0
+            else "it is real but below a tenth of the time of every case"
+        )
+        points = [
+            f"Over {basis} the fitted cost per launch is {cost}, with 95 % certainty {interval}:"
+            f" {why}."
+        ]
     return Conclusion(
         factor="launch",
         found=found,
-        title=_title(found, fit),
-        points=_points(found, members, fit, (heaviest, share), t0),
-        kernels=ids,
+        title=f"Launch overhead: {title}",
+        points=points,
+        kernels=[row.id for row in every],
         facts=_facts(members, fit, share, t0),
-        action=(
-            "Fewer, larger launches: the fused layer, torch.compile, or a graph on a GPU."
-            if found
-            else None
-        ),
+        action=action,
     )
 
 
 def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
     """Why a design that was run gives no fit; None where none was run."""
-    if not members:
-        return None
     every = [row for group in members for row in group.rows]
-    lost = sum(busy(row) for row in every)
+    lost = sum(row.busy for row in every)
     why = (
         f"other programs used the processor while {lost} of {len(every)} cases ran"
         if lost
         else "too few cases have both samples and a count of launches"
     )
-    return Conclusion(
-        factor="launch",
-        found=False,
-        title="Launch overhead: it cannot be told",
-        points=(
-            f"The same work ran in several numbers of launches, but {why}: no line can be fitted.",
-        ),
-        kernels=tuple(int(row["id"]) for row in every),
-    )
-
-
-def _title(found: bool, fit: LaunchFit) -> str:
-    if found:
-        return f"Launch overhead: each launch costs {format_seconds(fit.cost_s, 2)}"
-    return "Launch overhead: no cost per launch was found"
-
-
-def _points(
-    found: bool,
-    members: Sequence[WorkGroup],
-    fit: LaunchFit,
-    heaviest: tuple[Row, float],
-    t0: float | None,
-) -> tuple[str, ...]:
-    interval = f"{format_seconds(fit.low_s, 2)} to {format_seconds(fit.high_s, 2)}"
-    basis = f"{fit.points} cases in {fit.groups} group{'s' * (fit.groups > 1)} of equal work"
-    if not found:
-        return (
-            f"Over {basis} the fitted cost per launch is {format_seconds(fit.cost_s, 2)}, with 95 %"
-            f" certainty {interval}: {_why_not(fit)}.",
-        )
-    row, share = heaviest
-    group = max(members, key=lambda g: _gain(g.rows)[2])
-    many, few, ratio = _gain(group.rows)
-    return (
-        f"The same work in {many['launches']:.0f} launches ({label(many, 'variant')}) instead of"
-        f" {few['launches']:.0f} ({label(few, 'variant')}) takes {ratio:.2g} times as long"
-        f" ({group.title}).",
-        f"Over {basis} a launch costs {format_seconds(fit.cost_s, 2)} (95 %: {interval}), which"
-        f" explains {format_percent(max(0.0, fit.explained))} of the differences in time; launching"
-        f" is up to {format_percent(min(share, 1.0))} of a case ({label(row, 'variant')},"
-        f" {row['launches']:.0f} launches).",
-        _against_machine(fit, t0),
-    )
-
-
-def _why_not(fit: LaunchFit) -> str:
-    if fit.sure_s <= 0:
-        return "it cannot be told from 0, so launches were not seen to matter here"
-    return "it is real but below a tenth of the time of every case"
+    told = f"The same work ran in several numbers of launches, but {why}: no line can be fitted."
+    title, ids = "Launch overhead: it cannot be told", [row.id for row in every]
+    return Conclusion("launch", False, title, [told], kernels=ids) if every else None
 
 
 def _against_machine(fit: LaunchFit, t0: float | None) -> str:
@@ -303,16 +229,18 @@ def _against_machine(fit: LaunchFit, t0: float | None) -> str:
     )
 
 
-def _gain(rows: Sequence[Row]) -> tuple[Row, Row, float]:
-    """The rows with most and fewest launches, and the ratio of their times."""
-    many = max(rows, key=lambda row: row["launches"])
-    few = min(rows, key=lambda row: row["launches"])
-    return many, few, many["time_s"] / few["time_s"]
+def _largest_gain(members: Sequence[WorkGroup]) -> str:
+    """The group that fewer launches gain most, by its rows with most and fewest of them."""
+    ends = [(max(g.rows, key=_count), min(g.rows, key=_count), g.title) for g in members]
+    many, few, title = max(ends, key=lambda end: end[0].time_s / end[1].time_s)
+    return (
+        f"The same work in {many.launches:.0f} launches ({many.variant}) instead of"
+        f" {few.launches:.0f} ({few.variant}) takes {many.time_s / few.time_s:.2g} times as long"
+        f" ({title})."
+    )
 
 
-def _facts(
-    members: Sequence[WorkGroup], fit: LaunchFit, share: float, t0: float | None
-) -> dict[str, Any]:
+def _facts(members: Sequence[WorkGroup], fit: LaunchFit, share: float, t0: float | None) -> Facts:
     return {
         "cost_per_launch_s": fit.cost_s,
         "cost_interval_s": [fit.low_s, fit.high_s],
@@ -322,17 +250,12 @@ def _facts(
         "groups": [
             {
                 "title": g.title,
-                "start_s": g.start_s,
-                "variants": [label(row, "variant") for row in g.rows],
-                "launches": [row["launches"] for row in g.rows],
-                "time_s": [row["time_s"] for row in g.rows],
-                "quartiles_s": [_quartiles(row) for row in g.rows],
+                "start_s": _start_s(g, fit),
+                "variants": [row.variant for row in g.rows],
+                "launches": [row.launches for row in g.rows],
+                "time_s": [row.time_s for row in g.rows],
+                "quartiles_s": [np.quantile(row.samples, (0.25, 0.75)).tolist() for row in g.rows],
             }
-            for g in fitted_groups(members, fit)
+            for g in members
         ],
     }
-
-
-def _quartiles(row: Row) -> list[float]:
-    low, high = np.quantile(samples(row), (0.25, 0.75))
-    return [float(low), float(high)]

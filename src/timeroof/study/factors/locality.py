@@ -10,37 +10,14 @@ the words say which.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
+from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.model.stats import two_samples
-from timeroof.study.factors.cases import (
-    Row,
-    busy,
-    group_titles,
-    groups,
-    label,
-    moved_bytes,
-    number,
-    ops,
-    origin,
-    samples,
-)
-from timeroof.study.factors.conclusion import Conclusion, Effect, settle, unclear_points
-from timeroof.study.factors.working_sets import (
-    Level,
-    curve_facts,
-    level_drops,
-    levels_text,
-    working_set_cases,
-    working_set_levels,
-)
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, DesignOptions
+from timeroof.study.case import Case
+from timeroof.study.factors import working_sets
+from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, settle
+from timeroof.study.grid import DesignOptions
+from timeroof.study.rows import Row, group_titles, groups, ops
 
 LAYOUTS = ("contiguous", "channels_last")
 CACHES = ("warm", "cold")
@@ -48,37 +25,20 @@ CACHES = ("warm", "cold")
 
 def design(options: DesignOptions) -> list[Case]:
     """Layouts of a convolution and a pooling, warm against cold, and sets around each cache."""
-    from timeroof.study.grid import grid_cases
-
-    common: dict[str, Any] = {
-        "passes": ("forward",),
-        "threads": (options.threads,),
-        "framework": options.framework,
-        "device": options.device,
-    }
-    layouts = [
-        case
-        for kernel in (("conv2d",) if options.quick else ("conv2d", "pool"))
-        for case in grid_cases(kernel, sweeps={"layout": list(LAYOUTS)}, **common)
+    laid_out = ("conv2d",) if options.quick else ("conv2d", "pool")
+    flushed = ("conv2d",) if options.quick else ("conv2d", "layernorm", "gemm")
+    return [
+        *(case for k in laid_out for case in options.cases(k, {"layout": LAYOUTS})),
+        *(case for k in flushed for case in options.cases(k, caches=CACHES)),
+        *working_sets.design(options),
     ]
-    caches = [
-        case
-        for kernel in (("conv2d",) if options.quick else ("conv2d", "layernorm", "gemm"))
-        for case in grid_cases(kernel, sweeps={}, caches=CACHES, **common)
-    ]
-    return [*layouts, *caches, *working_set_cases(options)]
 
 
-def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
+def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     """What place and order of data cost; None where nothing was compared."""
-    levels = working_set_levels(rows, machine)
-    effects = settle(
-        [
-            *_pairs(rows, "layout", LAYOUTS),
-            *_pairs(rows, "cache", CACHES),
-            *level_drops(levels),
-        ]
-    )
+    levels = working_sets.working_set_levels(rows, machine)
+    pairs = [*_pairs(rows, "layout", *LAYOUTS), *_pairs(rows, "cache", *CACHES)]
+    effects = settle([*pairs, *working_sets.level_drops(levels)])
     if not effects:
         return None
     real = [e for e in effects if e.real and _is_cost(e)]
@@ -86,61 +46,50 @@ def conclude(rows: pl.DataFrame, machine: Machine | None) -> Conclusion | None:
         factor="locality",
         found=bool(real),
         title=_title(real),
-        points=(*_points(effects, real, levels), *unclear_points(effects)),
+        points=_points(effects, real, levels),
         effects=effects,
-        kernels=tuple(i for e in effects for i in e.kernels),
-        facts={"bytes": _basis(rows), **curve_facts(rows, machine, levels)},
+        facts={"bytes": _basis(rows), **working_sets.curve_facts(rows, machine, levels)},
         action=_action(real),
     )
 
 
 def _is_cost(effect: Effect) -> bool:
     """Layouts may cost or gain; a cold cache and a lower level can only cost."""
-    return effect.facts["kind"] == "layout" or effect.ratio.value > 1
+    return effect.kind == "layout" or effect.ratio.value > 1
 
 
-def _pairs(rows: pl.DataFrame, free: str, sides: tuple[str, str]) -> list[Effect]:
+def _pairs(rows: Sequence[Row], free: str, first: str, second: str) -> list[Effect | None]:
     """Second side over first, all else equal."""
-    every = [g for op in ops(rows) for g in groups(rows, op, (free,))]
-    pairs = [
-        [by_side[sides[0]], by_side[sides[1]]]
-        for group in every
-        if set(sides) <= set(by_side := {str(label(row, free)): row for row in group})
+    pairs = []
+    for op in ops(rows):
+        for group in groups(rows, op, free):
+            sides = {row.cache if free == "cache" else row.params.get(free): row for row in group}
+            if {first, second} <= set(sides):
+                pairs.append((sides[first], sides[second]))
+    titles = group_titles(pairs, free)
+    return [
+        compared(title, (first, a), (second, b), {"kind": free, **_evidence(a, b)})
+        for title, (a, b) in zip(titles, pairs, strict=True)
     ]
-    found = []
-    for title, (base, other) in zip(group_titles(pairs, free), pairs, strict=True):
-        ratio = two_samples(samples(base), samples(other))
-        if ratio is not None:
-            facts = {"kind": free, **_evidence(base, other)}
-            ids = (base["id"], other["id"])
-            found.append(Effect(title, *sides, ratio, ids, facts, busy(base, other)))
-    return found
 
 
-def _evidence(base: Row, other: Row) -> dict[str, Any]:
+def _evidence(base: Row, other: Row) -> Facts:
     """What is known of the cause: reorders with their seconds, and the bytes."""
-    reorders = [number(label(r, "reorders")) for r in (base, other)]
-    seconds = [number(label(r, "reorder_s")) for r in (base, other)]
-    traffic = [moved_bytes(r) for r in (base, other)]
-    measured = all(origin(r, "bytes/dram") == "measured" for r in (base, other))
+    both = (base, other)
     return {
-        "reorders": reorders,
-        "reorder_s": seconds,
-        "reorder_share": [
-            None if s is None else s / r["time_s"]
-            for s, r in zip(seconds, (base, other), strict=True)
-        ],
-        "difference_s": other["time_s"] - base["time_s"],
-        "bytes": traffic,
-        "bytes_measured": measured,
-        "working_set_bytes": number(label(base, "working_set_bytes")),
+        "reorders": [r.reorders for r in both],
+        "reorder_s": [r.reorder_s for r in both],
+        "reorder_share": [None if r.reorder_s is None else r.reorder_s / r.time_s for r in both],
+        "difference_s": other.time_s - base.time_s,
+        "bytes": [r.bytes_by.get("dram") for r in both],
+        "bytes_measured": all(r.measured("bytes/dram") for r in both),
+        "working_set_bytes": base.working_set_bytes,
     }
 
 
-def _basis(rows: pl.DataFrame) -> str:
+def _basis(rows: Sequence[Row]) -> str:
     """Where the bytes come from, for all rows of the study."""
-    column = "origin.bytes/dram"
-    origins = set(rows[column].drop_nulls().to_list()) if column in rows.columns else set()
+    origins = {row.origins.get("bytes/dram") for row in rows} - {None}
     if origins == {"measured"}:
         return "measured"
     return "measured and counted" if "measured" in origins else "counted"
@@ -150,31 +99,30 @@ def _title(real: Sequence[Effect]) -> str:
     if not real:
         return "Locality: neither layout nor caches were seen to cost time"
     strongest = max(real, key=lambda e: abs(e.ratio.value - 1))
-    kind = strongest.facts["kind"]
-    times = f"{strongest.ratio.value:.2g} times"
-    if kind == "layout":
-        return f"Locality: {strongest.other} takes {times} as long as {strongest.base}"
-    if kind == "cache":
+    base, other, times = strongest.base, strongest.other, f"{strongest.ratio.value:.2g} times"
+    if strongest.kind == "layout":
+        return f"Locality: {other} takes {times} as long as {base}"
+    if strongest.kind == "cache":
         return f"Locality: with cold caches it takes {times} as long"
-    return f"Locality: a byte from {strongest.other} takes {times} as long as from {strongest.base}"
+    return f"Locality: a byte from {other} takes {times} as long as from {base}"
 
 
 def _points(
-    effects: Sequence[Effect], real: Sequence[Effect], levels: Sequence[Level]
+    effects: Sequence[Effect], real: Sequence[Effect], levels: Sequence[working_sets.Level]
 ) -> list[str]:
-    parts = [_layout_text(e) for e in real if e.facts["kind"] == "layout"]
-    parts += [_cache_text(e) for e in real if e.facts["kind"] == "cache"]
+    parts = [_layout_text(e) for e in real if e.kind == "layout"]
+    parts += [_cache_text(e) for e in real if e.kind == "cache"]
     for kind, words in (("layout", "layouts"), ("cache", "warm and cold caches")):
-        compared = [e for e in effects if e.facts["kind"] == kind]
-        told = any(e.disturbed or (e.real and _is_cost(e)) for e in compared)
-        if compared and not told:
+        pairs = [e for e in effects if e.kind == kind]
+        if pairs and not any(e.disturbed or e in real for e in pairs):
             parts.append(f"Between {words} no difference was found beyond the spread.")
     if levels:
-        parts.append(levels_text(levels, [e for e in effects if e.facts["kind"] == "level"]))
-    measured = [e for e in effects if e.facts.get("bytes_measured")]
+        drops = [e for e in effects if e.kind == "level"]
+        parts.append(working_sets.levels_text(levels, drops))
+    measured = [e for e in effects if e.facts["bytes_measured"]]
     parts.append(
         "Bytes are those that counters measured."
-        if measured and len(measured) == len(effects)
+        if len(measured) == len(effects)
         else "Bytes of some rows were measured by counters, the others counted from the operands."
         if measured
         else "Bytes are counted from the operands, not measured."
@@ -191,12 +139,10 @@ def _layout_text(effect: Effect) -> str:
     if None not in shares and any(shares):
         told += f", {format_percent(shares[0])} against {format_percent(shares[1])} of the time"
         told += _explained(facts)
-    if facts["bytes_measured"] and all(facts["bytes"]):
-        told += f"; measured bytes {facts['bytes'][1] / facts['bytes'][0]:.2g} times"
-    return told + "."
+    return f"{told}{_bytes_text(facts)}."
 
 
-def _explained(facts: dict[str, Any]) -> str:
+def _explained(facts: Facts) -> str:
     """How much of the difference the reorders are."""
     saved = facts["reorder_s"][1] - facts["reorder_s"][0]
     if not facts["difference_s"] or saved / facts["difference_s"] <= 0:
@@ -204,16 +150,20 @@ def _explained(facts: dict[str, Any]) -> str:
     return f" ({format_percent(min(1.0, saved / facts['difference_s']))} of the difference)"
 
 
+def _bytes_text(facts: Facts) -> str:
+    if not facts["bytes_measured"] or not all(facts["bytes"]):
+        return ""
+    return f"; measured bytes {facts['bytes'][1] / facts['bytes'][0]:.2g} times"
+
+
 def _cache_text(effect: Effect) -> str:
-    facts = effect.facts
+    more = f", {format_seconds(effect.facts['difference_s'], 2)} more"
     told = f"{effect.group}: cold takes {effect.ratio.text()} the time of warm"
-    if facts["bytes_measured"] and all(facts["bytes"]):
-        return f"{told}; measured bytes {facts['bytes'][1] / facts['bytes'][0]:.2g} times."
-    return f"{told}, {format_seconds(facts['difference_s'], 2)} more."
+    return f"{told}{_bytes_text(effect.facts) or more}."
 
 
 def _action(real: Sequence[Effect]) -> str | None:
-    gains = [e for e in real if e.facts["kind"] == "layout"]
+    gains = [e for e in real if e.kind == "layout"]
     if not gains:
         return None
     best = max(gains, key=lambda e: abs(e.ratio.value - 1))

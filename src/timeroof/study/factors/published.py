@@ -7,7 +7,7 @@ ratios, from the same sweeps, groups and movements that a study's conclusions re
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -17,18 +17,9 @@ from timeroof.core.profile import LABEL
 from timeroof.core.report import Finding, Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.paper.build import build_paper
-from timeroof.paper.data import PARAMETERS, base_case, direct_flops, sweep
-from timeroof.study.factors.cases import (
-    Row,
-    Sweep,
-    flops,
-    groups,
-    intensity_at,
-    label,
-    sweeps,
-    with_parameters,
-)
+from timeroof.paper.data import BASE_CASE, PARAMETERS, direct_flops
 from timeroof.study.factors.intensity import movement
+from timeroof.study.rows import Row, Sweep, groups, in_order, sweeps, typed_rows
 
 # Below this share of FLOPs on tensor cores, a pass is said to miss them.
 TENSOR_SHARE = 0.5
@@ -41,28 +32,28 @@ def paper_report() -> Report:
     return replace(report, findings=tuple(paper_findings(report.rows, report.machine)))
 
 
-def published_cases(rows: pl.DataFrame) -> pl.DataFrame:
+def published_cases(rows: pl.DataFrame) -> list[Row]:
     """The paper's judged rows as cases of a study: parameters, pass and precision in its words."""
-    return with_parameters(rows, PARAMETERS).with_columns(
-        pl.col(f"{LABEL}precision").str.to_lowercase(),
-        pl.col("phase").alias(f"{LABEL}pass"),
+    told = rows.with_columns(
+        pl.col(f"{LABEL}precision").str.to_lowercase(), pl.col("phase").alias(f"{LABEL}pass")
     )
+    return typed_rows(told, PARAMETERS)
 
 
 def paper_findings(rows: pl.DataFrame, machine: Machine) -> list[Finding]:
     """The five factors of the paper, each with its evidence."""
     cases = published_cases(rows)
-    factors: list[Callable[[pl.DataFrame, Machine], Finding]] = [
-        arithmetic_intensity,
-        cache_locality,
-        auto_tuning,
-        launch_overhead,
-        tensor_cores,
+    forward = [row for row in cases if row.pass_name == "forward"]
+    return [
+        arithmetic_intensity(forward),
+        cache_locality(forward),
+        auto_tuning(forward),
+        launch_overhead(cases, machine),
+        tensor_cores(forward, machine),
     ]
-    return [factor(cases, machine) for factor in factors]
 
 
-def arithmetic_intensity(rows: pl.DataFrame, machine: Machine) -> Finding:
+def arithmetic_intensity(rows: Sequence[Row]) -> Finding:
     """How intensity, work and time move along each convolution sweep."""
     moves = {
         parameter: {key: _ratios(s) for key, s in _by_series(rows, "conv2d", parameter).items()}
@@ -74,8 +65,7 @@ def arithmetic_intensity(rows: pl.DataFrame, machine: Machine) -> Finding:
         for key, move in by_series.items()
     }
     batch, kernel = moves["batch"], moves["kernel"]
-    base = evidence["batch PT FP32"]
-    wide = evidence["kernel PT FP32"]
+    base, wide = evidence["batch PT FP32"], evidence["kernel PT FP32"]
     why = (
         f"Batch 16 to 64 changes intensity by {_span(batch, 'ai_ratio')} while work grows by"
         f" {_span(batch, 'flops_ratio')} and time by {_span(batch, 'time_ratio')}"
@@ -85,34 +75,35 @@ def arithmetic_intensity(rows: pl.DataFrame, machine: Machine) -> Finding:
         f" {wide['ai_last']:.0f} FLOP/B), 512 filters instead of 64 by"
         f" {_span(moves['filters'], 'ai_ratio')}."
     )
+    swept = in_order(_at(rows, "conv2d", but="batch"), "batch")
     return Finding(
         code="paper/intensity",
         title="Arithmetic intensity: batch scales work and time, not intensity",
         why=why,
-        kernels=_ids(sweep(rows, "conv2d", "forward", "batch")),
+        kernels=[row.id for row in swept],
         evidence=evidence,
     )
 
 
-def cache_locality(rows: pl.DataFrame, machine: Machine) -> Finding:
+def cache_locality(rows: Sequence[Row]) -> Finding:
     """DRAM traffic of one and the same convolution in three frameworks."""
-    base = base_case(rows, "conv2d", "forward").filter(pl.col(f"{LABEL}precision") == "fp32")
-    by_name = {str(label(row, "framework")): row for row in base.iter_rows(named=True)}
-    own = by_name["PT"]
-    others = [by_name["TF1"], by_name["TF2"]]
-    traffic = sorted(o["byte/dram"] / own["byte/dram"] for o in others)
-    time = sorted(o["time_s"] / own["time_s"] for o in others)
+    base = [row for row in _at(rows, "conv2d") if row.precision == "fp32"]
+    by_name = {row.framework: row for row in base}
+    own, others = by_name["PT"], [by_name["TF1"], by_name["TF2"]]
+    moved = {name: row.bytes_by["dram"] or 0.0 for name, row in by_name.items()}
+    traffic = sorted(moved[o.framework] / moved["PT"] for o in others)
+    time = sorted(o.time_s / own.time_s for o in others)
     levels = {
-        name: {level: intensity_at(row, level) or 0.0 for level in ("l1", "l2", "dram")}
+        name: {level: row.intensity_at(level) or 0.0 for level in ("l1", "l2", "dram")}
         for name, row in by_name.items()
     }
     why = (
         "For the same FP32 base convolution TensorFlow moves"
         f" {traffic[0]:.1f} to {traffic[1]:.1f} times the DRAM bytes of PyTorch"
-        f" ({', '.join(format_amount(o['byte/dram'], 'B') for o in others)} against"
-        f" {format_amount(own['byte/dram'], 'B')}), launches"
-        f" {' and '.join(str(int(o['launches'])) for o in others)} kernels instead of"
-        f" {int(own['launches'])}, and takes {time[0]:.1f} to {time[1]:.1f} times as long."
+        f" ({', '.join(format_amount(moved[o.framework], 'B') for o in others)} against"
+        f" {format_amount(moved['PT'], 'B')}), launches"
+        f" {' and '.join(f'{o.launches:.0f}' for o in others)} kernels instead of"
+        f" {own.launches:.0f}, and takes {time[0]:.1f} to {time[1]:.1f} times as long."
         f" Intensity per level, TF2: L1 {levels['TF2']['l1']:.1f}, L2 {levels['TF2']['l2']:.1f},"
         f" DRAM {levels['TF2']['dram']:.1f} FLOP/B; PyTorch: L1 {levels['PT']['l1']:.1f},"
         f" L2 {levels['PT']['l2']:.1f}, DRAM {levels['PT']['dram']:.1f}."
@@ -121,26 +112,27 @@ def cache_locality(rows: pl.DataFrame, machine: Machine) -> Finding:
         code="paper/locality",
         title="Cache locality: the same convolution, several times the traffic",
         why=why,
-        kernels=_ids(base),
+        kernels=[row.id for row in base],
         evidence={"intensity_per_level": levels, "traffic_ratio": traffic, "time_ratio": time},
     )
 
 
-def auto_tuning(rows: pl.DataFrame, machine: Machine) -> Finding:
+def auto_tuning(rows: Sequence[Row]) -> Finding:
     """Algorithm choice: tensor cores taken or missed, and convolutions that do less work."""
-    stride_1 = sweep(rows, "conv2d", "forward", "stride").filter(pl.col("value") == 1)
-    every = stride_1.to_dicts()
-    half = sorted((r for r in every if label(r, "precision") == "fp16"), key=lambda r: r["time_s"])
+    every = _at(rows, "conv2d", stride=1)
+    half = sorted((r for r in every if r.precision == "fp16"), key=lambda r: r.time_s)
     fast, slow = half[0], half[-1]
-    work = {_series(row): round((flops(row) or 0.0) / direct_flops(row), 3) for row in every}
+    work = {
+        _series(r): round((r.flops or 0.0) / direct_flops(r.framework, r.params), 3) for r in every
+    }
     reduced = [share for name, share in work.items() if name.endswith("FP32")]
     why = (
-        f"FP16 at stride 1: {label(slow, 'framework')} needs {format_seconds(slow['time_s'])} with"
+        f"FP16 at stride 1: {slow.framework} needs {format_seconds(slow.time_s)} with"
         f" {format_percent(_tensor_share(slow))} of its FLOPs on tensor cores,"
-        f" {label(fast, 'framework')} {format_seconds(fast['time_s'])} with"
+        f" {fast.framework} {format_seconds(fast.time_s)} with"
         f" {format_percent(_tensor_share(fast))}: the"
         f" library chose another algorithm for the same job, a factor of"
-        f" {slow['time_s'] / fast['time_s']:.1f}. FP32 at stride 1 executes only"
+        f" {slow.time_s / fast.time_s:.1f}. FP32 at stride 1 executes only"
         f" {min(reduced):.2f} to {max(reduced):.2f} of the FLOPs of a direct convolution: a"
         " reduced-work algorithm such as Winograd's, so fewer FLOP/s would not mean slower."
     )
@@ -148,70 +140,73 @@ def auto_tuning(rows: pl.DataFrame, machine: Machine) -> Finding:
         code="paper/autotune",
         title="Auto-tuning: same job, another algorithm, another time",
         why=why,
-        kernels=_ids(stride_1),
-        evidence={
-            "executed_over_direct_flops": work,
-            "time_ratio": slow["time_s"] / fast["time_s"],
-        },
+        kernels=[row.id for row in every],
+        evidence={"executed_over_direct_flops": work, "time_ratio": slow.time_s / fast.time_s},
     )
 
 
-def launch_overhead(rows: pl.DataFrame, machine: Machine) -> Finding:
+def launch_overhead(rows: Sequence[Row], machine: Machine) -> Finding:
     """Launching as a share of the time, and how launches grow with time steps."""
-    shares = (
-        rows.filter(pl.col("phase") == "forward")
-        .with_columns((pl.col("overhead_time_s") / pl.col("time_s")).alias("share"))
-        .group_by("op", f"{LABEL}framework", maintain_order=True)
-        .agg(pl.col("share").min().alias("low"), pl.col("share").max().alias("high"))
-    )
-    spans = {f"{op} {framework}": (low, high) for op, framework, low, high in shares.iter_rows()}
+    forward = [row for row in rows if row.pass_name == "forward"]
+    shares: dict[str, list[float]] = {}
+    for row in forward:
+        share = (row.overhead_time_s or 0.0) / row.time_s
+        shares.setdefault(f"{row.op} {row.framework}", []).append(share)
+    spans = {name: (min(own), max(own)) for name, own in shares.items()}
     conv = [v for k, v in spans.items() if k.startswith("conv2d")]
-    steps = {key: _slope(s) for key, s in _by_series(rows, "lstm", "time_steps").items()}
-    flat = _flatness(rows)
-    lstm = ", ".join(
+    # Launches over time steps, by least squares.
+    steps = {
+        key: statistics.linear_regression(
+            [float(v) for v in s.values], [row.launches or 0.0 for row in s.rows]
+        ).slope
+        for key, s in _by_series(forward, "lstm", "time_steps").items()
+    }
+    flat = [s.time_ratio for s in _by_series(forward, "lstm", "hidden").values()]
+    told = ", ".join(
         f"{k.removeprefix('lstm ')} {format_percent(low)} to {format_percent(high)}"
         for k, (low, high) in spans.items()
         if k.startswith("lstm")
     )
-    inside = rows.filter(pl.col("inside_overhead_box"))
-    launch = rows.filter((pl.col("op") == "lstm") & (pl.col("limiter") == "launch"))
+    inside = [row.id for row in rows if row.inside_overhead_box]
+    lstm = [row.limiter for row in rows if row.op == "lstm"]
     t0 = format_seconds(machine.launch_overhead_s)
     why = (
         f"At {t0} per launch, launching is {format_percent(min(c[0] for c in conv))} to"
         f" {format_percent(max(c[1] for c in conv))} of a forward convolution, but of a forward"
-        f" LSTM: {lstm}. It is the largest bound in {launch.height} of"
-        f" {rows.filter(pl.col('op') == 'lstm').height} LSTM passes, and {inside.height} of"
-        f" {rows.height} passes lie inside their overhead box. Hidden size 16 to 128 changes"
-        f" forward LSTM time by only {flat[0]:.2f} to {flat[1]:.2f} times; launches grow per time"
-        " step by:"
-        f" {', '.join(f'{k} {v:.1f}' for k, v in steps.items())}."
+        f" LSTM: {told}. It is the largest bound in {lstm.count('launch')} of"
+        f" {len(lstm)} LSTM passes, and {len(inside)} of"
+        f" {len(rows)} passes lie inside their overhead box. Hidden size 16 to 128 changes"
+        f" forward LSTM time by only {min(flat):.2f} to {max(flat):.2f} times; launches grow per"
+        f" time step by: {', '.join(f'{k} {v:.1f}' for k, v in steps.items())}."
     )
     return Finding(
         code="paper/launch",
         title="Launch overhead: small recurrent steps are bound by being launched",
         why=why,
-        kernels=_ids(inside),
+        kernels=inside,
         evidence={
             "overhead_share": {k: [round(v, 4) for v in span] for k, span in spans.items()},
             "launches_per_time_step": {k: round(v, 3) for k, v in steps.items()},
-            "inside_overhead_box": inside.height,
-            "hidden_16_to_128_time_ratio": [round(v, 4) for v in flat],
+            "inside_overhead_box": len(inside),
+            "hidden_16_to_128_time_ratio": [round(v, 4) for v in (min(flat), max(flat))],
         },
     )
 
 
-def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
+def tensor_cores(rows: Sequence[Row], machine: Machine) -> Finding:
     """What FP16 gains where tensor cores work, and where they are missed."""
-    forward = rows.filter(pl.col("phase") == "forward")
-    pairs = [_precision_pair(members) for members in groups(forward, "conv2d", ("precision",))]
-    used = [gain for gain, share in pairs if share >= TENSOR_SHARE]
-    missed = [gain for gain, share in pairs if share < TENSOR_SHARE]
-    best = max(forward.filter(pl.col("op") == "conv2d").to_dicts(), key=_rate)
+    pairs = [
+        {row.precision: row for row in members} for members in groups(rows, "conv2d", "precision")
+    ]
+    gains = [(p["fp32"].time_s / p["fp16"].time_s, _tensor_share(p["fp16"])) for p in pairs]
+    used = [gain for gain, share in gains if share >= TENSOR_SHARE]
+    missed = [gain for gain, share in gains if share < TENSOR_SHARE]
+    best = max((row for row in rows if row.op == "conv2d"), key=_rate)
     peak = machine.rate("flop/fp16-tensor")
     rate = _rate(best)
     share = rate / peak if peak else None
     why = (
-        f"The best forward convolution ({best['name']}) runs at"
+        f"The best forward convolution ({best.name}) runs at"
         f" {format_amount(rate, 'FLOP/s')}, {format_percent(share)} of the tensor-core"
         f" peak. FP16 makes forward convolutions {min(used):.1f} to"
         f" {max(used):.1f} times as fast as FP32 where tensor cores do most FLOPs"
@@ -222,7 +217,7 @@ def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
         code="paper/tensor-cores",
         title="Tensor cores: FP16 pays only where they are used",
         why=why,
-        kernels=[best["id"]],
+        kernels=[best.id],
         evidence={
             "best_flop_per_s": rate,
             "share_of_peak": share,
@@ -232,22 +227,20 @@ def tensor_cores(rows: pl.DataFrame, machine: Machine) -> Finding:
     )
 
 
-def _precision_pair(members: Sequence[Row]) -> tuple[float, float]:
-    """How many times as fast FP16 is, and the share of its FLOPs on tensor cores."""
-    by_type = {label(row, "precision"): row for row in members}
-    half, single = by_type["fp16"], by_type["fp32"]
-    return single["time_s"] / half["time_s"], _tensor_share(half)
+def _at(rows: Sequence[Row], op: str, *, but: str = "", **changed: int) -> list[Row]:
+    """Rows of the base case with some parameters changed, one of them free."""
+    case = {name: v for name, v in (BASE_CASE[op] | changed).items() if name != but}
+    return [row for row in rows if row.op == op and case.items() <= row.params.items()]
 
 
-def _by_series(rows: pl.DataFrame, op: str, parameter: str) -> dict[str, Sweep]:
-    """The forward sweeps of a parameter, by framework and precision."""
-    forward = rows.filter(pl.col("phase") == "forward")
-    found = {_series(s.rows[0]): s for s in sweeps(forward, op) if s.parameter == parameter}
+def _by_series(rows: Sequence[Row], op: str, parameter: str) -> dict[str, Sweep]:
+    """The sweeps of a parameter, by framework and precision."""
+    found = {_series(s.rows[0]): s for s in sweeps(rows, op) if s.parameter == parameter}
     return dict(sorted(found.items()))
 
 
 def _series(row: Row) -> str:
-    return f"{label(row, 'framework')} {str(label(row, 'precision')).upper()}"
+    return f"{row.framework} {row.precision.upper()}"
 
 
 def _ratios(swept: Sweep) -> dict[str, float]:
@@ -259,39 +252,19 @@ def _ratios(swept: Sweep) -> dict[str, float]:
         "ai_last": moved.ai[1],
         "ai_ratio": moved.ai_ratio,
         "flops_ratio": moved.flops_ratio,
-        "time_ratio": _time_ratio(swept),
+        "time_ratio": swept.time_ratio,
     }
 
 
-def _time_ratio(swept: Sweep) -> float:
-    return float(swept.rows[-1]["time_s"] / swept.rows[0]["time_s"])
-
-
 def _tensor_share(row: Row) -> float:
-    return float(row["flop/fp16-tensor"] / (flops(row) or 1.0))
+    return (row.flops_by["fp16-tensor"] or 0.0) / (row.flops or 1.0)
 
 
 def _rate(row: Row) -> float:
-    return float((flops(row) or 0.0) / row["time_s"])
-
-
-def _slope(swept: Sweep) -> float:
-    """Least-squares slope of launches over the swept value."""
-    values = [float(v) for v in swept.values]
-    return statistics.linear_regression(values, [row["launches"] for row in swept.rows]).slope
-
-
-def _flatness(rows: pl.DataFrame) -> tuple[float, float]:
-    """Smallest and largest ratio of LSTM time between hidden sizes 16 and 128."""
-    ratios = [_time_ratio(s) for s in _by_series(rows, "lstm", "hidden").values()]
-    return min(ratios), max(ratios)
+    return (row.flops or 0.0) / row.time_s
 
 
 def _span(moves: dict[str, dict[str, float]], key: str) -> str:
     values = [move[key] for move in moves.values()]
-    texts = list(dict.fromkeys((f"{min(values):.2g}", f"{max(values):.2g}")))
+    texts = dict.fromkeys(f"{v:.2g}" for v in (min(values), max(values)))
     return f"{' to '.join(texts)} times"
-
-
-def _ids(rows: pl.DataFrame) -> list[int]:
-    return [int(i) for i in rows["id"]]

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
-import polars as pl
-
+from timeroof.core.machine import Machine
 from timeroof.core.resources import CACHE_LEVELS, Scope
 from timeroof.core.units import format_amount, format_bytes_binary
 from timeroof.model.stats import two_samples
-from timeroof.study.factors.cases import (
-    Row,
-    busy,
-    label,
-    moved_bytes,
-    number,
-    origin,
-    samples,
-    scope,
-    sweeps,
-)
-from timeroof.study.factors.conclusion import Effect
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, DesignOptions
+from timeroof.study.case import Case
+from timeroof.study.factors.conclusion import Effect, Facts, digits
+from timeroof.study.grid import DesignOptions
+from timeroof.study.rows import Row, sweeps
 
 OP = "elementwise"
 # Two operands and a result of four bytes each.
@@ -40,10 +26,8 @@ LARGEST_SET = 2**28
 MOST_START, MOST_FAULTS = 1 / 3, 0.1
 
 
-def working_set_cases(options: DesignOptions) -> list[Case]:
+def design(options: DesignOptions) -> list[Case]:
     """Element-wise additions whose operands fill half, all and four times each cache."""
-    from timeroof.study.grid import grid_cases
-
     memory = options.machine.memory if options.machine else []
     caches = [m.size_bytes for m in memory if m.level in CACHE_LEVELS] or [2**15, 2**20, 2**25]
     # 2.75 leaves the cache while results are small enough for an allocator to keep their pages.
@@ -52,18 +36,10 @@ def working_set_cases(options: DesignOptions) -> list[Case]:
         round(size * share / BYTES_PER_ELEMENT / 64) * 64 for size in caches for share in shares
     }
     kept = sorted(n for n in sizes if 0 < n * BYTES_PER_ELEMENT <= LARGEST_SET)
-    return grid_cases(
-        OP,
-        sweeps={"elements": kept},
-        passes=("forward",),
-        threads=(options.threads,),
-        framework=options.framework,
-        device=options.device,
-    )
+    return options.cases(OP, {"elements": kept})
 
 
-@dataclass(frozen=True)
-class SetPoint:
+class SetPoint(NamedTuple):
     """One working set: its size, bytes per second, and seconds per byte of every sample."""
 
     size_bytes: float
@@ -72,106 +48,100 @@ class SetPoint:
     row: Row
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """A level of memory with the working sets that it holds."""
 
     name: str
     size_bytes: int | None
     ceiling_per_s: float | None
     points: tuple[SetPoint, ...]
-    measured: bool
 
     @property
-    def best(self) -> SetPoint:
+    def middle(self) -> SetPoint:
         """The set with the median rate: neither the one that luck nor launching favoured."""
-        ordered = sorted(self.points, key=lambda p: p.rate_per_s)
-        return ordered[len(ordered) // 2]
+        return sorted(self.points, key=lambda p: p.rate_per_s)[len(self.points) // 2]
 
-    def facts(self) -> dict[str, Any]:
+    @property
+    def share(self) -> float | None:
+        """Its rate over the level's ceiling."""
+        rate = self.middle.rate_per_s
+        return round(rate / self.ceiling_per_s, 4) if self.ceiling_per_s else None
+
+    @property
+    def measured(self) -> bool:
+        """Whether counters gave the bytes of all its sets."""
+        return all(p.row.measured("bytes/dram") for p in self.points)
+
+    def facts(self) -> Facts:
         """The level as plain data."""
-        rate = self.best.rate_per_s
         return {
             "level": self.name,
             "size_bytes": self.size_bytes,
             "ceiling_per_s": self.ceiling_per_s,
-            "bytes_per_s": float(f"{rate:.4g}"),
-            "share_of_ceiling": None
-            if not self.ceiling_per_s
-            else round(rate / self.ceiling_per_s, 4),
+            "bytes_per_s": digits(self.middle.rate_per_s),
+            "share_of_ceiling": self.share,
             "working_sets": [p.size_bytes for p in self.points],
         }
 
 
-def set_points(rows: pl.DataFrame) -> list[SetPoint]:
+def set_points(rows: Sequence[Row]) -> list[SetPoint]:
     """Warm sets of the element-wise kernel by size, the cost of starting taken off."""
     runs = [
-        s
-        for s in sweeps(rows, OP)
-        if s.parameter == "elements" and label(s.rows[0], "cache") != "cold"
+        s.rows for s in sweeps(rows, OP) if s.parameter == "elements" and s.rows[0].cache != "cold"
     ]
-    if not runs:
-        return []
-    longest = [r for r in max(runs, key=lambda s: len(s.rows)).rows if set_size(r)]
+    longest = [r for r in max(runs, key=len, default=[]) if set_size(r)]
     start_s = starting_cost_s(longest)
     return [p for row in longest if (p := _point(row, start_s)) is not None]
 
 
-def set_size(row: Row) -> float | None:
-    """Bytes of all operands of a row."""
-    return number(label(row, "working_set_bytes")) or moved_bytes(row)
+def set_size(row: Row) -> float:
+    """Bytes of all operands of a row, 0 where they are not known."""
+    return row.working_set_bytes or row.bytes_by.get("dram") or 0.0
 
 
 def starting_cost_s(rows: Sequence[Row]) -> float:
     """Seconds before the first byte, from the two smallest sets: time at no bytes on their line."""
-    ordered = sorted(rows, key=lambda r: set_size(r) or 0.0)[:2]
+    ordered = sorted(rows, key=set_size)[:2]
     if len(ordered) < 2:
         return 0.0
-    (small, first), (large, second) = ((set_size(r) or 0.0, r["time_s"]) for r in ordered)
-    return float(max(0.0, (first * large - second * small) / (large - small)))
+    (small, first), (large, second) = ((set_size(r), r.time_s) for r in ordered)
+    return max(0.0, (first * large - second * small) / (large - small))
 
 
 def _point(row: Row, start_s: float) -> SetPoint | None:
     """A set's rate; None where starting, or pages touched first, take much of its time."""
     size = set_size(row)
     # Rates are of the bytes that the operands have: what a counter sees at DRAM is less in a cache.
-    moved = size if origin(row, "bytes/dram") == "measured" else (moved_bytes(row) or size)
-    faults_s = float(row.get("bound.fault") or 0.0)
-    if not size or not moved or faults_s > MOST_FAULTS * row["time_s"]:
+    moved = size if row.measured("bytes/dram") else (row.bytes_by.get("dram") or size)
+    if (row.fault_s or 0.0) > MOST_FAULTS * row.time_s or start_s > MOST_START * row.time_s:
         return None
-    if start_s > MOST_START * row["time_s"]:
-        return None
-    each = tuple((s - start_s) / moved for s in samples(row) if s > start_s)
-    middle = sorted(each)[len(each) // 2]
-    return SetPoint(size, 1 / middle, each, row)
+    each = tuple((s - start_s) / moved for s in row.samples if s > start_s)
+    return SetPoint(size, 1 / sorted(each)[len(each) // 2], each, row)
 
 
-def working_set_levels(rows: pl.DataFrame, machine: Machine | None) -> list[Level]:
+def working_set_levels(rows: Sequence[Row], machine: Machine | None) -> list[Level]:
     """Sets by the level that holds them; those near a border belong to none."""
     points = set_points(rows) if machine else []
     if machine is None or not points:
         return []
-    which = scope(points[0].row)
-    sizes = cache_sizes(machine, which)
-    ordered = [(n, sizes[n]) for n in sorted(sizes, key=lambda n: sizes[n])]
+    scope = points[0].row.scope
+    sizes = sorted(cache_sizes(machine, scope).items(), key=lambda item: item[1])
     found = []
     lower = 0.0
-    for name, size in [*ordered, ("dram", None)]:
+    for name, size in [*sizes, ("dram", None)]:
         top = INSIDE * size if size else math.inf
         held = tuple(p for p in points if lower < p.size_bytes <= top)
         lower = OUTSIDE * size if size else lower
         if held:
-            measured = all(origin(p.row, "bytes/dram") == "measured" for p in held)
-            rate = machine.rate(f"byte/{name}", which)
-            found.append(Level(name, size, rate, held, measured))
+            found.append(Level(name, size, machine.rate(f"byte/{name}", scope), held))
     return found
 
 
-def cache_sizes(machine: Machine, which: Scope) -> dict[str, int]:
+def cache_sizes(machine: Machine, scope: Scope) -> dict[str, int]:
     """Bytes that each cache holds for all cores, or for one: L1 and L2 are a core's own."""
     dram = machine.roofs("all").get("byte/dram")
     cores = (dram.threads if dram else None) or 1
-    shared = 1 if which == "all" or machine.kind != "cpu" else cores
+    shared = 1 if scope == "all" or machine.kind != "cpu" else cores
     return {
         m.level: m.size_bytes // (shared if m.level in ("l1", "l2") else 1)
         for m in machine.memory
@@ -179,23 +149,20 @@ def cache_sizes(machine: Machine, which: Scope) -> dict[str, int]:
     }
 
 
-def curve_facts(
-    rows: pl.DataFrame, machine: Machine | None, levels: Sequence[Level]
-) -> dict[str, Any]:
+def curve_facts(rows: Sequence[Row], machine: Machine | None, levels: Sequence[Level]) -> Facts:
     """Levels, the whole curve, and the sizes and ceilings that it is drawn against."""
-    points = set_points(rows) if levels else []
-    if machine is None or not points:
+    if machine is None or not levels:
         return {"levels": [], "curve": [], "cache_sizes": {}, "ceilings": {}}
-    which = scope(points[0].row)
-    sizes = cache_sizes(machine, which)
+    points = set_points(rows)
+    scope = points[0].row.scope
+    sizes = cache_sizes(machine, scope)
     return {
         "levels": [level.facts() for level in levels],
         "curve": [
-            {"size_bytes": p.size_bytes, "bytes_per_s": float(f"{p.rate_per_s:.4g}")}
-            for p in points
+            {"size_bytes": p.size_bytes, "bytes_per_s": digits(p.rate_per_s)} for p in points
         ],
         "cache_sizes": sizes,
-        "ceilings": {name: machine.rate(f"byte/{name}", which) for name in (*sizes, "dram")},
+        "ceilings": {name: machine.rate(f"byte/{name}", scope) for name in (*sizes, "dram")},
     }
 
 
@@ -203,36 +170,30 @@ def level_drops(levels: Sequence[Level]) -> list[Effect]:
     """Seconds per byte of each level over those of the level above it."""
     found = []
     for above, below in pairwise(levels):
-        ratio = two_samples(above.best.seconds_per_byte, below.best.seconds_per_byte)
-        if ratio is None:
-            continue
-        rows = (above.best.row["id"], below.best.row["id"])
-        facts = {"kind": "level", "bytes_measured": above.measured and below.measured}
-        found.append(
-            Effect(
-                f"{OP}: seconds per byte",
-                _name(above),
-                _name(below),
-                ratio,
-                rows,
-                facts,
-                busy(above.best.row, below.best.row),
-            )
-        )
+        first, second = above.middle, below.middle
+        ratio = two_samples(first.seconds_per_byte, second.seconds_per_byte)
+        if ratio is not None:
+            title, ids = f"{OP}: seconds per byte", (first.row.id, second.row.id)
+            facts = {"kind": "level", "bytes_measured": above.measured and below.measured}
+            busy = first.row.busy or second.row.busy
+            names = above.name.upper(), below.name.upper()
+            found.append(Effect(title, *names, ratio, ids, facts, busy))
     return found
 
 
 def levels_text(levels: Sequence[Level], drops: Sequence[Effect]) -> str:
     """Rates level by level, and where they drop."""
     rates = ", ".join(
-        f"{format_amount(level.best.rate_per_s, 'B/s')} in {_name(level)}{_share(level)}"
+        f"{format_amount(level.middle.rate_per_s, 'B/s')} in {level.name.upper()}{_share(level)}"
         for level in levels
     )
-    real = [e for e in drops if e.real and e.ratio.value > 1]
+    real = [
+        f"a byte from {e.other} takes {e.ratio.text()} as long as from {e.base}"
+        for e in drops
+        if e.real and e.ratio.value > 1
+    ]
     fall = (
-        "; ".join(
-            f"a byte from {e.other} takes {e.ratio.text()} as long as from {e.base}" for e in real
-        )
+        "; ".join(real)
         if real
         else "nothing is claimed, other programs ran meanwhile"
         if any(e.disturbed for e in drops)
@@ -242,12 +203,7 @@ def levels_text(levels: Sequence[Level], drops: Sequence[Effect]) -> str:
 
 
 def _share(level: Level) -> str:
-    facts = level.facts()
-    if facts["share_of_ceiling"] is None:
+    if level.share is None:
         return ""
     size = f", {format_bytes_binary(level.size_bytes)}" if level.size_bytes else ""
-    return f" ({100 * facts['share_of_ceiling']:.0f} % of its ceiling{size})"
-
-
-def _name(level: Level) -> str:
-    return "DRAM" if level.name == "dram" else level.name.upper()
+    return f" ({100 * level.share:.0f} % of its ceiling{size})"

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from timeroof.study.kernel import (
-    COMPILED,
-    OPTIMIZER,
-    PLAIN_FLOATS,
-    Kernel,
-    Parameter,
-    Setting,
-    Workload,
-    no_contraction,
-)
+from timeroof.study import kernel as k
+from timeroof.study.kernel import OPTIMIZER, Kernel, Parameter, Setting, Workload
 
 _FLAGS = {"eager": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 
@@ -36,18 +28,16 @@ def _prepare(given: Setting) -> Workload:
 
 KERNEL = Kernel(
     name="adam",
-    title="Adam step",
     parameters=(
-        Parameter("elements", "elements of each tensor", 1 << 16,
+        Parameter("elements", 1 << 16,
                   tuple(1 << p for p in range(10, 21, 2)), (1 << 12, 1 << 16)),
-        Parameter("tensors", "tensors", 16, (1, 4, 16, 64), (4, 16)),
+        Parameter("tensors", 16, (1, 4, 16, 64), (4, 16)),
     ),
+    prepare=_prepare,
     passes={
         OPTIMIZER: "one step of torch.optim.Adam over all tensors, gradients given, states ready"
     },
-    prepare=_prepare,
-    contraction=no_contraction,
-    precisions=PLAIN_FLOATS,
-    variants=("eager", "foreach", "fused", *COMPILED),
+    precisions=k.PLAIN_FLOATS,
+    variants=("eager", "foreach", "fused", *k.COMPILED),
     default_passes=(OPTIMIZER,),
 )  # fmt: skip

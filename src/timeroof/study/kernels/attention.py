@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from timeroof.study.kernel import (
-    COMMON_VARIANTS,
-    FORWARD,
-    Kernel,
-    Parameter,
-    Setting,
-    Workload,
-    function_passes,
-)
-
-if TYPE_CHECKING:
-    from timeroof.study.case import Value
+from timeroof.study.kernel import FORWARD, Kernel, Parameter, Params, Setting, Workload
 
 
 def _prepare(given: Setting) -> Workload:
     import torch
 
-    shape = [given.size(n) for n in ("batch", "heads", "sequence", "head_dim")]
-    causal = given.word("causal") == "yes"
-
-    def inputs() -> tuple[torch.Tensor, ...]:
-        return tuple(given.random(*shape) for _ in range(3))
+    shape = given.sizes("batch", "heads", "sequence", "head_dim")
+    causal = given.params["causal"] == "yes"
 
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-    return Workload(inputs, attend)
+    return Workload(lambda: tuple(given.random(*shape) for _ in range(3)), attend)
 
 
-def _contraction(params: Mapping[str, Value], pass_name: str) -> float | None:
+def _contraction(params: Params, pass_name: str) -> float | None:
     """Two products forward. Backward depends on the algorithm: flash recomputes one product."""
     if pass_name != FORWARD:
         return None if pass_name.startswith("backward") else 0.0
@@ -47,16 +30,13 @@ def _contraction(params: Mapping[str, Value], pass_name: str) -> float | None:
 
 KERNEL = Kernel(
     name="attention",
-    title="attention",
     parameters=(
-        Parameter("batch", "batch size", 4, (1, 4, 16), (1, 4)),
-        Parameter("heads", "heads", 8, (4, 8, 16), ()),
-        Parameter("sequence", "sequence length", 256, (64, 256, 1024), (64, 256)),
-        Parameter("head_dim", "head size", 64, (32, 64, 128), ()),
-        Parameter("causal", "causal mask", "no", choices=("no", "yes")),
+        Parameter("batch", 4, (1, 4, 16), (1, 4)),
+        Parameter("heads", 8, (4, 8, 16), ()),
+        Parameter("sequence", 256, (64, 256, 1024), (64, 256)),
+        Parameter("head_dim", 64, (32, 64, 128), ()),
+        Parameter("causal", "no", choices=("no", "yes")),
     ),
-    passes=function_passes(),
     prepare=_prepare,
     contraction=_contraction,
-    variants=COMMON_VARIANTS,
 )

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from timeroof.study.kernel import (
-    BACKWARD,
-    BACKWARD_INPUT,
-    BACKWARD_WEIGHT,
-    COMMON_VARIANTS,
-    FLOATS,
-    FORWARD,
-    Kernel,
-    Parameter,
-    Setting,
-    Workload,
-    layer_passes,
-)
+from timeroof.study import kernel as k
+from timeroof.study.kernel import Kernel, Parameter, Params, Setting, Workload
 
 if TYPE_CHECKING:
-    from timeroof.study.case import Value
+    import torch
 
 CELL_LOOP, COMPILED_LOOP, GRAPH = "cell-loop", "cell-loop-compile", "graph"
 _LAYERS = {"lstm": ("LSTM", "LSTMCell"), "gru": ("GRU", "GRUCell"), "rnn": ("RNN", "RNNCell")}
 
 
-def recurrent_kernel(kind: str, title: str) -> Kernel:
+def recurrent_kernel(kind: str) -> Kernel:
     """One layer over a sequence (time first), the paper's grid; two bias vectors per gate."""
     steps = (16, 32, 64, 128)
     return Kernel(
         name=kind,
-        title=title,
         parameters=(
-            Parameter("batch", "batch size", 16, steps, (16, 64)),
-            Parameter("time_steps", "time steps", 16, steps, (16, 64)),
-            Parameter("features", "features", 32, (32, 64, 128), (32, 128)),
-            Parameter("hidden", "hidden size", 16, steps, (16, 64)),
+            Parameter("batch", 16, steps, (16, 64)),
+            Parameter("time_steps", 16, steps, (16, 64)),
+            Parameter("features", 32, (32, 64, 128), (32, 128)),
+            Parameter("hidden", 16, steps, (16, 64)),
         ),
-        passes=layer_passes(),
         prepare=lambda given: _prepare(kind, given),
+        passes=k.LAYER_PASSES,
         contraction=lambda params, pass_name: _contraction(kind, params, pass_name),
-        precisions=FLOATS,
-        variants=(*COMMON_VARIANTS, CELL_LOOP, COMPILED_LOOP, GRAPH),
+        variants=(*k.COMMON_VARIANTS, CELL_LOOP, COMPILED_LOOP, GRAPH),
     )
 
 
@@ -50,10 +37,10 @@ def _prepare(kind: str, given: Setting) -> Workload:
     import torch
 
     layer_name, cell_name = _LAYERS[kind]
-    features, hidden = given.size("features"), given.size("hidden")
+    features, hidden = given.sizes("features", "hidden")
 
     def inputs() -> tuple[torch.Tensor]:
-        return (given.random(given.size("time_steps"), given.size("batch"), features),)
+        return (given.random(*given.sizes("time_steps", "batch", "features")),)
 
     if given.variant not in (CELL_LOOP, COMPILED_LOOP):
         layer = given.place(getattr(torch.nn, layer_name)(features, hidden))
@@ -66,10 +53,10 @@ def _prepare(kind: str, given: Setting) -> Workload:
     return Workload(inputs, compiled, tuple(cell.parameters()), compiled=True, eager=loop)
 
 
-def _loop(cell: Any) -> Callable[[Any], Any]:
+def _loop(cell: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
     """The same layer as a Python loop over the cell; states begin at zero inside the cell."""
 
-    def run(sequence: Any) -> Any:
+    def run(sequence: torch.Tensor) -> torch.Tensor:
         import torch
 
         state = None
@@ -82,7 +69,7 @@ def _loop(cell: Any) -> Callable[[Any], Any]:
     return run
 
 
-def _contraction(kind: str, params: Mapping[str, Value], pass_name: str) -> float | None:
+def _contraction(kind: str, params: Params, pass_name: str) -> float | None:
     """Products of input and state with the gates' weights, over all steps."""
     from timeroof.work.layers import Recurrent, backward_cost, forward_cost
 
@@ -94,16 +81,12 @@ def _contraction(kind: str, params: Mapping[str, Value], pass_name: str) -> floa
         hidden=int(params["hidden"]),
     )
     costs = {
-        FORWARD: lambda: forward_cost(layer),
-        BACKWARD: lambda: backward_cost(layer),
-        BACKWARD_INPUT: lambda: backward_cost(layer, weights=False),
-        BACKWARD_WEIGHT: lambda: backward_cost(layer, inputs=False),
+        k.FORWARD: lambda: forward_cost(layer),
+        k.BACKWARD: lambda: backward_cost(layer),
+        k.BACKWARD_INPUT: lambda: backward_cost(layer, weights=False),
+        k.BACKWARD_WEIGHT: lambda: backward_cost(layer, inputs=False),
     }
     return costs[pass_name]().contraction_flops if pass_name in costs else 0.0
 
 
-KERNELS = (
-    recurrent_kernel("lstm", "one LSTM layer"),
-    recurrent_kernel("gru", "one GRU layer"),
-    recurrent_kernel("rnn", "one layer of a plain recurrent network (tanh)"),
-)
+KERNELS = tuple(recurrent_kernel(kind) for kind in _LAYERS)

@@ -1,53 +1,103 @@
-"""Charts of sweeps: combined per parameter; planes and roofline per kernel and pass."""
+"""Sweeps of a study: which there are, another machine's rows beside them, and their chart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from timeroof.study.factors.cases import LEVELS, Row, label, level_title, scope
-from timeroof.study.output.looks import (
-    OVERLAY_COLOUR,
-    OVERLAY_MARKERS,
-    chart_pair,
-    compute_names,
-    look_of,
-    series_colours,
-    series_entries,
-    series_name,
-    short,
-    value_markers,
-)
-from timeroof.study.output.overlay import Overlay, roofs_text
-from timeroof.views.pictures import (
-    FigureSize,
-    Look,
-    Roofs,
-    Unit,
-    combined_chart,
-    complexity_plane,
-    hierarchical_roofline,
-    time_plane,
-)
-from timeroof.views.pictures.frame import LegendEntry
-from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
-from timeroof.views.pictures.points import drawable
+from matplotlib.figure import Figure
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from timeroof.core.machine import Machine
+from timeroof.core.report import Report
+from timeroof.study import rows as cases
+from timeroof.study.factors.published import published_cases
+from timeroof.study.rows import LEVELS, USUAL, Row, Sweep, Value
+from timeroof.views.palette import PALETTE
+from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, combined_chart, marks
+from timeroof.views.pictures.frame import LEGEND_ROW, LegendEntry
+from timeroof.views.pictures.points import MARKERS, drawable
+from timeroof.views.plain import clip, plain_line
 
-    from timeroof.core.machine import Machine
-    from timeroof.study.output.overlay import Overview, Panel
+# More series than colours that everyone tells apart would not be told apart.
+MOST_SERIES, MOST_VALUES = 6, 10
+WIDE = ("fp32", "fp64")
+# Launching below this share of every time is left off a chart: its box would shrink all else.
+SMALLEST_BOX = 0.02
+# Another machine's rows: a thin marker, which no row of this machine has.
+OVERLAY = Look("#000000", "x")
+# The paper's names of frameworks, best match first.
+_FRAMEWORKS = {"torch": "PT", "tensorflow": "TF2"}
 
-SIZE = FigureSize(width=4.4, height=4.2)
-WORDS = {"batch": "batch size", "kernel": "kernel size", "hidden": "hidden size"}
-MOST_VALUES = 10
+
+def short(text: object, limit: int = 40) -> str:
+    """A text of a file on a picture: printable and of bearable length."""
+    return clip(plain_line(str(text)), limit)
+
+
+def series_name(row: Row) -> str:
+    """What tells a row's series from others of one chart; what is usual is not said."""
+    names = ("precision", "framework", "device", "variant", "cache")
+    return " ".join(v for n in names if (v := getattr(row, n)) and USUAL.get(n) != v) or "all"
+
+
+def series_order(name: str) -> tuple[bool, str]:
+    """Where a series stands among others: fp32, which gains are measured against, first."""
+    return not name.startswith("fp32"), name
+
+
+def series_colours(rows: Iterable[Row]) -> dict[str, str]:
+    """A colour per series, the paper's fp32 first, as many as may be told apart."""
+    names = sorted({series_name(row) for row in rows}, key=series_order)
+    return dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
+
+
+def row_unit(row: Row, look: Look) -> Unit:
+    """A row as a unit of a chart; an amount that is not known is NaN."""
+    return Unit(
+        name=row.name,
+        flops=math.nan if row.owed_flops is None else row.owed_flops,
+        bytes_by_level={level: v for level, v in row.bytes_by.items() if v is not None},
+        time_s=row.time_s,
+        launches=row.launches or 0.0,
+        look=look,
+    )
+
+
+def own_unit(row: Row, colours: dict[str, str], marker: str) -> Unit:
+    """Colour of the series, the value's marker, open for wide types and filled for narrow ones."""
+    return row_unit(row, Look(colours[series_name(row)], marker, row.precision not in WIDE))
+
+
+def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
+    """The pair of roofs of a chart: the highest compute ceiling that its rows use, and a memory.
+
+    The memory is DRAM, or the nearest level to it at which all rows move bytes.
+    """
+    roofs = machine.roofs(rows[0].scope)
+    flops = {name for row in rows for name, amount in row.flops_by.items() if amount}
+    used = [name for name in sorted(flops) if f"flop/{name}" in roofs]
+    known = [level for level in LEVELS if f"byte/{level}" in roofs]
+    if not used or not known:
+        return None
+    level = cases.level_of(rows, known)
+    best = max(used, key=lambda name: roofs[f"flop/{name}"].rate)
+    boxed = max((row.overhead_time_s or 0.0) / row.time_s for row in rows) > SMALLEST_BOX
+    launch = roofs.get("launch") if boxed else None
+    return Roofs(
+        compute_name=best,
+        flops_per_s=roofs[f"flop/{best}"].rate,
+        memory_name=level.upper(),
+        bytes_per_s=roofs[f"byte/{level}"].rate,
+        level=level,
+        launch_s=1 / launch.rate if launch else None,
+    )
 
 
 def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
     """The roofs of a sweep's chart; None where it has none, or no case a place on it."""
-    roofs = chart_pair(panel.rows, machine, scope(panel.rows[0]))
-    if roofs is None or not any(drawable(row_unit(r, Look()), roofs.level) for r in panel.rows):
+    roofs = chart_pair(panel.rows, machine)
+    if roofs is None or not _placed([row_unit(r, Look()) for r in panel.rows], roofs):
         return None
     return roofs
 
@@ -55,32 +105,30 @@ def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
 def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
     """The combined chart of one sweep on its roofs."""
     colours = series_colours(panel.rows)
-    markers = value_markers(panel.values)
-    own = [row for row in panel.rows if series_name(row) in colours]
+    # One marker for all where there are more values than markers.
+    many = len(panel.values) > len(MARKERS)
+    markers = dict(zip(panel.values, ["o"] * len(panel.values) if many else MARKERS, strict=False))
     units = [
-        row_unit(row, look_of(row, colours, markers[str(label(row, panel.parameter))]))
-        for row in own
+        own_unit(row, colours, markers[row.params[panel.parameter]])
+        for row in panel.rows
+        if series_name(row) in colours
     ]
-    units = _placed(units, roofs)
-    word = WORDS.get(panel.parameter, panel.parameter.replace("_", " "))
+    theirs, entries = _theirs(panel, roofs, overlay)
+    series = [
+        LegendEntry(short(name, 30), Look(colour, "o", name.split()[0] not in WIDE))
+        for name, colour in colours.items()
+    ]
     legend = [
-        [*series_entries(colours), *_box(roofs)],
-        size_entries(),
-        *_value_columns(word, panel, markers),
+        [*series, *([marks.box_entry()] if roofs.launch_s is not None else [])],
+        [*marks.size_entries(), *entries],
+        *_value_columns(panel, markers),
     ]
-    theirs = _overlay_markers(panel)
-    beside = _placed(
-        [
-            row_unit(row, Look(OVERLAY_COLOUR, theirs[str(label(row, panel.parameter))]))
-            for row in panel.overlay
-        ],
-        roofs,
-    )
-    if overlay and beside:
-        units += beside
-        legend[1] = [*size_entries(), *_overlay_entries(panel, overlay, theirs)]
-    title = f"{panel.op}, {panel.pass_name}: {word}"
-    return combined_chart(units, roofs, title=short(title, 60), legend=legend, size=_size(legend))
+    title = short(f"{panel.op}, {panel.pass_name}: {panel.word}", 60)
+    # A chart keeps its height however long its legend is.
+    height = 4.2 + LEGEND_ROW * max(0, *(len(column) - 4 for column in legend))
+    size = FigureSize(width=4.4, height=height)
+    units = [*_placed(units, roofs), *theirs]
+    return combined_chart(units, roofs, title=title, legend=legend, size=size)
 
 
 def _placed(units: list[Unit], roofs: Roofs) -> list[Unit]:
@@ -88,104 +136,110 @@ def _placed(units: list[Unit], roofs: Roofs) -> list[Unit]:
     return [unit for unit in units if drawable(unit, roofs.level)]
 
 
-def _box(roofs: Roofs) -> list[LegendEntry]:
-    return [box_entry()] if roofs.launch_s is not None else []
+def _theirs(
+    panel: Panel, roofs: Roofs, overlay: Overlay | None
+) -> tuple[list[Unit], list[LegendEntry]]:
+    """The other machine's rows, all with one symbol: the rest is in the table."""
+    units = _placed([row_unit(row, OVERLAY) for row in panel.overlay], roofs)
+    if overlay is None or not units:
+        return [], []
+    types = "/".join(dict.fromkeys(row.precision for row in panel.overlay))
+    return units, [LegendEntry(short(f"{overlay.short_name} {types}", 34), OVERLAY)]
 
 
-def _value_columns(word: str, panel: Panel, markers: dict[str, str]) -> list[list[LegendEntry]]:
-    """Values in one column, in two where they are many."""
+def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[LegendEntry]]:
+    """Values in columns of five, or in a line where they are many."""
     values = panel.values
     if len(values) > MOST_VALUES:
-        return [[LegendEntry(short(f"{word} {values[0]} to {values[-1]}"), Look(GREY, "o"))]]
+        text = short(f"{panel.word} {values[0]} to {values[-1]}")
+        return [[LegendEntry(text, Look(marks.GREY, "o"))]]
     told = {short(value, 16): marker for value, marker in markers.items()}
-    entries = value_entries(short(word, 16), panel.parameter, told)
-    half = len(entries) if len(entries) <= 5 else (len(entries) + 1) // 2
-    return [part for part in (entries[:half], entries[half:]) if part]
+    entries = marks.value_entries(short(panel.word, 16), panel.parameter, told)
+    return [entries[i : i + 5] for i in range(0, len(entries), 5)]
 
 
-def _overlay_markers(panel: Panel) -> dict[str, str]:
-    values = panel.values
-    return {v: OVERLAY_MARKERS[i % len(OVERLAY_MARKERS)] for i, v in enumerate(values)}
+@dataclass(frozen=True)
+class Panel:
+    """Everything that one chart and one table of a sweep show."""
+
+    op: str
+    pass_name: str
+    threads: int | None
+    rows: list[Row]
+    parameter: str
+    # The other parameters, in words.
+    fixed: str = ""
+    # Rows of another machine, such as the paper's, at the same values.
+    overlay: list[Row] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        """The parameter as it is written."""
+        return self.parameter.replace("_", " ")
+
+    @property
+    def values(self) -> list[Value]:
+        """Values of the parameter, in order."""
+        return list(dict.fromkeys(row.params[self.parameter] for row in self.rows))
 
 
-def _overlay_entries(panel: Panel, overlay: Overlay, markers: dict[str, str]) -> list[LegendEntry]:
-    """The other machine's rows: one line, the rest is in the table."""
-    types = "/".join(dict.fromkeys(str(label(row, "precision")) for row in panel.overlay))
-    shown = {str(label(row, panel.parameter)) for row in panel.overlay}
-    name = overlay.short_name
-    return [
-        LegendEntry(short(f"{name} {types}: {value}", 34), Look(OVERLAY_COLOUR, marker))
-        for value, marker in markers.items()
-        if value in shown
-    ]
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """A panel per kernel, pass, threads and parameter; of several sweeps the widest."""
+    found = []
+    for op in cases.ops(rows):
+        names = cases.parameters_of(rows, op)
+        held: dict[tuple[str, int | None, str], dict[str, list[Sweep]]] = {}
+        for sweep in cases.sweeps(rows, op):
+            first = sweep.rows[0]
+            fixed = first.case(n for n in names if n != sweep.parameter)
+            place = (first.pass_name, first.threads, sweep.parameter)
+            held.setdefault(place, {}).setdefault(fixed, []).append(sweep)
+        for (pass_name, threads, parameter), by_fixed in held.items():
+            fixed, members = max(
+                by_fixed.items(), key=lambda item: sum(len(s.rows) for s in item[1])
+            )
+            own = cases.in_order((row for s in members for row in s.rows), parameter)
+            found.append(Panel(op, pass_name, threads, own, parameter, fixed))
+    return found
 
 
-def _size(legend: Sequence[Sequence[object]]) -> FigureSize:
-    """A chart keeps its height however long its legend is."""
-    rows = max(len(group) for group in legend)
-    return FigureSize(width=SIZE.width, height=SIZE.height + 0.128 * max(0, rows - 4))
+@dataclass(frozen=True)
+class Overlay:
+    """The other machine's judged rows, in the words of a study."""
+
+    rows: list[Row]
+    machine: Machine
+
+    @property
+    def short_name(self) -> str:
+        """The machine where room is short."""
+        return "paper's V100" if "V100" in self.machine.device else self.machine.name[:24]
 
 
-def overview_charts(
-    overview: Overview, machine: Machine, overlay: Overlay | None
-) -> dict[str, Figure]:
-    """Complexity plane, time plane and hierarchical roofline of a kernel's pass."""
-    which = scope(overview.rows[0])
-    roofs = chart_pair(overview.rows, machine, which)
-    colours = series_colours(overview.rows)
-    own = [row for row in overview.rows if series_name(row) in colours]
-    units = [row_unit(row, look_of(row, colours, "o")) for row in own]
-    if roofs is None or not _placed(units, roofs):
-        return {}
-    entries = [series_entries(colours)]
-    charts = {}
-    beside = _placed([row_unit(r, Look(OVERLAY_COLOUR, "x")) for r in overview.overlay], roofs)
-    theirs: list[LegendEntry] = []
-    if overlay and beside:
-        theirs_text = roofs_text(overlay.machine, _peak(overview.overlay), roofs.level)
-        text = f"{overlay.short_name} ({theirs_text})"
-        theirs = [LegendEntry(short(text, 64), Look(OVERLAY_COLOUR, "x"))]
-    for name, plane in (("complexity", complexity_plane), ("time", time_plane)):
-        charts[name] = plane(
-            [*_placed(units, roofs), *beside],
-            roofs,
-            title=short(f"{overview.title}: {'work' if name == 'complexity' else 'time'}", 60),
-            legend=[[*entries[0], *_box(roofs), *theirs]],
-            size=FigureSize(width=SIZE.width, height=3.6 + 0.128 * len(colours)),
-        )
-    charts["roofline"] = _roofline(overview, machine, units, [[*entries[0]]])
-    return charts
+def overlay_of(report: Report) -> Overlay:
+    """A published report as an overlay: labels in the study's words, verdicts its own."""
+    assert report.machine is not None
+    return Overlay(published_cases(report.rows), report.machine)
 
 
-def _peak(rows: Sequence[Row]) -> str:
-    names = compute_names(rows)
-    return names[-1] if names else "flop/fp32"
+def beside(panel: Panel, overlay: Overlay) -> Panel:
+    """A panel with the other machine's rows that agree in every parameter that both have."""
+    theirs = [row for row in _of(panel, overlay) if panel.parameter in row.params]
+    own, other = ({n for row in rows for n in row.params} for rows in (panel.rows, theirs))
+    names = sorted(own & other)
+    own_cases = {_case(row, names) for row in panel.rows}
+    return replace(panel, overlay=[row for row in theirs if _case(row, names) in own_cases])
 
 
-def _roofline(
-    overview: Overview, machine: Machine, units: list[Unit], legend: list[list[LegendEntry]]
-) -> Figure:
-    """FLOP/s over intensity of every level that is known, all levels' roofs drawn."""
-    which = scope(overview.rows[0])
-    ceilings = machine.roofs(which)
-    compute = {
-        r.removeprefix("flop/"): ceilings[r].rate
-        for r in compute_names(overview.rows)
-        if r in ceilings
-    }
-    known = sorted({k for unit in units for k, v in unit.bytes_by_level.items() if v > 0})
-    memory = {
-        level_title(level): ceilings[f"byte/{level}"].rate
-        for level in reversed(LEVELS)
-        if f"byte/{level}" in ceilings and level in known
-    }
-    return hierarchical_roofline(
-        units,
-        compute,
-        memory,
-        levels=known or ("dram",),
-        title=short(f"{overview.title}: roofline", 60),
-        legend=legend,
-        size=FigureSize(width=SIZE.width, height=3.6 + 0.128 * len(legend[0])),
-        all_slopes=True,
-    )
+def _case(row: Row, names: Sequence[str]) -> tuple[Value | None, ...]:
+    return tuple(row.params.get(name) for name in names)
+
+
+def _of(panel: Panel, overlay: Overlay) -> list[Row]:
+    """Rows of the same kernel, pass and framework, in the same precisions or in fp32."""
+    framework = _FRAMEWORKS.get(panel.rows[0].framework, "PT")
+    here = {row.precision.removesuffix("-autocast") for row in panel.rows}
+    wanted = (panel.op, panel.pass_name, framework)
+    kept = [r for r in overlay.rows if (r.op, r.pass_name, r.framework) == wanted]
+    same = [row for row in kept if row.precision in here]
+    return same or [row for row in kept if row.precision == "fp32"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
@@ -28,7 +27,7 @@ class Used:
     uncounted: list[str] = field(default_factory=list)
 
 
-def describe(run: Callable[[], Any]) -> list[Described]:
+def describe(run: Callable[[], object]) -> list[Described]:
     """The ops of one execution with their tensors."""
     describing = Describing()
     if not describing.start():
@@ -62,11 +61,6 @@ def used(
     moved = None if totals.pop(DRAM, 0.0) is None else _bytes(ops, counted, machine, cold, fused)
     totals |= moved if moved is not None else {DRAM: None}
     return Used(totals, contraction, float(sum(launches_of(ops, counted))), sorted(set(unknown)))
-
-
-def launches(ops: Sequence[Described]) -> float:
-    """Launches of one execution: its compiled kernels, and the ops that work."""
-    return float(sum(launches_of(ops, count_ops(ops))))
 
 
 def _bytes(
@@ -112,14 +106,8 @@ def _lasting(ranges: Sequence[Sequence[Range]]) -> set[Hashable]:
 
 def _crossing(ranges: Sequence[Sequence[Range]], lasting: set[Hashable]) -> list[Range]:
     """What enters and leaves, were all ops one kernel."""
-    return list(
-        dict.fromkeys(
-            r
-            for own in ranges
-            for r in own
-            if (r[0] in lasting if r[3] == "write" else not _made(r[0]))
-        )
-    )
+    every = dict.fromkeys(r for own in ranges for r in own)
+    return [r for r in every if (r[0] in lasting if r[3] == "write" else not _made(r[0]))]
 
 
 def _made(storage: Hashable) -> bool:
@@ -129,9 +117,9 @@ def _made(storage: Hashable) -> bool:
 def _as_on_host(op: Described) -> Described:
     """The same op as if its tensors were in the host's memory: the study's device is the one."""
 
-    def moved(value: Any) -> Any:
+    def moved(value: object) -> object:
         if isinstance(value, TensorSeen):
             return value if value.device.startswith("cpu") else replace(value, device="cpu")
-        return tuple(moved(v) for v in value) if isinstance(value, tuple) else value
+        return tuple(map(moved, value)) if isinstance(value, tuple) else value
 
-    return replace(op, inputs=moved(op.inputs), outputs=moved(op.outputs))
+    return replace(op, inputs=tuple(map(moved, op.inputs)), outputs=tuple(map(moved, op.outputs)))

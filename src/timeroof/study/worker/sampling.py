@@ -7,12 +7,10 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from timeroof.model.stats import median_half_interval
 from timeroof.study.case import Plan
-
-# Clocks: the seconds of a few executions, on a CPU by the wall, on a GPU by the device.
 
 
 class Reading(NamedTuple):
@@ -22,68 +20,48 @@ class Reading(NamedTuple):
     faults: int
 
 
-class Clock(Protocol):
-    """Times some executions of a function."""
-
-    def read(self, run: Callable[[], Any], times: int) -> Reading:
-        """Run it so often and say how long that took."""
-        ...
+Clock = Callable[[Callable[[], object], int], Reading]
 
 
-class WallClock:
+def wall_clock(run: Callable[[], object], times: int) -> Reading:
     """For devices that have done the work when the call returns."""
-
-    def read(self, run: Callable[[], Any], times: int) -> Reading:
-        """Run it so often and say how long that took."""
-        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        begin = time.perf_counter_ns()
-        for _ in range(times):
-            run()
-        end = time.perf_counter_ns()
-        more = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
-        return Reading((end - begin) / 1e9, more)
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    begin = time.perf_counter_ns()
+    for _ in range(times):
+        run()
+    end = time.perf_counter_ns()
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+    return Reading((end - begin) / 1e9, more)
 
 
-class EventClock:
+def event_clock(run: Callable[[], object], times: int) -> Reading:
     """For CUDA devices: the device's own time from before the first to after the last kernel."""
+    import torch
 
-    def read(self, run: Callable[[], Any], times: int) -> Reading:
-        """Run it so often and say how long that took."""
-        import torch
-
-        cuda: Any = torch.cuda
-        begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
-        cuda.synchronize()
-        begin.record()
-        for _ in range(times):
-            run()
-        end.record()
-        end.synchronize()
-        return Reading(begin.elapsed_time(end) / 1e3, 0)
+    cuda: Any = torch.cuda
+    begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+    cuda.synchronize()
+    begin.record()
+    for _ in range(times):
+        run()
+    end.record()
+    end.synchronize()
+    return Reading(begin.elapsed_time(end) / 1e3, 0)
 
 
-class WaitingClock(WallClock):
+def waiting_clock(run: Callable[[], object], times: int) -> Reading:
     """For any other device that works beside its host: wait for it on both sides."""
+    import torch
 
-    def read(self, run: Callable[[], Any], times: int) -> Reading:
-        """Run it so often and say how long that took."""
-        import torch
-
-        wait: Any = torch.accelerator.synchronize
-        wait()
-        begin = time.perf_counter_ns()
-        for _ in range(times):
-            run()
-        wait()
-        return Reading((time.perf_counter_ns() - begin) / 1e9, 0)
+    wait: Any = torch.accelerator.synchronize
+    wait()
+    return wall_clock(lambda: ([run() for _ in range(times)], wait()), 1)._replace(faults=0)
 
 
 def clock_for(device: str) -> Clock:
     """The clock of a device."""
     kind = device.split(":", 1)[0]
-    if kind == "cpu":
-        return WallClock()
-    return EventClock() if kind == "cuda" else WaitingClock()
+    return {"cpu": wall_clock, "cuda": event_clock}.get(kind, waiting_clock)
 
 
 # Two readings in a row within this of each other: warmed up.
@@ -103,10 +81,10 @@ class Sampled:
 
 
 def sample(
-    run: Callable[[], Any],
+    run: Callable[[], object],
     clock: Clock,
     plan: Plan,
-    flush: Callable[[], Any] | None = None,
+    flush: Callable[[], object] | None = None,
     now: Callable[[], float] = time.perf_counter,
 ) -> Sampled:
     """Warm up, decide how many executions make a sample, and sample.
@@ -122,35 +100,32 @@ def sample(
     while len(found.samples_s) < plan.most:
         if flush is not None:
             flush()
-        reading = clock.read(run, times)
+        reading = clock(run, times)
         found.samples_s.append(reading.time_s / times)
         found.faults.append(reading.faults / times)
-        if len(found.samples_s) >= _least(plan, reading.time_s):
+        # Fewer samples of what takes very long, but never fewer than five.
+        least = plan.least if reading.time_s <= plan.budget_s / 2 else 5
+        if len(found.samples_s) >= least:
             found.confidence = median_half_interval(found.samples_s)
             if now() >= end or (found.confidence or 0.0) <= plan.precision:
                 break
     return found
 
 
-def _least(plan: Plan, one_s: float) -> int:
-    """Fewer samples of what takes very long, but never fewer than five."""
-    return plan.least if one_s <= plan.budget_s / 2 else 5
-
-
 def _warm_up(
-    run: Callable[[], Any],
+    run: Callable[[], object],
     clock: Clock,
     plan: Plan,
-    flush: Callable[[], Any] | None,
+    flush: Callable[[], object] | None,
     now: Callable[[], float],
 ) -> float:
     """Run until two readings in a row agree or the time is over; the seconds of one execution."""
     end = now() + plan.warmup_s
-    last = clock.read(run, 1).time_s
+    last = clock(run, 1).time_s
     while True:
         if flush is not None:
             flush()
-        this = clock.read(run, 1).time_s
+        this = clock(run, 1).time_s
         if abs(this - last) <= STABLE * this or now() >= end:
             return this
         last = this

@@ -52,7 +52,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a stacked bar."""
+    """A part of a stacked bar; one below 0 is a notch at its end."""
 
     key: str
     label: str
@@ -96,31 +96,20 @@ def cards(report: Report) -> list[Card]:
     totals = report.totals
     measured, recoverable = totals.ladder.measured_s, totals.recoverable_s
     share = recoverable / measured if recoverable is not None and measured else None
+    kernels = percent(totals.kernel_efficiency)
+    hint = f"lower bound over elapsed time; kernels alone {kernels}"
+    gained = _recoverable_hint(share, fused=totals.ladder.fused_s is not None)
+    known = "of the time is in rows whose FLOPs and bytes are both known"
     return [
         Card("measured_s", time_label(totals), format_seconds(measured), measured, _steps(report)),
-        Card(
-            "efficiency",
-            "Efficiency",
-            percent(totals.efficiency),
-            totals.efficiency,
-            "lower bound over elapsed time; kernels alone "
-            f"{percent(totals.kernel_efficiency)}",
-        ),
-        Card(
-            "recoverable_s",
-            "Recoverable",
-            format_seconds(recoverable),
-            recoverable,
-            _recoverable_hint(share, fused=totals.ladder.fused_s is not None),
-        ),
-        Card(
-            "known_time_share",
-            "Known",
-            percent(totals.known_time_share),
-            totals.known_time_share,
-            "of the time is in rows whose FLOPs and bytes are both known",
-        ),
-    ]  # fmt: skip
+        _share_card("efficiency", "Efficiency", totals.efficiency, hint),
+        Card("recoverable_s", "Recoverable", format_seconds(recoverable), recoverable, gained),
+        _share_card("known_time_share", "Known", totals.known_time_share, known),
+    ]
+
+
+def _share_card(key: str, label: str, share: float | None, hint: str) -> Card:
+    return Card(key, label, percent(share), share, hint)
 
 
 def _recoverable_hint(share: float | None, *, fused: bool) -> str:
@@ -184,8 +173,8 @@ def limiter_parts(totals: Totals) -> list[Part]:
 def idle_parts(totals: Totals) -> list[Part]:
     """Busy and idle seconds of the wall clock, idle by cause where it is known, and the rest.
 
-    Where profiled steps were slower than unprofiled ones the parts are more than the wall clock:
-    `seconds_words` says by how much.
+    They sum to the wall clock. Where profiled steps were slower than unprofiled ones, what is
+    unexplained is below 0: a notch past the end of the wall clock.
     """
     idle_s, by_cause = totals.idle_s, totals.idle_by_cause
     if totals.kernel_s is None or totals.wall_s is None or idle_s is None or idle_s <= 0:
@@ -194,7 +183,7 @@ def idle_parts(totals: Totals) -> list[Part]:
     rest = idle_s - sum(by_cause.values())
     if rest > 1e-3 * idle_s:
         seconds["idle"] = rest
-    seconds["unexplained"] = max(0.0, totals.unexplained_s or 0.0)
+    seconds["unexplained"] = totals.unexplained_s or 0.0
     return _parts(seconds, {})
 
 
@@ -218,11 +207,11 @@ def sum_text(parts: list[Part]) -> str:
 
 
 def _parts(seconds: dict[str, float], words: dict[str, str]) -> list[Part]:
-    whole = sum(seconds.values()) or 1.0
+    whole = sum(s for s in seconds.values() if s > 0) or 1.0
     return [
         Part(key, words.get(key, key), s, format_seconds(s), percent(s / whole), s / whole)
         for key, s in seconds.items()
-        if s > 0
+        if s
     ]
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import msgspec
 from markupsafe import Markup
@@ -18,16 +16,18 @@ from timeroof.core.files import kept, stamp
 from timeroof.core.units import format_percent
 from timeroof.views.page import headline
 from timeroof.views.page import payload as ceilings
-from timeroof.views.page.payload import MAX_ROWS, FindingCard, finding_cards, page_payload
-from timeroof.views.page.templates import asset, page_template
-from timeroof.views.palette import limiter_styles
+from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
+from timeroof.views.page.templates import (
+    asset,
+    content_policy,
+    hash_source,
+    page_styles,
+    page_template,
+)
 from timeroof.views.plain import clip, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
-
-# Data, scripts and styles inside a page, so that nothing in them can end or start a script.
-
 
 # Order matters: a later file uses what an earlier one defines.
 SCRIPTS = (
@@ -41,36 +41,23 @@ STYLES = ("base.css", "headline.css", "charts.css", "table.css", "seconds.css", 
 # plotly.js begins and ends with a function for module loaders, within so many characters.
 EDGE = 4096
 
-_ESCAPES = {
-    b"<": rb"\u003c",
-    b">": rb"\u003e",
-    b"&": rb"\u0026",
-    "\u2028".encode(): rb"\u2028",
-    "\u2029".encode(): rb"\u2029",
-}
 
-
-def script_safe_json(data: Any) -> str:
+def script_safe_json(data: object) -> bytes:
     """JSON that stays one text inside a script element, whatever its strings say.
 
-    >>> script_safe_json(["</script>&"])
-    '["\\\\u003c/script\\\\u003e\\\\u0026"]'
+    Only `</` ends a script, and only `<!` changes how its text is read.
+
+    >>> script_safe_json(["</script>&", "<!--"])
+    b'["<\\\\/script>&","\\\\u003c!--"]'
     """
     encoded = msgspec.json.encode(data)
-    for character, escape in _ESCAPES.items():
-        encoded = encoded.replace(character, escape)
-    return encoded.decode()
+    return encoded.replace(b"</", rb"<\/").replace(b"<!", rb"\u003c!")
 
 
 def page_script() -> str:
     """The page's own script: its files in one function, so that they share names with nobody."""
     parts = [f"// {name}\n{asset(f'report/{name}')}" for name in SCRIPTS]
     return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
-
-
-def page_styles() -> str:
-    """The page's styles."""
-    return "\n".join([limiter_styles(), *(asset(f"report/{name}") for name in STYLES)])
 
 
 class _Plotly(msgspec.Struct, frozen=True):
@@ -109,7 +96,7 @@ def _look(data: bytes) -> _Plotly:
     head, tail = (edge.decode("latin-1") for edge in (safe[:EDGE], safe[-EDGE:]))
     licence, before, after = _wrapper(head, tail) or ("", 0, 0)
     known = _Plotly("", licence, before, len(safe) - after, escaped=safe != data)
-    return msgspec.structs.replace(known, hash=_hash_source(b"".join(_pieces(safe, known))))
+    return msgspec.structs.replace(known, hash=hash_source(b"".join(_pieces(safe, known))))
 
 
 def _escaped(data: bytes) -> bytes:
@@ -130,21 +117,12 @@ def _plotly_file() -> Path:
     return Path(folder) / "package_data" / "plotly.min.js"
 
 
-def unwrapped(text: str) -> str:
-    """plotly.js without the function that offers it to module loaders.
-
-    Browsers parse a function's text once to skip it and again to run it: without the
-    wrapper the page is ready a quarter sooner. A file of another form stays as it is.
-    """
-    wrapper = _wrapper(text[:EDGE], text[-EDGE:])
-    if wrapper is None:
-        return text
-    licence, before, after = wrapper
-    return f"{licence}{text[before : len(text) - after]}\n"
-
-
 def _wrapper(head: str, tail: str) -> tuple[str, int, int] | None:
-    """The licence before the wrapper, and how long wrapper's two ends are; None without one."""
+    """The licence before the function that offers plotly to module loaders, and its ends' lengths.
+
+    Browsers parse a function's text once to skip it and again to run it: without the wrapper the
+    page is ready a quarter sooner. None for a file of another form, which stays as it is.
+    """
     before, opens, _ = head.partition('"use strict";var Plotly=')
     _, closes, after = tail.rpartition("window.Plotly = Plotly;")
     is_wrapper = after.split() == ["return", "Plotly;", "}));"] and "factory" in before
@@ -153,49 +131,9 @@ def _wrapper(head: str, tail: str) -> tuple[str, int, int] | None:
     return before.partition("*/")[0] + "*/\n", len(before), len(after)
 
 
-@cache
-def _hash_source(script: str | bytes) -> str:
-    data = script if isinstance(script, bytes) else script.encode()
-    digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-def content_policy(*scripts: str, hashes: Sequence[str] = ()) -> str:
-    """A policy that runs these scripts, and those of these hashes, and lets nothing be fetched."""
-    allowed = " ".join((*map(_hash_source, scripts), *hashes))
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline';"
-        " img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
 START_CHARTS = "timeroofPage.startCharts();"
-# Holds plotly's place; texts of files lose such characters (`shown`), JSON escapes them.
-_PLOTLY = "\x00plotly\x00"
-
-
-@dataclass(frozen=True)
-class RunPanel:
-    """One run's part of the static page."""
-
-    index: int
-    name: str
-    report: Report
-    cards: list[headline.Card]
-    ladder: list[headline.Rung]
-    limiters: list[headline.Part]
-    limiters_sum: str
-    idle: list[headline.Part]
-    idle_sum: str
-    seconds: str
-    verdict: str
-    amounts: str
-    ceilings: list[ceilings.CeilingLine]
-    facts: list[str]
-    findings: list[FindingCard]
-    origins: list[tuple[str, str, int, str]]
-    notes: list[str]
-    is_empty: bool
+# Holds the place of what is put in as bytes; texts of files lose such characters (`shown`).
+_PLACE = "\x00"
 
 
 def html_page(
@@ -211,26 +149,26 @@ def html_page(
 def html_bytes(
     report: Report, *, title: str | None = None, runs: Sequence[Report] | None = None
 ) -> bytes:
-    """The page as UTF-8; plotly, nine tenths of it, is put in as the bytes that it is."""
+    """The page as UTF-8; data and plotly, nearly all of it, are put in as bytes."""
     reports = [report, *(r for r in runs or () if r is not report)]
     names = run_names(reports)
     heading = clip(plain_line(title or page_title(reports, names)), 200)
     panels = [_panel(i, name, r) for i, (name, r) in enumerate(zip(names, reports, strict=True))]
     script = page_script()
-    payload = script_safe_json(page_payload(reports, names, heading))
     page = page_template("report/page.html.j2").render(
         title=heading,
         panels=panels,
         is_empty=all(panel.is_empty for panel in panels),
         policy=content_policy(script, START_CHARTS, hashes=[plotly_hash()]),
-        styles=Markup(page_styles()),
-        data=Markup(payload),
-        plotly=Markup(_PLOTLY),
+        styles=page_styles(STYLES),
+        data=Markup(_PLACE),
+        plotly=Markup(_PLACE),
         script=Markup(script),
         starter=Markup(START_CHARTS),
     )
-    before, _, after = page.partition(_PLOTLY)
-    return b"".join((before.encode(), *plotly_script(), after.encode()))
+    before, between, after = page.encode().split(_PLACE.encode())
+    data = script_safe_json(page_payload(reports, names, heading))
+    return b"".join((before, data, between, *plotly_script(), after))
 
 
 def run_names(reports: Sequence[Report]) -> list[str]:
@@ -258,10 +196,11 @@ def page_title(reports: Sequence[Report], names: Sequence[str]) -> str:
     return f"{names[0]} on {machine.device}" if machine else names[0]
 
 
-def _panel(index: int, name: str, report: Report) -> RunPanel:
+def _panel(index: int, name: str, report: Report) -> SimpleNamespace:
+    """One run's part of the static page."""
     totals = report.totals
     limiters, idle = headline.limiter_parts(totals), headline.idle_parts(totals)
-    return RunPanel(
+    return SimpleNamespace(
         index=index,
         name=name,
         report=report,

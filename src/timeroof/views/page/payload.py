@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from timeroof.core.columns import column_list
+from timeroof.core.columns import Row, column_list
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
 from timeroof.core.report import BOUND
 from timeroof.core.resources import KIND_OF_HEAD, LAUNCH
@@ -151,7 +151,7 @@ def finding_cards(report: Report) -> list[FindingCard]:
     ]
 
 
-def _links(rows: list[dict[str, Any]]) -> list[KernelLink]:
+def _links(rows: list[Row]) -> list[KernelLink]:
     """Links to kernels; those that share a short name say where they are."""
     count = Counter(row["short_name"] for row in rows)
     return [
@@ -182,57 +182,65 @@ def evidence_text(value: Any) -> str:
     return str(value)
 
 
-# Columns of a table as compact JSON: constants once, words by number, numbers with six digits.
+# Columns of a table as compact JSON: constants once, words by number, numbers as 32-bit floats.
 
 
-DIGITS = 6
+# Whole numbers below this are the same as 32-bit floats, and shorter as digits.
+EXACT = 2**24
 # Characters that all words of one column may take together, and one word at most.
 WORDS_BUDGET = 1_200_000
 LONGEST_WORD = 2_000
 SHORTEST_CLIP = 120
 
-Column = dict[str, Any]
+Column = dict[str, object]
 
 
 def column(values: pl.Series) -> Column:
-    """One column: `{"c": constant}`, `{"d": words, "i": places}` or `{"v": numbers}`.
+    """One column: `{"c": constant}`, `{"d": words, "i": places}`, `{"v": counts}`, `{"f": bytes}`.
 
-    >>> column(pl.Series([1.0, 1.0])), column(pl.Series([1.0, None, 2.5]))
-    ({'c': 1}, {'v': [1.0, None, 2.5]})
-    >>> column(pl.Series(["a", "b", "a", None]))
-    {'d': ['a', 'b'], 'i': [0, 1, 0, -1]}
+    The bytes are those of 32-bit floats, NaN where a number is not known; JSON has them in base64.
+
+    >>> column(pl.Series([1.0, 1.0])), column(pl.Series([1.0, None, 2.0]))
+    ({'c': 1}, {'v': [1, None, 2]})
+    >>> column(pl.Series(["a", "b", "a", None])), column(pl.Series([0.5, None]))
+    ({'d': ['a', 'b'], 'i': [0, 1, 0, -1]}, {'f': b'\\x00\\x00\\x00?\\x00\\x00\\xc0\\x7f'})
     """
     return columns_of(values.to_frame("column"))["column"]
 
 
 def columns_of(table: pl.DataFrame) -> dict[str, Column]:
-    """Every column of a table; all numbers are rounded at once, which is what takes the time."""
-    floats = [c for c, dtype in table.schema.items() if dtype.is_float()]
-    rounded = table.with_columns(pl.col(floats).round_sig_figs(DIGITS))
-    number = pl.col(floats)
-    whole = rounded.select(((number == number.round(0)) & (number.abs() < 2**53)).all())
-    counts = [c for c in floats if whole[c].item()]
-    table = rounded.with_columns(pl.col(counts).cast(pl.Int64))
-    return {c: _encoded(table[c]) for c in table.columns}
+    """Every column of a table; what is asked of all of them is asked at once."""
+    number = pl.col([c for c, dtype in table.schema.items() if dtype.is_float()])
+    whole = _true_of(table, (number == number.round(0)) & (number.abs() < EXACT))
+    same = _true_of(table, pl.all().eq_missing(pl.all().first()))
+    table = table.with_columns(pl.col(whole).cast(pl.Int64))
+    floats = [c for c, dtype in table.schema.items() if dtype.is_float() and c not in same]
+    table = table.with_columns(pl.col(floats).cast(pl.Float32).fill_null(math.nan))
+    return {c: _constant(table[c]) if c in same else _encoded(table[c]) for c in table.columns}
+
+
+def _true_of(table: pl.DataFrame, what: pl.Expr) -> list[str]:
+    """The columns of which something is true in every row."""
+    return [answer.name for answer in table.select(what.all()) if answer.item()]
+
+
+def _constant(values: pl.Series) -> Column:
+    value = values[0] if len(values) else None
+    return {"c": plain_line(clip(value, LONGEST_WORD)) if isinstance(value, str) else value}
 
 
 def _encoded(values: pl.Series) -> Column:
-    if values.n_unique() <= 1:
-        value = values[0] if len(values) else None
-        return {"c": plain_line(clip(value, LONGEST_WORD)) if isinstance(value, str) else value}
     if values.dtype == pl.String:
         return _words(values)
-    return {"v": values.to_list()}
+    return (
+        {"f": values.to_numpy().tobytes()} if values.dtype.is_float() else {"v": values.to_list()}
+    )
 
 
 def _words(values: pl.Series) -> Column:
     words = values.drop_nulls().unique(maintain_order=True)
-    places = pl.DataFrame({"word": words}).with_row_index("place")
-    found = pl.DataFrame({"word": values}).join(
-        places, on="word", how="left", maintain_order="left"
-    )
-    codes = found["place"].cast(pl.Int64).fill_null(-1).to_list()
-    return {"d": shortened(words.to_list()), "i": codes}
+    places = values.cast(pl.Enum(words)).to_physical().cast(pl.Int64).fill_null(-1)
+    return {"d": shortened(words.to_list()), "i": places.to_list()}
 
 
 def shortened(words: list[str]) -> list[str]:
@@ -241,9 +249,11 @@ def shortened(words: list[str]) -> list[str]:
     >>> shortened(["a" * 4000])[0].count("a")
     2000
     """
-    limit = LONGEST_WORD
-    if sum(min(len(w), limit) for w in words) > WORDS_BUDGET:
+    limit, together = LONGEST_WORD, "".join(words)
+    if len(together) > WORDS_BUDGET and sum(min(len(w), limit) for w in words) > WORDS_BUDGET:
         limit = max(SHORTEST_CLIP, WORDS_BUDGET // len(words))
+    if together.isascii() and together.isprintable() and max(map(len, words), default=0) <= limit:
+        return words
     return [plain_line(clip(word, limit)) for word in words]
 
 
@@ -263,7 +273,7 @@ HARDLY = 0.1
 MACHINE_PRINTED = ("datasheet", "theoretical", "published")
 
 
-def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) -> dict[str, Any]:
+def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) -> Row:
     """The page's data; `names` are those of the runs."""
     runs = [run_payload(report, name) for report, name in zip(reports, names, strict=True)]
     return {
@@ -276,7 +286,7 @@ def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) ->
     }
 
 
-def run_payload(report: Report, name: str) -> dict[str, Any]:
+def run_payload(report: Report, name: str) -> Row:
     """One run: rows as columns, roofs, the pair of roofs of its headline, timeline.
 
     All seconds are those of an unprofiled step, where the run is a live one.
@@ -342,7 +352,7 @@ def _printed_roofs(machine: Machine | None) -> dict[str, float]:
     return printed
 
 
-def _timeline(report: Report) -> dict[str, Any] | None:
+def _timeline(report: Report) -> Row | None:
     table = report.profile.timeline
     if table is None or not table.height:
         return None

@@ -1,29 +1,63 @@
-"""Templates of pages: one way to load and fill them, and their compiled form kept between runs."""
+"""Templates of pages: one way to load and fill them, one head and one palette for all of them.
+
+What is compiled is kept between runs. A static page has pictures and tables, and no script.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import marshal
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from timeroof.core.files import kept, stamp
 from timeroof.core.notes import Note
 from timeroof.core.units import format_seconds
+from timeroof.core.version import VERSION
+from timeroof.views.palette import limiter_styles
 from timeroof.views.plain import clip, plain_lines
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 VIEWS = "timeroof.views"
+BASE = "base.html.j2"
+STATIC_STYLES = ("base.css", "headline.css", "static.css", "print.css")
 LONGEST_TEXT = 4_000
 
 
 def asset(path: str, package: str = VIEWS) -> str:
     """A file of a package's assets: a template, a style, a script."""
     return (resources.files(package) / "assets" / path).read_text("utf-8")
+
+
+def page_styles(names: Iterable[str]) -> Markup:
+    """The colours of limiters and the styles of a page."""
+    return Markup("\n".join([limiter_styles(), *(asset(f"report/{name}") for name in names)]))
+
+
+@cache
+def hash_source(script: str | bytes) -> str:
+    """A script as a content policy names it."""
+    data = script if isinstance(script, bytes) else script.encode()
+    return f"'sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}'"
+
+
+def content_policy(*scripts: str, hashes: Sequence[str] = ()) -> str:
+    """A policy that runs these scripts, and those of these hashes, and lets nothing be fetched."""
+    allowed = " ".join((*map(hash_source, scripts), *hashes))
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline';"
+        " img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def shown(value: object) -> object:
@@ -39,23 +73,67 @@ def shown(value: object) -> object:
 
 @cache
 def page_template(path: str, package: str = VIEWS) -> Template:
-    """The template of a page by the file that it is in."""
+    """The template of a page by the file that it is in; it may extend the base of all pages."""
     import jinja2
-    from jinja2 import compiler
 
-    name, text = Path(path).name.partition(".")[0], asset(path, package)
+    class Kept(jinja2.BaseLoader):
+        def load(
+            self,
+            environment: Environment,
+            name: str,
+            globals: object = None,  # noqa: A002
+        ) -> Template:
+            return _kept_template(environment, name, VIEWS if name == BASE else package)
+
     # Hostile names stay text, a name that is missing is an error, tags leave no empty lines.
     environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=shown,
-    )
+        loader=Kept(), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, finalize=shown,
+    )  # fmt: skip
     environment.filters["seconds"] = format_seconds
+    return environment.get_template(path)
+
+
+def _kept_template(environment: Environment, path: str, package: str) -> Template:
+    from jinja2 import Template, compiler
+
+    name, text = Path(path).name.partition(".")[0], asset(path, package)
     # Compiling takes longer than filling in, and depends on these alone.
     key = "\n".join(
         [sys.version, stamp(Path(compiler.__file__)), stamp(Path(__file__)), name, text]
     )
-    code = kept(f"template-{name}", key, lambda: marshal.dumps(environment.compile(text, name)))
-    return jinja2.Template.from_code(environment, marshal.loads(code), environment.make_globals({}))
+    code = kept(f"template-{name}", key, lambda: marshal.dumps(environment.compile(text, path)))
+    return Template.from_code(environment, marshal.loads(code), environment.make_globals({}))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page: texts only; the first column is left-aligned."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+def static_page(
+    title: str,
+    lead: str,
+    *,
+    notes: Sequence[str],
+    pictures: Sequence[tuple[Markup, str]] = (),
+    tables: Sequence[Table] = (),
+    **more: object,
+) -> str:
+    """A page of pictures with captions and of tables that opens from disk, light or dark."""
+    absent = {"parts": (), "findings": (), "files": (), "policy": content_policy()}
+    return page_template("static.html.j2").render(
+        absent | more,
+        title=title,
+        lead=lead,
+        notes=notes,
+        pictures=pictures,
+        tables=[table for table in tables if table.rows or table.note],
+        version=VERSION,
+        styles=page_styles(STATIC_STYLES),
+    )

@@ -13,11 +13,21 @@ runs.forEach((run, r) => runOf.fill(r, runStart[r], runStart[r] + run.rows));
 const numberCache = new Map();
 const wordCache = new Map();
 
+// Numbers of a column: a list, or the bytes of 32-bit floats in base64.
+function cellsOf(column) {
+  if (column.v) return column.v;
+  const text = atob(column.f);
+  const bytes = new Uint8Array(text.length);
+  for (let k = 0; k < bytes.length; k++) bytes[k] = text.charCodeAt(k);
+  return new Float32Array(bytes.buffer);
+}
+
 function each(name, absent, put) {
   runs.forEach((run, r) => {
     const column = run.columns[name];
+    const cells = column === undefined || "c" in column ? null : cellsOf(column);
     for (let k = 0; k < run.rows; k++) {
-      const value = column === undefined ? absent : "c" in column ? column.c : column.v[k];
+      const value = column === undefined ? absent : cells ? cells[k] : column.c;
       put(runStart[r] + k, value);
     }
   });

@@ -7,7 +7,7 @@ const known = (value) => value !== null && value !== undefined && Number.isFinit
 
 function digitsText(value, digits) {
   if (value === 0) return "0";
-  const places = digits - 1 - Math.floor(Math.log10(Math.abs(value)) + 1e-12);
+  const places = digits - 1 - Math.floor(Math.log10(Math.abs(Number(value.toPrecision(digits)))) + 1e-12);
   return value.toFixed(Math.max(0, Math.min(places, digits - 1)));
 }
 

@@ -259,7 +259,7 @@ function lightTable() {
 // A text that a spreadsheet would run as a formula is quoted as text.
 function csvCell(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
-  const text = typeof value === "number" ? String(value) : String(value).replace(/^([=+\-@\t\r])/, "'$1");
+  const text = typeof value === "number" ? String(Number(value.toPrecision(7))) : String(value).replace(/^([=+\-@\t\r])/, "'$1");
   return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 

@@ -7,14 +7,15 @@ const gutter = () => (timelineState.lanes.length > 1 ? 74 : 0);
 const timelineState = { run: runs.findIndex((run) => run.timeline), from: 0, to: 1, at: -1, events: [], lanes: [], drag: null };
 
 function plainColumn(column, n, words_) {
-  const at = (k) => ("c" in column ? column.c : words_ ? (column.i[k] < 0 ? null : column.d[column.i[k]]) : column.v[k]);
+  const cells = words_ || "c" in column ? null : cellsOf(column);
+  const at = (k) => ("c" in column ? column.c : words_ ? (column.i[k] < 0 ? null : column.d[column.i[k]]) : cells[k]);
   return Array.from({ length: n }, (_, k) => at(k));
 }
 
 function loadTimeline() {
   const run = runs[timelineState.run];
   const source = run.timeline;
-  const length = (c) => (c.v ? c.v.length : c.i ? c.i.length : 0);
+  const length = (c) => ("c" in c ? 0 : (c.i || cellsOf(c)).length);
   const n = Math.max(...["start_s", "duration_s", "stream", "kernel", "idle_cause"].map((name) => length(source[name])), 1);
   const [start, duration, kernel] = ["start_s", "duration_s", "kernel"].map((name) => plainColumn(source[name], n, false));
   const [stream, cause] = ["stream", "idle_cause"].map((name) => plainColumn(source[name], n, true));

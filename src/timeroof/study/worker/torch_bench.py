@@ -1,18 +1,22 @@
-"""One case from beginning to end: made ready, sampled, counted."""
+"""PyTorch's worker: one case from beginning to end, made ready, sampled, counted."""
 
 from __future__ import annotations
 
-import datetime
 import gc
 import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from typing import Any
 
+from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
+from timeroof.live.rows import launches_of
+from timeroof.live.torch.calls import count_ops
 from timeroof.live.torch.primitives import PrimitivePass, primitives_in
 from timeroof.live.torch.recording import PrimitiveSeen
 from timeroof.live.torch.timing import Timing
@@ -21,22 +25,28 @@ from timeroof.read.onednn import MOVERS
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
-from timeroof.study.worker import passes as precisions
-from timeroof.study.worker import passes as variants
-from timeroof.study.worker.counting import Used, describe, launches, used
-from timeroof.study.worker.passes import Runnable, runnable
+from timeroof.study.worker import torch_passes as passes
+from timeroof.study.worker.counting import Used, describe, used
 from timeroof.study.worker.sampling import Sampled, clock_for, sample
-
-# Cold caches: stream through more memory than they hold, outside the timed part.
-
+from timeroof.study.worker.torch_passes import Context, Runnable, runnable
 
 TIMES_THE_CACHE = 2
 # Where nobody knows the cache: larger than any that is common.
 UNKNOWN_CACHE_BYTES = 64 << 20
+_ALGORITHM = "alg:"
+_NOT_THERE = re.compile(
+    r"not implemented for|not supported|unsupported|no kernel|not compiled with|could not create a"
+    r" primitive|only supports|does not support",
+    re.IGNORECASE,
+)
+_NO_MEMORY = re.compile(
+    r"can't allocate memory|out of memory|cannot allocate|MemoryError", re.IGNORECASE
+)
+SEED = 1234
 
 
-def flusher(machine: Machine | None, device: str) -> Callable[[], Any]:
-    """A function that leaves nothing of a case in any cache.
+def flusher(machine: Machine | None, device: str) -> Callable[[], object]:
+    """A function that leaves nothing of a case in any cache, by streaming through more memory.
 
     It reads: lines that it leaves behind are clean, so that the case does not pay for
     writing them back.
@@ -45,21 +55,10 @@ def flusher(machine: Machine | None, device: str) -> Callable[[], Any]:
 
     cache = (machine.largest_cache_bytes if machine is not None else None) or UNKNOWN_CACHE_BYTES
     buffer = torch.ones(TIMES_THE_CACHE * cache // 4, dtype=torch.float32, device=device)
-
-    def flush() -> Any:
-        result = buffer.sum()
-        return result if device == "cpu" else result.item()
-
-    return flush
+    return buffer.sum if device == "cpu" else lambda: buffer.sum().item()
 
 
-# Which oneDNN primitives ran in a case: the one that does the work, and the reorders.
-
-
-_ALGORITHM = "alg:"
-
-
-def primitives_of(run: Callable[[], Any]) -> list[PrimitiveSeen] | None:
+def primitives_of(run: Callable[[], object]) -> list[PrimitiveSeen] | None:
     """The primitives of one execution; None where this torch has no oneDNN."""
     watching = PrimitivePass(Timing())
     if not watching.start():
@@ -97,25 +96,16 @@ def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:
     return labels
 
 
-_NOT_THERE = re.compile(
-    r"not implemented for|not supported|unsupported|no kernel|not compiled with|could not create a"
-    r" primitive|only supports|does not support",
-    re.IGNORECASE,
-)
-_NO_MEMORY = re.compile(r"can't allocate memory|out of memory|cannot allocate", re.IGNORECASE)
-SEED = 1234
-
-
 @dataclass
 class Ready:
     """A case that can be run."""
 
     workload: Workload
-    context: Callable[[], AbstractContextManager[Any]]
+    context: Context
     runnable: Runnable
 
     @property
-    def run(self) -> Callable[[], Any]:
+    def run(self) -> Callable[[], object]:
         """One execution."""
         return self.runnable.run
 
@@ -125,23 +115,28 @@ class Bench:
 
     def __init__(self, machine: Machine | None) -> None:
         self._machine = machine
-        self._flushers: dict[str, Callable[[], Any]] = {}
+        # One buffer per device, and only where a case is cold.
+        self._flusher = lru_cache(maxsize=None)(partial(flusher, machine))
 
     def measure(self, case: Case, plan: Plan) -> Result:
         """Measure a case; whatever torch refuses is a result too."""
         kernel = find_kernel(case.kernel)
         reason = _unsupported(kernel, case)
         if reason is not None:
-            return _refused(case, "unsupported", reason)
+            return Result(case=case, status="unsupported", error=reason, created=_now())
         try:
             return self._measured(kernel, case, plan)
-        except MemoryError as error:
-            return _refused(case, "failed", f"out of memory ({error or 'MemoryError'})")
-        except Exception as error:
-            return _refused(case, *_told(error))
+        except Exception as error:  # whatever torch raises is what the case came to
+            trace_ignored(f"a case of {case.kernel}")
+            status, reason = _told(error)
+            return Result(case=case, status=status, error=reason, created=_now())
         finally:
             gc.collect()
-            _reset_compiler(case)
+            if case.variant in passes.COMPILES:
+                # The next case must not find what was compiled, nor its memory.
+                import torch
+
+                torch.compiler.reset()
 
     @contextmanager
     def ready(self, case: Case) -> Iterator[Ready]:
@@ -150,17 +145,14 @@ class Bench:
 
         torch.set_num_threads(case.threads)
         torch.manual_seed(SEED)
-        if case.variant in variants.COMPILES:
-            variants.prepare_compiling()
-
-        def context() -> AbstractContextManager[Any]:
-            return precisions.computing(case.precision, case.device)
-
-        dtype = precisions.tensor_dtype(case.precision)
+        if case.variant in passes.COMPILES:
+            passes.prepare_compiling()
+        context = partial(passes.computing, case.precision, case.device)
+        dtype = passes.tensor_dtype(case.precision)
         given = Setting(case.params, dtype, case.device, case.precision, case.variant)
-        with variants.setting(case.variant):
+        with passes.setting(case.variant):
             made = find_kernel(case.kernel).prepare(given)
-            workload = variants.compiled(case.variant, made)
+            workload = passes.compiled(case.variant, made)
             found = runnable(workload, case.pass_name, context)
             if case.variant == "graph":
                 found = _captured(found)
@@ -168,7 +160,7 @@ class Bench:
 
     def _measured(self, kernel: Kernel, case: Case, plan: Plan) -> Result:
         with self.ready(case) as ready:
-            flush = self._flush(case.device) if case.cache == "cold" else None
+            flush = self._flusher(case.device) if case.cache == "cold" else None
             before, own_before = read_cpu_times(), time.process_time()
             sampled = sample(ready.run, clock_for(case.device), plan, flush)
             load = _load(before, own_before)
@@ -177,11 +169,6 @@ class Bench:
         labels = self._labels(kernel, case, ready.runnable, sampled, count)
         return _result(case, sampled, count, labels | primitive_labels(seen), load)
 
-    def _flush(self, device: str) -> Callable[[], Any]:
-        if device not in self._flushers:
-            self._flushers[device] = flusher(self._machine, device)
-        return self._flushers[device]
-
     def _count(self, case: Case, ready: Ready) -> Used:
         options = {"cold": case.cache == "cold", "tf32": case.precision == "tf32"}
         if not ready.workload.compiled:
@@ -189,32 +176,30 @@ class Bench:
         # What was compiled shows no ops: the same work is counted uncompiled.
         plain = runnable(ready.workload, case.pass_name, ready.context, ready.workload.eager)
         found = used(describe(plain.run), self._machine, fused=True, **options)
-        found.launches = launches(describe(ready.run))
+        ops = describe(ready.run)
+        found.launches = float(sum(launches_of(ops, count_ops(ops))))
         return found
 
     def _labels(
         self, kernel: Kernel, case: Case, ready: Runnable, sampled: Sampled, count: Used
     ) -> dict[str, str]:
+        emulated = self._machine.emulated if self._machine is not None else {}
+        unit = emulated.get(f"flop/{case.precision.removesuffix(passes.AUTOCAST)}", "")
+        formula, confidence = kernel.contraction(case.params, case.pass_name), sampled.confidence
+        # Fused layers compute gradients that nobody asked for; loops leave some out.
+        other = formula is not None and count.contraction_flops not in (None, formula)
+        compiled = "the same work uncompiled, as one fused kernel"
         labels = {
             "contains": kernel.passes[case.pass_name],
             "working_set_bytes": str(ready.working_set_bytes),
             "executions_per_sample": str(sampled.executions_per_sample),
+            "confidence": None if confidence is None else f"{confidence:.4f}",
+            "emulated": unit.removeprefix("flop/"),
+            "formula_flops": f"{formula:.0f}" if other else None,
+            "uncounted": ", ".join(count.uncounted),
+            "counted_on": compiled if case.variant in passes.COMPILES else None,
         }
-        if sampled.confidence is not None:
-            labels["confidence"] = f"{sampled.confidence:.4f}"
-        emulated = self._machine.emulated if self._machine is not None else {}
-        unit = precisions.emulated_by(case.precision, emulated)
-        if unit is not None:
-            labels["emulated"] = unit
-        by_formula = kernel.contraction(case.params, case.pass_name)
-        if by_formula is not None and count.contraction_flops not in (None, by_formula):
-            # Fused layers compute gradients that nobody asked for; loops leave some out.
-            labels["formula_flops"] = f"{by_formula:.0f}"
-        if count.uncounted:
-            labels["uncounted"] = ", ".join(count.uncounted)
-        if case.variant in variants.COMPILES:
-            labels["counted_on"] = "the same work uncompiled, as one fused kernel"
-        return labels
+        return {name: text for name, text in labels.items() if text}
 
 
 def _unsupported(kernel: Kernel, case: Case) -> str | None:
@@ -224,23 +209,18 @@ def _unsupported(kernel: Kernel, case: Case) -> str | None:
         return f"{case.kernel} has no {case.precision} form"
     if case.variant not in kernel.variants:
         return f"{case.kernel} has no variant {case.variant!r}"
-    no_precision = precisions.why_unsupported(case.precision, case.device)
-    return no_precision or variants.variants_why_unsupported(case.variant, case.device)
+    return passes.why_unsupported(case.precision, case.variant, case.device)
 
 
 def _told(error: Exception) -> tuple[Status, str]:
     """How an exception of torch is recorded: its kind and its first line."""
     first = (str(error).strip().splitlines() or [""])[0][:500]
     text = f"{type(error).__name__}: {first}".removesuffix(": ")
-    if _NO_MEMORY.search(first) or type(error).__name__ == "OutOfMemoryError":
-        return "failed", f"out of memory ({first})"
+    if _NO_MEMORY.search(text):
+        return "failed", f"out of memory ({first or text})"
     if isinstance(error, NotImplementedError) or _NOT_THERE.search(first):
         return "unsupported", text
     return "failed", text
-
-
-def _refused(case: Case, status: Status, reason: str) -> Result:
-    return Result(case=case, status=status, error=reason, created=_now())
 
 
 def _result(
@@ -291,13 +271,5 @@ def _captured(ready: Runnable) -> Runnable:
     return Runnable(graph.replay, ready.working_set_bytes)
 
 
-def _reset_compiler(case: Case) -> None:
-    """Forget what was compiled for a case: the next one must not find it, nor its memory."""
-    if case.variant in variants.COMPILES:
-        import torch
-
-        torch.compiler.reset()
-
-
 def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,21 +1,16 @@
-"""Results as rows: labels, scopes, verdicts, and the exported table."""
+"""Results as rows: labels, scopes, verdicts."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
-import polars as pl
 import pytest
 
 from tests.conftest import make_machine
-from timeroof.core.errors import UsageError
+from tests.study.cases import one_case
 from timeroof.core.machine import Ceiling
 from timeroof.study.case import Result
-from timeroof.study.grid import all_cores, one_case
-from timeroof.study.report import judged_study, verdict_of
-from timeroof.study.store import Kept
-from timeroof.study.table import cases_table, export, profile_of
+from timeroof.study.grid import all_cores
+from timeroof.study.report import judged_study, profile_of
 
 
 def two_scopes():
@@ -81,7 +76,6 @@ def test_failed_cases_have_no_row_but_are_told() -> None:
     study = judged_study([result(), bad], make_machine())
     assert len(study.report.profile) == 1
     assert study.failures == [bad]
-    assert study.sweeps == {"conv2d": ["batch"]}
     nothing = judged_study([bad], make_machine())
     assert len(nothing.report.profile) == 0
 
@@ -89,68 +83,22 @@ def test_failed_cases_have_no_row_but_are_told() -> None:
 def test_one_thread_is_judged_on_one_core() -> None:
     machine = two_scopes()
     study = judged_study([result(1, 30.0), result(2, 20.0), result(3, 10.0)], machine)
-    rows = {r["label.threads"]: r for r in study.rows.iter_rows(named=True)}
+    rows = {r["label.threads"]: r for r in study.report.rows.iter_rows(named=True)}
     assert rows["1"]["label.scope"] == "core"
     assert rows["2"]["label.scope"] == "all"
     # 100 FLOPs at 100 or 50 a second, 10 bytes at 10 or 5 a second, a launch of 0.1 s on top.
     assert rows["2"]["bound_s"] == pytest.approx(1.1)
     assert rows["1"]["bound_s"] == pytest.approx(2.1)
-    assert [r["time_s"] for r in study.rows.iter_rows(named=True)] == [30.0, 20.0, 10.0]
+    assert [r["time_s"] for r in study.report.rows.iter_rows(named=True)] == [30.0, 20.0, 10.0]
     assert study.report.totals.bound_s == pytest.approx(1.1 + 1.1 + 2.1)
 
 
 def test_only_one_thread_is_judged_on_one_core_too() -> None:
     study = judged_study([result(1)], two_scopes())
-    assert study.rows["bound_s"].to_list() == pytest.approx([2.1])
-
-
-def test_the_verdict_of_one_case_is_that_of_the_report() -> None:
-    machine = two_scopes()
-    verdict = verdict_of(result(1), machine)
-    row = (
-        judged_study([result(1), result(2)], machine)
-        .rows.filter(pl.col("label.threads") == "1")
-        .row(0, named=True)
-    )
-    assert (verdict.limiter, verdict.bound_s) == (row["limiter"], row["bound_s"])
-    assert verdict_of(result(status="failed", samples_s=[]), machine).limiter is None
-    assert verdict_of(result(), None).limiter is None
-
-
-def test_a_case_above_its_roof_is_flagged_with_a_cause() -> None:
-    fast = result(time_s=0.5)
-    assert verdict_of(fast, make_machine()).above_roof is not None
-    assert verdict_of(result(), make_machine()).above_roof is None
+    assert study.report.rows["bound_s"].to_list() == pytest.approx([2.1])
 
 
 def test_a_machine_without_core_ceilings_serves_all() -> None:
     machine = make_machine(ceilings=[Ceiling(resource="flop/fp32", rate=100.0, origin="measured")])
     study = judged_study([result(1), result(2)], machine)
-    assert study.rows["label.scope"].unique().to_list() == ["all"]
-
-
-def test_exports_have_every_case(tmp_path: Path) -> None:
-    kept = [
-        Kept(case_key="a", result=result(labels={"note": "=cmd()"})),
-        Kept(case_key="b", result=result(status="failed", error="-no", samples_s=[], amounts={})),
-    ]
-    export(kept, tmp_path / "x.parquet")
-    table = pl.read_parquet(tmp_path / "x.parquet")
-    assert table["case_key"].to_list() == ["a", "b"]
-    assert table["samples_s"].to_list() == [[10.0] * 3, []]
-    assert table["param.batch"].to_list() == ["16", "16"]
-    assert table["flop/fp32"].to_list() == [100.0, None]
-    export(kept, tmp_path / "x.csv")
-    text = pl.read_csv(tmp_path / "x.csv")
-    assert text["samples_s"].to_list()[0] == "[10.0,10.0,10.0]"
-    assert text["label.note"].to_list()[0] == "'=cmd()"
-    assert text["error"].to_list()[1] == "'-no"
-    assert cases_table([]).height == 0
-    with pytest.raises(UsageError, match=r"end it in \.parquet or \.csv"):
-        export(kept, tmp_path / "x.xls")
-
-
-def test_an_export_says_whose_ceilings_judge_a_case() -> None:
-    machine = two_scopes()
-    kept = [Kept(case_key=str(n), result=result(threads=n)) for n in (1, 2)]
-    assert cases_table(kept, machine)["label.scope"].to_list() == ["core", "all"]
+    assert study.report.rows["label.scope"].unique().to_list() == ["all"]

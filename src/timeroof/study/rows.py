@@ -1,0 +1,295 @@
+"""Judged cases as typed rows, a study's and the paper's alike, and which differ in one thing only.
+
+Here, and nowhere else, the labels of a report's rows become what they stand for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from timeroof.core.columns import BOUND, BYTE, FLOP
+from timeroof.core.profile import LABEL, ORIGIN
+from timeroof.core.resources import Scope
+
+# How a case was run; equal ones make a series.
+SERIES = ("framework", "device", "precision", "pass_name", "cache", "threads", "variant")
+USUAL = {"framework": "torch", "device": "cpu", "cache": "warm", "variant": "eager"}
+# Share of all processor time that others may use before a time says nothing of a kernel.
+BUSY = 0.15
+DRAM = "dram"
+# Away from the cores first.
+LEVELS = (DRAM, "l3", "l2", "l1")
+Value = int | str
+
+_PLAIN = (
+    "id", "op", "name", "time_s", "time_spread", "owed_flops", "contraction_flops", "limiter",
+    "bound_s", "work_bound_s", "efficiency", "above_roof", "overhead_time_s", "inside_overhead_box",
+)  # fmt: skip
+_WORDS = ("implementation", "algorithm", "emulated", "contains")
+_NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One judged case: what it is, how it ran, what it used, and what the model says of it.
+
+    What nobody knows is None. A warm case whose working set stays in a cache moves nothing at
+    DRAM: that is known, and 0.
+    """
+
+    op: str = ""
+    params: Mapping[str, Value] = field(default_factory=dict)
+    time_s: float = math.nan
+    id: int = 0
+    name: str = ""
+    # How it ran.
+    framework: str = "torch"
+    device: str = "cpu"
+    precision: str = "fp32"
+    pass_name: str = "forward"
+    cache: str = "warm"
+    threads: int | None = None
+    variant: str = "eager"
+    scope: Scope = "all"
+    # What it took: seconds of single executions, the median alone where no samples were kept.
+    samples: tuple[float, ...] = ()
+    time_spread: float | None = None
+    launches: float | None = None
+    flops_by: Mapping[str, float | None] = field(default_factory=dict)
+    bytes_by: Mapping[str, float | None] = field(default_factory=dict)
+    owed_flops: float | None = None
+    contraction_flops: float | None = None
+    fault_s: float | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    # What was seen while it ran.
+    load: float | None = None
+    reorders: float | None = None
+    reorder_s: float | None = None
+    working_set_bytes: float | None = None
+    # FLOPs of products by the definition, where other ones ran.
+    formula_flops: float | None = None
+    implementation: str | None = None
+    algorithm: str | None = None
+    emulated: str | None = None
+    contains: str | None = None
+    # What bounds it.
+    limiter: str | None = None
+    bound_s: float | None = None
+    work_bound_s: float | None = None
+    efficiency: float | None = None
+    above_roof: str | None = None
+    overhead_time_s: float | None = None
+    inside_overhead_box: bool | None = None
+
+    @property
+    def flops(self) -> float | None:
+        """FLOPs of all precisions, None where one of them is not known."""
+        known = [v for v in self.flops_by.values() if v is not None]
+        return sum(known) if known and len(known) == len(self.flops_by) else None
+
+    @property
+    def defined_flops(self) -> float | None:
+        """FLOPs by the definition of the work: products by formula, whatever ran or was counted."""
+        return self.formula_flops or self.contraction_flops or self.flops
+
+    @property
+    def busy(self) -> bool:
+        """Whether other programs took part of the processor while this ran on it.
+
+        The samples cannot show it: a neighbour that stays slows all of them.
+
+        >>> Row(load=0.5).busy, Row(load=0.02).busy, Row(load=0.5, device="cuda").busy
+        (True, False, False)
+        """
+        return self.device == "cpu" and (self.load or 0.0) > BUSY
+
+    def measured(self, what: str) -> bool:
+        """Whether counters gave an amount."""
+        return self.origins.get(what) == "measured"
+
+    def intensity_at(self, level: str) -> float | None:
+        """FLOP per byte at a level, None where there are no bytes or an amount is not known."""
+        work, moved = self.flops, self.bytes_by.get(level)
+        return work / moved if work is not None and moved else None
+
+    def series(self, *without: str) -> str:
+        """How it ran, in words: what is usual is not said.
+
+        >>> Row(cache="cold", threads=2).series()
+        'forward, fp32, cold, 2 threads'
+        """
+        told = {n: getattr(self, n) for n in (*SERIES[:2], "pass_name", "precision", "variant")}
+        told |= {"cache": self.cache}
+        words = [v for n, v in told.items() if v and n not in without and USUAL.get(n) != v]
+        if self.threads is not None and "threads" not in without:
+            words.append(f"{self.threads} thread{'s' * (self.threads != 1)}")
+        return ", ".join(words)
+
+    def case(self, names: Iterable[str]) -> str:
+        """Parameters in words.
+
+        >>> Row(params={"batch": 16}).case(["batch", "hidden"])
+        'batch 16'
+        """
+        told = [(n.replace("_", " "), self.params[n]) for n in names if n in self.params]
+        return " ".join(f"{name} {value}" for name, value in told)
+
+    def but(self, *free: str) -> tuple[object, ...]:
+        """All that tells a case from others of its op, but for what is named."""
+        how = [getattr(self, name) for name in SERIES if name not in free]
+        return (*how, *sorted((n, v) for n, v in self.params.items() if n not in free))
+
+
+def typed_rows(table: pl.DataFrame, parameters: Mapping[str, Collection[str]]) -> list[Row]:
+    """Judged rows by what they stand for; `parameters` names those of every op."""
+    rows = table.filter(pl.col("kind") == "unit", pl.col("op").is_not_null())
+    return [_row(values, parameters.get(values["op"], ())) for values in rows.to_dicts()]
+
+
+def _row(values: dict[str, Any], names: Collection[str]) -> Row:
+    def under(head: str) -> dict[str, Any]:
+        return {k.removeprefix(head): v for k, v in values.items() if k.startswith(head)}
+
+    labels = {name: value for name, value in under(LABEL).items() if value is not None}
+    counted = values.get(f"{ORIGIN}launches", "") is not None
+    known: dict[str, Any] = {n: values.get(n) for n in _PLAIN}
+    known |= {n: labels.get(n) for n in _WORDS}
+    known |= {n: float(labels[n]) for n in _NUMBERS if n in labels}
+    known |= {n: labels.get(n, "") for n in ("framework", "precision", "cache", "variant")}
+    return Row(
+        **known,
+        device=labels.get("device") or "cpu",
+        pass_name=labels.get("pass", ""),
+        threads=int(labels["threads"]) if "threads" in labels else None,
+        scope="core" if labels.get("scope") == "core" else "all",
+        params={n: _value(labels[n]) for n in labels if n in names},
+        samples=tuple(values.get("samples") or [values["time_s"]]),
+        launches=values.get("launches") if counted else None,
+        flops_by=under(FLOP),
+        bytes_by=under(BYTE),
+        fault_s=values.get(f"{BOUND}fault"),
+        origins={k: v for k, v in under(ORIGIN).items() if v is not None},
+    )
+
+
+def _value(text: str) -> Value:
+    return int(text) if text.isascii() and text.isdecimal() else text
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Rows of one series in which one parameter moves, in its order."""
+
+    op: str
+    parameter: str
+    rows: list[Row]
+
+    @property
+    def word(self) -> str:
+        """The parameter as it is written."""
+        return self.parameter.replace("_", " ")
+
+    @property
+    def values(self) -> list[Value]:
+        """Values of the parameter, in order."""
+        return [row.params[self.parameter] for row in self.rows]
+
+    @property
+    def time_ratio(self) -> float:
+        """Time at the last value over that at the first."""
+        return self.rows[-1].time_s / self.rows[0].time_s
+
+
+def parameters_of(rows: Sequence[Row], op: str) -> list[str]:
+    """Names of an op's parameters."""
+    return list(dict.fromkeys(name for row in rows if row.op == op for name in row.params))
+
+
+def ops(rows: Sequence[Row]) -> list[str]:
+    """Kernels of a study by name: rows come by time, which says nothing of their order."""
+    return sorted({row.op for row in rows})
+
+
+def groups(rows: Sequence[Row], op: str, *free: str) -> list[list[Row]]:
+    """Rows of an op that are equal in all but what is named, two or more at a time.
+
+    Rows without a time are left out: a comparison needs one.
+    """
+    found: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        if row.op == op and row.time_s > 0:
+            found.setdefault(row.but(*free), []).append(row)
+    return [members for members in found.values() if len(members) > 1]
+
+
+def sweeps(rows: Sequence[Row], op: str) -> list[Sweep]:
+    """All sweeps of an op: equal in everything but one parameter, which has two values or more."""
+    found = [
+        Sweep(op, parameter, in_order(members, parameter))
+        for parameter in parameters_of(rows, op)
+        for members in groups(rows, op, parameter)
+    ]
+    return [sweep for sweep in found if len(set(sweep.values)) > 1]
+
+
+def in_order(members: Iterable[Row], parameter: str) -> list[Row]:
+    """Rows by a parameter's value: as numbers where all are, else as they came."""
+    known = [row for row in members if parameter in row.params]
+    if any(isinstance(row.params[parameter], str) for row in known):
+        return known
+    return sorted(known, key=lambda row: row.params[parameter])
+
+
+def group_titles(members: Sequence[Sequence[Row]], free: str) -> list[str]:
+    """What each group of a comparison is about: the op, and what tells it from the other groups."""
+    firsts = [group[0] for group in members]
+    same = [
+        name
+        for name in ("framework", "device", "threads", "cache")
+        if len({getattr(row, name) for row in firsts}) == 1
+    ]
+    titles = []
+    for row in firsts:
+        alike = [r for r in firsts if r.op == row.op]
+        names = [n for n in row.params if n != free and len({r.params.get(n) for r in alike}) > 1]
+        how, case = row.series(free, *same), row.case(names)
+        titles.append(f"{row.op}{' ' * bool(case)}{case}{f' ({how})' if how else ''}")
+    return titles
+
+
+def level_of(rows: Sequence[Row], among: Collection[str] = LEVELS) -> str:
+    """The level nearest to DRAM at which every row moves bytes, else that of most rows.
+
+    Cases that stay in a cache have no intensity at DRAM, so what is compared with them is looked
+    at nearer to the cores.
+
+    >>> warm, large = Row(bytes_by={"dram": 0.0, "l1": 8.0}), Row(bytes_by={"dram": 4.0, "l1": 9.0})
+    >>> level_of([large]), level_of([warm, large])
+    ('dram', 'l1')
+    """
+    counts = {
+        level: sum((row.bytes_by.get(level) or 0.0) > 0 for row in rows)
+        for level in LEVELS
+        if level in among
+    }
+    # The first of equal ones is the one nearest to DRAM.
+    return max(counts, key=lambda level: counts[level], default=DRAM)
+
+
+def level_note(rows: Sequence[Row], level: str) -> str:
+    """Why bytes are those of a cache and not of DRAM; nothing where they are DRAM's."""
+    if level == DRAM:
+        return ""
+    none = sum(row.bytes_by.get(DRAM) == 0 for row in rows)
+    unknown = sum(row.bytes_by.get(DRAM) is None for row in rows)
+    told = [
+        f"{none} of {len(rows)} cases move none at DRAM (they stay in the caches)" if none else "",
+        f"DRAM bytes of {unknown} of {len(rows)} cases are not known" if unknown else "",
+    ]
+    why = ", ".join(text for text in told if text)
+    return f"Bytes and FLOP/B are those at {level.upper()}: {why}."

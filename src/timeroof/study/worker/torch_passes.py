@@ -1,0 +1,195 @@
+"""What the timed part of each pass is: a function without arguments, everything else done."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from timeroof.study import kernel as k
+from timeroof.study.kernel import Workload
+
+if TYPE_CHECKING:
+    import torch
+
+AUTOCAST = "-autocast"
+_DTYPES = {
+    "fp64": "float64", "fp32": "float32", "tf32": "float32", "bf16": "bfloat16",
+    "fp16": "float16", "int8": "int8",
+}  # fmt: skip
+CUDA_ONLY = {"graph": "CUDA graphs", "cudnn-benchmark": "cuDNN's search for an algorithm"}
+_COMPILERS = ("g++", "c++", "clang++")
+COMPILES = (*k.COMPILED, "cell-loop-compile")
+# Entered around the forward pass.
+Context = Callable[[], AbstractContextManager[object]]
+Function = Callable[..., Any]
+
+
+@dataclass
+class Runnable:
+    """One execution of a pass, and the bytes of what it works on."""
+
+    run: Callable[[], object]
+    working_set_bytes: int
+
+
+def runnable(
+    workload: Workload, pass_name: str, context: Context, function: Function | None = None
+) -> Runnable:
+    """Make a pass ready to be run."""
+    called = function or workload.function
+    if pass_name == k.CALIBRATE:
+        return Runnable(workload.make_inputs, _bytes(workload.make_inputs()))
+    if pass_name == k.FORWARD:
+        return _forward(workload, context, called)
+    if pass_name == k.OPTIMIZER:
+        return _optimizer(workload, called)
+    return _gradients(workload, pass_name, context, called)
+
+
+def _forward(w: Workload, context: Context, function: Function) -> Runnable:
+    import torch
+
+    inputs = w.make_inputs()
+
+    def run() -> object:
+        with torch.no_grad(), context():
+            return function(*inputs)
+
+    return Runnable(run, _bytes((inputs, w.weights, run())))
+
+
+def _gradients(w: Workload, name: str, context: Context, function: Function) -> Runnable:
+    """Gradients by torch.autograd.grad: nothing is added up in `.grad`."""
+    import torch
+
+    inputs = w.make_inputs()
+    learned = [i.requires_grad_() for i in inputs if i.is_floating_point()]
+    wanted = [
+        *(learned if name != k.BACKWARD_WEIGHT else ()),
+        *(w.weights if name != k.BACKWARD_INPUT else ()),
+    ]
+    if not wanted:
+        raise NotImplementedError("nothing here has a gradient in this number format")
+    # What is not asked for has no place in the graph: no work is done for it.
+    for tensor in (*learned, *w.weights):
+        tensor.requires_grad_(any(tensor is one for one in wanted))
+    with context():
+        result = function(*inputs)
+    given = torch.randn_like(result)
+
+    def run() -> object:
+        return torch.autograd.grad(result, wanted, given, retain_graph=True)
+
+    return Runnable(run, _bytes((inputs, w.weights, given, run())))
+
+
+def _optimizer(w: Workload, function: Function) -> Runnable:
+    import torch
+
+    make = w.make_optimizer or (lambda tensors: torch.optim.SGD(tensors, lr=1e-3))
+    for tensor in w.weights:
+        tensor.grad = torch.randn_like(tensor)
+    optimizer = make(w.weights)
+    step: Function = optimizer.step
+    if w.compiled and function is w.function:
+        step = torch.compile(optimizer.step, dynamic=False)
+    step()
+    states = [v for state in optimizer.state.values() for v in state.values()]
+    return Runnable(step, _bytes((w.weights, [t.grad for t in w.weights], states)))
+
+
+def _bytes(values: object) -> int:
+    """Bytes of all tensors in nested tuples, each storage once."""
+    import torch
+
+    found: dict[int, int] = {}
+
+    def look(value: object) -> None:
+        if isinstance(value, torch.Tensor):
+            found[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        elif isinstance(value, tuple | list):
+            for one in value:
+                look(one)
+
+    look(values)
+    return sum(found.values())
+
+
+def tensor_dtype(precision: str) -> torch.dtype:
+    """The format of inputs and weights: fp32 where autocast converts them."""
+    import torch
+
+    name = "float32" if precision.endswith(AUTOCAST) else _DTYPES[precision]
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def computing(precision: str, device: str) -> AbstractContextManager[object]:
+    """The context that a case runs in."""
+    import torch
+
+    kind = device.partition(":")[0]
+    if precision.endswith(AUTOCAST):
+        return torch.autocast(kind, dtype=getattr(torch, _DTYPES[precision.removesuffix(AUTOCAST)]))
+    return _tf32(precision == "tf32") if kind == "cuda" else nullcontext()
+
+
+def _tf32(allowed: bool) -> AbstractContextManager[object]:
+    """fp32 is fp32 and TF32 is TF32: torch's defaults differ between products and cuDNN."""
+    import torch
+
+    stack = ExitStack()
+    backends: Any = torch.backends
+    for home in (backends.cuda.matmul, backends.cudnn):
+        stack.callback(setattr, home, "allow_tf32", home.allow_tf32)
+        home.allow_tf32 = allowed
+    return stack
+
+
+def why_unsupported(precision: str, variant: str, device: str) -> str | None:
+    """Why a precision or a variant cannot run on a device; None where both can, or may."""
+    if precision == "tf32" and not device.startswith("cuda"):
+        return "TF32 is a format of NVIDIA's matrix units; this device has none"
+    if variant in CUDA_ONLY and not device.startswith("cuda"):
+        return f"{CUDA_ONLY[variant]} need a CUDA device; this case runs on {device}"
+    if variant == "no-onednn" and device != "cpu":
+        return "oneDNN is a library for CPUs"
+    if variant in COMPILES and device == "cpu" and not any(map(shutil.which, _COMPILERS)):
+        return "torch.compile needs a C++ compiler (g++) and there is none"
+    return None
+
+
+def setting(variant: str) -> AbstractContextManager[object]:
+    """The state of torch that a variant needs while it is made ready and run."""
+    import torch
+
+    backends: Any = torch.backends
+    flags: dict[str, Function] = {
+        "no-onednn": lambda: backends.mkldnn.flags(enabled=False),
+        "cudnn-benchmark": lambda: backends.cudnn.flags(enabled=True, benchmark=True),
+    }
+    found: AbstractContextManager[object] = flags.get(variant, nullcontext)()
+    return found
+
+
+def prepare_compiling() -> None:
+    """Settings that compiled cases need: a graph that may be run backward again and again."""
+    import torch._functorch.config as functorch
+    import torch._inductor.config as inductor
+
+    functorch.donated_buffer = False
+    inductor.cpp.enable_kernel_profile = True
+
+
+def compiled(variant: str, workload: Workload) -> Workload:
+    """The workload with its function compiled where the variant says so."""
+    import torch
+
+    if workload.compiled or variant not in k.COMPILED:
+        return workload
+    mode = "max-autotune" if variant == "max-autotune" else None
+    function = torch.compile(workload.function, dynamic=False, mode=mode)
+    return replace(workload, function=function, compiled=True, eager=workload.function)
