@@ -11,13 +11,14 @@ from timeroof.core.version import VERSION
 # working folder first (see import_path).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from timeroof.api.live import profile, step
+    from timeroof.api.live import profile
     from timeroof.api.reports import Report, analyze, load, machine
     from timeroof.core.errors import TimeroofError
     from timeroof.core.machine import Ceiling, Machine, MemoryLevel
     from timeroof.core.profile import Profile, Source
     from timeroof.core.report import Finding
     from timeroof.live.torch.costing import cost
+    from timeroof.live.torch.session import step
     from timeroof.work.counting import cost_of
 
 _HOMES = {
@@ -35,7 +36,7 @@ _HOMES = {
     "cost": "timeroof.live.torch.costing",
     "cost_of": "timeroof.work.counting",
     "profile": "timeroof.api.live",
-    "step": "timeroof.api.live",
+    "step": "timeroof.live.torch.session",
 }
 
 __version__ = VERSION

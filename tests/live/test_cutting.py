@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeroof.live.accounting import account, middle_half
+from timeroof.live.accounting import account, exclusive, middle_half
 from timeroof.live.building import share_faults
 from timeroof.live.memory import Lives, completion_order
 from timeroof.live.rows import timeline
-from timeroof.live.torch.alignment import align, exclusive
+from timeroof.live.torch.alignment import align
 from timeroof.live.torch.recording import Described, TensorSeen, TimedStep
 from timeroof.live.torch.schedule import INSTRUMENTED, UNTOUCHED, Pass, Schedule
 

@@ -98,7 +98,7 @@ def test_triton_kernels_get_the_amounts_of_their_code() -> None:
 
 def test_a_step_is_saved_as_a_trace_that_files_can_have(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from timeroof.live.torch.device import DevicePass, device_activities
+    from timeroof.live.torch.timing import DevicePass, device_activities
 
     assert device_activities() == set() or torch.cuda.is_available()
 

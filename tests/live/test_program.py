@@ -15,7 +15,7 @@ import pytest
 
 from timeroof.cli.run import after_module
 from timeroof.core.errors import UsageError
-from timeroof.live.torch.importing import after_import
+from timeroof.live.torch.process import after_import
 from timeroof.live.torch.program import Program, come_back, run_program
 
 

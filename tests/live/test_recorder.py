@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +88,9 @@ def test_a_stated_cost_takes_a_call_and_returns_a_mapping() -> None:
     assert found.contraction == {"fp32": 2 * 4 * 8 * 2}
     assert found.bytes_read == 4 * (4 * 8 + 8 * 2)
     assert found.origin == "user"
+
+
+def test_what_runs_before_the_program_loads_no_library_that_reads_settings() -> None:
+    code = "import timeroof, sys; timeroof.step(); print({'numpy', 'polars'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

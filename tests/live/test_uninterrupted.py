@@ -111,16 +111,9 @@ def test_an_exception_of_a_handler_is_told_from_one_of_ours() -> None:
 @pytest.mark.usefixtures("alarm")
 def test_an_alarm_that_rings_while_we_look_reaches_the_program() -> None:
     session = Session()
-    with pytest.raises(LateError):
-        session._fail(_rung())
-    assert session.recording.notes == []
-    session._fail(ValueError("ours"))
-    assert session.recording.notes == ["watching stopped: ours"]
-
-
-def _rung() -> Exception:
-    try:
+    with pytest.raises(LateError), session._guard():
         signal.raise_signal(signal.SIGALRM)
-    except LateError as error:
-        return error
-    raise AssertionError
+    assert session.recording.notes == []
+    with session._guard():
+        raise ValueError("ours")
+    assert session.recording.notes == ["watching stopped: ours"]

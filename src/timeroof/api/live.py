@@ -119,13 +119,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def step() -> None:
-    """Say that a step of the program ended; does nothing where nobody profiles."""
-    session = active()
-    if session is not None:
-        session.step()
-
-
 class Profiler:
     """Profiles what runs inside it; `step()` after each step gives clean, timed, described ones.
 

@@ -194,9 +194,14 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
-    from timeroof.live.torch.program import Program, come_back, end_child, run_program
+    from timeroof.live.torch.program import (
+        Program,
+        come_back,
+        end_child,
+        repair_streams,
+        run_program,
+    )
     from timeroof.live.torch.session import Session, activate, deactivate
-    from timeroof.live.torch.streams import repair_streams
 
     if module is not None:
         wanted = Program(module, tuple(words), is_module=True)
@@ -239,7 +244,7 @@ def _report(recording: Recording, machine: Machine | str | None, words: list[str
 
 
 def _print_whole(report: Report) -> None:
-    from timeroof.live.torch.streams import without_reader
+    from timeroof.live.torch.program import without_reader
 
     without_reader(lambda: _print(report))
 

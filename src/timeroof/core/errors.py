@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 EXIT_GATE = 1
 EXIT_INPUT = 2
@@ -61,3 +63,12 @@ def trace_ignored(what: str) -> None:
     """With TIMEROOF_DEBUG=1, show the error at hand that goes no further, and what it cost."""
     if os.environ.get("TIMEROOF_DEBUG"):
         sys.stderr.write(f"timeroof: {what}\n{traceback.format_exc()}")
+
+
+@contextmanager
+def ignoring(what: str) -> Iterator[None]:
+    """Let no error out of the block; with TIMEROOF_DEBUG=1 it is shown, with what it cost."""
+    try:
+        yield
+    except Exception:
+        trace_ignored(what)

@@ -17,29 +17,11 @@ from timeroof.core.profile import Framework, Profile, Source, StepKind, Steps
 from timeroof.core.resources import DRAM
 from timeroof.core.run_file import LIVE_TOOL
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live.accounting import (
-    Account,
-    Balance,
-    account,
-    balance,
-    clean_durations_s,
-    middle_half,
-)
+from timeroof.live import accounting
+from timeroof.live import rows as row_table
+from timeroof.live.accounting import Account, Balance
 from timeroof.live.memory import Traffic, traffic
-from timeroof.live.rows import (
-    Amounts,
-    Rows,
-    Total,
-    described_rows,
-    kernel_table,
-    launches_of,
-    matrix_units,
-    op_amounts,
-    phases_of,
-    timed_rows,
-    timeline,
-    totals_of,
-)
+from timeroof.live.rows import Amounts, Rows, Total
 from timeroof.live.torch.calls import Counted, count_ops
 from timeroof.live.torch.compiling import is_compiled
 from timeroof.live.torch.contexts import contexts
@@ -77,20 +59,22 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     steps = timed_steps(recording)
     if not steps:
         return _nothing(recording, source)
-    accounts = [account(s, recording.event_cost_ns or 0.0) for s in steps]
-    chosen = middle_half([s.duration_ns for s in steps])
-    units = matrix_units(machine)
+    accounts = [accounting.account(s, recording.event_cost_ns or 0.0) for s in steps]
+    chosen = accounting.middle_half([s.duration_ns for s in steps])
+    units = row_table.matrix_units(machine)
     work, rows = _described(recording, accounts, machine, units)
-    timed = timed_rows(rows, work.ops, accounts)
+    timed = row_table.timed_rows(rows, work.ops, accounts)
     if not timed.calls.any():
         recording.why_nothing = NO_WORK
         return _nothing(recording, source)
-    totals = totals_of(rows, work.amounts, launches_of(work.ops, work.counted), units)
-    _add_faults(recording, rows, work, totals, _fault_rate(recording, machine))
-    table = kernel_table(rows, timed, totals, chosen)
+    launches = row_table.launches_of(work.ops, work.counted)
+    totals = row_table.totals_of(rows, work.amounts, launches, units)
+    rate = machine.rate("fault", scope_for(recording.threads, machine)) if machine else None
+    _add_faults(recording, rows, work, totals, rate)
+    table = row_table.kernel_table(rows, timed, totals, chosen)
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
     table, more = split_primitives(table, recording, rows, units, machine)
-    found = balance(recording, accounts, chosen)
+    found = accounting.balance(recording, accounts, chosen)
     idle = {
         cause.value: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
         for cause in accounts[0].idle_ns
@@ -106,7 +90,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
         unexplained_error_s=found.error_s,
         steps=live_steps(recording, found.clean_s, found.timed_s),
-        timeline=timeline(accounts[typical], timed.row_of_event[typical]),
+        timeline=row_table.timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work, table),
         notes=(*notes_of(recording, rows, found), *more),
     )
@@ -128,16 +112,10 @@ def live_steps(recording: Recording, unprofiled_s: float | None, profiled_s: flo
         mark=recording.marker or None,
         unprofiled_s=unprofiled_s,
         profiled_s=profiled_s,
-        samples=clean_durations_s(recording.clean),
+        samples=accounting.clean_durations_s(recording.clean),
         pace_samples=recording.pace,
         kinds=[kind] if count else [],
     )
-
-
-def _fault_rate(recording: Recording, machine: Machine | None) -> float | None:
-    if machine is None:
-        return None
-    return machine.rate("fault", scope_for(recording.threads, machine))
 
 
 def timed_steps(recording: Recording) -> list[TimedStep]:
@@ -153,11 +131,11 @@ def _described(
     ops = recording.described
     counted = count_ops(ops, recording.compiled)
     found = contexts(ops)
-    phases = phases_of(ops, found, accounts)
+    phases = row_table.phases_of(ops, found, accounts)
     moved = traffic(ops, counted, phases, machine) if ops and machine is not None else None
-    work = Work(ops, counted, phases, moved, op_amounts(counted, moved, units))
+    work = Work(ops, counted, phases, moved, row_table.op_amounts(counted, moved, units))
     lines = recording.with_lines
-    return work, described_rows(ops, counted, found, phases, recording.compiled, lines)
+    return work, row_table.described_rows(ops, counted, found, phases, recording.compiled, lines)
 
 
 def _add_faults(

@@ -11,17 +11,22 @@ import os
 import sys
 import threading
 import warnings
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from timeroof.core.errors import ignoring, trace_ignored
 from timeroof.counters.collect import counted_region, repetitions
-from timeroof.live.torch.importing import after_import
 from timeroof.live.torch.markers import Markers
+from timeroof.live.torch.process import after_import
 from timeroof.live.torch.program import Program, run_program
 from timeroof.live.torch.session import activate
+
+if TYPE_CHECKING:
+    from torch.profiler import profile
 
 
 class CountedPlan(msgspec.Struct, kw_only=True, frozen=True):
@@ -65,14 +70,12 @@ class Watcher:
         self.markers = Markers(plan.marker, self._boundary)
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._open = ExitStack()
-        self._tracing: Any = None
+        self._tracing: profile | None = None
 
     def attach(self) -> None:
         """Put the hooks into torch."""
-        try:
+        with self._guard():
             self.markers.attach()
-        except Exception as error:
-            self.fail(error)
 
     def step(self) -> None:
         """The program says that a step ended."""
@@ -85,11 +88,9 @@ class Watcher:
             self._insist()
             return
         self.seen.steps += 1
-        try:
+        over = False
+        with self._guard():
             over = self._act(self.seen.steps - self.plan.first)
-        except Exception as error:  # the program must not suffer from us
-            self.fail(error)
-            return
         if over:
             self.close()
             raise EnoughError
@@ -117,25 +118,30 @@ class Watcher:
     def close(self) -> None:
         """End the region, if it is open."""
         tracing, self._tracing = self._tracing, None
-        with suppress(Exception):
+        with ignoring("the region was not closed"):
             if tracing is not None:
                 tracing.stop()
             self._open.close()
         with suppress(OSError):
             Path(self.plan.marks).write_bytes(msgspec.json.encode(self.seen))
 
-    def fail(self, error: Exception) -> None:
-        """Watch no more, and tell why."""
-        self.seen.error = f"{type(error).__name__}: {error}"
-        with suppress(Exception):
-            self.markers.detach()
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """The program must not suffer from us: watch no more, and tell why."""
+        try:
+            yield
+        except Exception as error:
+            trace_ignored("steps are counted no longer")
+            self.seen.error = f"{type(error).__name__}: {error}"
+            with ignoring("markers stay"):
+                self.markers.detach()
 
 
-def start_tracing(steps: int, path: str) -> Any:
+def start_tracing(steps: int, path: str) -> profile:
     """torch's profiler with the GPU's kernels; of several steps the first warms it up."""
     from torch.profiler import ProfilerActivity, profile, schedule
 
-    def write(done: Any) -> None:
+    def write(done: profile) -> None:
         done.export_chrome_trace(path)
 
     warm = 1 if steps > 1 else 0
@@ -157,7 +163,7 @@ def main(arguments: list[str]) -> int:
     plan = msgspec.convert(json.loads(Path(arguments[0]).read_text("ascii")), CountedPlan)
     execute = Program(plan.target, tuple(plan.arguments), is_module=plan.is_module).prepare()
     watcher = Watcher(plan)
-    activate(cast(Any, watcher))
+    activate(watcher)
     after_import("torch", watcher.attach)
 
     def until_enough() -> None:

@@ -11,7 +11,6 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, in_unprofiled_seconds
-from timeroof.core.resources import DRAM
 from timeroof.live.accounting import clean_durations_s
 from timeroof.live.building import live_source, live_steps, own_notes, partial_notes
 from timeroof.live.rows import matrix_units
@@ -61,9 +60,8 @@ def with_compiled(
     lines = [_amounts(known[name], machine) for name in names]
     found = pl.DataFrame(lines, infer_schema_length=None)
     joined = rows.join(found, on="name", how="left", suffix=".compiled", maintain_order="left")
-    columns = [c for c in found.columns if c != "name"]
     filled = []
-    for column in columns:
+    for column in found.columns[1:]:
         is_new = column not in rows.columns
         value = pl.col(column if is_new else f"{column}.compiled")
         if not column.startswith(("op", "origin.")):
@@ -75,9 +73,7 @@ def with_compiled(
 
 
 def _amounts(kernel: CompiledKernel, machine: Machine | None) -> dict[str, object]:
-    nothing = Described(kernel.name, None, 0, -1, 0, "", (), ())
-    cost = compiled_cost(kernel, nothing)
+    cost = compiled_cost(kernel, Described(kernel.name, None, 0, -1, 0, "", (), ()))
     amounts: dict[str, object] = {"name": kernel.name, "op": " + ".join(kernel.ops)}
     amounts |= dict(amounts_of(cost, matrix_units(machine)))
-    level = DRAM.split("/")[1]
-    return amounts | {"origin.flops": "counted", f"origin.bytes/{level}": "counted"}
+    return amounts | {"origin.flops": "counted", "origin.bytes/dram": "counted"}

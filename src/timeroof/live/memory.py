@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -45,11 +46,7 @@ class Lives:
 
 
 def is_made(storage: Hashable) -> bool:
-    """Whether a named storage was made in the step.
-
-    >>> is_made((7, 1)), is_made((7, 0))
-    (True, False)
-    """
+    """Whether a named storage was made in the step."""
     return isinstance(storage, tuple) and storage[1] > 0
 
 
@@ -165,10 +162,8 @@ Extent = tuple[int, int, int]
 
 def _extent(tensor: TensorSeen) -> Extent:
     """Storage, first byte and length; a view with holes counts its own bytes only."""
-    count, reach = 1, 1
-    for size, stride in zip(tensor.shape, tensor.strides, strict=False):
-        count *= size
-        reach += (size - 1) * abs(stride)
+    both = zip(tensor.shape, tensor.strides, strict=False)
+    count, reach = math.prod(tensor.shape), 1 + sum((size - 1) * abs(step) for size, step in both)
     elements = min(count, reach) if tensor.strides or not tensor.shape else count
     return tensor.storage, tensor.offset * tensor.item_bytes, elements * tensor.item_bytes
 

@@ -13,9 +13,9 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import TIMELINE_COLUMNS
 from timeroof.core.resources import DRAM
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live.accounting import Account, Floats
+from timeroof.live.accounting import GAP, Account, Floats
 from timeroof.live.memory import Traffic
-from timeroof.live.torch.alignment import GAP, NO_MATCH, align
+from timeroof.live.torch.alignment import NO_MATCH, align
 from timeroof.live.torch.calls import Counted, dtype_of, shape_text
 from timeroof.live.torch.compiling import is_compiled, is_glue
 from timeroof.live.torch.contexts import ENGINE, Context

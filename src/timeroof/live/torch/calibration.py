@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.live.torch.process import unseen
@@ -16,12 +15,7 @@ from timeroof.live.torch.timing import Timing, is_profiling
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Two small programs on which the cost of an event is measured.
-#
-# No random numbers are drawn, and no module is called: modes and hooks of the program see none of
-# it.
-
-
+# The small programs draw no random numbers and call no module: modes and hooks see none of them.
 CHANNELS, SIZE, BATCH, DEPTH = 8, 16, 4, 8
 
 
@@ -71,19 +65,6 @@ def ops_apart() -> Callable[[], None]:
     return run
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """The small programs run in one thread, however many the program has."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def _full(*shape: int, grad: bool = False) -> Tensor:
     import torch
 
@@ -108,13 +89,6 @@ class EventCost(NamedTuple):
 
     cost_ns: float
     error_ns: float
-
-
-class Span(NamedTuple):
-    """Elapsed time, and the thread's own."""
-
-    wall_ns: int
-    own_ns: int
 
 
 class Rounds:
@@ -143,25 +117,22 @@ class Rounds:
 
     def settle(self) -> None:
         """A turn that is not looked at: the caches are full of something else."""
-        self._timed(1)
+        self._own_ns(1)
 
     def bare(self, turns: int) -> None:
         """The half of a round without the profiler."""
-        span = self._timed(turns)
-        self._bare_ns = span.own_ns / turns
-        self._stretch.append(span.wall_ns / span.own_ns)
+        self._bare_ns = self._own_ns(turns) / turns
 
     def watched(self, turns: int) -> None:
         """The other half; a round without its first is forgotten."""
         timing = Timing()
         timing.start()
         try:
-            span = self._timed(turns)
+            own_ns = self._own_ns(turns)
         finally:
             step = timing.stop()
         if step is not None and len(step) and self._bare_ns is not None:
-            self._costs.append((span.own_ns / turns - self._bare_ns) / (len(step) / turns))
-            self._stretch.append(span.wall_ns / span.own_ns)
+            self._costs.append((own_ns / turns - self._bare_ns) / (len(step) / turns))
             self._spacing.append(spacing_ns([step]))
         self._bare_ns = None
 
@@ -174,14 +145,15 @@ class Rounds:
         middle = statistics.median(self._costs)
         return EventCost(max(middle, 0.0) * stretch, (median_error(self._costs) or 0.0) * stretch)
 
-    def _timed(self, turns: int) -> Span:
+    def _own_ns(self, turns: int) -> int:
         if self._made is None:
             self._made = self._make()
         wall, own = time.perf_counter_ns(), time.thread_time_ns()
         for _ in range(turns):
             self._made()
-        own_ns = time.thread_time_ns() - own
-        return Span(time.perf_counter_ns() - wall, max(own_ns, 1))
+        own_ns = max(1, time.thread_time_ns() - own)
+        self._stretch.append((time.perf_counter_ns() - wall) / own_ns)
+        return own_ns
 
 
 class Calibration:
@@ -207,32 +179,34 @@ class Calibration:
             self._close.bare(self._turns)
 
     def after_step(self, events: int) -> None:
-        """A round with the profiler, after a timed step with so many events."""
+        """A round with the profiler, after a timed step with so many events (0: to warm it up)."""
         if not is_profiling():
             self._close.watched(self._turns)
         self._turns = max(1, min(MOST_TURNS, round(events / TURN_EVENTS)))
-
-    def warm_up(self) -> None:
-        """The first use of the profiler, and of the small program, is slow."""
-        if not is_profiling():
-            self._close.watched(1)
 
     def cost(self, steps: Sequence[TimedStep]) -> EventCost | None:
         """For a program with these steps; None where nothing could be measured."""
         also_close = len(self._close) < ROUNDS_IN_PLACE
         if is_profiling():  # the program's own was left on
             return None if also_close else self._close.cost()
-        spacing = spacing_ns(steps)
-        cost = None
-        with one_thread():
-            self._take(also_close)  # the first uses are slow
-            self._far = Rounds(ops_apart)
-            for taken in range(1, MOST_ROUNDS + 1):
-                self._take(also_close)
-                if taken >= LEAST_ROUNDS:
-                    cost = self._between(spacing)
-                    if cost.error_ns <= NEGLIGIBLE * spacing:
-                        break
+        import torch
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # however many the program has
+        try:
+            return self._measured(spacing_ns(steps), also_close)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _measured(self, spacing: float, also_close: bool) -> EventCost:
+        self._take(also_close)  # the first uses are slow
+        self._far = Rounds(ops_apart)
+        for taken in range(MOST_ROUNDS):
+            self._take(also_close)
+            if taken + 1 >= LEAST_ROUNDS:
+                cost = self._between(spacing)
+                if cost.error_ns <= NEGLIGIBLE * spacing:
+                    break
         return cost
 
     def _take(self, also_close: bool) -> None:
@@ -244,9 +218,9 @@ class Calibration:
             rounds.watched(1)
 
     def _between(self, spacing: float) -> EventCost:
-        """For a program with this time per event."""
-        close, far = self._close.spacing_ns, self._far.spacing_ns
-        place = (spacing - close) / (far - close) if far > close else 1.0
+        """For a program with this time per event: on the line through both small programs."""
+        first, second = self._close.spacing_ns, self._far.spacing_ns
+        place = (spacing - first) / (second - first) if second > first else 1.0
         return between(self._close.cost(), self._far.cost(), min(max(place, 0.0), FARTHEST))
 
 
@@ -257,9 +231,8 @@ def between(close: EventCost, far: EventCost, place: float) -> EventCost:
     600.0
     """
     cost_ns = close.cost_ns + place * (far.cost_ns - close.cost_ns)
-    return EventCost(
-        max(cost_ns, 0.0), math.hypot((1 - place) * close.error_ns, place * far.error_ns)
-    )
+    error_ns = math.hypot((1 - place) * close.error_ns, place * far.error_ns)
+    return EventCost(max(cost_ns, 0.0), error_ns)
 
 
 def spacing_ns(steps: Sequence[TimedStep]) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timeroof.core.errors import trace_ignored
-from timeroof.live.torch.compiling import is_glue
+from timeroof.live.torch.compiling import is_glue, is_view
 from timeroof.live.torch.costing import COST
 from timeroof.live.torch.recording import (
     CompiledKernel,
@@ -63,19 +63,25 @@ def _cost(op: Described, call: Call, compiled: Sequence[CompiledKernel]) -> Cost
     return count(call, derive)
 
 
+def _done_below(ops: Sequence[Described], own: Sequence[float | None]) -> list[float]:
+    """What the ops that each op calls do of something, at whatever depth."""
+    below = [0.0] * len(ops)
+    for place in range(len(ops) - 1, -1, -1):
+        above = ops[place].parent
+        if above is not None and above < place:
+            below[above] += max(below[place], own[place] or 0.0)
+    return below
+
+
 def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
     """An op whose products are all done by ops below it owes none of its own.
 
     ``convolution_backward`` does them itself with oneDNN, and calls an op for them without.
     """
-    inner = [0.0] * len(ops)
-    for place in range(len(ops) - 1, -1, -1):
-        above = ops[place].parent
-        if above is not None and above < place:
-            inner[above] += max(inner[place], costs[place].contraction_flops or 0.0)
+    inner = _done_below(ops, [cost.contraction_flops for cost in costs])
     return [
-        FREE if c.contraction_flops and inner[i] >= 0.99 * c.contraction_flops else c
-        for i, c in enumerate(costs)
+        FREE if c.contraction_flops and done >= 0.99 * c.contraction_flops else c
+        for c, done in zip(costs, inner, strict=True)
     ]
 
 
@@ -100,18 +106,13 @@ def _without_wrappers(ops: Sequence[Described], costs: Sequence[Cost]) -> list[C
 
     ``relu`` calls ``clamp_min``, ``square`` calls ``pow``, ``sum`` its variant with an output.
     """
-    flops, moved = [0.0] * len(ops), [0.0] * len(ops)
-    for place in range(len(ops) - 1, -1, -1):
-        above, cost = ops[place].parent, costs[place]
-        if above is not None and above < place:
-            flops[above] += max(flops[place], cost.flops or 0.0)
-            moved[above] += max(moved[place], cost.bytes or 0.0)
+    flops = _done_below(ops, [cost.flops for cost in costs])
+    moved = _done_below(ops, [cost.bytes for cost in costs])
 
     def is_wrapper(place: int, cost: Cost) -> bool:
         if cost.free or not cost.known or not cost.bytes:
             return False
-        done = (flops[place], cost.flops or 0.0), (moved[place], cost.bytes)
-        return all(below >= 0.99 * own for below, own in done)
+        return flops[place] >= 0.99 * (cost.flops or 0.0) and moved[place] >= 0.99 * cost.bytes
 
     return [FREE if is_wrapper(place, cost) else cost for place, cost in enumerate(costs)]
 
@@ -299,12 +300,6 @@ def _attempt(
         pointwise=torch.Tag.pointwise in function.tags,
         moves_nothing=is_view(schema),
     )
-
-
-def is_view(schema: torch.FunctionSchema) -> bool:
-    """Whether every result is another look at an argument that is not written."""
-    infos = [result.alias_info for result in schema.returns]
-    return bool(infos) and all(info is not None and not info.is_write for info in infos)
 
 
 def _meta(value: object) -> object:

@@ -6,7 +6,10 @@ import shutil
 import sys
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 _KERNELS = ("graph_", "cpp_fused_", "triton_")
 # Events of Dynamo's and AOTAutograd's wrappers around compiled code.
@@ -46,17 +49,19 @@ def is_glue(name: str, sequence: int = -1) -> bool:
 
 
 def is_handed_to_python(name: str) -> bool:
-    """Whether an event is the dispatcher's, around Python code that an op was handed to.
-
-    >>> is_handed_to_python("PythonDispatchMode"), is_handed_to_python("aten::mm")
-    (True, False)
-    """
+    """Whether an event is the dispatcher's, around Python code that an op was handed to."""
     return name in _HANDED_TO_PYTHON
+
+
+def is_view(schema: torch.FunctionSchema) -> bool:
+    """Whether every result is another look at an argument that is not written."""
+    infos = [result.alias_info for result in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)
 
 
 def missing_compiler() -> str | None:
     """A word where the program uses Inductor and there is no C++ compiler for it."""
-    config: Any = sys.modules.get("torch._inductor.config")
+    config = sys.modules.get("torch._inductor.config")
     if config is None:
         return None
     wanted = [c for c in config.cpp.cxx if c]
@@ -68,9 +73,6 @@ def missing_compiler() -> str | None:
     )
 
 
-# Functions of ours that are called below compiled code, and are not to be compiled with it.
-
-
 def beside_dynamo(action: Callable[..., None]) -> Callable[..., None]:
     """The same function, with torch.compile's eye closed for it and for all that it calls.
 
@@ -78,7 +80,7 @@ def beside_dynamo(action: Callable[..., None]) -> Callable[..., None]:
     """
     from torch._C._dynamo.eval_frame import set_eval_frame
 
-    def act(*args: Any) -> None:
+    def act(*args: object) -> None:
         before = set_eval_frame(None)
         try:
             action(*args)

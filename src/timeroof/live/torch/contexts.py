@@ -8,10 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timeroof.live.torch.module_calls import watch_calls
 from timeroof.live.torch.recording import BACKWARD_SCOPE, OP_SCOPE, Described
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.overrides import TorchFunctionMode
 
 # Names of ours around a program's ops.
 
@@ -26,12 +30,12 @@ class Annotation:
     def __init__(self, name: str) -> None:
         import torch
 
-        self._hidden: Any = torch._C._DisableTorchDispatch
-        self._annotation: Any = torch.autograd.profiler.record_function(name)
+        self._hidden = torch._C._DisableTorchDispatch
+        self._annotation = torch.autograd.profiler.record_function(name)
 
     def __enter__(self) -> None:
         with self._hidden():
-            self._annotation.__enter__()
+            self._annotation.__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *error: object) -> None:
         with self._hidden():
@@ -51,11 +55,11 @@ class ModuleNames:
 
     def __init__(self) -> None:
         self._unwatch: Callable[[], None] = lambda: None
-        self._open: list[Any] = []
+        self._open: list[Annotation] = []
         self._paths: dict[int, str] = {}
-        self._roots: list[Any] = []
+        self._roots: list[Module] = []
 
-    def attach(self, entered: Any = None) -> None:
+    def attach(self, entered: Module | None = None) -> None:
         """Name every module call from here on; `entered` is a module that is being called."""
         self._unwatch = watch_calls(self._enter, self._leave)
         if entered is not None:
@@ -68,18 +72,18 @@ class ModuleNames:
             self._open.pop().__exit__(None, None, None)
         self._paths, self._roots = {}, []
 
-    def _enter(self, module: Any) -> None:
+    def _enter(self, module: Module) -> None:
         if id(module) not in self._paths:
             self._name(module)
         annotation = Annotation(MODULE + self._paths[id(module)])
         annotation.__enter__()
         self._open.append(annotation)
 
-    def _leave(self, _module: Any) -> None:
+    def _leave(self, _module: Module) -> None:
         if self._open:
             self._open.pop().__exit__(None, None, None)
 
-    def _name(self, root: Any) -> None:
+    def _name(self, root: Module) -> None:
         """Paths of a module that is called from outside any named one, and of all below it."""
         head = variable_name(root, sys._getframe(2)) or type(root).__name__
         self._roots.append(root)  # alive, so that no other module gets its id
@@ -101,15 +105,6 @@ def variable_name(value: object, frame: FrameType | None) -> str | None:
     return None
 
 
-def module_of(name: str) -> str | None:
-    """The module path in the name of an annotation of ours.
-
-    >>> module_of("timeroof#module#model.head"), module_of("aten::mm")
-    ('model.head', None)
-    """
-    return name.removeprefix(MODULE) if name.startswith(MODULE) else None
-
-
 # Source lines of ops, on demand: annotations that name the program's line around every call.
 #
 # A mode of torch's Python functions sees each call before it is dispatched, and leaves what the
@@ -124,29 +119,30 @@ class SourceLines:
     """Switches the mode on and off."""
 
     def __init__(self) -> None:
-        self._mode: Any = None
+        self._mode: TorchFunctionMode | None = None
 
     def attach(self) -> None:
         """From now on every call of a torch function is below an annotation of its line."""
         self._mode = _mode()
-        self._mode.__enter__()
+        self._mode.__enter__()  # type: ignore[no-untyped-call]
 
     def detach(self) -> None:
         """No more annotations."""
         if self._mode is not None:
             mode, self._mode = self._mode, None
-            mode.__exit__(None, None, None)
+            mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
 
-def _mode() -> Any:
+def _mode() -> TorchFunctionMode:
     from torch.overrides import TorchFunctionMode
 
     skipped = libraries()
 
     class Lines(TorchFunctionMode):
         def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+            self, func: Callable[..., object], types: object, args: tuple[object, ...] = (),
+            kwargs: dict[str, object] | None = None,
+        ) -> object:  # fmt: skip
             line = None
             if getattr(func, "__name__", "") != "__get__" and not _is_annotation(func):
                 line = program_line(sys._getframe(1), skipped)
@@ -158,7 +154,7 @@ def _mode() -> Any:
     return Lines()
 
 
-def _is_annotation(func: Any) -> bool:
+def _is_annotation(func: object) -> bool:
     """Whether a call opens or closes an annotation (a module's): one around it would close first
     and take it along."""
     return "_record_function_" in str(getattr(func, "__name__", "")) + str(func)
@@ -192,15 +188,6 @@ def shown_path(name: str) -> str:
     except OSError:  # the program has removed it
         return name
     return str(Path(here, name)).removeprefix(here + os.sep)
-
-
-def line_of(name: str) -> str | None:
-    """The line in the name of an annotation of ours.
-
-    >>> line_of("timeroof#source#train.py:7"), line_of("aten::mm")
-    ('train.py:7', None)
-    """
-    return name.removeprefix(SOURCE) if name.startswith(SOURCE) else None
 
 
 ENGINE = "autograd::engine::evaluate_function"
@@ -249,8 +236,7 @@ def contexts(ops: list[Described]) -> list[Context]:
     nodes = {op.parent: op.sequence for op in ops if op.scope == BACKWARD_SCOPE}
     for place, op in enumerate(ops):
         above = None if op.parent is None or op.parent >= place else op.parent
-        number = sequence[above] if above is not None else -1
-        number = nodes.get(place, number)
+        number = nodes.get(place, -1 if above is None else sequence[above])
         if op.scope == BACKWARD_SCOPE and op.sequence >= 0:
             number = op.sequence
         sequence.append(number)
@@ -298,19 +284,22 @@ class _Inside:
 def _inside(ops: list[Described]) -> list[_Inside]:
     found: list[_Inside] = []
     for place, op in enumerate(ops):
-        known = op.parent is not None and op.parent < place
-        above = found[op.parent] if known and op.parent is not None else _Inside()
-        module = module_of(op.name) or op.module
+        above = found[op.parent] if op.parent is not None and op.parent < place else _Inside()
+        module = _after(MODULE, op.name) or op.module
         # A module that is called below an optimizer's step is called by its closure.
         is_closure = module is not None and above.phase == "optimizer"
         found.append(
             _Inside(
                 phase_of_name(op.name) or (None if is_closure else above.phase),
                 module or above.module,
-                line_of(op.name) or op.source or above.source,
+                _after(SOURCE, op.name) or op.source or above.source,
             )
         )
     return found
+
+
+def _after(head: str, name: str) -> str | None:
+    return name.removeprefix(head) if name.startswith(head) else None
 
 
 def _makers(ops: list[Described], inside: list[_Inside], evaluated: set[int]) -> dict[int, int]:

@@ -7,7 +7,6 @@ import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 import msgspec
 
@@ -62,11 +61,12 @@ def _shown(value: object) -> str:
 def _region(
     name: str, flops: float | dict[str, float | None] | None, size_bytes: float | None
 ) -> Iterator[None]:
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
+    if "torch" not in sys.modules:
         yield
         return
-    with torch.autograd.profiler.record_function(annotation(name, flops, size_bytes)):
+    from torch.autograd.profiler import record_function
+
+    with record_function(annotation(name, flops, size_bytes)):
         yield
 
 
@@ -84,7 +84,7 @@ def annotation(
     return COST + urlsafe_b64encode(data).decode()
 
 
-def stated(name: str) -> dict[str, Any] | None:
+def stated(name: str) -> dict[str, object] | None:
     """The figures in an annotation's name, or None where it is another one.
 
     >>> stated("timeroof#cost#not ours"), stated("aten::mm")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timeroof.live.torch.contexts import ModuleNames, SourceLines
 from timeroof.live.torch.inductor.calls import CompiledCalls
@@ -12,6 +12,10 @@ from timeroof.live.torch.inductor.hooks import CompiledGraph
 from timeroof.live.torch.process import quiet_stderr, temporary_file
 from timeroof.live.torch.recording import Described, TensorSeen
 from timeroof.read.torch.execution_nodes import TENSOR, Node, Side, decoded, nodes_of
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.profiler import ExecutionTraceObserver
 
 _NO_VALUE = "<None>"
 
@@ -29,13 +33,13 @@ class Describing:
         self._graphs = graphs if graphs is not None else []
         self._compiled = CompiledCalls(self._graphs)
         self._with_lines, self._lines = with_lines, SourceLines()
-        self._observer: Any = None
+        self._observer: ExecutionTraceObserver | None = None
         self._path: Path | None = None
         self._modules = ModuleNames()
         # Which of the program's steps is described, from 1 on.
         self.number = 0
 
-    def start(self, entered: Any = None, number: int = 0) -> bool:
+    def start(self, entered: Module | None = None, number: int = 0) -> bool:
         """Begin to record, perhaps inside a module's call; False where another observer is on."""
         self.number = number
         from torch.profiler import ExecutionTraceObserver
@@ -115,7 +119,7 @@ def _described(node: Node, place: dict[int, int]) -> Described:
     )
 
 
-def _values(side: Side) -> tuple[Any, ...]:
+def _values(side: Side) -> tuple[object, ...]:
     return tuple(
         _value(value, shape, kind, strides)
         for value, shape, kind, strides in zip(
@@ -124,7 +128,7 @@ def _values(side: Side) -> tuple[Any, ...]:
     )
 
 
-def _value(value: Any, shape: Any, kind: str, strides: Any) -> Any:
+def _value(value: object, shape: object, kind: str, strides: object) -> object:
     tensor = TENSOR.match(kind)
     if tensor is not None:
         return _tensor(value, shape, tensor[1], strides)
@@ -145,11 +149,11 @@ def _list_kinds(kind: str) -> list[str]:
     return inner.split(",") if inner else []
 
 
-def _at(values: Any, place: int) -> Any:
+def _at(values: object, place: int) -> object:
     return values[place] if isinstance(values, list) and place < len(values) else []
 
 
-def _tensor(value: Any, shape: Any, dtype: str, strides: Any) -> TensorSeen | None:
+def _tensor(value: object, shape: object, dtype: str, strides: object) -> TensorSeen | None:
     if not isinstance(value, list) or len(value) < 6 or not isinstance(shape, list):
         return None
     sizes = tuple(s for s in shape if isinstance(s, int))

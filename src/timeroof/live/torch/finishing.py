@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any
 
+from timeroof.core.errors import ignoring, trace_ignored
 from timeroof.live.torch.alignment import pairs
 from timeroof.live.torch.calibration import Calibration
 from timeroof.live.torch.compiling import is_glue, missing_compiler
@@ -20,17 +19,14 @@ from timeroof.live.torch.inductor.hooks import Workshop
 from timeroof.live.torch.process import rank_of_process, unseen
 from timeroof.live.torch.recording import OP_SCOPE, Described, Recording, TimedStep, tensors_in
 from timeroof.live.torch.schedule import stand_in
-
-# Whether a program's sizes change from step to step: two described steps held side by side.
-
+from timeroof.live.torch.timing import used_devices
 
 Shape = tuple[int, ...]
-Shapes = tuple[Shape, ...]
 
 
 @dataclass(frozen=True)
 class Changed:
-    """Which share of the ops that are in both steps has other sizes, and one of them."""
+    """Which share of the ops that are in both of two steps has other sizes, and one of them."""
 
     share: float
     op: str
@@ -49,22 +45,19 @@ class Changed:
 
 def changed_sizes(first: Sequence[Described], last: Sequence[Described]) -> Changed | None:
     """What changed between two steps; None where ops that are in both have the same sizes."""
-    compared, changed = 0, 0
-    largest = (False, -1)
-    example: Changed | None = None
-    for before, after in _matched(first, last):
-        then, now = _shapes(before), _shapes(after)
-        if not then and not now:
-            continue
-        compared += 1
+    both = [(_shapes(a), _shapes(b), b) for a, b in _matched(first, last)]
+    compared = [each for each in both if each[0] or each[1]]
+    changed = []
+    for then, now, op in compared:
         if then != now:
-            changed += 1
             a, b = next((a, b) for a, b in zip_longest(then, now) if a != b)
-            # Ops that make something tell more than views.
-            size = (_is_new(after), max(math.prod(a or ()), math.prod(b or ())))
-            if size > largest:
-                largest, example = size, Changed(0.0, after.name, a, b)
-    return None if example is None else replace(example, share=changed / compared)
+            # Ops that make something tell more than views, and large ones more than small ones.
+            telling = (_is_new(op), max(math.prod(a or ()), math.prod(b or ())))
+            changed.append((telling, Changed(0.0, op.name, a, b)))
+    if not changed:
+        return None
+    _, example = max(changed, key=lambda each: each[0])
+    return replace(example, share=len(changed) / len(compared))
 
 
 def _matched(
@@ -86,7 +79,7 @@ def _by_thread(ops: Sequence[Described]) -> dict[int, list[Described]]:
     return found
 
 
-def _shapes(op: Described) -> Shapes:
+def _shapes(op: Described) -> tuple[Shape, ...]:
     return tuple(t.shape for t in tensors_in((op.inputs, op.outputs)))
 
 
@@ -113,8 +106,7 @@ def read_surroundings(found: Recording) -> None:
 
     found.threads = torch.get_num_threads()
     found.rank = found.rank if found.rank is not None else rank_of_process()
-    cuda: Any = torch.cuda
-    found.uses_gpu = bool(cuda.is_available() and cuda.is_initialized())
+    found.uses_gpu = "cuda" in used_devices()
 
 
 def read_described(found: Recording, pending: Sequence[Describing], workshop: Workshop) -> None:
@@ -128,8 +120,8 @@ def read_described(found: Recording, pending: Sequence[Describing], workshop: Wo
         try:
             ops = source.read()
         except Exception as error:
-            found.why_undescribed = f"a described step cannot be read ({error})"
-            found.note(found.why_undescribed)
+            trace_ignored("a described step was lost")
+            found.undescribed(f"a described step cannot be read ({error})")
             continue
         if ops:
             read.append((source.number, folded(ops, found.compiled, workshop.graphs)))
@@ -153,42 +145,30 @@ def _mind_sizes(
     if near:
         found.described, found.timed = last[1], near
     used = last[0] if near else first[0]
+    share = f"{changed.share:.0%}" if changed.share >= 0.005 else "under 1%"
     steps = "1 timed step" if len(near) == 1 else f"{len(near)} timed steps"
     times = f"times of ops those of {steps} near it" if near else "all timed steps are before it"
     found.note(
-        f"sizes change from step to step: {_share_words(changed.share)} of the ops that were"
+        f"sizes change from step to step: {share} of the ops that were"
         f" described in step {first[0]} and again in step {last[0]} had other sizes"
         f" ({changed.example}); amounts are those of step {used}, {times}"
     )
 
 
-def _share_words(share: float) -> str:
-    """A share that is not nothing never reads 0%.
-
-    >>> _share_words(0.5), _share_words(0.001)
-    ('50%', 'under 1%')
-    """
-    return f"{share:.0%}" if share >= 0.005 else "under 1%"
-
-
 def read_event_cost(found: Recording, calibration: Calibration) -> None:
     """What an event of the profiler cost, and what stands in for a clean step."""
-    if found.timed or found.block is not None:
-        with contextlib.suppress(Exception):
-            block = [] if found.block is None else [found.block]
-            cost = calibration.cost(found.timed or block)
+    steps = found.timed or ([] if found.block is None else [found.block])
+    if steps:
+        with ignoring("the cost of an event was not measured"):
+            cost = calibration.cost(steps)
             if cost is not None:
                 found.event_cost_ns, found.event_cost_error_ns = cost
     stand_in(found)
 
 
-# What cannot be recorded, why, and what would help.
-#
 # Torch's execution trace cannot write some tensors down: it may then end the whole program.
-
-
 _NAMES = ("sparse_csr", "sparse_csc", "sparse_bs", "sparse_compressed", "crow_indices", "ccol_")
-WHY = (
+COMPRESSED = (
     "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no step"
     " was described, shapes and amounts are unknown"
 )
@@ -215,11 +195,6 @@ def cannot_describe(op_names: Iterable[str]) -> bool:
         return True
     import torch
 
-    kinds: tuple[Any, ...] = (
-        torch.sparse_csr,
-        torch.sparse_csc,
-        torch.sparse_bsr,
-        torch.sparse_bsc,
-    )
+    kinds = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
     with unseen():
         return any(type(t) is torch.Tensor and t.layout in kinds for t in gc.get_objects())

@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timeroof.live.torch.compiling import beside_dynamo
 from timeroof.live.torch.module_calls import watch_calls
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 AUTO, OPTIMIZER, FORWARD, MANUAL = "auto", "optimizer", "forward", "manual"
 # Forward calls after which a program that has an optimizer but never steps counts as inference,
@@ -34,10 +38,10 @@ class Markers:
         self._restarted = restarted
         self._unwatch_calls: Callable[[], None] = lambda: None
         self._unwatch_steps: Callable[[], None] = lambda: None
-        self._first: weakref.ref[Any] | None = None
+        self._first: weakref.ref[Optimizer] | None = None
         self._depth = 0
         # The module whose call is being marked.
-        self.entered: Any = None
+        self.entered: Module | None = None
         self._calls: dict[int, int] = {}
         self._total = 0
 
@@ -60,7 +64,7 @@ class Markers:
             self.found = MANUAL
         self._boundary()
 
-    def _optimizer_stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _optimizer_stepped(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         """With several optimizers a step ends when the first one comes round again.
 
         Forward calls that were taken for steps before it were parts of one.
@@ -74,15 +78,15 @@ class Markers:
         if self.found == OPTIMIZER and self._first() is optimizer:
             self._boundary()
 
-    def _entered(self, module: Any) -> None:
+    def _entered(self, module: Module) -> None:
         self._depth += 1
         if self._depth == 1:
             self._called(module)
 
-    def _left(self, _module: Any) -> None:
+    def _left(self, _module: Module) -> None:
         self._depth = max(0, self._depth - 1)
 
-    def _called(self, root: Any) -> None:
+    def _called(self, root: Module) -> None:
         """A top-level forward call: a step of its own unless an optimizer is about to step."""
         self._total += 1
         self._calls[id(root)] = self._calls.get(id(root), 0) + 1
@@ -97,13 +101,13 @@ class Markers:
         self._unwatch_calls = watch_calls(self._root_called, only=root)
         self._root_called(root)
 
-    def _root_called(self, root: Any) -> None:
+    def _root_called(self, root: Module) -> None:
         self.entered = root
         self._boundary()
         self.entered = None
 
 
-def watch_optimizers(stepped: Callable[[Any, Any, Any], None]) -> Callable[[], None]:
+def watch_optimizers(stepped: Callable[[Optimizer, object, object], None]) -> Callable[[], None]:
     """Call a function after every optimizer's step; returns a way to end that.
 
     Under a key of our own: torch numbers all hooks in a row, and a program's own hooks keep their
@@ -111,10 +115,14 @@ def watch_optimizers(stepped: Callable[[Any, Any, Any], None]) -> Callable[[], N
     """
     from torch.optim import optimizer
 
-    hooks: dict[Any, Any] = optimizer._global_optimizer_post_hooks
+    hooks: dict[object, object] = optimizer._global_optimizer_post_hooks  # type: ignore[assignment]
     key = object()
     hooks[key] = beside_dynamo(stepped)
-    return lambda: hooks.pop(key, None)
+
+    def back() -> None:
+        hooks.pop(key, None)
+
+    return back
 
 
 def has_optimizer() -> bool:

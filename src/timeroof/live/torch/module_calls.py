@@ -18,11 +18,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
+from timeroof.core.errors import trace_ignored
 from timeroof.live.torch.compiling import beside_dynamo
 from timeroof.live.torch.process import is_from_handler
 
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+Called: TypeAlias = "Callable[[Module], None]"
 # Constants in the compiled template that are exchanged for what they stand for.
 _ENTERED, _LEFT, _WHICH = "timeroof entered", "timeroof left", 0x74696D65_726F6F66
 # Dynamo replaces the question by its answer, so compiled code has nothing of ours in it.
@@ -42,12 +47,12 @@ if {{condition}}:
 
 @dataclass(frozen=True, eq=False)
 class _Listener:
-    entered: Callable[[Any], None]
-    left: Callable[[Any], None] | None = None
+    entered: Called
+    left: Called | None = None
     # The only module whose calls are wanted; it may go when the program lets go of it.
-    only: weakref.ref[Any] | None = None
+    only: weakref.ref[Module] | None = None
 
-    def wants(self, module: Any) -> bool:
+    def wants(self, module: Module) -> bool:
         return self.only is None or self.only() is module
 
 
@@ -55,10 +60,10 @@ _LISTENERS: list[_Listener] = []
 
 
 def watch_calls(
-    entered: Callable[[Any], None],
-    left: Callable[[Any], None] | None = None,
+    entered: Called,
+    left: Called | None = None,
     *,
-    only: Any = None,
+    only: Module | None = None,
 ) -> Callable[[], None]:
     """Be told of every module's call, or of those of one module; returns a way to end that.
 
@@ -89,15 +94,15 @@ def _fit_code() -> None:
     calls.__code__ = code
 
 
-def _entered(module: Any) -> None:
+def _entered(module: Module) -> None:
     _tell(module, lambda listener: listener.entered)
 
 
-def _left(module: Any) -> None:
+def _left(module: Module) -> None:
     _tell(module, lambda listener: listener.left)
 
 
-def _tell(module: Any, action: Callable[[_Listener], Callable[[Any], None] | None]) -> None:
+def _tell(module: Module, action: Callable[[_Listener], Called | None]) -> None:
     if _is_no_call():
         return
     for listener in tuple(_LISTENERS):
@@ -108,6 +113,7 @@ def _tell(module: Any, action: Callable[[_Listener], Callable[[Any], None] | Non
             except Exception as error:  # the program must not suffer from us
                 if is_from_handler(error):
                     raise
+                trace_ignored("calls of modules are watched no longer")
                 _drop(listener)
 
 
@@ -124,12 +130,11 @@ def _is_no_call() -> bool:
     import torch
     from torch.fx import _symbolic_trace
 
-    cuda: Any = torch.cuda
-    return bool(
-        torch._C._get_tracing_state() is not None
-        or _symbolic_trace._is_fx_tracing_flag
-        or (_has_graphs() and cuda.is_initialized() and cuda.is_current_stream_capturing())
-    )
+    if torch._C._get_tracing_state() is not None or _symbolic_trace._is_fx_tracing_flag:
+        return True
+    if not _has_graphs() or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    return torch.cuda.is_current_stream_capturing()
 
 
 def _function() -> FunctionType:
@@ -152,12 +157,12 @@ def _template(condition: str) -> CodeType:
     # In a class, as torch has it: columns stay right, too.
     tree = ast.parse("class Module:\n" + inspect.getsource(original))
     ast.increment_lineno(tree, original.co_firstlineno - 2)
-    function: Any = tree.body[0].body[0]  # type: ignore[attr-defined]
+    (function,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     (around,) = ast.parse(_AROUND.format(condition=condition)).body
     for node in ast.walk(around):
         ast.copy_location(node, function)
-    guarded: Any = around
-    guarded.body[-1].body = function.body
+    (guarded,) = (node for node in ast.walk(around) if isinstance(node, ast.Try))
+    guarded.body = function.body
     function.body = [around, *function.body]
     tree.body = [function]
     compiled = compile(tree, original.co_filename, "exec", dont_inherit=True)
@@ -166,7 +171,7 @@ def _template(condition: str) -> CodeType:
 
 
 def _filled(template: CodeType, only: int | None) -> CodeType:
-    meant: dict[Any, Any] = {
+    meant: dict[object, object] = {
         _ENTERED: beside_dynamo(_entered), _LEFT: beside_dynamo(_left), _WHICH: only,
     }  # fmt: skip
     constants = tuple(

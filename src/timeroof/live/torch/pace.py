@@ -83,14 +83,6 @@ class Asleep:
 
     Nor is it the program that sleeps where an op waits for its other threads and those wait for a
     CPU: as much as they waited is left out.
-
-    >>> asleep = Asleep()
-    >>> asleep.watch_others()
-    >>> asleep.begin()
-    >>> time.sleep(0.05)
-    >>> asleep.end()
-    >>> asleep.slept().ns > 20_000_000
-    True
     """
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ from timeroof.live.accounting import Account, account
 from timeroof.live.memory import caches_above
 from timeroof.live.rows import Rows
 from timeroof.live.torch.alignment import NO_MATCH, align
+from timeroof.live.torch.primitives import TIMESTAMP, primitives_in
 from timeroof.live.torch.recording import Described, Ints, PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.read.onednn import MOVERS
 from timeroof.work import Cost, count
@@ -27,6 +28,10 @@ from timeroof.work.onednn import call_from_onednn
 LEAST_REST = 0.2
 # No clock sees a smaller share of an op.
 LEAST_SHARE = 1e-6
+NO_TIMES = (
+    "oneDNN's lines have no time stamps, its primitives are not shown: set"
+    f" {TIMESTAMP}=1 before the program starts"
+)
 # A row of the kernels' table by column.
 Line = dict[str, Any]
 
@@ -90,7 +95,7 @@ def split_primitives(
     steps = [_of_step(seen, rows, recording.described) for seen in recording.primitive_steps]
     below_of = _over_steps([parts for parts, _ in steps])
     if not below_of:
-        return table, []
+        return table, [NO_TIMES] if any(outside is None for _, outside in steps) else []
     lines: list[Line] = []
     next_id = len(rows.keys)
     for line in table.iter_rows(named=True):
@@ -101,7 +106,7 @@ def split_primitives(
         below = no_shorter(below, line["calls"], line["time_s"])
         lines += split_line(line, below, units, machine, next_id)
         next_id += len(below)
-    outside = max(outside for _, outside in steps)
+    outside = max(outside or 0 for _, outside in steps)
     notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []
     return pl.DataFrame(lines, infer_schema_length=None), notes
 
@@ -109,14 +114,19 @@ def split_primitives(
 # Which share of an op's time each of its primitives takes.
 
 
-def _of_step(step: PrimitiveStep, rows: Rows, ops: list[Described]) -> tuple[dict[int, Below], int]:
-    """Parts per row in one step, and how many primitives belong to no op.
+def _of_step(
+    step: PrimitiveStep, rows: Rows, ops: list[Described]
+) -> tuple[dict[int, Below], int | None]:
+    """Parts per row in one step, and how many primitives belong to no op (None: nobody knows).
 
     oneDNN's durations are held against their ops' time in the same step: another step may have
     been disturbed by other programs.
     """
+    primitives = primitives_in(step.lines)
+    if not primitives:
+        return {}, None
     found, matches = account(step.timed, 0.0), align(step.timed, ops)
-    events = _events_of(step.primitives, found)
+    events = _events_of(primitives, found)
     row_of = {
         event: rows.of_described[matches[event]]
         for event in np.flatnonzero(found.is_op).tolist()
@@ -124,7 +134,7 @@ def _of_step(step: PrimitiveStep, rows: Rows, ops: list[Described]) -> tuple[dic
     }
     seen = [
         Seen(row_of[event], event, Key.of(primitive), float(primitive.duration_ns))
-        for primitive, event in zip(step.primitives, events, strict=True)
+        for primitive, event in zip(primitives, events, strict=True)
         if row_of.get(event, -1) >= 0
     ]
     return parts_of_rows(seen, row_of, found.self_ns), len(events) - len(seen)

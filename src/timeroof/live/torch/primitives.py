@@ -6,13 +6,12 @@ import ctypes
 import os
 import re
 import sys
-from contextlib import suppress
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 
 from timeroof.live.torch.process import unseen
-from timeroof.live.torch.recording import PrimitiveSeen, PrimitiveStep, Recording
+from timeroof.live.torch.recording import PrimitiveSeen, PrimitiveStep
 from timeroof.live.torch.timing import Timing
-from timeroof.read.onednn import parse_execution
 
 # A line of a library, wherever it begins: the program may have written half a line before it.
 _LINES = re.compile(rb"onednn_verbose,[^\n]*\n")
@@ -25,7 +24,7 @@ class PrimitivePass:
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        self._verbose: Any = None
+        self._verbose: AbstractContextManager[object] | None = None
         self._printed = PrintedByC()
         # Where in what was caught the step begins.
         self._begin = 0
@@ -37,25 +36,19 @@ class PrimitivePass:
         if not mkldnn.is_available() or not self._printed.start():  # type: ignore[no-untyped-call]
             return False
         self._verbose = mkldnn.verbose(mkldnn.VERBOSE_ON)  # type: ignore[no-untyped-call]
-        self._verbose.__enter__()
+        self._verbose.__enter__()  # type: ignore[no-untyped-call]
         _ask_for_times()
         self._begin = self._printed.size_bytes()
         self._timing.start()
         return True
 
-    def stop(self, recording: Recording) -> PrimitiveStep | None:
+    def stop(self) -> PrimitiveStep | None:
         """End, pass the program's own lines on, and hand over what ran."""
         if not self._printed.is_on:
             return None
         step = self._timing.stop()
-        lines = self._release()
-        found = [p for p in map(_primitive, lines) if p is not None]
-        if not found and any(b",exec," in line for line in lines):
-            recording.note(
-                "oneDNN's lines have no time stamps, its primitives are not shown: set"
-                f" {TIMESTAMP}=1 before the program starts"
-            )
-        return PrimitiveStep(step, found) if step is not None and found else None
+        lines = [line for line in self._release() if b",exec," in line]
+        return PrimitiveStep(step, lines) if step is not None and lines else None
 
     def abort(self) -> None:
         """End and forget; the program's own lines are passed on all the same."""
@@ -85,17 +78,22 @@ def _ask_for_times() -> None:
         os.unsetenv(TIMESTAMP)
 
 
-def _primitive(line: bytes) -> PrimitiveSeen | None:
-    """The executed primitive of a line that has a time stamp.
+def primitives_in(lines: Sequence[bytes]) -> list[PrimitiveSeen]:
+    """The executed primitives of lines that have a time stamp.
 
-    >>> _primitive(b"onednn_verbose,v1,1000.5,primitive,exec,cpu,reorder,jit,undef,f,,,2x2,0.25")
-    PrimitiveSeen(words=('reorder', 'jit', 'undef', 'f', '', '', '2x2'), start_ns=1000500000, \
-duration_ns=250000)
+    >>> line = b"onednn_verbose,v1,1000.5,primitive,exec,cpu,reorder,jit,undef,f,,,2x2,0.25"
+    >>> [(seen.words[0], seen.start_ns, seen.duration_ns) for seen in primitives_in([line])]
+    [('reorder', 1000500000, 250000)]
     """
-    ran = parse_execution(line.decode("utf-8", "replace").strip())
-    if ran is None or ran.timestamp_ms is None:
-        return None
-    return PrimitiveSeen(ran.words, int(ran.timestamp_ms * 1e6), int(ran.time_ms * 1e6))
+    # Here, so that its libraries are not loaded into the program.
+    from timeroof.read.onednn import parse_execution
+
+    ran = [parse_execution(line.decode("utf-8", "replace").strip()) for line in lines]
+    return [
+        PrimitiveSeen(each.words, int(each.timestamp_ms * 1e6), int(each.time_ms * 1e6))
+        for each in ran
+        if each is not None and each.timestamp_ms is not None
+    ]
 
 
 class PrintedByC:
@@ -121,7 +119,7 @@ class PrintedByC:
         try:
             if not os.confstr("CS_GNU_LIBC_VERSION"):
                 return False
-            library: Any = ctypes.CDLL(None)
+            library = ctypes.CDLL(None)
             stream = ctypes.c_void_p.in_dll(library, "stdout")
             descriptor = _memory()
         except (AttributeError, ValueError, OSError):
@@ -155,15 +153,11 @@ class PrintedByC:
         size = self.size_bytes()
         descriptor, self._descriptor = self._descriptor, None
         try:
-            return _read_all(descriptor, size)
+            return os.pread(descriptor, size, 0)
         finally:
-            _lead_nowhere(descriptor)
-
-
-def _lead_nowhere(descriptor: int) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    os.dup2(nowhere, descriptor, inheritable=False)
-    os.close(nowhere)
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, descriptor, inheritable=False)
+            os.close(nowhere)
 
 
 def _memory() -> int:
@@ -177,19 +171,11 @@ def _memory() -> int:
         os.close(made)
 
 
-def _read_all(descriptor: int, size: int) -> bytes:
-    parts: list[bytes] = []
-    while size > 0 and (part := os.pread(descriptor, size, sum(map(len, parts)))):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
 def _flush_stdout() -> None:
     """Python's and C's buffers of stdout: oneDNN prints through C's."""
-    with suppress(Exception):
+    with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-    with suppress(Exception):
+    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)
 
 

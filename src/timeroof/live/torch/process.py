@@ -1,8 +1,7 @@
-"""A forked child must inherit nothing that is switched on, and nothing that watches."""
+"""The process that is the program's too: forks, signals, imports, and what is put around torch."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import signal
@@ -11,13 +10,18 @@ import tempfile
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, Protocol
+from types import CodeType, FrameType, ModuleType
+from typing import Protocol
 
+from timeroof.core.errors import ignoring
 from timeroof.live.torch.schedule import UNTOUCHED, Pass
+
+# A forked child must inherit nothing that is switched on, and nothing that watches.
 
 
 class Forked(Protocol):
@@ -25,41 +29,34 @@ class Forked(Protocol):
 
     def before_fork(self) -> None:
         """The process is about to fork."""
-        ...
 
     def after_fork(self) -> None:
         """The process has forked, and this is still the same one."""
-        ...
 
     def leave_child(self) -> None:
         """This is the child."""
-        ...
 
 
 def mind_forks(watched: Forked) -> None:
     """Tell an object of forks for as long as it lives; none of its errors reach the program."""
     watcher = weakref.ref(watched)
 
-    def tell(what: str) -> Callable[[], None]:
-        def told() -> None:
-            alive = watcher()
-            if alive is not None:
-                with contextlib.suppress(Exception):
-                    getattr(alive, what)()
-
-        return told
+    def tell(what: Callable[[Forked], None]) -> None:
+        alive = watcher()
+        if alive is not None:
+            with ignoring("a fork was not minded"):
+                what(alive)
 
     os.register_at_fork(
-        before=tell("before_fork"),
-        after_in_parent=tell("after_fork"),
-        after_in_child=tell("leave_child"),
+        before=lambda: tell(lambda each: each.before_fork()),
+        after_in_parent=lambda: tell(lambda each: each.after_fork()),
+        after_in_child=lambda: tell(lambda each: each.leave_child()),
     )
 
 
 # Signals wait while instruments are switched on or off.
 #
-# A signal's exception between torch's switching and our noting it would leave the profiler on:
-# the
+# A signal's exception between torch's switching and our noting it would leave the profiler on: the
 # program would then crash at its end, in place of a partial report.
 
 
@@ -73,7 +70,7 @@ def is_from_handler(error: BaseException) -> bool:
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-def _code_of(handler: Any) -> CodeType | None:
+def _code_of(handler: object) -> CodeType | None:
     """The code of a function, a method, or an object that can be called."""
     while isinstance(handler, functools.partial):
         handler = handler.func
@@ -121,9 +118,11 @@ def uninterrupted() -> Iterator[None]:
 
 def rank_of_process() -> int | None:
     """The rank in the program's process group, or as a launcher has set it."""
-    group: Any = sys.modules.get("torch.distributed")
-    if group is not None and group.is_available() and group.is_initialized():
-        return int(group.get_rank())
+    if "torch.distributed" in sys.modules:
+        from torch import distributed
+
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank()
     rank = os.environ.get("RANK", "")
     return int(rank) if rank.isdigit() else None
 
@@ -152,7 +151,7 @@ def _remove(path: Path, maker: int) -> None:
 @contextmanager
 def quiet_stderr() -> Iterator[None]:
     """Send file descriptor 2 nowhere for the block; Python's own stderr is flushed before."""
-    with suppress(Exception):
+    with suppress(OSError, ValueError, AttributeError):
         sys.stderr.flush()
     try:
         kept = os.dup(2)
@@ -173,51 +172,49 @@ def quiet_stderr() -> Iterator[None]:
 
 
 # Both of torch's profilers go through these.
-_STARTS = ("_prepare_trace", "_start_trace")
-_END = "__exit__"
+_STARTS, _END = ("_prepare_trace", "_start_trace"), "__exit__"
 
 
 def step_aside(starts: Callable[[], None], ends: Callable[[], None]) -> Callable[[], None]:
     """Call us before a profiler of the program starts and after it ends; returns a way back."""
-    import torch
+    from torch.autograd.profiler import profile
 
-    owner: Any = torch.autograd.profiler.profile
-    kept = {name: getattr(owner, name) for name in (*_STARTS, _END)}
-    for name in _STARTS:
-        setattr(owner, name, _before(kept[name], starts))
-    setattr(owner, _END, _after(kept[_END], ends))
+    def before(original: Callable[..., object], *args: object, **kwargs: object) -> object:
+        with ignoring("the program's profiler starts beside ours"):
+            starts()
+        return original(*args, **kwargs)
 
-    ours = {name: getattr(owner, name) for name in kept}
+    def after(original: Callable[..., object], *args: object, **kwargs: object) -> object:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            with ignoring("the end of the program's profiler was missed"):
+                ends()
+
+    backs = [*(wrap(profile, name, before) for name in _STARTS), wrap(profile, _END, after)]
 
     def back() -> None:
-        for name, original in kept.items():
-            # What somebody else has put in place of ours stays.
-            if getattr(owner, name) is ours[name]:
-                setattr(owner, name, original)
+        for each in backs:
+            each()
 
     return back
 
 
-def _before(original: Callable[..., Any], action: Callable[[], None]) -> Callable[..., Any]:
+def wrap(owner: object, name: str, wrapper: Callable[..., object]) -> Callable[[], None]:
+    """Put a function around a method, which it gets with the arguments; returns a way back."""
+    original = getattr(owner, name)
+
     @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with contextlib.suppress(Exception):
-            action()
-        return original(*args, **kwargs)
+    def call(*args: object, **kwargs: object) -> object:
+        return wrapper(original, *args, **kwargs)
 
-    return call
+    def back() -> None:
+        # What somebody else has put in place of ours stays.
+        if getattr(owner, name) is call:
+            setattr(owner, name, original)
 
-
-def _after(original: Callable[..., Any], action: Callable[[], None]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(*args, **kwargs)
-        finally:
-            with contextlib.suppress(Exception):
-                action()
-
-    return call
+    setattr(owner, name, call)
+    return back
 
 
 # Ops of our own that the program's modes and hooks must not see.
@@ -248,3 +245,81 @@ def _outside_transforms() -> AbstractContextManager[object]:
     from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
     return nullcontext() if maybe_current_level() is None else temporarily_clear_interpreter_stack()
+
+
+# Something to do as soon as a module has been imported, and never if it is not.
+
+
+def after_import(name: str, action: Callable[[], None]) -> Callable[[], None]:
+    """Call `action` once the module is imported, now if it is; returns a way to take it back."""
+    if name in sys.modules:
+        action()
+        return lambda: None
+    finder = _Finder(name, action)
+    sys.meta_path.insert(0, finder)
+    return finder.remove
+
+
+class _Finder(MetaPathFinder):
+    """Finds one module through the others, and has it loaded by a loader that tells.
+
+    Looking is not loading: a program may ask for the spec first (`importlib.util.find_spec`), as
+    often as it likes, and an import may fail and be tried again. So it stays until the module is
+    there.
+    """
+
+    def __init__(self, name: str, action: Callable[[], None]) -> None:
+        self._name, self._action = name, action
+        self._looking = threading.local()
+        self._is_over = threading.Lock()
+
+    def remove(self) -> None:
+        """Await the module no longer, whoever loads it with a spec of ours."""
+        self._is_over.acquire(blocking=False)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of the awaited module, with a loader that acts after loading."""
+        # Other finders of this kind ask all finders, and so this one again.
+        if fullname != self._name or getattr(self._looking, "now", False):
+            return None
+        self._looking.now = True
+        try:
+            spec = self._found(path, target)
+        finally:
+            self._looking.now = False
+        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            self._tell_after(spec.loader)
+        return spec
+
+    def _tell_after(self, loader: Loader) -> None:
+        """Have a loader tell when it has executed the module; it then is as it was."""
+
+        own = vars(loader)
+        before = own.get("exec_module")
+
+        def execute(module: ModuleType) -> None:
+            own.pop("exec_module", None)
+            if before is not None:  # somebody else waits as well
+                own["exec_module"] = before
+            loader.exec_module(module)
+            self.loaded()
+
+        own["exec_module"] = execute
+
+    def _found(self, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(self._name, path, target) if find is not None else None
+            if isinstance(spec, ModuleSpec):
+                return spec
+        return None
+
+    def loaded(self) -> None:
+        """Act, once, unless somebody loaded a module of that name for himself alone."""
+        if self._name in sys.modules and self._is_over.acquire(blocking=False):
+            self.remove()
+            self._action()

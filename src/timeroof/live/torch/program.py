@@ -17,14 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NoReturn
+from types import FrameType, ModuleType
+from typing import NoReturn
 
-from timeroof.core.errors import EXIT_INTERRUPT, UsageError
+from timeroof.core.errors import EXIT_INTERRUPT, UsageError, ignoring, trace_ignored
 from timeroof.core.import_path import set_for_program
-
-# What a program said as it ended itself: the words of its argument parser, for a hint of ours.
-
 
 # What parsers call the sentence that they print before they exit.
 _SENTENCES = ("message", "msg", "err", "error")
@@ -76,13 +73,13 @@ def _text(value: object) -> str:
     try:
         return str(said() if callable(said) else value)
     except Exception:  # the program's own class
+        trace_ignored("an error has no words")
         return ""
 
 
 # Modules of the program's folder that bear the name of a module that we use.
 #
-# Python looks for `import statistics` in the program's folder first, unless it was imported
-# before:
+# Python looks for `import statistics` in the program's folder first, unless it was imported before:
 # by us, in a process that is to be the program's. And once the program has ended, its `plotly.py`
 # must not be taken for the library.
 
@@ -103,7 +100,8 @@ def give_way(folder: str) -> None:
         return
     _PLACES[:] = [(folder, sys.path[1:])]
     for name in _top_level_names() - _STAY:
-        if _origin(name, [folder]) and not _is_built_in(name):
+        built_in = any(f.find_spec(name) for f in (BuiltinImporter, FrozenImporter))
+        if _origin(name, [folder]) and not built_in:
             _ASIDE.update(_taken_out(name))
 
 
@@ -125,10 +123,6 @@ def come_back() -> None:
 
 def _top_level_names() -> set[str]:
     return {name for name in sys.modules if "." not in name}
-
-
-def _is_built_in(name: str) -> bool:
-    return any(f.find_spec(name) is not None for f in (BuiltinImporter, FrozenImporter))
 
 
 def _origin(name: str, places: list[str]) -> str | None:
@@ -202,9 +196,9 @@ def end_child(code: int) -> NoReturn:
 
     The profiler's threads are its parent's, and their owner's end would wait for them for ever.
     """
-    with suppress(Exception):
+    with ignoring("threads of a child were not awaited"):
         threading._shutdown()  # type: ignore[attr-defined]
-    with suppress(Exception):
+    with ignoring("functions of a child's exit failed"):
         atexit._run_exitfuncs()
     _flush()
     os._exit(code)
@@ -235,16 +229,14 @@ def _show(error: BaseException) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-        except (OSError, ValueError, AttributeError):
-            continue
 
 
 def _terminable() -> Callable[[], None]:
     """Turn SIGTERM into an exception, unless the program handles it or we are no main thread."""
 
-    def terminate(_number: int, _frame: Any) -> None:
+    def terminate(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if os.getpid() != owner:  # a forked worker dies as it would have
             os.kill(os.getpid(), signal.SIGTERM)
@@ -268,7 +260,7 @@ def _prepare_script(path: str, arguments: tuple[str, ...]) -> Callable[[], None]
     if not found.exists():
         raise UsageError(f"no such file: {path}", advice="name a script, or a module with -m")
     sys.argv = [path, *arguments]
-    if found.is_dir() and not _has_main(found):
+    if found.is_dir() and not any(found.glob("__main__.py*")):
         raise UsageError(
             f"{path} is a folder without a __main__.py", advice="name a script, or a module with -m"
         )
@@ -285,10 +277,6 @@ def _prepare_script(path: str, arguments: tuple[str, ...]) -> Callable[[], None]
     return lambda: exec(compile(source, whole, "exec", dont_inherit=True), main.__dict__)
 
 
-def _has_main(folder: Path) -> bool:
-    return any((folder / f"__main__{suffix}").exists() for suffix in (".py", ".pyc"))
-
-
 def _run_archive(path: str) -> None:
     set_for_program(None)  # runpy puts the archive there
     runpy.run_path(path, run_name="__main__")
@@ -297,13 +285,13 @@ def _run_archive(path: str) -> None:
 def _prepare_module(name: str, arguments: tuple[str, ...]) -> Callable[[], None]:
     give_way(str(Path.cwd()))
     spec = _module_spec(name)
-    loader: Any = spec.loader
-    code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
+    get_code = getattr(spec.loader, "get_code", None)
+    code = get_code(spec.name) if get_code is not None else None
     if code is None:
         raise UsageError(f"no code for the module {name}", advice="name a Python module")
     sys.argv = [spec.origin or name, *arguments]
     main = _new_main(spec.origin or name)
-    main.__spec__, main.__loader__, main.__package__ = spec, loader, spec.parent
+    main.__spec__, main.__loader__, main.__package__ = spec, spec.loader, spec.parent
     main.__dict__["__cached__"] = spec.cached
     return lambda: exec(code, main.__dict__)
 
@@ -331,3 +319,42 @@ def _new_main(path: str) -> types.ModuleType:
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
     sys.modules["__main__"] = main
     return main
+
+
+# Standard streams as a program leaves them: perhaps closed, replaced or without a reader.
+
+
+def repair_streams() -> None:
+    """After a program: put something in place of streams that it closed, so that files that
+    we open do not become its stdout."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != descriptor:
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
+    for name in ("stdout", "stderr"):
+        if _is_dead(getattr(sys, name)):
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+def _is_dead(stream: object) -> bool:
+    if stream is None or getattr(stream, "closed", False):
+        return True
+    try:
+        stream.flush()  # type: ignore[attr-defined]
+    except (OSError, ValueError, AttributeError):
+        return True
+    return False
+
+
+def without_reader(action: Callable[[], None]) -> None:
+    """Print something; a reader that has left (`| head`) must not cost more than that."""
+    try:
+        action()
+        sys.stderr.flush()
+    # A console may end the program over a broken pipe.
+    except (OSError, ValueError, SystemExit):
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115

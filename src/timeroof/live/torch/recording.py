@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+# As text: numpy reads its settings (threads) when it is loaded, which is the program's to do.
+Ints: TypeAlias = "npt.NDArray[np.int64]"
 # torch's RecordScope.
 OP_SCOPE, BACKWARD_SCOPE, USER_SCOPE = 0, 1, 7
 
@@ -160,10 +162,10 @@ class PrimitiveSeen:
 
 @dataclass
 class PrimitiveStep:
-    """The primitives of one step beside its ops."""
+    """What oneDNN printed in one step, beside its ops; it is read when the program has ended."""
 
     timed: TimedStep
-    primitives: list[PrimitiveSeen]
+    lines: list[bytes]
 
 
 _OF_STEPS = (
@@ -216,6 +218,11 @@ class Recording:
         """What was set aside."""
         for name, value in kept.items():
             setattr(self, name, value)
+
+    def undescribed(self, why: str) -> None:
+        """No step can be described: say why."""
+        self.why_undescribed = why
+        self.note(why)
 
     def note(self, text: str) -> None:
         """Keep a remark once."""

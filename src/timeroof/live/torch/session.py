@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Protocol
 
+from timeroof.core.errors import ignoring, trace_ignored
+from timeroof.live.torch import finishing, process
 from timeroof.live.torch.calibration import Calibration
 from timeroof.live.torch.describing import Describing, first_and_latest
-from timeroof.live.torch.device import DevicePass, device_activities
-from timeroof.live.torch.finishing import (
-    EMPTY_BLOCK,
-    INSIDE_ANOTHER,
-    OTHER_TRACE,
-    OWN_PROFILER,
-    WHY,
-    cannot_describe,
-    read_described,
-    read_event_cost,
-    read_surroundings,
-)
-from timeroof.live.torch.importing import after_import
 from timeroof.live.torch.inductor.hooks import Workshop
 from timeroof.live.torch.markers import AUTO, FORWARD, MANUAL, Markers
 from timeroof.live.torch.pace import Asleep, Pace, Slept
 from timeroof.live.torch.primitives import PrimitivePass
-from timeroof.live.torch.process import (
-    is_from_handler,
-    mind_forks,
-    rank_of_process,
-    step_aside,
-    switching,
-)
+from timeroof.live.torch.process import after_import, is_from_handler, mind_forks
 from timeroof.live.torch.recording import CleanStep, Recording, TimedStep
 from timeroof.live.torch.schedule import UNSETTLED, UNTOUCHED, CleanSample, Pass, Schedule
-from timeroof.live.torch.timing import Timing, is_profiling
+from timeroof.live.torch.timing import DevicePass, Timing, device_activities, is_profiling
 
 Told = Callable[[int, str], None]
 
@@ -78,7 +61,7 @@ class Session:
         self._begin_ns, self._begin_faults = 0, 0
         self._asleep = Asleep()
         self._pending: list[Describing] = []
-        self._former: tuple[dict[str, Any], list[Describing]] | None = None
+        self._former: tuple[dict[str, object], list[Describing]] | None = None
         self._unpatch: Callable[[], None] = lambda: None
         self._unhook: Callable[[], None] = lambda: None
         self._block: Describing | None = None
@@ -96,16 +79,14 @@ class Session:
         self._unhook = after_import("torch", self._attach)
 
     def _attach(self) -> None:
-        try:
+        with self._guard():
             import torch
 
             self.recording.has_torch = True
             self.recording.torch_version = str(torch.__version__)
-            self._unpatch = step_aside(self._yield_profiler, self._profiler_is_back)
+            self._unpatch = process.step_aside(self._yield_profiler, self._profiler_is_back)
             self._workshop.attach()
             self.markers.attach()
-        except Exception as error:  # the program must not suffer from us
-            self._fail(error)
 
     def boundary(self) -> None:
         """A step ended: close its pass and open the next one's."""
@@ -119,34 +100,26 @@ class Session:
         """
         if not self._is_ours():
             return
-        try:
+        with self._guard():
             self._drop_pass()
             self._former = (self.recording.set_aside(), self._pending)
             self._pending, self._events = [], 0
             self.schedule, self._sample = Schedule(*self._plan), CleanSample()
-        except Exception as error:
-            self._fail(error)
 
     def close_step(self) -> None:
         """A step ended; what follows until the next one opens is not looked at."""
         end_ns = time.perf_counter_ns()
         if self._is_ours():
-            with switching(self._pass):
-                try:
-                    self._close(end_ns)
-                    self.recording.steps_seen += 1
-                except Exception as error:
-                    self._fail(error)
+            with process.switching(self._pass), self._guard():
+                self._close(end_ns)
+                self.recording.steps_seen += 1
 
     def open_step(self) -> None:
         """A step begins."""
         if self._is_ours():
             chosen = self.schedule.next()
-            with switching(chosen):
-                try:
-                    self._open(chosen)
-                except Exception as error:
-                    self._fail(error)
+            with process.switching(chosen), self._guard():
+                self._open(chosen)
 
     def _is_ours(self) -> bool:
         """Whether we still watch, in this process and this thread."""
@@ -171,7 +144,7 @@ class Session:
             self._pending = first_and_latest([*self._pending, self._describing])
             self._describing = self._describer()
         elif done is Pass.PRIMITIVES:
-            seen = self._primitives.stop(self.recording)
+            seen = self._primitives.stop()
             if seen is not None:
                 self.recording.primitive_steps.append(seen)
         elif done is Pass.DEVICE:
@@ -196,14 +169,14 @@ class Session:
             self.recording.note(
                 "the program's own torch.profiler was on: steps under it are not timed by op"
             )
-            self.recording.why_nothing = OWN_PROFILER
+            self.recording.why_nothing = finishing.OWN_PROFILER
             chosen = Pass.FREE
         if chosen is Pass.PRIMITIVES and self._device.start(device_activities()):
             chosen = Pass.DEVICE
         if chosen is Pass.TIMED and self._events > MOST_EVENTS:
             chosen = Pass.CLEAN
         if chosen is Pass.WARMUP and not self._foreign:
-            self._calibration.warm_up()
+            self._calibration.after_step(0)
         elif chosen is Pass.TIMED:
             self._calibration.before_step()
             self._asleep.watch_others()
@@ -221,22 +194,20 @@ class Session:
 
     def _describe(self) -> bool:
         """Begin to describe a step; False where that cannot be."""
-        self.recording.rank = rank_of_process()
+        self.recording.rank = process.rank_of_process()
         if self._refuses():
             return False
         if not self._describing.start(self.markers.entered, self.recording.steps_seen + 1):
-            self.recording.note(OTHER_TRACE)
-            self.recording.why_undescribed = OTHER_TRACE
+            self.recording.undescribed(finishing.OTHER_TRACE)
             return False
         return True
 
     def _refuses(self) -> bool:
         """Whether a step must not be described."""
         timed = self.recording.timed
-        refused = cannot_describe(timed[-1].names if timed else ())
+        refused = finishing.cannot_describe(timed[-1].names if timed else ())
         if refused:
-            self.recording.note(WHY)
-            self.recording.why_undescribed = WHY
+            self.recording.undescribed(finishing.COMPRESSED)
         return refused
 
     def open_block(self) -> None:
@@ -244,9 +215,9 @@ class Session:
         if not self.recording.has_torch:
             return
         if self._foreign or is_profiling():
-            self.recording.why_nothing = INSIDE_ANOTHER
+            self.recording.why_nothing = finishing.INSIDE_ANOTHER
             return
-        self.recording.why_nothing = EMPTY_BLOCK
+        self.recording.why_nothing = finishing.EMPTY_BLOCK
         block = self._describer()
         self._block = block if not self._refuses() and block.start() else None
         self._timing.start()
@@ -267,7 +238,7 @@ class Session:
     def step(self) -> None:
         """The program says that a step ended."""
         self.recording.marker = MANUAL
-        if self.recording.why_nothing == EMPTY_BLOCK:
+        if self.recording.why_nothing == finishing.EMPTY_BLOCK:
             self.recording.why_nothing = None
         self.markers.step()
 
@@ -327,16 +298,21 @@ class Session:
     def _profiler_is_back(self) -> None:
         self._foreign = False
 
-    def _fail(self, error: Exception) -> None:
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
         """An error of ours ends the watching; one that a signal brought is the program's."""
-        if is_from_handler(error):
-            with contextlib.suppress(Exception):
-                self._drop_pass()
-            raise error
-        self._over = True
-        self.recording.note(f"watching stopped: {error or type(error).__name__}")
-        with contextlib.suppress(Exception):
-            self._shut()
+        try:
+            yield
+        except Exception as error:
+            if is_from_handler(error):
+                with ignoring("a pass was not given up"):
+                    self._drop_pass()
+                raise
+            self._over = True
+            trace_ignored("watching stopped")
+            self.recording.note(f"watching stopped: {error or type(error).__name__}")
+            with ignoring("instruments were not all taken away"):
+                self._shut()
 
     def _shut(self) -> None:
         self._device.abort()
@@ -356,15 +332,15 @@ class Session:
         found = self.recording
         found.partial = partial
         if found.has_torch:
-            with contextlib.suppress(Exception):
+            with ignoring("a block was lost"):
                 self.close_block()
-            with contextlib.suppress(Exception):
+            with ignoring("instruments were not all taken away"):
                 self._shut()
-            read_surroundings(found)
+            finishing.read_surroundings(found)
             found.marker = self.markers.found or found.marker
             self._recall_former()
-            read_event_cost(found, self._calibration)
-            read_described(found, self._pending, self._workshop)
+            finishing.read_event_cost(found, self._calibration)
+            finishing.read_described(found, self._pending, self._workshop)
             self._describing.forget()
         return found
 
@@ -377,20 +353,34 @@ class Session:
         self._former = None
 
 
-def active() -> Session | None:
-    """The session that watches this program, if any."""
+class Watching(Protocol):
+    """Whoever wants to know of the program's steps."""
+
+    def step(self) -> None:
+        """The program says that a step ended."""
+
+
+_ACTIVE: list[Watching] = []
+
+
+def active() -> Watching | None:
+    """Who watches this program, if anybody."""
     return _ACTIVE[-1] if _ACTIVE else None
 
 
-_ACTIVE: list[Session] = []
-
-
-def activate(session: Session) -> None:
-    """Make a session the one that `timeroof.step()` speaks to."""
+def activate(session: Watching) -> None:
+    """Make it the one that `timeroof.step()` speaks to."""
     _ACTIVE.append(session)
 
 
-def deactivate(session: Session) -> None:
+def deactivate(session: Watching) -> None:
     """The session is over."""
     if session in _ACTIVE:
         _ACTIVE.remove(session)
+
+
+def step() -> None:
+    """Say that a step of the program ended; does nothing where nobody profiles."""
+    watching = active()
+    if watching is not None:
+        watching.step()

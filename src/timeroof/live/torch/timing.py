@@ -1,11 +1,17 @@
-"""The timed pass: torch's profiler without shapes, read from its raw events."""
+"""Steps under torch's profiler: ops with their times, or a device's kernels with shapes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from timeroof.live.torch.process import quiet_stderr
+from timeroof.live.torch.process import quiet_stderr, temporary_file
 from timeroof.live.torch.recording import TimedStep
+
+if TYPE_CHECKING:
+    from torch._C._autograd import _KinetoEvent, _ProfilerResult
+    from torch._C._profiler import ProfilerActivity
 
 BEGIN, FINISH = "timeroof#begin", "timeroof#finish"
 _CPU_KINDS = ("cpu_op", "user_annotation", "cpu_instant_event")
@@ -18,42 +24,30 @@ def is_profiling() -> bool:
     return bool(_profiler_enabled())
 
 
-class Timing:
-    """Switches the profiler on and off around a step."""
+class _Profiling:
+    """Torch's profiler, switched on and off without its chatter."""
 
     def __init__(self) -> None:
         self._on = False
 
-    def start(self) -> None:
-        """Begin to record; raises RuntimeError where torch refuses."""
-        from torch._C._autograd import _enable_profiler, _prepare_profiler
-        from torch._C._profiler import (
-            ProfilerActivity,
-            ProfilerConfig,
-            ProfilerState,
-            _ExperimentalConfig,
-        )
+    def _enable(self, activities: Iterable[ProfilerActivity], *, shapes: bool) -> None:
+        from torch._C import _autograd, _profiler
 
-        config = ProfilerConfig(
-            ProfilerState.KINETO, False, False, False, False, False, _ExperimentalConfig()
-        )
+        config = _profiler.ProfilerConfig(
+            _profiler.ProfilerState.KINETO, shapes, False, False, False, False,
+            _profiler._ExperimentalConfig(),
+        )  # fmt: skip
+        wanted = {_profiler.ProfilerActivity.CPU, *activities}
         with quiet_stderr():
-            _prepare_profiler(config, {ProfilerActivity.CPU})
-            _enable_profiler(config, {ProfilerActivity.CPU})
+            _autograd._prepare_profiler(config, wanted)
+            _autograd._enable_profiler(config, wanted)
         self._on = True
-        mark(BEGIN)
-
-    def stop(self) -> TimedStep | None:
-        """End the recording and hand the step over; None where nothing was recorded."""
-        mark(FINISH)
-        result = self._disable()
-        return None if result is None else step_from_events(result.events())
 
     def abort(self) -> None:
         """End the recording and forget it."""
         self._disable()
 
-    def _disable(self) -> Any:
+    def _disable(self) -> _ProfilerResult | None:
         from torch._C._autograd import _disable_profiler
 
         if not self._on:
@@ -66,35 +60,61 @@ class Timing:
             return None
 
 
+class Timing(_Profiling):
+    """The timed pass: ops with their times, nothing else."""
+
+    def start(self) -> None:
+        """Begin to record; raises RuntimeError where torch refuses."""
+        self._enable((), shapes=False)
+        mark(BEGIN)
+
+    def stop(self) -> TimedStep | None:
+        """End the recording and hand the step over; None where nothing was recorded."""
+        mark(FINISH)
+        result = self._disable()
+        return None if result is None else step_from_events(result.events())
+
+
 def mark(name: str) -> None:
     """An event that lasts for a moment."""
-    import torch
+    from torch.autograd.profiler import record_function
 
-    with torch.autograd.profiler.record_function(name):
+    with record_function(name):
         pass
 
 
-def step_from_events(events: list[Any]) -> TimedStep | None:
+class _Event(NamedTuple):
+    name: str
+    start_ns: int
+    duration_ns: int
+    thread: int
+    sequence: int
+    scope: int
+
+
+def step_from_events(events: Iterable[_KinetoEvent]) -> TimedStep | None:
     """Columns from raw profiler events between the two marks."""
     rows = [
-        (e.name(), e.start_ns(), e.duration_ns(), e.start_thread_id(), e.sequence_nr(), e.scope())
+        _Event(
+            e.name(), e.start_ns(), e.duration_ns(), e.start_thread_id(), e.sequence_nr(), e.scope()
+        )
         for e in events
         if e.activity_type() in _CPU_KINDS
     ]
-    begin = next((r for r in rows if r[0] == BEGIN), None)
-    finish = next((r for r in reversed(rows) if r[0] == FINISH), None)
+    begin = next((r for r in rows if r.name == BEGIN), None)
+    finish = next((r for r in reversed(rows) if r.name == FINISH), None)
     if begin is None or finish is None:
         return None
-    low, high = begin[1] + begin[2], finish[1]
-    inside = [r for r in rows if low <= r[1] < high and r[0] not in (BEGIN, FINISH)]
-    return _columns(inside, low, high, begin[3])
+    low, high = begin.start_ns + begin.duration_ns, finish.start_ns
+    inside = [r for r in rows if low <= r.start_ns < high and r.name not in (BEGIN, FINISH)]
+    return _columns(inside, low, high, begin.thread)
 
 
-def _columns(rows: list[tuple[Any, ...]], low: int, high: int, thread: int) -> TimedStep:
+def _columns(rows: list[_Event], low: int, high: int, thread: int) -> TimedStep:
     import numpy as np
 
     numbers: dict[str, int] = {}
-    name = np.array([numbers.setdefault(r[0], len(numbers)) for r in rows], np.int64)
+    name = np.array([numbers.setdefault(r.name, len(numbers)) for r in rows], np.int64)
     table = np.array([r[1:] for r in rows], np.int64).reshape(-1, 5)
     start, end = table[:, 0], table[:, 0] + table[:, 1]
     # An event that was open at the end (the optimizer's step holds our hook) ends there.
@@ -112,3 +132,53 @@ def _columns(rows: list[tuple[Any, ...]], low: int, high: int, thread: int) -> T
         finish_ns=high,
         main_thread=thread,
     )
+
+
+class DevicePass(_Profiling):
+    """The device pass: a step with shapes and device kernels, kept as the file that torch writes.
+
+    It is read as trace files are: a kernel of a running program and one of a file are the same.
+    """
+
+    def start(self, activities: set[ProfilerActivity], *, on_cpu: bool = False) -> bool:
+        """Begin, when everything launched before has ended; False where there is no device."""
+        if not activities and not on_cpu:
+            return False
+        _synchronize()
+        self._enable(activities, shapes=True)
+        return True
+
+    def stop(self, owner: object) -> Path | None:
+        """End; the trace's file, which goes when its owner does."""
+        if self._on:
+            _synchronize()
+        result = self._disable()
+        if result is None:
+            return None
+        path = temporary_file(owner)
+        with quiet_stderr():
+            result.save(str(path))
+        return path
+
+
+def device_activities() -> set[ProfilerActivity]:
+    """What torch's profiler can record of the devices that the program uses; empty on a CPU."""
+    from torch._C._profiler import ProfilerActivity
+
+    return {getattr(ProfilerActivity, name.upper()) for name in used_devices()}
+
+
+def used_devices() -> list[str]:
+    """The devices that the program has begun to use."""
+    import torch
+
+    both = ("cuda", torch.cuda), ("xpu", torch.xpu)
+    return [name for name, device in both if device.is_available() and device.is_initialized()]
+
+
+def _synchronize() -> None:
+    """Let the devices finish: kernels of a step belong to its record."""
+    import torch
+
+    for name in used_devices():
+        getattr(torch, name).synchronize()

@@ -17,8 +17,8 @@ from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
 from timeroof.live.rows import launches_of
 from timeroof.live.torch.calls import count_ops
-from timeroof.live.torch.primitives import PrimitivePass
-from timeroof.live.torch.recording import PrimitiveSeen, Recording
+from timeroof.live.torch.primitives import PrimitivePass, primitives_in
+from timeroof.live.torch.recording import PrimitiveSeen
 from timeroof.live.torch.timing import Timing
 from timeroof.probe.sampling import CpuTimes, read_cpu_times
 from timeroof.read.onednn import MOVERS
@@ -68,8 +68,8 @@ def primitives_of(run: Callable[[], object]) -> list[PrimitiveSeen] | None:
     except BaseException:
         watching.abort()
         raise
-    seen = watching.stop(Recording())
-    return [] if seen is None else seen.primitives
+    seen = watching.stop()
+    return [] if seen is None else primitives_in(seen.lines)
 
 
 def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:

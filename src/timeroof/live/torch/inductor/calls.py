@@ -10,14 +10,15 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timeroof.live.torch.alignment import pairs
 from timeroof.live.torch.compiling import is_compiled
 from timeroof.live.torch.contexts import MODULE, SOURCE, libraries, program_line
 from timeroof.live.torch.inductor.hooks import CompiledGraph
+from timeroof.live.torch.process import wrap
 from timeroof.live.torch.recording import (
     USER_SCOPE,
     CompiledKernel,
@@ -26,6 +27,10 @@ from timeroof.live.torch.recording import (
     tensors_in,
 )
 
+if TYPE_CHECKING:
+    from torch._ops import _OpNamespace
+
+Function = Callable[..., object]
 SPACE = "timeroof_marks"
 KERNEL, MADE = f"{SPACE}::kernel", f"{SPACE}::made"
 GRAPH = "timeroof#graph#"
@@ -37,7 +42,7 @@ class CompiledCalls:
 
     def __init__(self, graphs: list[CompiledGraph]) -> None:
         self._graphs = graphs
-        self._back: list[Callable[[], None]] = []
+        self._back: list[Callable[[], object]] = []
 
     def attach(self) -> None:
         """Have calls tell what they are given, from here on."""
@@ -45,7 +50,7 @@ class CompiledCalls:
             return
         marks = _marks()
         for graph in self._graphs:
-            names = getattr(graph.code, "__dict__", {})
+            names: dict[str, object] = getattr(graph.code, "__dict__", {})
             for name, number in graph.kernels.items():
                 self._replace(names, name, partial(_telling, marks, number))
             for name in [n for n in names if n.startswith(_ALLOCATES)]:
@@ -57,23 +62,22 @@ class CompiledCalls:
         while self._back:
             self._back.pop()()
 
-    def _replace(self, names: dict[str, Any], name: str, make: Callable[[Any], Any]) -> None:
+    def _replace(
+        self, names: dict[str, object], name: str, make: Callable[[Function], Function]
+    ) -> None:
         original = names.get(name)
-        if original is not None:
+        # A launcher of Triton is no function; a GPU's kernels are known by their names.
+        if callable(original) and not hasattr(original, "run"):
             names[name] = make(original)
-            self._back.append(lambda: names.__setitem__(name, original))
+            self._back.append(partial(names.__setitem__, name, original))
 
     def _annotate_graphs(self) -> None:
         from torch.autograd.profiler import record_function
 
-        module: Any = sys.modules.get("torch._inductor.output_code")
-        owner = getattr(module, "CompiledFxGraph", None)
-        if owner is None:
-            return
-        original = owner.__call__
+        owner = getattr(sys.modules.get("torch._inductor.output_code"), "CompiledFxGraph", None)
         places = {g.cache_key: i for i, g in enumerate(self._graphs)}
 
-        def call(graph: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(original: Function, graph: object, *args: object, **kwargs: object) -> object:
             place = places.get(getattr(graph, "cache_key", None))
             if place is None:
                 return original(graph, *args, **kwargs)
@@ -84,8 +88,8 @@ class CompiledCalls:
                 around.enter_context(record_function(f"{GRAPH}{place}"))
                 return original(graph, *args, **kwargs)
 
-        owner.__call__ = call
-        self._back.append(lambda: setattr(owner, "__call__", original))
+        if owner is not None:
+            self._back.append(wrap(owner, "__call__", call))
 
     def _calling_line(self, place: int, frame: FrameType | None) -> str | None:
         """The program's line that calls a graph: all that is known of torch's own modules.
@@ -97,39 +101,18 @@ class CompiledCalls:
         return program_line(frame, libraries())
 
 
-def _telling(marks: Any, number: int, kernel: Any) -> Any:
+def _telling(marks: _OpNamespace, number: int, kernel: Function) -> Function:
     import torch
 
-    def tell(args: tuple[Any, ...]) -> None:
+    def call(*args: object, **kwargs: object) -> object:
         marks.kernel([a for a in args if isinstance(a, torch.Tensor)], number)
-
-    if hasattr(kernel, "run"):  # Triton
-        return _TellingLauncher(kernel, tell)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tell(args)
         return kernel(*args, **kwargs)
 
     return call
 
 
-class _TellingLauncher:
-    """A Triton kernel's launcher that tells what it is given."""
-
-    def __init__(self, launcher: Any, tell: Callable[[tuple[Any, ...]], None]) -> None:
-        self._launcher, self._tell = launcher, tell
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._launcher, name)
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Tell and launch."""
-        self._tell(args)
-        return self._launcher.run(*args, **kwargs)
-
-
-def _allocating(marks: Any, allocate: Any) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
+def _allocating(marks: _OpNamespace, allocate: Function) -> Function:
+    def call(*args: object, **kwargs: object) -> object:
         made = allocate(*args, **kwargs)
         marks.made([made])
         return made
@@ -137,21 +120,24 @@ def _allocating(marks: Any, allocate: Any) -> Any:
     return call
 
 
-_LIBRARY: list[Any] = []
-
-
-def _marks() -> Any:
+@cache
+def _library() -> Any:
     """Ops that do nothing: an execution trace keeps the tensors that they are given."""
     import torch
 
-    if not _LIBRARY:
-        make: Any = torch.library.Library
-        library = make(SPACE, "DEF")
-        library.define("kernel(Tensor[] tensors, int number) -> ()")
-        library.define("made(Tensor[] tensors) -> ()")
-        library.impl("kernel", lambda tensors, number: None, "CompositeExplicitAutograd")
-        library.impl("made", lambda tensors: None, "CompositeExplicitAutograd")
-        _LIBRARY.append(library)
+    make: Any = torch.library.Library
+    library = make(SPACE, "DEF")
+    library.define("kernel(Tensor[] tensors, int number) -> ()")
+    library.define("made(Tensor[] tensors) -> ()")
+    library.impl("kernel", lambda tensors, number: None, "CompositeExplicitAutograd")
+    library.impl("made", lambda tensors: None, "CompositeExplicitAutograd")
+    return library
+
+
+def _marks() -> _OpNamespace:
+    import torch
+
+    _library()
     return torch.ops.timeroof_marks
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from timeroof.live.torch.importing import after_import
+from timeroof.core.errors import ignoring
 from timeroof.live.torch.inductor.kernels import (
     captured,
     line_of_nodes,
@@ -17,7 +17,13 @@ from timeroof.live.torch.inductor.kernels import (
     op_name,
     phase_of,
 )
+from timeroof.live.torch.process import after_import, wrap
 from timeroof.live.torch.recording import CompiledKernel
+
+if TYPE_CHECKING:
+    from torch._inductor.codegen.common import KernelArgs
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.scheduler import BaseSchedulerNode, ExternKernelSchedulerNode
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class ExternCall:
 class CompiledGraph:
     """One compiled graph: its generated Python module, and what that calls."""
 
-    code: Any = None
+    code: ModuleType | None = None
     cache_key: str | None = None
     phase: str | None = None
     kernels: dict[str, int] = field(default_factory=dict)
@@ -55,24 +61,34 @@ class Workshop:
 
     def attach(self) -> None:
         """Wait for the parts of Inductor."""
-        for module, action in (
-            ("torch._inductor.config", self._settings),
-            ("torch._functorch.config", self._settings),
-            ("torch._inductor.codegen.cpp", lambda: self._kernels_of("cpp", "CppScheduling")),
-            ("torch._inductor.codegen.triton", self._triton),
-            ("torch._inductor.scheduler", self._externs),
-            ("torch._inductor.graph", self._modules),
-        ):  # fmt: skip
-            self._back.append(after_import(module, _harmless(action)))
+        for module in ("torch._inductor.config", "torch._functorch.config"):
+            self._await(module, self._settings)
+        for part, owner, method, wrapper in (
+            ("codegen.cpp", "CppScheduling", "define_kernel", self._defined),
+            ("codegen.triton", "TritonScheduling", "define_kernel", self._defined),
+            ("scheduler", "ExternKernelSchedulerNode", "codegen", self._called),
+            ("graph", "GraphLowering", "compile_to_module", self._made),
+        ):
+            module = f"torch._inductor.{part}"
+            self._await(module, partial(self._wrap, module, owner, method, wrapper))
+
+    def _await(self, module: str, action: Callable[[], None]) -> None:
+        """An error of ours, say with another version of torch, must not reach the program."""
+
+        def act() -> None:
+            with ignoring(f"{module} is not watched"):
+                action()
+
+        self._back.append(after_import(module, act))
 
     def detach(self) -> None:
         """Leave Inductor as it was."""
         while self._back:
-            with contextlib.suppress(Exception):
+            with ignoring("Inductor is not quite as it was"):
                 self._back.pop()()
 
     def _settings(self) -> None:
-        config: Any = sys.modules.get("torch._inductor.config")
+        config = sys.modules.get("torch._inductor.config")
         if config is not None:
             self._set(config.cpp, "enable_kernel_profile", True)
             self._set(config, "fx_graph_cache", False)
@@ -80,56 +96,37 @@ class Workshop:
         if config is not None:
             self._set(config, "enable_autograd_cache", False)
 
-    def _set(self, owner: Any, name: str, value: object) -> None:
+    def _set(self, owner: object, name: str, value: object) -> None:
         before = getattr(owner, name, value)
         if before != value:
             setattr(owner, name, value)
             self._back.append(lambda: setattr(owner, name, before))
 
-    def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        """Put a function around a method; it is called with the method and its arguments."""
-        original = getattr(owner, name)
+    def _wrap(self, module: str, owner: str, name: str, wrapper: Callable[..., object]) -> None:
+        self._back.append(wrap(getattr(sys.modules[module], owner), name, wrapper))
 
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return wrapper(original, *args, **kwargs)
-
-        def back() -> None:
-            # What somebody else has put in place of ours stays.
-            if getattr(owner, name) is call:
-                setattr(owner, name, original)
-
-        setattr(owner, name, call)
-        self._back.append(back)
-
-    def _triton(self) -> None:
-        self._kernels_of("triton", "TritonScheduling")
-
-    def _kernels_of(self, file: str, scheduling: str) -> None:
-        module = sys.modules[f"torch._inductor.codegen.{file}"]
-        self._wrap(getattr(module, scheduling), "define_kernel", self._defined)
-
-    def _defined(self, original: Any, scheduling: Any, source: Any, nodes: Any, *rest: Any) -> Any:
+    def _defined(
+        self, original: Callable[..., str], scheduling: object, source: object,
+        nodes: Sequence[BaseSchedulerNode], *rest: object,
+    ) -> str:  # fmt: skip
         """Both schedulings: the code, the nodes in it, and the kernel or its arguments."""
         name = original(scheduling, source, nodes, *rest)
-        with contextlib.suppress(Exception):  # a kernel less, but the program goes on
+        with ignoring(f"the compiled kernel {name} is not known"):
             self._note(name, nodes, _arguments_of(scheduling, rest))
         return name
 
-    def _note(self, name: str, nodes: Any, args: Any) -> None:
+    def _note(self, name: str, nodes: Sequence[BaseSchedulerNode], args: KernelArgs) -> None:
         from torch._inductor.virtualized import V
 
         if name not in self._open.kernels:
             self.kernels.append(captured(name, nodes, args, V.graph))
             self._open.kernels[name] = len(self.kernels) - 1
 
-    def _externs(self) -> None:
-        owner = sys.modules["torch._inductor.scheduler"].ExternKernelSchedulerNode
-        self._wrap(owner, "codegen", self._called)
-
-    def _called(self, original: Any, scheduled: Any, *args: Any) -> Any:
-        with contextlib.suppress(Exception):
-            node = scheduled.node
+    def _called(
+        self, original: Callable[..., object], scheduled: ExternKernelSchedulerNode, *args: object
+    ) -> object:
+        with ignoring("an op of compiled code is not known"):
+            node: Any = scheduled.node
             op = op_name(getattr(node, "op_overload", None)) or _extern_name(node)
             if op is not None:
                 origin = node.get_origin_node()
@@ -139,11 +136,9 @@ class Workshop:
                 )
         return original(scheduled, *args)
 
-    def _modules(self) -> None:
-        owner = sys.modules["torch._inductor.graph"].GraphLowering
-        self._wrap(owner, "compile_to_module", self._made)
-
-    def _made(self, original: Any, lowering: Any, *args: Any) -> Any:
+    def _made(
+        self, original: Callable[..., ModuleType], lowering: GraphLowering, *args: object
+    ) -> ModuleType:
         self._open = CompiledGraph()
         code = original(lowering, *args)
         self._open.code, self._open.cache_key = code, getattr(lowering, "cache_key", None)
@@ -152,12 +147,13 @@ class Workshop:
         return code
 
 
-def _arguments_of(scheduling: Any, rest: tuple[Any, ...]) -> Any:
+def _arguments_of(scheduling: Any, rest: tuple[Any, ...]) -> KernelArgs:
     given = rest[0] if rest and rest[0] is not None else scheduling.kernel_group
-    return getattr(given, "args", given)
+    found: KernelArgs = getattr(given, "args", given)
+    return found
 
 
-def _extern_name(node: Any) -> str | None:
+def _extern_name(node: object) -> str | None:
     """``aten::mm`` for ``extern_kernels.mm``.
 
     >>> from types import SimpleNamespace
@@ -170,13 +166,3 @@ def _extern_name(node: Any) -> str | None:
     words = name.removeprefix("torch.ops.").split(".")
     space = "aten" if words[0] in ("extern_kernels", "aten") else words[0]
     return f"{space}::{words[1]}"
-
-
-def _harmless(action: Callable[[], None]) -> Callable[[], None]:
-    """An error of ours, say with another version of torch, must not reach the program."""
-
-    def act() -> None:
-        with contextlib.suppress(Exception):
-            action()
-
-    return act

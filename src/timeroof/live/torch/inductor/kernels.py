@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
+from timeroof.live.torch.compiling import is_view
 from timeroof.live.torch.contexts import libraries, shown_path
 from timeroof.live.torch.recording import (
+    OP_SCOPE,
     CompiledKernel,
     Described,
     KernelArgument,
     LoopOp,
     TensorSeen,
 )
+
+if TYPE_CHECKING:
+    import torch
+    from sympy import Expr  # type: ignore[import-untyped]
+    from torch._inductor.codegen.common import KernelArgs
+    from torch._inductor.dependencies import Dep
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.scheduler import BaseSchedulerNode
+    from torch.fx import Graph, Node
 
 # What a kernel of Inductor computes: the operations of its loops, and how often each runs.
 #
@@ -48,83 +62,81 @@ _TO_BOOL = {
 }  # fmt: skip
 
 
-def loop_ops(node: Any, elements: int) -> Counter[LoopOp]:
+def loop_ops(node: BaseSchedulerNode, elements: int) -> Counter[LoopOp]:
     """The operations of a scheduled node's loops, each with how many elements it runs on."""
     body = getattr(node, "_body", None)
     found: Counter[LoopOp] = Counter()
     if body is None:
         return found
-    formats: dict[str, Any] = {}
+    formats: dict[object, torch.dtype | None] = {}
     for name, block in getattr(body, "subblocks", {}).items():
         formats[name] = _walk(block.graph, formats, elements, found)
     _walk(body.root_block.graph, formats, elements, found)
     return found
 
 
-def _walk(graph: Any, outer: dict[str, Any], elements: int, found: Counter[LoopOp]) -> Any:
+Formats = Mapping[object, "torch.dtype | None"]
+
+
+def _walk(
+    graph: Graph, outer: Formats, elements: int, found: Counter[LoopOp]
+) -> torch.dtype | None:
     """Tally a block's operations; the number format of what it returns."""
-    formats: dict[Any, Any] = {}
+    formats: dict[object, torch.dtype | None] = {}
     result = None
     for node in graph.nodes:
         target = str(node.target)
         if node.op == "output":
-            result = _widest([formats.get(a) for a in _flat(node.args)])
+            result = _widest(node, formats)
         elif node.op == "call_module":
             formats[node] = outer.get(target)
         elif node.op == "call_method":
             formats[node] = _format(node, target, formats)
-            _tally(node, target, formats, elements, found)
+            for name, dtype in _operations(node, target, formats):
+                operands = max(1, len(_operands(node, formats)))
+                found[LoopOp(f"aten::{name}", str(dtype), operands)] += elements
     return result
 
 
-def _tally(
-    node: Any, target: str, formats: dict[Any, Any], elements: int, found: Counter[LoopOp]
-) -> None:
+def _operations(node: Node, target: str, formats: Formats) -> list[tuple[str, object]]:
+    """What an operation does to numbers, by the names of ops, with its format."""
     if target in _NOTHING:
-        return
-    operands = [formats[a] for a in _flat(node.args) if formats.get(a) is not None]
-    dtype = _widest(operands) or formats[node]
+        return []
     if target == "reduction":
         kind = str(node.args[3])
-        names = _REDUCTIONS.get(kind, (kind,))
-        dtype = node.args[2]
-    else:
-        names = _COMPOUND.get(target, (_OTHER_NAMES.get(target, target),))
-    for name in names:
-        found[LoopOp(f"aten::{name}", str(dtype), max(1, len(operands)))] += elements
+        return [(name, node.args[2]) for name in _REDUCTIONS.get(kind, (kind,))]
+    dtype = _widest(node, formats) or formats[node]
+    return [(name, dtype) for name in _COMPOUND.get(target, (_OTHER_NAMES.get(target, target),))]
 
 
-def _format(node: Any, target: str, formats: dict[Any, Any]) -> Any:
+def _format(node: Node, target: str, formats: Formats) -> torch.dtype | None:
     """The number format of an operation's result."""
     import torch
     from torch._inductor.virtualized import V
 
     if target == "load":
-        return V.graph.get_dtype(node.args[1])
+        return V.graph.get_dtype(str(node.args[1]))
     if target in _TO_BOOL:
         return torch.bool
-    if target == "reduction":
-        return node.args[1]
     stated = [a for a in (*node.args, *node.kwargs.values()) if isinstance(a, torch.dtype)]
-    if stated:
-        return stated[0]
-    return _widest([formats.get(a) for a in _flat(node.args)])
+    return stated[0] if stated else _widest(node, formats)
 
 
-def _widest(formats: list[Any]) -> Any:
+def _widest(node: Node, formats: Formats) -> torch.dtype | None:
+    """The format that holds those of all operands."""
     import torch
 
-    known = [f for f in formats if isinstance(f, torch.dtype)]
-    result = known[0] if known else None
-    for other in known[1:]:
-        result = torch.promote_types(result, other)  # type: ignore[arg-type]
-    return result
+    known = _operands(node, formats)
+    return functools.reduce(torch.promote_types, known) if known else None
 
 
-def _flat(values: Any) -> list[Any]:
-    if isinstance(values, list | tuple):
-        return [leaf for value in values for leaf in _flat(value)]
-    return [values]
+def _operands(node: Node, formats: Formats) -> list[torch.dtype]:
+    """Formats of an operation's operands, as often as they stand there."""
+    from torch.fx import Node
+    from torch.utils._pytree import tree_leaves
+
+    given = [leaf for leaf in tree_leaves(node.args) if isinstance(leaf, Node)]
+    return [known for leaf in given if (known := formats.get(leaf)) is not None]
 
 
 # Where a compiled kernel comes from: the program's ops, module and line, from FX nodes.
@@ -135,55 +147,46 @@ _ATTRIBUTE = re.compile(r"\.(\w+)|\['([^']+)'\]|\[(\d+)\]|, '([^']+)'\)")
 _SKIPPED = ("_modules", "_orig_mod")
 
 
-def op_name(target: Any) -> str | None:
+def op_name(target: object) -> str | None:
     """``aten::add`` for ``aten.add.Tensor``; None for what is no op."""
     schema = schema_of(target)
-    return str(schema.name) if schema is not None else None
+    return schema.name if schema is not None else None
 
 
-def schema_of(target: Any) -> Any:
+def schema_of(target: object) -> torch.FunctionSchema | None:
     """The schema of an op, or of the first overload where Inductor names no overload."""
-    schema = getattr(target, "_schema", None)
-    if schema is None and hasattr(target, "overloads"):
-        schema = getattr(target, target.overloads()[0])._schema
-    return schema
+    overloads = getattr(target, "overloads", None)
+    if overloads is not None and not hasattr(target, "_schema"):
+        target = getattr(target, overloads()[0])
+    found: torch.FunctionSchema | None = getattr(target, "_schema", None)
+    return found
 
 
-def fused_ops(nodes: Iterable[Any]) -> tuple[str, ...]:
-    """The program's ops that are in a kernel, as the program called them, each once."""
-    found: dict[str, None] = {}
-    for node in nodes:
-        name = op_name(node.meta.get("original_aten")) or op_name(node.target)
-        if name is not None and not is_view(node.target):
-            found[name] = None
-    return tuple(found)
-
-
-def is_view(target: Any) -> bool:
+def _only_looks(target: object) -> bool:
     """Whether every result is another look at an argument."""
     schema = schema_of(target)
-    infos = [r.alias_info for r in schema.returns] if schema is not None else []
-    return bool(infos) and all(i is not None and not i.is_write for i in infos)
+    return schema is not None and is_view(schema)
 
 
-def module_of_nodes(nodes: Iterable[Any]) -> str | None:
+def fused_ops(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The program's ops that are in a kernel, as the program called them, each once."""
+    names = (
+        op_name(node.meta.get("original_aten")) or op_name(node.target)
+        for node in nodes
+        if not _only_looks(node.target)
+    )
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def module_of_nodes(nodes: Iterable[Node]) -> str | None:
     """The innermost module that holds all of the nodes, seen from the compiled one ("")."""
     paths = [p for p in map(_module_path, nodes) if p is not None]
-    if not paths:
-        return None
-    return ".".join(paths[0][: _shared(paths)])
+    same = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*paths, strict=False))
+    return ".".join(words[0] for words in same) if paths else None
 
 
-def _shared(paths: list[list[str]]) -> int:
-    """How many words the paths have in common at their beginning."""
-    for place, words in enumerate(zip(*paths, strict=False)):
-        if len(set(words)) > 1:
-            return place
-    return min(map(len, paths))
-
-
-def _module_path(node: Any) -> list[str] | None:
-    if node.op != "call_function" or is_view(node.target):
+def _module_path(node: Node) -> list[str] | None:
+    if node.op != "call_function" or _only_looks(node.target):
         return None
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
@@ -202,7 +205,7 @@ def path_words(text: str) -> list[str]:
     return [w for w in words if w not in _SKIPPED]
 
 
-def line_of_nodes(nodes: Iterable[Any]) -> str | None:
+def line_of_nodes(nodes: Iterable[Node]) -> str | None:
     """File and line of the program that the first node came from; torch's own are not."""
     skipped = libraries()
     for node in nodes:
@@ -213,30 +216,25 @@ def line_of_nodes(nodes: Iterable[Any]) -> str | None:
     return None
 
 
-def described_node(node: Any) -> Described | None:
+def described_node(node: Node) -> Described | None:
     """An FX node as a described op; None where it is no op or its shapes are not known."""
-    name = op_name(node.target)
-    if name is None:
+    schema = schema_of(node.target)
+    if schema is None:
         return None
-    places: dict[Any, int] = {}
-    arguments = [_value(a, places) for a in _by_schema(node)]
+    given = list(node.args)
+    for argument in schema.arguments[len(given) :]:
+        default = argument.default_value if argument.has_default_value() else None
+        given.append(node.kwargs.get(argument.name, default))
+    places: dict[object, int] = {}
     outputs = _value(node.meta.get("val"), places)
     return Described(
-        name=name, parent=None, thread=0, sequence=-1, scope=0, schema=str(schema_of(node.target)),
-        inputs=tuple(arguments), outputs=outputs if isinstance(outputs, tuple) else (outputs,),
+        name=schema.name, parent=None, thread=0, sequence=-1, scope=OP_SCOPE, schema=str(schema),
+        inputs=tuple(_value(a, places) for a in given),
+        outputs=outputs if isinstance(outputs, tuple) else (outputs,),
     )  # fmt: skip
 
 
-def _by_schema(node: Any) -> list[Any]:
-    """All arguments in the order of the schema."""
-    given = list(node.args)
-    for argument in schema_of(node.target).arguments[len(given) :]:
-        default = argument.default_value if argument.has_default_value() else None
-        given.append(node.kwargs.get(argument.name, default))
-    return given
-
-
-def _value(value: Any, places: dict[Any, int]) -> Any:
+def _value(value: object, places: dict[object, int]) -> object:
     import torch
 
     if isinstance(value, torch.fx.Node):
@@ -251,27 +249,30 @@ def _value(value: Any, places: dict[Any, int]) -> Any:
     return str(value) if isinstance(value, torch.dtype | torch.device) else value
 
 
-def _tensor(tensor: Any, place: int) -> TensorSeen | None:
+def _tensor(tensor: torch.Tensor, place: int) -> TensorSeen | None:
     """A fake tensor as it would be passed; None where a size is not known yet."""
-    sizes, strides = [*tensor.shape], [*tensor.stride()]
+    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
     if not all(isinstance(s, int) for s in (*sizes, *strides)):
         return None
     return TensorSeen(
-        tuple(sizes), str(tensor.dtype), tuple(strides), place, 0, tensor.element_size(),
-        str(tensor.device),
-    )  # fmt: skip
+        sizes, str(tensor.dtype), strides, place, 0, tensor.element_size(), str(tensor.device)
+    )
 
 
-def captured(name: str, nodes: Iterable[Any], args: Any, graph: Any) -> CompiledKernel:
+def captured(
+    name: str, nodes: Iterable[BaseSchedulerNode], args: KernelArgs, graph: GraphLowering
+) -> CompiledKernel:
     """What is known of a kernel when its code is written."""
-    scheduled = [n for part in nodes for n in _single(part)]
-    origins = [o for n in scheduled for o in _origins(n)]
+    # A schedule's entry may be a fused one, or a mere marker.
+    scheduled = [n for part in nodes if hasattr(part, "read_writes") for n in part.get_nodes()]
+    origins = [origin for node in scheduled for origin in _origins(node)]
+    has_number = getattr(graph, "graph_id", None) is not None
     work: Counter[LoopOp] = Counter()
     for node in scheduled:
-        work += loop_ops(node, _elements(node))
-    symbolic = any(_is_symbolic(n) for n in scheduled)
+        work += loop_ops(node, _product(_sizes(node)))
     return CompiledKernel(
-        name=event_name(name, graph),
+        # C++ kernels bear their graph's number in the profiler.
+        name=f"graph_{graph.graph_id}_{name}" if name.startswith("cpp") and has_number else name,
         ops=fused_ops(origins),
         work=tuple(sorted(work.items())),
         products=tuple(p for n in scheduled for p in _products(n)),
@@ -279,78 +280,60 @@ def captured(name: str, nodes: Iterable[Any], args: Any, graph: Any) -> Compiled
         module=module_of_nodes(origins),
         source=line_of_nodes(origins),
         phase=phase_of(graph, any(o.meta.get("nn_module_stack") for o in origins)),
-        symbolic=symbolic,
+        symbolic=any(getattr(s, "free_symbols", None) for n in scheduled for s in _sizes(n)),
     )
 
 
-def event_name(name: str, graph: Any) -> str:
-    """What the profiler calls a kernel: C++ ones bear their graph's number."""
-    number = getattr(graph, "graph_id", None)
-    return f"graph_{number}_{name}" if number is not None and name.startswith("cpp") else name
-
-
-def phase_of(graph: Any, in_modules: bool) -> str | None:
+def phase_of(graph: GraphLowering, in_modules: bool) -> str | None:
     """What a graph is for; one without gradients and modules may be anything."""
     if getattr(graph, "is_backward", False):
         return "backward"
     return "forward" if in_modules or not getattr(graph, "is_inference", True) else None
 
 
-def _single(part: Any) -> list[Any]:
-    """The scheduled nodes in a schedule's entry, which may be a fused one or a mere marker."""
-    if not hasattr(part, "read_writes"):
-        return []
-    return list(part.get_nodes())
-
-
-def _origins(node: Any) -> list[Any]:
+def _origins(node: BaseSchedulerNode) -> list[Node]:
     made = getattr(node, "node", None)
     return list(made.get_origins()) if made is not None else []
 
 
-def _products(node: Any) -> list[Any]:
+def _products(node: BaseSchedulerNode) -> list[Described]:
     """A template's node (a matrix product) has no loops: the op that it stands for."""
     if getattr(node, "_body", None) is not None or not node.is_template():
         return []
-    stands_for = [o for o in _origins(node) if o.op == "call_function" and not is_view(o.target)]
-    return [found for o in stands_for if (found := described_node(o)) is not None]
+    calls = [o for o in _origins(node) if o.op == "call_function" and not _only_looks(o.target)]
+    return [found for o in calls if (found := described_node(o)) is not None]
 
 
-def _hint(expression: Any) -> int:
+def _sizes(node: BaseSchedulerNode) -> list[Expr]:
+    """How far each of a node's loops runs."""
+    if getattr(node, "_body", None) is None:
+        return []
+    return [size for group in node.get_ranges() for size in group]  # type: ignore[attr-defined]
+
+
+def _product(values: Iterable[Expr]) -> int:
     from torch._inductor.virtualized import V
 
-    return int(V.graph.sizevars.optimization_hint(expression, fallback=0))
+    sizes = V.graph.sizevars
+    return math.prod(int(sizes.optimization_hint(value, fallback=0)) for value in values)
 
 
-def _product(values: Iterable[Any]) -> int:
-    total = 1
-    for value in values:
-        total *= _hint(value)
-    return total
+class _Slot(NamedTuple):
+    """A tensor argument: its buffers, and whether the kernel may read and write it."""
+
+    names: list[str]
+    reads: bool
+    writes: bool
 
 
-def _elements(node: Any) -> int:
-    if getattr(node, "_body", None) is None:
-        return 0
-    return _product(size for group in node.get_ranges() for size in group)
-
-
-def _is_symbolic(node: Any) -> bool:
-    if getattr(node, "_body", None) is None:
-        return False
-    return any(getattr(s, "free_symbols", None) for group in node.get_ranges() for s in group)
-
-
-def _arguments(args: Any, nodes: list[Any], graph: Any) -> list[KernelArgument]:
+def _arguments(
+    args: KernelArgs, nodes: list[BaseSchedulerNode], graph: GraphLowering
+) -> list[KernelArgument]:
     """The kernel's tensors in the order of its call, each with the bytes read and written."""
-    real = graph.scheduler.mutation_real_name
-    made = {d.name for n in nodes for d in n.read_writes.writes}
-    reads, writes = Counter[str](), Counter[str]()
-    deps = {d for n in nodes for d in n.read_writes.reads if d.name not in made}
-    for dep in deps:
-        reads[real.get(dep.name, dep.name)] += _touched(dep, graph)
-    for dep in {d for n in nodes for d in n.read_writes.writes}:
-        writes[real.get(dep.name, dep.name)] += _touched(dep, graph)
+    written = {d for n in nodes for d in n.read_writes.writes}
+    made = {d.name for d in written}
+    reads = _touched({d for n in nodes for d in n.read_writes.reads if d.name not in made}, graph)
+    writes = _touched(written, graph)
     found = []
     for names, can_read, can_write in _slots(args):
         size = _size_bytes(names[-1], graph)
@@ -364,39 +347,40 @@ def _arguments(args: Any, nodes: list[Any], graph: Any) -> list[KernelArgument]:
     return found
 
 
-def _slots(args: Any) -> list[tuple[list[str], bool, bool]]:
-    """Buffers of every tensor argument in order, and whether the kernel may read and write it."""
+def _slots(args: KernelArgs) -> list[_Slot]:
     inplace = args.inplace_buffers
-    shared = {id(b): b for b in inplace.values() if hasattr(b, "other_names")}
-    slots = [(list(b.other_names), True, True) for b in shared.values()]
-    slots += [([n], True, False) for n in args.input_buffers if n not in inplace]
-    slots += [
-        ([n], False, True) for n, inner in args.output_buffers.items()
-        if n not in inplace and isinstance(inner, str)
-    ]  # fmt: skip
-    return slots
+    shared = {id(b): list(b.other_names) for b in inplace.values() if hasattr(b, "other_names")}
+    slots = [_Slot(names, True, True) for names in shared.values()]
+    slots += [_Slot([n], True, False) for n in args.input_buffers if n not in inplace]
+    outputs = args.output_buffers.items()
+    return slots + [
+        _Slot([n], False, True) for n, b in outputs if n not in inplace and isinstance(b, str)
+    ]
 
 
-def _touched(dep: Any, graph: Any) -> int:
-    """Bytes that an access touches at most: the loops in its index, or the whole buffer."""
-    ranges = getattr(dep, "ranges", None)
-    item = _item_bytes(dep.name, graph)
-    if ranges is None:  # an access of unknown place
-        return _size_bytes(dep.name, graph)
-    used = dep.index.free_symbols
-    chosen = ranges.values() if dep.is_indirect() else [s for v, s in ranges.items() if v in used]
-    return _product(chosen) * item
+def _touched(deps: Iterable[Dep], graph: GraphLowering) -> Counter[str]:
+    """Bytes that accesses touch at most: the loops in their index, or the whole buffer."""
+    found: Counter[str] = Counter()
+    for dep in deps:
+        ranges = getattr(dep, "ranges", None)
+        size = _size_bytes(dep.name, graph)
+        if ranges is not None:  # its place is known
+            used = ranges if dep.is_indirect() else dep.index.free_symbols  # type: ignore[attr-defined]
+            loops = [size for variable, size in ranges.items() if variable in used]
+            size = _product(loops) * _item_bytes(dep.name, graph)
+        found[graph.scheduler.mutation_real_name.get(dep.name, dep.name)] += size
+    return found
 
 
-def _item_bytes(name: str, graph: Any) -> int:
+def _item_bytes(name: str, graph: GraphLowering) -> int:
     try:
-        return int(graph.get_dtype(name).itemsize)
+        return graph.get_dtype(name).itemsize
     except (KeyError, AttributeError):  # buffers without data
         return 0
 
 
-def _size_bytes(name: str, graph: Any) -> int:
+def _size_bytes(name: str, graph: GraphLowering) -> int:
     try:
-        return _hint(graph.get_numel(name)) * _item_bytes(name, graph)
+        return _product([graph.get_numel(name)]) * _item_bytes(name, graph)
     except (KeyError, AttributeError):
         return 0
