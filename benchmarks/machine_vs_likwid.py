@@ -27,8 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from timeroof.probe.cpu import compute, ir
-from timeroof.probe.cpu import ir as jit
+from timeroof.probe.cpu import compute, ir, ir as jit
 from timeroof.probe.cpu.bandwidth import levels_of, measure_point
 from timeroof.probe.cpu.ceilings import limits_of
 from timeroof.probe.cpu.crew import Crew

@@ -18,9 +18,9 @@ import polars as pl
 
 from timeroof.api.reports import load, machine
 from timeroof.core.errors import TimeroofError
-from timeroof.core.op_family import row_family
 from timeroof.core.profile import Profile
 from timeroof.core.units import format_seconds
+from timeroof.core.vocabulary import row_family
 from timeroof.model.compare.causes import with_plain_names
 from timeroof.model.whatif.project import Projection, project
 

@@ -180,8 +180,8 @@ def _commands(word: str, folder: Literal["data", "ours"]) -> Iterator[Case]:
     for name, options in PREDICTIONS.items():
         words = ("whatif", word, *options, *FROM.get(word, ()), *PAGE)
         yield Case(f"whatif/{word} {name}", words, folder)
-    for name, options in LIMITS.items():
-        words = ("check", word, *options, "--json", "{json}", "--markdown", "{md}")
+    for name, limits in LIMITS.items():
+        words = ("check", word, *limits, "--json", "{json}", "--markdown", "{md}")
         yield Case(f"check/{word} {name}", words, folder)
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.conftest import make_machine
 from timeroof.api.reports import analyze

@@ -9,8 +9,7 @@ import pytest
 
 from timeroof.core import files as module
 from timeroof.core.files import cache_folder, kept, stamp
-from timeroof.views.page import page as embed
-from timeroof.views.page import templates
+from timeroof.views.page import page as embed, templates
 from timeroof.views.page.page import plotly_hash, plotly_script
 
 

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from timeroof.api.reports import analyze
-from timeroof.core.op_family import family_of
 from timeroof.core.profile import Profile, Source
+from timeroof.core.vocabulary import family_of
 from timeroof.work.recorded import with_recorded_work
 
 

@@ -15,8 +15,7 @@ import pytest
 from tests.counters.standin import WRITE_TABLE, calls, install, install_ncu
 from timeroof.api import counting as counting_room
 from timeroof.api.counting import Counting
-from timeroof.api.reports import analyze
-from timeroof.api.reports import machine as find_machine
+from timeroof.api.reports import analyze, machine as find_machine
 from timeroof.cli.counters import CounterTool, plan_counting, run_counted
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source, Steps

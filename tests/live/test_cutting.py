@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from timeroof.live.accounting import account, exclusive, middle_half
 from timeroof.live.building import share_faults

@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from timeroof.live.torch.costing import COST, annotation, stated
 from timeroof.live.torch.describing import described_from_json

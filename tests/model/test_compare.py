@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.conftest import make_machine
 from tests.model.test_whatif import faster

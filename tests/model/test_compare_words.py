@@ -12,8 +12,14 @@ from tests.model.test_compare import clean, paced, report, row
 from timeroof.core.report import Report
 from timeroof.model.compare.compare import compare
 from timeroof.model.compare.notes import WORK, differing_work
-from timeroof.views.compare import CANDIDATES, NOTHING_MOVED, cells, headline, told_rows
-from timeroof.views.compare import markdown_comparison as markdown
+from timeroof.views.compare import (
+    CANDIDATES,
+    NOTHING_MOVED,
+    cells,
+    headline,
+    markdown_comparison as markdown,
+    told_rows,
+)
 from timeroof.views.compare_page import comparison_page
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.conftest import make_machine

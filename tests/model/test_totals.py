@@ -7,8 +7,7 @@ from dataclasses import replace
 import msgspec
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.conftest import make_machine
 from tests.oracles.group import group, summed_units

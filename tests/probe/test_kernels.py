@@ -9,10 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from timeroof.probe.cpu import compute, ir
-from timeroof.probe.cpu import compute as ir_compute
-from timeroof.probe.cpu import ir as jit
-from timeroof.probe.cpu import streams as ir_memory
+from timeroof.probe.cpu import compute, compute as ir_compute, ir, ir as jit, streams as ir_memory
 from timeroof.probe.cpu.bandwidth import Setup, measure_point
 from timeroof.probe.cpu.features import read_features
 from timeroof.probe.cpu.latency import ring_order, sample_faults, sample_walk

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from timeroof.probe.cpu.bandwidth import levels_of, sweep_sizes
 from timeroof.probe.cpu.topology import KIB, MIB, Cache, Topology

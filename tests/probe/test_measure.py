@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from timeroof.core.machine import check_machine, read_machine, write_machine
-from timeroof.probe import measure as door
-from timeroof.probe import measure as store
+from timeroof.probe import measure as door, measure as store
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.topology import read_topology
 from timeroof.probe.measurement import Budget, Measurement, Steps

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from timeroof.core.machine import Ceiling, Machine
-from timeroof.probe import measure as door
-from timeroof.probe import measure as store
+from timeroof.probe import measure as door, measure as store
 from timeroof.probe.measure import fingerprint, hardware, software
 from timeroof.probe.measurement import Budget, Measurement, Steps
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.recorded_data import DATA, needs_recorded_data
 from timeroof.api.reports import load
-from timeroof.model.overlap import own_times
+from timeroof.model.bounds import own_times
 
 Span = tuple[float, float]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.read.test_kineto_rows import HOST, document, kernel, launch, op, read_text, row
 from timeroof.core.errors import InputError

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.read.test_fuzz_counters import in_memory, mangled
 from tests.read.test_nsys_csv import SUMMARY, TRACE

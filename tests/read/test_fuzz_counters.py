@@ -6,8 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from timeroof.core.errors import TimeroofError
 from timeroof.read.formats import LISTED, Format, ReadOptions, format_named

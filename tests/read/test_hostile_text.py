@@ -9,8 +9,7 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read import csv as tables
-from timeroof.read import text
+from timeroof.read import csv as tables, text
 from timeroof.read.load import read_files
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"

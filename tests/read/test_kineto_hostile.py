@@ -8,8 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from tests.read.test_kineto_host import XLA
 from tests.read.test_kineto_rows import (
@@ -26,8 +25,7 @@ from timeroof.core.errors import InputError
 from timeroof.core.notes import as_notes
 from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Entry, Input, open_input
-from timeroof.read.torch import json_stream as cutting
-from timeroof.read.torch import tables as codes
+from timeroof.read.torch import json_stream as cutting, tables as codes
 from timeroof.read.torch.json_stream import EventStream
 
 TEXT = json.dumps(document(TRAINING), indent=1).encode()

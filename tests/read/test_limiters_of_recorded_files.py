@@ -10,7 +10,7 @@ import pytest
 from tests.recorded_data import files, needs_recorded_data, place
 from timeroof.api.reports import load
 from timeroof.core.errors import InputError
-from timeroof.model.unknown import amounts_known, launch_cost_s
+from timeroof.model.bounds import amounts_known, launch_cost_s
 
 pytestmark = needs_recorded_data
 

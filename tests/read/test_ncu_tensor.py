@@ -6,8 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.read.test_ncu import Row, base, write_long
 from timeroof.core.profile import Profile

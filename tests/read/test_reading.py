@@ -15,8 +15,7 @@ from tests.conftest import make_machine
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, save_run
-from timeroof.read import load as reading
-from timeroof.read import workers
+from timeroof.read import load as reading, workers
 from timeroof.read.formats import ReadOptions
 from timeroof.read.load import merged_ranks, read_files, read_run
 from timeroof.read.open import open_input

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.study.cases import one_case
 from timeroof.cli.study_cases import given_sweeps, parameter_lines, parse_sets, thread_counts, words

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.study.factor_samples import Truth, batch_sweep, study_machine, study_rows
 from tests.study.test_output import parsed, study_of

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.views.live_sample import BUSY_S, PYTHON_S, live_report
 from tests.views.test_html_page import Reader

@@ -11,8 +11,7 @@ import pytest
 
 from tests.conftest import make_machine
 from tests.views.samples import hostile_report, large_report, step_report
-from timeroof.api.reports import Report as ShownReport
-from timeroof.api.reports import analyze
+from timeroof.api.reports import Report as ShownReport, analyze
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report, RoofPair

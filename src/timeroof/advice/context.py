@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.core.op_family import CONTRACTIONS, MOVES
 from timeroof.core.report import BOUND
 from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
-from timeroof.core.vocabulary import FrameworkName, IdleCause, OpFamily
+from timeroof.core.vocabulary import CONTRACTIONS, MOVES, FrameworkName, IdleCause, OpFamily
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.core.report import Finding
 from timeroof.core.resources import is_resource
+from timeroof.model.bounds import amounts_known
 from timeroof.model.stats import IQR_PER_DEVIATION, MEDIAN_PER_MEAN_ERROR
-from timeroof.model.unknown import amounts_known
 
 # A cure that gives back less than this share of the run is not worth a line.
 MIN_SHARE = 0.01

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from timeroof.api.reports import analyze
-from timeroof.api.reports import machine as find_machine
+from timeroof.api.reports import analyze, machine as find_machine
 from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.machine import Machine

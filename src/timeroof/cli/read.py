@@ -47,8 +47,7 @@ def read(
 
     Example: `timeroof read rank*.json.gz --machine h100-sxm --html report.html`
     """
-    from timeroof.api.reports import load
-    from timeroof.api.reports import machine as find_machine
+    from timeroof.api.reports import load, machine as find_machine
     from timeroof.cli.outputs import (
         REPORT_FILES,
         check_outputs,

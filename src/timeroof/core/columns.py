@@ -18,8 +18,8 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-from timeroof.core.op_family import row_family
 from timeroof.core.resources import DRAM, KIND_OF_HEAD, is_resource
+from timeroof.core.vocabulary import row_family
 
 LABEL = "label."
 ORIGIN = "origin."

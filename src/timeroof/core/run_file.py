@@ -13,13 +13,7 @@ import polars as pl
 from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
-from timeroof.core.notes import (
-    PARTIAL,
-    Note,
-    NoteDocument,
-    note_documents,
-    notes_of_documents,
-)
+from timeroof.core.notes import PARTIAL, Note, NoteDocument, note_documents, notes_of_documents
 from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
 from timeroof.core.vocabulary import idle_cause, known_causes

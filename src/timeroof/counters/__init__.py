@@ -4,13 +4,7 @@
 counted to the clean run's times.
 """
 
-from timeroof.counters.collect import (
-    TOOLS,
-    check_tool,
-    collect,
-    counted_region,
-    repetitions,
-)
+from timeroof.counters.collect import TOOLS, check_tool, collect, counted_region, repetitions
 from timeroof.counters.join import join
 from timeroof.counters.options import Collected, CollectOptions
 

@@ -17,8 +17,7 @@ from timeroof.core.profile import Framework, Profile, Source, StepKind, Steps
 from timeroof.core.resources import DRAM
 from timeroof.core.run_file import LIVE_TOOL
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live import accounting
-from timeroof.live import rows as row_table
+from timeroof.live import accounting, rows as row_table
 from timeroof.live.accounting import Account, Balance
 from timeroof.live.memory import Traffic, traffic
 from timeroof.live.rows import Amounts, Rows, Total
@@ -26,13 +25,7 @@ from timeroof.live.torch.calls import Counted, count_ops
 from timeroof.live.torch.compiling import is_compiled
 from timeroof.live.torch.contexts import contexts
 from timeroof.live.torch.primitive_rows import split_primitives
-from timeroof.live.torch.recording import (
-    OP_SCOPE,
-    CleanStep,
-    Described,
-    Recording,
-    TimedStep,
-)
+from timeroof.live.torch.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
 from timeroof.model.judge import scope_for
 
 # Page faults a step that come and go; fewer are not worth a word.

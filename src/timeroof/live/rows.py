@@ -22,8 +22,7 @@ from timeroof.live.torch.contexts import ENGINE, Context
 from timeroof.live.torch.costing import stated
 from timeroof.live.torch.recording import OP_SCOPE, CompiledKernel, Described, Ints
 from timeroof.model.stats import spread
-from timeroof.work.cost import Cost
-from timeroof.work.cost import amounts as amounts_of
+from timeroof.work.cost import Cost, amounts as amounts_of
 from timeroof.work.counting import as_cost
 
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.core.columns import (
-    columns_from,
-    flop_columns,
-    owed_flops,
-    owed_share,
-    ratio,
-)
+from timeroof.core.columns import columns_from, flop_columns, owed_flops, owed_share, ratio
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND, RoofPair, Verdicts
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
-from timeroof.model.bounds import above_roof_cause, combined_bound
-from timeroof.model.unknown import launch_cost_s, limiter, where_settled, work_bound
+from timeroof.model.bounds import (
+    above_roof_cause,
+    combined_bound,
+    launch_cost_s,
+    limiter,
+    where_settled,
+    work_bound,
+)
 
 # Precisions so narrow that few programs meet their ceilings.
 _NARROW = ("flop/int8", "flop/fp8", "flop/fp4")

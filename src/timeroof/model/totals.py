@@ -11,8 +11,8 @@ from timeroof.core.report import Ladder, Totals, Verdicts, plain_rows
 from timeroof.core.resources import LIMITER_KINDS, Scope, limiter_kind
 from timeroof.core.units import format_seconds
 from timeroof.core.vocabulary import IdleCause
+from timeroof.model.bounds import is_settled
 from timeroof.model.judge import judge
-from timeroof.model.unknown import is_settled
 
 # A larger share of an unprofiled step that rows and idle causes leave unexplained is a warning.
 MOST_UNEXPLAINED = 0.03

@@ -21,7 +21,7 @@ import polars as pl
 
 from timeroof.core.notes import Note
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
-from timeroof.model.overlap import own_times, tier_of
+from timeroof.model.bounds import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, idle_parts, seconds_by_cause, with_idle
 from timeroof.work.call import Call

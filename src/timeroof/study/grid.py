@@ -13,8 +13,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.study.case import Cache, Case, Value
 from timeroof.study.kernel import PASSES, Kernel, Parameter
-from timeroof.study.kernels import kernel as find_kernel
-from timeroof.study.kernels import kernels
+from timeroof.study.kernels import kernel as find_kernel, kernels
 
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast", "int8")
 CACHES = ("warm", "cold")

@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.oracles.lru import estimate_lru_traffic
 from tests.work.locality.cases import STORAGES, Case, cases, true_optimum_bytes
 from timeroof.core.errors import InputError
-from timeroof.work.locality import (
-    Accesses,
-    ideal_traffic,
-    ideal_traffics,
-    ladder_bytes,
-)
+from timeroof.work.locality import Accesses, ideal_traffic, ideal_traffics, ladder_bytes
 
 if TYPE_CHECKING:
     from timeroof.work.locality.accesses import Range

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from timeroof.work.names import read_name
 from timeroof.work.names.facts import LONGEST_SHORT_NAME

@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context, is_layout
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.model.unknown import where_settled
+from timeroof.model.bounds import where_settled
 
 MIN_TIME_SHARE = 0.05
 # Reorders that are a smaller part of their op leave its kernels as they are.

@@ -7,8 +7,7 @@ import polars as pl
 from timeroof.advice.context import HOST, Context, idle_share
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.model.bounds import op_cost_s
-from timeroof.model.unknown import is_settled
+from timeroof.model.bounds import is_settled, op_cost_s
 
 MIN_LAUNCHES = 50
 # Launching holds at least this part of the optimizer's time.

@@ -21,13 +21,7 @@ from timeroof.probe.cpu.features import Features, find_microarchitecture, read_f
 from timeroof.probe.cpu.ir import architecture, host_cpu_name, host_features
 from timeroof.probe.cpu.latency import HEAD_BYTES, sample_walk
 from timeroof.probe.cpu.threads import Team
-from timeroof.probe.cpu.topology import (
-    MIB,
-    Topology,
-    available_memory,
-    read_topology,
-    total_memory,
-)
+from timeroof.probe.cpu.topology import MIB, Topology, available_memory, read_topology, total_memory
 from timeroof.probe.measurement import Budget, Clock, Steps, SweepPoint, recorded
 from timeroof.probe.sampling import Plan, Watch
 

@@ -11,8 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from timeroof.read.idle import Floats
-from timeroof.read.torch import events as ev
-from timeroof.read.torch import tables
+from timeroof.read.torch import events as ev, tables
 from timeroof.read.torch.events import Event
 from timeroof.read.torch.json_stream import DECODE_ERRORS
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.profile import RECORDED_CALL
-from timeroof.model.overlap import own_times, tier_of
+from timeroof.model.bounds import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import CAUSES, Ints
 from timeroof.read.torch import links as linking

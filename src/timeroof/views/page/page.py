@@ -14,8 +14,7 @@ from markupsafe import Markup
 
 from timeroof.core.files import kept, stamp
 from timeroof.core.units import format_percent
-from timeroof.views.page import headline
-from timeroof.views.page import payload as ceilings
+from timeroof.views.page import headline, payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
 from timeroof.views.page.templates import (
     asset,
