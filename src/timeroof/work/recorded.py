@@ -329,11 +329,12 @@ def why_unknown(row: Mapping[str, Any]) -> str | None:
     """Why the amounts of a row that recorded a PyTorch call are unknown; None: they are known."""
     if row["kind"] not in COUNTED_KINDS:
         return None if row.get("byte/dram") is not None else f"{row['kind']}: bytes not recorded"
-    if float(row.get("label.op_calls") or 1.0) == 0:
-        return "another kernel stands for its op: what this one does is not recorded"
     facts = name_facts_table(pl.Series("name", [row["name"]])).row(0, named=True)
     counted = {_COUNTED_NAME: row["name"]} if row.get("label.launched") else {}
-    return _cost_of({**facts, **row, **counted}, _kineto_call)[0].unknown
+    cost, single = _cost_of({**facts, **row, **counted}, _kineto_call)
+    if cost.unknown or single or float(row.get("label.op_calls") or 1.0) > 0:
+        return cost.unknown
+    return "another kernel stands for its op: what this one does is not recorded"
 
 
 def _kernel(row: Mapping[str, Any]) -> Kernel:
