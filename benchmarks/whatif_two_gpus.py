@@ -18,6 +18,7 @@ import polars as pl
 
 from timeroof.api.reports import load, machine
 from timeroof.core.errors import TimeroofError
+from timeroof.core.op_family import row_family
 from timeroof.core.profile import Profile
 from timeroof.core.units import format_seconds
 from timeroof.model.compare.causes import with_plain_names
@@ -76,7 +77,7 @@ def _busy(projection: Projection) -> pl.DataFrame:
 
 def _per_call(kernels: pl.DataFrame, columns: list[str], total: str | None = None) -> pl.DataFrame:
     """Seconds per call of every key; an op that launches several kernels counts them together."""
-    rows = with_plain_names(kernels).filter(
+    rows = with_plain_names(kernels.with_columns(row_family().alias("op_family"))).filter(
         pl.col("plain_op").is_not_null(), pl.col("shape").is_not_null(), pl.col("time_s") > 0
     )
     gemm = pl.col("family").is_in(PRODUCTS) | pl.col("name").str.contains(_GEMM_KERNEL)

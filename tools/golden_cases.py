@@ -102,8 +102,7 @@ STUDY = (
 )  # fmt: skip
 PREDICTIONS = {
     "machines": ("--machine", "h100-sxm", "mi300x", "l4"),
-    "batch": ("--scale", "batch=4"),
-    "bf16": ("--machine", "h100-sxm", "--precision", "bf16", "--without", "launch"),
+    "bf16": ("--machine", "h100-sxm", "--precision", "bf16"),
 }
 
 

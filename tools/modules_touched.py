@@ -52,8 +52,8 @@ def touched_by(command: str, words: list[str]) -> tuple[int, list[str]]:
     """Exit code of `timeroof COMMAND --html … WORDS`, and the modules that it ran."""
     with tempfile.TemporaryDirectory() as scratch:
         environment = os.environ | {"TIMEROOF_HOME": scratch}
-        if command == "run":
-            # Measuring the machine is a command of its own and happens once.
+        if command == "run" and "--machine" not in words:
+            # Measuring this machine is a command of its own and happens once.
             measure = [sys.executable, "-m", "timeroof", "machine", "--quick"]
             subprocess.run(measure, check=True, env=environment, stdout=subprocess.DEVNULL)
         answer = Path(scratch) / "modules.json"

@@ -4,35 +4,43 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import polars as pl
 import pytest
 
 from tests.recorded_data import looked_at
 from timeroof.api.reports import load, machine
 from timeroof.core.profile import Profile, Source
-from timeroof.work.recorded import with_recorded_work
+from timeroof.work.recorded import RecordedCall, call_from_kineto, with_recorded_work
 
 GEMMS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 SGEMM = "ampere_sgemm_128x64_tn"
 TF32 = "ampere_s1688gemm_128x128_ldg8_f2f_tn"
 
 
-def recorded(name: str, op: str, dims: list[list[int]], **more: object) -> dict[str, object]:
-    return {
-        "name": name,
-        "time_s": 1e-3,
-        "op": op,
-        "calls": 2,
-        "label.input_dims": msgspec.json.encode(dims).decode(),
-        "label.input_types": msgspec.json.encode(["float"] * len(dims)).decode(),
-        **more,
-    }
+Row = tuple[dict[str, object], RecordedCall]
 
 
-def rows_of(*rows: dict[str, object]) -> list[dict[str, object]]:
-    profile = Profile.of(pl.DataFrame(list(rows), infer_schema_length=None), Source(tool="t"))
-    counted = with_recorded_work(profile, machine("a100-sxm4-40gb"))
+def recorded(
+    name: str,
+    op: str,
+    dims: list[list[int]],
+    *,
+    times: float | None = None,
+    has_children: bool = False,
+    **more: object,
+) -> Row:
+    call = call_from_kineto(op, {"Input Dims": dims, "Input type": ["float"] * len(dims)})
+    row = {"name": name, "time_s": 1e-3, "op": op, "calls": 2, **more}
+    return row, RecordedCall(call, times, has_children=has_children)
+
+
+def rows_of(*rows: Row) -> list[dict[str, object]]:
+    table = pl.DataFrame([{"id": i, **row} for i, (row, _) in enumerate(rows)])
+    calls = {i: call for i, (_, call) in enumerate(rows)}
+    counted = with_recorded_work(
+        Profile.of(table, Source(tool="t"), calls=calls), machine("a100-sxm4-40gb")
+    )
+    assert not counted.calls
     return counted.kernels.sort("id").to_dicts()
 
 
@@ -53,10 +61,8 @@ def test_the_kernels_name_decides_the_unit() -> None:
 
 def test_of_several_kernels_of_one_call_one_has_the_counted_work() -> None:
     main, helper = rows_of(
-        recorded(SGEMM, "aten::mm", [[64, 32], [32, 16]], **{"label.op_calls": "2"}),
-        recorded(
-            "splitKreduce_kernel", "aten::mm", [[64, 32], [32, 16]], **{"label.op_calls": "0"}
-        ),
+        recorded(SGEMM, "aten::mm", [[64, 32], [32, 16]], times=2),
+        recorded("splitKreduce_kernel", "aten::mm", [[64, 32], [32, 16]], times=0),
     )
     assert main["flop/fp32"] == 2 * 2 * 64 * 32 * 16
     # What the other one does, nobody recorded: not nothing, for it takes time.
@@ -80,10 +86,9 @@ def test_unknown_stays_unknown() -> None:
 
 def test_a_composite_op_owes_nothing_when_its_children_are_rows() -> None:
     outer, inner = rows_of(
-        recorded("aten::linear", "aten::linear", [[4, 8], [16, 8]], kind="op",
-                 **{"label.child_ops": "aten::addmm"}),
-        recorded("aten::mm", "aten::mm", [[4, 8], [8, 16]], kind="op", **{"label.child_ops": None}),
-    )  # fmt: skip
+        recorded("aten::linear", "aten::linear", [[4, 8], [16, 8]], kind="op", has_children=True),
+        recorded("aten::mm", "aten::mm", [[4, 8], [8, 16]], kind="op"),
+    )
     assert outer["flop/fp32"] == 0
     assert inner["flop/fp32"] == 2 * 2 * 4 * 8 * 16
 

@@ -1,4 +1,4 @@
-"""`timeroof whatif` on files: a recorded trace to its own machine, --from, --scale twice."""
+"""`timeroof whatif` on files: a recorded trace to its own machine, --from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_explain import document, rows, run, save_run
+from tests.cli.test_explain import document, rows, save_run
 from timeroof.api.reports import analyze, save
 from timeroof.core.profile import Profile, Source
 
@@ -24,7 +24,7 @@ def test_a_trace_to_its_own_machine(shared_data: Path, capsys: pytest.CaptureFix
     assert any(row["elapsed_s"] > row["time_s"] for row in got["rows"])
     assert got["machines"][0]["by_limiter"] == pytest.approx(got["measured_by_limiter"])
     assert not any("above their roof" in note for note in got["notes"])
-    once = document(capsys, "whatif", path, "--scale", "work=1", "--json", "-")
+    once = document(capsys, "whatif", path, "--json", "-")
     assert once["machines"] == got["machines"]
 
 
@@ -60,13 +60,3 @@ def test_from_over_the_device_of_a_trace(
     assert any("the run names, h100-sxm" in note for note in notes)
     notes = document(capsys, "whatif", path, "--from", "h100-sxm", "--json", "-")["notes"]
     assert not any("--from" in note for note in notes)
-
-
-def test_a_scale_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = save_run(tmp_path / "run.troof", rows())
-    capsys.readouterr()
-    assert run("whatif", path, "--scale", "batch=2", "--scale", "batch=3") == 2
-    shown = capsys.readouterr().err
-    assert "'batch' is given twice" in shown
-    assert len(shown.splitlines()) == 1
-    assert run("whatif", path, "--scale", "batch=2", "--scale", "launches=3") == 0

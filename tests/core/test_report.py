@@ -70,7 +70,8 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
     }  # fmt: skip
     assert document["schema"] == "timeroof.report/2"
     assert set(document["kernels"][0]) == {
-        "id", "kind", "name", "short_name", "op", "phase", "module", "shape", "dtype", "device",
+        "id", "kind", "name", "short_name", "op", "op_family", "algorithm", "library", "tensor_core",
+        "phase", "module", "shape", "dtype", "device",
         "stream", "rank", "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
         "exclusive_s", "alone_s",
         "time_spread", "idle_before_s", "elapsed_s", "samples", "flops", "total_flops", "owed_flops",

@@ -13,7 +13,7 @@ from timeroof.api.reports import analyze, scope_for
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
-from timeroof.model.whatif.project import Change, Projection, project, what_if
+from timeroof.model.whatif.project import Projection, project, what_if
 
 COMPUTE = {"name": "mm", "time_s": 10.0, "flop/fp32": 800.0, "byte/dram": 1.0, "launches": 1.0}
 MEMORY = {"name": "add", "time_s": 10.0, "flop/fp32": 1.0, "byte/dram": 80.0, "launches": 1.0}
@@ -34,9 +34,9 @@ def faster(**factors: float) -> Machine:
 
 
 def run(
-    rows: list[dict[str, Any]], there: Machine, change: Change | None = None, **more: Any
+    rows: list[dict[str, Any]], there: Machine, precision: str | None = None, **more: Any
 ) -> Projection:
-    return project(Profile.of(rows, Source(tool="t")), make_machine(), there, change, **more)
+    return project(Profile.of(rows, Source(tool="t")), make_machine(), there, precision, **more)
 
 
 amounts = st.floats(0.0, 1e3)
@@ -101,8 +101,6 @@ def test_idle_beside_the_rows_stays_and_overlap_is_kept() -> None:
     twice = faster(flop_fp32=2.0)
     assert run([COMPUTE], twice, measured_s=15.0).predicted_s == pytest.approx(5.0 + 5.0)
     assert run([COMPUTE, COMPUTE], twice, measured_s=10.0).predicted_s == pytest.approx(5.0)
-    gone = Change(without=frozenset({"idle"}))
-    assert run([COMPUTE], twice, gone, measured_s=15.0).predicted_s == pytest.approx(5.0)
 
 
 def test_rows_without_a_bound_scale_like_the_rest() -> None:
@@ -117,37 +115,13 @@ def test_rows_without_a_bound_scale_like_the_rest() -> None:
     assert got.predicted_s == pytest.approx(5.0 + 3.0)
 
 
-def test_a_larger_batch_grows_work_and_not_launches_or_the_optimizer() -> None:
-    machine = make_machine()
-    change = Change(scale={"batch": 4.0})
-    assert run([COMPUTE], machine, change).predicted_s == pytest.approx(40.0)
-    assert run([LAUNCH], machine, change).predicted_s == pytest.approx(8.0)
-    assert run([{**MEMORY, "phase": "optimizer"}], machine, change).predicted_s == pytest.approx(
-        10.0
-    )
-    weights = {**MEMORY, "contraction_flops": 1.0}
-    assert run([weights], machine, change).bound_s == pytest.approx(8.0)
-    assert run([{**MEMORY, "contraction_flops": 0.0}], machine, change).bound_s == pytest.approx(
-        32.0
-    )
-
-
 def test_another_precision_moves_contractions_and_halves_bytes() -> None:
     row = {**COMPUTE, "dtype": "fp32", "contraction_flops": 600.0}
-    got = run([row], make_machine(), Change(precision="fp16"))
+    got = run([row], make_machine(), "fp16")
     assert got.bound_s == pytest.approx(max(600.0 / 200, 200.0 / 100))
     assert got.predicted_s == pytest.approx(10.0 * 3.0 / 8.0)
     memory = {**MEMORY, "dtype": "fp32"}
-    assert run([memory], make_machine(), Change(precision="fp16")).bound_s == pytest.approx(4.0)
-
-
-def test_without_launching_the_bound_is_the_work() -> None:
-    got = run([LAUNCH], make_machine(), Change(without=frozenset({"launch"})))
-    assert got.bound_s == pytest.approx(0.1)
-    faults = {**MEMORY, "fault": 18.0}
-    assert run([faults], make_machine()).bound_s == pytest.approx(9.0)
-    no_faults = Change(without=frozenset({"fault"}))
-    assert run([faults], make_machine(), no_faults).bound_s == pytest.approx(8.0)
+    assert run([memory], make_machine(), "fp16").bound_s == pytest.approx(4.0)
 
 
 @settings(max_examples=40)
@@ -165,20 +139,6 @@ def test_a_missing_unit_has_a_substitute_and_a_note() -> None:
     got = run([row], make_machine(name="plain", ceilings=vector))
     assert got.predicted_s == pytest.approx(20.0)
     assert "flop/fp32" in got.notes[0]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        Change(scale={"colour": 2.0}),
-        Change(scale={"batch": 0.0}),
-        Change(without=frozenset({"gravity"})),
-        Change(precision="fp13"),
-    ],
-)
-def test_nonsense_is_refused(change: Change) -> None:
-    with pytest.raises(UsageError):
-        run([COMPUTE], make_machine(), change)
 
 
 def test_the_document_has_every_field() -> None:
@@ -304,17 +264,6 @@ def test_faster_work_with_dearer_launches_is_never_slower_than_both(
         assert got["predicted_s"] <= max(time_s, launches * 1.0) * (1 + 1e-9)
 
 
-def test_without_launching_a_row_that_is_launching_leaves_its_work() -> None:
-    gone = Change(without=frozenset({"launch"}))
-    got = run([LAUNCH], make_machine(), gone).table
-    assert got["predicted_s"].item() == pytest.approx(0.1)
-    assert got["high_s"].item() == pytest.approx(8.0)
-    # Not launching: a device's duration holds none of it.
-    assert run([COMPUTE], make_machine(), gone).predicted_s == pytest.approx(10.0)
-    eager = project(Profile.of([COMPUTE], Source(tool="t")), EAGER, EAGER, gone)
-    assert eager.predicted_s == pytest.approx(10.0 - 0.1)
-
-
 def test_one_thread_is_held_against_one_core_here_and_there() -> None:
     core = [Ceiling(resource="flop/fp32", rate=50.0, origin="measured", scope="core")]
     machine = make_machine(ceilings=[*make_machine().ceilings, *core])
@@ -328,3 +277,8 @@ def test_rows_above_their_roof_are_told() -> None:
     above = {**COMPUTE, "time_s": 4.0}
     assert any("above their roof" in note for note in run([above], faster(flop_fp32=2.0)).notes)
     assert not any("above" in note for note in run([COMPUTE], faster(flop_fp32=2.0)).notes)
+
+
+def test_a_precision_that_nobody_has_is_refused() -> None:
+    with pytest.raises(UsageError):
+        run([COMPUTE], make_machine(), "fp13")

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from tests.conftest import make_machine
 from tests.model.test_whatif import COMPUTE, LAUNCH, MEMORY, faster, run
 from timeroof.api.reports import analyze
-from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
-from timeroof.model.whatif.project import Change, WhatIf, what_if
+from timeroof.model.whatif.project import WhatIf, what_if
 from timeroof.views.compare_page import whatif_outputs
-from timeroof.views.pictures.of_report import chart_roofs
-from timeroof.views.pictures.whatif import _moves, bars_figure
+from timeroof.views.pictures.whatif import bars_figure
 from timeroof.views.whatif import OUTSIDE, WITHOUT_IDLE, print_whatif, split_seconds
 
 WAITING = [{**row, "idle_before_s": 7.0} for row in (COMPUTE, MEMORY, LAUNCH)]
@@ -74,17 +72,6 @@ def test_measured_and_predicted_bars_to_itself_are_split_alike() -> None:
     assert sum(s for s, _ in first) == pytest.approx(28.0 + 21.0)
 
 
-def test_arrows_have_the_kernel_alone_at_both_ends() -> None:
-    there = result(WAITING, make_machine())
-    roofs = chart_roofs(there.report)
-    assert roofs is not None
-    moves = _moves(there, there.projections[0], roofs)
-    assert len(moves) == 3
-    for move in moves:
-        assert move.before.time_s == move.after.time_s
-        assert move.interval_s == (move.before.time_s, move.before.time_s)
-
-
 def test_the_terminal_shows_like_beside_like(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,27 +97,9 @@ def test_rows_that_overlap_shrink_to_the_whole() -> None:
     assert split_seconds({"compute": 0.0}, 0.0) == {"compute": 0.0}
 
 
-@pytest.mark.parametrize("name", ["batch", "launches", "work"])
-def test_a_factor_of_one_changes_nothing(name: str) -> None:
-    plain = run(WAITING, make_machine())
-    once = run(WAITING, make_machine(), Change(scale={name: 1.0}))
-    assert once.table.equals(plain.table)
-    assert once.low_s == once.predicted_s == once.high_s
-    other = faster(flop_fp32=2.0)
-    scaled = run(WAITING, other, Change(scale={name: 1.0}))
-    assert scaled.table.equals(run(WAITING, other).table)
-    more = run(WAITING, make_machine(), Change(scale={name: 1.5}))
-    assert more.low_s < more.high_s
-
-
-def test_a_factor_of_one_of_nothing_is_refused() -> None:
-    with pytest.raises(UsageError):
-        run([COMPUTE], make_machine(), Change(scale={"colour": 1.0}))
-
-
 def test_the_precision_that_it_has_changes_nothing() -> None:
     row = {**COMPUTE, "dtype": "fp32", "contraction_flops": 800.0}
-    got = run([row], make_machine(), Change(precision="fp32"))
+    got = run([row], make_machine(), "fp32")
     assert got.low_s == got.predicted_s == got.high_s == 10.0
 
 
@@ -145,21 +114,21 @@ PRODUCT = {**COMPUTE, "dtype": "fp32", "contraction_flops": 800.0}
 
 
 def test_the_limiter_is_the_unit_that_is_used() -> None:
-    got = run([PRODUCT], cpu("flop/bf16"), Change(precision="bf16"))
+    got = run([PRODUCT], cpu("flop/bf16"), "bf16")
     assert got.table["limiter"].item() == "flop/bf16"
     assert got.notes == ("cpu has no flop/bf16-tensor: its flop/bf16 is used.",)
-    tensor = run([PRODUCT], cpu("flop/bf16-tensor"), Change(precision="bf16"))
+    tensor = run([PRODUCT], cpu("flop/bf16-tensor"), "bf16")
     assert tensor.table["limiter"].item() == "flop/bf16-tensor"
     assert not tensor.notes
 
 
 def test_a_precision_that_a_machine_lacks_is_told() -> None:
-    got = run([PRODUCT], cpu(), Change(precision="fp8"))
+    got = run([PRODUCT], cpu(), "fp8")
     assert got.table["limiter"].item() == "flop/fp32"
     assert "cpu has no unit for fp8 at all: products run on its flop/fp32" in got.notes[0]
     # Emulated on another unit: that one is named.
     emulating = cpu(emulated={"flop/fp16": "flop/fp32"})
-    got = run([PRODUCT], emulating, Change(precision="fp16"))
+    got = run([PRODUCT], emulating, "fp16")
     assert got.table["limiter"].item() == "flop/fp32"
     assert "no unit for fp16 at all" in got.notes[0]
 

@@ -133,9 +133,7 @@ def test_what_does_not_match_is_said(tmp_path: Path) -> None:
 def test_sniffed_and_refused_alone(tmp_path: Path) -> None:
     found = Input("x", (Entry("x", lambda: io.BytesIO(json.dumps(ET).encode())),))
     assert format_named("execution-trace").sniff(found)
-    with pytest.raises(
-        InputError, match=r"ExecutionTrace of 4 ops \(schema 1\.0\.1\) and has no durations"
-    ):
+    with pytest.raises(InputError, match=r"ExecutionTrace \(schema 1\.0\.1\) and has no durations"):
         format_named("execution-trace").read(found, ReadOptions())
 
 

@@ -298,19 +298,15 @@ def test_overlapping_streams_are_a_union(tmp_path: Path) -> None:
         ],
     )
     assert profile.kernel_s == pytest.approx(35e-6)
-    assert row(profile, name="c")["label.stream_wait_s"] == "5e-6" or float(
-        row(profile, name="c")["label.stream_wait_s"]
-    ) == pytest.approx(5e-6)
     assert profile.idle_by_cause == {}
 
 
-def test_launch_delay_and_queue_depth(tmp_path: Path) -> None:
+def test_launch_delay(tmp_path: Path) -> None:
     profile = read(
         tmp_path, [launch(1, 0), launch(2, 5), kernel("a", 10, 30, 1), kernel("b", 40, 10, 2)]
     )
     later = row(profile, name="b")
     assert float(later["label.launch_delay_s"]) == pytest.approx(35e-6)
-    assert float(later["label.queue_depth"]) == 1
 
 
 def test_a_replayed_graph_is_one_launch_and_keeps_kernel_names(tmp_path: Path) -> None:
@@ -342,7 +338,7 @@ def test_external_ids_link_where_they_are_no_correlations(tmp_path: Path) -> Non
     assert row(read(tmp_path, copied), name="k")["op"] is None
 
 
-def test_collectives_have_bytes_group_and_rate(tmp_path: Path) -> None:
+def test_collectives_have_bytes_and_group(tmp_path: Path) -> None:
     message = {"Collective name": "allreduce", "In msg nelems": 100, "Out msg nelems": 100, "dtype": "Float", "Group size": 4,
                "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2, 3]"}  # fmt: skip
     profile = read(
@@ -358,7 +354,6 @@ def test_collectives_have_bytes_group_and_rate(tmp_path: Path) -> None:
     )
     assert found["label.message_bytes"] == "400"
     assert found["link/nvlink"] == 600.0
-    assert float(found["label.algorithm_bandwidth_per_s"]) == pytest.approx(400 / 10e-6)
 
 
 def test_counter_ranges_give_amounts_and_no_time(tmp_path: Path) -> None:

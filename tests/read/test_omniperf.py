@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import InputError
-from timeroof.core.notes import as_notes
 from timeroof.read.formats import ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
 
@@ -55,7 +54,6 @@ def test_times_are_of_the_run_without_counters(tmp_path: Path) -> None:
     assert rows["a"]["byte/dram"] == 1024 * 6
     assert profile.device == "MI300X_A1"
     assert profile.source.tool == "rocprof-compute"
-    assert any("4.10 TB/s" in note for note in profile.notes)
 
 
 def test_without_a_clean_run_the_counted_times_stay(tmp_path: Path) -> None:
@@ -89,12 +87,3 @@ def test_several_workloads_are_refused(tmp_path: Path) -> None:
     write_workload(tmp_path / "all" / "two")
     with pytest.raises(InputError, match="several workloads"):
         format_named("omniperf").read(open_input(tmp_path / "all"), ReadOptions())
-
-
-def test_measured_ceilings_are_medians(tmp_path: Path) -> None:
-    folder = write_workload(tmp_path / "w")
-    notes = as_notes(format_named("omniperf").read(open_input(folder), ReadOptions()).notes)
-    (note,) = (n for n in notes if n.code == "measured-ceilings")
-    assert "byte/dram 4.10 TB/s" in note
-    assert "flop/bf16-tensor 500 TFLOP/s" in note
-    assert "fp4-tensor" not in note

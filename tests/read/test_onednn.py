@@ -54,7 +54,7 @@ def test_timestamps_and_engines() -> None:
     assert (found.timestamp_ms, found.primitive.engine, found.primitive.dtype) == (
         1.62938e12,
         "gpu:0",
-        "f32",
+        "fp32",
     )
 
 
@@ -80,7 +80,7 @@ def test_a_log_among_other_text(tmp_path: Path) -> None:
         profile.kernels.iter_rows(named=True), key=lambda r: str(r["short_name"])
     )
     assert (conv["kind"], conv["calls"], conv["shape"]) == ("primitive", 2, CONV)
-    assert (conv["phase"], conv["dtype"], conv["flop/fp32"]) == ("forward", "f32", None)
+    assert (conv["phase"], conv["dtype"], conv["flop/fp32"]) == ("forward", "fp32", None)
     assert conv["time_s"] == pytest.approx(78e-6)
     assert (reorder["flop/fp32"], reorder["label.onednn_kind"]) == (0, "reorder")
     assert any("graph partitions" in note for note in profile.notes)

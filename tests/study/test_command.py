@@ -241,7 +241,6 @@ def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
         (["lstm", "--framework", "jax"], "no framework is called 'jax'"),
         (["lstm", "--factor", "weather"], "no factor is called 'weather'"),
         (["lstm", "--overlay", "nothing"], "no overlay is called 'nothing'"),
-        (["lstm", "--retry"], "add --resume"),
         (["adam", "--pass", "forward"], "adam has no pass 'forward'; adam has optimizer"),
         (["gemm", "--pass", "forward,optimizer"], "gemm has calibrate, forward, backward"),
         (["gemm", "conv2d", "--variant", "eager,foreach"], "gemm and conv2d have no variant"),

@@ -15,7 +15,7 @@ from timeroof.core.errors import UsageError
 from timeroof.study.grid import all_cores, check_value, grid_cases, unique
 from timeroof.study.kernel import PASSES, Parameter
 from timeroof.study.kernels import kernel, kernel_names, kernels
-from timeroof.study.table import case_name
+from timeroof.study.report import case_name
 
 
 def values(cases: list, name: str) -> set:
@@ -117,12 +117,12 @@ def test_what_cannot_be_is_refused_with_what_can(call, words_: str) -> None:
 @given(st.one_of(st.integers(max_value=0), st.text(alphabet="xyz-.", min_size=1)))
 def test_a_size_is_a_number_from_one(value: int | str) -> None:
     with pytest.raises(UsageError, match="whole numbers from 1"):
-        check_value(Parameter("batch", "batch size", 16), value)
+        check_value(Parameter("batch", 16), value)
 
 
 @given(st.integers(1, 10**9))
 def test_a_size_is_read_from_text(value: int) -> None:
-    assert check_value(Parameter("batch", "batch size", 16), str(value)) == value
+    assert check_value(Parameter("batch", 16), str(value)) == value
 
 
 def test_given_values_become_sweeps() -> None:

@@ -29,10 +29,9 @@ from timeroof.core.errors import InputError
 from timeroof.paper.build import build_paper
 from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclude, conclusions
-from timeroof.study.output import write_study
 from timeroof.study.output.factor_charts import factor_charts, gain_chart, ratio_chart
-from timeroof.study.output.page import HEADS, panel_lines
-from timeroof.study.output.parts import beside, overlay_of, panels
+from timeroof.study.output.page import HEADS, panel_lines, write_study
+from timeroof.study.output.sweep_charts import beside, overlay_of, panels
 from timeroof.study.report import Study
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'&$x^2$"

@@ -12,7 +12,7 @@ import pytest
 
 from timeroof.core.errors import InputError, SchemaError, UsageError
 from timeroof.study.case import Case, Result
-from timeroof.study.store import STORE_SCHEMA, Kept, Store, Verdict, set_aside
+from timeroof.study.store import STORE_SCHEMA, Kept, Store, set_aside
 
 
 def kept(number: int, **changes: object) -> Kept:
@@ -32,7 +32,6 @@ def kept(number: int, **changes: object) -> Kept:
     result = Result(**(values | changes))  # type: ignore[arg-type]
     return Kept(
         case_key=f"key{number}", result=result, machine="toy", software="torch 1",
-        verdict=Verdict(limiter="flop/fp32", bound_s=0.5, efficiency=0.25),
     )  # fmt: skip
 
 
@@ -62,8 +61,8 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     assert integrity(path) == "ok"
     with sqlite3.connect(path) as file:
         assert file.execute(
-            "SELECT time_s, pass, limiter FROM cases WHERE case_key = 'key1'"
-        ).fetchall() == [(2.0, "forward", "flop/fp32")]
+            "SELECT time_s, pass FROM cases WHERE case_key = 'key1'"
+        ).fetchall() == [(2.0, "forward")]
         assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 

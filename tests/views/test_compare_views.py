@@ -18,9 +18,9 @@ from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.model.compare.compare import compare
 from timeroof.model.whatif.project import what_if
-from timeroof.views.compare import balances_of, comparison_figure
+from timeroof.views.compare import comparison_figure
 from timeroof.views.compare_page import (
-    check_suffix,
+    SUFFIXES,
     comparison_outputs,
     whatif_outputs,
     write_folder,
@@ -29,9 +29,9 @@ from timeroof.views.compare_page import (
 from timeroof.views.page.payload import first_level
 from timeroof.views.pictures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
 from timeroof.views.pictures.frame import themed_svg
-from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Unit
-from timeroof.views.pictures.whatif import whatif_figures
+from timeroof.views.pictures.whatif import bars_figure
+from timeroof.views.render import check_suffix
 
 HOSTILE = "</svg><script>alert(1)</script>|`*_[x](y) $a$ \x1b[31m\u202e"
 
@@ -150,26 +150,18 @@ def test_every_form_is_written(tmp_path: Path) -> None:
     write_folder(there, tmp_path / "if")
     assert {p.name for p in (tmp_path / "if").iterdir()} == {
         "whatif.html", "whatif.json", "whatif.md",
-        "machines.png", "combined-other.png", "combined-toy.png",
+        "machines.png",
     }  # fmt: skip
     write_output(there, tmp_path / "all.pdf")
     with pytest.raises(UsageError, match="suffix"):
-        check_suffix(tmp_path / "x.doc")
+        check_suffix(tmp_path / "x.doc", SUFFIXES)
 
 
 def test_bars_have_one_line_per_machine_and_intervals() -> None:
-    figures = whatif_figures(what_if(run(), [faster(flop_fp32=2.0), faster(byte_dram=3.0)]))
-    bars = figures["machines"].axes[0]
+    bars = bars_figure(what_if(run(), [faster(flop_fp32=2.0), faster(byte_dram=3.0)])).axes[0]
     names = [t.get_text() for t in bars.get_yticklabels()]
     assert names == ["toy (measured)", "other", "other"]
     assert len(bars.patches) >= 3
-
-
-def test_the_combined_chart_shows_both_balances() -> None:
-    figures = whatif_figures(what_if(run(), [faster(flop_fp32=2.0)]))
-    texts = [t.get_text() for t in figures["combined-other"].axes[0].texts]
-    assert any(text.startswith("other: balance 20") for text in texts)
-    assert any(text.startswith("balance 10") for text in texts)
 
 
 def test_next_to_nothing_at_dram_draws_the_next_level() -> None:
@@ -188,10 +180,3 @@ def test_what_does_not_move_is_grey_and_colours_have_a_key() -> None:
     a, b = run(1.0), run(2.0)
     words = {t.get_text() for t in comparison_figure(compare(a, b), a, b).texts}
     assert {"faster", "slower", "unchanged"} <= words
-
-
-def test_equal_balances_are_written_once() -> None:
-    same = [make_machine(name="b"), make_machine(name="c"), faster(flop_fp32=4.0)]
-    roofs = chart_roofs(run())
-    assert roofs is not None
-    assert [b.name for b in balances_of([*same, same[2]], roofs)] == ["other"]

@@ -15,7 +15,7 @@ from tests.conftest import make_machine
 from tests.views.samples import HOSTILE_NAMES, hostile_report, large_report, step_report
 from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
-from timeroof.views.page.page import script_safe_json, unwrapped
+from timeroof.views.page.page import script_safe_json
 from timeroof.views.page.payload import WORDS_BUDGET, column, page_payload, run_payload, shortened
 from timeroof.views.plain import clip, plain_line, plain_lines
 
@@ -143,14 +143,3 @@ def test_hostile_names_stay_small_and_in_place() -> None:
     names = values(run["columns"]["name"], run["rows"])
     assert names[0] == HOSTILE_NAMES[0]
     assert all(name.isprintable() for name in names)
-
-
-def test_a_plotly_of_another_form_stays_as_it_is() -> None:
-    assert unwrapped("window.Plotly = 1;") == "window.Plotly = 1;"
-    wrapped = (
-        '/*! licence */(function(r, factory){})(this, () => {\n"use strict";var Plotly=(()=>1)();\n'
-        "window.Plotly = Plotly;\nreturn Plotly;\n}));\n"
-    )
-    assert unwrapped(wrapped) == (
-        '/*! licence */\n"use strict";var Plotly=(()=>1)();\nwindow.Plotly = Plotly;\n'
-    )

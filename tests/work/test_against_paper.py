@@ -6,9 +6,9 @@ import csv
 
 import pytest
 
+from tests.oracles.winograd import reduced_flops
 from tests.recorded_data import DATA
 from timeroof.work import Call, Cost, Tensor, count
-from timeroof.work.reduced import reduced_flops
 
 TABLE = DATA / "paper" / "printed_tables.csv"
 pytestmark = pytest.mark.skipif(not TABLE.is_file(), reason="the paper's tables are not here")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from timeroof.work import Call, Tensor, Unrecorded, call_from_kineto, count
 from timeroof.work.call import parse_dtype, promote, scalar_type
-from timeroof.work.recorded import tensors_from_text, value_from_text
+from timeroof.work.recorded import tensors_from_text, value_from_text, with_format
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_tensor_lists_have_shapes_but_no_format() -> None:
     args = {"Input Dims": [[[2, 3], [4, 3]], []], "Input type": ["TensorList", "Scalar"],
             "Concrete Inputs": ["", "0"]}  # fmt: skip
     assert "format" in (count(call_from_kineto("aten::cat", args)).unknown or "")
-    known = count(call_from_kineto("aten::cat", args, list_dtype="bits16"))
+    known = count(with_format(call_from_kineto("aten::cat", args), "bits16"))
     assert (known.flops, known.bytes) == (0, 2 * 2 * 18)
 
 

@@ -8,7 +8,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.resources import is_resource
 from timeroof.work import FREE, Call, Cost, Tensor, cost_of, count, own_costs
 from timeroof.work.cost import amounts, unknown
-from timeroof.work.counting import count_many, forget
+from timeroof.work.counting import forget
 from timeroof.work.registry import find_rule, formula, plain_name, registered
 
 X = Tensor((8, 4), "fp32")
@@ -201,11 +201,6 @@ def test_a_stated_cost_may_fail_or_leave_things_out() -> None:
         assert "no FLOPs" in (found.unknown or "")
     finally:
         forget()
-
-
-def test_many_calls_keep_their_order() -> None:
-    calls = [Call("aten::relu", (Tensor((n,)),)) for n in (4, 8, 4)]
-    assert [c.flops for c in count_many(calls)] == [4, 8, 4]
 
 
 def test_a_fallback_helps_where_there_is_no_formula() -> None:

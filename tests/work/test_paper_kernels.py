@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timeroof.work import Call, Tensor, count
-from timeroof.work.layers import Recurrent, backward_cost, gradient_flops
+from timeroof.work.families.recurrent import Recurrent, backward_cost, gradient_flops
 
 BASE = {"batch": 16, "filters": 64, "kernel": 3, "stride": 2}
 CONVOLUTIONS = [BASE] + [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from timeroof.work import Call, Tensor, count
 from timeroof.work.cost import unique_elements
 from timeroof.work.families.attention import kept_pairs
-from timeroof.work.layers import Recurrent, forward_cost, gradient_flops
+from timeroof.work.families.recurrent import Recurrent, forward_cost, gradient_flops
 from timeroof.work.shapes import broadcast, touched, window_count
 
 side = st.integers(1, 40)

@@ -20,9 +20,9 @@ import pytest
 
 import timeroof
 from tests.recorded_data import DATA, LOOKED_AT, files, looked_at, needs_recorded_data, place
+from tests.work.reasons import why_unknown
 from timeroof.core.errors import InputError
 from timeroof.work import Cost, call_from_kineto, count
-from timeroof.work.recorded import why_unknown
 
 KINETO = DATA / "kineto"
 ET = DATA / "execution_trace" / "v100_dlrm_8rank"

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from timeroof.core.op_family import CONTRACTIONS, MOVES
 from timeroof.core.report import BOUND
 from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
-from timeroof.core.vocabulary import IdleCause
+from timeroof.core.vocabulary import FrameworkName, IdleCause, OpFamily
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 
 if TYPE_CHECKING:
@@ -20,51 +21,15 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
     from timeroof.core.report import Report, Totals
 
-# What an op does, told from its name: the few families that rules ask for.
-
-
-# Matrix products, convolutions, recurrent layers, attention: work for matrix units.
-CONTRACTION = (
-    r"(?i)(^|[:_\W])(mm|bmm|addmm|addbmm|baddbmm|matmul|linear|einsum|dot|dot_general|conv([^e\W]\w*)?"
-    r"|\w*convolution\w*|\w*gemm\w*|gemv|\w*lstm\w*|\w*gru\w*|\w*rnn\w*|\w*attention\w*"
-    r"|inner_product)([:_\W\d]|$)"
-)
-# The same elements in another order, place or format: no arithmetic at all.
-LAYOUT = (
-    r"(?i)(reorder|transpose|permute|nchw.?to.?nhwc|nhwc.?to.?nchw|nchwtonhwc|nhwctonchw|contiguous"
-    r"|shuffleintensor|swapdimension|layout|convert_?layout|im2col|col2im"
-    r"|::(copy_?|clone|_to_copy|cat|stack|contiguous|reshape_copy)$|direct_copy|catarray|^memcpy)"
-)
-# One output element per input element.
-ELEMENTWISE = (
-    r"(?i)(::(add|sub|rsub|mul|div|neg|exp|log|sqrt|rsqrt|pow|sin|cos|tanh|sigmoid|relu|gelu|silu"
-    r"|hardtanh|leaky_relu|elu|softplus|erf|abs|clamp\w*|where|maximum|minimum|square|reciprocal"
-    r"|threshold\w*|dropout|native_dropout|masked_fill|addcmul|addcdiv|lerp|sign|floor|round"
-    r"|\w+_backward|logical_\w+|bitwise_\w+|eq|ne|lt|gt|le|ge)_?$|elementwise|pointwise)"
-)
-NOT_ELEMENTWISE = (
-    r"(?i)(conv|norm|softmax|pool|embedding|lstm|gru|rnn|attention|loss|upsample"
-    r"|index|select|slice)"
-)
-
-
-def matches(pattern: str) -> pl.Expr:
-    """Whether the op, or where there is none the kernel's name, matches."""
-    text = pl.coalesce(pl.col("op"), pl.col("name"))
-    return text.str.contains(pattern).fill_null(False)
-
 
 def is_layout() -> pl.Expr:
-    """Rows that only move data: by their op, or by the name of a kernel that any op launched."""
-    by_op = matches(LAYOUT) & ~matches(CONTRACTION)
-    name = pl.col("name")
-    by_name = name.str.contains(LAYOUT) & ~name.str.contains(CONTRACTION)
-    return by_op | by_name | (pl.col("kind") == "copy")
+    """Rows that only move data."""
+    return in_family(*MOVES) | (pl.col("kind") == "copy")
 
 
-def is_elementwise() -> pl.Expr:
-    """Rows that a compiler would fuse with their neighbours."""
-    return matches(ELEMENTWISE) & ~matches(NOT_ELEMENTWISE)
+def in_family(*families: OpFamily) -> pl.Expr:
+    """Rows of some families."""
+    return pl.col("op_family").is_in([family.value for family in families]).fill_null(False)
 
 
 def is_contraction() -> pl.Expr:
@@ -73,7 +38,7 @@ def is_contraction() -> pl.Expr:
     return (
         pl.when(pl.col("contraction_flops").is_not_null())
         .then(known)
-        .otherwise(matches(CONTRACTION))
+        .otherwise(in_family(*CONTRACTIONS))
     )
 
 
@@ -102,9 +67,9 @@ _FORMATS = {
     "fp32": r"(?i)float32|^float$|fp32|f32|tf32",
 }
 _FRAMEWORKS = {
-    "torch": r"(?i)^aten::|^torch|^c10|pytorch|^PT$|kineto|autograd::",
-    "tensorflow": r"(?i)^tf::|tensorflow|^TF\d?$",
-    "jax": r"(?i)^jax|^xla|hlo",
+    FrameworkName.TORCH: r"(?i)^aten::|^torch|^c10|pytorch|^PT$|kineto|autograd::",
+    FrameworkName.TENSORFLOW: r"(?i)^tf::|tensorflow|^TF\d?$",
+    FrameworkName.JAX: r"(?i)^jax|^xla|hlo",
 }
 
 
@@ -180,7 +145,7 @@ class Context:
             told = [*self.rows["label.framework"].drop_nulls().unique().to_list(), *told]
         for text in told:
             for name, pattern in _FRAMEWORKS.items():
-                if pl.Series([text]).str.contains(pattern).item():
+                if re.search(pattern, text):
                     return name
         return "any"
 

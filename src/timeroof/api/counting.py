@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
@@ -33,10 +32,6 @@ from timeroof.live.torch.recording import Recording
 from timeroof.machines.catalogue import machine_of_device
 from timeroof.read.load import read_files
 from timeroof.work.recorded import with_recorded_work
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Report
 
 # The program may ask for this to leave out what must not be done twice.
 COUNTED = "TIMEROOF_COUNTED"
@@ -282,11 +277,8 @@ def release_gpu_memory() -> None:
         torch.cuda.empty_cache()
 
 
-# Times of a GPU's kernels: the program once more, a step recorded by torch's profiler.
-#
-# The clean run times what the host does. Where its rows have no kernels, a trace has: the
-# device's
-# own timestamps, which neither replay nor serialise anything.
+# Times of a GPU's kernels: the program once more, a step recorded by torch's profiler. The clean
+# run times what the host does; a trace has the device's own timestamps, without any replay.
 
 
 # Kinds of row that a GPU's profiler counts.

@@ -29,9 +29,6 @@ from timeroof.model.judge import scope_for
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Report
-
 # The machine that a live run is judged on: the named one, or this one, measured once.
 
 

@@ -37,35 +37,18 @@ def compare(
 
     Example: `timeroof compare before.troof after.troof --html compare.html`
     """
-    import msgspec
-
     from timeroof.api.reports import load
-    from timeroof.cli.outputs import check_folder, keep_inputs, write_json
+    from timeroof.cli.outputs import check_views, keep_inputs, write_views
     from timeroof.model.compare.compare import compare as compare_reports
     from timeroof.views.compare import print_comparison
-    from timeroof.views.compare_page import (
-        check_suffix,
-        comparison_outputs,
-        folder_files,
-        write_folder,
-        write_output,
-    )
+    from timeroof.views.compare_page import comparison_outputs, folder_files, write_output
 
-    files = [
-        *([check_suffix(html, ("html",))] if html is not None else []),
-        *([check_suffix(output)] if output is not None else []),
-        *([markdown] if markdown is not None else []),
-    ]
-    if out is not None:
-        check_folder(out)
-    keep_inputs((a, b, machine), (json, *files), out, folder_files("compare"))
+    files = check_views(html, output, out)
+    keep_inputs((a, b, machine), (json, markdown, *files), out, folder_files("compare"))
     first, second = load(a, machine=machine), load(b, machine=machine)
     result = compare_reports(first, second, (str(a), str(b)))
     outputs = comparison_outputs(result, first, second)
-    if json is not None:
-        write_json(msgspec.json.encode(outputs.document), json)
-    for path in files:
-        write_output(outputs, path, kind="md" if path is markdown else None)
-    if out is not None:
-        write_folder(outputs, out)
+    write_views(outputs, files, json, out)
+    if markdown is not None:
+        write_output(outputs, markdown, kind="md")
     print_comparison(outputs.document, stderr=True)

@@ -210,8 +210,7 @@ def _terminable() -> Iterator[None]:
 @contextmanager
 def _told(tool: str) -> Iterator[Callable[[str, float], None]]:
     """Progress: the forecast as a line that stays, all else in a bar."""
-    from timeroof.cli.process import say
-    from timeroof.cli.progress import share_bar
+    from timeroof.cli.process import say, share_bar
 
     with share_bar(f"counting with {tool}") as advance:
 

@@ -105,7 +105,7 @@ def _find(name: str) -> Machine:
 
 
 def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> Measurement:
-    from timeroof.cli.progress import share_bar
+    from timeroof.cli.process import share_bar
     from timeroof.probe.measure import load_or_measure
 
     with share_bar("measuring") as progress:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +25,12 @@ _UNKNOWN = re.compile(
     r"|not understood|could not consume|(?:invalid|illegal|bad) (?:option|argument|flag)",
     re.IGNORECASE,
 )
-_LONGEST_SOURCE_BYTES = 2_000_000
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command as it was given: what started us, our options, the program, its arguments."""
+    """A command as it was given: our options, the program, its arguments."""
 
-    start: tuple[str, ...]
     ours: tuple[str, ...]
     program: tuple[str, ...]
     words: tuple[str, ...]
@@ -52,7 +50,7 @@ class CommandLine:
         before = tuple(args[: len(args) - len(words)])
         place = len(before) - (2 if before[-2:-1] in (("-m",), ("--",)) else 1)
         long = {name: value for name, value in options.items() if name.startswith("--")}
-        return cls(start_of(sys.argv), before[:place], before[place:], tuple(words), long)
+        return cls(before[:place], before[place:], tuple(words), long)
 
     def behind(self) -> list[str]:
         """Options of ours among the program's arguments."""
@@ -64,12 +62,12 @@ class CommandLine:
         """The command with these options before the script, quoted for a shell.
 
         >>> words = ("--html", "a b.html", "-x")
-        >>> line = CommandLine(("timeroof", "run"), (), ("-m", "pkg"), words, {"--html": "HTML"})
+        >>> line = CommandLine((), ("-m", "pkg"), words, {"--html": "HTML"})
         >>> line.mended(["--html"])
         "timeroof run --html 'a b.html' -m pkg -x"
         """
         moved, kept = _parted(self.words, {name: self.options[name] for name in wrong})
-        return shlex.join([*self.start, *self.ours, *moved, *self.program, *kept])
+        return shlex.join(["timeroof", "run", *self.ours, *moved, *self.program, *kept])
 
 
 def _parted(words: Sequence[str], wrong: Mapping[str, str | None]) -> tuple[list[str], list[str]]:
@@ -108,13 +106,12 @@ def refused(options: Sequence[str], ended: Ended) -> list[str]:
     complaint = ended.complaint
     if not options or complaint is None or not ended.code:
         return []
-    named = [name for name in options if is_refused_in(complaint, name)]
-    bare = ended.code == EXIT_INPUT and not complaint
-    if named or not (bare or "usage:" in complaint.lower()):
-        return named
-    # No word of why: what the program's own files name is known to it.
-    known = _own_sources()
-    return [name for name in options if not _mentions(known + complaint, name)]
+    if complaint or ended.code != EXIT_INPUT:
+        return [name for name in options if is_refused_in(complaint, name)]
+    # No word of why (click): what the script names is known to it.
+    main = getattr(sys.modules.get("__main__"), "__file__", None) or os.devnull
+    known = Path(main).read_text("utf-8", "replace") if Path(main).is_file() else ""
+    return [name for name in options if name.lstrip("-") not in known]
 
 
 def is_refused_in(complaint: str, option: str) -> bool:
@@ -128,42 +125,3 @@ def is_refused_in(complaint: str, option: str) -> bool:
     name = re.escape(option.lstrip("-"))
     named = re.compile(rf"(?<![\w-])-{{1,2}}{name}(?![\w-])|flag '{name}'")
     return any(_UNKNOWN.search(line) and named.search(line) for line in complaint.splitlines())
-
-
-def _mentions(text: str, option: str) -> bool:
-    name = "[-_]".join(re.escape(part) for part in option.lstrip("-").split("-"))
-    return re.search(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])", text) is not None
-
-
-def _own_sources() -> str:
-    """The text of the program's files: its main one, and what it loaded from the same folder."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    if not main:
-        return ""
-    folder = Path(main).resolve().parent
-    loaded = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    paths = {Path(name) for name in loaded if isinstance(name, str) and name.endswith(".py")}
-    own = {Path(main)} | {p for p in paths if p.is_relative_to(folder)}
-    return "\n".join(_source(path) for path in own)
-
-
-def _source(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_LONGEST_SOURCE_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def start_of(argv: Sequence[str]) -> tuple[str, ...]:
-    """What the user typed to start us, shortened to `timeroof` where the shell finds that.
-
-    >>> start_of(["/somewhere/else/timeroof", "run"])
-    ('/somewhere/else/timeroof', 'run')
-    """
-    given = argv[0] if argv else ""
-    if Path(given).name == "__main__.py":
-        return ("python", "-m", "timeroof", "run")
-    found = shutil.which("timeroof")
-    same = found is not None and Path(found) == Path(given).absolute()
-    return ("timeroof" if same or Path(given).name != "timeroof" else given, "run")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from timeroof.core.files import write_atomically
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
+    from timeroof.views.compare_page import Outputs
 
 # Outputs that no reader takes: in a folder that is read they may be written anew.
 NEVER_READ = (".html", ".md", ".png", ".svg", ".pdf")
@@ -139,6 +140,34 @@ def write_outputs(
 
     for path in _report_paths(html, save, out):
         save_report(report, path)
+
+
+def check_views(html: Path | None, output: Path | None, out: Path | None) -> list[Path]:
+    """The files that `compare` or `whatif` writes by suffix, refused before any work is done."""
+    from timeroof.views.compare_page import SUFFIXES
+    from timeroof.views.render import check_suffix
+
+    wanted = [(html, ("html",)), (output, SUFFIXES)]
+    files = [path for path, allowed in wanted if path is not None and check_suffix(path, allowed)]
+    if out is not None:
+        check_folder(out)
+    return files
+
+
+def write_views(
+    outputs: Outputs, files: Sequence[Path], json: str | None, folder: Path | None
+) -> None:
+    """Write what was asked for of a comparison or a what-if."""
+    import msgspec
+
+    from timeroof.views.compare_page import write_folder, write_output
+
+    if json is not None:
+        write_json(msgspec.json.encode(outputs.document), json)
+    for path in files:
+        write_output(outputs, path)
+    if folder is not None:
+        write_folder(outputs, folder)
 
 
 def _report_paths(html: Path | None, save: Path | None, out: Path | None) -> list[Path]:

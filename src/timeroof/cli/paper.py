@@ -43,7 +43,7 @@ def paper(
     Example: `timeroof paper --figure conv2d_time_batch --format pdf --out figures`
     """
     from timeroof.cli.outputs import check_outputs, keep_inputs, write_json, write_outputs
-    from timeroof.cli.progress import progress_bar
+    from timeroof.cli.process import progress_bar
     from timeroof.paper.build import chosen_figures, write_folder
     from timeroof.study.factors.published import paper_report
     from timeroof.views.terminal import console, print_findings, print_summary

@@ -56,7 +56,7 @@ def read(
         write_json,
         write_outputs,
     )
-    from timeroof.cli.progress import PATIENCE_S, share_bar
+    from timeroof.cli.process import PATIENCE_S, share_bar
     from timeroof.core.units import parse_size
     from timeroof.views.terminal import print_gaps, print_notes, print_summary
 

@@ -122,11 +122,7 @@ def words(text: str, option: str = "the list") -> list[str]:
 
 
 def thread_counts(text: str = "all") -> list[int]:
-    """Numbers of threads; `all` is one per core.
-
-    >>> thread_counts("1")
-    [1]
-    """
+    """Numbers of threads; `all` is one per core."""
     from timeroof.study.grid import all_cores
 
     most = all_cores()
@@ -154,23 +150,6 @@ class Choices:
     threads: list[int]
     variants: list[str]
     quick: bool
-
-    @classmethod
-    def typed(
-        cls,
-        framework: str,
-        device: str,
-        quick: bool,
-        passes: str | None,
-        threads: str,
-        **lists: str,
-    ) -> Choices:
-        """Lists from the words that were typed: precision, cache and variant."""
-        given = {f"{name}s": words(text, f"--{name}") for name, text in lists.items()}
-        wanted = None if passes is None else words(passes, "--pass")
-        return cls(
-            framework, device, passes=wanted, threads=thread_counts(threads), quick=quick, **given
-        )
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse words that nothing has, and a pass, precision or variant of no named kernel."""
@@ -214,13 +193,18 @@ def checked_sweeps(
 
 def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
     """The cases of the kernels' own grids; a pass that a kernel lacks is recorded for it."""
-    from timeroof.study.grid import grid_cases, missing_pass
+    from timeroof.study.case import Case
+    from timeroof.study.grid import all_cores, grid_cases
     from timeroof.study.kernels import kernel
 
     found: list[Case] = []
     for name, own in sweeps.items():
         lacking = [p for p in choices.passes or () if p not in kernel(name).passes]
-        found += [missing_pass(name, p, choices.device) for p in lacking]
+        found += [
+            Case(kernel=name, params=kernel(name).base, pass_name=p, threads=all_cores(),
+                 device=choices.device)
+            for p in lacking
+        ]  # fmt: skip
         found += grid_cases(
             name,
             sweeps=own,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,27 +32,15 @@ def whatif(
             "--from", help="The machine it ran on, where RUN does not say; overrides what RUN says."
         ),
     ] = None,
-    scale: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="More or less work: batch=4, launches=0.5 or work=2; may be repeated, each once."
-        ),
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(help="Leave out launch, idle, fault or link; may be repeated."),
-    ] = None,
     precision: Annotated[
         str | None, typer.Option(help="Contractions in another precision: bf16, fp16, fp8, tf32.")
     ] = None,
     json: JsonTarget = None,
     html: PageTarget = None,
-    output: Annotated[
-        Path | None, picture_option("the machines as bars (png, svg; pdf has all charts)")
-    ] = None,
+    output: Annotated[Path | None, picture_option("the machines as bars (png, svg, pdf)")] = None,
     out: FolderTarget = None,
 ) -> None:
-    """Predict the run on other machines, at another batch size or precision.
+    """Predict the run on other machines, or in another precision.
 
     Bounds are exact for the counted work. The predicted time is a model: every kernel keeps
     today's efficiency, rows that launching limits follow the cost of a launch; the interval says
@@ -61,46 +48,25 @@ def whatif(
 
     Example: `timeroof whatif run.troof --machine h100-sxm a100-sxm4-80gb --html whatif.html`
     """
-    import msgspec
-
     from timeroof.api.reports import load, scope_for
     from timeroof.api.reports import machine as find
-    from timeroof.cli.outputs import check_folder, keep_inputs, write_json
-    from timeroof.model.whatif.project import Change, what_if
-    from timeroof.views.compare_page import (
-        check_suffix,
-        folder_files,
-        whatif_outputs,
-        write_folder,
-        write_output,
-    )
+    from timeroof.cli.outputs import check_views, keep_inputs, write_views
+    from timeroof.model.whatif.project import what_if
+    from timeroof.views.compare_page import folder_files, whatif_outputs
     from timeroof.views.whatif import print_whatif
 
-    files = [
-        *([check_suffix(html, ("html",))] if html is not None else []),
-        *([check_suffix(output)] if output is not None else []),
-    ]
-    if out is not None:
-        check_folder(out)
+    files = check_views(html, output, out)
     machines = [*(machine or []), *(more or [])]
     keep_inputs((run, ran_on, *machines), (json, *files), out, folder_files("whatif"))
 
-    change = Change(
-        scale=parse_scales(scale or []), without=frozenset(without or []), precision=precision
-    )
     there = [find(name) for name in machines]
     here = None if ran_on is None else find(ran_on)
     report = load(run, machine=here)
     threads = report.profile.threads
     notes = [] if here is None else overridden(run, report.profile.device, here)
-    result = what_if(report, there, change, here, lambda m: scope_for(threads, m), notes)
+    result = what_if(report, there, precision, here, lambda m: scope_for(threads, m), notes)
     outputs = whatif_outputs(result)
-    if json is not None:
-        write_json(msgspec.json.encode(outputs.document), json)
-    for path in files:
-        write_output(outputs, path)
-    if out is not None:
-        write_folder(outputs, out)
+    write_views(outputs, files, json, out)
     print_whatif(outputs.document, stderr=True)
 
 
@@ -135,38 +101,3 @@ def _saved_machine(run: Path) -> Machine | None:
     except TimeroofError:
         # Some other tool's archive, which has been read as what it is.
         return None
-
-
-def parse_scales(texts: Sequence[str]) -> dict[str, float]:
-    """Factors by what they scale; one name cannot have two.
-
-    >>> parse_scales(["batch=4", "launches=0.5"])
-    {'batch': 4.0, 'launches': 0.5}
-    """
-    from timeroof.core.errors import UsageError
-
-    factors: dict[str, float] = {}
-    for text in texts:
-        name, factor = parse_scale(text)
-        if name in factors:
-            raise UsageError(
-                f"--scale {name!r} is given twice",
-                advice="give it once; two factors of the same amount are their product",
-            )
-        factors[name] = factor
-    return factors
-
-
-def parse_scale(text: str) -> tuple[str, float]:
-    """A factor as a person types it.
-
-    >>> parse_scale("batch=4")
-    ('batch', 4.0)
-    """
-    from timeroof.core.errors import UsageError
-
-    name, _, number = text.partition("=")
-    try:
-        return name.strip(), float(number)
-    except ValueError:
-        raise UsageError(f"{text!r} is no scale", advice="write for example batch=4") from None

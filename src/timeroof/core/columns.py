@@ -10,7 +10,7 @@ of a prefix: the resources that a run has amounts of, its labels, the origins of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
+from timeroof.core.op_family import row_family
 from timeroof.core.resources import DRAM, KIND_OF_HEAD, is_resource
 
 LABEL = "label."
@@ -30,6 +31,8 @@ BYTE = "byte/"
 FLOP_FREE_KINDS = ("copy", "memset")
 
 Number = int | float
+# A row of a table by its columns, as polars gives it, or an object of a JSON document.
+Row = Mapping[str, Any]
 DataType = pl.DataType | type[pl.DataType]
 # The expression of a derived column, given the names of the columns that a table has.
 Derive = Callable[[Sequence[str]], pl.Expr]
@@ -157,6 +160,16 @@ COLUMNS: tuple[Column, ...] = (
     Column("name", pl.String, "name", "Name in full, as the source has it.", required=True),
     Column("short_name", pl.String, "kernel", "Name for people.", required=True),
     Column("op", pl.String, "op", "Framework op that launched the row."),
+    Column(
+        "op_family", pl.String, "family", "What it does: product, convolution, elementwise.",
+        source="derived", derive=lambda _: row_family(),
+    ),
+    Column("algorithm", pl.String, "algorithm", "How a kernel does it, as its name tells."),
+    Column("library", pl.String, "library", "Library that a kernel is from, as its name tells."),
+    Column(
+        "tensor_core", pl.Boolean, "matrix unit",
+        "Whether a kernel computes on matrix units, as its name tells.",
+    ),
     Column("phase", pl.String, "phase", "forward, backward, optimizer, data or other."),
     Column("module", pl.String, "module", "Path of the module in the model."),
     Column("shape", pl.String, "shape", "Shapes of the inputs."),

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from timeroof.core.errors import InputError, SchemaError, TimeroofError
 
@@ -134,7 +133,7 @@ def _own_bytes(path: Path) -> bytes | None:
 # Schema numbers: `name/number`, refused with a clear word where newer than this version.
 
 
-def check_schema(found: Any, expected: str, where: str) -> None:
+def check_schema(found: object, expected: str, where: str) -> None:
     """Accept `expected` and older numbers of the same name; refuse everything else."""
     name, _, newest = expected.partition("/")
     if not isinstance(found, str) or not found:

@@ -42,7 +42,7 @@ TIMELINE_COLUMNS: dict[str, DataType] = {
 RECORDED_CALL = (
     "input_dims", "input_types", "input_strides", "concrete_inputs", "output_dims", "output_types",
 )  # fmt: skip
-CALL_LABELS = (*RECORDED_CALL, "child_ops", "launched")
+CALL_LABELS = (*RECORDED_CALL, "child_ops")
 
 # What sums of parts may differ from their whole by.
 ROUNDING = 1e-6
@@ -137,6 +137,9 @@ class Profile:
     timeline: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    # The calls that a file recorded, by the ids of their rows, until `work.recorded` has counted
+    # them: `RecordedCall`s. They are not saved.
+    calls: Mapping[int, object] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from timeroof.core.report import MachineDocument, report_document_type
 
-SCHEMAS: dict[str, Any] = {
+SCHEMAS: dict[str, object] = {
     "timeroof.report-2.json": report_document_type(),
     "timeroof.report-2.machine.json": MachineDocument,
 }
 
 
-def schema_text(kind: Any) -> str:
+def schema_text(kind: object) -> str:
     """The JSON Schema of a document, formatted."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -196,7 +196,7 @@ class Report:
     notes: tuple[Note, ...] = ()
     created: str = ""
     version: str = ""
-    extras: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, object] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> pl.DataFrame:

@@ -40,6 +40,40 @@ class IdleCause(StrEnum):
     UNKNOWN = "unknown"
 
 
+class FrameworkName(StrEnum):
+    """Frameworks whose programs are measured, and whose words advice is written in."""
+
+    TORCH = "torch"
+    TENSORFLOW = "tensorflow"
+    JAX = "jax"
+
+
+class OpFamily(StrEnum):
+    """What an op or a kernel does, in one word that names of all frameworks lead to."""
+
+    PRODUCT = "product"
+    BATCHED_PRODUCT = "batched product"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"
+    RECURRENT = "recurrent"
+    # The same elements in another place; in another order or layout. No arithmetic.
+    COPY = "copy"
+    LAYOUT = "layout"
+    BATCH_NORM = "batch norm"
+    NORM = "norm"
+    SOFTMAX = "softmax"
+    MAX_POOL = "max pool"
+    POOLING = "pooling"
+    LOSS = "loss"
+    OPTIMIZER = "optimizer"
+    INDEXING = "indexing"
+    INTERPOLATION = "interpolation"
+    REDUCTION = "reduction"
+    # One output element per input element.
+    ELEMENTWISE = "elementwise"
+    COMMUNICATION = "communication"
+
+
 # What runs that were saved by older versions call them.
 _FORMER = {
     "dispatcher": IdleCause.DISPATCH,

@@ -43,26 +43,17 @@ def join_unit(timed: Profile, counted: Profile) -> Profile:
 
 def _beside(timed: Profile, counted: Profile) -> list[str]:
     """What was counted for the whole, and what the rows' shapes say."""
+    what = ONE_STEP if counted.kernels["name"][0] == ONE_STEP else "the whole region"
     notes = []
-    for prefix, unit in (("flop/", "FLOP"), ("byte/dram", "B"), ("fault", "")):
+    for prefix, unit in (("flop/", "FLOP"), ("byte/dram", "B")):
         measured = _total(counted, prefix)
         if measured is not None:
             own = _total(timed, prefix)
             notes.append(
-                f"{counted.source.tool} counted {_shown(measured, unit)} for {_what(counted)}; the"
-                f" rows' own amounts are {_shown(own, unit)} and stay as they were."
+                f"{counted.source.tool} counted {format_amount(measured, unit)} for {what}; the"
+                f" rows' own amounts are {format_amount(own, unit)} and stay as they were."
             )
     return notes
-
-
-def _what(counted: Profile) -> str:
-    return ONE_STEP if counted.kernels["name"][0] == ONE_STEP else "the whole region"
-
-
-def _shown(value: float | None, unit: str) -> str:
-    if unit:
-        return format_amount(value, unit)
-    return "unknown" if value is None else f"{value:.0f} page faults"
 
 
 def _total(profile: Profile, prefix: str) -> float | None:

@@ -255,11 +255,7 @@ def _settle(
         state.selection = state.selection.without(unknown, UNKNOWN)
         report.unlink(missing_ok=True)
         return True
-    error = failed("ncu", ran, text, space.folder)
-    if not state.reports:
-        if ran.interrupted:
-            raise KeyboardInterrupt
-        raise error
+    error = failed("ncu", ran, text, space.folder, last=not state.reports)
     state.troubles.append(
         f"{error.what[0].upper()}{error.what[1:]}: what it counted before is kept."
     )

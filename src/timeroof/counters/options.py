@@ -9,7 +9,6 @@ from typing import Literal
 
 import polars as pl
 
-from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import Progress, silent
 
@@ -50,12 +49,6 @@ class CollectOptions:
     subtract: bool = False
     rounds: int = 3
     system_wide: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("metrics_per_run", "rounds"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name} is {value}", advice="use 1 or more")
 
 
 @dataclass(frozen=True)

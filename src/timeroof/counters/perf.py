@@ -271,9 +271,7 @@ def _settle(ran: Ran, report: Path, repeat: int, space: Workspace, state: _State
         raise InputError(f"the program died under perf ({died[1]})", advice="run it without perf")
     if ran.stopped or not values or ran.code:
         if not values or not state.seconds or (ran.code and not ran.stopped):
-            if ran.interrupted:
-                raise KeyboardInterrupt
-            raise failed("perf", ran, "", space.folder)
+            failed("perf", ran, "", space.folder, last=True)
         state.troubles.append("perf was stopped before its last round: earlier rounds count.")
         return False
     for event, value in values.items():

@@ -114,11 +114,7 @@ def _settle(
         half = len(group) // 2
         state.waiting[:0] = [group[:half], group[half:]]
         return True
-    error = failed("rocprofv3", ran, "", space.folder)
-    if not state.counted:
-        if ran.interrupted:
-            raise KeyboardInterrupt
-        raise error
+    error = failed("rocprofv3", ran, "", space.folder, last=not state.counted)
     state.troubles.append(f"{error.what}: what was counted before is kept.")
     _leave(state, list(group), "rocprofv3 ended before")
     return False

@@ -110,8 +110,17 @@ def recognised(tool: str, text: str) -> UsageError | None:
     return None
 
 
-def failed(tool: str, ran: Ran, report: str, folder: Path) -> TimeroofError:
-    """Why a run left nothing to read, in one sentence."""
+def failed(tool: str, ran: Ran, report: str, folder: Path, *, last: bool) -> TimeroofError:
+    """Why a run left nothing to read, in one sentence; raised where nothing was read before."""
+    error = _failure(tool, ran, report, folder)
+    if last and ran.interrupted:
+        raise KeyboardInterrupt
+    if last:
+        raise error
+    return error
+
+
+def _failure(tool: str, ran: Ran, report: str, folder: Path) -> TimeroofError:
     full = "No space left on device" if _is_full(folder) else ""
     known = recognised(tool, f"{report}\n{ran.text}\n{full}")
     if known is not None:

@@ -8,7 +8,6 @@ import zipfile
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -55,7 +54,7 @@ def _kind(path: Path) -> tuple[str, str] | None:
         return None if len(raw) <= LARGEST_FILE_BYTES else _json_kind(None)
 
 
-def _json_kind(data: Any) -> tuple[str, str]:
+def _json_kind(data: object) -> tuple[str, str]:
     fields = data if isinstance(data, dict) else {}
     schema = fields.get("schema")
     if isinstance(schema, str) and schema.startswith("timeroof."):

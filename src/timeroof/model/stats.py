@@ -38,24 +38,13 @@ SMALLEST_RATIO = 1.05
 Samples = NDArray[np.float64]
 
 
-# How far single times scatter, and how good their median is.
-
-
 def quantile(values: Sequence[float], share: float) -> float:
-    """A quantile with linear interpolation between the neighbours.
-
-    >>> quantile([1.0, 2.0, 3.0, 4.0, 5.0], 0.25), quantile([1.0, 2.0], 0.5)
-    (2.0, 1.5)
-    """
+    """A quantile with linear interpolation between the neighbours."""
     return float(np.quantile(values, share))
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """(p75 − p25) / median, None for a single value.
-
-    >>> spread([1.0, 2.0, 3.0, 4.0, 5.0]), spread([1.0])
-    (0.6666666666666666, None)
-    """
+    """(p75 − p25) / median, None for a single value."""
     if len(values) < 2:
         return None
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -77,10 +66,7 @@ def deviation(values: Sequence[float] | Samples) -> float:
 
 
 def median_error(values: Sequence[float]) -> float | None:
-    """Standard error of a median, None for fewer than four values.
-
-    From the outer quartiles: of few values rather too wide than too narrow.
-    """
+    """Standard error of a median from the outer quartiles, None for fewer than four values."""
     if len(values) < 4:
         return None
     low, _, high = statistics.quantiles(values, n=4)
@@ -88,13 +74,7 @@ def median_error(values: Sequence[float]) -> float | None:
 
 
 def median_half_interval(values: Sequence[float]) -> float | None:
-    """Half of the 95 % interval of a median (order statistics), relative to it.
-
-    None for fewer than five values.
-
-    >>> median_half_interval([1.0] * 10)
-    0.0
-    """
+    """Half of the 95 % interval of a median (order statistics), relative to it; None under 5."""
     count = len(values)
     if count < 5:
         return None
@@ -141,11 +121,7 @@ class Ratio:
         return (self.p if p is None else p) <= ALPHA and self.beyond_spread
 
     def text(self) -> str:
-        """The ratio as it is written in a sentence.
-
-        >>> Ratio(2.043, 1.98, 2.11, 1e-6, 1.05).text()
-        '2.04 times (2.0 to 2.1)'
-        """
+        """The ratio as it is written in a sentence: "2.04 times (2.0 to 2.1)"."""
         return f"{self.value:.3g} times ({_short(self.low)} to {_short(self.high)})"
 
 
@@ -166,7 +142,7 @@ def two_samples(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
     first, second = positive(a), positive(b)
     if min(len(first), len(second)) < FEWEST_SAMPLES:
         return None
-    ratios = _medians(second, SEED + 1) / _medians(first, SEED)
+    ratios = resampled_medians(second, 1) / resampled_medians(first, 0)
     low, high = np.quantile(ratios, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     value = float(np.median(second) / np.median(first))
     few = min(len(first), len(second)) < FEWEST_FOR_RANKS
@@ -180,7 +156,7 @@ def two_samples(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
     )
 
 
-def positive(samples: Sequence[float]) -> Samples:
+def positive(samples: Sequence[float] | Samples) -> Samples:
     """Samples that are seconds: finite and above 0; of very many, ones taken at even distances."""
     values = np.asarray(samples, dtype=np.float64)
     known = values[np.isfinite(values) & (values > 0)]
@@ -189,13 +165,10 @@ def positive(samples: Sequence[float]) -> Samples:
     return known[np.linspace(0, len(known) - 1, MOST_SAMPLES).round().astype(np.int64)]
 
 
-def resampled_medians(samples: Sequence[float], seed: int) -> Samples:
+def resampled_medians(samples: Sequence[float] | Samples, seed: int) -> Samples:
     """Medians of draws with replacement, for what is fitted to several cases."""
-    return _medians(positive(samples), SEED + seed)
-
-
-def _medians(samples: Samples, seed: int) -> Samples:
-    drawn = np.random.default_rng(seed).choice(samples, size=(RESAMPLES, len(samples)))
+    known = positive(samples)
+    drawn = np.random.default_rng(SEED + seed).choice(known, size=(RESAMPLES, len(known)))
     return np.asarray(np.median(drawn, axis=1), dtype=np.float64)
 
 
@@ -245,11 +218,7 @@ def student_p(t: float, freedom: int) -> float:
 
 
 def student_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
-    """|t| that is exceeded with the chance left by `confidence`.
-
-    >>> round(student_quantile(10), 3), round(student_quantile(1), 2)
-    (2.228, 12.71)
-    """
+    """|t| that is exceeded with the chance left by `confidence`."""
     if freedom > 200:
         return NormalDist().inv_cdf((1 + confidence) / 2)
     low, high = 0.0, 1000.0
@@ -272,21 +241,17 @@ def holm(chances: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(chances)), key=lambda i: chances[i])
-    corrected, largest = [1.0] * len(chances), 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(chances) - rank) * chances[index]))
-        corrected[index] = largest
-    return corrected
+    found = np.asarray(chances, dtype=np.float64)
+    order = np.argsort(found, kind="stable")
+    times = np.arange(len(found), 0, -1)
+    found[order] = np.maximum.accumulate(np.minimum(1.0, times * found[order]))
+    return [float(p) for p in found]
 
 
 def deviations_needed(comparisons: int) -> float:
     """Deviations that each of so many differences must exceed: the first step of Holm's method.
 
     For differences that are held against a threshold and have no chance of their own.
-
-    >>> deviations_needed(1), round(deviations_needed(100), 2)
-    (3.0, 3.89)
     """
     return max(DEVIATIONS, NormalDist().inv_cdf(1 - ALPHA / 2 / max(comparisons, 1)))
 
@@ -322,11 +287,6 @@ def run_deviation_s(samples: Sequence[float]) -> float:
     Slow changes within the run show in the difference of its halves, which the quartiles of all
     samples together may hide; the larger of the two counts. Two or three samples have no
     quartiles: their range counts.
-
-    >>> round(run_deviation_s([1.0, 1.1, 0.9, 1.0, 1.0, 1.1, 0.9, 1.0]), 3)
-    0.025
-    >>> round(run_deviation_s([1.0, 1.2, 1.1]), 3)
-    0.104
     """
     kept = kept_of_deviation(len(samples))
     if len(samples) in RANGE_PER_DEVIATION:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from timeroof.api.reports import analyze, machine, save
 from timeroof.core.errors import UsageError
 from timeroof.core.files import write_atomically
+from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, Profile
+from timeroof.core.report import Report
 from timeroof.model.judge import RoofPair
 from timeroof.paper import data
 from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
@@ -26,12 +29,6 @@ from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
 from timeroof.views.pictures.points import MARKERS
 from timeroof.views.render import csv_bytes, report_markdown
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Report
 
 # The paper's figures from its numbers: the authors' twelve, and the ones they never drew.
 
@@ -211,11 +208,8 @@ def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
     known = {figure.name: figure for figure in paper_figures()}
     if not names:
         return list(known.values())
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"no figure is called {name!r}", advice="`--figure list` prints all names"
-            )
+    for name in set(names) - set(known):
+        raise UsageError(f"no figure is called {name!r}", advice="`--figure list` prints all names")
     return [known[name] for name in dict.fromkeys(names)]
 
 
@@ -242,9 +236,8 @@ def write_folder(
         return folder / pictures[0][0]
     page = folder / "index.html"
     write_atomically(page, gallery_page(TITLE, report, pictures).encode())
-    write_atomically(
-        folder / "findings.md", report_markdown([report], [TITLE], title=TITLE).encode()
-    )
+    markdown = report_markdown([report], [TITLE], title=TITLE)
+    write_atomically(folder / "findings.md", markdown.encode())
     write_atomically(folder / "passes.csv", csv_bytes(report.rows))
     for name in ("paper.json", "paper.troof", "report.html"):
         save(report, folder / name)

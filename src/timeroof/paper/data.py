@@ -33,11 +33,7 @@ def paper_rows() -> pl.DataFrame:
 
 
 def paper_profile() -> Profile:
-    """The 264 passes as rows of kind `unit`, the case in their labels.
-
-    >>> len(paper_profile())
-    264
-    """
+    """The 264 passes as rows of kind `unit`, the case in their labels."""
     rows = paper_rows()
     flops = pl.col("fp32_flop") + pl.col("fp16_flop") + pl.col("tensor_flop")
     cases = sorted({p for names in PARAMETERS.values() for p in names})

@@ -81,11 +81,6 @@ def _describe(timer: DeviceTimer, found: DeviceFindings) -> None:
             found.memory.insert(0, MemoryLevel(level="l2", size_bytes=facts.L2_cache_size))
 
 
-def _cache_bytes(found: DeviceFindings, settings: Settings) -> int:
-    sizes = (level.size_bytes for level in found.memory if level.level == "l2")
-    return next(sizes, settings.cache_bytes)
-
-
 def _precisions(device_type: str) -> Iterator[tuple[str, str, bool]]:
     """Resource's precision, dtype's precision, and whether TF32 is allowed.
 
@@ -119,7 +114,8 @@ def _peak(resource: str, precision: str, timer: DeviceTimer, settings: Settings)
 
 
 def _memory(timer: DeviceTimer, settings: Settings, found: DeviceFindings) -> None:
-    cache = _cache_bytes(found, settings)
+    known = (level.size_bytes for level in found.memory if level.level == "l2")
+    cache = next(known, settings.cache_bytes)
     found.sweep += [
         kernels.measure_stream(pattern, size, timer, settings.plan)
         for size in settings.curve_bytes

@@ -6,8 +6,8 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import polars as pl
 
@@ -156,8 +156,6 @@ def _frame_by_hand(piece: bytes, wanted: Sequence[int], separator: str) -> pl.Da
 
 
 # The same tables by the names of their columns, whole: rocprof's, Nsight Systems' and Omniperf's.
-
-
 MAX_PREAMBLE_LINES = 400
 MAX_COLUMNS = 20_000
 _NOTHING = ("", "N/A", "n/a", "NA", "nan", "NaN")
@@ -165,8 +163,7 @@ _NOTHING = ("", "N/A", "n/a", "NA", "nan", "NaN")
 Names = frozenset[str]
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """A table's columns as they are written."""
 
     names: tuple[str, ...]
@@ -195,17 +192,22 @@ def read_table(entry: Entry, header: Header, wanted: Callable[[str], bool]) -> p
         raise InputError(f"has {len(header.names)} columns", where=entry.name)
     # Of two columns with one name the first counts.
     places = {name: header.names.index(name) for name in header.names if wanted(name)}
-    cells = [_cell(str(place)).alias(name) for name, place in places.items()]
     frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
     table = find_table(entry, lambda fields: tuple(fields) == header.names)
     found = table.frames(list(places.values())) if table and places else ()
-    frames += [frame.select(cells) for frame in found]
+    frames += [
+        pl.DataFrame({name: _cells(frame[str(place)]) for name, place in places.items()})
+        for frame in found
+    ]
     return pl.concat(frames).filter(~pl.all_horizontal(pl.all().is_null()))
 
 
-def _cell(column: str) -> pl.Expr:
-    text = pl.col(column).str.strip_chars()
-    return pl.when(~text.is_in(_NOTHING)).then(text)
+def _cells(column: pl.Series) -> pl.Series:
+    """Cells without spaces around them, null where they say nothing; plain numbers say all."""
+    if column.cast(pl.Int64, strict=False).null_count() == column.null_count():
+        return column
+    text = column.str.strip_chars()
+    return text.set(text.is_in(_NOTHING), None)
 
 
 def number(column: str) -> pl.Expr:
@@ -215,15 +217,21 @@ def number(column: str) -> pl.Expr:
 
 def whole_number(column: str) -> pl.Expr:
     """A column's integers, exact to the last digit; what is no integer is null."""
-    return pl.col(column).str.replace_all(",", "").cast(pl.Int64, strict=False)
+    return pl.col(column).map_batches(_integers, return_dtype=pl.Int64)
+
+
+def _integers(cells: pl.Series) -> pl.Series:
+    found = cells.cast(pl.Int64, strict=False)
+    if found.null_count() == cells.null_count():
+        return found
+    return cells.str.replace_all(",", "", literal=True).cast(pl.Int64, strict=False)
 
 
 def ticks(table: pl.DataFrame, column: str) -> pl.Expr:
     """A column of nanoseconds: integers if all are (epoch times need every digit), else floats."""
-    cells = table[column].drop_nulls()
-    if cells.str.contains(r"^-?\d+$").all():
-        return whole_number(column)
-    return number(column)
+    cells = table[column]
+    found = cells.cast(pl.Int64, strict=False)
+    return pl.lit(found) if found.null_count() == cells.null_count() else number(column)
 
 
 def first_of(names: Names | list[str], *wanted: str) -> str | None:
@@ -233,8 +241,6 @@ def first_of(names: Names | list[str], *wanted: str) -> str | None:
 
 
 # Numbers and units as profilers print them, turned into plain numbers of base units.
-
-
 # Decimal prefixes; nvprof alone means powers of 1024 by them.
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
@@ -251,6 +257,9 @@ def numbers(column: pl.Series) -> pl.Series:
     >>> numbers(pl.Series(["1,234.5", "n/a", "66 {21}", "", "7"])).to_list()
     [1234.5, None, 66.0, None, 7.0]
     """
+    plain = column.cast(pl.Float64, strict=False)
+    if plain.null_count() == column.null_count():
+        return plain.set(~plain.is_finite(), None)
     text = column.str.strip_chars().str.replace(r"\s*\{[\d,.]+\}$", "")
     if text.str.contains(_COMMA_DECIMAL).any():
         text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)

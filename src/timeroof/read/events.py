@@ -8,6 +8,7 @@ events into one table and ends here. Columns of that table:
 * ``gpu``: which device of the machine an event ran on; ``stream``: its queue there;
 * ``launch_start_ns``, ``launch_end_ns``, ``process``, ``in_graph``: see `idle`;
 * ``launches``, other fields of a row, amounts, ``label.*`` and ``origin.*``: where known;
+* ``call``: the number of the recorded call behind the event, see `Whole`;
 * ``sum.*``: numbers that are summed over a row's events and kept as a label.
 """
 
@@ -23,6 +24,8 @@ from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Sour
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, idle_parts, seconds_by_cause, with_idle
+from timeroof.work.call import Call
+from timeroof.work.recorded import RecordedCall
 
 TIMELINE_EVENTS = 20_000
 NS = 1e9
@@ -30,7 +33,9 @@ SUM = "sum."
 # More of anything than one event can use.
 MAX_AMOUNT = 1e24
 
-_FIELDS = ("kind", "name", "short_name", "op", "shape", "dtype", "module", "phase", "device")
+_FIELDS = (
+    "kind", "name", "short_name", "op", "shape", "dtype", "module", "phase", "device", "call",
+)  # fmt: skip
 _PLACES = ("stream", "rank")
 # Of tables that have no single events.
 SUMMARY = Note("A summary by kernel name: no timestamps, so idle time is unknown.", "no-timestamps")
@@ -58,6 +63,8 @@ class Whole:
     has_gaps: bool = True
     # When the host waited for the devices and fetched data: `idle.host_spans`.
     host: pl.DataFrame | None = None
+    # The calls that the column `call` of events numbers.
+    calls: Sequence[Call] = ()
     extra: dict[str, object] = field(default_factory=dict)
 
 
@@ -69,11 +76,13 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
     device, unnamed = (whole.device, []) if whole.device else (device, unnamed)
     notes = [*whole.notes, *unnamed, *notes]
     if not whole.has_gaps:
-        extra = whole.extra | {"notes": tuple(notes)}
-        return Profile.of(rows_of(events), whole.source, device=device, **extra)
+        rows, calls = _with_calls(rows_of(events), whole.calls)
+        extra = whole.extra | {"notes": tuple(notes), "calls": calls}
+        return Profile.of(rows, whole.source, device=device, **extra)
     events = with_exclusive(with_idle(events, whole.host))
     rows, gpus = rows_of(events), _gpus(events)
     timeline, cut = _timeline(events, rows)
+    rows, calls = _with_calls(rows, whole.calls)
     wall_s, busy_s = _wall_and_busy(events)
     gaps = events["idle_ns"].to_numpy()
     return Profile.of(
@@ -85,8 +94,19 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
         idle_by_cause=seconds_by_cause(gaps, idle_parts(events), 1 / NS, gpus, wall_s - busy_s),
         timeline=timeline,
         notes=(*notes, *devices_note(gpus), *cut),
+        calls=calls,
         **whole.extra,
     )
+
+
+def _with_calls(
+    rows: pl.DataFrame, calls: Sequence[Call]
+) -> tuple[pl.DataFrame, dict[int, RecordedCall]]:
+    """Rows without the numbers of their calls, and the calls by the ids of rows."""
+    if "call" not in rows.columns:
+        return rows, {}
+    numbered = rows.select("id", "call").drop_nulls().iter_rows()
+    return rows.drop("call"), {row: RecordedCall(calls[code]) for row, code in numbered}
 
 
 def one_device(names: Iterable[str | None]) -> tuple[str | None, list[Note]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,18 +22,6 @@ from timeroof.core.vocabulary import IdleCause
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-
-class Wait(StrEnum):
-    """What a call of the device's API waits for before it returns."""
-
-    DEVICE = "device"
-    STREAM = "stream"
-    EVENT = "event"
-    # Frees wait for all work of the device, though nobody asked them to.
-    IMPLICIT = "implicit"
-    # Copies without "Async" in their names return when the copy is done.
-    COPY = "copy"
 
 
 # By NVIDIA's "API synchronization behavior" and the notes of each call, and by HIP's reference:
@@ -50,15 +37,9 @@ _COPIES = (
     " Memcpy2DUnaligned MemcpyParam2D MemcpyWithStream"
 )
 _FREES = "Free FreeHost FreeArray FreeMipmappedArray HostFree MemFree MemFreeHost ArrayDestroy"
-_WAITS = {
-    **{api + name: Wait.COPY for api in ("cuda", "cu", "hip") for name in _COPIES.split()},
-    **{api + name: Wait.IMPLICIT for api in ("cuda", "cu", "hip") for name in _FREES.split()},
-    # Unified Runtime, below SYCL.
-    "urQueueFinish": Wait.STREAM,
-    "urEventWait": Wait.EVENT,
-    "piQueueFinish": Wait.STREAM,
-    "piEventsWait": Wait.EVENT,
-}
+_WAITS = frozenset(
+    api + name for api in ("cuda", "cu", "hip") for name in f"{_COPIES} {_FREES}".split()
+) | {"urQueueFinish", "urEventWait", "piQueueFinish", "piEventsWait"}  # Below SYCL.
 # Versions of a function, and its variants for a default stream per thread.
 _VARIANT = re.compile(r"(?:_(?:ptsz|ptds|spt))?(?:_v\d+)?$")
 # All runtimes (CUDA, HIP, Level Zero, Ascend, …) have this word in calls that only wait.
@@ -66,20 +47,16 @@ _SYNCHRONIZE = "Synchronize"
 
 
 @lru_cache(maxsize=4096)
-def wait_of(call: str) -> Wait | None:
-    """What a call of a device's API waits for; None where it returns at once.
+def waits(call: str) -> bool:
+    """Whether a call of a device's API waits for the device before it returns.
 
-    >>> wait_of("cudaFree_v3020"), wait_of("cuMemcpyDtoH_v2"), wait_of("hipEventSynchronize")
-    (<Wait.IMPLICIT: 'implicit'>, <Wait.COPY: 'copy'>, <Wait.EVENT: 'event'>)
-    >>> wait_of("cuMemcpyDtoD_v2"), wait_of("cudaMemcpyAsync"), wait_of("cudaFreeAsync")
-    (None, None, None)
+    >>> [waits(c) for c in ("cudaFree_v3020", "cuMemcpyDtoH_v2", "hipEventSynchronize")]
+    [True, True, True]
+    >>> [waits(c) for c in ("cuMemcpyDtoD_v2", "cudaMemcpyAsync", "cudaFreeAsync")]
+    [False, False, False]
     """
     name = _VARIANT.sub("", call)
-    if name in _WAITS or _SYNCHRONIZE not in name:
-        return _WAITS.get(name)
-    if "Stream" in name or "Queue" in name or "CommandList" in name:
-        return Wait.STREAM
-    return Wait.EVENT if "Event" in name or "Fence" in name else Wait.DEVICE
+    return name in _WAITS or _SYNCHRONIZE in name
 
 
 # Arithmetic on intervals of time: unions, gaps, overlaps, all by column.
@@ -150,8 +127,6 @@ _NEVER = Union(np.empty(0), np.empty(0))
 
 
 # Why a device was idle. Causes are numbers in tables of millions, by their place in CAUSES.
-
-
 CAUSES = list(IdleCause)
 NO_CAUSE = -1
 # Causes that end with the host's call.
@@ -279,8 +254,6 @@ def seconds_by_cause(
 
 
 # The same for tables of events, whose times are nanoseconds.
-
-
 _SPANS = ("process", "start_ns", "end_ns", "is_wait")
 NO_PROCESS = 0
 
@@ -291,7 +264,7 @@ def host_spans(calls: pl.DataFrame, data: pl.DataFrame | None = None) -> pl.Data
     Both have process, start_ns, end_ns; calls also have name.
     """
     names = calls["name"].unique()
-    waiting = [name for name in names.to_list() if wait_of(name) is not None]
+    waiting = [name for name in names.to_list() if waits(name)]
     parts = [calls.filter(pl.col("name").is_in(waiting)).with_columns(is_wait=pl.lit(True))]
     if data is not None:
         parts.append(data.with_columns(is_wait=pl.lit(False)))

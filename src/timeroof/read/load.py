@@ -4,74 +4,51 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 import polars as pl
 
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.notes import Note
-from timeroof.core.profile import Profile, Source, SourceFile, amount_columns
+from timeroof.core.profile import Profile, SourceFile, amount_columns
 from timeroof.core.run_file import SavedRun
 from timeroof.read.events import shown_list
 from timeroof.read.formats import Progress, ReadOptions, format_named, silent
-from timeroof.read.open import DEFAULT_MAX_BYTES, Entry, Input, open_input
+from timeroof.read.open import DEFAULT_MAX_BYTES, Entry, Input, open_input, path_of
 from timeroof.read.plan import Job, Plan, plan_of
 from timeroof.read.workers import read_in_processes, worth_processes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-# Names and digests of the files that a profile came from, made while they are read.
+@contextmanager
+def _hashing(entries: list[Entry]) -> Iterator[Callable[[], dict[str, SourceFile]]]:
+    """Hash files as they lie on disk in a thread beside the reader: names and digests by path.
 
-
-class Digests:
-    """Hashes files as they lie on disk in a thread beside the reader.
-
-    Only the part of a path below what all files share is kept: a report must not tell
-    where on somebody's disk a run was.
+    Only the part of a path below what all files share is kept: a report must not tell where on
+    somebody's disk a run was.
     """
-
-    def __init__(self, entries: list[Entry]) -> None:
-        self._keys = list(dict.fromkeys(self.key(e) for e in entries))
-        self._pool = ThreadPoolExecutor(1)
-        self._digests: dict[str, Future[str | None]] = {}
-
-    @staticmethod
-    def key(entry: Entry) -> str:
-        """The file on disk that holds an entry, an archive for its members."""
-        return entry.name.partition("!/")[0]
-
-    def __enter__(self) -> Digests:
-        self._digests = {key: self._pool.submit(_sha256, Path(key)) for key in self._keys}
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pool.shutdown(wait=error is None, cancel_futures=True)
-
-    @property
-    def files(self) -> dict[str, SourceFile]:
-        """Name and digest of every file by its key."""
-        root = _shared_folder(self._keys)
-        return {
-            key: SourceFile(name=os.path.relpath(key, root), sha256=self._digests[key].result())
-            for key in self._keys
+    paths = list(dict.fromkeys(path_of(entry) for entry in entries))
+    pool = ThreadPoolExecutor(1)
+    digests = {path: pool.submit(_sha256, Path(path)) for path in paths}
+    root = _shared_folder(paths)
+    try:
+        yield lambda: {
+            path: SourceFile(name=os.path.relpath(path, root), sha256=digest.result())
+            for path, digest in digests.items()
         }
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _shared_folder(keys: list[str]) -> str:
-    if len(keys) == 1:
-        return os.path.dirname(keys[0]) or "."  # noqa: PTH120
-    folders = [os.path.dirname(os.path.abspath(key)) for key in keys]  # noqa: PTH100, PTH120
+def _shared_folder(paths: list[str]) -> str:
+    if len(paths) == 1:
+        return os.path.dirname(paths[0]) or "."  # noqa: PTH120
+    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120
     return os.path.commonpath(folders)
 
 
@@ -84,8 +61,6 @@ def _sha256(path: Path) -> str | None:
 
 
 # Several profiles of one run as one: its ranks side by side.
-
-
 T = TypeVar("T")
 
 
@@ -96,14 +71,16 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
     _refuse_several_runs(profiles, names)
     ranks = _ranks(profiles)
     tables, timelines, first = [], [], 0
+    calls: dict[int, object] = {}
     for profile, rank in zip(profiles, ranks, strict=True):
         tables.append(_ranked(profile.kernels, rank, first))
         if profile.timeline is not None:
             timelines.append(profile.timeline.with_columns(pl.col("kernel") + first))
+        calls |= {row + first: call for row, call in profile.calls.items()}
         first += 1 + max(profile.kernels["id"].to_list(), default=0)
     kernels = pl.concat(_same_amounts(tables), how="diagonal_relaxed")
-    sources = [p.source for p in profiles]
-    merged = Profile.of(kernels, _source(sources))
+    files = [file for p in profiles for file in p.source.files]
+    merged = Profile.of(kernels, msgspec.structs.replace(profiles[0].source, files=files))
     return replace(
         merged,
         device=_agreed([p.device for p in profiles]),
@@ -114,6 +91,7 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
         steps=_agreed([p.steps for p in profiles]),
         timeline=timelines[0] if timelines else None,
         notes=_notes(profiles, ranks, names),
+        calls=calls,
     )
 
 
@@ -180,11 +158,6 @@ def _meaning(column: str, *, counts_flops: bool) -> float | None:
     if column.startswith("flop/"):
         return 0.0 if counts_flops else None
     return None if column.startswith("byte/") else 0.0
-
-
-def _source(sources: list[Source]) -> Source:
-    files = [file for source in sources for file in source.files]
-    return msgspec.structs.replace(sources[0], files=files)
 
 
 def _agreed(values: list[T]) -> T | None:
@@ -254,9 +227,9 @@ def read_run(
         from timeroof.read.saved_run import load_entry
 
         return load_entry(plan.jobs[0].found.only)
-    with Digests(_entries(plan)) as digests:
+    with _hashing(_entries(plan)) as hashed:
         profiles = _read(plan.jobs, options)
-        files = digests.files
+        files = hashed()
     named = [_with_files(p, job, files) for p, job in zip(profiles, plan.jobs, strict=True)]
     profile = merged_ranks(named, [Path(job.found.name).name for job in plan.jobs])
     return SavedRun(replace(profile, notes=(*profile.notes, *plan.notes)), machine=None)
@@ -310,6 +283,6 @@ def _with_files(profile: Profile, job: Job, files: dict[str, SourceFile]) -> Pro
     if job.format.name == SAVED:
         return profile
     inputs = [job.found, *job.companions]
-    own = dict.fromkeys(Digests.key(e) for found in inputs for e in found.entries)
+    own = dict.fromkeys(path_of(e) for found in inputs for e in found.entries)
     source = msgspec.structs.replace(profile.source, files=[files[key] for key in own])
     return replace(profile, source=source)

@@ -1,7 +1,7 @@
 """oneDNN's verbose log (``ONEDNN_VERBOSE=1``, ``DNNL_VERBOSE=1``): one line per primitive.
 
-FLOPs are not counted here: a row keeps the problem's text as its shape, and whoever knows
-oneDNN's problems counts from it.
+FLOPs are not counted here: a row keeps the problem's text as its shape, and `work.onednn` knows
+the call behind it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,8 @@ from timeroof.core.profile import Profile
 from timeroof.read.events import Whole, profile_of
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.open import Entry, Input
+from timeroof.work.call import Call, parse_dtype
+from timeroof.work.onednn import call_from_onednn
 
 # One line of oneDNN's verbose log, in the spellings of versions 0.x to 3.x.
 # It is ``onednn_verbose[,v1][,timestamp][,primitive],exec,<engine>,<kind>,<implementation>,
@@ -54,7 +56,15 @@ class Primitive(NamedTuple):
     def dtype(self) -> str | None:
         """The data type of the source, else of the first tensor that has one."""
         types = dict(reversed(_TYPE.findall(self.formats)))
-        return types.get("src") or types.get("data") or next(iter(types.values()), None)
+        named = types.get("src") or types.get("data") or next(iter(types.values()), "")
+        return parse_dtype(named)
+
+    @property
+    def call(self) -> Call:
+        """The call that the primitive is, for whoever counts it."""
+        words = self.auxiliary.split()
+        algorithm = next((w.removeprefix("alg:") for w in words if w.startswith("alg:")), "")
+        return call_from_onednn(self.kind, self.prop, self.formats, self.problem, algorithm)
 
 
 class Execution(NamedTuple):
@@ -185,13 +195,14 @@ class _Log:
         timed = bool(np.isfinite(start).all())
         start = start - start.min() if timed else np.cumsum(length) - length
         rows = pl.DataFrame([_row(p) for p in self.primitives], infer_schema_length=None)
+        rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("call"))
         events = rows[np.frombuffer(self.which, dtype=np.int64)]
         return events.with_columns(
             pl.Series("start_ns", start), pl.Series("end_ns", start + length)
         ), timed
 
 
-def _row(primitive: Primitive) -> dict[str, Any]:
+def _row(primitive: Primitive) -> dict[str, str | float | None]:
     """The fields of a profile's row, times apart."""
     return {
         "kind": "primitive",
@@ -237,4 +248,7 @@ def _profile(log: _Log, found: Input) -> Profile:
         notes.append(Note(f"Instruction set: {log.isa}.", "instruction-set"))
     source = source_of("oneDNN", found, version=log.version)
     extra: dict[str, object] = {"threads": log.threads}
-    return profile_of(events, Whole(source, None, tuple(notes), has_gaps=timed, extra=extra))
+    calls = [p.call for p in log.primitives]
+    return profile_of(
+        events, Whole(source, None, tuple(notes), has_gaps=timed, calls=calls, extra=extra)
+    )

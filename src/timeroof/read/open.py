@@ -6,40 +6,34 @@ decompressed bytes and the name that the user would recognise (``runs.zip!/rank0
 
 from __future__ import annotations
 
-import hashlib
 import io
 import lzma
+import os
 import sys
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from timeroof.core.errors import DamagedError, InputError, trace_ignored
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-# Gzip as a stream that gives all it can: several members, and bytes behind the last one.
-#
-# The standard library's reader raises at bytes that follow the compressed data (padding of a
-# tape,
-# a signature) before it hands over what came last; `gzip -d` and we ignore them.
-
-
-MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
 # zlib: 15 bits of window, and 16 says that a gzip header and checksum surround the data.
 _GZIP_BITS = 15 + 16
 
 
 class GzipStream(io.RawIOBase):
-    """The decompressed bytes of a gzip file.
+    """The decompressed bytes of a gzip file: of all its members, whatever follows the last one.
+
+    The standard library's reader raises at such bytes before it hands over what came last.
 
     >>> import gzip
     >>> GzipStream(io.BytesIO(gzip.compress(b"one ") + gzip.compress(b"two") + b"tail")).read()
@@ -77,9 +71,9 @@ class GzipStream(io.RawIOBase):
 
     def _next_member(self) -> None:
         rest = self._member.unused_data
-        while len(rest) < len(MAGIC) and (more := self._raw.read(_CHUNK_BYTES)):
+        while len(rest) < len(_GZIP) and (more := self._raw.read(_CHUNK_BYTES)):
             rest += more
-        self._done = not rest.startswith(MAGIC)
+        self._done = not rest.startswith(_GZIP)
         self._waiting = b"" if self._done else rest
         if not self._done:
             self._member = zlib.decompressobj(_GZIP_BITS)
@@ -100,7 +94,7 @@ class Entry:
     """One file's content: a name to show, and how to open its decompressed bytes."""
 
     name: str
-    opener: Callable[[], BinaryIO]
+    opener: Callable[[], AbstractContextManager[BinaryIO]]
     max_bytes: int = DEFAULT_MAX_BYTES
     # Where the bytes lie plainly on disk, for libraries that want a path (SQLite).
     plain_path: Path | None = None
@@ -134,13 +128,6 @@ class Entry:
             trace_ignored(f"the beginning of {self.name} cannot be read")
             return b""
 
-    def sha256(self) -> str:
-        """Digest of the decompressed bytes."""
-        digest = hashlib.sha256()
-        for chunk in self.chunks():
-            digest.update(chunk)
-        return digest.hexdigest()
-
 
 @dataclass(frozen=True)
 class Input:
@@ -171,9 +158,14 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
         ) from error
     if size == 0:
         raise InputError("is empty", where=str(path), advice="record it again")
-    entry = Entry(str(path), lambda: path.open("rb"), max_bytes, plain_path=path, size_bytes=size)
+    opener = partial(_plain, path)
+    entry = Entry(str(path), opener, max_bytes, plain_path=path, size_bytes=size)
     entries = tuple(_unwrapped(entry, 0))
     return Input(str(path), entries, is_folder=len(entries) != 1)
+
+
+def _plain(path: Path) -> BinaryIO:
+    return path.open("rb")
 
 
 def folder_in(found: Input, entry: Entry) -> str:
@@ -205,9 +197,10 @@ def short_name(name: str) -> str:
 def _folder_entries(folder: Path, max_bytes: int) -> Iterator[Entry]:
     """Files below a folder in order; links are not followed, so that none can form a loop."""
     paths = []
-    for root, folders, files in folder.walk() if hasattr(folder, "walk") else _walk(folder):
+    for root, folders, files in os.walk(folder):
         folders.sort()
-        paths += [root / name for name in sorted(files) if not (root / name).is_symlink()]
+        found = [Path(root, name) for name in sorted(files)]
+        paths += [path for path in found if not path.is_symlink()]
         if len(paths) > MAX_FOLDER_FILES:
             raise InputError(
                 f"has more than {MAX_FOLDER_FILES} files",
@@ -216,21 +209,10 @@ def _folder_entries(folder: Path, max_bytes: int) -> Iterator[Entry]:
             )
     for path in paths:
         size = path.stat().st_size
-        if size == 0 or not path.is_file():
-            continue
-
-        def opener(path: Path = path) -> BinaryIO:
-            return path.open("rb")
-
-        entry = Entry(str(path), opener, max_bytes, plain_path=path, size_bytes=size)
-        yield from _unwrapped(entry, 0)
-
-
-def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    import os
-
-    for root, folders, files in os.walk(folder, followlinks=False):
-        yield Path(root), folders, files
+        if size and path.is_file():
+            opener = partial(_plain, path)
+            entry = Entry(str(path), opener, max_bytes, plain_path=path, size_bytes=size)
+            yield from _unwrapped(entry, 0)
 
 
 def _unwrapped(entry: Entry, depth: int) -> Iterator[Entry]:
@@ -239,9 +221,10 @@ def _unwrapped(entry: Entry, depth: int) -> Iterator[Entry]:
     if depth >= MAX_WRAPPING:
         yield entry
     elif head.startswith((_GZIP, _ZSTD, _XZ)):
-        inner = Entry(entry.name, _decompressor(entry, head), entry.max_bytes)
+        inner = Entry(entry.name, partial(_decompressed, entry, head), entry.max_bytes)
         yield from _unwrapped(inner, depth + 1)
-    elif head.startswith(_ZIP) and not _is_saved_run(entry):
+    # Our own saved runs are zips that are read whole.
+    elif head.startswith(_ZIP) and b"meta.json" not in head[:60]:
         yield from _zip_entries(entry, depth)
     elif head[257:262] == b"ustar":
         yield from _tar_entries(entry, depth)
@@ -249,51 +232,26 @@ def _unwrapped(entry: Entry, depth: int) -> Iterator[Entry]:
         yield entry
 
 
-def _decompressor(entry: Entry, head: bytes) -> Callable[[], BinaryIO]:
-    def opener() -> BinaryIO:
-        raw = entry.opener()
+@contextmanager
+def _decompressed(entry: Entry, head: bytes) -> Iterator[BinaryIO]:
+    with entry.opener() as raw:
         if head.startswith(_GZIP):
-            return _owning(io.BufferedReader(GzipStream(raw), HEAD_BYTES), raw)
-        if head.startswith(_XZ):
-            return _owning(lzma.LZMAFile(raw), raw)
-        import zstandard
+            yield cast("BinaryIO", io.BufferedReader(GzipStream(raw), HEAD_BYTES))
+        elif head.startswith(_XZ):
+            with lzma.LZMAFile(raw) as stream:
+                yield cast("BinaryIO", stream)
+        else:
+            import zstandard
 
-        reader = zstandard.ZstdDecompressor().stream_reader(
-            raw, read_across_frames=True, closefd=True
-        )
-        return _owning(io.BufferedReader(reader), raw)
-
-    return opener
-
-
-def _is_saved_run(entry: Entry) -> bool:
-    """Whether a zip is one of our own saved runs, which is read whole."""
-    return b"meta.json" in entry.head[:60]
+            unpacking = zstandard.ZstdDecompressor()
+            reader = unpacking.stream_reader(raw, read_across_frames=True, closefd=False)
+            yield cast("BinaryIO", io.BufferedReader(reader))
 
 
 def _zip_entries(entry: Entry, depth: int) -> Iterator[Entry]:
     with _errors_named(entry.name), entry.opener() as stream, zipfile.ZipFile(stream) as archive:
         members = {m.filename: m.file_size for m in archive.infolist() if not m.is_dir()}
-    members = {name: size for name, size in members.items() if size}
-    _refuse_many(members, entry.name)
-    for member in sorted(members):
-
-        def opener(member: str = member) -> BinaryIO:
-            raw = entry.opener()
-            try:
-                archive = zipfile.ZipFile(raw)
-                return _owning(archive.open(member), archive, raw)
-            except (RuntimeError, NotImplementedError, KeyError) as error:
-                # A member that is encrypted, or packed in a way that Python cannot unpack.
-                raw.close()
-                raise InputError(f"cannot be unpacked ({error})", where=entry.name) from error
-            except BaseException:
-                raw.close()
-                raise
-
-        name, size = f"{entry.name}!/{member}", members[member]
-        inner = Entry(name, opener, entry.max_bytes, size_bytes=size)
-        yield from _unwrapped(inner, depth + 1)
+    yield from _members(entry, members, _zip_member, depth)
 
 
 def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
@@ -302,24 +260,41 @@ def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
         entry.opener() as stream,
         tarfile.open(fileobj=stream, mode="r|") as archive,
     ):
-        members = {m.name: m.size for m in archive if m.isfile() and m.size}
+        members = {m.name: m.size for m in archive if m.isfile()}
+    yield from _members(entry, members, _tar_member, depth)
+
+
+def _members(
+    entry: Entry,
+    members: dict[str, int],
+    opened: Callable[[Entry, str], AbstractContextManager[BinaryIO]],
+    depth: int,
+) -> Iterator[Entry]:
+    members = {name: size for name, size in members.items() if size}
     _refuse_many(members, entry.name)
-    for member in sorted(members):
+    for member, size in sorted(members.items()):
+        name, opener = f"{entry.name}!/{member}", partial(opened, entry, member)
+        yield from _unwrapped(Entry(name, opener, entry.max_bytes, size_bytes=size), depth + 1)
 
-        def opener(member: str = member) -> BinaryIO:
-            raw = entry.opener()
-            try:
-                archive = tarfile.open(fileobj=raw, mode="r|")  # noqa: SIM115
-                stream = archive.extractfile(next(m for m in archive if m.name == member))
-                assert stream is not None
-                return _owning(stream, archive, raw)
-            except BaseException:
-                raw.close()
-                raise
 
-        name, size = f"{entry.name}!/{member}", members[member]
-        inner = Entry(name, opener, entry.max_bytes, size_bytes=size)
-        yield from _unwrapped(inner, depth + 1)
+@contextmanager
+def _zip_member(entry: Entry, member: str) -> Iterator[BinaryIO]:
+    with entry.opener() as raw, zipfile.ZipFile(raw) as archive:
+        try:
+            stream = archive.open(member)
+        except (RuntimeError, NotImplementedError, KeyError) as error:
+            # A member that is encrypted, or packed in a way that Python cannot unpack.
+            raise InputError(f"cannot be unpacked ({error})", where=entry.name) from error
+        with stream:
+            yield cast("BinaryIO", stream)
+
+
+@contextmanager
+def _tar_member(entry: Entry, member: str) -> Iterator[BinaryIO]:
+    with entry.opener() as raw, tarfile.open(fileobj=raw, mode="r|") as archive:
+        stream = archive.extractfile(next(m for m in archive if m.name == member))
+        assert stream is not None
+        yield cast("BinaryIO", stream)
 
 
 def _refuse_many(members: Collection[str], where: str) -> None:
@@ -327,36 +302,6 @@ def _refuse_many(members: Collection[str], where: str) -> None:
         raise InputError(
             f"holds more than {MAX_FOLDER_FILES} files", where=where, advice="name one run"
         )
-
-
-class _Closable(Protocol):
-    def close(self) -> object: ...
-
-
-class _Owned:
-    """A stream that also closes the streams that it stands on."""
-
-    def __init__(self, stream: IO[bytes], below: tuple[_Closable, ...]) -> None:
-        self._stream, self._below = stream, below
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def __enter__(self) -> _Owned:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the stream, then what it reads from."""
-        self._stream.close()
-        for below in self._below:
-            below.close()
-
-
-def _owning(stream: Any, *below: _Closable) -> BinaryIO:
-    return _Owned(stream, below)  # type: ignore[return-value]
 
 
 class _Bounded:

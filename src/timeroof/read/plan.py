@@ -15,8 +15,6 @@ from timeroof.read.open import Entry, Input, short_name
 from timeroof.read.text import head_text
 
 # What to say about a file that no format reads: what it is, and what to do.
-
-
 # Columns as people call them, and what the tidy table calls them.
 _MEANT = (
     (re.compile(r"(?i)^(kernel|kernel[ _]?name|operator|op[ _]?name)$"), "name"),

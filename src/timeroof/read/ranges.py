@@ -190,8 +190,6 @@ def lend_places(events: pl.DataFrame, like: list[str]) -> tuple[pl.DataFrame, in
 
 
 # Phases of a training step, as people name the folders of their runs.
-
-
 _PHASES_PHASES = {
     "forward": ("fw", "fwd", "forward"),
     "backward": ("bw", "bwd", "backward"),

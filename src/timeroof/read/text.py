@@ -105,8 +105,6 @@ def refuse_endless(rest: bytes, where: str) -> None:
 
 
 # An entry as a file on disk, for libraries that want a path.
-
-
 # A copy must leave this much of the disk free.
 FREE_BYTES = 512 * 2**20
 

@@ -69,9 +69,7 @@ def profile_of_table(table: pl.DataFrame, where: str) -> Profile:
     if "origin.time" not in kernels.columns:
         kernels = kernels.with_columns(pl.lit("user").alias("origin.time"))
     return Profile.of(
-        kernels,
-        Source(tool="tidy table"),
-        device=devices[0] if len(devices) == 1 else None,
+        kernels, Source(tool="tidy table"), device=devices[0] if len(devices) == 1 else None
     )
 
 

@@ -1,27 +1,28 @@
 """Ranks read side by side in processes of their own.
 
-Each is a plain Python process that leaves a saved run behind, and no fork: a fork of a
+Each is a plain Python process that leaves a pickled profile behind, and no fork: a fork of a
 process with Polars' threads can hang, and spawning re-runs an unguarded user script.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
 from timeroof.core.children import Child
 from timeroof.core.errors import EXIT_INPUT, InputError, TimeroofError
 from timeroof.core.profile import Profile
-from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.read.formats import ReadOptions, format_named
-from timeroof.read.open import Entry, Input, open_input, path_of
+from timeroof.read.open import Entry, path_of
 from timeroof.read.plan import Job
 
 # A rank of so much text takes about as long to read as a process takes to start: from here on
@@ -30,17 +31,6 @@ WORTH_BYTES = 48 * 2**20
 # How much traces shrink when they are packed, where the file does not say.
 PACKING = 10
 MAX_PROCESSES = 8
-
-
-class Order(msgspec.Struct):
-    """What a worker reads: a file on disk, the entry in it, and what it is told."""
-
-    path: str
-    entry: str
-    format: str
-    max_bytes: int
-    architecture: str | None
-    companions: list[tuple[str, str]]
 
 
 class Failure(msgspec.Struct):
@@ -80,7 +70,7 @@ def read_in_processes(jobs: list[Job], options: ReadOptions) -> list[Profile]:
         ThreadPoolExecutor(count) as pool,
     ):
         waiting = [
-            pool.submit(_read_apart, _order(job, options), Path(folder) / f"{index}.troof")
+            pool.submit(_read_apart, job, options.architecture, Path(folder) / f"{index}.pickle")
             for index, job in enumerate(jobs)
         ]
         profiles = []
@@ -94,45 +84,26 @@ def read_in_processes(jobs: list[Job], options: ReadOptions) -> list[Profile]:
     return profiles
 
 
-def _order(job: Job, options: ReadOptions) -> Order:
-    entry = job.found.only
-    return Order(
-        path=path_of(entry),
-        entry=entry.name,
-        format=job.format.name,
-        max_bytes=entry.max_bytes,
-        architecture=options.architecture,
-        companions=[(path_of(c.only), c.only.name) for c in job.companions],
-    )
-
-
-def _read_apart(order: Order, target: Path) -> Profile:
-    child = Child(__name__, (str(target),))
-    done = child.run(input=msgspec.json.encode(order), capture_output=True)
+def _read_apart(job: Job, architecture: str | None, target: Path) -> Profile:
+    options = ReadOptions(companions=job.companions, architecture=architecture)
+    order = pickle.dumps((job.format.name, job.found, options))
+    done = Child(__name__, (str(target),)).run(input=order, capture_output=True)
     if done.returncode == 0:
-        return load_run(target).profile
+        return cast("Profile", pickle.loads(target.read_bytes()))
     try:
         failure = msgspec.json.decode(done.stdout, type=Failure)
     except msgspec.DecodeError:
         last = done.stderr.decode(errors="replace").strip().split("\n")[-1]
-        raise InputError(f"could not be read ({last})", where=order.entry) from None
+        raise InputError(f"could not be read ({last})", where=job.found.name) from None
     raise InputError(failure.what, where=failure.where, advice=failure.advice)
 
 
-def _entry(path: str, name: str, max_bytes: int) -> Input:
-    found = open_input(Path(path), max_bytes)
-    return Input(name, tuple(e for e in found.entries if e.name == name))
-
-
 def main(target: str) -> int:
-    """Read one order from stdin and save its profile; an error goes to stdout as JSON."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    """Read what stdin asks for and leave its profile; an error goes to stdout as JSON."""
+    name, found, options = pickle.loads(sys.stdin.buffer.read())
     try:
-        companions = tuple(_entry(p, n, order.max_bytes) for p, n in order.companions)
-        options = ReadOptions(architecture=order.architecture, companions=companions)
-        found = _entry(order.path, order.entry, order.max_bytes)
-        profile = format_named(order.format).read(found, options)
-        save_run(SavedRun(profile, None), Path(target))
+        profile = format_named(name).read(found, options)
+        Path(target).write_bytes(pickle.dumps(profile))
     except TimeroofError as error:
         failure = Failure(error.what, error.where, error.advice)
         sys.stdout.buffer.write(msgspec.json.encode(failure))

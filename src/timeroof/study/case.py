@@ -81,9 +81,6 @@ FULL = Plan()
 QUICK = Plan(warmup_s=0.1, budget_s=0.5, precision=0.03, least=7, limit_s=120.0)
 
 
-# What driver and worker tell each other, one JSON line each.
-
-
 class Setup(msgspec.Struct, kw_only=True):
     """The first line that a worker gets: what it runs, and where, as far as counting needs it."""
 

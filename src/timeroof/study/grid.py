@@ -58,7 +58,7 @@ def grid_cases(  # noqa: PLR0913
     check_choice("precision", precisions, PRECISIONS)
     check_choice("cache", caches, CACHES)
     check_choice("variant", variants, variant_names())
-    points = list(_points(found, sweeps, quick=quick))
+    points = _points(found, sweeps, quick=quick)
     wanted = [p for p in (passes or found.default_passes) if p in found.passes]
     axes = product(wanted, precisions, threads or (all_cores(),), caches, variants, points)
     made = [
@@ -104,20 +104,9 @@ class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
         )  # fmt: skip
 
 
-def missing_pass(kernel: str, pass_name: str, device: str = "cpu") -> Case:
-    """The base case of a pass that a kernel does not have, to be recorded as unsupported."""
-    return Case(
-        kernel=kernel,
-        params=find_kernel(kernel).base,
-        pass_name=pass_name,
-        threads=all_cores(),
-        device=device,
-    )
-
-
 def _points(
     kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
-) -> Iterable[dict[str, Value]]:
+) -> list[dict[str, Value]]:
     """Parameter values: the base case, then one parameter at a time."""
     given = own_sweeps(kernel, quick=quick) if sweeps is None else sweeps
     checked = {name: _checked(kernel, name, values) for name, values in given.items()}
@@ -149,11 +138,7 @@ def _checked(kernel: Kernel, name: str, values: Sequence[Value]) -> list[Value]:
 
 
 def check_value(parameter: Parameter, value: Value) -> Value:
-    """A value that a parameter may have: one of its choices, or a number from 1.
-
-    >>> check_value(Parameter("batch", "batch size", 16), "8")
-    8
-    """
+    """A value that a parameter may have: one of its choices, or a number from 1."""
     if parameter.choices:
         if value not in parameter.choices:
             raise UsageError(
@@ -187,7 +172,4 @@ def variant_names() -> list[str]:
 
 def unique(cases: Iterable[Case]) -> list[Case]:
     """Every case once, in order."""
-    seen: dict[str, Case] = {}
-    for case in cases:
-        seen.setdefault(case.key("", ""), case)
-    return list(seen.values())
+    return list({case.key("", ""): case for case in cases}.values())

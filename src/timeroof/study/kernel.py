@@ -28,7 +28,6 @@ class Parameter:
     """One parameter: its base value, and the values that the full and the quick sweep take."""
 
     name: str
-    title: str
     base: int | str
     full: tuple[int | str, ...] = ()
     quick: tuple[int | str, ...] = ()
@@ -126,7 +125,6 @@ class Kernel:
     """
 
     name: str
-    title: str
     parameters: tuple[Parameter, ...]
     prepare: Callable[[Setting], Workload]
     passes: Mapping[str, str] = field(default_factory=lambda: FUNCTION_PASSES)
@@ -148,10 +146,6 @@ class Kernel:
 
 
 def like_forward(forward: float, pass_name: str) -> float:
-    """Contraction FLOPs of a pass where each gradient repeats the products of the forward pass.
-
-    >>> like_forward(10.0, "backward"), like_forward(10.0, "calibrate")
-    (20.0, 0.0)
-    """
+    """Contraction FLOPs of a pass where each gradient repeats the products of the forward pass."""
     times = {FORWARD: 1, BACKWARD: 2, BACKWARD_INPUT: 1, BACKWARD_WEIGHT: 1}
     return forward * times.get(pass_name, 0)

@@ -1,4 +1,4 @@
-"""A study judged: one report over all its cases, each on the ceilings of the cores that it used."""
+"""Results as a profile, one row per case, and judged: each on the ceilings of its cores."""
 
 from __future__ import annotations
 
@@ -9,22 +9,99 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from timeroof.api.live import scope_for
 from timeroof.api.reports import Report
 from timeroof.core.machine import Machine
 from timeroof.core.notes import as_notes
-from timeroof.core.profile import LABEL, Profile
+from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
 from timeroof.core.report import Verdicts
 from timeroof.core.units import format_percent
 from timeroof.core.version import VERSION
 from timeroof.model.judge import judge
+from timeroof.model.stats import spread
 from timeroof.model.totals import totals
-from timeroof.study.case import Result
+from timeroof.study import kernel as k
+from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclude
+from timeroof.study.grid import all_cores
+from timeroof.study.kernels import kernels
 from timeroof.study.rows import Row, typed_rows
-from timeroof.study.store import Verdict
-from timeroof.study.table import profile_of
 
 SCOPE = f"{LABEL}scope"
+_PHASES = {k.CALIBRATE: "data", k.FORWARD: "forward", k.OPTIMIZER: "optimizer"}
+
+
+def profile_of(
+    results: Sequence[Result], machine: Machine | None = None, *, command: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Profile:  # fmt: skip
+    """The cases that were measured; failed and unsupported ones have no row.
+
+    Times, launches and amounts are those of one execution.
+    """
+    done = [r for r in results if r.status == "done" and r.samples_s]
+    rows = [_row(r, machine) for r in done]
+    source = Source(tool="timeroof study", command=command)
+    if not rows:
+        empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
+        return Profile.of(empty, source, notes=notes)
+    flops = {name for row in rows for name in row if name.startswith("flop/")}
+    for row in rows:
+        # A case that counts FLOPs has none of the precisions that it does not name.
+        none = 0.0 if row["flop/fp32"] is not None else None
+        row.update(dict.fromkeys(flops - set(row), none))
+    numbers = {n: pl.Float64 for row in rows for n in row if n.split("/")[0] in ("flop", "byte")}
+    table = pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
+    return Profile.of(table, source, notes=notes)
+
+
+def _row(result: Result, machine: Machine | None) -> dict[str, object]:
+    case = result.case
+    # The kernel's name is in `op`: some kernels have a parameter that is called kernel.
+    how = ("framework", "precision", "cache", "threads", "variant", "device")
+    labels = result.labels | {name: str(getattr(case, name)) for name in how}
+    labels |= {name: str(value) for name, value in case.params.items()}
+    labels["pass"] = case.pass_name
+    labels["scope"] = scope_for(1, machine) if case.threads == 1 else "all"
+    if result.load is not None:
+        labels["load"] = f"{result.load:.3f}"
+    return {
+        "kind": "unit",
+        "name": case_name(case),
+        "op": case.kernel,
+        "phase": _PHASES.get(case.pass_name, "backward"),
+        "shape": " ".join(f"{n}={v}" for n, v in case.params.items()),
+        "dtype": case.precision,
+        "device": case.device,
+        "calls": 1.0,
+        "launches": result.launches,
+        "time_s": statistics.median(result.samples_s),
+        "time_spread": spread(result.samples_s),
+        "samples": result.samples_s,
+        "contraction_flops": result.contraction_flops,
+        **{"flop/fp32": None, **result.amounts},
+        **{f"{ORIGIN}{what}": origin for what, origin in result.origins.items()},
+        **{f"{LABEL}{name}": value for name, value in labels.items()},
+    }
+
+
+def case_name(case: Case) -> str:
+    """What a case is called: what differs from the base case, and what is special of how it ran.
+
+    >>> case_name(Case(kernel="gemm", params={"m": 8}, pass_name="forward", threads=all_cores()))
+    'gemm forward fp32 m=8'
+    """
+    found = kernels().get(case.kernel)
+    base = found.base if found is not None else {}
+    words = [case.kernel, case.pass_name, case.precision]
+    words += [f"{n}={v}" for n, v in case.params.items() if base.get(n) != v]
+    if len(words) == 3:
+        words.append("base")
+    words += [case.variant] if case.variant != "eager" else []
+    words += [case.cache] if case.cache != "warm" else []
+    if case.threads != all_cores():
+        words.append(f"threads={case.threads}")
+    return " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -101,12 +178,3 @@ def _judged(profile: Profile, machine: Machine | None) -> Verdicts:
     return replace(
         first, table=table, notes=tuple(dict.fromkeys(n for p in parts for n in p.notes))
     )
-
-
-def verdict_of(result: Result, machine: Machine | None) -> Verdict:
-    """What the model says of one result, for the store."""
-    profile = profile_of([result], machine)
-    if machine is None or not len(profile):
-        return Verdict()
-    row = _judged(profile, machine).table.row(0, named=True)
-    return Verdict(**{k: row[k] for k in Verdict.__struct_fields__})

@@ -159,7 +159,7 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
     counted = values.get(f"{ORIGIN}launches", "") is not None
     known: dict[str, Any] = {n: values.get(n) for n in _PLAIN}
     known |= {n: labels.get(n) for n in _WORDS}
-    known |= {n: _number(labels.get(n)) for n in _NUMBERS}
+    known |= {n: float(labels[n]) for n in _NUMBERS if n in labels}
     known |= {n: labels.get(n, "") for n in ("framework", "precision", "cache", "variant")}
     return Row(
         **known,
@@ -179,10 +179,6 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
 
 def _value(text: str) -> Value:
     return int(text) if text.isascii() and text.isdecimal() else text
-
-
-def _number(text: str | None) -> float | None:
-    return None if text is None else float(text)
 
 
 @dataclass(frozen=True)

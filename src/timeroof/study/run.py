@@ -10,11 +10,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -23,9 +23,19 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import fingerprint
 from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
-from timeroof.study.report import verdict_of
+from timeroof.study.report import case_name
 from timeroof.study.store import Kept, Store
-from timeroof.study.table import case_name
+
+START_LIMIT_S = 180.0
+_ENVIRONMENT = {
+    # Read by oneDNN when it first runs: its lines then tell when a primitive ran.
+    "ONEDNN_VERBOSE_TIMESTAMP": "1",
+    # Compilers in processes of their own would outlive a worker that is killed.
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "PYTHONWARNINGS": "ignore",
+}
+# Of the memory that is free when a worker starts, so much may be asked for.
+MEMORY_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -45,28 +55,22 @@ class Place:
 
         shape = hardware(read_topology(), host_cpu_name(), total_memory())
         name = f"{shape['model'] or shape['cpu']} {fingerprint(shape)}"
-        return cls(machine, name, f"{framework} {_version(framework)}")
+        try:
+            return cls(machine, name, f"{framework} {metadata.version(framework)}")
+        except metadata.PackageNotFoundError:
+            advice = f"install it: pip install {framework}"
+            raise UsageError(f"{framework} is not installed", advice=advice) from None
 
     def key(self, case: Case) -> str:
         """The key of a case that runs here."""
         return case.key(self.machine_key, self.software)
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        raise UsageError(
-            f"{package} is not installed", advice=f"install it: pip install {package}"
-        ) from None
-
-
-@dataclass
-class Done:
+class Done(NamedTuple):
     """What a run did: cases in the asked order, and how many of them were there before."""
 
-    results: list[Result] = field(default_factory=list)
-    found: int = 0
+    results: list[Result]
+    found: int
 
 
 def check_store(store: Store, keys: Sequence[str], *, resume: bool) -> None:
@@ -86,24 +90,15 @@ def run_cases(
     place: Place,
     plan: Plan,
     told: Callable[[str], None],
-    *,
-    retry: bool = False,
     counting: Callable[[Result], Result] | None = None,
 ) -> Done:
-    """Measure what is not finished; `retry` measures failed cases once more.
-
-    `told` hears of every case that is there.
-    """
-    done = Done()
+    """Measure what is not finished, and what failed once more; `told` hears of every case."""
     keys = {place.key(case): case for case in cases}
-    finished = store.finished()
-    over = {k for k, status in finished.items() if not (retry and status == "failed")}
+    over = {key for key, status in store.finished().items() if status != "failed"}
     with ExitStack() as stack:
         workers: dict[tuple[str, str], Worker] = {}
         for key, case in keys.items():
-            if key in over:
-                done.found += 1
-            else:
+            if key not in over:
                 where = (case.framework, case.device)
                 if where not in workers:
                     workers[where] = Worker(place.machine, *where)
@@ -115,29 +110,12 @@ def run_cases(
                     Kept(
                         case_key=key,
                         result=result,
-                        verdict=verdict_of(result, place.machine),
                         machine=place.machine_key,
                         software=place.software,
                     )
                 )
             told(case_name(case))
-    done.results = [kept.result for kept in store.read(keys)]
-    return done
-
-
-# The driver's end of a worker: start it, ask it, and tell what happened if it is silent.
-
-
-START_LIMIT_S = 180.0
-_ENVIRONMENT = {
-    # Read by oneDNN when it first runs: its lines then tell when a primitive ran.
-    "ONEDNN_VERBOSE_TIMESTAMP": "1",
-    # Compilers in processes of their own would outlive a worker that is killed.
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    "PYTHONWARNINGS": "ignore",
-}
-# Of the memory that is free when a worker starts, so much may be asked for.
-MEMORY_SHARE = 0.9
+    return Done([kept.result for kept in store.read(keys)], len(over & set(keys)))
 
 
 class _GoneError(Exception):
@@ -244,23 +222,20 @@ class Worker:
     def _why(self) -> str:
         """How the process ended, and its last words."""
         assert self._process is not None
+        assert self._errors is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5.0)
         code = self._process.returncode
         if code is None:
             return "the worker closed its pipe"
-        if code >= 0:
-            return f"the worker ended with code {code}{self._last_words()}"
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        hint = " (the system may have run out of memory)" if name == "SIGKILL" else ""
-        return f"the worker crashed with {name}{hint}{self._last_words()}"
-
-    def _last_words(self) -> str:
-        if self._errors is None:
-            return ""
         self._errors.seek(0)
         lines = self._errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
-        return f": {lines[-1][:300]}" if lines else ""
+        words = f": {lines[-1][:300]}" if lines else ""
+        if code >= 0:
+            return f"the worker ended with code {code}{words}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = " (the system may have run out of memory)" if name == "SIGKILL" else ""
+        return f"the worker crashed with {name}{hint}{words}"
 
 
 def free_memory_bytes() -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import statistics
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -33,9 +33,6 @@ _COLUMNS = {
     "contraction_flops": "REAL",
     **dict.fromkeys(("origins", "labels"), "TEXT NOT NULL"),
     "load": "REAL",
-    "limiter": "TEXT",
-    **dict.fromkeys(("bound_s", "efficiency"), "REAL"),
-    "above_roof": "TEXT",
     **dict.fromkeys(("machine", "software", "created"), "TEXT NOT NULL"),
 }
 # Columns that hold JSON.
@@ -51,21 +48,11 @@ _INSERT = (
 Cell = str | int | float | None
 
 
-class Verdict(msgspec.Struct, kw_only=True, frozen=True):
-    """What the model says of one case on the machine that it ran on."""
-
-    limiter: str | None = None
-    bound_s: float | None = None
-    efficiency: float | None = None
-    above_roof: str | None = None
-
-
 class Kept(msgspec.Struct, kw_only=True, frozen=True):
     """A result with its place in the store."""
 
     case_key: str
     result: Result
-    verdict: Verdict = Verdict()
     machine: str = ""
     software: str = ""
 
@@ -73,12 +60,13 @@ class Kept(msgspec.Struct, kw_only=True, frozen=True):
         """The columns of the case."""
         values = {
             name: value
-            for part in (self.result.case, self.result, self.verdict, self)
+            for part in (self.result.case, self.result, self)
             for name, value in msgspec.structs.asdict(part).items()
         }
         values["pass"] = values["pass_name"]
-        values["time_s"] = median_s(self.result.samples_s)
-        values["time_spread"] = spread(self.result.samples_s)
+        samples = self.result.samples_s
+        values["time_s"] = statistics.median(samples) if samples else None
+        values["time_spread"] = spread(samples)
         values |= {name: msgspec.json.encode(values[name]).decode() for name in _JSON}
         return {name: values[name] for name in _COLUMNS}
 
@@ -89,13 +77,7 @@ class Kept(msgspec.Struct, kw_only=True, frozen=True):
         values |= {name: msgspec.json.decode(str(row[name])) for name in _JSON}
         values["case"] = values | {"pass_name": row["pass"]}
         values["result"] = values | {}
-        values["verdict"] = values | {}
         return msgspec.convert(values, cls)
-
-
-def median_s(samples: list[float]) -> float | None:
-    """The median of a case's samples, None where there are none."""
-    return statistics.median(samples) if samples else None
 
 
 class ForeignFileError(InputError):
@@ -106,7 +88,7 @@ class DamagedStoreError(InputError):
     """A store that SQLite or a reader stumbles over."""
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """The cases of a study on disk; only the driver of a study writes to it."""
 
     def __init__(self, path: Path) -> None:
@@ -170,9 +152,6 @@ class Store:
         """Close the file."""
         with suppress(sqlite3.Error):
             self._sql.close()
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

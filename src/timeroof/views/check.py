@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.text import Text
 
+from timeroof.core.columns import Row
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.views.plain import markdown_text
 from timeroof.views.terminal import console, plain_text
@@ -25,7 +23,7 @@ COLUMNS = (
 )
 
 
-def print_check(document: Mapping[str, Any], *, stderr: bool = True) -> None:
+def print_check(document: Row, *, stderr: bool = True) -> None:
     """A `timeroof.check/1` document as a table."""
     out = console(stderr=stderr)
     rows: list[list[Cell]] = [
@@ -40,7 +38,7 @@ def _styled(word: str) -> Text:
     return Text(word, {"holds": "green", "BROKEN": "bold red"}.get(word, "bold yellow"))
 
 
-def cells(limit: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def cells(limit: Row) -> tuple[str, str, str, str]:
     """A limit's name, allowed value, value found and noise as a person reads them."""
     what = plain_text(limit["what"])
     if limit["note"]:
@@ -49,7 +47,7 @@ def cells(limit: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return what, allowed(limit), shown(limit["value"], limit["unit"]), noise
 
 
-def allowed(limit: Mapping[str, Any]) -> str:
+def allowed(limit: Row) -> str:
     """A limit as it was typed, never rounded to another one; a baseline's share to six digits.
 
     >>> allowed({"limit": 1.5, "unit": ""}), allowed({"limit": 0.12345, "unit": "share"})
@@ -89,13 +87,13 @@ def shown(value: float | None, unit: str) -> str:
     return f"{value:,.0f}" if unit == "" else format_amount(value, unit)
 
 
-def _word(limit: Mapping[str, Any]) -> str:
+def _word(limit: Row) -> str:
     if limit["passed"] and limit["note"]:
         return "INCONCLUSIVE"
     return "holds" if limit["passed"] else "BROKEN"
 
 
-def markdown_check(document: Mapping[str, Any], comparison: str = "") -> str:
+def markdown_check(document: Row, comparison: str = "") -> str:
     """The check as Markdown, with what changed against the baseline if that is given."""
     verdict = "passed" if document["passed"] else "FAILED"
     lines = [f"### timeroof check: {verdict}", "", "| limit | allowed | found | noise | |"]

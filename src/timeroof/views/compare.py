@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from timeroof.core.columns import Row
 from timeroof.core.errors import InputError
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.pictures.arrows import Move, OtherBalance, arrow_chart
+from timeroof.views.pictures.arrows import Move, arrow_chart
 from timeroof.views.pictures.of_report import chart_roofs
-from timeroof.views.pictures.points import Roofs, Unit
+from timeroof.views.pictures.points import Unit
 from timeroof.views.plain import clip, markdown_text, plain_line
 from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Column, fitted_table
@@ -21,7 +22,6 @@ from timeroof.views.terminal_table import Column, fitted_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from timeroof.core.machine import Machine
     from timeroof.core.report import Report
     from timeroof.model.compare.compare import Comparison
 
@@ -48,7 +48,7 @@ CAUSE_WORDS = {
 }
 
 
-def print_comparison(document: Mapping[str, Any], *, stderr: bool = False) -> None:
+def print_comparison(document: Row, *, stderr: bool = False) -> None:
     """A `timeroof.compare/1` document as tables."""
     out = console(stderr=stderr)
     out.print(Text(headline(document), style="bold"))
@@ -67,7 +67,7 @@ def print_comparison(document: Mapping[str, Any], *, stderr: bool = False) -> No
         out.print(Text(f"Note: {plain_text(note)}"))
 
 
-def headline(document: Mapping[str, Any]) -> str:
+def headline(document: Row) -> str:
     """The result in one line."""
     total = document["total"]
     head = f"{format_seconds(total['a_s'])} → {format_seconds(total['b_s'])}"
@@ -91,7 +91,7 @@ def signed_seconds(value: float) -> str:
     return f"+{format_seconds(value)}" if value > 0 else format_seconds(value)
 
 
-def main_causes(document: Mapping[str, Any]) -> dict[str, float]:
+def main_causes(document: Row) -> dict[str, float]:
     """The causes that are worth a line: at least a thousandth of the longer run."""
     if document["total"]["delta_s"] is None:
         return {}
@@ -99,16 +99,16 @@ def main_causes(document: Mapping[str, Any]) -> dict[str, float]:
     return {c: seconds for c, seconds in document["causes"].items() if abs(seconds) > least_s}
 
 
-def main_cause(row: Mapping[str, Any]) -> str:
+def main_cause(row: Row) -> str:
     """The cause that holds most of a row's difference, in its direction."""
     sign = 1 if row["delta_s"] > 0 else -1
     causes: Mapping[str, float] = row["causes"]
     return max(causes, key=lambda cause: sign * causes[cause])
 
 
-def told_rows(document: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]]:
+def told_rows(document: Row) -> tuple[str, list[Row]]:
     """The rows that changed; without any a word, and the candidates where the run changed."""
-    rows: list[Mapping[str, Any]] = document["rows"]
+    rows: list[Row] = document["rows"]
     moved = [row for row in rows if row["significant"]]
     if moved:
         return "", moved
@@ -121,9 +121,7 @@ def told_rows(document: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]
     return CANDIDATES, same_way[:MOST_CANDIDATES]
 
 
-def cells(
-    rows: Sequence[Mapping[str, Any]], *, noise: bool = False
-) -> tuple[list[str], list[list[str]]]:
+def cells(rows: Sequence[Row], *, noise: bool = False) -> tuple[list[str], list[list[str]]]:
     """Heads and texts of rows; what no row has (a layer, other work) is no column."""
     columns: dict[str, list[str]] = {
         "kernel": [row["name"] for row in rows],
@@ -139,11 +137,11 @@ def cells(
     return list(shown), [list(texts) for texts in zip(*shown.values(), strict=True)]
 
 
-def _noise(row: Mapping[str, Any]) -> str:
+def _noise(row: Row) -> str:
     return format_seconds(row["noise_s"]) if row["spread_known"] else "unknown"
 
 
-def _differs(row: Mapping[str, Any]) -> str:
+def _differs(row: Row) -> str:
     """Which amounts of work are others, as far as both sides know them."""
     return ", ".join(WORK_WORDS[kind] for kind in row.get("differs_in", ()))
 
@@ -155,7 +153,7 @@ def _column(head: str) -> Column:
     return Column(head, "figure", leaves=LEAVES.get(head, 0))
 
 
-def markdown_comparison(document: Mapping[str, Any]) -> str:
+def markdown_comparison(document: Row) -> str:
     """A comparison as Markdown, for pull requests."""
     lines = [f"**{headline(document)}**"]
     causes = [(CAUSE_WORDS[c], seconds) for c, seconds in main_causes(document).items()]
@@ -182,10 +180,6 @@ def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list
 # The combined chart of two runs: matched kernels before and after, joined by arrows.
 
 
-# Lines whose slopes differ by less than this (as a logarithm) are one line on paper.
-SAME_LINE = 0.05
-
-
 def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: str = "") -> Figure:
     """Arrows from A to B in the combined chart, on the first run's roofs.
 
@@ -207,49 +201,24 @@ def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: st
     heading = clip(
         plain_line(title or f"{Path(comparison.a).name} → {Path(comparison.b).name}"), 90
     )
-    balances = [] if a.machine == b.machine else balances_of([b.machine], roofs)
     notes = [] if any(m.arrow for m in moves) else ["no kernel changed by more than the noise"]
-    return arrow_chart(moves, roofs, title=heading, balances=balances, notes=notes)
+    return arrow_chart(moves, roofs, title=heading, notes=notes)
 
 
-def balances_of(machines: list[Machine | None], roofs: Roofs) -> list[OtherBalance]:
-    """Balances of other machines for the same compute unit and memory level."""
-    found = []
-    for machine in machines:
-        rates = {} if machine is None else machine.roofs()
-        compute, memory = (
-            rates.get(r) for r in (f"flop/{roofs.compute_name}", f"byte/{roofs.level}")
-        )
-        if machine is not None and compute is not None and memory is not None:
-            name = clip(plain_line(machine.name), 30)
-            found.append(OtherBalance(name, compute.rate / memory.rate))
-    return _told_apart(found, roofs.balance)
-
-
-def _told_apart(balances: list[OtherBalance], axes: float) -> list[OtherBalance]:
-    """Balances that are lines of their own: equal ones would be printed over one another."""
-    kept: list[OtherBalance] = []
-    for balance in balances:
-        taken = [axes, *(k.flops_per_byte for k in kept)]
-        if all(abs(math.log(balance.flops_per_byte / t)) > SAME_LINE for t in taken):
-            kept.append(balance)
-    return kept
-
-
-def _move(row: dict[str, Any], level: str) -> Move:
+def _move(row: Row, level: str) -> Move:
     text = f"{_named(row)}  {format_seconds(row['a_s'])} → {format_seconds(row['b_s'])}"
     before, after = (_unit(row, side, level) for side in "ab")
     return Move(before, after, text, arrow=bool(row["significant"]))
 
 
-def _named(row: dict[str, Any]) -> str:
+def _named(row: Row) -> str:
     """A kernel and its layer, which tells rows of one name apart, in the room of the key."""
     if not row["where"]:
         return clip(plain_line(row["name"]), 34)
     return f"{clip(plain_line(row['name']), 18)} {clip(plain_line(row['where']), 15)}"
 
 
-def _unit(row: dict[str, Any], side: str, level: str) -> Unit:
+def _unit(row: Row, side: str, level: str) -> Unit:
     """One side of a pair; what is not known is NaN and not drawn."""
     flops, moved, time_s = (row[f"{side}.{c}"] for c in ("flops", f"byte/{level}", "time_s"))
     known = math.nan if flops is None or moved is None else moved

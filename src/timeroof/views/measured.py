@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from timeroof.core.resources import SCOPES
-from timeroof.core.units import format_cores, format_percent, format_seconds
-from timeroof.views.terminal import console, format_rate, plain_text
+from timeroof.core.units import format_cores, format_percent, format_rate, format_seconds
+from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Column, fitted_table
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def _cells(measured: Ceiling | None, paper: Ceiling | None) -> tuple[str, ...]:
         best.resource if best else "",
         best.scope if best else "",
         "" if best is None or best.threads is None else str(best.threads),
-        format_rate(measured) if measured else "-",
-        format_rate(paper) if paper else "-",
+        format_rate(measured.resource, measured.rate) if measured else "-",
+        format_rate(paper.resource, paper.rate) if paper else "-",
         format_percent(measured.rate / paper.rate) if measured and paper else "",
         format_percent(spread) if spread is not None else "",
     )

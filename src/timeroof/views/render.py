@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,62 +165,38 @@ def render(
     if kind in PICTURES:
         _write_pictures(reports, path, kind, title or "")
         return
-    write_atomically(path, _WRITERS[kind](reports, title))
+    write_atomically(path, _text(reports, kind, title))
 
 
-def check_suffix(path: Path) -> str:
+def check_suffix(path: Path, allowed: Sequence[str] = SUFFIXES) -> str:
     """The kind of file that a name asks for; an unknown one is refused before any work."""
     kind = path.suffix.lstrip(".").lower()
-    if kind not in SUFFIXES:
+    if kind not in allowed:
         raise UsageError(
-            f"{path.name!r} has no known suffix", advice=f"end the name in .{', .'.join(SUFFIXES)}"
+            f"{path.name!r} has no known suffix", advice=f"end the name in .{', .'.join(allowed)}"
         )
     return kind
 
 
-def _html(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.page.page import html_bytes
+def _text(reports: Sequence[Report], kind: str, title: str | None) -> bytes:
+    from timeroof.views.page.page import html_bytes, page_title, run_names
 
-    return html_bytes(reports[0], title=title, runs=reports)
-
-
-def _markdown(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.page.page import page_title, run_names
-
+    if kind == "html":
+        return html_bytes(reports[0], title=title, runs=reports)
+    if kind == "json":
+        if len(reports) > 1:
+            raise UsageError("a JSON report holds one run", advice="write one file per run")
+        return reports[0].to_json() + b"\n"
     names = run_names(reports)
-    return report_markdown(reports, names, title=title or page_title(reports, names)).encode()
-
-
-def _csv(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.page.page import run_names
-
-    return table_csv(runs_table(reports, run_names(reports)))
-
-
-def _parquet(reports: Sequence[Report], title: str | None) -> bytes:
-    from timeroof.views.page.page import run_names
-
-    return table_parquet(runs_table(reports, run_names(reports)))
-
-
-def _json(reports: Sequence[Report], title: str | None) -> bytes:
-    if len(reports) > 1:
-        raise UsageError("a JSON report holds one run", advice="write one file per run")
-    return reports[0].to_json() + b"\n"
-
-
-_WRITERS: dict[str, Callable[[Sequence[Report], str | None], bytes]] = {
-    "html": _html,
-    "md": _markdown,
-    "csv": _csv,
-    "parquet": _parquet,
-    "json": _json,
-}
+    if kind == "md":
+        return report_markdown(reports, names, title=title or page_title(reports, names)).encode()
+    table = runs_table(reports, names)
+    return table_csv(table) if kind == "csv" else table_parquet(table)
 
 
 def _write_pictures(reports: Sequence[Report], path: Path, kind: str, title: str) -> None:
     from timeroof.views.page.page import run_names
-    from timeroof.views.pictures import save_figure
+    from timeroof.views.pictures.frame import save_figure, styled
     from timeroof.views.pictures.of_report import CHARTS, report_figure
 
     names = run_names(reports)
@@ -229,14 +205,9 @@ def _write_pictures(reports: Sequence[Report], path: Path, kind: str, title: str
         return
     from matplotlib.backends.backend_pdf import PdfPages
 
-    from timeroof.views.pictures.frame import styled
-
     figures = [report_figure(reports, chart, names=names, title=title) for chart in CHARTS]
     # No date, so that the same numbers give the same file.
-    with (
-        atomic_path(path) as part,
-        styled(),
-        PdfPages(part, metadata={"CreationDate": None}) as pages,
-    ):
+    undated = {"CreationDate": None}
+    with atomic_path(path) as part, styled(), PdfPages(part, metadata=undated) as pages:
         for figure in figures:
             pages.savefig(figure)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 from rich.console import Console
 from rich.text import Text
 
+from timeroof.core.columns import Row
 from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
@@ -114,7 +113,7 @@ def _why_no_line(rows: pl.DataFrame) -> str:
     return "no call of the described step came from a file of the program"
 
 
-def _line(row: dict[str, Any], longest: float) -> list[Cell]:
+def _line(row: Row, longest: float) -> list[Cell]:
     time_s, bound_s = row["time_s"] or 0.0, row["known_bound_s"]
     # A bound that is known only in part says nothing about the whole.
     share = bound_s / time_s if time_s and not row["is_unknown"] else None

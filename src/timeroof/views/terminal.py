@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from timeroof.core import units as rates
-from timeroof.core.units import format_amount, format_bytes_binary, format_percent, format_seconds
+from timeroof.core.columns import Row
+from timeroof.core.units import (
+    format_amount,
+    format_bytes_binary,
+    format_percent,
+    format_rate,
+    format_seconds,
+)
 from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
@@ -26,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "console",
-    "format_rate",
     "plain_text",
     "print_findings",
     "print_machine",
@@ -77,11 +82,6 @@ def console(*, stderr: bool = False) -> Console:
     return out
 
 
-def format_rate(ceiling: Ceiling) -> str:
-    """A ceiling's rate as a person reads it; launches and faults as seconds each."""
-    return rates.format_rate(ceiling.resource, ceiling.rate)
-
-
 def print_machines(machines: Sequence[Machine]) -> None:
     """One line per machine: best vector and matrix rate, bandwidth, launch."""
     out = console()
@@ -128,9 +128,14 @@ def _ceiling(ceiling: Ceiling) -> list[tuple[str, str, str, str]]:
     scope = "" if ceiling.scope == "all" else f" ({ceiling.scope})"
     source = plain_text(ceiling.source)
     return [
-        (ceiling.resource + scope, format_rate(ceiling), ceiling.origin, source),
+        (
+            ceiling.resource + scope,
+            format_rate(ceiling.resource, ceiling.rate),
+            ceiling.origin,
+            source,
+        ),
         *(
-            (f"  {plain_text(name)}", rates.format_rate(ceiling.resource, rate), "", "")
+            (f"  {plain_text(name)}", format_rate(ceiling.resource, rate), "", "")
             for name, rate in ceiling.variants.items()
         ),
     ]
@@ -259,14 +264,14 @@ def print_gaps(report: Report, *, stderr: bool = True) -> None:
     _print_findings(report, out)
 
 
-def _cells(row: dict[str, Any], longest_s: float) -> list[Cell]:
+def _cells(row: Row, longest_s: float) -> list[Cell]:
     bound = min(row["bound_s"], row["elapsed_s"]) / longest_s
     bar = Bar([(bound, "█", ""), (row["elapsed_s"] / longest_s - bound, "░", "")])
     seconds = [format_seconds(row[c]) for c in ("elapsed_s", "gap_s")]
     return [plain_text(_title(row)), *seconds, row["limiter"], bar]
 
 
-def _title(row: dict[str, str | None]) -> str:
+def _title(row: Row) -> str:
     op = (row["op"] or "").removeprefix("aten::")
     name = row["short_name"] or ""
     return name if not op or op in name else f"{name} ({op})"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from timeroof.core.columns import Row
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.palette import TERMINAL_COLOURS
 from timeroof.views.terminal import console, plain_text
@@ -35,7 +36,7 @@ OUTSIDE = "beside kernels"
 WITHOUT_IDLE = "Kernels alone, without the idle before them."
 
 
-def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
+def print_whatif(document: Row, *, stderr: bool = False) -> None:
     """A `timeroof.whatif/1` document as tables."""
     out = console(stderr=stderr)
     out.print(
@@ -63,7 +64,7 @@ def print_whatif(document: Mapping[str, Any], *, stderr: bool = False) -> None:
         out.print(Text(f"Note: {plain_text(note)}"))
 
 
-def _machine_rows(document: Mapping[str, Any]) -> list[list[str]]:
+def _machine_rows(document: Row) -> list[list[str]]:
     rows = []
     for m in document["machines"]:
         faster = document["measured_s"] / m["predicted_s"] if m["predicted_s"] else None
@@ -72,7 +73,7 @@ def _machine_rows(document: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-def is_predicted(document: Mapping[str, Any]) -> bool:
+def is_predicted(document: Row) -> bool:
     """Whether there are seconds to show; without a timed row there is no prediction."""
     seconds = [document["measured_s"], *(m["predicted_s"] for m in document["machines"])]
     return all(s is not None for s in seconds)
@@ -93,7 +94,7 @@ def split_seconds(by_limiter: Mapping[str, float], whole_s: float) -> dict[str, 
     return {**by_limiter, **({OUTSIDE: rest_s} if rest_s > 1e-9 * whole_s else {})}
 
 
-def _bars(document: Mapping[str, Any]) -> list[list[Cell]]:
+def _bars(document: Row) -> list[list[Cell]]:
     """Measured and predicted seconds by limiter, drawn to the scale of the longest."""
     if not is_predicted(document):
         return []
@@ -117,7 +118,7 @@ def _bar(name: str, split: Mapping[str, float], longest_s: float) -> list[Cell]:
     return [plain_text(name), Bar(parts), ", ".join(shares)]
 
 
-def _print_rows(document: Mapping[str, Any], out: Console) -> None:
+def _print_rows(document: Row, out: Console) -> None:
     names = [plain_text(m["name"]) for m in document["machines"]][:3]
     longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))
     told = told_apart(document["rows"])
@@ -135,7 +136,7 @@ def _print_rows(document: Mapping[str, Any], out: Console) -> None:
         out.print(f"({len(longest) - MOST_ROWS} more rows)")
 
 
-def told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+def told_apart(rows: Sequence[Row]) -> dict[int, str]:
     """Names by id; those that several rows have are followed by module or shape."""
     counts = Counter(row["short_name"] for row in rows)
     names = {}
@@ -145,12 +146,12 @@ def told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     return names
 
 
-def has_idle(document: Mapping[str, Any]) -> bool:
+def has_idle(document: Row) -> bool:
     """Whether the idle before kernels is known, and stands beside them."""
     return any((row["elapsed_s"] or 0.0) > (row["time_s"] or 0.0) for row in document["rows"])
 
 
-def _captions(document: Mapping[str, Any]) -> list[str]:
+def _captions(document: Row) -> list[str]:
     changes = any(m["limiter_changes"] for row in document["rows"] for m in row["machines"])
     return [
         *(["* another limiter"] if changes else []),

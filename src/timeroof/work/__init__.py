@@ -2,7 +2,7 @@
 
 from timeroof.work.call import Call, Tensor, Unrecorded
 from timeroof.work.cost import FREE, Cost, amounts
-from timeroof.work.counting import cost_of, count, count_many, kernel_cost, own_costs
+from timeroof.work.counting import cost_of, count, kernel_cost, own_costs
 from timeroof.work.recorded import call_from_kineto
 from timeroof.work.registry import formula
 
@@ -16,7 +16,6 @@ __all__ = [
     "call_from_kineto",
     "cost_of",
     "count",
-    "count_many",
     "formula",
     "kernel_cost",
     "own_costs",

@@ -65,10 +65,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     products by number format, `other` all further ones; both are None where FLOPs are
     unknown, as are the bytes where those are. `unknown` then says why. `free` marks
     what does no work by nature (views, allocation), `composite` an op whose work is
-    done by the ops it calls (see `timeroof.work.counting`). `reduced` maps an algorithm
-    (Winograd, FFT) to the FLOPs that it needs for the same result. `padding_flops` are
-    those of `contraction` that have a convolution's padding as a factor: counted by
-    convention, owed by nobody, in no bound.
+    done by the ops it calls (see `timeroof.work.counting`). `padding_flops` are those of
+    `contraction` that have a convolution's padding as a factor: counted by convention, owed by
+    nobody, in no bound.
     """
 
     contraction: Mapping[str, float] | None = {}
@@ -80,7 +79,6 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     free: bool = False
     composite: bool = False
     origin: Origin = "counted"
-    reduced: Mapping[str, float] = {}
     padding_flops: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -88,11 +86,6 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     def contraction_flops(self) -> float | None:
         """FLOPs that torch's FlopCounterMode would count too."""
         return None if self.contraction is None else float(sum(self.contraction.values()))
-
-    @property
-    def other_flops(self) -> float | None:
-        """FLOPs outside contractions."""
-        return None if self.other is None else float(sum(self.other.values()))
 
     @property
     def flops(self) -> float | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
 import msgspec
 
+from timeroof.core.errors import trace_ignored
 from timeroof.work.call import Call, Tensor, UncountableError, every_tensor, frozen, parse_dtype
 from timeroof.work.cost import FREE, Cost, computing_dtype, cost, possible, unknown
 from timeroof.work.registry import find_rule, load_families, plain_name
@@ -18,7 +19,6 @@ Stated = Cost | Mapping[str, object]
 UserFunction = Callable[[Call], Stated]
 
 _STATED: dict[str, UserFunction] = {}
-_LISTENERS: list[Callable[[], None]] = []
 
 
 def cost_of(*names: str) -> Callable[[UserFunction], UserFunction]:
@@ -33,7 +33,7 @@ def cost_of(*names: str) -> Callable[[UserFunction], UserFunction]:
     def state(function: UserFunction) -> UserFunction:
         for name in names:
             _STATED[plain_name(name)] = function
-        _tell()
+        forget_counts()
         return function
 
     return state
@@ -43,17 +43,7 @@ def forget(*names: str) -> None:
     """Take statements back; without names, all of them."""
     for name in [plain_name(n) for n in names] or list(_STATED):
         _STATED.pop(name, None)
-    _tell()
-
-
-def when_changed(listener: Callable[[], None]) -> None:
-    """Call a function whenever a statement comes or goes."""
-    _LISTENERS.append(listener)
-
-
-def _tell() -> None:
-    for listener in _LISTENERS:
-        listener()
+    forget_counts()
 
 
 def stated_cost(call: Call) -> Cost | None:
@@ -64,6 +54,7 @@ def stated_cost(call: Call) -> Cost | None:
     try:
         return as_cost(function(call), call)
     except Exception as error:  # the user's code may raise anything
+        trace_ignored(f"the stated cost of {call.op} failed")
         return unknown(f"the stated cost of {call.op} failed: {type(error).__name__}: {error}")
 
 
@@ -158,9 +149,6 @@ def forget_counts() -> None:
     _counted.cache_clear()
 
 
-when_changed(forget_counts)
-
-
 def _fresh(call: Call, fallback: Fallback | None) -> Cost:
     stated = stated_cost(call)
     if stated is not None:
@@ -175,8 +163,13 @@ def _by_rule(call: Call) -> Cost:
     rule = find_rule(call.op)
     if rule is None:
         return unknown(f"no formula for {call.op}")
+    return _applied(call, lambda: rule.apply(call))
+
+
+def _applied(call: Call, formula: Callable[[], Cost]) -> Cost:
+    """What a formula says; what it cannot count is unknown."""
     try:
-        return possible(rule.apply(call))
+        return possible(formula())
     except UncountableError as error:
         return unknown(f"{call.op}: {error.reason}")
     except STUMBLES as error:
@@ -213,21 +206,6 @@ def _generic(call: Call, writes: Sequence[Tensor], pointwise: bool) -> Cost:
         unknown=f"no formula for the FLOPs of {call.op}",
         origin="modelled",
     )
-
-
-def count_many(calls: Iterable[Call], fallback: Fallback | None = None) -> list[Cost]:
-    """The costs of many calls, each signature counted once."""
-    known: dict[Call, Cost] = {}
-    costs: list[Cost] = []
-    for call in calls:
-        try:
-            found = known.get(call)
-            if found is None:
-                found = known[call] = count(call, fallback)
-        except TypeError:
-            found = count(call, fallback)
-        costs.append(found)
-    return costs
 
 
 # Ops nest: aten::linear calls aten::addmm. Which of them does the work, so that none counts
@@ -312,9 +290,4 @@ def count_kernel(call: Call, kernel: Kernel) -> Cost | None:
     function = _KERNELS.get(plain_name(call.op))
     if function is None or stated_cost(call) is not None:
         return None
-    try:
-        return possible(function(call, kernel))
-    except UncountableError as error:
-        return unknown(f"{call.op}: {error.reason}")
-    except STUMBLES as error:
-        return unknown(f"{call.op}: malformed arguments ({type(error).__name__})")
+    return _applied(call, lambda: function(call, kernel))

@@ -11,32 +11,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import polars as pl
 
 from timeroof.core.machine import Machine
-from timeroof.core.profile import RECORDED_CALL, Profile, amount_columns
+from timeroof.core.profile import Profile, amount_columns
 from timeroof.work.call import Arg, Call, Tensor, Unrecorded, frozen, parse_dtype
 from timeroof.work.cost import Cost, amounts
 from timeroof.work.counting import Kernel, count, count_kernel, kernel_cost
 from timeroof.work.names import name_facts_table
-from timeroof.work.onednn import call_from_onednn
 
 NO_VALUE = Unrecorded("value not recorded")
 NO_LIST = Unrecorded("list of tensors not recorded")
 _LISTS = ("TensorList", "GenericList")
 
 
-def call_from_kineto(
-    name: str, args: Mapping[str, object] | None, *, list_dtype: str | None = None
-) -> Call:
-    """The call behind a cpu_op event of a PyTorch trace.
-
-    `list_dtype` is the format of tensors in lists, which traces do not record, where the
-    reader knows it from elsewhere (say, ``bits16`` from a kernel's name).
+def call_from_kineto(name: str, args: Mapping[str, object] | None) -> Call:
+    """The call behind a cpu_op event of a PyTorch trace; tensors in lists have no format.
 
     >>> call_from_kineto("aten::mm", {"Input Dims": [[2, 3], [3, 4]],
     ...     "Input type": ["c10::Half", "c10::Half"]}).inputs[1]
@@ -54,7 +49,6 @@ def call_from_kineto(
             types[i] if i < len(types) else "",
             strides[i] if i < len(strides) else None,
             _value(known_values, i),
-            list_dtype,
         )
         for i in range(max(len(dims), len(types)))
     ]
@@ -66,7 +60,7 @@ def _results(args: Mapping[str, object]) -> tuple[Tensor, ...] | None:
     dims, types = _list(args.get("Output Dims")), _list(args.get("Output type"))
     if not dims or len(dims) != len(types):
         return None
-    found = [_argument(d, k, None, NO_VALUE, None) for d, k in zip(dims, types, strict=True)]
+    found = [_argument(d, k, None, NO_VALUE) for d, k in zip(dims, types, strict=True)]
     whole = [t for t in found if isinstance(t, Tensor)]
     return tuple(whole) if len(whole) == len(found) else None
 
@@ -82,12 +76,10 @@ def _value(values: Sequence[object] | None, place: int) -> Arg:
     return value_from_text(text) if isinstance(text, str) else NO_VALUE
 
 
-def _argument(
-    dims: object, kind: object, strides: object, value: Arg, list_dtype: str | None
-) -> Arg:
+def _argument(dims: object, kind: object, strides: object, value: Arg) -> Arg:
     kind = kind if isinstance(kind, str) else ""
     if kind in _LISTS or _is_nested(dims):
-        return _tensor_list(_list(dims), _list(strides), list_dtype or "")
+        return _tensor_list(_list(dims), _list(strides))
     if kind.startswith("nullptr"):
         return None
     if kind in ("", "Scalar", "ScalarList") or kind.endswith("List"):
@@ -100,11 +92,11 @@ def _is_nested(dims: object) -> bool:
     return bool(sizes) and isinstance(sizes[0], Sequence) and not isinstance(sizes[0], str)
 
 
-def _tensor_list(dims: Sequence[object], strides: Sequence[object], dtype: str) -> Arg:
+def _tensor_list(dims: Sequence[object], strides: Sequence[object]) -> Arg:
     if not dims:
         return NO_LIST
     return tuple(
-        _tensor(d, dtype, strides[i] if i < len(strides) else None) for i, d in enumerate(dims)
+        _tensor(d, "", strides[i] if i < len(strides) else None) for i, d in enumerate(dims)
     )
 
 
@@ -171,32 +163,45 @@ def tensors_from_text(text: str) -> tuple[Tensor, ...]:
 
 
 # From what a file recorded of each row (its name, its call) to short names and amounts.
-#
-# Joins the rooms `work` and `core`: readers keep calls as labels, this counts them.
 # Numbers that a source measured are never replaced.
-
-
 KINETO_ARGUMENTS = (
     "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Output Dims", "Output type",
 )  # fmt: skip
-ONEDNN_LABELS = ("onednn_kind", "onednn_prop", "onednn_formats", "onednn_auxiliary")
-
-_LAUNCHED = tuple[tuple[str, tuple[int, ...]], ...]
-_COUNTED_NAME, _PER_LAUNCH = ".counted_name", ".per_launch"
+_CALL, _TIMES, _COUNTED_NAME, _PER_LAUNCH = ".call", ".times", ".counted_name", ".per_launch"
 NAMED_KINDS = ("kernel", "collective")
+# What names tell and rows keep.
+NAME_FACTS = ("algorithm", "library", "tensor_core")
 COUNTED_KINDS = ("kernel", "op", "primitive")
+
+
+class RecordedCall(NamedTuple):
+    """The call behind a row, as its reader knows it: `Profile.calls` has them by the row's id."""
+
+    call: Call
+    # How many such calls the row stands for; None: each of its own calls is one.
+    times: float | None = None
+    # The telling kernels of the call and their grids: its kernels are counted one by one.
+    launched: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    # The ops below it are rows of their own and do the work of a composite op.
+    has_children: bool = False
 
 
 def with_recorded_work(profile: Profile, machine: Machine | None) -> Profile:
     """The profile with short names, and with amounts wherever its calls were recorded."""
     facts = name_facts_table(profile.kernels["name"])
-    rows = profile.kernels.join(facts, on="name", how="left", suffix="_read", maintain_order="left")
+    rows = profile.kernels.drop(NAME_FACTS).join(
+        facts, on="name", how="left", suffix="_read", maintain_order="left"
+    )
     rows = _with_short_names(rows)
     rows = _without_idle_tensor_units(rows)
-    rows = _with_counted(rows, _matrix_units(machine))
-    extra = [c for c in facts.columns if c != "name" and c in rows.columns]
-    kept = [c for c in rows.columns if c not in extra or c in profile.kernels.columns]
-    return profile.with_kernels(rows.select(kept).drop("short_name_read", strict=False))
+    if profile.calls:
+        calls = cast("Mapping[int, RecordedCall]", profile.calls)
+        rows = _with_counted(rows, calls, _matrix_units(machine))
+    # An op's name is none of a kernel.
+    of_kernel = ~pl.col("kind").is_in(["op", "unit"])
+    rows = rows.with_columns(pl.when(of_kernel).then(pl.col(c)).alias(c) for c in NAME_FACTS)
+    spare = [c for c in facts.columns if c not in profile.kernels.columns]
+    return replace(profile.with_kernels(rows.drop(*spare, "short_name_read")), calls={})
 
 
 def _matrix_units(machine: Machine | None) -> Collection[str]:
@@ -220,133 +225,85 @@ def _without_idle_tensor_units(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_counted(rows: pl.DataFrame, units: Collection[str]) -> pl.DataFrame:
+def _with_counted(
+    rows: pl.DataFrame, recorded: Mapping[int, RecordedCall], units: Collection[str]
+) -> pl.DataFrame:
     """Add the amounts of recorded calls, per different call once."""
-    build, signature = _recording(rows)
-    if build is None:
-        return rows
-    if "label.launched" in rows.columns:
-        # Kernels of such calls are counted one by one, by their names.
-        named = pl.when(pl.col("label.launched").is_not_null()).then(pl.col("name"))
-        rows = rows.with_columns(named.alias(_COUNTED_NAME))
-        signature = [*signature, "label.launched", _COUNTED_NAME]
-    keys = [*signature, "kind", "precision", "tensor_core", "storage"]
-    recorded = pl.col(signature[1]).is_not_null() & pl.col("kind").is_in(COUNTED_KINDS)
-    calls = rows.filter(recorded).select(keys).unique(maintain_order=True)
+    different: dict[RecordedCall, int] = {}
+    codes = [
+        different.setdefault(r._replace(times=None), len(different)) for r in recorded.values()
+    ]
+    asked = {"id": list(recorded), _CALL: codes, _TIMES: [r.times for r in recorded.values()]}
+    table = pl.DataFrame(asked, schema={"id": pl.Int64, _CALL: pl.Int64, _TIMES: pl.Float64})
+    # Kernels of calls with telling kernels are counted one by one, by their names.
+    telling = [code for r, code in different.items() if r.launched]
+    named = pl.when(pl.col(_CALL).is_in(telling)).then(pl.col("name")).alias(_COUNTED_NAME)
+    rows = rows.join(table, on="id", how="left", maintain_order="left").with_columns(named)
+    keys = [_CALL, _COUNTED_NAME, "kind", "precision", "tensor_core", "storage"]
+    counts = pl.col(_CALL).is_not_null() & pl.col("kind").is_in(COUNTED_KINDS)
+    calls = rows.filter(counts).select(keys).unique(maintain_order=True)
     if not calls.height:
-        return rows
-    found = [_amounts_of(row, build, units) for row in calls.iter_rows(named=True)]
-    table = pl.concat([calls, _frame(found)], how="horizontal")
+        return rows.drop(_CALL, _TIMES, _COUNTED_NAME)
+    listed = list(different)
+    found = [_amounts_of(listed[row[_CALL]], row, units) for row in calls.iter_rows(named=True)]
     joined = rows.join(
-        table, on=keys, how="left", nulls_equal=True, maintain_order="left", suffix="_counted"
-    )
-    return _merged(joined, list(found[0]), recorded).drop(_COUNTED_NAME, strict=False)
-
-
-def _recording(
-    rows: pl.DataFrame,
-) -> tuple[Callable[[Mapping[str, Any]], Call] | None, list[str]]:
-    """How the rows' calls were recorded: as Kineto arguments, as oneDNN texts, or not."""
-    if "label.input_dims" in rows.columns:
-        labels = [f"label.{n}" for n in RECORDED_CALL if f"label.{n}" in rows.columns]
-        children = ["label.child_ops"] if "label.child_ops" in rows.columns else []
-        return _kineto_call, ["op", *labels, *children]
-    if "label.onednn_kind" in rows.columns:
-        labels = [f"label.{n}" for n in ONEDNN_LABELS if f"label.{n}" in rows.columns]
-        return _onednn_call, ["shape", *labels]
-    return None, []
-
-
-def _kineto_call(row: Mapping[str, Any]) -> Call:
-    arguments = {}
-    for label, key in zip(RECORDED_CALL, KINETO_ARGUMENTS, strict=True):
-        text = row.get(f"label.{label}")
-        if text is not None:
-            arguments[key] = _decoded(text)
-    # Traces leave out the format of tensors in lists; the kernel's name may tell it.
-    return call_from_kineto(row["op"] or "", arguments, list_dtype=row.get("storage"))
-
-
-def _decoded(text: str) -> object:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return None
-
-
-def _onednn_call(row: Mapping[str, Any]) -> Call:
-    return call_from_onednn(
-        row["label.onednn_kind"] or "",
-        row.get("label.onednn_prop") or "",
-        row.get("label.onednn_formats") or "",
-        row["shape"] or "",
-        _algorithm(row.get("label.onednn_auxiliary") or ""),
-    )
-
-
-def _algorithm(auxiliary: str) -> str:
-    return next((p.removeprefix("alg:") for p in auxiliary.split() if p.startswith("alg:")), "")
+        pl.concat([calls, _frame(found)], how="horizontal"),
+        on=keys, how="left", nulls_equal=True, maintain_order="left", suffix="_counted",
+    )  # fmt: skip
+    return _merged(joined, list(found[0]), counts).drop(_CALL, _TIMES, _COUNTED_NAME)
 
 
 def _amounts_of(
-    row: dict[str, Any], build: Callable[[Mapping[str, Any]], Call], units: Collection[str]
-) -> dict[str, Any]:
-    cost, single = _cost_of(row, build)
+    recorded: RecordedCall, row: Mapping[str, Any], units: Collection[str]
+) -> dict[str, float | str | None]:
+    cost, single = _cost_of(recorded, row)
     precision = row["precision"] or ""
     if precision.endswith("-tensor"):
         units = [precision]
     elif row["tensor_core"] is False:
         units = []
-    found: dict[str, Any] = dict(amounts(cost, units, tf32=precision == "tf32-tensor"))
+    found: dict[str, float | str | None] = dict(
+        amounts(cost, units, tf32=precision == "tf32-tensor")
+    )
     origin = cost.origin if cost.flops is not None else None
     return found | {"origin.flops": origin, _PER_LAUNCH: float(single)}
 
 
-def _cost_of(
-    row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]
-) -> tuple[Cost, bool]:
+def _cost_of(recorded: RecordedCall, row: Mapping[str, Any]) -> tuple[Cost, bool]:
     """The cost of a row's call, and whether it is the one of a single kernel instead."""
-    single = count_kernel(build(row), _kernel(row)) if row.get(_COUNTED_NAME) else None
-    cost = single or _counted(row, build)
+    call, name = recorded.call, row[_COUNTED_NAME]
+    kernel = Kernel(name, recorded.launched) if name is not None else None
+    single = count_kernel(with_format(call, row["storage"]), kernel) if kernel else None
+    cost = single or _counted(call, row["storage"])
     if row["kind"] == "kernel":
-        return kernel_cost(row["op"] or "", cost), single is not None
-    if cost.composite and row.get("label.child_ops"):
+        return kernel_cost(call.op, cost), single is not None
+    if cost.composite and recorded.has_children:
         # The ops below it do the work and are rows of their own.
         return Cost(free=True, bytes_read=0.0, bytes_written=0.0), False
     return cost, False
 
 
-def _counted(row: Mapping[str, Any], build: Callable[[Mapping[str, Any]], Call]) -> Cost:
-    """The cost of a row's call; inferred where the kernel's name has to tell a number format."""
-    cost = count(build({**row, "storage": None}))
-    if cost.unknown and row.get("storage"):
-        named = count(build(row))
+def _counted(call: Call, storage: str | None) -> Cost:
+    """The cost of a call; inferred where the kernel's name has to tell a number format."""
+    cost = count(call)
+    if cost.unknown and storage:
+        named = count(with_format(call, storage))
         return cost if named.unknown else msgspec.structs.replace(named, origin="inferred")
     return cost
 
 
-def why_unknown(row: Mapping[str, Any]) -> str | None:
-    """Why the amounts of a row that recorded a PyTorch call are unknown; None: they are known."""
-    if row["kind"] not in COUNTED_KINDS:
-        return None if row.get("byte/dram") is not None else f"{row['kind']}: bytes not recorded"
-    facts = name_facts_table(pl.Series("name", [row["name"]])).row(0, named=True)
-    counted = {_COUNTED_NAME: row["name"]} if row.get("label.launched") else {}
-    cost, single = _cost_of({**facts, **row, **counted}, _kineto_call)
-    if cost.unknown or single or float(row.get("label.op_calls") or 1.0) > 0:
-        return cost.unknown
-    return "another kernel stands for its op: what this one does is not recorded"
+def with_format(call: Call, dtype: str | None) -> Call:
+    """A call with the format of tensors in lists, which traces leave out."""
+
+    def known(value: Arg) -> Arg:
+        if isinstance(value, Tensor) and not value.dtype:
+            return msgspec.structs.replace(value, dtype=dtype or "")
+        return tuple(known(v) for v in value) if isinstance(value, tuple) else value
+
+    return msgspec.structs.replace(call, inputs=tuple(known(v) for v in call.inputs))
 
 
-def _kernel(row: Mapping[str, Any]) -> Kernel:
-    """The row's kernel, with the telling kernels of its call and their grids."""
-    try:
-        listed = msgspec.json.decode(row["label.launched"], type=_LAUNCHED)
-    except msgspec.DecodeError:
-        listed = ()
-    return Kernel(row[_COUNTED_NAME], listed)
-
-
-def _frame(found: list[dict[str, Any]]) -> pl.DataFrame:
+def _frame(found: list[dict[str, float | str | None]]) -> pl.DataFrame:
     """One column per amount: 0 where a known call has none, null where a call is unknown."""
     names = list(dict.fromkeys(name for amount in found for name in amount))
     columns = {}
@@ -363,11 +320,7 @@ def _frame(found: list[dict[str, Any]]) -> pl.DataFrame:
 
 def _merged(joined: pl.DataFrame, names: list[str], recorded: pl.Expr) -> pl.DataFrame:
     """Amounts per call times the calls of the op; what the source measured stays."""
-    calls = (
-        pl.col("label.op_calls").cast(pl.Float64, strict=False).fill_null(pl.col("calls"))
-        if "label.op_calls" in joined.columns
-        else pl.col("calls")
-    )
+    calls = pl.col(_TIMES).fill_null(pl.col("calls"))
     # What one kernel does, instead of its share of an op's work, is counted per launch.
     calls = pl.when(pl.col(_PER_LAUNCH) == 1).then(pl.col("calls")).otherwise(calls)
     exprs = []

@@ -141,8 +141,4 @@ def pattern(function: Pattern) -> Pattern:
 
 def rule_by_pattern(name: str) -> Rule | None:
     """The rule of the first pattern that knows the name."""
-    for known in _PATTERNS:
-        rule = known(name)
-        if rule is not None:
-            return rule
-    return None
+    return next((rule for known in _PATTERNS if (rule := known(name)) is not None), None)

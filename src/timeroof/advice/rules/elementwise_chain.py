@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, is_elementwise
+from timeroof.advice.context import Context, in_family
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.vocabulary import OpFamily
 
 # A chain is at least this many calls on tensors of one shape in one place.
 MIN_CALLS = 2
@@ -70,7 +71,7 @@ class ElementwiseChain(Rule):
 def _chains(context: Context) -> pl.DataFrame:
     """Element-wise rows of chains, with the bytes that fusion keeps and the seconds it saves."""
     rows = context.rows.filter(
-        is_elementwise(),
+        in_family(OpFamily.ELEMENTWISE),
         ~pl.col("tiny") & (pl.col("limit") != "unknown"),
         pl.col("shape").is_not_null() & (pl.col("moved_bytes") > 0),
     ).with_columns(_first_shape().alias("shape_of_output"))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, matches, shapes_in
+from timeroof.advice.context import Context, in_family, shapes_in
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.report import BOUND
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.vocabulary import OpFamily
 
-MATRIX_PRODUCT = (
-    r"(?i)(^|[:_\W])(mm|addmm|bmm|baddbmm|matmul|linear|inner_product|\w*gemm\w*|gemv|mv|addmv)"
-    r"\d*(\W|$)"
-)
 SMALL = 8
 # Products this thin must hold this share of the run: a thin last layer alone is no small batch.
 MIN_TIME_SHARE = 0.1
@@ -54,7 +51,7 @@ class SmallBatch(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """Thin products that wait for weights or launches."""
         products = context.rows.filter(
-            matches(MATRIX_PRODUCT),
+            in_family(OpFamily.PRODUCT, OpFamily.BATCHED_PRODUCT),
             pl.col("shape").is_not_null(),
         )
         flops = [c for c in products.columns if c.startswith(f"{BOUND}flop/")]

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 import polars as pl
 
+from timeroof.core.columns import Row
 from timeroof.core.errors import UsageError
 from timeroof.core.report import Report
 from timeroof.model.check.limits import LimitRule
-from timeroof.model.compare.causes import (
-    deviation,
-    far_apart,
-    least_of_samples,
-    pace_shift,
-    rows_deviation_s,
-    run_deviation_s,
-    run_least_s,
-)
+from timeroof.model.compare import causes
 from timeroof.model.compare.notes import pace_notes
 from timeroof.model.stats import noise_of
 
@@ -53,24 +45,12 @@ class CheckResult:
         """Whether no limit is broken."""
         return all(limit.passed for limit in self.limits)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Row:
         """The JSON document, `timeroof.check/1`."""
         return {
             "schema": CHECK_SCHEMA,
             "passed": self.passed,
-            "limits": [
-                {
-                    "what": limit.what,
-                    "limit": limit.limit,
-                    "value": limit.value,
-                    "passed": limit.passed,
-                    "noise": limit.noise,
-                    "unit": limit.unit,
-                    "baseline": limit.baseline,
-                    "note": limit.note,
-                }
-                for limit in self.limits
-            ],
+            "limits": [asdict(limit) for limit in self.limits],
             "notes": list(self.notes),
         }
 
@@ -95,7 +75,7 @@ def check(run: Report, baseline: Report | None, limits: Limits) -> CheckResult:
     if limits.max_launches is not None:
         found.append(_launches(run, limits.max_launches))
     found += [_rule(run, baseline, rule) for rule in limits.rules]
-    shift = pace_shift(baseline.totals, run.totals) if baseline is not None else 0.0
+    shift = causes.pace_shift(baseline.totals, run.totals) if baseline is not None else 0.0
     notes = [*_notes(found), *pace_notes(shift, ("the baseline", "the run"))]
     return CheckResult(tuple(found), tuple(notes))
 
@@ -149,10 +129,10 @@ def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
     noise_s = noise_of(_run_deviation_s(run), _run_deviation_s(baseline))
     noise = None if noise_s is None else noise_s / before_s
     # A neighbour slows most steps down, a change of the program all of them.
-    least_s = run_least_s(baseline.totals, before_s)
-    sure = min(value, run_least_s(run.totals, now_s) / least_s - 1) if least_s > 0 else value
-    slower = max(0.0, pace_shift(baseline.totals, run.totals))
-    slack = 0.0 if far_apart(baseline.totals, run.totals) else (noise or 0.0) + slower
+    least_s = causes.run_least_s(baseline.totals, before_s)
+    sure = min(value, causes.run_least_s(run.totals, now_s) / least_s - 1) if least_s > 0 else value
+    slower = max(0.0, causes.pace_shift(baseline.totals, run.totals))
+    slack = 0.0 if causes.far_apart(baseline.totals, run.totals) else (noise or 0.0) + slower
     passed = sure <= limit + slack
     unsure = sure > limit or (slack > limit and sure + slack > limit)
     note = BELOW_NOISE if passed and unsure else ""
@@ -201,7 +181,7 @@ def _rule(run: Report, baseline: Report | None, rule: LimitRule) -> Limit:
     limit = rule.value * base if base is not None else rule.value
     noise = _rule_noise(rule, run, rows, (baseline, against), value)
     if noise and base is not None and baseline is not None and rule.metric == "time":
-        noise += base * max(0.0, pace_shift(baseline.totals, run.totals))
+        noise += base * max(0.0, causes.pace_shift(baseline.totals, run.totals))
     sure = _sure_value(rule, (run, rows), (baseline, against), value, base)
     slack = noise or 0.0
     same = base is not None and value == base and rule.allows_the_same(base)
@@ -226,7 +206,7 @@ def _sure_value(
     if not rule.at_most:
         return value
     least_s, before_s = (
-        float(rows["least_s"].sum()) if rule.where else run_least_s(report.totals, seconds)
+        float(rows["least_s"].sum()) if rule.where else causes.run_least_s(report.totals, seconds)
         for report, rows, seconds in ((*side, value), (baseline, against, base))
     )
     return min(value, base * least_s / before_s) if before_s > 0 else value
@@ -304,8 +284,10 @@ def _ratio(rows: pl.DataFrame, rule: LimitRule, report: Report) -> float | None:
 
 
 def _rows(report: Report) -> pl.DataFrame:
-    fastest = least_of_samples().fill_null(pl.col("time_s")) + _idle()
-    return report.rows.with_columns(fastest.alias("least_s"), deviation().alias("deviation_s"))
+    fastest = causes.least_of_samples().fill_null(pl.col("time_s")) + _idle()
+    return report.rows.with_columns(
+        fastest.alias("least_s"), causes.deviation().alias("deviation_s")
+    )
 
 
 def _idle() -> pl.Expr:
@@ -313,12 +295,12 @@ def _idle() -> pl.Expr:
 
 
 def _run_deviation_s(report: Report) -> float | None:
-    return run_deviation_s(report.totals, _rows(report))
+    return causes.run_deviation_s(report.totals, _rows(report))
 
 
 def _noise_s(*tables: pl.DataFrame) -> float | None:
     """Seconds by which chance may move some rows of the runs; None where no side has a spread."""
-    return noise_of(*(rows_deviation_s(table) for table in tables))
+    return noise_of(*(causes.rows_deviation_s(table) for table in tables))
 
 
 def _sum(rows: pl.DataFrame, column: str) -> float | None:

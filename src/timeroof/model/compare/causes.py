@@ -20,6 +20,7 @@ import statistics
 import polars as pl
 
 from timeroof.core.report import Totals
+from timeroof.core.vocabulary import OpFamily
 from timeroof.model import stats
 from timeroof.model.compare.match import BY_PART
 from timeroof.model.stats import IQR_PER_DEVIATION, LASTING, Drift
@@ -117,27 +118,19 @@ def _work() -> list[pl.Expr]:
 # `stem` (a kernel's name without architecture, tile, template and numbers).
 
 
-# Ops that do the same work under different names; the first pattern that fits wins. Names are
-# those of `plain_op`: without namespace, leading underscores and overload.
-_FAMILIES: tuple[tuple[str, str], ...] = (
-    (r"^\w*conv(olution)?(\d?d)?(_overrideable)?_?backward\w*$", "convolution_backward"),
-    (r"^\w*conv(olution)?(_transpose)?(\d?d)?(_overrideable)?$", "convolution"),
-    (r"^\w*scaled_dot_product\w*backward\w*$|^\w*attention_backward\w*$", "attention_backward"),
-    (r"^\w*scaled_dot_product\w*$|^\w*attention\w*forward\w*$", "attention"),
-    (r"^(addmm|mm|linear|matmul|(mkl|mkldnn)_linear\w*|scaled_mm|addmm_activation)$", "product"),
-    (r"^(bmm|baddbmm)$", "batched product"),
-    (r"^\w*batch_norm\w*backward\w*$", "batch_norm_backward"),
-    (r"^\w*batch_norm\w*$", "batch_norm"),
-    (r"^(native_)?(layer_norm|group_norm|instance_norm|rms_norm)_backward$", "norm_backward"),
-    (r"^\w*rms_norm$|^(native_)?(layer|group|instance)_norm$", "norm"),
-    (r"^(log_)?softmax_backward\w*$", "softmax_backward"),
-    (r"^(log_|safe_)?softmax$", "softmax"),
-    (r"^\w*lstm\w*backward\w*$", "lstm_backward"),
-    (r"^\w*lstm\w*$|^thnn_fused_lstm_cell$", "lstm"),
-    (r"^(\w*foreach\w*|fused_(adamw?|sgd|adagrad)\w*)$", "optimizer update"),
-    (r"^(copy|clone|to_copy|contiguous|to)$", "copy"),
-    (r"^(\w*max_pool\w*)backward\w*$", "max_pool_backward"),
-    (r"^\w*max_pool\w*$", "max_pool"),
+# Families whose ops do the same work under different names.
+_SAME_WORK = (
+    OpFamily.PRODUCT,
+    OpFamily.BATCHED_PRODUCT,
+    OpFamily.CONVOLUTION,
+    OpFamily.ATTENTION,
+    OpFamily.RECURRENT,
+    OpFamily.COPY,
+    OpFamily.BATCH_NORM,
+    OpFamily.NORM,
+    OpFamily.SOFTMAX,
+    OpFamily.MAX_POOL,
+    OpFamily.OPTIMIZER,
 )
 # Words of architectures and libraries' generations in kernel names, and sizes of tiles.
 _ARCHITECTURE = (
@@ -147,9 +140,10 @@ _ARCHITECTURE = (
 
 
 def with_plain_names(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add `plain_op`, `family` and `stem` to rows that have `op` and `name`.
+    """Add `plain_op`, `family` and `stem` to rows that have `op`, `op_family` and `name`.
 
     >>> rows = pl.DataFrame({"op": ["aten::add_.Tensor", "aten::cudnn_convolution", None],
+    ...                      "op_family": ["elementwise", "convolution", "product"],
     ...                      "name": ["a", "b", "ampere_sgemm_128x64_nn"]})
     >>> [tuple(r) for r in with_plain_names(rows).select("plain_op", "family", "stem").rows()]
     [('add', 'add', 'a'), ('cudnn_convolution', 'convolution', 'b'), (None, None, 'sgemm nn')]
@@ -166,11 +160,11 @@ def _plain_op() -> pl.Expr:
 
 
 def _family() -> pl.Expr:
+    """One word for ops that do the same work, forward and backward apart; else the op's own."""
     op = pl.col("plain_op")
-    found = pl.coalesce(
-        pl.when(op.str.contains(pattern)).then(pl.lit(name)) for pattern, name in _FAMILIES
-    )
-    return pl.coalesce(found, op)
+    backward = pl.when(op.str.contains("backward")).then(pl.lit(" backward")).otherwise(pl.lit(""))
+    same = op.is_not_null() & pl.col("op_family").is_in([family.value for family in _SAME_WORK])
+    return pl.when(same).then(pl.col("op_family") + backward).otherwise(op)
 
 
 def _stem() -> pl.Expr:

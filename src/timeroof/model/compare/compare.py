@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
+from timeroof.core.columns import Row
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report, Totals
@@ -37,6 +37,7 @@ from timeroof.model.stats import Drift, PairedRuns, deviations_needed, noise_of
 
 COMPARE_SCHEMA = "timeroof.compare/1"
 OUTSIDE = "(outside kernels)"
+TOTAL = ("a_s", "b_s", "delta_s", "significant", "reason", "noise_s", "spread_known")
 
 # Rows whose difference is below this share of the run are never called significant; twice that
 # where their work is the same: where a tensor lies in memory can make a small kernel twice as slow.
@@ -77,21 +78,13 @@ class Comparison:
         """Seconds that the second run takes more; None where one was not timed."""
         return None if self.a_s is None or self.b_s is None else self.b_s - self.a_s
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Row:
         """The JSON document, `timeroof.compare/1`."""
         return {
             "schema": COMPARE_SCHEMA,
             "a": self.a,
             "b": self.b,
-            "total": {
-                "a_s": self.a_s,
-                "b_s": self.b_s,
-                "delta_s": self.delta_s,
-                "significant": self.significant,
-                "reason": self.reason,
-                "noise_s": self.noise_s,
-                "spread_known": self.spread_known,
-            },
+            "total": {name: getattr(self, name) for name in TOTAL},
             "causes": self.causes,
             "matched_share": self.matched_share,
             "rows": [_row(row) for row in self.rows.iter_rows(named=True)],
@@ -327,7 +320,7 @@ def _work_changed() -> pl.Expr:
     return one_side | (pl.col("differs_in").list.len() > 0)
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
+def _row(row: Row) -> Row:
     kept = ("name", "a_s", "b_s", "delta_s", "significant")
     beside = ("where", "matched_by", "noise_s", "spread_known", "differs_in")
     return {

@@ -1,8 +1,7 @@
-"""The same run with other amounts: a larger batch, another precision, no launching."""
+"""The same run in another precision, and on the units that another machine has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -11,83 +10,12 @@ import polars as pl
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile
-from timeroof.core.resources import FAULT, LAUNCH, Scope
+from timeroof.core.resources import LAUNCH, Scope
 
-SCALES = ("batch", "launches", "work")
-WITHOUT = ("launch", "idle", "fault", "link")
-# Beyond these no program is the same one, and amounts leave what a number can hold.
-LEAST_FACTOR, MOST_FACTOR = 1e-9, 1e9
 PRECISIONS = ("bf16", "fp16", "fp8", "tf32", "fp32", "fp64")
 SIZES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 # The optimizer's work grows with parameters, not with samples.
 _PER_SAMPLE = pl.col("phase").fill_null("other") != "optimizer"
-
-
-def scaled(profile: Profile, factors: dict[str, float], *, least: bool = False) -> Profile:
-    """The run with more or less work: `batch`, `launches` or `work` by a factor.
-
-    A batch multiplies FLOPs, bytes, links and faults of every row but the optimizer's, and no
-    launches. Contractions also read weights, whose bytes do not grow: with `least` their
-    bytes stay as they are, which is what a lower bound may use.
-    """
-    table = profile.kernels
-    for name, factor in factors.items():
-        if name not in SCALES:
-            raise UsageError(f"{name!r} cannot be scaled", advice=f"use {', '.join(SCALES)}")
-        if not LEAST_FACTOR <= factor <= MOST_FACTOR:
-            raise UsageError(
-                f"{name}={factor} is no factor",
-                advice=f"use a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}",
-            )
-        table = _SCALING[name](table, factor, least)
-    return replace(profile, kernels=table)
-
-
-def _batch(table: pl.DataFrame, factor: float, least: bool) -> pl.DataFrame:
-    amounts = _amounts(table)
-    keeps_bytes = (pl.col("contraction_flops") > 0).fill_null(True) & pl.lit(least)
-    grown = []
-    for name in amounts:
-        stays = keeps_bytes & pl.lit(name.startswith("byte/"))
-        grown.append(
-            pl.when(_PER_SAMPLE & ~stays)
-            .then(pl.col(name) * factor)
-            .otherwise(pl.col(name))
-            .alias(name)
-        )
-    return table.with_columns(grown)
-
-
-def _launches(table: pl.DataFrame, factor: float, least: bool) -> pl.DataFrame:
-    return table.with_columns(pl.col("launches") * factor)
-
-
-def _work(table: pl.DataFrame, factor: float, least: bool) -> pl.DataFrame:
-    return table.with_columns(pl.col(c) * factor for c in [*_amounts(table), "launches"])
-
-
-def _amounts(table: pl.DataFrame) -> list[str]:
-    heads = ("flop/", "byte/", "link/")
-    found = [c for c in table.columns if c.startswith(heads) or c == FAULT]
-    return [*found, "contraction_flops", "padding_flops"]
-
-
-_SCALING: dict[str, Callable[[pl.DataFrame, float, bool], pl.DataFrame]] = {
-    "batch": _batch,
-    "launches": _launches,
-    "work": _work,
-}
-
-
-def without(profile: Profile, what: set[str]) -> Profile:
-    """The run without page faults or links; launching and idle are the projection's matter."""
-    unknown = sorted(what - set(WITHOUT))
-    if unknown:
-        raise UsageError(f"{unknown[0]!r} cannot be left out", advice=f"use {', '.join(WITHOUT)}")
-    table = profile.kernels
-    gone = [c for c in table.columns if ("fault" in what and c == FAULT)]
-    gone += [c for c in table.columns if "link" in what and c.startswith("link/")]
-    return replace(profile, kernels=table.with_columns(pl.col(c) * 0.0 for c in gone))
 
 
 def in_precision(profile: Profile, precision: str) -> Profile:

@@ -24,21 +24,19 @@ what was measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-import msgspec
 import polars as pl
 
+from timeroof.core.columns import Row
 from timeroof.core.errors import UsageError
-from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile
-from timeroof.core.report import Report, Verdicts, plain_rows
-from timeroof.core.resources import LAUNCH, Scope
-from timeroof.model.bounds import is_tiny
+from timeroof.core.report import Report
+from timeroof.core.resources import Scope
 from timeroof.model.judge import judge
 from timeroof.model.totals import seconds_by_limiter
-from timeroof.model.whatif.amounts import in_precision, scaled, with_substitutes, without
+from timeroof.model.whatif.amounts import in_precision, with_substitutes
 from timeroof.model.whatif.rows import Crossing, project_rows
 
 # Sums of the same numbers in another order; and the share of the seconds that is worth a note.
@@ -46,15 +44,6 @@ ROUNDING, WORTH_A_WORD = 1e-9, 0.01
 UNTIMED = "Nothing was timed in this run, so no time is predicted."
 # From this share of the time with unknown work on, a note warns.
 MOST_UNKNOWN = 0.3
-
-
-@dataclass(frozen=True)
-class Change:
-    """What else is different: amounts by a factor, parts left out, another precision."""
-
-    scale: dict[str, float] = field(default_factory=dict)
-    without: frozenset[str] = frozenset()
-    precision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +72,7 @@ def project(
     profile: Profile,
     here: Machine,
     there: Machine,
-    change: Change | None = None,
+    precision: str | None = None,
     *,
     measured_s: float | None = None,
     scopes: tuple[Scope, Scope] = ("all", "all"),
@@ -92,35 +81,16 @@ def project(
 
     `scopes` are those of the ceilings here and there: a run of one thread has one core's.
     """
-    change = change or Change()
-    kept = without(profile, set(change.without))
-    likely, least = _changed(kept, change, least=False), _changed(kept, change, least=True)
-    substituted = with_substitutes(there, likely, scopes[1], change.precision)
+    likely = profile if precision is None else in_precision(profile, precision)
+    substituted = with_substitutes(there, likely, scopes[1], precision)
     target = substituted.machine
-    now = judge(profile, here, scope=scopes[0])
-    free = None
-    if "launch" in change.without:
-        target = _without_launching(target)
-        free = _is_launching(profile, now, here)
-    then = judge(likely, target, scope=scopes[1])
-    floor = judge(least, target, scope=scopes[1]).table
-    # A factor of 1, or the precision that it has: then efficiencies are known, not guessed.
-    unchanged = likely.kernels.equals(kept.kernels)
+    now, then = judge(profile, here, scope=scopes[0]), judge(likely, target, scope=scopes[1])
+    # The precision that it has: then efficiencies are known, not guessed.
+    same = likely.kernels.equals(profile.kernels) and _same_machine(here, there, scopes)
     table = project_rows(
-        profile.kernels,
-        now.table,
-        then.table,
-        floor["bound_s"],
-        Crossing(
-            here=here,
-            there=target,
-            scopes=scopes,
-            same=unchanged and _same_machine(here, there, scopes),
-            drop_idle=bool({"idle", "launch"} & change.without),
-            free=free,
-        ),
+        profile.kernels, now.table, then.table, Crossing(here, target, scopes, same)
     ).with_columns(substituted.name_units(pl.col("limiter")))
-    outside_s, overlap = _outside(table, measured_s, drop="idle" in change.without)
+    outside_s, overlap = _outside(table, measured_s)
     timed = table["elapsed_s"].count() > 0
 
     def whole_s(column: str) -> float | None:
@@ -129,7 +99,7 @@ def project(
     return Projection(
         machine=there,
         table=table,
-        bound_s=float(floor["bound_s"].sum()) if floor["bound_s"].count() else None,
+        bound_s=float(table["bound_s"].sum()) if table["bound_s"].count() else None,
         predicted_s=whole_s("predicted_s"),
         low_s=whole_s("low_s"),
         high_s=whole_s("high_s"),
@@ -138,7 +108,7 @@ def project(
         notes=(
             *([] if timed else [UNTIMED]),
             *_unknown(now.table, table),
-            *_above_roof(table, floor["work_bound_s"]),
+            *_above_roof(table, then.table["work_bound_s"]),
             *substituted.notes,
         ),
     )
@@ -171,25 +141,6 @@ def _above_roof(table: pl.DataFrame, work_bound_s: pl.Series) -> list[str]:
     ]
 
 
-def _is_launching(profile: Profile, now: Verdicts, here: Machine) -> pl.Series:
-    """Rows whose time is being launched (TR101's): without launching only their work is left."""
-    rows = plain_rows(profile, now)
-    return rows.select(is_tiny(here, rows.columns).fill_null(False).alias("free")).to_series()
-
-
-def _changed(profile: Profile, change: Change, *, least: bool) -> Profile:
-    changed = profile
-    if change.precision is not None:
-        changed = in_precision(changed, change.precision)
-    return scaled(changed, change.scale, least=least) if change.scale else changed
-
-
-def _without_launching(machine: Machine) -> Machine:
-    """The machine with launches that cost nothing."""
-    kept: list[Ceiling] = [c for c in machine.ceilings if c.resource != LAUNCH]
-    return msgspec.structs.replace(machine, ceilings=kept)
-
-
 def _same_machine(here: Machine, there: Machine, scopes: tuple[Scope, Scope]) -> bool:
     ours, theirs = (
         {r: c.rate for r, c in machine.roofs(scope).items()}
@@ -198,14 +149,14 @@ def _same_machine(here: Machine, there: Machine, scopes: tuple[Scope, Scope]) ->
     return here.launching == there.launching and ours == theirs
 
 
-def _outside(table: pl.DataFrame, measured_s: float | None, *, drop: bool) -> tuple[float, float]:
+def _outside(table: pl.DataFrame, measured_s: float | None) -> tuple[float, float]:
     """Seconds beside the rows, and how much rows overlap (1: not at all)."""
     rows_s = _sum(table, "elapsed_s")
     if measured_s is None or not rows_s or abs(measured_s - rows_s) <= 1e-9 * rows_s:
         return 0.0, 1.0
     if rows_s > measured_s:
         return 0.0, measured_s / rows_s
-    return (0.0 if drop else measured_s - rows_s), 1.0
+    return measured_s - rows_s, 1.0
 
 
 def _sum(table: pl.DataFrame, column: str) -> float:
@@ -232,7 +183,7 @@ class WhatIf:
     projections: tuple[Projection, ...]
     notes: tuple[str, ...] = ()
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Row:
         """The JSON document, `timeroof.whatif/1`."""
         return {
             "schema": WHATIF_SCHEMA,
@@ -249,47 +200,48 @@ class WhatIf:
             ],
         }
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def _rows(self) -> Sequence[Row]:
         """Like beside like: `predicted_s` is what becomes of `time_s`, the kernel alone.
 
         `predicted_elapsed_s` is what becomes of `elapsed_s`, with the idle before it.
         """
-        kernels = self.report.profile.kernels
-        rows: list[dict[str, Any]] = [
-            {**row, "machines": []}
-            for row in kernels.select(
-                "id", "name", "short_name", "module", "shape", "time_s"
-            ).iter_rows(named=True)
-        ]
-        for projection in self.projections:
-            for row, there in zip(rows, projection.table.iter_rows(named=True), strict=True):
-                row["limiter"] = there["limiter_now"]
-                row["elapsed_s"] = there["elapsed_s"]
-                row["machines"].append(
-                    {
-                        "name": projection.machine.name,
-                        "bound_s": there["bound_s"],
-                        "predicted_s": there["busy_s"],
-                        "low_s": there["busy_low_s"],
-                        "high_s": there["busy_high_s"],
-                        "predicted_elapsed_s": there["predicted_s"],
-                        "limiter": there["limiter"],
-                        "limiter_changes": there["limiter"] != there["limiter_now"],
-                    }
-                )
-        return rows
+        named = ("id", "name", "short_name", "module", "shape", "time_s")
+        rows = self.report.profile.kernels.select(named).to_dicts()
+        tables = [(p.machine.name, p.table.to_dicts()) for p in self.projections]
+        return [
+            row | {
+                "machines": [_row_there(name, there[place]) for name, there in tables],
+                **{out: tables[-1][1][place][c] for out, c in ROW_NOW.items() if tables},
+            }
+            for place, row in enumerate(rows)
+        ]  # fmt: skip
 
 
-def _machine(projection: Projection) -> dict[str, Any]:
+# What a row is today, by the projections' columns that hold it.
+ROW_NOW = {"limiter": "limiter_now", "elapsed_s": "elapsed_s"}
+
+
+def _row_there(name: str, there: Row) -> Row:
+    return {
+        "name": name,
+        "bound_s": there["bound_s"],
+        "predicted_s": there["busy_s"],
+        "low_s": there["busy_low_s"],
+        "high_s": there["busy_high_s"],
+        "predicted_elapsed_s": there["predicted_s"],
+        "limiter": there["limiter"],
+        "limiter_changes": there["limiter"] != there["limiter_now"],
+    }
+
+
+SUMS = ("bound_s", "predicted_s", "low_s", "high_s", "by_limiter", "outside_s")
+
+
+def _machine(projection: Projection) -> Row:
     return {
         "name": projection.machine.name,
         "device": projection.machine.device,
-        "bound_s": projection.bound_s,
-        "predicted_s": projection.predicted_s,
-        "low_s": projection.low_s,
-        "high_s": projection.high_s,
-        "by_limiter": projection.by_limiter,
-        "outside_s": projection.outside_s,
+        **{name: getattr(projection, name) for name in SUMS},
         "limiter_changes_s": limiter_changes(projection),
     }
 
@@ -314,7 +266,7 @@ def limiter_changes(projection: Projection) -> dict[str, float]:
 def what_if(
     report: Report,
     machines: Sequence[Machine],
-    change: Change | None = None,
+    precision: str | None = None,
     here: Machine | None = None,
     scope_of: Callable[[Machine], Scope] = lambda machine: "all",
     notes: Sequence[str] = (),
@@ -336,7 +288,7 @@ def what_if(
             report.profile,
             origin,
             there,
-            change,
+            precision,
             measured_s=measured_s,
             scopes=(scope_of(origin), scope_of(there)),
         )
@@ -347,8 +299,4 @@ def what_if(
 
 def _once(machines: Sequence[Machine]) -> list[Machine]:
     """Every machine once, in their order; one name may mean several."""
-    found: list[Machine] = []
-    for machine in machines:
-        if machine not in found:
-            found.append(machine)
-    return found
+    return [machine for k, machine in enumerate(machines) if machine not in machines[:k]]

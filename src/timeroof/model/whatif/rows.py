@@ -24,17 +24,14 @@ LEAST_CHANGE, MOST_CHANGE = 1.25, 2.0
 class Crossing:
     """From where to where, and what else is different.
 
-    `scopes` are those of the ceilings here and there. `same`: nothing but parts left out is
-    different, so efficiencies stay what they are. `free` marks rows that take no more than their
-    work, because launching is left out and is what they are.
+    `scopes` are those of the ceilings here and there. `same`: nothing is different, so
+    efficiencies stay what they are.
     """
 
     here: Machine
     there: Machine
     scopes: tuple[Scope, Scope] = ("all", "all")
     same: bool = False
-    drop_idle: bool = False
-    free: pl.Series | None = None
 
     @property
     def alike(self) -> bool:
@@ -43,14 +40,10 @@ class Crossing:
 
 
 def project_rows(
-    kernels: pl.DataFrame,
-    now: pl.DataFrame,
-    then: pl.DataFrame,
-    floor_s: pl.Series,
-    crossing: Crossing,
+    kernels: pl.DataFrame, now: pl.DataFrame, then: pl.DataFrame, crossing: Crossing
 ) -> pl.DataFrame:
     """Bounds, prediction and interval of every row."""
-    here, there, alike = crossing.here, crossing.there, crossing.alike
+    here, there = crossing.here, crossing.there
     work = _work_bounds(now)
     common = [c for c in work if c in then.columns]
     # A resource that nobody used here, such as another precision's unit, counts there.
@@ -62,7 +55,7 @@ def project_rows(
             "elapsed_s": now["elapsed_s"].fill_null(0.0),
             "limiter_now": now["limiter"],
             "limiter": then["limiter"],
-            "bound_s": floor_s,
+            "bound_s": then["bound_s"],
             "work_now": _largest(now, common),
             "work_then": _largest(then, [*common, *new]),
             "launch_now": now["overhead_time_s"],
@@ -76,11 +69,7 @@ def project_rows(
         (pl.col("elapsed_s") - pl.col("time_s")).alias("idle_s"),
         _change_factor(table, same=crossing.same).alias("change"),
     )
-    table = _predicted(table, here, there, drop_idle=crossing.drop_idle)
-    table = _interval(table, alike=alike)
-    if crossing.free is not None:
-        adds = alike and here.launching == "synchronous"
-        table = _launched_for_nothing(table, crossing.free, adds=adds)
+    table = _interval(_predicted(table, here, there), alike=crossing.alike)
     # What was not timed was reckoned with as 0; it has bounds and a limiter, but no seconds.
     timed = kernels["time_s"].is_not_null()
     return table.select(*COLUMNS).with_columns(pl.when(timed).then(pl.col(*SECONDS)))
@@ -156,9 +145,7 @@ def _change_factor(table: pl.DataFrame, *, same: bool) -> pl.Expr:
     return pl.col("limiter_now").replace_strict(factors, return_dtype=pl.Float64)
 
 
-def _predicted(
-    table: pl.DataFrame, here: Machine, there: Machine, *, drop_idle: bool
-) -> pl.DataFrame:
+def _predicted(table: pl.DataFrame, here: Machine, there: Machine) -> pl.DataFrame:
     """Add the predicted time and the ratios of rows that nothing is known of."""
     work_ratio = pl.when(pl.col("work_now") > 0).then(pl.col("work_then") / pl.col("work_now"))
     launch_ratio = pl.when(pl.col("launch_now") > 0).then(
@@ -189,13 +176,12 @@ def _predicted(
         .alias(end)
         for end, pick in ends.items()
     )
-    kept = pl.lit(0.0 if drop_idle else 1.0)
     ratio = pl.col("launch_ratio").fill_null(1.0)
     table = table.with_columns(
-        (pl.col("idle_s") * ratio * kept).alias("idle_then_s"),
+        (pl.col("idle_s") * ratio).alias("idle_then_s"),
         # It may follow the cost of a launch, or be the host's own and stay.
-        (pl.col("idle_s") * pl.min_horizontal(ratio, 1.0) * kept).alias("idle_low_s"),
-        (pl.col("idle_s") * pl.max_horizontal(ratio, 1.0) * kept).alias("idle_high_s"),
+        (pl.col("idle_s") * pl.min_horizontal(ratio, 1.0)).alias("idle_low_s"),
+        (pl.col("idle_s") * pl.max_horizontal(ratio, 1.0)).alias("idle_high_s"),
     )
     return table.with_columns(
         busy_there(name, here, there).alias(out)
@@ -275,24 +261,3 @@ def _gap_stays(ratio: str) -> pl.Expr:
     """Seconds if only the part that the roof explains scales; exact for equal machines."""
     explained = pl.col("efficiency").fill_null(0.0).clip(0.0, 1.0)
     return pl.col("time_s") * (pl.col(ratio) + (1.0 - explained) * (1.0 - pl.col(ratio)))
-
-
-def _launched_for_nothing(table: pl.DataFrame, free: pl.Series, *, adds: bool) -> pl.DataFrame:
-    """Rows that are launching leave their work behind; at most they stay as they would be.
-
-    Other rows that launching limits lose what it adds to them, no more.
-    """
-    work_s = pl.min_horizontal(pl.col("work_then").fill_null(0.0), "busy_low_s")
-    launch_s = pl.min_horizontal(pl.col("launch_now").fill_null(0.0), "time_s")
-    left = pl.when(pl.col("launching") & pl.lit(adds)).then(launch_s).otherwise(0.0)
-    gone = {
-        "busy_s": pl.when(free).then(pl.col("busy_s") - work_s).otherwise(left),
-        "busy_low_s": pl.when(free).then(pl.col("busy_low_s") - work_s).otherwise(left),
-        "busy_high_s": pl.when(free).then(0.0).otherwise(left),
-    }
-    pairs = (("busy_s", "predicted_s"), ("busy_low_s", "low_s"), ("busy_high_s", "high_s"))
-    return table.with_columns(
-        pl.max_horizontal(pl.col(name) - gone[busy], 0.0).alias(name)
-        for busy, whole in pairs
-        for name in (busy, whole)
-    )

@@ -140,64 +140,48 @@ class Microarchitecture:
         return (loads + stores) * size / cycles
 
 
-def _core(
-    title: str, fma_bits: int, load: int, store: int, accesses: int, width: int, **more: int
-) -> Microarchitecture:
-    return Microarchitecture(title, fma_bits, load, store, accesses, width, more.get("l2"))
-
-
-_ZEN1 = _core("AMD Zen", 256, 32, 16, 2, 16)
-_ZEN2 = _core("AMD Zen 2", 512, 64, 32, 3, 32, l2=64)
-_ZEN3 = _core("AMD Zen 3", 512, 64, 32, 3, 32, l2=64)
-# 512-bit instructions take two turns through 256-bit units, so that the width adds nothing;
-# VDPBF16PS and VPDPBUSD start one 512-bit instruction per cycle.
-_ZEN4 = Microarchitecture("AMD Zen 4", 512, 64, 32, 3, 32, 64, (("bf16", 64), ("int8", 128)))
-_ZEN5 = _core("AMD Zen 5 (full 512-bit units)", 1024, 128, 64, 4, 64)
-_HASWELL = _core("Intel Haswell/Broadwell", 512, 64, 32, 3, 32)
-_SKYLAKE = _core("Intel Skylake (client)", 512, 64, 32, 3, 32)
-_SKYLAKE_SERVER = _core("Intel Skylake-SP family (two 512-bit FMA units)", 1024, 128, 64, 3, 64)
-_ICELAKE_CLIENT = _core("Intel Ice Lake (client)", 512, 128, 64, 4, 64)
-_ICELAKE_SERVER = _core("Intel Ice Lake-SP", 1024, 128, 64, 4, 64)
-_GOLDEN_COVE = _core("Intel Golden Cove (client)", 512, 96, 64, 5, 32)
-_SAPPHIRE = _core("Intel Golden Cove (server) and after", 1024, 128, 64, 4, 64)
-_N1 = _core("Arm Neoverse N1", 256, 32, 32, 2, 16)
-_N2 = _core("Arm Neoverse N2", 256, 48, 32, 3, 16)
-_V1 = _core("Arm Neoverse V1", 512, 64, 32, 3, 32)
-_V2 = _core("Arm Neoverse V2", 512, 48, 32, 3, 16)
-_APPLE = _core("Apple M (performance core)", 512, 48, 32, 4, 16)
-_A64FX = _core("Fujitsu A64FX", 1024, 128, 64, 2, 64)
-
-# By LLVM's name of the host CPU.
-TABLE: dict[str, Microarchitecture] = {
-    "znver1": _ZEN1,
-    "znver2": _ZEN2,
-    "znver3": _ZEN3,
-    "znver4": _ZEN4,
-    "znver5": _ZEN5,
-    "haswell": _HASWELL,
-    "broadwell": _HASWELL,
-    "skylake": _SKYLAKE,
-    "skylake-avx512": _SKYLAKE_SERVER,
-    "cascadelake": _SKYLAKE_SERVER,
-    "cooperlake": _SKYLAKE_SERVER,
-    "icelake-client": _ICELAKE_CLIENT,
-    "tigerlake": _ICELAKE_CLIENT,
-    "icelake-server": _ICELAKE_SERVER,
-    "alderlake": _GOLDEN_COVE,
-    "raptorlake": _GOLDEN_COVE,
-    "sapphirerapids": _SAPPHIRE,
-    "emeraldrapids": _SAPPHIRE,
-    "graniterapids": _SAPPHIRE,
-    "neoverse-n1": _N1,
-    "neoverse-n2": _N2,
-    "neoverse-v1": _V1,
-    "neoverse-512tvb": _V1,
-    "neoverse-v2": _V2,
-    "apple-m1": _APPLE,
-    "apple-m2": _APPLE,
-    "apple-m3": _APPLE,
-    "a64fx": _A64FX,
-}
+# By LLVM's names of the host CPU.
+_CORES = (
+    ("znver1", Microarchitecture("AMD Zen", 256, 32, 16, 2, 16)),
+    ("znver2", Microarchitecture("AMD Zen 2", 512, 64, 32, 3, 32, 64)),
+    ("znver3", Microarchitecture("AMD Zen 3", 512, 64, 32, 3, 32, 64)),
+    # 512-bit instructions take two turns through 256-bit units, so that the width adds nothing;
+    # VDPBF16PS and VPDPBUSD start one 512-bit instruction per cycle.
+    (
+        "znver4",
+        Microarchitecture("AMD Zen 4", 512, 64, 32, 3, 32, 64, (("bf16", 64), ("int8", 128))),
+    ),
+    ("znver5", Microarchitecture("AMD Zen 5 (full 512-bit units)", 1024, 128, 64, 4, 64)),
+    ("haswell broadwell", Microarchitecture("Intel Haswell/Broadwell", 512, 64, 32, 3, 32)),
+    ("skylake", Microarchitecture("Intel Skylake (client)", 512, 64, 32, 3, 32)),
+    (
+        "skylake-avx512 cascadelake cooperlake",
+        Microarchitecture("Intel Skylake-SP family (two 512-bit FMA units)", 1024, 128, 64, 3, 64),
+    ),
+    (
+        "icelake-client tigerlake",
+        Microarchitecture("Intel Ice Lake (client)", 512, 128, 64, 4, 64),
+    ),
+    ("icelake-server", Microarchitecture("Intel Ice Lake-SP", 1024, 128, 64, 4, 64)),
+    (
+        "alderlake raptorlake",
+        Microarchitecture("Intel Golden Cove (client)", 512, 96, 64, 5, 32),
+    ),
+    (
+        "sapphirerapids emeraldrapids graniterapids",
+        Microarchitecture("Intel Golden Cove (server) and after", 1024, 128, 64, 4, 64),
+    ),
+    ("neoverse-n1", Microarchitecture("Arm Neoverse N1", 256, 32, 32, 2, 16)),
+    ("neoverse-n2", Microarchitecture("Arm Neoverse N2", 256, 48, 32, 3, 16)),
+    ("neoverse-v1 neoverse-512tvb", Microarchitecture("Arm Neoverse V1", 512, 64, 32, 3, 32)),
+    ("neoverse-v2", Microarchitecture("Arm Neoverse V2", 512, 48, 32, 3, 16)),
+    (
+        "apple-m1 apple-m2 apple-m3",
+        Microarchitecture("Apple M (performance core)", 512, 48, 32, 4, 16),
+    ),
+    ("a64fx", Microarchitecture("Fujitsu A64FX", 1024, 128, 64, 2, 64)),
+)
+TABLE = {name: core for names, core in _CORES for name in names.split()}
 
 
 def find_microarchitecture(llvm_name: str) -> Microarchitecture | None:

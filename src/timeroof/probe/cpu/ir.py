@@ -201,12 +201,12 @@ def host_cpu_name() -> str:
     return str(_binding().get_host_cpu_name())
 
 
-@functools.cache
 def host_features() -> frozenset[str]:
     """LLVM's names of the instruction set extensions that this CPU has."""
     return frozenset(name for name, present in _host_features().items() if present)
 
 
+@functools.cache
 def _host_features() -> dict[str, bool]:
     """LLVM cannot tell them on every system; the CPU's name alone is then enough for it."""
     try:

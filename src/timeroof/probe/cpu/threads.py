@@ -163,8 +163,8 @@ def _ticks_per_second() -> float:
     if platform.system() != "Windows":
         return 1e9
     frequency = ctypes.c_int64()
-    system: Any = ctypes
-    system.windll.kernel32.QueryPerformanceFrequency(ctypes.byref(frequency))
+    windll = getattr(ctypes, "windll")  # noqa: B009 - not there on other systems
+    windll.kernel32.QueryPerformanceFrequency(ctypes.byref(frequency))
     return float(frequency.value)
 
 

@@ -28,17 +28,10 @@ _VECTOR = {"F16": "flop/fp16", "F32": "flop/fp32", "F64": "flop/fp64"}
 # Every CDNA chip has these matrix counters; the second set only newer ones. FP32 has no
 # narrower matrix input on AMD, so it counts as flop/fp32, whose ceiling has a matrix variant.
 _MATRIX = {
-    "I8": "flop/int8-tensor",
-    "F16": "flop/fp16-tensor",
-    "BF16": "flop/bf16-tensor",
-    "F32": "flop/fp32",
-    "F64": "flop/fp64-tensor",
-}
-_NEWER_MATRIX = {
-    "F8": "flop/fp8-tensor",
-    "F6F4": "flop/fp4-tensor",
-    "XF32": "flop/tf32-tensor",
-}
+    "I8": "flop/int8-tensor", "F16": "flop/fp16-tensor", "BF16": "flop/bf16-tensor",
+    "F32": "flop/fp32", "F64": "flop/fp64-tensor",
+}  # fmt: skip
+_NEWER_MATRIX = {"F8": "flop/fp8-tensor", "F6F4": "flop/fp4-tensor", "XF32": "flop/tf32-tensor"}
 _VALU_PARTS = (("ADD", 1), ("MUL", 1), ("TRANS", 1), ("FMA", 2))
 _CHANNEL = re.compile(r"^(T(?:CC|CP|A|D)_\w+?)(?:_sum)?\[(\d+)\]$")
 _KNOWN = re.compile(

@@ -10,58 +10,18 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
-from timeroof.core.units import format_amount
+from timeroof.read.amd import rocprof_csv
 from timeroof.read.amd.counters import is_useful
 from timeroof.read.amd.passes import KEYS, OCCURRENCE, UNDER_COUNTERS, number_occurrences
-from timeroof.read.amd.rocprof_csv import (
-    has_times,
-    is_dispatches,
-    profile_of_dispatches,
-    read_dispatches,
-)  # fmt: skip
-from timeroof.read.csv import Header, Names, find_header, number, read_table
+from timeroof.read.csv import Header, Names, find_header, read_table
 from timeroof.read.events import Whole
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.open import Entry, Input
-
-# The ceilings that Omniperf / rocprof-compute measure on the device (``roofline.csv``).
-# Column → resource; bandwidths are in GB/s, the rest in GFLOP/s. L3 is MALL, the Infinity Cache.
-_RESOURCES = {
-    "HBMBw": "byte/dram",
-    "MALLBw": "byte/l3",
-    "L2Bw": "byte/l2",
-    "L1Bw": "byte/l1",
-    "FP16Flops": "flop/fp16",
-    "BF16Flops": "flop/bf16",
-    "FP32Flops": "flop/fp32",
-    "FP64Flops": "flop/fp64",
-    "I8Ops": "flop/int8",
-    "MFMAF4Flops": "flop/fp4-tensor",
-    "MFMAF8Flops": "flop/fp8-tensor",
-    "MFMAF16Flops": "flop/fp16-tensor",
-    "MFMABF16Flops": "flop/bf16-tensor",
-    "MFMAF64Flops": "flop/fp64-tensor",
-    "MFMAI8Ops": "flop/int8-tensor",
-}
 
 
 def is_roofline(names: Names) -> bool:
     """Whether a header is that of roofline.csv."""
     return {"device", "hbmbw", "l2bw"} <= names
-
-
-def _ceilings_note(entry: Entry, header: Header) -> list[Note]:
-    """A sentence with the measured ceilings: medians over the devices that were measured."""
-    table = read_table(entry, header, lambda name: name in _RESOURCES)
-    rates = table.select(number(c).median() * 1e9 for c in table.columns).to_dicts()
-    unit = {"b": "B/s", "f": "FLOP/s"}
-    shown = [
-        f"{_RESOURCES[c]} {format_amount(rate, unit[_RESOURCES[c][0]])}"
-        for c, rate in sorted(rates[0].items() if rates else [])
-        if rate
-    ]
-    text = f"Ceilings that the tool measured on this device: {', '.join(shown)}."
-    return [Note(text, "measured-ceilings")] if shown else []
 
 
 # The folder of one Omniperf / rocprof-compute workload.
@@ -108,14 +68,11 @@ def _sorted(found: Input) -> _Workload:
 
 
 def _is_ours(names: Names) -> bool:
-    return is_roofline(names) or _is_system(names) or is_dispatches(names)
+    return is_roofline(names) or _is_system(names) or rocprof_csv.is_dispatches(names)
 
 
 def _is_system(names: Names) -> bool:
-    return {"gpu_arch", "gpu_model", "cu_per_gpu"} <= names or {
-        "gpu_soc",
-        "workload_name",
-    } <= names
+    return {"gpu_arch", "gpu_model", "cu_per_gpu"} <= names or {"gpu_soc", "workload_name"} <= names
 
 
 def _is_counter(name: str) -> bool:
@@ -133,18 +90,16 @@ def read(found: Input, options: ReadOptions) -> Profile:
             advice="name the workload's folder, which also has pmc_perf.csv",
         )
     _refuse_several(workload, found)
-    tables = [read_dispatches(*table) for table in workload.counters]
+    tables = [rocprof_csv.read_dispatches(*table) for table in workload.counters]
     # pmc_perf has by far the most counters; the level files beside it repeat some.
     main = max(tables, key=lambda t: (sum(map(is_useful, t.columns)), t.height))
     dispatches, notes = _with_better_times(main, workload.times)
     system = _system(workload)
     device = system.get("gpu_model") or system.get("gpu_soc") or None
-    for table in workload.roofline:
-        notes += _ceilings_note(*table)
     version = system.get("version")
     tool = "rocprof-compute" if (version or "0")[:1] >= "3" else "Omniperf"
     source = source_of(tool, found, version=version, command=system.get("command"))
-    return profile_of_dispatches(dispatches, Whole(source, device, tuple(notes)))
+    return rocprof_csv.profile_of_dispatches(dispatches, Whole(source, device, tuple(notes)))
 
 
 def _refuse_several(workload: _Workload, found: Input) -> None:
@@ -161,14 +116,11 @@ def _refuse_several(workload: _Workload, found: Input) -> None:
 def _with_better_times(main: pl.DataFrame, others: list[Found]) -> tuple[pl.DataFrame, list[Note]]:
     """Dispatches with the times of the run without counters, where it has usable ones."""
     for table in others:
-        timed = read_dispatches(*table)
-        if not has_times(timed):
+        timed = rocprof_csv.read_dispatches(*table)
+        if not rocprof_csv.has_times(timed):
             continue
         clean = number_occurrences(timed, KEYS).select(
-            *KEYS,
-            OCCURRENCE,
-            pl.col("start_ns").alias("_start"),
-            pl.col("end_ns").alias("_end"),
+            *KEYS, OCCURRENCE, pl.col("start_ns").alias("_start"), pl.col("end_ns").alias("_end")
         )
         joined = number_occurrences(main, KEYS).join(
             clean, on=[*KEYS, OCCURRENCE], how="left", nulls_equal=True, maintain_order="left"

@@ -12,25 +12,9 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
+from timeroof.read import csv
+from timeroof.read.amd import passes
 from timeroof.read.amd.counters import amd_name
-from timeroof.read.amd.passes import (
-    UNDER_COUNTERS,
-    copies_of,
-    counted,
-    join_passes,
-    profile_of_run,
-    wide,
-)  # fmt: skip
-from timeroof.read.csv import (
-    Header,
-    Names,
-    find_header,
-    first_of,
-    number,
-    read_table,
-    ticks,
-    whole_number,
-)  # fmt: skip
 from timeroof.read.events import SUMMARY, Whole, kernel_kind, one_device, profile_of, shown_list
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.open import Entry, Input
@@ -43,11 +27,11 @@ _DOMAIN = r"^(?:KERNEL_DISPATCH|HIP_|HSA_|MARKER_|MEMORY_ALLOCATION|SCRATCH_MEMO
 def read_stats(table: Found, source: Source) -> Profile:
     """Rows of a summary by kernel name; statistics of host calls are refused."""
     entry, header = table
-    raw = read_table(entry, header, lambda _: True)
+    raw = csv.read_table(entry, header, lambda _: True)
     rows = raw.select(
         amd_name("Name").alias("name"),
-        number("Calls").alias("calls"),
-        (number("TotalDurationNs") / 1e9).alias("time_s"),
+        csv.number("Calls").alias("calls"),
+        (csv.number("TotalDurationNs") / 1e9).alias("time_s"),
         pl.lit("measured").alias("origin.time"),
     ).filter(pl.col("name").is_not_null() & (pl.col("time_s") >= 0) & (pl.col("calls") >= 0))
     if not rows.height:
@@ -84,7 +68,7 @@ _NEEDED = re.compile(
 )
 
 
-Found = tuple[Entry, Header]
+Found = tuple[Entry, csv.Header]
 # The tables of an input by their kind.
 Tables = dict[str, list[Found]]
 
@@ -93,29 +77,29 @@ def sort_tables(found: Input) -> Tables:
     """Which of an input's files are which table; others are passed over."""
     tables: Tables = {}
     for entry in found.entries:
-        header = find_header(entry, lambda names: kind_of(names) is not None)
+        header = csv.find_header(entry, lambda names: kind_of(names) is not None)
         if header is not None and (kind := kind_of(header.plain)) is not None:
             tables.setdefault(kind, []).append((entry, header))
     return tables
 
 
-def kind_of(names: Names) -> str | None:
+def kind_of(names: csv.Names) -> str | None:
     """The kind of table that has these columns."""
     return next((kind for kind, wanted in _COLUMNS.items() if wanted <= names), None)
 
 
 def read_kernels(
-    entry: Entry, header: Header, process: int, devices: dict[str, str]
+    entry: Entry, header: csv.Header, process: int, devices: dict[str, str]
 ) -> pl.DataFrame:
     """Dispatches with their times, queue, agent and sizes."""
-    table = read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
+    table = csv.read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
     grid, block = _sizes(table, "Grid_Size"), _sizes(table, "Workgroup_Size")
-    stream = first_of(table.columns, "Stream_Id", "Queue_Id")
+    stream = csv.first_of(table.columns, "Stream_Id", "Queue_Id")
     events = table.select(
         kernel_kind("Kernel_Name"),
         amd_name("Kernel_Name").alias("name"),
-        ticks(table, "Start_Timestamp").alias("start_ns"),
-        ticks(table, "End_Timestamp").alias("end_ns"),
+        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
+        csv.ticks(table, "End_Timestamp").alias("end_ns"),
         _agent(table, "Agent_Id").alias("gpu"),
         (pl.col(stream) if stream else pl.lit(None, pl.String)).alias("stream"),
         _optional(table, "Correlation_Id").alias("correlation"),
@@ -127,11 +111,11 @@ def read_kernels(
     return _with_device(events, devices)
 
 
-def read_counters(entry: Entry, header: Header) -> pl.DataFrame:
+def read_counters(entry: Entry, header: csv.Header) -> pl.DataFrame:
     """Counters in long form: name, grid, dispatch, counter, value, and the dispatch's times."""
-    table = read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
+    table = csv.read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
     times = [
-        (ticks(table, c) if c in table.columns else pl.lit(None, pl.Int64)).alias(alias)
+        (csv.ticks(table, c) if c in table.columns else pl.lit(None, pl.Int64)).alias(alias)
         for c, alias in (("Start_Timestamp", "start_ns"), ("End_Timestamp", "end_ns"))
     ]
     process = "Process_Id" if "Process_Id" in table.columns else "Dispatch_Id"
@@ -141,51 +125,51 @@ def read_counters(entry: Entry, header: Header) -> pl.DataFrame:
         pl.concat_str(process, "Dispatch_Id", separator=":", ignore_nulls=True).alias("dispatch"),
         _agent(table, "Agent_Id").alias("gpu"),
         pl.col("Counter_Name").alias("counter"),
-        number("Counter_Value").alias("value"),
+        csv.number("Counter_Value").alias("value"),
         *times,
     ).drop_nulls(["name", "counter"])
 
 
-def read_copies(entry: Entry, header: Header) -> pl.DataFrame:
+def read_copies(entry: Entry, header: csv.Header) -> pl.DataFrame:
     """Copies; rocprofv3 does not write how many bytes they moved."""
-    table = read_table(entry, header, lambda _: True)
+    table = csv.read_table(entry, header, lambda _: True)
     to_device = pl.col("Direction").str.contains("(?i)^(MEMORY_COPY_)?host")
     source, target = (_agent(table, f"{which}_Agent_Id") for which in ("Source", "Destination"))
     raw = table.select(
         pl.col("Direction").alias("way"),
-        ticks(table, "Start_Timestamp").alias("start_ns"),
-        ticks(table, "End_Timestamp").alias("end_ns"),
+        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
+        csv.ticks(table, "End_Timestamp").alias("end_ns"),
         pl.when(to_device).then(target).otherwise(source).alias("gpu"),
         pl.lit("copies").alias("stream"),
         _optional(table, "Correlation_Id").alias("correlation"),
         pl.lit(None, pl.Int64).alias("size"),
     )
-    return copies_of(raw, 0)
+    return passes.copies_of(raw, 0)
 
 
-def read_calls(entry: Entry, header: Header) -> pl.DataFrame:
+def read_calls(entry: Entry, header: csv.Header) -> pl.DataFrame:
     """Calls of the host."""
-    table = read_table(entry, header, lambda _: True)
+    table = csv.read_table(entry, header, lambda _: True)
     return table.select(
         pl.lit(0, pl.Int64).alias("process"),
         _optional(table, "Correlation_Id").alias("correlation"),
         _optional(table, "Thread_Id").alias("thread"),
-        ticks(table, "Start_Timestamp").alias("start_ns"),
-        ticks(table, "End_Timestamp").alias("end_ns"),
+        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
+        csv.ticks(table, "End_Timestamp").alias("end_ns"),
         pl.col("Function").fill_null("").alias("name"),
         pl.col("Domain").fill_null("").alias("category"),
     ).drop_nulls(["start_ns", "end_ns"])
 
 
-def read_agents(entry: Entry, header: Header) -> dict[str, str]:
+def read_agents(entry: Entry, header: csv.Header) -> dict[str, str]:
     """Product names of GPUs by the number that other tables give them."""
-    table = read_table(entry, header, lambda _: True)
+    table = csv.read_table(entry, header, lambda _: True)
     gpus = table.filter(pl.col("Agent_Type") == "GPU").select("Node_Id", "Product_Name")
     return {node: name for node, name in gpus.drop_nulls().iter_rows() if name}
 
 
 def _optional(table: pl.DataFrame, column: str) -> pl.Expr:
-    return whole_number(column) if column in table.columns else pl.lit(None, pl.Int64)
+    return csv.whole_number(column) if column in table.columns else pl.lit(None, pl.Int64)
 
 
 def _agent(table: pl.DataFrame, column: str) -> pl.Expr:
@@ -198,7 +182,7 @@ def _agent(table: pl.DataFrame, column: str) -> pl.Expr:
 def _sizes(table: pl.DataFrame, what: str) -> list[pl.Expr]:
     axes = [f"{what}_{axis}" for axis in "XYZ"]
     names = axes if axes[0] in table.columns else [what]
-    return [whole_number(name).fill_null(1) for name in names if name in table.columns]
+    return [csv.whole_number(name).fill_null(1) for name in names if name in table.columns]
 
 
 def _product(sizes: list[pl.Expr]) -> pl.Expr:
@@ -232,7 +216,9 @@ def read(found: Input, options: ReadOptions) -> Profile:
         return read_stats(tables[STATS][0], source)
     if COPIES in tables:
         whole = Whole(source, None, (UNKNOWN_COPIES,))
-        return profile_of_run([], None, [read_copies(*c) for c in tables[COPIES]], None, whole)
+        return passes.profile_of_run(
+            [], None, [read_copies(*c) for c in tables[COPIES]], None, whole
+        )
     what = "calls of the host" if CALLS in tables else "the machine's agents"
     raise InputError(
         f"lists {what} and no kernels",
@@ -253,7 +239,9 @@ def _traced(tables: Tables, found: Input, source: Source) -> Profile:
     calls = [read_calls(*table) for table in tables.get(CALLS, [])]
     # Calls do not say of which process they are.
     joined = pl.concat(calls, how="vertical_relaxed") if calls and len(traces) == 1 else None
-    return profile_of_run(kernels, counters, copies, joined, Whole(source, None, tuple(notes)))
+    return passes.profile_of_run(
+        kernels, counters, copies, joined, Whole(source, None, tuple(notes))
+    )
 
 
 def _counted(tables: Tables, source: Source) -> Profile:
@@ -262,7 +250,9 @@ def _counted(tables: Tables, source: Source) -> Profile:
     base = max(runs, key=lambda run: run["dispatch"].n_unique())
     dispatches = base.unique("dispatch", keep="first", maintain_order=True)
     dispatches = dispatches.drop("dispatch", "counter", "value")
-    events, notes = counted(dispatches, join_passes([wide(run) for run in runs]))
+    events, notes = passes.counted(
+        dispatches, passes.join_passes([passes.wide(run) for run in runs])
+    )
     kept = ("flop/", "byte/", "label.", "origin.", "sum.")
     events = events.select(
         pl.lit("kernel").alias("kind"),
@@ -271,11 +261,11 @@ def _counted(tables: Tables, source: Source) -> Profile:
         *(c for c in events.columns if c.startswith(kept)),
     )  # fmt: skip
     events = _with_device(events, _device_names(tables))
-    return profile_of(events, Whole(source, None, (*notes, UNDER_COUNTERS), has_gaps=False))
+    return profile_of(events, Whole(source, None, (*notes, passes.UNDER_COUNTERS), has_gaps=False))
 
 
 def _counters(found: list[Found]) -> pl.DataFrame:
-    return join_passes([wide(read_counters(*table)) for table in found])
+    return passes.join_passes([passes.wide(read_counters(*table)) for table in found])
 
 
 def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]:

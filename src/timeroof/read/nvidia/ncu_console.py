@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -10,9 +11,9 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.csv import in_base_units, numbers
 from timeroof.read.formats import ReadOptions
-from timeroof.read.nvidia.ncu_profile import FACTS, Part, profile_of_parts, reading_of, some_metrics
+from timeroof.read.nvidia import ncu_profile
+from timeroof.read.nvidia.ncu_profile import FACTS, Part, profile_of_parts, some_metrics
 from timeroof.read.open import Input
 from timeroof.read.text import head_text, lines
 
@@ -104,25 +105,18 @@ def _cells(line: str, spans: list[tuple[int, int]]) -> tuple[str, str, str] | No
 
 def _roles(launches: list[_Launch]) -> list[pl.Series]:
     """A column per role: of every launch the preferred metric that plays it."""
-    best: list[dict[str, tuple[int, str, float]]] = []
-    for launch in launches:
-        roles: dict[str, tuple[int, str, float]] = {}
+    cells: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for index, launch in enumerate(launches):
         for metric, unit, value in launch.metrics:
-            reading = reading_of(metric, unit)
-            if reading is None:
-                continue
-            held = roles.get(reading.role)
-            if held is None or reading.rank < held[0]:
-                roles[reading.role] = (reading.rank, value, reading.factor)
-        best.append(roles)
-    return [_role(name, best) for name in dict.fromkeys(name for roles in best for name in roles)]
-
-
-def _role(name: str, best: list[dict[str, tuple[int, str, float]]]) -> pl.Series:
-    cells = [roles[name][1] if name in roles else None for roles in best]
-    factors = [roles[name][2] if name in roles else 1.0 for roles in best]
-    table = pl.DataFrame({name: numbers(pl.Series(cells, dtype=pl.String)), "factor": factors})
-    return table.select(in_base_units(name, "factor")).to_series()
+            cells[metric, unit].setdefault(index, value)
+    everywhere = range(len(launches))
+    return ncu_profile.role_columns(
+        [
+            (reading, pl.Series([found.get(i) for i in everywhere], dtype=pl.String))
+            for (metric, unit), found in cells.items()
+            if (reading := ncu_profile.reading_of(metric, unit)) is not None
+        ]
+    )
 
 
 def sniff(found: Input) -> bool:

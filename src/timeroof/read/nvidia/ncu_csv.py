@@ -14,34 +14,19 @@ from timeroof.core.profile import Profile
 from timeroof.read.csv import Table, fields_of, find_table, in_base_units, numbers, split_ways
 from timeroof.read.events import shown_list
 from timeroof.read.formats import ReadOptions
+from timeroof.read.nvidia import ncu_profile
 from timeroof.read.nvidia.ncu_console import is_console, read_console
 from timeroof.read.nvidia.ncu_metrics import role_of
-from timeroof.read.nvidia.ncu_profile import (
-    FACTS,
-    Part,
-    profile_of_parts,
-    reading_of,
-    role_columns,
-    some_metrics,
-    split_unit,
-)  # fmt: skip
 from timeroof.read.open import Entry, Input, folder_in, short_name
 from timeroof.read.text import head_text, lines
 
 # Nsight Compute's long CSV: one row per launch and metric, sections and rules among them.
 _COLUMNS = {
-    "id": ("ID",),
-    "process": ("Process ID",),
-    "name": ("Kernel Name", "Function Name"),
-    "stream": ("Stream",),
-    "grid": ("Grid Size",),
-    "block": ("Block Size",),
-    "device": ("Device Name",),
-    "capability": ("CC",),
-    "metric": ("Metric Name",),
-    "unit": ("Metric Unit",),
-    "value": ("Metric Value",),
-}
+    "id": ("ID",), "process": ("Process ID",), "name": ("Kernel Name", "Function Name"),
+    "stream": ("Stream",), "grid": ("Grid Size",), "block": ("Block Size",),
+    "device": ("Device Name",), "capability": ("CC",), "metric": ("Metric Name",),
+    "unit": ("Metric Unit",), "value": ("Metric Value",),
+}  # fmt: skip
 _OF_LAUNCH = ("name", "stream", "grid", "block", "device", "capability")
 
 
@@ -50,7 +35,7 @@ def is_long(header: list[str]) -> bool:
     return {"ID", "Kernel Name", "Metric Name", "Metric Value"} <= set(header)
 
 
-def read_long(table: Table, name: str, folder: str) -> Part:
+def read_long(table: Table, name: str, folder: str) -> ncu_profile.Part:
     """The launches of a long table, with the roles of its metrics as columns."""
     places = {key: table.position(*names) for key, names in _COLUMNS.items()}
     found = {key: place for key, place in places.items() if place is not None}
@@ -85,7 +70,7 @@ def _values(rows: pl.DataFrame) -> pl.DataFrame:
     known = [
         (metric, unit, *reading)
         for metric, unit in pairs.iter_rows()
-        if (reading := reading_of(metric, unit)) is not None
+        if (reading := ncu_profile.reading_of(metric, unit)) is not None
     ]
     texts = dict.fromkeys(("metric", "unit", "role"), pl.String)
     schema = {**texts, "rank": pl.Int64, "factor": pl.Float64}
@@ -103,7 +88,7 @@ def _part(
     metrics: set[str],
     name: str,
     folder: str,
-) -> Part:
+) -> ncu_profile.Part:
     schema = dict.fromkeys(("launch", *_OF_LAUNCH), pl.String)
     table = pl.concat([pl.DataFrame(schema=schema), *launches])
     table = table.group_by("launch", maintain_order=True).agg(_first(_OF_LAUNCH))
@@ -122,36 +107,34 @@ def _part(
             how="left",
             maintain_order="left",
         )
-    return Part(name, folder, table, some_metrics(metrics), device, capability)
+    return ncu_profile.Part(
+        name, folder, table, ncu_profile.some_metrics(metrics), device, capability
+    )
 
 
-def _only(column: pl.Series) -> str | None:
+def _only(column: pl.Series | None) -> str | None:
     """The one value that a column has."""
-    values = column.drop_nulls().unique().to_list()
-    return str(values[0]) if len(values) == 1 else None
+    values = [] if column is None else column.drop_nulls().unique().to_list()
+    return str(values[0]).strip() if len(values) == 1 else None
 
 
 # Nsight Compute's wide tables: one row per launch, or one column per launch (transposed).
 _NAMES = ("Kernel Name", "Demangled Name", "Function Name")
 _FACT_HEADINGS = {
-    "id": ("ID",),
-    "process": ("Process ID", "Process"),
-    "name": _NAMES,
-    "stream": ("Stream", "launch__stream_id"),
-    "grid": ("Grid Size",),
-    "block": ("Block Size",),
+    "id": ("ID",), "process": ("Process ID", "Process"), "name": _NAMES,
+    "stream": ("Stream", "launch__stream_id"), "grid": ("Grid Size",), "block": ("Block Size",),
     "device": ("device__attribute_display_name", "Device Name"),
     "capability": ("CC",),
     "major": ("device__attribute_compute_capability_major",),
     "minor": ("device__attribute_compute_capability_minor",),
     "calls": ("Count",),
-}
+}  # fmt: skip
 _TEXT = pl.String
 
 
 def is_wide(header: list[str]) -> bool:
     """Whether a header is that of a table with one row per launch."""
-    plain = [split_unit(h)[0] for h in header]
+    plain = [ncu_profile.split_unit(h)[0] for h in header]
     named = any(n in plain for n in _NAMES)
     return named and "ID" in plain and any("__" in h for h in plain)
 
@@ -164,13 +147,17 @@ def is_summed(header: list[str]) -> bool:
 
 def is_transposed(first_lines: Iterable[str]) -> bool:
     """Whether lines are of a table with one line per metric, as copied from the interface."""
-    keys = {split_unit(fields[0])[0] for line in first_lines if len(fields := fields_of(line)) > 1}
+    keys = {
+        ncu_profile.split_unit(fields[0])[0]
+        for line in first_lines
+        if len(fields := fields_of(line)) > 1
+    }
     return bool(keys & set(_NAMES)) and "ID" in keys and any("__" in key for key in keys)
 
 
-def read_wide(table: Table, name: str, folder: str, *, summed: bool = False) -> Part:
+def read_wide(table: Table, name: str, folder: str, *, summed: bool = False) -> ncu_profile.Part:
     """The launches of a wide table; its units are in brackets or in a second row of headings."""
-    headings = [split_unit(h) for h in table.header]
+    headings = [ncu_profile.split_unit(h) for h in table.header]
     wanted = _wanted(headings)
     frames = list(table.frames([index for _, index in wanted]))
     rows = pl.concat(frames, how="vertical") if frames else pl.DataFrame()
@@ -186,7 +173,7 @@ def read_wide(table: Table, name: str, folder: str, *, summed: bool = False) -> 
     return _ncu_wide_part(wanted, headings, columns, units, metrics, (name, folder, summed))
 
 
-def read_transposed(text_lines: Iterator[str], name: str, folder: str) -> Part:
+def read_transposed(text_lines: Iterator[str], name: str, folder: str) -> ncu_profile.Part:
     """The launches of a transposed table: each line is a metric, each further field a launch."""
     headings: list[tuple[str, str | None]] = []
     cells: list[list[str]] = []
@@ -195,7 +182,7 @@ def read_transposed(text_lines: Iterator[str], name: str, folder: str) -> Part:
         fields = fields_of(line)
         if len(fields) < 2:
             continue
-        heading = split_unit(fields[0])
+        heading = ncu_profile.split_unit(fields[0])
         if "__" in heading[0] and ":" not in heading[0]:
             metrics.add(heading[0])
         if _is_fact(heading[0]) or role_of(heading[0]) is not None:
@@ -234,27 +221,32 @@ def _ncu_wide_part(
     units: dict[int, str],
     metrics: set[str],
     which: tuple[str, str, bool],
-) -> Part:
+) -> ncu_profile.Part:
     name, folder, summed = which
     facts = {key: columns[index] for key, index in wanted if key != "metric" and index in columns}
     readings = [
         (reading, columns[index])
         for key, index in wanted
         if key == "metric" and index in columns
-        if (reading := reading_of(headings[index][0], units.get(index, ""))) is not None
+        if (reading := ncu_profile.reading_of(headings[index][0], units.get(index, ""))) is not None
     ]
     height = len(next(iter(columns.values()), []))
     frame = pl.DataFrame({"launch": _launch_ids(facts, height)}).with_columns(
-        *(facts.get(key, pl.Series([None] * height, dtype=_TEXT)).alias(key) for key in FACTS[1:]),
-        *role_columns(readings),
+        *(
+            facts.get(key, pl.Series([None] * height, dtype=_TEXT)).alias(key)
+            for key in ncu_profile.FACTS[1:]
+        ),
+        *ncu_profile.role_columns(readings),
     )
     if "calls" in facts and summed:
         frame = frame.with_columns(numbers(facts["calls"]).alias("calls"))
     if "id" in facts:
         frame = frame.filter(facts["id"].str.contains(r"^\s*\d+\s*$").fill_null(False))
     frame = frame.filter(pl.col("name").is_not_null())
-    device, capability = _ncu_wide_first(facts.get("device")), _capability(facts)
-    return Part(name, folder, frame, some_metrics(metrics), device, capability, summed)
+    device, capability = _only(facts.get("device")), _capability(facts)
+    return ncu_profile.Part(
+        name, folder, frame, ncu_profile.some_metrics(metrics), device, capability, summed
+    )
 
 
 def _launch_ids(facts: dict[str, pl.Series], height: int) -> pl.Series:
@@ -264,17 +256,9 @@ def _launch_ids(facts: dict[str, pl.Series], height: int) -> pl.Series:
     return process + "#" + facts["id"].str.strip_chars()
 
 
-def _ncu_wide_first(column: pl.Series | None) -> str | None:
-    """What a column says, if all rows say the same."""
-    if column is None:
-        return None
-    values = column.drop_nulls().unique().to_list()
-    return str(values[0]).strip() if len(values) == 1 else None
-
-
 def _capability(facts: dict[str, pl.Series]) -> str | None:
-    stated = _ncu_wide_first(facts.get("capability"))
-    major, minor = _ncu_wide_first(facts.get("major")), _ncu_wide_first(facts.get("minor"))
+    stated = _only(facts.get("capability"))
+    major, minor = _only(facts.get("major")), _only(facts.get("minor"))
     return stated or (f"{major}.{minor}" if major and minor else None)
 
 
@@ -300,7 +284,7 @@ def sniff_text(head: str) -> bool:
     return bool(_PROF.search(head)) and not is_console(head)
 
 
-def read_part(entry: Entry, folder: str) -> Part:
+def read_part(entry: Entry, folder: str) -> ncu_profile.Part:
     """One file's launches, whatever its layout, or an error that says why there are none."""
     if is_transposed(head_text(entry).split("\n")[:_HEAD_LINES]):
         return read_transposed(lines(entry), entry.name, folder)
@@ -345,6 +329,6 @@ def read(found: Input, options: ReadOptions) -> Profile:
             failures.append(error)
     if failures and (not parts or not found.is_folder):
         raise failures[0]
-    profile = profile_of_parts(parts, found, options.architecture)
+    profile = ncu_profile.profile_of_parts(parts, found, options.architecture)
     left_out = [f"Left out: {short_name(e.where or '')} {e.what}." for e in failures]
     return replace(profile, notes=(*profile.notes, *(Note(t, "left-out") for t in left_out)))

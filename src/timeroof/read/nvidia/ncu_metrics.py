@@ -21,12 +21,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 # Operations of tensor cores: which of Nsight Compute's many paths to add up.
-#
 # A path is told by its source type and, more narrowly, by its instruction, its destination type
 # and its sparsity: `sm__ops_path_tensor[_op_hmma]_src_fp16[_dst_fp32][_sparsity_off].sum`. A
 # narrower path is a part of a wider one, so both are never added.
-
-
 _PATH = re.compile(
     r"sm__ops_path_tensor(?:_op_(?P<op>[a-z0-9]+))?_src_(?P<source>[a-z]+\d+(?:_[a-z]+\d+)*?)"
     r"(?:_dst_(?P<destination>[a-z]+\d+))?(?:_sparsity_(?P<sparsity>on|off))?\.sum"
@@ -35,17 +32,10 @@ _PATH = re.compile(
 # Which precision a source type counts as; int4 and binary have no resource. Paths that FP4, FP6
 # and FP8 share run at one rate, FP8's (PTX: tcgen05.mma, kind f8f6f4).
 TENSOR_SOURCES = {
-    "fp64": "fp64-tensor",
-    "tf32": "tf32-tensor",
-    "fp16": "fp16-tensor",
-    "bf16": "bf16-tensor",
-    "fp8": "fp8-tensor",
-    "fp6": "fp8-tensor",
-    "fp4_fp6": "fp8-tensor",
-    "fp4_fp6_fp8": "fp8-tensor",
-    "fp4": "fp4-tensor",
-    "int8": "int8-tensor",
-}
+    "fp64": "fp64-tensor", "tf32": "tf32-tensor", "fp16": "fp16-tensor", "bf16": "bf16-tensor",
+    "fp8": "fp8-tensor", "fp6": "fp8-tensor", "fp4_fp6": "fp8-tensor",
+    "fp4_fp6_fp8": "fp8-tensor", "fp4": "fp4-tensor", "int8": "int8-tensor",
+}  # fmt: skip
 # Sources that old and new instructions of a chip both work on.
 _OLD_AND_NEW = ("fp16", "bf16", "tf32", "int8")
 
@@ -136,32 +126,19 @@ TENSOR_FLOPS_PER_INSTRUCTION = {"7.0": 512.0, "7.2": 512.0}
 FIRST_TENSOR_CAPABILITY = (7, 0)
 
 ARCHITECTURES = {
-    "pascal": "6.0",
-    "volta": "7.0",
-    "turing": "7.5",
-    "ampere": "8.0",
-    "ada": "8.9",
-    "ada lovelace": "8.9",
-    "hopper": "9.0",
-    "blackwell": "10.0",
-}
+    "pascal": "6.0", "volta": "7.0", "turing": "7.5", "ampere": "8.0", "ada": "8.9",
+    "ada lovelace": "8.9", "hopper": "9.0", "blackwell": "10.0",
+}  # fmt: skip
 
 # Role -> metrics that play it, the best first, and the kind of unit they have.
 _TIME = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "time")
-_CYCLES = (
-    "sm__cycles_elapsed.avg",
-    "smsp__cycles_elapsed.avg",
-    "sm__cycles_elapsed.max",
-    "gpc__cycles_elapsed.avg",
-    "gpc__cycles_elapsed.max",
-)
-_CLOCK = (
-    "sm__cycles_elapsed.avg.per_second",
-    "smsp__cycles_elapsed.avg.per_second",
-    "sm__cycles_elapsed.max.per_second",
-    "gpc__cycles_elapsed.avg.per_second",
-    "gpc__cycles_elapsed.max.per_second",
-)
+_CYCLES = tuple(
+    f"{unit}__cycles_elapsed.{over}"
+    for unit, over in (
+        ("sm", "avg"), ("smsp", "avg"), ("sm", "max"), ("gpc", "avg"), ("gpc", "max"),
+    )
+)  # fmt: skip
+_CLOCK = tuple(f"{metric}.per_second" for metric in _CYCLES)
 NAMED_ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "time": ("second", _TIME),
     "cycles": ("count", _CYCLES),

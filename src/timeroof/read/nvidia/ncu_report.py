@@ -14,15 +14,8 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
+from timeroof.read.nvidia import ncu_profile
 from timeroof.read.nvidia.ncu_metrics import role_of
-from timeroof.read.nvidia.ncu_profile import (
-    FACTS,
-    Part,
-    Reading,
-    profile_of_parts,
-    reading_of,
-    some_metrics,
-)  # fmt: skip
 from timeroof.read.open import Input
 from timeroof.read.text import plain_file
 
@@ -72,19 +65,19 @@ def package(where: str) -> ModuleType:
         ) from error
 
 
-def part_of(report: _Report, name: str) -> Part:
+def part_of(report: _Report, name: str) -> ncu_profile.Part:
     """The launches of an opened report."""
     actions = list(_actions(report))
     metrics = {metric for action in actions[:1] for metric in action.metric_names()}
     facts = [_facts(action, index) for index, action in enumerate(actions)]
-    table = pl.DataFrame(facts, schema=dict.fromkeys(FACTS, pl.String), orient="row")
+    table = pl.DataFrame(facts, schema=dict.fromkeys(ncu_profile.FACTS, pl.String), orient="row")
     readings = _readings(actions[0]) if actions else {}
     values = {role: _values(actions, ways) for role, ways in readings.items()}
-    return Part(
+    return ncu_profile.Part(
         name,
         "",
         table.with_columns(pl.Series(role, v, dtype=pl.Float64) for role, v in values.items()),
-        some_metrics(metrics),
+        ncu_profile.some_metrics(metrics),
         device=_text(actions[0], _DEVICE) if actions else None,
         capability=_capability(actions[0]) if actions else None,
     )
@@ -107,27 +100,29 @@ def _facts(action: _Action, index: int) -> tuple[str | None, ...]:
     )
 
 
-def _readings(action: _Action) -> dict[str, list[tuple[str, Reading]]]:
+def _readings(action: _Action) -> dict[str, list[tuple[str, ncu_profile.Reading]]]:
     """Role -> metrics that play it in this report, the best first."""
-    found: dict[str, list[tuple[str, Reading]]] = {}
+    found: dict[str, list[tuple[str, ncu_profile.Reading]]] = {}
     for metric in action.metric_names():
         if role_of(metric) is None:
             continue
         found_metric = action.metric_by_name(metric)
         unit = str(found_metric.unit() or "") if found_metric is not None else ""
-        if (reading := reading_of(metric, unit)) is not None:
+        if (reading := ncu_profile.reading_of(metric, unit)) is not None:
             found.setdefault(reading.role, []).append((metric, reading))
     return {role: sorted(ways, key=lambda way: way[1].rank) for role, ways in found.items()}
 
 
-def _values(actions: list[_Action], ways: list[tuple[str, Reading]]) -> list[float | None]:
+def _values(
+    actions: list[_Action], ways: list[tuple[str, ncu_profile.Reading]]
+) -> list[float | None]:
     return [
         next((v for metric, r in ways if (v := _number(action, metric, r)) is not None), None)
         for action in actions
     ]
 
 
-def _number(action: _Action, metric: str, reading: Reading) -> float | None:
+def _number(action: _Action, metric: str, reading: ncu_profile.Reading) -> float | None:
     value = _value(action, metric)
     return float(value) * reading.factor if isinstance(value, int | float) else None
 
@@ -166,6 +161,6 @@ def read(found: Input, options: ReadOptions) -> Profile:
             ) from error
     if not part.table.height:
         raise InputError("has no profiled kernel", where=found.name, advice="record it again")
-    profile = profile_of_parts([part], found, options.architecture)
+    profile = ncu_profile.profile_of_parts([part], found, options.architecture)
     version = getattr(module, "__version__", None)
     return replace(profile, source=msgspec.structs.replace(profile.source, version=version))

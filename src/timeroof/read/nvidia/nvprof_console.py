@@ -10,14 +10,7 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
-from timeroof.read.nvidia.nvprof_profile import (
-    COMMAND,
-    PREAMBLE,
-    device_name,
-    glued,
-    profile_of_metrics,
-    profile_of_rows,
-)  # fmt: skip
+from timeroof.read.nvidia import nvprof_profile
 from timeroof.read.open import Input
 from timeroof.read.text import head_text, lines
 
@@ -50,7 +43,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     command, state = None, ""
     source = lines(found.only)
     for line in source:
-        if match := COMMAND.match(line):
+        if match := nvprof_profile.COMMAND.match(line):
             command = match[1]
         elif _OTHER_RESULT.match(line):
             state = "over"
@@ -62,11 +55,11 @@ def read(found: Input, options: ReadOptions) -> Profile:
         elif _METRICS_HEADING.match(line):
             metrics += _metric_rows(source)
     if trace:
-        return profile_of_rows(_trace_frame(trace), command, found.name)
+        return nvprof_profile.profile_of_rows(_trace_frame(trace), command, found.name)
     if summary:
-        return profile_of_rows(_summary_frame(summary), command, found.name)
+        return nvprof_profile.profile_of_rows(_summary_frame(summary), command, found.name)
     if metrics:
-        return profile_of_metrics(_metric_frame(metrics), command, found.name)
+        return nvprof_profile.profile_of_metrics(_metric_frame(metrics), command, found.name)
     raise InputError(
         "holds no table of nvprof, only its messages",
         where=found.name,
@@ -88,7 +81,9 @@ def _summary_rows(source: Iterator[str]) -> Iterator[tuple[str, str, str]]:
 def _summary_frame(rows: list[tuple[str, str, str]]) -> pl.DataFrame:
     schema = dict.fromkeys(("name", "time_s", "calls"), pl.String)
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return frame.with_columns(glued(frame["time_s"]), pl.col("calls").cast(pl.Float64))
+    return frame.with_columns(
+        nvprof_profile.glued(frame["time_s"]), pl.col("calls").cast(pl.Float64)
+    )
 
 
 def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
@@ -106,7 +101,7 @@ def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | Non
             row["Start"],
             row["Duration"],
             row.get("Size"),
-            device_name(device) if device else None,
+            nvprof_profile.device_name(device) if device else None,
             row.get("Stream"),
             _CORRELATION.sub("", row["Name"] or "").strip(),
         )
@@ -115,7 +110,9 @@ def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | Non
 def _trace_frame(rows: list[tuple[str | None, ...]]) -> pl.DataFrame:
     names = ("start_s", "time_s", "moved", "device", "stream", "name")
     frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
-    return frame.with_columns(glued(frame[c]) for c in ("start_s", "time_s", "moved"))
+    return frame.with_columns(
+        nvprof_profile.glued(frame[c]) for c in ("start_s", "time_s", "moved")
+    )
 
 
 def _metric_rows(source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
@@ -141,6 +138,6 @@ def sniff(found: Input) -> bool:
     """Its preamble, or one of its headings."""
     head = head_text(found.only)
     headings = (_SUMMARY_HEADING, _TRACE_HEADING, _METRICS_HEADING)
-    return bool(PREAMBLE.search(head)) or any(
+    return bool(nvprof_profile.PREAMBLE.search(head)) or any(
         h.match(line) for line in head.split("\n") for h in headings
     )

@@ -9,13 +9,7 @@ from timeroof.core.profile import Profile
 from timeroof.read.csv import Table, find_table, in_base_units, split_ways
 from timeroof.read.events import shown_list
 from timeroof.read.formats import ReadOptions
-from timeroof.read.nvidia.nvprof_profile import (
-    COMMAND,
-    device_name,
-    profile_of_metrics,
-    profile_of_rows,
-    unit_value,
-)  # fmt: skip
+from timeroof.read.nvidia import nvprof_profile
 from timeroof.read.open import Entry, Input
 from timeroof.read.text import head_text, lines
 
@@ -46,7 +40,7 @@ def is_table(header: list[str]) -> bool:
 def command_in(entry: Entry) -> str | None:
     """The profiled command, as the preamble says it."""
     for index, line in enumerate(lines(entry)):
-        if match := COMMAND.match(line):
+        if match := nvprof_profile.COMMAND.match(line):
             return match[1]
         if index > _PREAMBLE_LINES:
             break
@@ -66,7 +60,7 @@ def _rows(table: Table, wanted: dict[str, str]) -> tuple[pl.DataFrame, dict[str,
 
 
 def _number(rows: pl.DataFrame, key: str, units: dict[str, str], where: str) -> pl.Series:
-    factor = unit_value(units.get(key, ""))
+    factor = nvprof_profile.unit_value(units.get(key, ""))
     if factor is None:
         raise InputError(
             f"column {key!r} has the unit {units.get(key, '')!r}, which is none of time or size",
@@ -89,7 +83,7 @@ def _read_trace(table: Table, where: str) -> pl.DataFrame:
         if "managed" in rows.columns:
             moved = moved.fill_null(rows["managed"].cast(pl.Float64, strict=False))
         columns.append(moved)
-    named = pl.col("device").map_elements(device_name, return_dtype=pl.String)
+    named = pl.col("device").map_elements(nvprof_profile.device_name, return_dtype=pl.String)
     return (
         rows.with_columns(columns)
         .with_columns(named if "device" in rows.columns else [])
@@ -129,9 +123,9 @@ def read(found: Input, options: ReadOptions) -> Profile:
         raise InputError("has no table of nvprof", where=entry.name, advice="record it again")
     command = command_in(entry)
     if is_metrics(table.header):
-        return profile_of_metrics(_read_metrics(table), command, entry.name)
+        return nvprof_profile.profile_of_metrics(_read_metrics(table), command, entry.name)
     rows = (_read_trace if is_trace(table.header) else _read_summary)(table, entry.name)
     if not rows.height:
         columns = shown_list(table.header)
         raise InputError(f"has a table ({columns}) without rows", where=entry.name)
-    return profile_of_rows(rows, command, entry.name)
+    return nvprof_profile.profile_of_rows(rows, command, entry.name)

@@ -17,14 +17,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from timeroof.read.idle import Bools
-from timeroof.read.torch.json_stream import DECODE_ERRORS
+from timeroof.read.torch.collectives import decoded
 from timeroof.read.torch.tables import NONE, OP, Trace
 
 _NODE = re.compile(r"^([A-Z]\w*?)Backward\d*$")
@@ -153,11 +152,8 @@ def _spans(trace: Trace, ops: Bools, rows: list[int]) -> _Spans:
     )
 
 
-def _decoded(text: bytes) -> list[Any]:
-    try:
-        found = msgspec.json.decode(text or b"[]")
-    except DECODE_ERRORS:
-        return []
+def _decoded(text: bytes) -> list[object]:
+    found = decoded(text or b"[]")
     return found if isinstance(found, list) else []
 
 
@@ -189,7 +185,8 @@ def _has_gaps(recorded: tuple[bytes, ...]) -> bool:
 def _joined(gradient: tuple[bytes, ...], forward: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """The record of a node with the arguments of its function behind the gradient."""
     texts = []
-    for place, missing in ((0, []), (1, "")):
+    gaps: tuple[tuple[int, object], ...] = ((0, []), (1, ""))
+    for place, missing in gaps:
         own, more = _decoded(gradient[place]), _decoded(forward[place])
         texts.append(msgspec.json.encode([*own[:1], *([missing] * (1 - len(own))), *more]))
     values = _decoded(forward[3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -12,29 +12,16 @@ from msgspec.structs import replace
 
 from timeroof.read.idle import Floats
 from timeroof.read.torch import events as ev
+from timeroof.read.torch import tables
 from timeroof.read.torch.events import Event
 from timeroof.read.torch.json_stream import DECODE_ERRORS
-from timeroof.read.torch.tables import (
-    ANNOTATION,
-    COPY,
-    KERNEL,
-    MEMSET,
-    MODULE,
-    MODULE_PREFIX,
-    NONE,
-    OP,
-    Trace,
-    codes_of,
-    name_of,
-    numbers,
-)
 
 T = TypeVar("T")
 # Longer than this (30 years, in microseconds) no event is and no clock reaches further.
 _MAX_DURATION_US, _MAX_TIME_US = 1e15, 1e18
 
 
-def collect(trace: Trace, events: list[Event]) -> None:
+def collect(trace: tables.Trace, events: list[Event]) -> None:
     """Add events to the columns of a trace."""
     try:
         groups = _by_category(events)
@@ -57,10 +44,10 @@ def _by_category(events: list[Event]) -> dict[Hashable, list[Event]]:
     return groups
 
 
-def _timed(trace: Trace, group: list[Event]) -> tuple[list[Event], Floats, Floats]:
+def _timed(trace: tables.Trace, group: list[Event]) -> tuple[list[Event], Floats, Floats]:
     """The complete events of a group that have a possible time, with start and end."""
     group = [e for e in group if e.ph == "X"]
-    start, duration = numbers([e.ts for e in group]), numbers([e.dur for e in group])
+    start, duration = tables.numbers([e.ts for e in group]), tables.numbers([e.dur for e in group])
     with np.errstate(invalid="ignore"):
         good = (duration >= 0) & (duration < _MAX_DURATION_US) & (abs(start) < _MAX_TIME_US)
     if not good.all():
@@ -95,142 +82,115 @@ _device_args = _decoder(ev.DeviceArgs, ev.NO_DEVICE_ARGS)
 _plain_args = _decoder(ev.PlainArgs, ev.NO_PLAIN_ARGS)
 
 
-def _collective(trace: Trace, args: Any) -> int:
+def _collective(trace: tables.Trace, args: ev.Message) -> int:
     if args.collective is None:
-        return NONE
-    return trace.collectives[
-        tuple(
-            v if isinstance(v, int | float | str) else None
-            for v in (
-                args.collective,
-                args.in_elements,
-                args.out_elements,
-                args.dtype,
-                args.group_size,
-                args.group,
-                args.group_ranks,
-            )
-        )
-    ]
+        return tables.NONE
+    values = [getattr(args, name) for name in ev.Message.__struct_fields__]
+    return trace.collectives[tuple(v if isinstance(v, int | float | str) else None for v in values)]
 
 
-def _signature(trace: Trace, args: ev.OpArgs) -> int:
+def _signature(trace: tables.Trace, args: ev.OpArgs) -> int:
     if not args.dims:
-        return NONE
+        return tables.NONE
     return trace.signatures[
         (bytes(args.dims), bytes(args.types), bytes(args.strides), bytes(args.values))
     ]
 
 
-def _add_ops(trace: Trace, group: list[Event]) -> None:
+def _add_frames(trace: tables.Trace, group: list[Event], kind: int = tables.OP) -> None:
+    """Ops with their arguments; annotations and modules have none of interest."""
     group, start, end = _timed(trace, group)
-    args = _op_args(group)
+    args = _op_args(group) if kind == tables.OP else [ev.NO_OP_ARGS] * len(group)
     trace.frames.add(
-        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
-        kind=[OP] * len(group),
-        name=codes_of(trace.names, [e.name for e in group]),
+        thread=tables.codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
+        kind=[kind] * len(group),
+        name=tables.codes_of(trace.names, [e.name for e in group]),
         signature=[_signature(trace, a) for a in args],
         collective=[_collective(trace, a) for a in args],
         start=start,
         end=end,
-        external_id=numbers([a.external_id for a in args]),
-        record_id=numbers([a.record_id for a in args]),
-        sequence=numbers([a.sequence for a in args]),
+        external_id=tables.numbers([a.external_id for a in args]),
+        record_id=tables.numbers([a.record_id for a in args]),
+        sequence=tables.numbers([a.sequence for a in args]),
     )
 
 
-def _add_frames(trace: Trace, group: list[Event], kind: int) -> None:
-    """Frames without arguments of interest: annotations and modules."""
-    group, start, end = _timed(trace, group)
-    unknown = np.full(len(group), np.nan)
-    trace.frames.add(
-        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
-        kind=[kind] * len(group),
-        name=codes_of(trace.names, [e.name for e in group]),
-        signature=[NONE] * len(group),
-        collective=[NONE] * len(group),
-        start=start,
-        end=end,
-        external_id=unknown,
-        record_id=unknown,
-        sequence=unknown,
-    )
+def _add_annotations(trace: tables.Trace, group: list[Event]) -> None:
+    _add_frames(trace, group, tables.ANNOTATION)
 
 
-def _add_annotations(trace: Trace, group: list[Event]) -> None:
-    _add_frames(trace, group, ANNOTATION)
-
-
-def _add_modules(trace: Trace, group: list[Event]) -> None:
+def _add_modules(trace: tables.Trace, group: list[Event]) -> None:
     """Of a Python stack only the modules: the rest is many times more and says less."""
-    modules = [e for e in group if type(e.name) is str and e.name.startswith(MODULE_PREFIX)]
+    modules = [e for e in group if type(e.name) is str and e.name.startswith(tables.MODULE_PREFIX)]
     if modules:
-        _add_frames(trace, modules, MODULE)
+        _add_frames(trace, modules, tables.MODULE)
 
 
-def _add_launches(trace: Trace, group: list[Event]) -> None:
+def _add_launches(trace: tables.Trace, group: list[Event]) -> None:
     group, start, end = _timed(trace, group)
     args = _launch_args(group)
     trace.launches.add(
-        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
-        name=codes_of(trace.names, [e.name for e in group]),
+        thread=tables.codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
+        name=tables.codes_of(trace.names, [e.name for e in group]),
         start=start,
         end=end,
-        correlation=numbers([a.correlation for a in args]),
-        size=numbers([a.size for a in args]),
+        correlation=tables.numbers([a.correlation for a in args]),
+        size=tables.numbers([a.size for a in args]),
     )
 
 
-def _adding_device(kind: int) -> Callable[[Trace, list[Event]], None]:
-    def add(trace: Trace, group: list[Event]) -> None:
+def _adding_device(kind: int) -> Callable[[tables.Trace, list[Event]], None]:
+    def add(trace: tables.Trace, group: list[Event]) -> None:
         group, start, end = _timed(trace, group)
         args = _device_args(group)
         both = list(zip(group, args, strict=True))
         trace.device.add(
             kind=[kind] * len(group),
-            name=codes_of(trace.names, [e.name for e in group]),
-            device=codes_of(
+            name=tables.codes_of(trace.names, [e.name for e in group]),
+            device=tables.codes_of(
                 trace.devices, [e.pid if a.device is None else a.device for e, a in both]
             ),
-            stream=codes_of(
+            stream=tables.codes_of(
                 trace.streams, [e.tid if a.stream is None else a.stream for e, a in both]
             ),
-            grid=codes_of(trace.grids, [bytes(a.grid) for a in args]),
+            grid=tables.codes_of(trace.grids, [bytes(a.grid) for a in args]),
             collective=[_collective(trace, a) for a in args],
             start=start,
             end=end,
-            duration=numbers([e.dur for e in group]),
-            correlation=numbers([a.correlation for a in args]),
-            external_id=numbers([a.external_id for a in args]),
-            bytes=numbers([a.bytes for a in args]),
+            duration=tables.numbers([e.dur for e in group]),
+            correlation=tables.numbers([a.correlation for a in args]),
+            external_id=tables.numbers([a.external_id for a in args]),
+            bytes=tables.numbers([a.bytes for a in args]),
         )
 
     return add
 
 
-def _add_overheads(trace: Trace, group: list[Event]) -> None:
+def _add_overheads(trace: tables.Trace, group: list[Event]) -> None:
     group, start, end = _timed(trace, group)
-    trace.overheads.add(name=codes_of(trace.names, [e.name for e in group]), start=start, end=end)
+    trace.overheads.add(
+        name=tables.codes_of(trace.names, [e.name for e in group]), start=start, end=end
+    )
 
 
-def _add_ranges(trace: Trace, group: list[Event]) -> None:
+def _add_ranges(trace: tables.Trace, group: list[Event]) -> None:
     for event in group:
         try:
-            counters = msgspec.json.decode(event.args, type=dict[str, Any])
+            counters = msgspec.json.decode(event.args, type=dict[str, object])
         except DECODE_ERRORS:
             trace.bad += 1
             continue
-        trace.ranges.append((name_of(event.name), str(event.pid), counters))
+        trace.ranges.append((tables.name_of(event.name), str(event.pid), counters))
 
 
-def _add_plain(trace: Trace, group: list[Event]) -> None:
+def _add_plain(trace: tables.Trace, group: list[Event]) -> None:
     """Events without a category that we know: names of processes, and traces of other tools."""
     named = [e for e in group if e.ph == "M"]
     for event, said in zip(named, _plain_args(named), strict=True):
         if event.name == "process_name":
-            trace.process_names[str(event.pid)] = name_of(said.name)
+            trace.process_names[str(event.pid)] = tables.name_of(said.name)
         elif event.name == "thread_name":
-            trace.thread_names[str(event.pid), str(event.tid)] = name_of(said.name)
+            trace.thread_names[str(event.pid), str(event.tid)] = tables.name_of(said.name)
     trace.unpaired += sum(1 for e in group if e.ph in ("B", "E"))
     if trace.frames.height or trace.device.height:
         return
@@ -239,22 +199,25 @@ def _add_plain(trace: Trace, group: list[Event]) -> None:
         return
     args = _plain_args(group)
     trace.plain.add(
-        thread=codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
-        name=codes_of(trace.names, [e.name for e in group]),
+        thread=tables.codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
+        name=tables.codes_of(trace.names, [e.name for e in group]),
         scope=[
-            trace.scopes[name_of(a.hlo_op), name_of(a.hlo_module), name_of(a.tf_op)] for a in args
+            trace.scopes[
+                tables.name_of(a.hlo_op), tables.name_of(a.hlo_module), tables.name_of(a.tf_op)
+            ]
+            for a in args
         ],
         start=start,
         end=end,
     )
 
 
-_ADDING: dict[Hashable, Callable[[Trace, list[Event]], None]] = {
-    **dict.fromkeys(ev.OPS, _add_ops),
+_ADDING: dict[Hashable, Callable[[tables.Trace, list[Event]], None]] = {
+    **dict.fromkeys(ev.OPS, _add_frames),
     **dict.fromkeys(ev.LAUNCHES, _add_launches),
-    **dict.fromkeys(ev.KERNELS, _adding_device(KERNEL)),
-    **dict.fromkeys(ev.COPIES, _adding_device(COPY)),
-    **dict.fromkeys(ev.MEMSETS, _adding_device(MEMSET)),
+    **dict.fromkeys(ev.KERNELS, _adding_device(tables.KERNEL)),
+    **dict.fromkeys(ev.COPIES, _adding_device(tables.COPY)),
+    **dict.fromkeys(ev.MEMSETS, _adding_device(tables.MEMSET)),
     ev.ANNOTATION: _add_annotations,
     ev.PYTHON: _add_modules,
     ev.OVERHEAD: _add_overheads,

@@ -16,8 +16,6 @@ from timeroof.read.idle import Ints
 from timeroof.read.torch.tables import ANNOTATION, MODULE, MODULE_PREFIX, NONE, OP, Codes, Trace
 
 # Phases of training, from the names that PyTorch and its users give to stretches of time.
-
-
 UNMARKED, FORWARD, BACKWARD, OPTIMIZER, DATA, OTHER = range(6)
 PHASE_NAMES = [None, "forward", "backward", "optimizer", "data", "other"]
 

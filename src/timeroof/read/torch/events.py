@@ -1,13 +1,11 @@
 """One event of a Chrome trace as it is decoded: the fields that Kineto and XLA write and we read.
 
-Values are `Any` because writers disagree (numbers as text, missing fields); columns.py
+Values are any objects because writers disagree (numbers as text, missing fields); columns.py
 makes numbers of them. Arguments stay raw until a category that needs them asks, and what
 an op was called with stays raw text: it is compared, and parsed once per signature.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
@@ -20,17 +18,10 @@ COPIES = frozenset({"gpu_memcpy", "Memcpy"})
 MEMSETS = frozenset({"gpu_memset", "Memset"})
 LAUNCHES = frozenset(
     {
-        "cuda_runtime",
-        "cuda_driver",
-        "Runtime",
-        "hip_runtime",
-        "xpu_runtime",
-        "xpu_driver",
-        "mtia_runtime",
-        "privateuse1_runtime",
-        "privateuse1_driver",
+        "cuda_runtime", "cuda_driver", "Runtime", "hip_runtime", "xpu_runtime", "xpu_driver",
+        "mtia_runtime", "privateuse1_runtime", "privateuse1_driver",
     }
-)
+)  # fmt: skip
 ANNOTATION = "user_annotation"
 PYTHON = "python_function"
 OVERHEAD = "overhead"
@@ -38,44 +29,51 @@ RANGE = "cuda_profiler_range"
 # Known and of no use here: arrows, device copies of annotations, memory events, the span itself.
 UNUSED = frozenset(
     {
-        "ac2g",
-        "fwdbwd",
-        "async_cpu_to_gpu",
-        "gpu_user_annotation",
-        "cpu_instant_event",
-        "Trace",
-        "cuda_sync",
-        "cuda_event",
-        "collective_comm",
+        "ac2g", "fwdbwd", "async_cpu_to_gpu", "gpu_user_annotation", "cpu_instant_event", "Trace",
+        "cuda_sync", "cuda_event", "collective_comm",
     }
-)
+)  # fmt: skip
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
     """A phase letter, a category, a name, a place, and a time in microseconds."""
 
-    ph: Any = None
-    cat: Any = None
-    name: Any = None
-    pid: Any = None
-    tid: Any = None
-    ts: Any = None
-    dur: Any = None
+    ph: object = None
+    cat: object = None
+    name: object = None
+    pid: object = None
+    tid: object = None
+    ts: object = None
+    dur: object = None
     args: msgspec.Raw = NOTHING
 
 
-_COLLECTIVE_NAMES = {
-    "collective": "Collective name",
-    "in_elements": "In msg nelems",
-    "out_elements": "Out msg nelems",
-    "group_size": "Group size",
-    "group": "Process Group Name",
-    "group_ranks": "Process Group Ranks",
-}
+class Message(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "collective": "Collective name",
+        "in_elements": "In msg nelems",
+        "out_elements": "Out msg nelems",
+        "group_size": "Group size",
+        "group": "Process Group Name",
+        "group_ranks": "Process Group Ranks",
+    },
+):
+    """What a collective moves, at an op or at a kernel."""
+
+    collective: object = None
+    in_elements: object = None
+    out_elements: object = None
+    dtype: object = None
+    group_size: object = None
+    group: object = None
+    group_ranks: object = None
 
 
 class OpArgs(
-    msgspec.Struct,
+    Message,
     frozen=True,
     gc=False,
     rename={
@@ -86,64 +84,44 @@ class OpArgs(
         "values": "Concrete Inputs",
         "record_id": "Record function id",
         "sequence": "Sequence number",
-        **_COLLECTIVE_NAMES,
     },
 ):
     """What an op was called with, and the numbers that tie it to others."""
 
-    external_id: Any = None
+    external_id: object = None
     dims: msgspec.Raw = NOTHING
     types: msgspec.Raw = NOTHING
     strides: msgspec.Raw = NOTHING
     values: msgspec.Raw = NOTHING
-    record_id: Any = None
-    sequence: Any = None
-    collective: Any = None
-    in_elements: Any = None
-    out_elements: Any = None
-    dtype: Any = None
-    group_size: Any = None
-    group: Any = None
-    group_ranks: Any = None
+    record_id: object = None
+    sequence: object = None
 
 
 class LaunchArgs(msgspec.Struct, frozen=True, gc=False):
     """A call of the device's runtime; HIP says here how large a copy is."""
 
-    correlation: Any = None
-    size: Any = None
+    correlation: object = None
+    size: object = None
 
 
-class DeviceArgs(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={"external_id": "External id", **_COLLECTIVE_NAMES},
-):
+class DeviceArgs(Message, frozen=True, gc=False, rename={"external_id": "External id"}):
     """A kernel, copy or memset on a device."""
 
-    correlation: Any = None
-    external_id: Any = None
-    stream: Any = None
-    device: Any = None
-    bytes: Any = None
+    correlation: object = None
+    external_id: object = None
+    stream: object = None
+    device: object = None
+    bytes: object = None
     grid: msgspec.Raw = NOTHING
-    collective: Any = None
-    in_elements: Any = None
-    out_elements: Any = None
-    dtype: Any = None
-    group_size: Any = None
-    group: Any = None
-    group_ranks: Any = None
 
 
 class PlainArgs(msgspec.Struct, frozen=True, gc=False):
     """Arguments in traces without categories: names of processes, and what XLA writes."""
 
-    name: Any = None
-    hlo_op: Any = None
-    hlo_module: Any = None
-    tf_op: Any = None
+    name: object = None
+    hlo_op: object = None
+    hlo_module: object = None
+    tf_op: object = None
 
 
 NO_OP_ARGS = OpArgs()

@@ -17,15 +17,7 @@ from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Ints
 from timeroof.read.open import Input, short_name
-from timeroof.read.torch.execution_nodes import (
-    TENSOR,
-    Node,
-    Side,
-    document,
-    looks_like_graph,
-    looks_like_nodes,
-    nodes_of,
-)  # fmt: skip
+from timeroof.read.torch import execution_nodes
 from timeroof.read.torch.tables import OP, Trace
 
 _US = 1e-6
@@ -41,18 +33,19 @@ _COMMUNICATES = re.compile(r"nccl|rccl", re.IGNORECASE)
 def sniff(found: Input) -> bool:
     """A list of nodes with a schema, or a workload graph."""
     head = found.only.head.lstrip(b"\xef\xbb\xbf \r\n\t")
-    return head[:1] == b"{" and (looks_like_nodes(head) or looks_like_graph(head))
+    return head[:1] == b"{" and (
+        execution_nodes.looks_like_nodes(head) or execution_nodes.looks_like_graph(head)
+    )
 
 
 def read(found: Input, options: ReadOptions) -> Profile:
     """The kernels of a converted graph; an ExecutionTrace alone is refused with a reason."""
-    whole = document(found.only)
+    whole = execution_nodes.document(found.only)
     graph = whole.get("workload_graph")
     if isinstance(graph, list):
         return _graph_profile(graph, found)
     raise InputError(
-        f"is an ExecutionTrace of {len(nodes_of(whole))} ops (schema {whole.get('schema')}) and"
-        " has no durations",
+        f"is an ExecutionTrace (schema {whole.get('schema')}) and has no durations",
         where=found.name,
         advice="read it together with the Kineto trace of the same run, to which it lends shapes",
     )
@@ -98,7 +91,6 @@ def _graph_node(node: object) -> tuple[tuple[str, str], float] | None:
 
 
 # Shapes that an ExecutionTrace of the same run lends to a Kineto trace.
-#
 # Ops are matched by their record function id where the Kineto trace has one. Older traces
 # do not: then the sequence of op names that the ExecutionTrace has on a thread is looked for
 # among the ops of the trace's threads, and every place where it occurs takes its shapes.
@@ -114,7 +106,7 @@ class Call(NamedTuple):
     signature: tuple[bytes, bytes, bytes, bytes]
 
 
-def _calls(nodes: list[Node]) -> list[Call]:
+def _calls(nodes: list[execution_nodes.Node]) -> list[Call]:
     """The nodes that have a record function id, in its order."""
     calls = []
     for node in nodes:
@@ -125,7 +117,7 @@ def _calls(nodes: list[Node]) -> list[Call]:
     return sorted(calls, key=lambda call: call.record_id)
 
 
-def _signature(inputs: Side) -> tuple[bytes, bytes, bytes, bytes]:
+def _signature(inputs: execution_nodes.Side) -> tuple[bytes, bytes, bytes, bytes]:
     """The four texts of a call; without inputs all are empty, as for an op without a record."""
     values, shapes, types, strides = inputs
     if not types:
@@ -151,7 +143,7 @@ def _argument(kind: str, shape: Any, value: Any) -> tuple[Any, str, str]:
     >>> _argument("GenericList[Int,Int]", [[], []], [1, 2])
     ([], 'ScalarList', '[1, 2]')
     """
-    tensor = TENSOR.match(kind)
+    tensor = execution_nodes.TENSOR.match(kind)
     if tensor:
         return shape, tensor[1], ""
     if kind.startswith("GenericList[Tensor"):
@@ -172,12 +164,12 @@ def lend_shapes(trace: Trace, companions: tuple[Input, ...]) -> list[Note]:
     notes = []
     for found in companions:
         for entry in found.entries:
-            if not looks_like_nodes(entry.head):
+            if not execution_nodes.looks_like_nodes(entry.head):
                 continue
-            whole = document(entry)
+            whole = execution_nodes.document(entry)
             if not _same_process(trace, whole.get("pid")):
                 continue
-            lent, how = _lend(trace, _calls(nodes_of(whole)))
+            lent, how = _lend(trace, _calls(execution_nodes.nodes_of(whole)))
             name = short_name(entry.name)
             text = f"{name} has no shapes for this trace: its ops do not match."
             if lent:

@@ -13,12 +13,23 @@ import re
 import numpy as np
 import polars as pl
 
+from timeroof.core.notes import Note
+from timeroof.core.profile import Profile, Source
 from timeroof.core.vocabulary import IdleCause
-from timeroof.read.idle import Bools, Floats, Ints, Union, gaps
+from timeroof.read.events import Whole, profile_of
+from timeroof.read.idle import Bools, Floats, Ints, Union
+from timeroof.read.torch.collectives import Signature
 from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_paths, walk
 from timeroof.read.torch.links import op_phases
-from timeroof.read.torch.rows import signature_labels, signatures_of, spread_and_samples, text_of
+from timeroof.read.torch.rows import (
+    recorded_calls,
+    signature_labels,
+    signatures_of,
+    spread_and_samples,
+    text_of,
+)  # fmt: skip
 from timeroof.read.torch.tables import ANNOTATION, NONE, OP, Codes, Trace
+from timeroof.work.recorded import RecordedCall
 
 _US = 1e-6
 _KEY = ["name", "signature", "module", "phase", "stream", "children", "collective"]
@@ -59,8 +70,8 @@ def _unwind(
     return now
 
 
-def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts]:
-    """One row per (op, shape, module, phase, thread): kind op, time its own."""
+def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts, dict[int, RecordedCall]]:
+    """One row per (op, shape, module, phase, thread): kind op, time its own; and their calls."""
     contexts = walk(trace, np.empty(0, np.int64))
     frames = trace.frames
     rows = np.flatnonzero(frames["kind"] == OP)
@@ -79,7 +90,14 @@ def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts]:
             "own": own,
         }
     )
-    return _grouped(trace, contexts, table, texts), contexts
+    grouped = _grouped(table)
+    recorded = signatures_of(trace.signatures)
+    asked = grouped.select(
+        "id", "name", "signature", pl.lit(None, pl.Float64).alias("times"),
+        pl.lit(None, pl.Int64).alias("launched"), pl.col("children").is_not_null(),
+    )  # fmt: skip
+    calls = recorded_calls(trace, recorded, asked)
+    return _shown(trace, contexts, grouped, texts, recorded), contexts, calls
 
 
 def _children(trace: Trace, contexts: Contexts) -> tuple[Ints, list[str]]:
@@ -105,23 +123,28 @@ def _children(trace: Trace, contexts: Contexts) -> tuple[Ints, list[str]]:
     return found, [" ".join(sorted(all_names[n] for n in c)) for c in codes.values_in_order()]
 
 
-def _grouped(
-    trace: Trace, contexts: Contexts, table: pl.DataFrame, children: list[str]
-) -> pl.DataFrame:
-    recorded = signatures_of(trace.signatures)
-    names = trace.names.values_in_order()
+def _grouped(table: pl.DataFrame) -> pl.DataFrame:
     own = pl.col("own")
     coded = [c for c in _KEY if c != "phase"]
-    grouped = (
+    return (
         table.with_columns(pl.when(pl.col(c) >= 0).then(pl.col(c)).alias(c) for c in coded)
         .group_by(_KEY, maintain_order=True)
-        .agg(
-            pl.len().alias("calls"),
-            (own.sum() * _US).alias("time_s"),
-            *spread_and_samples("own"),
-        )
+        .agg(pl.len().alias("calls"), (own.sum() * _US).alias("time_s"), *spread_and_samples("own"))
+        .sort("time_s", descending=True, maintain_order=True)
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
     )
+
+
+def _shown(
+    trace: Trace,
+    contexts: Contexts,
+    grouped: pl.DataFrame,
+    children: list[str],
+    recorded: list[Signature],
+) -> pl.DataFrame:
+    names = trace.names.values_in_order()
     return grouped.select(
+        "id",
         pl.lit("op").alias("kind"),
         text_of("name", names).alias("name"),
         text_of("name", names).alias("op"),
@@ -157,9 +180,8 @@ def host_times(trace: Trace, contexts: Contexts) -> tuple[float, float, dict[str
     return wall_us * _US, busy.length * _US, {c: max(s, 0.0) for c, s in causes.items() if s > 0}
 
 
+HOST_ROWS = Note("No device events: rows are events of the host, by self time.", "host-rows")
 # Chrome traces of other tools.
-
-
 _DEVICE = re.compile(r"/device:(GPU|TPU|XLA_GPU|ROCM|CUSTOM)|^GPU\s*\d|^TPU:\d", re.IGNORECASE)
 _STREAM = re.compile(r"^stream|^XLA Ops$|^queue", re.IGNORECASE)
 _COPY, _MEMSET = r"(?i)memcpy", r"(?i)memset"
@@ -168,91 +190,55 @@ _COLLECTIVE = (
 )
 
 
-class PlainRows:
-    """The rows of a trace without categories, and its times."""
+def plain_profile(trace: Trace, source: Source) -> Profile:
+    """The profile of a trace without categories: of its device's streams, else of its host."""
+    places = [(str(p), str(t)) for p, t in trace.threads.values_in_order()]
+    on_device = np.array(
+        [
+            bool(_DEVICE.search(trace.process_names.get(p, "")))
+            and bool(_STREAM.search(trace.thread_names.get((p, t), "")))
+            for p, t in places
+        ],
+        dtype=bool,
+    )[trace.plain["thread"]]
+    if on_device.any():
+        return profile_of(_plain_events(trace, on_device, places, _device_kind()), Whole(source))
+    # Of a host's events the ones that are XLA's ops, where there are any.
+    ops = [bool(op) for op, _, _ in trace.scopes.values_in_order()]
+    xla = np.array([*ops, False], dtype=bool)[trace.plain["scope"]]
+    chosen = xla if xla.any() else np.ones(len(xla), dtype=bool)
+    thread, start, end = (trace.plain[c][chosen] for c in ("thread", "start", "end"))
+    own = self_times(np.lexsort((-end, start, thread)), thread, start, end)
+    events = _plain_events(trace, chosen, places, pl.lit("op"))
+    busy_s = Union(start, end).length * _US
+    seconds = {"wall_s": float(end.max() - start.min()) * _US, "kernel_s": busy_s}
+    whole = Whole(source, None, (HOST_ROWS,), has_gaps=False, extra=dict(seconds))
+    return profile_of(events.with_columns(pl.Series("self_ns", own * 1e3)), whole)
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        places = [(str(p), str(t)) for p, t in trace.threads.values_in_order()]
-        device = [bool(_DEVICE.search(trace.process_names.get(p, ""))) for p, _ in places]
-        named = [bool(_STREAM.search(trace.thread_names.get(pt, ""))) for pt in places]
-        on_device = np.array([d and n for d, n in zip(device, named, strict=True)], dtype=bool)
-        self.is_device = bool(on_device.any()) and bool(on_device[trace.plain["thread"]].any())
-        self.chosen = on_device[trace.plain["thread"]] if self.is_device else self._host()
-        self.processes = [trace.process_names.get(p, p) for p, _ in places]
-        self.streams = [trace.thread_names.get(pt, pt[1]) for pt in places]
 
-    def _host(self) -> Bools:
-        """Of a host's events the ones that are XLA's ops, where there are any."""
-        ops = [bool(op) for op, _, _ in self.trace.scopes.values_in_order()]
-        xla = np.array([*ops, False], dtype=bool)[self.trace.plain["scope"]]
-        return xla if xla.any() else np.ones(len(xla), dtype=bool)
+def _plain_events(
+    trace: Trace, chosen: Bools, places: list[tuple[str, str]], kind: pl.Expr
+) -> pl.DataFrame:
+    plain, scopes = trace.plain, trace.scopes.values_in_order()
+    columns = {c: plain[c][chosen] for c in ("name", "scope", "thread", "start", "end")}
+    first = columns["start"].min()
+    processes = [trace.process_names.get(p, p) for p, _ in places]
+    table = pl.DataFrame(columns).select(
+        text_of("name", trace.names.values_in_order()).alias("name"),
+        ((pl.col("start") - first) * 1e3).alias("start_ns"),
+        ((pl.col("end") - first) * 1e3).alias("end_ns"),
+        text_of("thread", processes).alias("gpu"),
+        text_of("thread", [trace.thread_names.get(at, at[1]) for at in places]).alias("stream"),
+        text_of("scope", [tf or op or None for op, _, tf in scopes]).alias("op"),
+        text_of("scope", [module or None for _, module, _ in scopes]).alias("label.hlo_module"),
+        text_of("scope", [op or None for op, _, _ in scopes]).alias("label.hlo_op"),
+        text_of("thread", processes).alias("label.process"),
+    )
+    return table.with_columns(kind.alias("kind"))
 
-    def rows(self) -> pl.DataFrame:
-        """One row per (name, op, stream); kinds by name on a device, op on a host."""
-        table, plain = self._table(), self.trace
-        recorded = plain.scopes.values_in_order()
-        keys = ["name", "scope", "thread"]
-        grouped = table.group_by(keys, maintain_order=True).agg(
-            pl.len().alias("calls"),
-            (pl.col("own").sum() * _US).alias("time_s"),
-            (pl.col("idle").sum() * _US).alias("idle_before_s"),
-        )
-        rows = grouped.select(
-            text_of("name", plain.names.values_in_order()).alias("name"),
-            text_of("scope", [tf or op or None for op, _, tf in recorded]).alias("op"),
-            text_of("scope", [m or None for _, m, _ in recorded]).alias("label.hlo_module"),
-            text_of("scope", [op or None for op, _, _ in recorded]).alias("label.hlo_op"),
-            text_of("thread", self.streams).alias("stream"),
-            text_of("thread", self.processes).alias("label.process"),
-            pl.col("calls", "time_s"),
-            (pl.col("idle_before_s") if self.is_device else pl.lit(None, pl.Float64)).alias(
-                "idle_before_s"
-            ),
-            pl.lit("measured").alias("origin.time"),
-        )
-        return rows.with_columns(self._kind().alias("kind"))
 
-    def _kind(self) -> pl.Expr:
-        if not self.is_device:
-            return pl.lit("op")
-        name = pl.col("name")
-        return (
-            pl.when(name.str.contains(_MEMSET))
-            .then(pl.lit("memset"))
-            .when(name.str.contains(_COPY))
-            .then(pl.lit("copy"))
-            .when(name.str.contains(_COLLECTIVE))
-            .then(pl.lit("collective"))
-            .otherwise(pl.lit("kernel"))
-        )
-
-    def _table(self) -> pl.DataFrame:
-        plain = self.trace.plain
-        rows = np.flatnonzero(self.chosen)
-        thread, start, end = (plain[c][rows] for c in ("thread", "start", "end"))
-        own = end - start
-        if not self.is_device:
-            own = self_times(np.lexsort((-end, start, thread)), thread, start, end)
-        order = np.argsort(start, kind="stable")
-        idle = np.zeros(len(rows))
-        process = np.unique(np.array(self.processes))
-        for one in process.tolist():
-            mine = order[np.array([p == one for p in self.processes])[thread[order]]]
-            idle[mine] = gaps(start[mine], end[mine]).length
-        return pl.DataFrame(
-            {"name": plain["name"][rows], "scope": plain["scope"][rows],
-             "thread": thread, "own": own, "idle": idle}
-        )  # fmt: skip
-
-    def times(self) -> tuple[float, float, int]:
-        """Wall and busy seconds, busy on average over devices; and how many devices there are."""
-        plain = self.trace.plain
-        start, end = plain["start"][self.chosen], plain["end"][self.chosen]
-        wall_us = float(end.max() - start.min())
-        if not self.is_device:
-            return wall_us * _US, Union(start, end).length * _US, 1
-        owner = np.array(self.processes)[plain["thread"][self.chosen]]
-        devices = np.unique(owner).tolist()
-        busy = [Union(start[owner == d], end[owner == d]).length for d in devices]
-        return wall_us * _US, sum(busy) / len(busy) * _US, len(devices)
+def _device_kind() -> pl.Expr:
+    kind = pl.lit("kernel")
+    for pattern, name in ((_COLLECTIVE, "collective"), (_COPY, "copy"), (_MEMSET, "memset")):
+        kind = pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
+    return kind

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,8 +27,6 @@ from timeroof.read.text import encoding_of
 from timeroof.read.torch.events import Event
 
 # Find the elements of a JSON array in text, aware of strings, without decoding them.
-
-
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _QUOTE, _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = b'"{}[]'
 
@@ -78,8 +76,6 @@ def _brackets(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 
 
 # Decode events out of damaged text: what is whole is kept, what is not is counted.
-
-
 # What json.dumps and C++ streams write for numbers that JSON does not have.
 _NO_NUMBER = re.compile(rb"([:,\[]\s*)[-+]?(?:NaN|nan|Infinity|inf)\b(?:\([a-z0-9]*\))?")
 _ENDING = re.compile(rb"\}\s*\]")
@@ -161,7 +157,7 @@ class EventStream:
 
     pieces: Iterator[bytes]
     name: str
-    top: dict[str, Any] = field(default_factory=dict)
+    top: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     damaged: int = 0
     _text: bytes = b""
@@ -220,32 +216,19 @@ class EventStream:
         if between is None:
             return None
         piece = self._text[: between.start() + 1]
-        for mended in (bytes, repaired):
-            try:
-                events = decode_events(b"[%b]" % mended(piece))
-            except DECODE_ERRORS:
-                continue
+        events = _decoded(b"[%b]" % piece)
+        if events is not None:
             self._text = self._text[between.end() - 1 :]
-            return events
-        return None
+        return events
 
     def _scan(self) -> tuple[list[Event], bool]:
         """The whole events of the text, found by scanning it; and whether the array ended."""
         found = scan_elements(self._text)
-        events = self._decode_spans(found)
+        events = _decoded(b"[%b]" % b",".join(self._text[a:b] for a, b in found.spans))
         if events is None or not (found.spans or found.closed):
             return self._salvage(found)
         self._text = self._text[found.rest :].lstrip(_SEPARATORS)
         return events, found.closed
-
-    def _decode_spans(self, found: Scan) -> list[Event] | None:
-        text = b"[%b]" % b",".join(self._text[a:b] for a, b in found.spans)
-        for mended in (bytes, repaired):
-            try:
-                return decode_events(mended(text))
-            except DECODE_ERRORS:
-                continue
-        return None
 
     def _salvage(self, found: Scan) -> tuple[list[Event], bool]:
         """Events out of text that makes no sense as a whole; or wait for more where it may yet."""
@@ -289,6 +272,16 @@ class EventStream:
             self.notes.append(Note(text, "damaged", "warning"))
 
 
+def _decoded(text: bytes) -> list[Event] | None:
+    """A list of events, mended where it must be; None where that does not help."""
+    for mended in (bytes, repaired):
+        try:
+            return decode_events(mended(text))
+        except DECODE_ERRORS:
+            continue
+    return None
+
+
 def _last_between(text: bytes) -> re.Match[bytes] | None:
     """The last place between two objects; the search grows backwards from the end."""
     window = 1 << 16
@@ -302,17 +295,17 @@ def _last_between(text: bytes) -> re.Match[bytes] | None:
         window *= 16
 
 
-def _members(text: bytes) -> dict[str, Any]:
+def _members(text: bytes) -> dict[str, object]:
     """The members of an object, as far as they make sense."""
     try:
-        return msgspec.json.decode(b"{%b}" % repaired(text.strip(_SEPARATORS)), type=dict[str, Any])
+        return msgspec.json.decode(
+            b"{%b}" % repaired(text.strip(_SEPARATORS)), type=dict[str, object]
+        )
     except DECODE_ERRORS:
         return {}
 
 
 # The text of a trace as UTF-8, whatever it was written in, in pieces.
-
-
 # Small, because a damaged archive loses the piece in which the damage is.
 _PIECE_BYTES = 64 * 1024
 _SAY_EVERY_BYTES = 32 * 2**20

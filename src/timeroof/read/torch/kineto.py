@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,17 +11,24 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.read.events import cut_note, devices_note, one_device, timeline_of
+from timeroof.read.events import cut_note, devices_note, known_sum, one_device, timeline_of
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Floats, seconds_by_cause
 from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
-from timeroof.read.torch.host import PlainRows, host_rows, host_times
+from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
-from timeroof.read.torch.rows import KEY, Work, device_rows, device_work, stream_name
+from timeroof.read.torch.rows import (
+    KEY,
+    Work,
+    device_rows,
+    device_work,
+    recorded_calls,
+    stream_name,
+)  # fmt: skip
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
@@ -72,31 +77,21 @@ _BYTES = {"dram__bytes": "byte/dram", "lts__t_bytes": "byte/l2", "l1tex__t_bytes
 _OPS = "sass_thread_inst_executed_op_"
 
 
-def range_rows(ranges: list[tuple[str, str, dict[str, Any]]]) -> pl.DataFrame:
+def range_rows(ranges: list[tuple[str, str, dict[str, object]]]) -> pl.DataFrame:
     """One row per kernel name and device, with its counters as amounts; no time."""
-    groups: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
-    for name, device, counters in ranges:
-        groups[name, device].append(amounts(counters))
-    collected = list(dict.fromkeys(c for found in groups.values() for row in found for c in row))
-    rows = []
-    for (name, device), found in groups.items():
-        row: dict[str, Any] = {"name": name, "device": device, "calls": float(len(found))}
-        for column in collected:
-            values = [amount.get(column) for amount in found]
-            row[column] = None if None in values else sum(v for v in values if v is not None)
-        rows.append(row)
-    schema = dict.fromkeys(["name", "device"], pl.String) | dict.fromkeys(
-        ["calls", *collected], pl.Float64
-    )
-    table = pl.DataFrame(rows, schema=schema)
-    return table.with_columns(
+    found = [{"name": n, "device": d, **amounts(counters)} for n, d, counters in ranges]
+    table = pl.DataFrame(found, infer_schema_length=None)
+    collected = [known_sum(c).alias(c) for c in table.columns if c not in ("name", "device")]
+    calls = pl.len().cast(pl.Float64).alias("calls")
+    rows = table.group_by("name", "device", maintain_order=True).agg(calls, *collected)
+    return rows.with_columns(
         pl.lit("kernel").alias("kind"),
         pl.lit(None, pl.Float64).alias("time_s"),
         pl.lit("measured").alias("origin.flops"),
     )
 
 
-def amounts(counters: dict[str, Any]) -> dict[str, float]:
+def amounts(counters: dict[str, object]) -> dict[str, float]:
     """FLOPs per precision and bytes per level that counters give; what is missing is left out.
 
     >>> s = "smsp__sass_thread_inst_executed_op_"
@@ -107,12 +102,11 @@ def amounts(counters: dict[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     for letter, precision in _PRECISIONS.items():
         parts = [
-            next((v for k, v in values.items() if f"{_OPS}{letter}{what}_pred_on" in k), None)
-            for what in ("add", "mul", "fma")
+            next((w * v for k, v in values.items() if f"{_OPS}{letter}{what}_pred_on" in k), None)
+            for what, w in (("add", 1), ("mul", 1), ("fma", 2))
         ]
-        add, mul, fma = parts
-        if add is not None and mul is not None and fma is not None:
-            found[f"flop/{precision}"] = add + mul + 2 * fma
+        if None not in parts:
+            found[f"flop/{precision}"] = sum(p for p in parts if p is not None)
     for metric, resource in _BYTES.items():
         whole = values.get(f"{metric}.sum")
         parts = [values.get(f"{metric}_{way}.sum") for way in ("read", "write")]
@@ -124,7 +118,6 @@ def amounts(counters: dict[str, Any]) -> dict[str, float]:
 
 
 _US = 1e-6
-HOST_ROWS = Note("No device events: rows are events of the host, by self time.", "host-rows")
 REPLAYED = Note(
     "Amounts are measured in counter ranges. Kernel times are unknown, because the ranges'"
     " durations include replays.",
@@ -153,7 +146,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     return replace(profile, notes=(*notes, *profile.notes))
 
 
-def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     if trace.device.height:
         return _device_profile(trace, top, source)
     if trace.ranges:
@@ -161,7 +154,7 @@ def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     if trace.frames.height:
         return _host_profile(trace, top, source)
     if trace.plain.height:
-        return _plain_profile(trace, source)
+        return plain_profile(trace, source)
     where = source.files[0].name
     raise InputError(
         "has no event with a duration that is a kernel, copy or op",
@@ -170,7 +163,7 @@ def _profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
     )
 
 
-def _source(found: Input, top: dict[str, Any], trace: Trace) -> Source:
+def _source(found: Input, top: dict[str, object], trace: Trace) -> Source:
     if not (trace.device.height or trace.frames.height or trace.ranges):
         return source_of("Chrome trace", found)
     schema = top.get("schemaVersion")
@@ -178,14 +171,14 @@ def _source(found: Input, top: dict[str, Any], trace: Trace) -> Source:
     return source_of("Kineto", found, version=version)
 
 
-def _ranked(rows: pl.DataFrame, top: dict[str, Any]) -> pl.DataFrame:
+def _ranked(rows: pl.DataFrame, top: dict[str, object]) -> pl.DataFrame:
     info = top.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else None
     known = rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
     return rows.with_columns(pl.lit(known, pl.Int64).alias("rank"))
 
 
-def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
+def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
     """Names of devices by their number, as far as the trace says them.
 
     ROCm counts CPUs among its agents, so that the only GPU may be number 2: where all
@@ -201,7 +194,7 @@ def device_names(top: dict[str, Any], used: list[str]) -> dict[str, str]:
     return found
 
 
-def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     work = device_work(trace)
     used = [str(d) for d in trace.devices.values_in_order()]
     names = device_names(top, used)
@@ -209,6 +202,8 @@ def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profil
     rows = device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
+    kept = [f".{c}" for c in ("op", "signature", "times", "launched")]
+    asked = rows.select("id", *kept, children=pl.lit(False)).rename(lambda c: c.removeprefix("."))
     idling = work.idling
     busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
     idle_s = (wall_us - busy_us) * _US
@@ -222,6 +217,7 @@ def _device_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profil
         steps=steps(trace),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),
+        calls=recorded_calls(trace, work.signatures, asked, work.telling),
     )
 
 
@@ -248,8 +244,8 @@ def _link_notes(trace: Trace, work: Work) -> list[Note]:
     return [*notes, *devices_note(devices), *cut]
 
 
-def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
-    rows, contexts = host_rows(trace)
+def _host_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
+    rows, contexts, calls = host_rows(trace)
     if not rows.height:
         raise InputError(
             "has annotations but no op and no kernel",
@@ -265,28 +261,19 @@ def _host_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
         idle_by_cause=causes,
         steps=steps(trace),
         notes=(HOST_ROWS,),
+        calls=calls,
     )
 
 
-def _range_profile(trace: Trace, top: dict[str, Any], source: Source) -> Profile:
+def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     rows = range_rows(trace.ranges)
     used = rows["device"].unique().to_list()
     names = device_names(top, used)
     device, notes = one_device(names.get(d) for d in used)
     shown = pl.col("device").replace_strict(names, default=None, return_dtype=pl.String)
     return Profile.of(
-        _ranked(rows.with_columns(shown), top),
-        source,
-        device=device,
-        notes=(*notes, REPLAYED),
+        _ranked(rows.with_columns(shown), top), source, device=device, notes=(*notes, REPLAYED)
     )
-
-
-def _plain_profile(trace: Trace, source: Source) -> Profile:
-    plain = PlainRows(trace)
-    wall_s, busy_s, devices = plain.times()
-    notes = (*([] if plain.is_device else [HOST_ROWS]), *devices_note(devices))
-    return Profile.of(plain.rows(), source, wall_s=wall_s, kernel_s=busy_s, notes=notes)
 
 
 def sniff(found: Input) -> bool:

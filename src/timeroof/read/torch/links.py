@@ -10,9 +10,29 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.read.idle import Bools, Floats, Ints
-from timeroof.read.torch.contexts import BACKWARD, FORWARD, OPTIMIZER, OTHER, UNMARKED, Contexts
-from timeroof.read.torch.tables import COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
+from timeroof.read.idle import (
+    NO_CAUSE,
+    Bools,
+    Floats,
+    Host,
+    IdleParts,
+    Ints,
+    Issue,
+    Union,
+    gaps,
+    issued_at,
+    waits,
+)  # fmt: skip
+from timeroof.read.torch.contexts import (
+    BACKWARD,
+    DATA,
+    FORWARD,
+    OPTIMIZER,
+    OTHER,
+    UNMARKED,
+    Contexts,
+)  # fmt: skip
+from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
 
 # How a kernel got its op, or why it has none.
 NO_LINK, BY_LAUNCH, BY_ID, BY_GRAPH, INFERRED, OUTSIDE = range(6)
@@ -119,9 +139,70 @@ def _forward(trace: Trace, contexts: Contexts) -> Ints:
     return np.where(contexts.engine >= 0, none[contexts.engine], NONE)
 
 
+_PROFILER = re.compile(r"Activity Buffer|Buffer Flush|Instrumentation|Profiler", re.IGNORECASE)
+
+
+@dataclass
+class Idling:
+    """Per piece of device work, in microseconds: idle before, its cause, latency of its launch."""
+
+    idle: Floats
+    parts: IdleParts
+    launch_delay: Floats
+    busy_us: dict[int, float]
+
+    @property
+    def cause(self) -> Ints:
+        """The cause of the larger part of the idle before each."""
+        return self.parts.larger(self.idle)
+
+
+def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
+    """How long every device did nothing before each piece of its work, and why."""
+    device, stream = trace.device["device"], trace.device["stream"]
+    start, end = trace.device["start"], trace.device["end"]
+    launched = np.append(trace.launches["start"], np.nan)[links.launch]
+    returned = np.append(trace.launches["end"], np.nan)[links.launch]
+    replayed = links.link == BY_GRAPH
+    issue = issued_at(launched, returned, start, end, replayed)
+    none = np.full(trace.device.height, NO_CAUSE)
+    parts = IdleParts(none, np.zeros(len(none)), none.copy())
+    found = Idling(np.zeros(len(none)), parts, start - launched, {})
+    why = _host(trace, contexts)
+    for one in np.unique(device).tolist():
+        rows = np.flatnonzero(device == one)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        before = gaps(start[rows], end[rows])
+        found.idle[rows] = before.length
+        after = rows[before.after]
+        same = stream[rows] == stream[after]
+        inside = replayed[rows] & (links.launch[rows] == links.launch[after])
+        mine = Issue(issue.at[rows], issue.done[rows])
+        causes = why.causes(before, start[rows], mine, same, inside)
+        for whole, part in zip(parts, causes, strict=True):
+            whole[rows] = part
+        found.busy_us[one] = Union(start[rows], end[rows]).length
+    return found
+
+
+def _host(trace: Trace, contexts: Contexts) -> Host:
+    """The host's side of idle time."""
+    names = trace.names.values_in_order()
+    waiting = np.array([*(waits(n) for n in names), False])
+    rows = np.flatnonzero(waiting[trace.launches["name"]])
+    rows = rows[np.argsort(trace.launches["end"][rows], kind="stable")]
+    profiling = np.array([*(bool(_PROFILER.search(n)) for n in names), False])
+    own = profiling[trace.overheads["name"]]
+    loads = (contexts.phase[:-1] == DATA) & (trace.frames["kind"] == ANNOTATION)
+    return Host(
+        trace.launches["start"][rows],
+        trace.launches["end"][rows],
+        Union(trace.frames["start"][loads], trace.frames["end"][loads]),
+        Union(trace.overheads["start"][own], trace.overheads["end"][own]),
+    )
+
+
 # Ops for kernels that have none, and the share of an op's work that a kernel does.
-
-
 _IS_KERNEL = pl.col("kind").is_in([KERNEL, COLLECTIVE])
 # Kernels that only prepare or finish what another kernel of their op computes.
 _BESIDE = re.compile(
@@ -227,16 +308,17 @@ def integral(values: pl.Expr) -> pl.Expr:
 
 
 # The kernels of one call whose grids tell sizes that the call's record does not.
-#
 # Engines hide weights and lengths in their layers; some of their kernels say tile sizes in
 # their names, and then the grid says how large the whole is.
-
-
 _TELLING = re.compile(r"^(bmm_\w+_t\d+x\d+x\d+|fmhaSm\d+)")
 
 
-def with_launched(trace: Trace, work: pl.DataFrame, texts: Codes) -> pl.DataFrame:
-    """Add `launched`: per kernel a code of its call's telling kernels and their grids, as JSON."""
+# Names of kernels and their grids.
+Telling = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def with_launched(trace: Trace, work: pl.DataFrame, codes_of_telling: Codes) -> pl.DataFrame:
+    """Add `launched`: per kernel a code of its call's telling kernels with their grids."""
     names, grids = trace.names.values_in_order(), trace.grids.values_in_order()
     telling = [code for code, name in enumerate(names) if _TELLING.match(name)]
     found = work.filter(
@@ -247,14 +329,14 @@ def with_launched(trace: Trace, work: pl.DataFrame, texts: Codes) -> pl.DataFram
     calls = found.sort("start").group_by("call", maintain_order=True).agg("name", "grid")
     codes = []
     for name, grid in calls.select("name", "grid").iter_rows():
-        both = [[names[n], _grid(grids[g])] for n, g in zip(name, grid, strict=True)]
-        codes.append(texts[msgspec.json.encode(both).decode()])
+        both = [(names[n], _grid(grids[g])) for n, g in zip(name, grid, strict=True)]
+        codes.append(codes_of_telling[tuple(both)])
     table = calls.select("call").with_columns(pl.Series("launched", codes, dtype=pl.Int64))
     return work.join(table, on="call", how="left", maintain_order="left")
 
 
-def _grid(text: bytes) -> list[int]:
+def _grid(text: bytes) -> tuple[int, ...]:
     try:
-        return msgspec.json.decode(text, type=list[int])
+        return msgspec.json.decode(text, type=tuple[int, ...])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
+        return ()

@@ -8,24 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from timeroof.core.profile import RECORDED_CALL
 from timeroof.model.overlap import own_times, tier_of
 from timeroof.model.stats import spread_of
-from timeroof.read.idle import Ints
+from timeroof.read.idle import CAUSES, Ints
+from timeroof.read.torch import links as linking
 from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
 from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
-from timeroof.read.torch.idle import CAUSES, Idling, idle
-from timeroof.read.torch.links import (
-    INFERRED,
-    LINK_NAMES,
-    Links,
-    integral,
-    launch_rows,
-    link,
-    with_inferred,
-    with_launched,
-    with_shares,
-)
 from timeroof.read.torch.tables import COLLECTIVE, COPY, KERNEL, KIND_NAMES, NONE, Codes, Trace
+from timeroof.work.call import Call
+from timeroof.work.recorded import RecordedCall, call_from_kineto
 
 # All work of a trace's devices as one table: a row per kernel, copy, memset and collective.
 
@@ -35,27 +27,33 @@ class Work:
     """The table, and what it was made of."""
 
     table: pl.DataFrame
-    links: Links
+    links: linking.Links
     contexts: Contexts
-    idling: Idling
-    # Texts of the column `launched`, by their codes.
-    launched: Codes
+    idling: linking.Idling
+    signatures: list[Signature]
+    # What the column `launched` stands for.
+    telling: list[linking.Telling]
 
 
 def device_work(trace: Trace) -> Work:
     """Link the device work of a trace and find the idle before it."""
-    launch = launch_rows(trace)
+    launch = linking.launch_rows(trace)
     used = np.unique(launch[launch >= 0])
     contexts = walk(trace, used)
-    links = link(trace, launch, used, contexts)
-    idling = idle(trace, links, contexts)
+    links = linking.link(trace, launch, used, contexts)
+    idling = linking.idle(trace, links, contexts)
     table = _table(trace, links, contexts, idling)
-    launched, names = Codes(), trace.names.values_in_order()
-    table = with_launched(trace, with_shares(table, names), launched)
-    return Work(with_inferred(table), links, contexts, idling, launched)
+    telling, names = Codes(), trace.names.values_in_order()
+    table = linking.with_inferred(
+        linking.with_launched(trace, linking.with_shares(table, names), telling)
+    )
+    recorded = signatures_of(trace.signatures)
+    return Work(table, links, contexts, idling, recorded, telling.values_in_order())
 
 
-def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl.DataFrame:
+def _table(
+    trace: Trace, links: linking.Links, contexts: Contexts, idling: linking.Idling
+) -> pl.DataFrame:
     device = trace.device
     collective = _collective(trace, links)
     no_grid = trace.grids.get(b"", NONE)
@@ -83,9 +81,7 @@ def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl
         "alone": own.alone,
         "idle": idling.idle,
         "cause": idling.cause.astype(np.int8),
-        "stream_wait": idling.stream_wait,
         "launch_delay": idling.launch_delay,
-        "queue_depth": idling.queue_depth,
         "bytes": _bytes(trace, links),
         "launches": _launches(links.launch),
     }
@@ -95,7 +91,7 @@ def _table(trace: Trace, links: Links, contexts: Contexts, idling: Idling) -> pl
     )
 
 
-def _collective(trace: Trace, links: Links) -> Ints:
+def _collective(trace: Trace, links: linking.Links) -> Ints:
     """The message of each collective: its own record, else the one of its op."""
     of_op = np.append(trace.frames["collective"], NONE)[links.op]
     return np.where(trace.device["collective"] >= 0, trace.device["collective"], of_op)
@@ -110,7 +106,7 @@ def _kinds(trace: Trace, collective: Ints) -> Ints:
     )
 
 
-def _bytes(trace: Trace, links: Links) -> Ints:
+def _bytes(trace: Trace, links: linking.Links) -> Ints:
     """Bytes of copies and memsets; HIP says them at the call, not at the copy."""
     asked = np.append(trace.launches["size"], np.nan)[links.launch]
     own = trace.device["bytes"]
@@ -126,8 +122,6 @@ def _launches(launch: Ints) -> Ints:
 
 
 # Amounts that a trace records by itself: bytes of copies and memsets, messages of collectives.
-
-
 # A copy within a device reads and writes its memory; one that enters or leaves does one of both.
 _DRAM_PASSES = {"DtoD": 2.0, "HtoD": 1.0, "DtoH": 1.0, "PtoP": 1.0, "Memset": 1.0}
 _HOST_LINK, _PEER_LINKS = "link/pcie", (("nvidia", "link/nvlink"), ("tesla", "link/nvlink"),
@@ -155,16 +149,16 @@ def copy_amounts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def link_column(rows: pl.DataFrame, device: str | None) -> pl.DataFrame:
     """What collectives within a node send, as an amount of the vendor's link between devices."""
-    link = peer_link(device)
+    wire = peer_link(device)
     talks = pl.col("kind") == "collective"
-    if link is None or not (rows["kind"] == "collective").any():
+    if wire is None or not (rows["kind"] == "collective").any():
         return rows.drop("link_bytes")
     if "label.group_size" not in rows.columns:
         sent = pl.lit(None, pl.Float64)
     else:
         near = pl.col("label.group_size").cast(pl.Int64, strict=False) <= _NODE_RANKS
         sent = pl.when(near).then(pl.col("link_bytes"))
-    return rows.with_columns(pl.when(talks).then(sent).otherwise(0.0).alias(link)).drop(
+    return rows.with_columns(pl.when(talks).then(sent).otherwise(0.0).alias(wire)).drop(
         "link_bytes"
     )
 
@@ -176,7 +170,7 @@ def peer_link(device: str | None) -> str | None:
     ('link/nvlink', 'link/infinity-fabric', None)
     """
     name = (device or "").lower()
-    return next((link for word, link in _PEER_LINKS if word in name), None)
+    return next((wire for word, wire in _PEER_LINKS if word in name), None)
 
 
 KEY = [
@@ -197,7 +191,8 @@ def device_rows(
     single pieces of work can still be joined.
     """
     grouped = _grouped(work.table).sort("time_s", descending=True, maintain_order=True)
-    keys = grouped.select(pl.col(k).alias(f".{k}") for k in KEY)
+    stands_for = pl.when("has_calls").then(pl.col("op_calls").round(6)).alias(".times")
+    keys = grouped.select(*(pl.col(k).alias(f".{k}") for k in KEY), stands_for)
     text = grouped.select(*_texts(trace, work, device_names), *_numbers(), *_labels())
     rows = pl.concat([keys, text, _messages(trace, grouped)], how="horizontal")
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
@@ -219,9 +214,7 @@ def _grouped(table: pl.DataFrame) -> pl.DataFrame:
         pl.col("bytes").is_nan().any().alias("bytes_unknown"),
         pl.col("op_calls").sum(),
         pl.col("op_calls").is_not_null().any().alias("has_calls"),
-        (pl.col("stream_wait").sum() * _US).alias("stream_wait_s"),
         (pl.col("launch_delay").fill_nan(None).mean() * _US).alias("launch_delay_s"),
-        pl.col("queue_depth").fill_nan(None).mean().alias("queue_depth"),
     )
 
 
@@ -245,7 +238,7 @@ def text_of(column: str, texts: Sequence[object]) -> pl.Expr:
 def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Expr]:
     devices = [device_names.get(str(d)) for d in trace.devices.values_in_order()]
     names = trace.names.values_in_order()
-    recorded = signatures_of(trace.signatures)
+    recorded = work.signatures
     return [
         text_of("kind", KIND_NAMES).alias("kind"),
         text_of("name", names).alias("name"),
@@ -257,15 +250,9 @@ def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Ex
         text_of("signature", [s.shape for s in recorded]).alias("shape"),
         text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
         text_of("outer", names).alias("label.outer_op"),
-        text_of("link", LINK_NAMES).alias("label.link"),
-        *_launched_label(work),
+        text_of("link", linking.LINK_NAMES).alias("label.link"),
         *signature_labels(recorded),
     ]
-
-
-def _launched_label(work: Work) -> list[pl.Expr]:
-    texts = work.launched.values_in_order()
-    return [text_of("launched", texts).alias("label.launched")] if texts else []
 
 
 def stream_name(trace: Trace) -> pl.Expr:
@@ -282,62 +269,57 @@ def signatures_of(codes: Codes) -> list[Signature]:
 
 
 def signature_labels(recorded: list[Signature]) -> list[pl.Expr]:
-    """What ops were called with, as the trace has it, so that others can count."""
+    """What ops were called with, as the trace has it; results only where gradients tell them."""
+    shown = 6 if any(s.texts[4] for s in recorded) else 4
     return [
-        text_of("signature", [s.dims for s in recorded]).alias("label.input_dims"),
-        text_of("signature", [s.types for s in recorded]).alias("label.input_types"),
-        text_of("signature", [s.strides for s in recorded]).alias("label.input_strides"),
-        text_of("signature", [s.values for s in recorded]).alias("label.concrete_inputs"),
-        *_result_labels(recorded),
+        text_of("signature", [s.texts[place] for s in recorded]).alias(f"label.{name}")
+        for place, name in enumerate(RECORDED_CALL[:shown])
     ]
 
 
-def _result_labels(recorded: list[Signature]) -> list[pl.Expr]:
-    """The results that gradients tell, where there are any."""
-    if not any(s.result_dims for s in recorded):
-        return []
-    return [
-        text_of("signature", [s.result_dims for s in recorded]).alias("label.output_dims"),
-        text_of("signature", [s.result_types for s in recorded]).alias("label.output_types"),
-    ]
+def recorded_calls(
+    trace: Trace,
+    recorded: list[Signature],
+    rows: pl.DataFrame,
+    telling: Sequence[linking.Telling] = (),
+) -> dict[int, RecordedCall]:
+    """The calls of rows by their ids.
+
+    `rows` has id, op and signature as codes, how many calls a row stands for, a code of `telling`
+    kernels and whether ops below the op are rows.
+    """
+    names, made = trace.names.values_in_order(), dict[tuple[int, int], Call]()
+    found = {}
+    for row, op, code, times, told, children in rows.filter(pl.col("signature") >= 0).iter_rows():
+        if (op, code) not in made:
+            made[op, code] = call_from_kineto(names[op], recorded[code].arguments)
+        launched = () if told is None else telling[told]
+        found[row] = RecordedCall(made[op, code], times, launched, children)
+    return found
 
 
 def _numbers() -> list[pl.Expr]:
     return [
-        pl.col(
-            "calls",
-            "launches",
-            "time_s",
-            "exclusive_s",
-            "alone_s",
-            "time_spread",
-            "samples",
-            "idle_before_s",
-        ),
+        pl.col("calls", "launches", "time_s", "exclusive_s", "alone_s", "idle_before_s"),
+        pl.col("time_spread", "samples"),
         pl.when(~pl.col("bytes_unknown")).then(pl.col("bytes")).alias("bytes"),
         pl.lit("measured").alias("origin.time"),
     ]
 
 
 def _labels() -> list[pl.Expr]:
-    def digits(column: str) -> pl.Expr:
-        return pl.col(column).round_sig_figs(4).cast(pl.String)
-
-    waits = pl.when(pl.col("stream_wait_s") > 0).then(digits("stream_wait_s"))
     cause = pl.when(pl.col("cause") >= 0).then(text_of("cause", CAUSES))
-    calls = pl.when("has_calls").then(integral(pl.col("op_calls")))
+    calls = pl.when("has_calls").then(linking.integral(pl.col("op_calls")))
     return [
         calls.alias("label.op_calls"),
-        pl.when(pl.col("link") == INFERRED).then(pl.lit("op")).alias("label.inferred"),
+        pl.when(pl.col("link") == linking.INFERRED).then(pl.lit("op")).alias("label.inferred"),
         cause.alias("label.idle_cause"),
-        digits("launch_delay_s").alias("label.launch_delay_s"),
-        digits("queue_depth").alias("label.queue_depth"),
-        waits.alias("label.stream_wait_s"),
+        pl.col("launch_delay_s").round_sig_figs(4).cast(pl.String).alias("label.launch_delay_s"),
     ]
 
 
 def _messages(trace: Trace, grouped: pl.DataFrame) -> pl.DataFrame:
-    """What is known of collectives: kind, bytes, group, and the rate of the algorithm."""
+    """What is known of collectives: kind, bytes and group."""
     found: list[Message] = [message(c) for c in trace.collectives.values_in_order()]
     per_call = pl.Series([m.message_bytes for m in found], dtype=pl.Float64)
     sent = pl.Series([m.link_bytes for m in found], dtype=pl.Float64)
@@ -345,16 +327,10 @@ def _messages(trace: Trace, grouped: pl.DataFrame) -> pl.DataFrame:
         unknown = pl.Series("link_bytes", [None], dtype=pl.Float64)
         return unknown.new_from_index(0, grouped.height).to_frame()
     code = pl.col("collective")
-    rate = pl.lit(per_call).gather(code) * pl.col("calls") / pl.col("time_s")
     return grouped.select(
         (pl.lit(sent).gather(code) * pl.col("calls")).alias("link_bytes"),
         text_of("collective", [m.kind for m in found]).alias("label.collective"),
         text_of("collective", [m.group_size for m in found]).alias("label.group_size"),
         text_of("collective", [m.group for m in found]).alias("label.group"),
-        text_of("collective", [m.dtype for m in found]).alias("label.message_dtype"),
-        integral(pl.lit(per_call).gather(code)).alias("label.message_bytes"),
-        pl.when(pl.col("time_s") > 0)
-        .then(rate.round_sig_figs(6))
-        .cast(pl.String)
-        .alias("label.algorithm_bandwidth_per_s"),
+        linking.integral(pl.lit(per_call).gather(code)).alias("label.message_bytes"),
     )

@@ -6,18 +6,17 @@ the trace's `Codes`; times stay in microseconds until rows are made of them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from timeroof.core.notes import Note
 from timeroof.read.idle import Floats
 
 # Texts and other values as small numbers, so that columns of millions stay small.
-
-
 NONE = -1
 # No C++ template needs more; what is longer is cut, so that no name fills the memory.
 MAX_NAME = 20_000
@@ -57,7 +56,7 @@ class Names(Codes):
         return super().__missing__(name)
 
 
-def codes_of(codes: Codes, values: list[Any]) -> list[int]:
+def codes_of(codes: Codes, values: Sequence[Hashable]) -> list[int]:
     """The codes of many values; one that cannot be a key goes by its text.
 
     >>> codes_of(Codes(), [1, (0, 2), 1, [3], (0, [2])])
@@ -69,12 +68,12 @@ def codes_of(codes: Codes, values: list[Any]) -> list[int]:
         return [codes[_key(v)] for v in values]
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: object) -> Hashable:
     try:
         hash(value)
     except TypeError:
         return str(value) if not isinstance(value, tuple) else tuple(_key(v) for v in value)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def name_of(value: object) -> str:
@@ -83,7 +82,7 @@ def name_of(value: object) -> str:
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
-def numbers(values: list[Any]) -> Floats:
+def numbers(values: Sequence[object]) -> Floats:
     """Numbers of what was recorded: text is parsed, what is no number is NaN.
 
     >>> numbers([1, "2.5", None, "x", [3]]).tolist()
@@ -119,14 +118,14 @@ class Table:
         self._dtypes = dict.fromkeys(codes.split(), np.int32) | dict.fromkeys(
             numbers.split(), np.float64
         )
-        self._pieces: dict[str, list[Any]] = {c: [] for c in self._dtypes}
+        self._pieces: dict[str, list[np.ndarray]] = {c: [] for c in self._dtypes}
         self.height = 0
 
-    def add(self, **columns: Any) -> None:
+    def add(self, **columns: npt.ArrayLike) -> None:
         """Add rows; every column is given, each as long as the others."""
         for name, dtype in self._dtypes.items():
             self._pieces[name].append(np.asarray(columns[name], dtype=dtype))
-        self.height += len(columns[name])
+        self.height += len(self._pieces[name][-1])
 
     def __getitem__(self, column: str) -> Any:
         pieces, dtype = self._pieces[column], self._dtypes[column]
@@ -134,14 +133,13 @@ class Table:
             pieces[:] = [np.concatenate([np.empty(0, dtype), *pieces])]
         return pieces[0]
 
-    def __setitem__(self, column: str, values: Any) -> None:
+    def __setitem__(self, column: str, values: npt.ArrayLike) -> None:
         self._pieces[column] = [np.asarray(values, dtype=self._dtypes[column])]
 
 
 def _frames() -> Table:
     return Table(
-        "thread kind name signature collective",
-        "start end external_id record_id sequence",
+        "thread kind name signature collective", "start end external_id record_id sequence"
     )
 
 
@@ -182,7 +180,7 @@ class Trace:
     process_names: dict[str, str] = field(default_factory=dict)
     thread_names: dict[tuple[str, str], str] = field(default_factory=dict)
     # Counters per kernel: name, device, counters.
-    ranges: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    ranges: list[tuple[str, str, dict[str, object]]] = field(default_factory=list)
     bad: int = 0
     unpaired: int = 0
 

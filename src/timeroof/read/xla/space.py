@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 from timeroof.core.errors import InputError
 
 # Protobuf's wire format, as far as an XSpace needs it: bounded, and safe with hostile bytes.
-#
 # A message is a row of (field number, value); a value is an integer or a span of bytes. Nothing
 # nests by itself: every level is decoded by a call that knows its message.
-
-
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _MAX_VARINT_BYTES = 10
 _SIGN = 1 << 63

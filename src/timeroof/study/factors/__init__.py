@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from timeroof.core.machine import Machine
+from timeroof.core.report import Finding
+from timeroof.study.case import Case
 from timeroof.study.factors import autotune, intensity, launch, locality, precision
 from timeroof.study.factors.conclusion import Conclusion, Effect
-from timeroof.study.grid import check_choice, unique
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Finding
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
-    from timeroof.study.rows import Row
+from timeroof.study.grid import DesignOptions, check_choice, unique
+from timeroof.study.rows import Row
 
 __all__ = ["FACTOR_NAMES", "Conclusion", "Effect", "conclude", "conclusions", "designs"]
 

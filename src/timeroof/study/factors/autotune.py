@@ -9,16 +9,13 @@ they are set against those of the algorithm's definition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from timeroof.core.machine import Machine
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
 from timeroof.study.factors.launch import FEWEST_MORE
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, group_titles, groups, ops
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 BASE = "eager"
 VARIANTS = ("eager", "no-onednn", "compile", "max-autotune", "cudnn-benchmark")
@@ -55,7 +52,8 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
 
 
 def _effects(rows: Sequence[Row]) -> list[Effect | None]:
-    members = [g for op in ops(rows) for g in groups(rows, op, "variant") if _has_base(g)]
+    every = [g for op in ops(rows) for g in groups(rows, op, "variant")]
+    members = [g for g in every if any(row.variant == BASE for row in g)]
     found = []
     for title, group in zip(group_titles(members, "variant"), members, strict=True):
         ways = {row.variant: row for row in group}
@@ -66,11 +64,6 @@ def _effects(rows: Sequence[Row]) -> list[Effect | None]:
             if v in ways and _algorithm_alone(base, ways[v])
         ]
     return found
-
-
-def _has_base(group: Sequence[Row]) -> bool:
-    named = {row.variant for row in group}
-    return BASE in named and len(named & set(VARIANTS)) > 1
 
 
 def _algorithm_alone(base: Row, row: Row) -> bool:

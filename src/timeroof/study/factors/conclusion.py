@@ -33,7 +33,7 @@ class Effect:
     @property
     def kind(self) -> str:
         """What is compared, where a factor compares several things."""
-        return str(self.facts.get("kind"))
+        return str(self.facts.get("kind", ""))
 
     @property
     def real(self) -> bool:

@@ -13,19 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from timeroof.core.machine import Machine
 from timeroof.core.resources import limiter_kind
 from timeroof.model.stats import CONFIDENCE, Samples, resampled_medians
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import DRAM, Row, Sweep, level_of, ops, sweeps
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 # Intensity that moves by less than this over a whole sweep stays where it is.
 MOVES = 1.15
@@ -127,10 +124,9 @@ def movement(sweep: Sweep) -> Movement | None:
 
 def _level_points(moved: Sequence[Movement]) -> list[str]:
     """Which kernels' intensity is over the bytes of a cache."""
-    names: dict[str, dict[str, None]] = {}
-    for m in moved:
-        if m.level != DRAM:
-            names.setdefault(m.sweep.op, {})[m.level.upper()] = None
+    names: dict[str, set[str]] = {}
+    for m in (m for m in moved if m.level != DRAM):
+        names.setdefault(m.sweep.op, set()).add(m.level.upper())
     return [
         f"{op}: intensity is over the bytes at {' or '.join(sorted(levels))}, since not every case"
         " has bytes at DRAM (warm, small ones stay in the caches)."
@@ -142,17 +138,13 @@ def _untold(
     every: Sequence[Sweep], found: Sequence[Movement], moved: Sequence[Movement]
 ) -> list[str]:
     """Kernels that were swept and of which nothing is said, with the reason."""
-    swept = list(dict.fromkeys(s.op for s in every))
-    known = {m.sweep.op for m in found}
-    told = {m.sweep.op for m in moved}
-    lost = [op for op in swept if op not in known]
-    still = [op for op in swept if op in known - told]
-    points = []
-    if lost:
-        points.append(f"{' and '.join(lost)}: not told, FLOPs or bytes are none or not known.")
-    if still:
-        points.append(f"{' and '.join(still)}: neither work nor intensity moves.")
-    return points
+    known, told = ({m.sweep.op for m in some} for some in (found, moved))
+    swept = dict.fromkeys(s.op for s in every)
+    reasons = {
+        "not told, FLOPs or bytes are none or not known": [op for op in swept if op not in known],
+        "neither work nor intensity moves": [op for op in swept if op in known - told],
+    }
+    return [f"{' and '.join(names)}: {why}." for why, names in reasons.items() if names]
 
 
 def _slope(x: Samples, y: Samples) -> float:
@@ -221,7 +213,8 @@ def _sentence(members: Sequence[Movement], cause: Effect | None) -> str:
     work = _span([x.flops_ratio for x in members])
     moving = [x for x in members if x.moves_intensity]
     ai = _span([x.ai_ratio for x in (moving or members)])
-    limits = _limits(members)
+    changed = [x.limiters for x in members if x.limiters[0] != x.limiters[1]]
+    limits = "; the limiter changes from {} to {}".format(*changed[0]) if changed else ""
     if not moving:
         stays = f"intensity stays at {_number_span([a for x in members for a in x.ai])} FLOP/B"
         return f"{head} {stays}, work moves {work}, time {time}: {_roof(m)}{limits}."
@@ -238,14 +231,6 @@ def _roof(m: Movement) -> str:
     if exponent > 0.8:
         return "it moves along the roof"
     return f"time grows as the work to the power {exponent:.2f}, so it is not work that takes it"
-
-
-def _limits(members: Sequence[Movement]) -> str:
-    changed = [m for m in members if m.limiters[0] != m.limiters[1]]
-    if not changed:
-        return ""
-    first, last = changed[0].limiters
-    return f"; the limiter changes from {first} to {last}"
 
 
 def _number_span(values: Sequence[float]) -> str:

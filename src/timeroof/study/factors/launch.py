@@ -15,22 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model import stats
 from timeroof.model.stats import Samples, student_quantile
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Facts
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, group_titles, groups, ops
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 VARIANTS = ("cell-loop", "cell-loop-compile", "eager", "fused", "compile", "graph")
 # Forms that exist to change the number of launches; without one, a group compares something else.
@@ -42,6 +39,7 @@ WORTH_SHARE = 0.1
 # Launches that differ by less say nothing of their cost.
 FEWEST_MORE = 2.0
 SMALLEST_SPREAD = 0.02
+ACTION = "Fewer, larger launches: the fused layer, torch.compile, or a graph on a GPU."
 
 
 def design(options: DesignOptions) -> list[Case]:
@@ -53,28 +51,22 @@ def design(options: DesignOptions) -> list[Case]:
     return options.cases("lstm", {"time_steps": [16, 32, 64]}, variants=variants)
 
 
-@dataclass(frozen=True)
-class LaunchFit:
+class LaunchFit(NamedTuple):
     """The fitted cost of a launch in seconds, its interval, and the share of variance explained."""
 
     cost_s: float
     low_s: float
     high_s: float
     explained: float
-    points: int
-    groups: int
     # Below the cost with the certainty that a claim needs.
     sure_s: float
 
 
-@dataclass(frozen=True)
-class WorkGroup:
+class WorkGroup(NamedTuple):
     """The same work in two or more ways of running it."""
 
     title: str
     rows: list[Row]
-    # Seconds that are left at no launches, by the fit.
-    start_s: float = math.nan
 
 
 def work_groups(rows: Sequence[Row], tells: Callable[[Row], bool] | None = None) -> list[WorkGroup]:
@@ -139,8 +131,6 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
         low_s=cost - wide,
         high_s=cost + wide,
         explained=1 - rest / total if total > 0 else 0.0,
-        points=len(rows),
-        groups=len(members),
         sure_s=cost - student_quantile(freedom, 1 - 2 * stats.ALPHA) * error,
     )
 
@@ -161,11 +151,10 @@ def _centred(values: Samples, group_of: NDArray[np.int64], weights: Samples) -> 
     return centred
 
 
-def fitted(group: WorkGroup, fit: LaunchFit) -> WorkGroup:
-    """A group with the seconds that the fit leaves for the work."""
+def _start_s(group: WorkGroup, fit: LaunchFit) -> float:
+    """Seconds at no launches, which the fit leaves for the work."""
     left = [row.time_s - fit.cost_s * _count(row) for row in group.rows]
-    start = np.average(left, weights=[_weight(row) for row in group.rows])
-    return replace(group, start_s=float(start))
+    return float(np.average(left, weights=[_weight(row) for row in group.rows]))
 
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
@@ -174,29 +163,48 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     fit = fit_launches(members) if members else None
     if fit is None:
         return _nothing_to_fit(work_groups(rows, _is_form))
-    heaviest = max((r for g in members for r in g.rows), key=lambda r: _count(r) / r.time_s)
+    every = [row for group in members for row in group.rows]
+    heaviest = max(every, key=lambda row: _count(row) / row.time_s)
     share = fit.cost_s * _count(heaviest) / heaviest.time_s
-    found = fit.sure_s > 0 and share >= WORTH_SHARE
     t0 = machine.launch_overhead_s if machine else None
+    found = fit.sure_s > 0 and share >= WORTH_SHARE
+    cost = format_seconds(fit.cost_s, 2)
+    interval = f"{format_seconds(fit.low_s, 2)} to {format_seconds(fit.high_s, 2)}"
+    basis = f"{len(every)} cases in {len(members)} group{'s' * (len(members) > 1)} of equal work"
+    title, points, action = "no cost per launch was found", [], None
+    if found:
+        title, action = f"each launch costs {cost}", ACTION
+        points = [
+            _largest_gain(members),
+            f"Over {basis} a launch costs {cost} (95 %: {interval}), which explains"
+            f" {format_percent(max(0.0, fit.explained))} of the differences in time; launching is"
+            f" up to {format_percent(min(share, 1.0))} of a case ({heaviest.variant},"
+            f" {heaviest.launches:.0f} launches).",
+            _against_machine(fit, t0),
+        ]
+    else:
+        why = (
+            "it cannot be told from 0, so launches were not seen to matter here"
+            if fit.sure_s <= 0
+            else "it is real but below a tenth of the time of every case"
+        )
+        points = [
+            f"Over {basis} the fitted cost per launch is {cost}, with 95 % certainty {interval}:"
+            f" {why}."
+        ]
     return Conclusion(
         factor="launch",
         found=found,
-        title=_title(found, fit),
-        points=_points(found, members, fit, (heaviest, share), t0),
-        kernels=[row.id for g in members for row in g.rows],
+        title=f"Launch overhead: {title}",
+        points=points,
+        kernels=[row.id for row in every],
         facts=_facts(members, fit, share, t0),
-        action=(
-            "Fewer, larger launches: the fused layer, torch.compile, or a graph on a GPU."
-            if found
-            else None
-        ),
+        action=action,
     )
 
 
 def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
     """Why a design that was run gives no fit; None where none was run."""
-    if not members:
-        return None
     every = [row for group in members for row in group.rows]
     lost = sum(row.busy for row in every)
     why = (
@@ -204,56 +212,9 @@ def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
         if lost
         else "too few cases have both samples and a count of launches"
     )
-    return Conclusion(
-        factor="launch",
-        found=False,
-        title="Launch overhead: it cannot be told",
-        points=(
-            f"The same work ran in several numbers of launches, but {why}: no line can be fitted.",
-        ),
-        kernels=[row.id for row in every],
-    )
-
-
-def _title(found: bool, fit: LaunchFit) -> str:
-    if found:
-        return f"Launch overhead: each launch costs {format_seconds(fit.cost_s, 2)}"
-    return "Launch overhead: no cost per launch was found"
-
-
-def _points(
-    found: bool,
-    members: Sequence[WorkGroup],
-    fit: LaunchFit,
-    heaviest: tuple[Row, float],
-    t0: float | None,
-) -> tuple[str, ...]:
-    interval = f"{format_seconds(fit.low_s, 2)} to {format_seconds(fit.high_s, 2)}"
-    basis = f"{fit.points} cases in {fit.groups} group{'s' * (fit.groups > 1)} of equal work"
-    if not found:
-        return (
-            f"Over {basis} the fitted cost per launch is {format_seconds(fit.cost_s, 2)}, with 95 %"
-            f" certainty {interval}: {_why_not(fit)}.",
-        )
-    row, share = heaviest
-    group = max(members, key=lambda g: _gain(g.rows)[2])
-    many, few, ratio = _gain(group.rows)
-    return (
-        f"The same work in {many.launches:.0f} launches ({many.variant}) instead of"
-        f" {few.launches:.0f} ({few.variant}) takes {ratio:.2g} times as long"
-        f" ({group.title}).",
-        f"Over {basis} a launch costs {format_seconds(fit.cost_s, 2)} (95 %: {interval}), which"
-        f" explains {format_percent(max(0.0, fit.explained))} of the differences in time; launching"
-        f" is up to {format_percent(min(share, 1.0))} of a case ({row.variant},"
-        f" {row.launches:.0f} launches).",
-        _against_machine(fit, t0),
-    )
-
-
-def _why_not(fit: LaunchFit) -> str:
-    if fit.sure_s <= 0:
-        return "it cannot be told from 0, so launches were not seen to matter here"
-    return "it is real but below a tenth of the time of every case"
+    told = f"The same work ran in several numbers of launches, but {why}: no line can be fitted."
+    title, ids = "Launch overhead: it cannot be told", [row.id for row in every]
+    return Conclusion("launch", False, title, [told], kernels=ids) if every else None
 
 
 def _against_machine(fit: LaunchFit, t0: float | None) -> str:
@@ -268,10 +229,15 @@ def _against_machine(fit: LaunchFit, t0: float | None) -> str:
     )
 
 
-def _gain(rows: Sequence[Row]) -> tuple[Row, Row, float]:
-    """The rows with most and fewest launches, and the ratio of their times."""
-    many, few = max(rows, key=_count), min(rows, key=_count)
-    return many, few, many.time_s / few.time_s
+def _largest_gain(members: Sequence[WorkGroup]) -> str:
+    """The group that fewer launches gain most, by its rows with most and fewest of them."""
+    ends = [(max(g.rows, key=_count), min(g.rows, key=_count), g.title) for g in members]
+    many, few, title = max(ends, key=lambda end: end[0].time_s / end[1].time_s)
+    return (
+        f"The same work in {many.launches:.0f} launches ({many.variant}) instead of"
+        f" {few.launches:.0f} ({few.variant}) takes {many.time_s / few.time_s:.2g} times as long"
+        f" ({title})."
+    )
 
 
 def _facts(members: Sequence[WorkGroup], fit: LaunchFit, share: float, t0: float | None) -> Facts:
@@ -284,12 +250,12 @@ def _facts(members: Sequence[WorkGroup], fit: LaunchFit, share: float, t0: float
         "groups": [
             {
                 "title": g.title,
-                "start_s": g.start_s,
+                "start_s": _start_s(g, fit),
                 "variants": [row.variant for row in g.rows],
                 "launches": [row.launches for row in g.rows],
                 "time_s": [row.time_s for row in g.rows],
                 "quartiles_s": [np.quantile(row.samples, (0.25, 0.75)).tolist() for row in g.rows],
             }
-            for g in (fitted(group, fit) for group in members)
+            for g in members
         ],
     }

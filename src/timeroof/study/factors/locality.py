@@ -10,17 +10,14 @@ the words say which.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.study.case import Case
 from timeroof.study.factors import working_sets
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, settle
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, group_titles, groups, ops
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 LAYOUTS = ("contiguous", "channels_last")
 CACHES = ("warm", "cold")

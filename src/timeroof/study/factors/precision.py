@@ -13,22 +13,33 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, Sweep, group_titles, groups, ops, sweeps
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 # Share of FLOPs on the unit from which a row is said to use it.
 HALF = 0.5
 # A rate this far above the vectors' ceiling cannot be the vectors'.
 ABOVE_VECTORS = 1.1
 
+# Sides of this multiple fill the rows of every unit there is; odd ones fill none.
+FITS = 16
+# Work must agree within this: a larger product is faster by itself.
+NEAR = 1.1
+SIDES = {
+    "gemm": ("m", "n", "k"),
+    "conv2d": ("filters", "channels"),
+    "attention": ("sequence", "head_dim"),
+    "lstm": ("batch", "features", "hidden"),
+}
+BASE = "fp32"
+FITTING, ODD = 512, 509
+TYPES = ("fp32", "bf16", "fp16", "bf16-autocast")
 _UNIT_NAMES = re.compile(
     r"amx|tensorop|tensor_op|[hiq]gmma|wgmma|[hi]mma|mfma|wmma|xmma|s\d{3,5}gemm|\bsme",
     re.IGNORECASE,
@@ -39,24 +50,16 @@ _VECTOR_NAMES = re.compile(r"avx|sse4|neon|sve|simt|sgemm|gemm:jit|ref[:_]", re.
 class MatrixUse(NamedTuple):
     """used, missed, no unit or not shown; told by counters, name or rate."""
 
-    verdict: str
-    told_by: str | None = None
+    matrix_unit: str
+    matrix_unit_told_by: str | None = None
     share_of_ceiling: float | None = None
-
-    def facts(self) -> Facts:
-        """The same as plain data."""
-        return {
-            "matrix_unit": self.verdict,
-            "matrix_unit_told_by": self.told_by,
-            "share_of_ceiling": self.share_of_ceiling,
-        }
 
 
 def matrix_use(row: Row, machine: Machine | None) -> MatrixUse:
     """What a row says of the matrix unit of its precision.
 
-    >>> matrix_use(Row(implementation="brg:avx10_1_512_amx", precision="bf16", time_s=1.0), None)
-    MatrixUse(verdict='used', told_by="the implementation's name", share_of_ceiling=None)
+    >>> matrix_use(Row(implementation="brg:avx10_1_512_amx", precision="bf16"), None).matrix_unit
+    'used'
     """
     vector = f"flop/{_base(row)}"
     unit = f"{vector}-tensor"
@@ -95,21 +98,6 @@ def _verdict(row: Row, has_unit: bool) -> tuple[str | None, str | None]:
     return None, None
 
 
-# Shapes that fit a matrix unit against shapes that do not, of nearly the same work.
-
-
-# Sides of this multiple fill the rows of every unit there is; odd ones fill none.
-FITS = 16
-# Work must agree within this: a larger product is faster by itself.
-NEAR = 1.1
-SIDES = {
-    "gemm": ("m", "n", "k"),
-    "conv2d": ("filters", "channels"),
-    "attention": ("sequence", "head_dim"),
-    "lstm": ("batch", "features", "hidden"),
-}
-
-
 def shape_effects(rows: Sequence[Row], machine: Machine | None) -> list[Effect | None]:
     """Seconds per FLOP of odd sides over those of the nearest that fit."""
     every = [s for op in ops(rows) for s in sweeps(rows, op) if s.parameter in SIDES.get(op, ())]
@@ -123,7 +111,7 @@ def _of_sweep(sweep: Sweep, machine: Machine | None) -> list[Effect | None]:
         fitting = [r for r, side in sides if side % FITS == 0]
         base = min(fitting, key=lambda r: _distance(r, row), default=None)
         if base is not None and _distance(base, row) <= math.log(NEAR):
-            title, facts = f"{sweep.op} {row.series()}", _use(base, row, machine).facts()
+            title, facts = f"{sweep.op} {row.series()}", _use(base, row, machine)._asdict()
             pair = (base.case([name]), base), (row.case([name]), row)
             facts = {"kind": "shape", **facts, "emulated": None}
             found.append(compared(title, *pair, facts, per=lambda r: r.defined_flops))
@@ -139,8 +127,9 @@ def _distance(a: Row, b: Row) -> float:
 def _use(base: Row, row: Row, machine: Machine | None) -> MatrixUse:
     """Missed where the fitting shape uses the unit and vectors alone could do the odd one."""
     fit, own = matrix_use(base, machine), matrix_use(row, machine)
-    if fit.verdict == "used" and own.verdict == "not shown" and _within_vectors(row, machine):
-        return own._replace(verdict="missed", told_by="the rate")
+    hidden = fit.matrix_unit == "used" and own.matrix_unit == "not shown"
+    if hidden and _within_vectors(row, machine):
+        return own._replace(matrix_unit="missed", matrix_unit_told_by="the rate")
     return own
 
 
@@ -148,11 +137,6 @@ def _within_vectors(row: Row, machine: Machine | None) -> bool:
     """Whether vectors alone could have run at the row's rate."""
     ceiling, rate = machine.rate(f"flop/{_base(row)}") if machine else None, _rate(row)
     return bool(ceiling and rate and rate <= ABOVE_VECTORS * ceiling)
-
-
-BASE = "fp32"
-FITTING, ODD = 512, 509
-TYPES = ("fp32", "bf16", "fp16", "bf16-autocast")
 
 
 def design(options: DesignOptions) -> list[Case]:
@@ -175,7 +159,7 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
         title=_title(effects, real),
         points=_points(effects),
         effects=effects,
-        facts={"matrix_unit_basis": _basis(effects)},
+        facts={"matrix_unit_basis": _told_by(effects)[0]},
         action=_action(effects),
     )
 
@@ -200,15 +184,10 @@ def _facts(row: Row, machine: Machine | None) -> Facts:
     return {
         "kind": "type",
         "emulated": row.emulated,
-        **matrix_use(row, machine).facts(),
+        **matrix_use(row, machine)._asdict(),
         "flop_per_s": None if rate is None else digits(rate),
         "implementation": row.implementation,
     }
-
-
-def _basis(effects: Sequence[Effect]) -> str:
-    told = {e.facts.get("matrix_unit_told_by") for e in effects} - {None}
-    return "measured" if told == {"counters"} else "inferred" if told else "not known"
 
 
 def _title(effects: Sequence[Effect], real: Sequence[Effect]) -> str:
@@ -260,24 +239,24 @@ def _type_text(effect: Effect) -> str:
 
 
 def _shape_text(effect: Effect) -> str:
-    missed = effect.facts["matrix_unit"] == "missed"
-    why = (
-        f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
-        if missed
-        else ""
-    )
+    why = f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
+    if effect.facts["matrix_unit"] != "missed":
+        why = ""
     return (
         f"{effect.group}: a FLOP takes {effect.ratio.text()} as long in {effect.other} as in"
         f" {effect.base}{why}."
     )
 
 
+def _told_by(effects: Sequence[Effect]) -> tuple[str, list[str]]:
+    """Which evidence the verdicts on the matrix unit rest on, and what that makes them."""
+    told = sorted({e.facts["matrix_unit_told_by"] for e in effects} - {None})
+    return "measured" if told == ["counters"] else "inferred" if told else "not known", told
+
+
 def _unit_words(effects: Sequence[Effect]) -> str:
-    """Which evidence the verdicts on the matrix unit rest on."""
-    told = sorted({str(e.facts["matrix_unit_told_by"]) for e in effects} - {"None"})
+    basis, told = _told_by(effects)
     if told:
-        counted = "counters" in told
-        basis = "measured" if counted and len(told) == 1 else "inferred"
         return f"Use of the matrix unit is {basis} (from {' and '.join(told)})."
     if any(e.facts["matrix_unit"] == "no unit" for e in effects):
         return "The machine has no matrix unit for these types."

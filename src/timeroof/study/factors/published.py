@@ -154,7 +154,13 @@ def launch_overhead(rows: Sequence[Row], machine: Machine) -> Finding:
         shares.setdefault(f"{row.op} {row.framework}", []).append(share)
     spans = {name: (min(own), max(own)) for name, own in shares.items()}
     conv = [v for k, v in spans.items() if k.startswith("conv2d")]
-    steps = {key: _slope(s) for key, s in _by_series(forward, "lstm", "time_steps").items()}
+    # Launches over time steps, by least squares.
+    steps = {
+        key: statistics.linear_regression(
+            [float(v) for v in s.values], [row.launches or 0.0 for row in s.rows]
+        ).slope
+        for key, s in _by_series(forward, "lstm", "time_steps").items()
+    }
     flat = [s.time_ratio for s in _by_series(forward, "lstm", "hidden").values()]
     told = ", ".join(
         f"{k.removeprefix('lstm ')} {format_percent(low)} to {format_percent(high)}"
@@ -256,12 +262,6 @@ def _tensor_share(row: Row) -> float:
 
 def _rate(row: Row) -> float:
     return (row.flops or 0.0) / row.time_s
-
-
-def _slope(swept: Sweep) -> float:
-    """Least-squares slope of launches over the swept value."""
-    launches = [row.launches or 0.0 for row in swept.rows]
-    return statistics.linear_regression([float(v) for v in swept.values], launches).slope
 
 
 def _span(moves: dict[str, dict[str, float]], key: str) -> str:

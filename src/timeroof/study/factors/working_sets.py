@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+from timeroof.core.machine import Machine
 from timeroof.core.resources import CACHE_LEVELS, Scope
 from timeroof.core.units import format_amount, format_bytes_binary
 from timeroof.model.stats import two_samples
+from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Effect, Facts, digits
+from timeroof.study.grid import DesignOptions
 from timeroof.study.rows import Row, sweeps
-
-if TYPE_CHECKING:
-    from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
-    from timeroof.study.grid import DesignOptions
 
 OP = "elementwise"
 # Two operands and a result of four bytes each.
@@ -42,8 +39,7 @@ def design(options: DesignOptions) -> list[Case]:
     return options.cases(OP, {"elements": kept})
 
 
-@dataclass(frozen=True)
-class SetPoint:
+class SetPoint(NamedTuple):
     """One working set: its size, bytes per second, and seconds per byte of every sample."""
 
     size_bytes: float
@@ -52,8 +48,7 @@ class SetPoint:
     row: Row
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """A level of memory with the working sets that it holds."""
 
     name: str
@@ -156,9 +151,9 @@ def cache_sizes(machine: Machine, scope: Scope) -> dict[str, int]:
 
 def curve_facts(rows: Sequence[Row], machine: Machine | None, levels: Sequence[Level]) -> Facts:
     """Levels, the whole curve, and the sizes and ceilings that it is drawn against."""
-    points = set_points(rows) if levels else []
-    if machine is None or not points:
+    if machine is None or not levels:
         return {"levels": [], "curve": [], "cache_sizes": {}, "ceilings": {}}
+    points = set_points(rows)
     scope = points[0].row.scope
     sizes = cache_sizes(machine, scope)
     return {

@@ -28,11 +28,10 @@ def _prepare(given: Setting) -> Workload:
 
 KERNEL = Kernel(
     name="adam",
-    title="Adam step",
     parameters=(
-        Parameter("elements", "elements of each tensor", 1 << 16,
+        Parameter("elements", 1 << 16,
                   tuple(1 << p for p in range(10, 21, 2)), (1 << 12, 1 << 16)),
-        Parameter("tensors", "tensors", 16, (1, 4, 16, 64), (4, 16)),
+        Parameter("tensors", 16, (1, 4, 16, 64), (4, 16)),
     ),
     prepare=_prepare,
     passes={

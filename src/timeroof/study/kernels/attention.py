@@ -30,13 +30,12 @@ def _contraction(params: Params, pass_name: str) -> float | None:
 
 KERNEL = Kernel(
     name="attention",
-    title="attention",
     parameters=(
-        Parameter("batch", "batch size", 4, (1, 4, 16), (1, 4)),
-        Parameter("heads", "heads", 8, (4, 8, 16), ()),
-        Parameter("sequence", "sequence length", 256, (64, 256, 1024), (64, 256)),
-        Parameter("head_dim", "head size", 64, (32, 64, 128), ()),
-        Parameter("causal", "causal mask", "no", choices=("no", "yes")),
+        Parameter("batch", 4, (1, 4, 16), (1, 4)),
+        Parameter("heads", 8, (4, 8, 16), ()),
+        Parameter("sequence", 256, (64, 256, 1024), (64, 256)),
+        Parameter("head_dim", 64, (32, 64, 128), ()),
+        Parameter("causal", "no", choices=("no", "yes")),
     ),
     prepare=_prepare,
     contraction=_contraction,

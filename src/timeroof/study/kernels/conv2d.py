@@ -28,7 +28,8 @@ def _contraction(params: Params, pass_name: str) -> float:
     return k.like_forward(2.0 * n * filters * c * r * r * side * side, pass_name)
 
 
-def _refuse(params: Params) -> str | None:
+def too_large(params: Params) -> str | None:
+    """Why a kernel does not fit into its input."""
     if int(params["kernel"]) > int(params["size"]):
         return f"a kernel of {params['kernel']} does not fit into an input of {params['size']}"
     return None
@@ -36,19 +37,18 @@ def _refuse(params: Params) -> str | None:
 
 KERNEL = Kernel(
     name="conv2d",
-    title="convolution",
     parameters=(
-        Parameter("batch", "batch size", 16, (16, 32, 64), (16, 32)),
-        Parameter("filters", "filters", 64, (64, 128, 256, 512), (64, 128)),
-        Parameter("kernel", "kernel size", 3, (3, 7, 9), (3, 7)),
-        Parameter("stride", "stride", 2, (1, 2, 3), (1, 2, 3)),
-        Parameter("channels", "input channels", 64),
-        Parameter("size", "input height and width", 112),
-        Parameter("layout", "memory layout", "contiguous", choices=LAYOUTS),
+        Parameter("batch", 16, (16, 32, 64), (16, 32)),
+        Parameter("filters", 64, (64, 128, 256, 512), (64, 128)),
+        Parameter("kernel", 3, (3, 7, 9), (3, 7)),
+        Parameter("stride", 2, (1, 2, 3), (1, 2, 3)),
+        Parameter("channels", 64),
+        Parameter("size", 112),
+        Parameter("layout", "contiguous", choices=LAYOUTS),
     ),
     prepare=_prepare,
     passes=k.LAYER_PASSES,
     contraction=_contraction,
     variants=(*k.COMMON_VARIANTS, "cudnn-benchmark"),
-    refuse=_refuse,
+    refuse=too_large,
 )

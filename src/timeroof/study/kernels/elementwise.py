@@ -21,11 +21,10 @@ def _prepare(given: Setting) -> Workload:
 
 KERNEL = Kernel(
     name="elementwise",
-    title="element-wise op",
     parameters=(
-        Parameter("elements", "elements", 1 << 20, tuple(1 << p for p in range(12, 25, 2)),
+        Parameter("elements", 1 << 20, tuple(1 << p for p in range(12, 25, 2)),
                   (1 << 16, 1 << 20, 1 << 24)),
-        Parameter("op", "op", "add", OPS, ("add", "gelu"), choices=OPS),
+        Parameter("op", "add", OPS, ("add", "gelu"), choices=OPS),
     ),
     prepare=_prepare,
 )  # fmt: skip

@@ -21,11 +21,10 @@ def _prepare(given: Setting) -> Workload:
 
 KERNEL = Kernel(
     name="embedding",
-    title="embedding",
     parameters=(
-        Parameter("rows", "rows of the table", 50_000, (1_000, 50_000, 200_000), (1_000, 50_000)),
-        Parameter("columns", "columns", 256, (64, 256, 1024), ()),
-        Parameter("lookups", "lookups", 4096, (256, 4096, 65_536), (256, 4096)),
+        Parameter("rows", 50_000, (1_000, 50_000, 200_000), (1_000, 50_000)),
+        Parameter("columns", 256, (64, 256, 1024), ()),
+        Parameter("lookups", 4096, (256, 4096, 65_536), (256, 4096)),
     ),
     prepare=_prepare,
     passes={

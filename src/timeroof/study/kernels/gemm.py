@@ -27,11 +27,7 @@ def _contraction(params: Params, pass_name: str) -> float:
 
 KERNEL = Kernel(
     name="gemm",
-    title="matrix product",
-    parameters=tuple(
-        Parameter(name, title, 512, _SIZES, (512, 1024))
-        for name, title in (("m", "rows m"), ("n", "columns n"), ("k", "inner size k"))
-    ),
+    parameters=tuple(Parameter(name, 512, _SIZES, (512, 1024)) for name in "mnk"),
     prepare=_prepare,
     contraction=_contraction,
     precisions=(*FLOATS, "int8"),

@@ -15,17 +15,16 @@ CELL_LOOP, COMPILED_LOOP, GRAPH = "cell-loop", "cell-loop-compile", "graph"
 _LAYERS = {"lstm": ("LSTM", "LSTMCell"), "gru": ("GRU", "GRUCell"), "rnn": ("RNN", "RNNCell")}
 
 
-def recurrent_kernel(kind: str, title: str) -> Kernel:
+def recurrent_kernel(kind: str) -> Kernel:
     """One layer over a sequence (time first), the paper's grid; two bias vectors per gate."""
     steps = (16, 32, 64, 128)
     return Kernel(
         name=kind,
-        title=title,
         parameters=(
-            Parameter("batch", "batch size", 16, steps, (16, 64)),
-            Parameter("time_steps", "time steps", 16, steps, (16, 64)),
-            Parameter("features", "features", 32, (32, 64, 128), (32, 128)),
-            Parameter("hidden", "hidden size", 16, steps, (16, 64)),
+            Parameter("batch", 16, steps, (16, 64)),
+            Parameter("time_steps", 16, steps, (16, 64)),
+            Parameter("features", 32, (32, 64, 128), (32, 128)),
+            Parameter("hidden", 16, steps, (16, 64)),
         ),
         prepare=lambda given: _prepare(kind, given),
         passes=k.LAYER_PASSES,
@@ -72,7 +71,7 @@ def _loop(cell: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _contraction(kind: str, params: Params, pass_name: str) -> float | None:
     """Products of input and state with the gates' weights, over all steps."""
-    from timeroof.work.layers import Recurrent, backward_cost, forward_cost
+    from timeroof.work.families.recurrent import Recurrent, backward_cost, forward_cost
 
     layer = Recurrent(
         kind=kind,
@@ -90,8 +89,4 @@ def _contraction(kind: str, params: Params, pass_name: str) -> float | None:
     return costs[pass_name]().contraction_flops if pass_name in costs else 0.0
 
 
-KERNELS = (
-    recurrent_kernel("lstm", "one LSTM layer"),
-    recurrent_kernel("gru", "one GRU layer"),
-    recurrent_kernel("rnn", "one layer of a plain recurrent network (tanh)"),
-)
+KERNELS = tuple(recurrent_kernel(kind) for kind in _LAYERS)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts
-from timeroof.study.output.looks import short
+from timeroof.study.output.sweep_charts import short
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, frame
 from timeroof.views.pictures.frame import GUIDE_COLOUR, LEGEND_ROW, TEXT_COLOUR, LegendEntry
 from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve
 from timeroof.views.pictures.marks import GREY as DARK
 from timeroof.views.pictures.points import MARKERS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY, PALE = PALETTE[0], PALETTE[1], PALETTE[2], "#8B929B", "#DCE6EE"
 VERDICTS = {
@@ -34,6 +33,27 @@ GROWS = {
     "time": ("time", BLUE, "o", 4.0),
 }
 MOST_ROWS, MOST_GROUPS = 16, 6
+# Charts of time ratios: which effects, and what they are called.
+RATIOS = {
+    ("layout", "cache"): "layout and caches",
+    ("shape",): "odd shapes against fitting ones",
+}
+CAPTIONS = {
+    "sweeps": "The power of the parameter with which FLOPs, intensity and time grow, a symbol per"
+    " series. Time beside FLOPs: along the roof. Time below FLOPs while intensity is above 0:"
+    " memory let go. Time at 0: something else takes it.",
+    "launch": "Time over launches: points of one colour are the same work; the lines have the"
+    " fitted cost per launch as their slope.",
+    "variant": "Time of each way of running the same work over that of the default, with 95 %"
+    " intervals.",
+    "layout": "Time of channels_last over contiguous, and of cold caches over warm ones, with 95 %"
+    " intervals.",
+    "shape": "Seconds per FLOP of odd sides over those of sides that fit, with 95 % intervals.",
+    "type": "How many times as fast as fp32, a symbol per case with its 95 % interval; the bar ends"
+    " at the middle case.",
+    "levels": "Bytes per second over the working set. Dotted: sizes of the caches. Bars: what each"
+    " level can do.",
+}
 
 Drawn = list[tuple[str, "Figure"]]
 
@@ -41,50 +61,23 @@ Drawn = list[tuple[str, "Figure"]]
 def factor_charts(conclusion: Conclusion) -> Drawn:
     """Captions and charts of one conclusion."""
     facts, effects = conclusion.facts, conclusion.effects
-    by_kind = {kind: [e for e in effects if e.kind == kind] for kind in {e.kind for e in effects}}
-    pairs = [*by_kind.get("layout", ()), *by_kind.get("cache", ())]
-    drawn: Drawn = []
+    drawn: dict[str, Figure] = {}
     if conclusion.factor == "intensity":
-        caption = (
-            "The power of the parameter with which FLOPs, intensity and time grow, a symbol per"
-            " series. Time beside FLOPs: along the roof. Time below FLOPs while intensity is above"
-            " 0: memory let go. Time at 0: something else takes it."
-        )
-        drawn.append((caption, exponent_chart(facts["sweeps"])))
+        drawn["sweeps"] = exponent_chart(facts["sweeps"])
     if conclusion.factor == "autotune":
-        caption = (
-            "Time of each way of running the same work over that of the default, with 95 %"
-            " intervals."
-        )
-        drawn.append((caption, ratio_chart(effects, "the same work by another algorithm")))
-    if pairs:
-        caption = (
-            "Time of channels_last over contiguous, and of cold caches over warm ones, with 95 %"
-            " intervals."
-        )
-        drawn.append((caption, ratio_chart(pairs, "layout and caches")))
-    if facts.get("levels"):
-        caption = (
-            "Bytes per second over the working set. Dotted: sizes of the caches. Bars: what each"
-            " level can do."
-        )
-        drawn.append((caption, working_set_chart(facts)))
+        drawn["variant"] = ratio_chart(effects, "the same work by another algorithm")
     if conclusion.factor == "launch" and facts:
-        caption = (
-            "Time over launches: points of one colour are the same work; the lines have the fitted"
-            " cost per launch as their slope."
-        )
-        drawn.append((caption, launch_chart(facts)))
-    if "type" in by_kind:
-        caption = (
-            "How many times as fast as fp32, a symbol per case with its 95 % interval; the bar ends"
-            " at the middle case."
-        )
-        drawn.append((caption, gain_chart(by_kind["type"])))
-    if "shape" in by_kind:
-        caption = "Seconds per FLOP of odd sides over those of sides that fit, with 95 % intervals."
-        drawn.append((caption, ratio_chart(by_kind["shape"], "odd shapes against fitting ones")))
-    return drawn
+        drawn["launch"] = launch_chart(facts)
+    for kinds, title in RATIOS.items():
+        own = [e for e in effects if e.kind in kinds]
+        if own:
+            drawn[kinds[0]] = ratio_chart(own, title)
+    types = [e for e in effects if e.kind == "type"]
+    if types:
+        drawn["type"] = gain_chart(types)
+    if facts.get("levels"):
+        drawn["levels"] = working_set_chart(facts)
+    return [(CAPTIONS[name], figure) for name, figure in drawn.items()]
 
 
 class Mark(NamedTuple):

@@ -6,32 +6,26 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from timeroof.api.reports import save
 from timeroof.core.files import write_atomically
+from timeroof.core.machine import Machine
+from timeroof.core.report import Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors import conclusions
-from timeroof.study.output import sweep_charts
+from timeroof.study.output import sweep_charts as charts
 from timeroof.study.output.factor_charts import factor_charts
-from timeroof.study.output.looks import MOST_SERIES, series_name, series_order, short
-from timeroof.study.output.parts import Overlay, Panel, beside, overlay_of, panels
-from timeroof.study.report import busy_sentence
+from timeroof.study.output.sweep_charts import Overlay, Panel, series_name, short
+from timeroof.study.report import Study, busy_sentence, case_name
 from timeroof.study.rows import DRAM, Row, level_note, level_of, ops
-from timeroof.study.table import case_name
 from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
 from timeroof.views.pictures.frame import styled
 from timeroof.views.pictures.marks import value_text
 from timeroof.views.render import csv_bytes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from timeroof.core.machine import Machine
-    from timeroof.core.report import Report
-    from timeroof.study.report import Study
 
 # Where the template and the styles of this page are.
 OURS = "timeroof.study.output"
@@ -51,19 +45,22 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
 
     `overlay` is a report of another machine, such as the paper's, to lay beside.
     """
-    other = overlay_of(overlay) if overlay else None
+    other = charts.overlay_of(overlay) if overlay else None
     report = study.report
     # Data first: a folder that cannot be written says so before anything is drawn.
     write_atomically(folder / "rows.csv", csv_bytes(report.rows))
     for name in ("study.json", "study.troof", "report.html"):
         save(report, folder / name)
-    warning = busy_sentence(study.rows)
+    warning, names = busy_sentence(study.rows), ops(study.rows)
+    where = report.machine.device if report.machine else "no machine"
     styles = page_styles(("base.css",)) + Markup(asset("study.css", OURS))
     html = page_template("study.html.j2", OURS).render(
         policy=content_policy(),
         styles=styles,
-        title=_title(study),
-        subtitle=_subtitle(study),
+        title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
+        subtitle=f"{len(study.rows)} cases, {len(study.failures)} not measured; made by timeroof"
+        f" {report.version}, {report.created}. Times are medians; spread is the middle half of the"
+        " samples over the median.",
         warning=f"{warning[:1].upper()}{warning[1:]}." if warning else "",
         links=LINKS,
         conclusions=[
@@ -80,22 +77,6 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
     path = folder / "index.html"
     write_atomically(path, html.encode())
     return path
-
-
-def _title(study: Study) -> str:
-    names = ops(study.rows)
-    machine = study.report.machine
-    told = ", ".join(names[:4]) + ("…" if len(names) > 4 else "")
-    return f"Study of {told or 'no kernel'} on {machine.device if machine else 'no machine'}"
-
-
-def _subtitle(study: Study) -> str:
-    report = study.report
-    missed = f", {len(study.failures)} not measured" if study.failures else ""
-    return (
-        f"{len(study.rows)} cases{missed}; made by timeroof {report.version}, {report.created}."
-        " Times are medians; spread is the middle half of the samples over the median."
-    )
 
 
 def _overlay_notes(overlay: Report | None) -> list[str]:
@@ -175,9 +156,9 @@ def kernel_parts(
 ) -> list[KernelPart]:
     """Every kernel and pass: a chart and a table per sweep."""
     held: dict[tuple[str, str, int | None], list[Panel]] = {}
-    for panel in panels(rows):
+    for panel in charts.panels(rows):
         place = (panel.op, panel.pass_name, panel.threads)
-        held.setdefault(place, []).append(beside(panel, overlay) if overlay else panel)
+        held.setdefault(place, []).append(charts.beside(panel, overlay) if overlay else panel)
     several = len({threads for _, _, threads in held}) > 1
     return [
         KernelPart(
@@ -190,9 +171,9 @@ def kernel_parts(
 
 
 def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None) -> Table:
-    roofs = sweep_charts.panel_roofs(panel, machine) if machine else None
+    roofs = charts.panel_roofs(panel, machine) if machine else None
     level = roofs.level if roofs else level_of(panel.rows)
-    figure = sweep_charts.panel_chart(panel, roofs, overlay) if roofs else None
+    figure = charts.panel_chart(panel, roofs, overlay) if roofs else None
     why = level_note(panel.rows, level)
     caption = (
         "Small symbol: bytes and FLOPs. Large symbol: the run time on the axes above and to the"
@@ -225,7 +206,7 @@ def _panel_notes(
     if causes:
         named = ", ".join(sorted(set(causes)))
         yield f"{len(causes)} of {len(lines)} cases are faster than their bound, marked ▲: {named}."
-    more = len({series_name(row) for row in panel.rows}) - MOST_SERIES
+    more = len({series_name(row) for row in panel.rows}) - charts.MOST_SERIES
     if more > 0:
         yield f"{more} further series are in the table only."
     every = [*panel.rows, *panel.overlay]
@@ -237,11 +218,7 @@ def _panel_notes(
 
 
 def heads(level: str = DRAM) -> tuple[str, ...]:
-    """The columns of a table whose bytes are those of a level.
-
-    >>> heads("l1")[7]
-    'L1 bytes'
-    """
+    """The columns of a table whose bytes are those of a level."""
     named = "bytes" if level == DRAM else f"{level.upper()} bytes"
     return tuple(named if head == "bytes" else head for head in HEADS)
 
@@ -266,7 +243,7 @@ def panel_lines(panel: Panel, overlay: Overlay | None, level: str = DRAM) -> lis
                 if row.busy
                 else None,
             )
-            found.append((order[value], other, series_order(series), line))
+            found.append((order[value], other, charts.series_order(series), line))
     return [line for *_, line in sorted(found, key=lambda item: item[:3])]
 
 

@@ -1,23 +1,97 @@
-"""The combined chart of a sweep: work and time of its cases on one pair of roofs."""
+"""Sweeps of a study: which there are, another machine's rows beside them, and their chart."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from timeroof.study.output import looks
-from timeroof.study.output.looks import chart_pair, own_unit, row_unit, short
-from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, combined_chart
+from matplotlib.figure import Figure
+
+from timeroof.core.machine import Machine
+from timeroof.core.report import Report
+from timeroof.study import rows as cases
+from timeroof.study.factors.published import published_cases
+from timeroof.study.rows import LEVELS, USUAL, Row, Sweep, Value
+from timeroof.views.palette import PALETTE
+from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, combined_chart, marks
 from timeroof.views.pictures.frame import LEGEND_ROW, LegendEntry
-from timeroof.views.pictures.marks import GREY, box_entry, size_entries, value_entries
-from timeroof.views.pictures.points import drawable
+from timeroof.views.pictures.points import MARKERS, drawable
+from timeroof.views.plain import clip, plain_line
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+# More series than colours that everyone tells apart would not be told apart.
+MOST_SERIES, MOST_VALUES = 6, 10
+WIDE = ("fp32", "fp64")
+# Launching below this share of every time is left off a chart: its box would shrink all else.
+SMALLEST_BOX = 0.02
+# Another machine's rows: a thin marker, which no row of this machine has.
+OVERLAY = Look("#000000", "x")
+# The paper's names of frameworks, best match first.
+_FRAMEWORKS = {"torch": "PT", "tensorflow": "TF2"}
 
-    from timeroof.core.machine import Machine
-    from timeroof.study.output.parts import Overlay, Panel
 
-MOST_VALUES = 10
+def short(text: object, limit: int = 40) -> str:
+    """A text of a file on a picture: printable and of bearable length."""
+    return clip(plain_line(str(text)), limit)
+
+
+def series_name(row: Row) -> str:
+    """What tells a row's series from others of one chart; what is usual is not said."""
+    names = ("precision", "framework", "device", "variant", "cache")
+    return " ".join(v for n in names if (v := getattr(row, n)) and USUAL.get(n) != v) or "all"
+
+
+def series_order(name: str) -> tuple[bool, str]:
+    """Where a series stands among others: fp32, which gains are measured against, first."""
+    return not name.startswith("fp32"), name
+
+
+def series_colours(rows: Iterable[Row]) -> dict[str, str]:
+    """A colour per series, the paper's fp32 first, as many as may be told apart."""
+    names = sorted({series_name(row) for row in rows}, key=series_order)
+    return dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
+
+
+def row_unit(row: Row, look: Look) -> Unit:
+    """A row as a unit of a chart; an amount that is not known is NaN."""
+    return Unit(
+        name=row.name,
+        flops=math.nan if row.owed_flops is None else row.owed_flops,
+        bytes_by_level={level: v for level, v in row.bytes_by.items() if v is not None},
+        time_s=row.time_s,
+        launches=row.launches or 0.0,
+        look=look,
+    )
+
+
+def own_unit(row: Row, colours: dict[str, str], marker: str) -> Unit:
+    """Colour of the series, the value's marker, open for wide types and filled for narrow ones."""
+    return row_unit(row, Look(colours[series_name(row)], marker, row.precision not in WIDE))
+
+
+def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
+    """The pair of roofs of a chart: the highest compute ceiling that its rows use, and a memory.
+
+    The memory is DRAM, or the nearest level to it at which all rows move bytes.
+    """
+    roofs = machine.roofs(rows[0].scope)
+    flops = {name for row in rows for name, amount in row.flops_by.items() if amount}
+    used = [name for name in sorted(flops) if f"flop/{name}" in roofs]
+    known = [level for level in LEVELS if f"byte/{level}" in roofs]
+    if not used or not known:
+        return None
+    level = cases.level_of(rows, known)
+    best = max(used, key=lambda name: roofs[f"flop/{name}"].rate)
+    boxed = max((row.overhead_time_s or 0.0) / row.time_s for row in rows) > SMALLEST_BOX
+    launch = roofs.get("launch") if boxed else None
+    return Roofs(
+        compute_name=best,
+        flops_per_s=roofs[f"flop/{best}"].rate,
+        memory_name=level.upper(),
+        bytes_per_s=roofs[f"byte/{level}"].rate,
+        level=level,
+        launch_s=1 / launch.rate if launch else None,
+    )
 
 
 def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
@@ -30,17 +104,23 @@ def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
 
 def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
     """The combined chart of one sweep on its roofs."""
-    colours = looks.series_colours(panel.rows)
-    markers = looks.value_markers(panel.values)
+    colours = series_colours(panel.rows)
+    # One marker for all where there are more values than markers.
+    many = len(panel.values) > len(MARKERS)
+    markers = dict(zip(panel.values, ["o"] * len(panel.values) if many else MARKERS, strict=False))
     units = [
         own_unit(row, colours, markers[row.params[panel.parameter]])
         for row in panel.rows
-        if looks.series_name(row) in colours
+        if series_name(row) in colours
     ]
     theirs, entries = _theirs(panel, roofs, overlay)
+    series = [
+        LegendEntry(short(name, 30), Look(colour, "o", name.split()[0] not in WIDE))
+        for name, colour in colours.items()
+    ]
     legend = [
-        [*looks.series_entries(colours), *_box(roofs)],
-        [*size_entries(), *entries],
+        [*series, *([marks.box_entry()] if roofs.launch_s is not None else [])],
+        [*marks.size_entries(), *entries],
         *_value_columns(panel, markers),
     ]
     title = short(f"{panel.op}, {panel.pass_name}: {panel.word}", 60)
@@ -60,15 +140,11 @@ def _theirs(
     panel: Panel, roofs: Roofs, overlay: Overlay | None
 ) -> tuple[list[Unit], list[LegendEntry]]:
     """The other machine's rows, all with one symbol: the rest is in the table."""
-    units = _placed([row_unit(row, looks.OVERLAY) for row in panel.overlay], roofs)
+    units = _placed([row_unit(row, OVERLAY) for row in panel.overlay], roofs)
     if overlay is None or not units:
         return [], []
     types = "/".join(dict.fromkeys(row.precision for row in panel.overlay))
-    return units, [LegendEntry(short(f"{overlay.short_name} {types}", 34), looks.OVERLAY)]
-
-
-def _box(roofs: Roofs) -> list[LegendEntry]:
-    return [box_entry()] if roofs.launch_s is not None else []
+    return units, [LegendEntry(short(f"{overlay.short_name} {types}", 34), OVERLAY)]
 
 
 def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[LegendEntry]]:
@@ -76,7 +152,94 @@ def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[Leg
     values = panel.values
     if len(values) > MOST_VALUES:
         text = short(f"{panel.word} {values[0]} to {values[-1]}")
-        return [[LegendEntry(text, Look(GREY, "o"))]]
+        return [[LegendEntry(text, Look(marks.GREY, "o"))]]
     told = {short(value, 16): marker for value, marker in markers.items()}
-    entries = value_entries(short(panel.word, 16), panel.parameter, told)
+    entries = marks.value_entries(short(panel.word, 16), panel.parameter, told)
     return [entries[i : i + 5] for i in range(0, len(entries), 5)]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Everything that one chart and one table of a sweep show."""
+
+    op: str
+    pass_name: str
+    threads: int | None
+    rows: list[Row]
+    parameter: str
+    # The other parameters, in words.
+    fixed: str = ""
+    # Rows of another machine, such as the paper's, at the same values.
+    overlay: list[Row] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        """The parameter as it is written."""
+        return self.parameter.replace("_", " ")
+
+    @property
+    def values(self) -> list[Value]:
+        """Values of the parameter, in order."""
+        return list(dict.fromkeys(row.params[self.parameter] for row in self.rows))
+
+
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """A panel per kernel, pass, threads and parameter; of several sweeps the widest."""
+    found = []
+    for op in cases.ops(rows):
+        names = cases.parameters_of(rows, op)
+        held: dict[tuple[str, int | None, str], dict[str, list[Sweep]]] = {}
+        for sweep in cases.sweeps(rows, op):
+            first = sweep.rows[0]
+            fixed = first.case(n for n in names if n != sweep.parameter)
+            place = (first.pass_name, first.threads, sweep.parameter)
+            held.setdefault(place, {}).setdefault(fixed, []).append(sweep)
+        for (pass_name, threads, parameter), by_fixed in held.items():
+            fixed, members = max(
+                by_fixed.items(), key=lambda item: sum(len(s.rows) for s in item[1])
+            )
+            own = cases.in_order((row for s in members for row in s.rows), parameter)
+            found.append(Panel(op, pass_name, threads, own, parameter, fixed))
+    return found
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The other machine's judged rows, in the words of a study."""
+
+    rows: list[Row]
+    machine: Machine
+
+    @property
+    def short_name(self) -> str:
+        """The machine where room is short."""
+        return "paper's V100" if "V100" in self.machine.device else self.machine.name[:24]
+
+
+def overlay_of(report: Report) -> Overlay:
+    """A published report as an overlay: labels in the study's words, verdicts its own."""
+    assert report.machine is not None
+    return Overlay(published_cases(report.rows), report.machine)
+
+
+def beside(panel: Panel, overlay: Overlay) -> Panel:
+    """A panel with the other machine's rows that agree in every parameter that both have."""
+    theirs = [row for row in _of(panel, overlay) if panel.parameter in row.params]
+    own, other = ({n for row in rows for n in row.params} for rows in (panel.rows, theirs))
+    names = sorted(own & other)
+    own_cases = {_case(row, names) for row in panel.rows}
+    return replace(panel, overlay=[row for row in theirs if _case(row, names) in own_cases])
+
+
+def _case(row: Row, names: Sequence[str]) -> tuple[Value | None, ...]:
+    return tuple(row.params.get(name) for name in names)
+
+
+def _of(panel: Panel, overlay: Overlay) -> list[Row]:
+    """Rows of the same kernel, pass and framework, in the same precisions or in fp32."""
+    framework = _FRAMEWORKS.get(panel.rows[0].framework, "PT")
+    here = {row.precision.removesuffix("-autocast") for row in panel.rows}
+    wanted = (panel.op, panel.pass_name, framework)
+    kept = [r for r in overlay.rows if (r.op, r.pass_name, r.framework) == wanted]
+    same = [row for row in kept if row.precision in here]
+    return same or [row for row in kept if row.precision == "fp32"]

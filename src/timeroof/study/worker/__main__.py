@@ -11,13 +11,10 @@ import os
 import resource
 import signal
 import sys
-import threading
-import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,18 +22,8 @@ from timeroof.core.machine import Machine
 from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
 
 _PR_SET_PDEATHSIG = 1
-LOOK_EVERY_S = 0.5
 # A framework's worker is a module with a class `Bench(machine)`.
 BENCHES = {"torch": "timeroof.study.worker.torch_bench"}
-
-
-class Ready(Protocol):
-    """A case that can be run."""
-
-    @property
-    def run(self) -> Callable[[], object]:
-        """One execution."""
-        ...
 
 
 class Bench(Protocol):
@@ -46,8 +33,8 @@ class Bench(Protocol):
         """Measure a case; whatever the framework refuses is a result too."""
         ...
 
-    def ready(self, case: Case) -> AbstractContextManager[Ready]:
-        """A case made ready, in the state of the framework that it needs."""
+    def ready(self, case: Case) -> AbstractContextManager[Any]:
+        """A case made ready, with a `run` for one execution."""
         ...
 
 
@@ -92,26 +79,17 @@ def count(order_json: str, executions: int) -> None:
 
 
 def tie_to(driver: int) -> None:
-    """Die with the driver: by the kernel's hand on Linux, else by looking out for it."""
-    tied = False
+    """Die with the driver: by the kernel's hand on Linux, else at the end of its pipe."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
-            tied = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) == 0
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != driver:  # it died before we asked
         os._exit(1)
-    if not tied:
-        threading.Thread(target=_watch, args=(driver,), daemon=True).start()
     # Ctrl-C reaches the whole process group; the driver decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Where memory runs out, the kernel should take this process, not the driver.
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-
-
-def _watch(driver: int) -> None:
-    while os.getppid() == driver:
-        time.sleep(LOOK_EVERY_S)
-    os._exit(1)
 
 
 def limit_memory(more_bytes: int | None) -> None:

@@ -63,11 +63,6 @@ def used(
     return Used(totals, contraction, float(sum(launches_of(ops, counted))), sorted(set(unknown)))
 
 
-def launches(ops: Sequence[Described]) -> float:
-    """Launches of one execution: its compiled kernels, and the ops that work."""
-    return float(sum(launches_of(ops, count_ops(ops))))
-
-
 def _bytes(
     ops: Sequence[Described],
     counted: Sequence[Counted],

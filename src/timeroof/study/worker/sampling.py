@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from timeroof.model.stats import median_half_interval
 from timeroof.study.case import Plan
 
-# Clocks: the seconds of a few executions, on a CPU by the wall, on a GPU by the device.
-
 
 class Reading(NamedTuple):
     """Seconds of all executions together, and the pages that were touched first in them."""
@@ -105,16 +103,13 @@ def sample(
         reading = clock(run, times)
         found.samples_s.append(reading.time_s / times)
         found.faults.append(reading.faults / times)
-        if len(found.samples_s) >= _least(plan, reading.time_s):
+        # Fewer samples of what takes very long, but never fewer than five.
+        least = plan.least if reading.time_s <= plan.budget_s / 2 else 5
+        if len(found.samples_s) >= least:
             found.confidence = median_half_interval(found.samples_s)
             if now() >= end or (found.confidence or 0.0) <= plan.precision:
                 break
     return found
-
-
-def _least(plan: Plan, one_s: float) -> int:
-    """Fewer samples of what takes very long, but never fewer than five."""
-    return plan.least if one_s <= plan.budget_s / 2 else 5
 
 
 def _warm_up(

@@ -15,6 +15,8 @@ from typing import Any
 
 from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
+from timeroof.live.rows import launches_of
+from timeroof.live.torch.calls import count_ops
 from timeroof.live.torch.primitives import PrimitivePass
 from timeroof.live.torch.recording import PrimitiveSeen, Recording
 from timeroof.live.torch.timing import Timing
@@ -24,7 +26,7 @@ from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import torch_passes as passes
-from timeroof.study.worker.counting import Used, describe, launches, used
+from timeroof.study.worker.counting import Used, describe, used
 from timeroof.study.worker.sampling import Sampled, clock_for, sample
 from timeroof.study.worker.torch_passes import Context, Runnable, runnable
 
@@ -174,32 +176,30 @@ class Bench:
         # What was compiled shows no ops: the same work is counted uncompiled.
         plain = runnable(ready.workload, case.pass_name, ready.context, ready.workload.eager)
         found = used(describe(plain.run), self._machine, fused=True, **options)
-        found.launches = launches(describe(ready.run))
+        ops = describe(ready.run)
+        found.launches = float(sum(launches_of(ops, count_ops(ops))))
         return found
 
     def _labels(
         self, kernel: Kernel, case: Case, ready: Runnable, sampled: Sampled, count: Used
     ) -> dict[str, str]:
+        emulated = self._machine.emulated if self._machine is not None else {}
+        unit = emulated.get(f"flop/{case.precision.removesuffix(passes.AUTOCAST)}", "")
+        formula, confidence = kernel.contraction(case.params, case.pass_name), sampled.confidence
+        # Fused layers compute gradients that nobody asked for; loops leave some out.
+        other = formula is not None and count.contraction_flops not in (None, formula)
+        compiled = "the same work uncompiled, as one fused kernel"
         labels = {
             "contains": kernel.passes[case.pass_name],
             "working_set_bytes": str(ready.working_set_bytes),
             "executions_per_sample": str(sampled.executions_per_sample),
+            "confidence": None if confidence is None else f"{confidence:.4f}",
+            "emulated": unit.removeprefix("flop/"),
+            "formula_flops": f"{formula:.0f}" if other else None,
+            "uncounted": ", ".join(count.uncounted),
+            "counted_on": compiled if case.variant in passes.COMPILES else None,
         }
-        if sampled.confidence is not None:
-            labels["confidence"] = f"{sampled.confidence:.4f}"
-        emulated = self._machine.emulated if self._machine is not None else {}
-        unit = passes.emulated_by(case.precision, emulated)
-        if unit is not None:
-            labels["emulated"] = unit
-        by_formula = kernel.contraction(case.params, case.pass_name)
-        if by_formula is not None and count.contraction_flops not in (None, by_formula):
-            # Fused layers compute gradients that nobody asked for; loops leave some out.
-            labels["formula_flops"] = f"{by_formula:.0f}"
-        if count.uncounted:
-            labels["uncounted"] = ", ".join(count.uncounted)
-        if case.variant in passes.COMPILES:
-            labels["counted_on"] = "the same work uncompiled, as one fused kernel"
-        return labels
+        return {name: text for name, text in labels.items() if text}
 
 
 def _unsupported(kernel: Kernel, case: Case) -> str | None:

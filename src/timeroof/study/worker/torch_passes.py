@@ -14,6 +14,14 @@ from timeroof.study.kernel import Workload
 if TYPE_CHECKING:
     import torch
 
+AUTOCAST = "-autocast"
+_DTYPES = {
+    "fp64": "float64", "fp32": "float32", "tf32": "float32", "bf16": "bfloat16",
+    "fp16": "float16", "int8": "int8",
+}  # fmt: skip
+CUDA_ONLY = {"graph": "CUDA graphs", "cudnn-benchmark": "cuDNN's search for an algorithm"}
+_COMPILERS = ("g++", "c++", "clang++")
+COMPILES = (*k.COMPILED, "cell-loop-compile")
 # Entered around the forward pass.
 Context = Callable[[], AbstractContextManager[object]]
 Function = Callable[..., Any]
@@ -110,25 +118,6 @@ def _bytes(values: object) -> int:
     return sum(found.values())
 
 
-# Number formats of a case: what torch is told, and what a device cannot do.
-
-
-AUTOCAST = "-autocast"
-_DTYPES = {
-    "fp64": "float64", "fp32": "float32", "tf32": "float32", "bf16": "bfloat16",
-    "fp16": "float16", "int8": "int8",
-}  # fmt: skip
-
-
-def base_precision(precision: str) -> str:
-    """The format that contractions run in.
-
-    >>> base_precision("bf16-autocast"), base_precision("fp32")
-    ('bf16', 'fp32')
-    """
-    return precision.removesuffix(AUTOCAST)
-
-
 def tensor_dtype(precision: str) -> torch.dtype:
     """The format of inputs and weights: fp32 where autocast converts them."""
     import torch
@@ -142,12 +131,10 @@ def computing(precision: str, device: str) -> AbstractContextManager[object]:
     """The context that a case runs in."""
     import torch
 
-    kind = device.split(":", 1)[0]
+    kind = device.partition(":")[0]
     if precision.endswith(AUTOCAST):
-        return torch.autocast(kind, dtype=getattr(torch, _DTYPES[base_precision(precision)]))
-    if kind != "cuda":
-        return nullcontext()
-    return _tf32(precision == "tf32")
+        return torch.autocast(kind, dtype=getattr(torch, _DTYPES[precision.removesuffix(AUTOCAST)]))
+    return _tf32(precision == "tf32") if kind == "cuda" else nullcontext()
 
 
 def _tf32(allowed: bool) -> AbstractContextManager[object]:
@@ -160,20 +147,6 @@ def _tf32(allowed: bool) -> AbstractContextManager[object]:
         stack.callback(setattr, home, "allow_tf32", home.allow_tf32)
         home.allow_tf32 = allowed
     return stack
-
-
-def emulated_by(precision: str, emulated: dict[str, str]) -> str | None:
-    """The unit that really runs a precision, where the machine says that it is emulated."""
-    unit = emulated.get(f"flop/{base_precision(precision)}")
-    return None if unit is None else unit.removeprefix("flop/")
-
-
-# Ways of running the same work: settings of torch, and what a machine needs for them.
-
-
-CUDA_ONLY = {"graph": "CUDA graphs", "cudnn-benchmark": "cuDNN's search for an algorithm"}
-_COMPILERS = ("g++", "c++", "clang++")
-COMPILES = (*k.COMPILED, "cell-loop-compile")
 
 
 def why_unsupported(precision: str, variant: str, device: str) -> str | None:

@@ -96,31 +96,20 @@ def cards(report: Report) -> list[Card]:
     totals = report.totals
     measured, recoverable = totals.ladder.measured_s, totals.recoverable_s
     share = recoverable / measured if recoverable is not None and measured else None
+    kernels = percent(totals.kernel_efficiency)
+    hint = f"lower bound over elapsed time; kernels alone {kernels}"
+    gained = f"at most, of every kernel at its bound: {percent(share)} of the time"
+    known = "of the time is in rows whose FLOPs and bytes are both known"
     return [
         Card("measured_s", time_label(totals), format_seconds(measured), measured, _steps(report)),
-        Card(
-            "efficiency",
-            "Efficiency",
-            percent(totals.efficiency),
-            totals.efficiency,
-            "lower bound over elapsed time; kernels alone "
-            f"{percent(totals.kernel_efficiency)}",
-        ),
-        Card(
-            "recoverable_s",
-            "Recoverable",
-            format_seconds(recoverable),
-            recoverable,
-            f"at most, of every kernel at its bound: {percent(share)} of the time",
-        ),
-        Card(
-            "known_time_share",
-            "Known",
-            percent(totals.known_time_share),
-            totals.known_time_share,
-            "of the time is in rows whose FLOPs and bytes are both known",
-        ),
-    ]  # fmt: skip
+        _share_card("efficiency", "Efficiency", totals.efficiency, hint),
+        Card("recoverable_s", "Recoverable", format_seconds(recoverable), recoverable, gained),
+        _share_card("known_time_share", "Known", totals.known_time_share, known),
+    ]
+
+
+def _share_card(key: str, label: str, share: float | None, hint: str) -> Card:
+    return Card(key, label, percent(share), share, hint)
 
 
 def _steps(report: Report) -> str:

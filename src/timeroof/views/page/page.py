@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +16,7 @@ from timeroof.core.files import kept, stamp
 from timeroof.core.units import format_percent
 from timeroof.views.page import headline
 from timeroof.views.page import payload as ceilings
-from timeroof.views.page.payload import MAX_ROWS, FindingCard, finding_cards, page_payload
+from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
 from timeroof.views.page.templates import (
     asset,
     content_policy,
@@ -117,21 +117,12 @@ def _plotly_file() -> Path:
     return Path(folder) / "package_data" / "plotly.min.js"
 
 
-def unwrapped(text: str) -> str:
-    """plotly.js without the function that offers it to module loaders.
-
-    Browsers parse a function's text once to skip it and again to run it: without the
-    wrapper the page is ready a quarter sooner. A file of another form stays as it is.
-    """
-    wrapper = _wrapper(text[:EDGE], text[-EDGE:])
-    if wrapper is None:
-        return text
-    licence, before, after = wrapper
-    return f"{licence}{text[before : len(text) - after]}\n"
-
-
 def _wrapper(head: str, tail: str) -> tuple[str, int, int] | None:
-    """The licence before the wrapper, and how long wrapper's two ends are; None without one."""
+    """The licence before the function that offers plotly to module loaders, and its ends' lengths.
+
+    Browsers parse a function's text once to skip it and again to run it: without the wrapper the
+    page is ready a quarter sooner. None for a file of another form, which stays as it is.
+    """
     before, opens, _ = head.partition('"use strict";var Plotly=')
     _, closes, after = tail.rpartition("window.Plotly = Plotly;")
     is_wrapper = after.split() == ["return", "Plotly;", "}));"] and "factory" in before
@@ -143,30 +134,6 @@ def _wrapper(head: str, tail: str) -> tuple[str, int, int] | None:
 START_CHARTS = "timeroofPage.startCharts();"
 # Holds the place of what is put in as bytes; texts of files lose such characters (`shown`).
 _PLACE = "\x00"
-
-
-@dataclass(frozen=True)
-class RunPanel:
-    """One run's part of the static page."""
-
-    index: int
-    name: str
-    report: Report
-    cards: list[headline.Card]
-    ladder: list[headline.Rung]
-    limiters: list[headline.Part]
-    limiters_sum: str
-    idle: list[headline.Part]
-    idle_sum: str
-    seconds: str
-    verdict: str
-    amounts: str
-    ceilings: list[ceilings.CeilingLine]
-    facts: list[str]
-    findings: list[FindingCard]
-    origins: list[tuple[str, str, int, str]]
-    notes: list[str]
-    is_empty: bool
 
 
 def html_page(
@@ -229,10 +196,11 @@ def page_title(reports: Sequence[Report], names: Sequence[str]) -> str:
     return f"{names[0]} on {machine.device}" if machine else names[0]
 
 
-def _panel(index: int, name: str, report: Report) -> RunPanel:
+def _panel(index: int, name: str, report: Report) -> SimpleNamespace:
+    """One run's part of the static page."""
     totals = report.totals
     limiters, idle = headline.limiter_parts(totals), headline.idle_parts(totals)
-    return RunPanel(
+    return SimpleNamespace(
         index=index,
         name=name,
         report=report,

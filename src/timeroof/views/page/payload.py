@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from timeroof.core.columns import column_list
+from timeroof.core.columns import Row, column_list
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
 from timeroof.core.report import BOUND
 from timeroof.core.resources import KIND_OF_HEAD, LAUNCH
@@ -151,7 +151,7 @@ def finding_cards(report: Report) -> list[FindingCard]:
     ]
 
 
-def _links(rows: list[dict[str, Any]]) -> list[KernelLink]:
+def _links(rows: list[Row]) -> list[KernelLink]:
     """Links to kernels; those that share a short name say where they are."""
     count = Counter(row["short_name"] for row in rows)
     return [
@@ -273,7 +273,7 @@ HARDLY = 0.1
 MACHINE_PRINTED = ("datasheet", "theoretical", "published")
 
 
-def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) -> dict[str, Any]:
+def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) -> Row:
     """The page's data; `names` are those of the runs."""
     runs = [run_payload(report, name) for report, name in zip(reports, names, strict=True)]
     return {
@@ -286,7 +286,7 @@ def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) ->
     }
 
 
-def run_payload(report: Report, name: str) -> dict[str, Any]:
+def run_payload(report: Report, name: str) -> Row:
     """One run: rows as columns, roofs, the pair of roofs of its headline, timeline.
 
     All seconds are those of an unprofiled step, where the run is a live one.
@@ -352,7 +352,7 @@ def _printed_roofs(machine: Machine | None) -> dict[str, float]:
     return printed
 
 
-def _timeline(report: Report) -> dict[str, Any] | None:
+def _timeline(report: Report) -> Row | None:
     table = report.profile.timeline
     if table is None or not table.height:
         return None

@@ -6,19 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from timeroof.views.pictures import frame
 from timeroof.views.pictures.charts import MARGINS, _limits, _second_axes, chart_points
-from timeroof.views.pictures.frame import (
-    GUIDE_COLOUR,
-    TEXT_COLOUR,
-    FigureSize,
-    Margins,
-    decade_axis,
-    new_figure,
-    styled,
-)
-from timeroof.views.pictures.marks import LabelPlacer, intensity_diagonals
+from timeroof.views.pictures.marks import LabelPlacer, corner_note, intensity_diagonals
 from timeroof.views.pictures.points import Roofs, Unit, drawable
 
 if TYPE_CHECKING:
@@ -26,14 +16,13 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 FASTER, SLOWER, SAME = "#009E73", "#D55E00", "#8A8A8A"
 # A time that moves by less than this share has not moved.
 UNCHANGED = 0.01
 # More arrows than this cross one another; more symbols hide one another.
 MOST_ARROWS, MOST_UNITS = 8, 60
-SIZE = FigureSize(width=7.0, height=5.6)
+SIZE = frame.FigureSize(width=7.0, height=5.6)
 KEY_ROW = 0.15
 KEY_COLUMNS = 2
 NUMBER_SIZE = 7.0
@@ -41,24 +30,12 @@ NUMBER_SIZE = 7.0
 
 @dataclass(frozen=True)
 class Move:
-    """A unit before and after, and what the key under the chart says of it.
-
-    `interval_s` are the ends of an uncertain time after.
-    """
+    """A unit before and after, and what the key under the chart says of it."""
 
     before: Unit
     after: Unit
     text: str
     arrow: bool = True
-    interval_s: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
-class OtherBalance:
-    """The balance of another machine, to be drawn beside that of the axes."""
-
-    name: str
-    flops_per_byte: float
 
 
 def arrow_chart(
@@ -66,7 +43,6 @@ def arrow_chart(
     roofs: Roofs,
     *,
     title: str = "",
-    balances: Sequence[OtherBalance] = (),
     notes: Sequence[str] = (),
 ) -> Figure:
     """Time points before (open) and after (filled) in the combined chart, joined by arrows.
@@ -78,27 +54,23 @@ def arrow_chart(
     shown = shown[:MOST_UNITS]
     arrows = [m for m in shown if m.arrow][:MOST_ARROWS]
     rows = math.ceil(len(arrows) / KEY_COLUMNS)
-    margins = Margins(
+    margins = frame.Margins(
         left=0.72, right=0.78, top=MARGINS.top, bottom=MARGINS.bottom + 0.2 + KEY_ROW * rows
     )
-    with styled():
-        figure, axes = new_figure(SIZE, title, (), margins)
+    with frame.styled():
+        figure, axes = frame.new_figure(SIZE, title, (), margins)
         _limits(axes, [u for m in shown for u in (m.before, m.after)], roofs)
         axes.set_xlabel(f"bytes ({roofs.memory_name})")
         axes.set_ylabel("FLOPs")
-        decade_axis(axes.xaxis, "B", axes.get_xlim())
-        decade_axis(axes.yaxis, "", axes.get_ylim())
+        frame.decade_axis(axes.xaxis, "B", axes.get_xlim())
+        frame.decade_axis(axes.yaxis, "", axes.get_ylim())
         _second_axes(axes, roofs)
         places = [_place(axes, u, roofs) for m in shown for u in (m.before, m.after)]
-        labels = LabelPlacer(axes, places)
-        intensity_diagonals(axes, roofs.balance, labels)
-        for balance in balances:
-            _balance(axes, balance, labels)
-        numbers = NumberPlacer(axes, places)
+        intensity_diagonals(axes, roofs.balance, LabelPlacer(axes, places))
         for move in shown:
-            _draw(axes, move, roofs, numbers, arrows.index(move) + 1 if move in arrows else None)
+            _draw(axes, move, roofs, arrows.index(move) + 1 if move in arrows else None)
         _key(figure, arrows)
-        _missing(axes, [*_not_drawn(moves, shown), *notes])
+        corner_note(axes, [*_not_drawn(moves, shown), *notes])
     return figure
 
 
@@ -124,15 +96,13 @@ def _place(axes: Axes, unit: Unit, roofs: Roofs) -> tuple[float, float]:
     return x, y if unit.flops > 0 else axes.get_ylim()[0]
 
 
-def _draw(axes: Axes, move: Move, roofs: Roofs, numbers: NumberPlacer, number: int | None) -> None:
+def _draw(axes: Axes, move: Move, roofs: Roofs, number: int | None) -> None:
     colour = colour_of(move)
     start, end = (_place(axes, u, roofs) for u in (move.before, move.after))
     for unit, point in ((move.before, start), (move.after, end)):
         low = (unit.bytes_at(roofs.level), unit.flops or axes.get_ylim()[0])
         axes.plot(*zip(low, point, strict=True), color=colour, lw=0.6, alpha=0.35, zorder=2)
         axes.plot(*low, ls="", marker=".", ms=2.5, color=colour, alpha=0.6, zorder=2, clip_on=False)
-    if move.interval_s is not None:
-        _interval(axes, move, roofs, colour)
     if number is not None:
         axes.annotate(
             "",
@@ -143,80 +113,15 @@ def _draw(axes: Axes, move: Move, roofs: Roofs, numbers: NumberPlacer, number: i
                         "shrinkB": 2.0, "mutation_scale": 8},
             zorder=5,
         )  # fmt: skip
-        numbers.write(start, end, str(number), colour)
+        axes.annotate(
+            str(number), end, (5, -8), textcoords="offset points", color=colour,
+            fontsize=NUMBER_SIZE, fontweight="bold", zorder=6,
+        )  # fmt: skip
     for point, filled in ((start, False), (end, True)):
         axes.plot(
             *point, ls="", marker="o", ms=4.2, mew=0.9, mec=colour,
             mfc=colour if filled else "white", zorder=4, clip_on=False,
         )  # fmt: skip
-
-
-def _interval(axes: Axes, move: Move, roofs: Roofs, colour: str) -> None:
-    """The uncertain time as a broad band along the unit's diagonal."""
-    assert move.interval_s is not None
-    ends = []
-    for seconds in move.interval_s:
-        unit = Unit(move.after.name, move.after.flops, move.after.bytes_by_level, seconds)
-        ends.append(_place(axes, unit, roofs))
-    axes.plot(
-        *zip(*ends, strict=True), color=colour, lw=5, alpha=0.22, solid_capstyle="round", zorder=1.5
-    )
-
-
-def _balance(axes: Axes, other: OtherBalance, labels: LabelPlacer) -> None:
-    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
-    slope = other.flops_per_byte
-    left, right = max(x0, y0 / slope), min(x1, y1 / slope)
-    if right > left:
-        ends = ((left, slope * left), (right, slope * right))
-        axes.plot(*zip(*ends, strict=True), color=GUIDE_COLOUR, lw=1.0, ls=(0, (5, 2)), zorder=0.6)
-        labels.write(*ends, f"{other.name}: balance {slope:.3g} FLOP/B")
-
-
-class NumberPlacer:
-    """Places the numbers of arrows beside their heads, clear of symbols and of one another."""
-
-    def __init__(self, axes: Axes, symbols: Sequence[tuple[float, float]]) -> None:
-        self._axes = axes
-        self._scale = axes.figure.dpi / 72.0
-        self._taken: NDArray[np.float64] = (
-            axes.transData.transform(list(symbols)) if symbols else np.empty((0, 2))
-        )
-
-    def write(
-        self, start: tuple[float, float], end: tuple[float, float], text: str, colour: str
-    ) -> None:
-        """Write beside the head of an arrow, where there is most room."""
-        tail, head = self._axes.transData.transform([start, end])
-        arrow = tail + np.linspace(0, 1, 12)[:, None] * (head - tail)
-        self._taken = np.vstack([self._taken, arrow])
-        place = max(self._candidates(head), key=self._room)
-        self._taken = np.vstack([self._taken, place])
-        x, y = self._axes.transData.inverted().transform(place)
-        self._axes.text(
-            float(x), float(y), text, color=colour,
-            fontsize=NUMBER_SIZE, fontweight="bold", ha="center", va="center", zorder=6,
-            clip_on=False,
-        )  # fmt: skip
-
-    def _candidates(self, head: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        turns = np.linspace(0, 2 * math.pi, 16, endpoint=False)
-        return [
-            head + radius * self._scale * np.array([math.cos(turn), math.sin(turn)])
-            for radius in (7.0, 10.0, 14.0, 20.0)
-            for turn in turns
-        ]
-
-    def _room(self, place: NDArray[np.float64]) -> float:
-        frame = self._axes.get_window_extent()
-        margin = NUMBER_SIZE * 0.6 * self._scale
-        inside = (
-            frame.x0 + margin < place[0] < frame.x1 - margin
-            and frame.y0 + margin < place[1] < frame.y1 - margin
-        )
-        gap = float(np.hypot(*(self._taken - place).T).min()) / self._scale
-        # Enough is enough: of places with room the first, nearest to the head, wins.
-        return min(gap, NUMBER_SIZE) if inside else -1.0
 
 
 def _key(figure: Figure, arrows: Sequence[Move]) -> None:
@@ -228,7 +133,7 @@ def _key(figure: Figure, arrows: Sequence[Move]) -> None:
         x = (0.25 + column * (width - 0.4) / KEY_COLUMNS) / width
         y = (0.1 + KEY_ROW * (rows - 1 - row)) / height
         figure.text(x, y, f"{index + 1}", color=colour_of(move), fontsize=7, fontweight="bold")
-        figure.text(x + 0.16 / width, y, move.text, fontsize=6.5, color=TEXT_COLOUR)
+        figure.text(x + 0.16 / width, y, move.text, fontsize=6.5, color=frame.TEXT_COLOUR)
     if arrows:
         _colour_key(figure, (0.16 + KEY_ROW * rows) / height)
 
@@ -237,17 +142,8 @@ def _colour_key(figure: Figure, y: float) -> None:
     """What symbols and colours mean, in one line of small letters."""
     width = figure.get_size_inches()[0]
     words = "open: before, filled: after; down the diagonal is faster"
-    figure.text(0.25 / width, y, words, fontsize=6, color=GUIDE_COLOUR)
+    figure.text(0.25 / width, y, words, fontsize=6, color=frame.GUIDE_COLOUR)
     for place, (colour, word) in enumerate(
         ((FASTER, "faster"), (SLOWER, "slower"), (SAME, "unchanged"))
     ):
         figure.text((3.2 + 0.5 * place) / width, y, word, fontsize=6, color=colour)
-
-
-def _missing(axes: Axes, lines: Sequence[str]) -> None:
-    if lines:
-        axes.text(
-            0.985, 0.015, "\n".join(lines), transform=axes.transAxes, ha="right", va="bottom",
-            fontsize=5.5, color=GUIDE_COLOUR, zorder=6,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
-        )  # fmt: skip

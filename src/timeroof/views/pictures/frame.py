@@ -22,7 +22,6 @@ from timeroof.views.pictures.points import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Height of a line of the legend in inches.
 LEGEND_ROW = 0.128
@@ -90,14 +89,8 @@ def new_figure(
     figure = Figure(figsize=(size.width, size.height), dpi=size.dpi)
     rows = max((len(group) for group in legend), default=0)
     bottom = room.bottom + rows * LEGEND_ROW
-    axes = figure.add_axes(
-        (
-            room.left / size.width,
-            bottom / size.height,
-            1 - (room.left + room.right) / size.width,
-            1 - (bottom + room.top) / size.height,
-        )
-    )
+    wide, high = 1 - (room.left + room.right) / size.width, 1 - (bottom + room.top) / size.height
+    axes = figure.add_axes((room.left / size.width, bottom / size.height, wide, high))
     axes.set_xscale("log")
     axes.set_yscale("log")
     if title:
@@ -166,33 +159,20 @@ def _add_legend(figure: Figure, legend: Legend) -> None:
         for row in range(rows)
     ]
     figure.legend(
-        handles=handles,
-        loc="lower center",
-        ncols=len(groups),
-        frameon=False,
-        handletextpad=0.4,
-        columnspacing=1.2,
-        borderpad=0.1,
-        borderaxespad=0.2,
-        labelspacing=0.35,
-    )
+        handles=handles, loc="lower center", ncols=len(groups), frameon=False, handletextpad=0.4,
+        columnspacing=1.2, borderpad=0.1, borderaxespad=0.2, labelspacing=0.35,
+    )  # fmt: skip
 
 
 def _handle(entry: LegendEntry) -> Line2D:
     look = entry.look
     if entry.dashed:
         return Line2D([], [], ls=(0, (4, 2.5)), lw=0.8, color=look.colour, label=entry.text)
+    inside = look.colour if look.filled else "white"
     return Line2D(
-        [],
-        [],
-        ls="",
-        marker=look.marker,
-        ms=entry.size,
-        mew=0.8,
-        mfc=look.colour if look.filled else "white",
-        mec=look.colour,
+        [], [], ls="", marker=look.marker, ms=entry.size, mew=0.8, mfc=inside, mec=look.colour,
         label=entry.text,
-    )
+    )  # fmt: skip
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 from timeroof.core.resources import Origin, Scope
 from timeroof.core.units import INTEGER, format_bytes_binary, format_rate
 from timeroof.views.palette import PALETTE
-from timeroof.views.pictures.frame import (
-    GUIDE_COLOUR,
-    FigureSize,
-    LegendEntry,
-    Margins,
-    decade_axis,
-    log_limits,
-    new_figure,
-    styled,
-)
+from timeroof.views.pictures import frame
 from timeroof.views.pictures.points import MARKERS, Look
 
 if TYPE_CHECKING:
@@ -56,20 +47,20 @@ def machine_roofline(machine: Machine, *, scope: Scope = "all") -> Figure:
         for name, rate in _rates(machine, scope, origin).items()
     }
     everything = [*measured.items(), *paper.items()]
-    with styled():
+    with frame.styled():
         entries = [
-            (measured, LegendEntry("measured", Look(MEASURED, "_"), size=9)),
-            (paper, LegendEntry("theoretical or datasheet", Look(THEORETICAL), dashed=True)),
+            (measured, frame.LegendEntry("measured", Look(MEASURED, "_"), size=9)),
+            (paper, frame.LegendEntry("theoretical or datasheet", Look(THEORETICAL), dashed=True)),
         ]
         legend = [[entry] for rates, entry in entries if rates]
-        figure, axes = new_figure(
-            FigureSize(height=3.4), f"{machine.device[:52]} ({scope})", legend
+        figure, axes = frame.new_figure(
+            frame.FigureSize(height=3.4), f"{machine.device[:52]} ({scope})", legend
         )
         _roof_limits(axes, everything)
         axes.set_xlabel("arithmetic intensity (FLOP/byte)")
         axes.set_ylabel(_speed_label([name for name, _ in everything]))
-        decade_axis(axes.xaxis, "", axes.get_xlim())
-        decade_axis(axes.yaxis, "", axes.get_ylim())
+        frame.decade_axis(axes.xaxis, "", axes.get_xlim())
+        frame.decade_axis(axes.yaxis, "", axes.get_ylim())
         _draw_roofs(axes, paper, THEORETICAL, (0, (4, 2.5)))
         _draw_roofs(axes, measured, MEASURED, "-")
         _name_roofs(axes, measured, paper)
@@ -88,22 +79,22 @@ def bandwidth_curve(
         pattern: Look(PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)])
         for i, pattern in enumerate(patterns)
     }
-    with styled():
+    with frame.styled():
         columns = [
-            [LegendEntry(p, looks[p]) for p in patterns[start : start + 2]]
+            [frame.LegendEntry(p, looks[p]) for p in patterns[start : start + 2]]
             for start in range(0, len(patterns), 2)
         ]
-        figure, axes = new_figure(
-            FigureSize(height=3.2), title, columns, Margins(left=0.75, bottom=0.44)
+        figure, axes = frame.new_figure(
+            frame.FigureSize(height=3.2), title, columns, frame.Margins(left=0.75, bottom=0.44)
         )
-        axes.set_xlim(log_limits([p.size_bytes for p in points], pad=1.3))
-        axes.set_ylim(log_limits([p.rate_per_s for p in points], pad=1.3))
+        axes.set_xlim(frame.log_limits([p.size_bytes for p in points], pad=1.3))
+        axes.set_ylim(frame.log_limits([p.rate_per_s for p in points], pad=1.3))
         axes.set_xscale("log", base=2)
         disturbed = any(p.spread > DISTURBED for p in points)
         hint = f" (hollow: scatter > {DISTURBED:.0%})" if disturbed else ""
         axes.set_xlabel(f"working set over all threads{hint}")
         axes.set_ylabel("byte/s")
-        decade_axis(axes.yaxis, "B/s", axes.get_ylim())
+        frame.decade_axis(axes.yaxis, "B/s", axes.get_ylim())
         # 8 KiB, 128 KiB, 2 MiB ...: more would run into one another.
         axes.xaxis.set_major_locator(LogLocator(base=16, subs=(0.5,)))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -115,15 +106,9 @@ def bandwidth_curve(
             )
             hollow = [p for p in points if p.pattern == pattern and p.spread > DISTURBED]
             axes.plot(
-                [p.size_bytes for p in hollow],
-                [p.rate_per_s for p in hollow],
-                ls="",
-                marker=look.marker,
-                ms=3.0,
-                mec=look.colour,
-                mfc="white",
-                mew=0.7,
-            )
+                [p.size_bytes for p in hollow], [p.rate_per_s for p in hollow], ls="",
+                marker=look.marker, ms=3.0, mec=look.colour, mfc="white", mew=0.7,
+            )  # fmt: skip
         _mark_caches(axes, cache_sizes)
     return figure
 
@@ -143,8 +128,8 @@ def _roof_limits(axes: Axes, roofs: Sequence[tuple[str, float]]) -> None:
     peaks = [rate for name, rate in roofs if name.startswith("flop/")] or [1e9]
     bandwidths = [rate for name, rate in roofs if name.startswith("byte/")] or [1e9]
     ridge = max(peaks) / min(bandwidths)
-    axes.set_xlim(log_limits([min(peaks) / max(bandwidths) / 30, ridge * 12]))
-    axes.set_ylim(log_limits([min(peaks) / 30, max(peaks) * 1.6]))
+    axes.set_xlim(frame.log_limits([min(peaks) / max(bandwidths) / 30, ridge * 12]))
+    axes.set_ylim(frame.log_limits([min(peaks) / 30, max(peaks) * 1.6]))
 
 
 def _draw_roofs(axes: Axes, rates: dict[str, float], colour: str, line: object) -> None:
@@ -172,7 +157,7 @@ def _name_roofs(axes: Axes, measured: dict[str, float], paper: dict[str, float])
     peaks, bandwidths = (_kind(paper | measured, head) for head in ("flop/", "byte/"))
     # A paper ceiling just above the measured one would run through the name.
     tops = {n: max(r, _just_above(r, paper.get(f"flop/{n}", r))) for n, r in peaks.items()}
-    style = {"fontsize": 5.5, "color": GUIDE_COLOUR, "zorder": 3}
+    style = {"fontsize": 5.5, "color": frame.GUIDE_COLOUR, "zorder": 3}
     for names, rate in _together(dict(sorted(tops.items(), key=lambda item: -item[1]))):
         axes.text(
             x1 * 0.9, rate * 1.02, names, ha="right", va="bottom",
@@ -224,7 +209,7 @@ def _write_figures(axes: Axes, measured: dict[str, float], paper: dict[str, floa
                                strict=True):  # fmt: skip
             axes.text(
                 right, 0.02 + 0.033 * place, cell, transform=axes.transAxes,
-                ha="right", va="bottom", fontsize=5.5, color=GUIDE_COLOUR,
+                ha="right", va="bottom", fontsize=5.5, color=frame.GUIDE_COLOUR,
             )  # fmt: skip
 
 
@@ -232,14 +217,8 @@ def _mark_caches(axes: Axes, cache_sizes: dict[str, int]) -> None:
     low, high = axes.get_xlim()
     for level, size in cache_sizes.items():
         if low < size < high:
-            axes.axvline(size, color=GUIDE_COLOUR, lw=0.6, ls=":", zorder=0.5)
+            axes.axvline(size, color=frame.GUIDE_COLOUR, lw=0.6, ls=":", zorder=0.5)
             axes.text(
-                size,
-                0.985,
-                f"{level.upper()} ",
-                transform=axes.get_xaxis_transform(),
-                ha="right",
-                va="top",
-                fontsize=5.5,
-                color=GUIDE_COLOUR,
-            )
+                size, 0.985, f"{level.upper()} ", transform=axes.get_xaxis_transform(),
+                ha="right", va="top", fontsize=5.5, color=frame.GUIDE_COLOUR,
+            )  # fmt: skip

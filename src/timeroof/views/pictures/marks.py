@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from timeroof.core.columns import Row
 from timeroof.views.pictures.frame import GRID_COLOUR, GUIDE_COLOUR, LegendEntry
-from timeroof.views.pictures.points import Look, Unit
+from timeroof.views.pictures.points import Look, Roofs, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from timeroof.views.pictures.points import Look, Roofs, Unit
 
 SIZE = 4.2
 
 
 def mark(axes: Axes, x: float, y: float, look: Look, *, size: float = SIZE) -> None:
     """One unit's symbol: open or filled, with an edge of its own colour."""
+    inside = look.colour if look.filled else "white"
     axes.plot(
-        [x],
-        [y],
-        ls="",
-        marker=look.marker,
-        ms=size,
-        mew=0.8,
-        mfc=look.colour if look.filled else "white",
-        mec=look.colour,
-        zorder=4,
-        clip_on=False,
-    )
+        [x], [y], ls="", marker=look.marker, ms=size, mew=0.8, mfc=inside, mec=look.colour,
+        zorder=4, clip_on=False,
+    )  # fmt: skip
 
 
 def mark_on_axis(axes: Axes, x: float, look: Look) -> None:
     """A unit without FLOPs, clamped to the lower axis with a symbol of its own."""
+    inside = look.colour if look.filled else "white"
     axes.plot(
-        [x],
-        [0],
-        transform=axes.get_xaxis_transform(),
-        ls="",
-        marker=7,
-        ms=6,
-        mfc=look.colour if look.filled else "white",
-        mec=look.colour,
-        mew=0.8,
-        zorder=5,
-        clip_on=False,
-    )
+        [x], [0], ls="", marker=7, ms=6, mew=0.8, mfc=inside, mec=look.colour,
+        transform=axes.get_xaxis_transform(), zorder=5, clip_on=False,
+    )  # fmt: skip
 
 
 def say_what_is_missing(axes: Axes, units: Sequence[Unit], level: str) -> None:
@@ -60,32 +42,29 @@ def say_what_is_missing(axes: Axes, units: Sequence[Unit], level: str) -> None:
     zero = sum(u.flops == 0 and u.bytes_at(level) > 0 for u in units)
     none = sum(u.bytes_at(level) == 0 for u in units)
     unknown = sum(math.isnan(u.bytes_at(level)) for u in units)
-    texts = []
-    if zero:
-        texts.append(f"▼ on the axis: {zero} without FLOPs")
-    if none:
-        texts.append(f"not drawn: {none} without bytes at {level.upper()}")
-    if unknown:
-        texts.append(f"not drawn: {unknown} without known bytes")
-    if texts:
+    texts = [
+        f"▼ on the axis: {zero} without FLOPs" if zero else "",
+        f"not drawn: {none} without bytes at {level.upper()}" if none else "",
+        f"not drawn: {unknown} without known bytes" if unknown else "",
+    ]
+    corner_note(axes, [text for text in texts if text])
+
+
+def corner_note(axes: Axes, lines: Sequence[str]) -> None:
+    """Small words in the lower right corner of a chart."""
+    if lines:
         axes.text(
-            0.985,
-            0.015,
-            "\n".join(texts),
-            transform=axes.transAxes,
-            ha="right",
-            va="bottom",
-            fontsize=5.5,
-            color=GUIDE_COLOUR,
+            0.985, 0.015, "\n".join(lines), transform=axes.transAxes, ha="right", va="bottom",
+            fontsize=FONT_SIZE, color=GUIDE_COLOUR, zorder=6,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
-            zorder=6,
-        )
+        )  # fmt: skip
 
 
 # Texts along lines, placed where they hide no symbol and no other text.
 
 
 Point = tuple[float, float]
+Points = NDArray[np.float64]
 
 FONT_SIZE = 5.5
 # Width of a letter over the font's size, and the room a symbol takes, in points.
@@ -101,9 +80,7 @@ class LabelPlacer:
     def __init__(self, axes: Axes, symbols: Sequence[Point]) -> None:
         self._axes = axes
         known = [p for p in symbols if p[0] > 0 and p[1] > 0]
-        self._taken: NDArray[np.float64] = (
-            axes.transData.transform(known) if known else np.empty((0, 2))
-        )
+        self._taken: Points = axes.transData.transform(known) if known else np.empty((0, 2))
         self._scale = axes.figure.dpi / 72.0
 
     def write(self, start: Point, end: Point, text: str, places: Sequence[float] = PLACES) -> bool:
@@ -118,23 +95,19 @@ class LabelPlacer:
         for place in places:
             for side in (1, -1):
                 tail = first + along * max(place * length - wide, 0.02 * length)
-                if self._free(tail, along, side, wide):
-                    self._put(tail, along, side, wide, text)
+                points = self._box_points(tail, along, side, wide)
+                if self._free(points):
+                    self._put(points, along, text)
                     return True
         return False
 
-    def _box_points(
-        self, tail: NDArray[np.float64], along: NDArray[np.float64], side: int, wide: float
-    ) -> NDArray[np.float64]:
+    def _box_points(self, tail: Points, along: Points, side: int, wide: float) -> Points:
         across = np.array([-along[1], along[0]]) * side * 0.65 * FONT_SIZE * self._scale
         steps = np.linspace(0.0, wide, max(3, int(wide // 6)))
-        points: NDArray[np.float64] = tail + across + steps[:, None] * along
+        points: Points = tail + across + steps[:, None] * along
         return points
 
-    def _free(
-        self, tail: NDArray[np.float64], along: NDArray[np.float64], side: int, wide: float
-    ) -> bool:
-        points = self._box_points(tail, along, side, wide)
+    def _free(self, points: Points) -> bool:
         frame = self._axes.get_window_extent()
         margin = 0.6 * FONT_SIZE * self._scale
         low = (frame.x0 + margin, frame.y0 + margin)
@@ -146,29 +119,14 @@ class LabelPlacer:
         gaps = np.hypot(*(points[:, None, :] - self._taken[None, :, :]).transpose(2, 0, 1))
         return bool(gaps.min() > (0.5 * FONT_SIZE + SYMBOL) * self._scale)
 
-    def _put(
-        self,
-        tail: NDArray[np.float64],
-        along: NDArray[np.float64],
-        side: int,
-        wide: float,
-        text: str,
-    ) -> None:
-        points = self._box_points(tail, along, side, wide)
+    def _put(self, points: Points, along: Points, text: str) -> None:
         middle = self._axes.transData.inverted().transform(points.mean(axis=0))
         self._axes.text(
-            float(middle[0]),
-            float(middle[1]),
-            text,
-            rotation=math.degrees(math.atan2(along[1], along[0])),
-            rotation_mode="anchor",
-            fontsize=FONT_SIZE,
-            color=GUIDE_COLOUR,
-            va="center",
-            ha="center",
-            zorder=2,
+            float(middle[0]), float(middle[1]), text, fontsize=FONT_SIZE, color=GUIDE_COLOUR,
+            rotation=math.degrees(math.atan2(along[1], along[0])), rotation_mode="anchor",
+            va="center", ha="center", zorder=2,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.3},
-        )
+        )  # fmt: skip
         self._taken = np.vstack([self._taken, points])
 
 
@@ -246,13 +204,8 @@ def equal_time_corners(axes: Axes) -> None:
     high = max(axes.get_xlim()[1], axes.get_ylim()[1])
     for power in np.arange(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1):
         t = 10.0**power
-        axes.plot(
-            [axes.get_xlim()[0], t, t],
-            [t, t, axes.get_ylim()[0]],
-            color=GRID_COLOUR,
-            lw=0.6,
-            zorder=0.5,
-        )
+        ends = ([axes.get_xlim()[0], t, t], [t, t, axes.get_ylim()[0]])
+        axes.plot(*ends, color=GRID_COLOUR, lw=0.6, zorder=0.5)
 
 
 # What charts of measured series share: a judged row as a unit, and the parts of their legends.
@@ -261,7 +214,7 @@ def equal_time_corners(axes: Axes) -> None:
 GREY = "#555555"
 
 
-def row_unit(row: dict[str, Any], look: Look) -> Unit:
+def row_unit(row: Row, look: Look) -> Unit:
     """A row of judged rows as a unit of a chart; an amount that is not known is NaN.
 
     >>> row_unit({"name": "a", "time_s": 1.0, "launches": 2.0, "owed_flops": 8.0, "byte/dram": 4.0},
@@ -301,7 +254,10 @@ def value_text(parameter: str, value: object) -> str:
     return f"{value}x{value}" if parameter == "kernel" else str(value)
 
 
-def value_entries(word: str, parameter: str, markers: dict[Any, str]) -> list[LegendEntry]:
+Value = TypeVar("Value")
+
+
+def value_entries(word: str, parameter: str, markers: Mapping[Value, str]) -> list[LegendEntry]:
     """Values of a swept parameter, told by marker."""
     return [
         LegendEntry(f"{word} {value_text(parameter, value)}", Look(GREY, marker))

@@ -6,22 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from timeroof.core.errors import UsageError
 from timeroof.core.units import format_seconds
-from timeroof.views.compare import balances_of
 from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
-from timeroof.views.pictures.arrows import Move, arrow_chart
-from timeroof.views.pictures.frame import (
-    GUIDE_COLOUR,
-    TEXT_COLOUR,
-    FigureSize,
-    short_number,
-    styled,
-)
-from timeroof.views.pictures.of_report import chart_roofs
-from timeroof.views.pictures.points import Roofs, Unit
+from timeroof.views.pictures import frame
 from timeroof.views.plain import clip, plain_line
 from timeroof.views.whatif import OUTSIDE, split_seconds
 
@@ -29,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from timeroof.model.whatif.project import Projection, WhatIf
+    from timeroof.model.whatif.project import WhatIf
 
 ROW, FOOT, HEAD = 0.36, 0.78, 0.42
 OUTSIDE_COLOUR = "#C4C4C4"
@@ -60,27 +48,18 @@ def machine_bars(bars: Sequence[Bar], *, title: str = "") -> Figure:
     from matplotlib.figure import Figure
 
     height = HEAD + ROW * len(bars) + FOOT
-    size = FigureSize(width=7.0, height=height)
-    with styled():
+    size = frame.FigureSize(width=7.0, height=height)
+    with frame.styled():
         figure = Figure(figsize=(size.width, size.height), dpi=size.dpi)
-        axes = figure.add_axes(
-            (
-                1.5 / size.width,
-                FOOT / height,
-                (size.width - 2.6) / size.width,
-                ROW * len(bars) / height,
-            )
-        )
-        longest = (
-            max([b.interval_s[1] if b.interval_s else b.total_s for b in bars] or [1.0]) or 1.0
-        )
+        wide, high = (size.width - 2.6) / size.width, ROW * len(bars) / height
+        axes = figure.add_axes((1.5 / size.width, FOOT / height, wide, high))
+        longest = max((bar.end_s for bar in bars), default=1.0) or 1.0
         for place, bar in enumerate(bars):
             _draw(axes, bar, place, longest)
         _frame(axes, bars, longest)
         _legend(figure, bars)
-        figure.text(
-            0.5, 1 - 0.08 / height, title, ha="center", va="top", fontsize=8, color=TEXT_COLOUR
-        )
+        style = {"ha": "center", "va": "top", "fontsize": 8, "color": frame.TEXT_COLOUR}
+        figure.text(0.5, 1 - 0.08 / height, title, style)
     return figure
 
 
@@ -93,22 +72,17 @@ def _draw(axes: Axes, bar: Bar, place: int, longest: float) -> None:
             left += seconds
     if bar.interval_s is not None and bar.interval_s[1] > bar.interval_s[0]:
         low, high = bar.interval_s
-        axes.plot([low, high], [place, place], color=TEXT_COLOUR, lw=1.0, zorder=4)
+        axes.plot([low, high], [place, place], color=frame.TEXT_COLOUR, lw=1.0, zorder=4)
         for end in (low, high):
-            axes.plot([end, end], [place - 0.14, place + 0.14], color=TEXT_COLOUR, lw=1.0, zorder=4)
+            axes.plot(
+                [end, end], [place - 0.14, place + 0.14], color=frame.TEXT_COLOUR, lw=1.0, zorder=4
+            )
     if bar.bound_s:
-        axes.plot(
-            [bar.bound_s] * 2,
-            [place - 0.38, place + 0.38],
-            color=TEXT_COLOUR,
-            lw=1.4,
-            ls=":",
-            zorder=5,
-        )
-    end = max(bar.total_s, bar.interval_s[1] if bar.interval_s else 0.0)
+        ends = ([bar.bound_s] * 2, [place - 0.38, place + 0.38])
+        axes.plot(*ends, color=frame.TEXT_COLOUR, lw=1.4, ls=":", zorder=5)
     axes.text(
-        end + 0.012 * longest, place, format_seconds(bar.total_s), va="center", fontsize=7,
-        color=TEXT_COLOUR, clip_on=False,
+        bar.end_s + 0.012 * longest, place, format_seconds(bar.total_s), va="center", fontsize=7,
+        color=frame.TEXT_COLOUR, clip_on=False,
     )  # fmt: skip
 
 
@@ -117,7 +91,7 @@ def _frame(axes: Axes, bars: Sequence[Bar], longest: float) -> None:
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_yticks(range(len(bars)), [bar.name for bar in bars])
     axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_major_formatter(lambda value, _: short_number(value, "s") or "0")
+    axes.xaxis.set_major_formatter(lambda value, _: frame.short_number(value, "s") or "0")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
@@ -135,30 +109,12 @@ def _legend(figure: Figure, bars: Sequence[Bar]) -> None:
         Patch(color=LIMITER_COLOURS.get(k, OUTSIDE_COLOUR), label=LIMITER_WORDS.get(k, k))
         for k in kinds
     ]
-    handles.append(Line2D([], [], color=TEXT_COLOUR, lw=1.0, label="interval"))
-    handles.append(Line2D([], [], color=TEXT_COLOUR, lw=1.4, ls=":", label="bound"))
+    handles.append(Line2D([], [], color=frame.TEXT_COLOUR, lw=1.0, label="interval"))
+    handles.append(Line2D([], [], color=frame.TEXT_COLOUR, lw=1.4, ls=":", label="bound"))
     figure.legend(
         handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=6.5,
-        handlelength=1.2, columnspacing=1.1, labelcolor=GUIDE_COLOUR,
+        handlelength=1.2, columnspacing=1.1, labelcolor=frame.GUIDE_COLOUR,
     )  # fmt: skip
-
-
-# Pictures of a what-if: bars per machine, and kernels in the combined chart as they would move.
-
-
-# One combined chart per machine; a page of twenty would help nobody.
-MOST_CHARTS = 4
-MOST_ROWS = 60
-
-
-def whatif_figures(result: WhatIf) -> dict[str, Figure]:
-    """The bars of all machines, then one combined chart per machine where roofs are known."""
-    figures = {"machines": bars_figure(result)}
-    for projection in result.projections[:MOST_CHARTS]:
-        made = moves_figure(result, projection)
-        if made is not None:
-            figures[f"combined-{_file_name(projection.machine.name)}"] = made
-    return figures
 
 
 def bars_figure(result: WhatIf) -> Figure:
@@ -183,66 +139,5 @@ def _untimed() -> UsageError:
     )
 
 
-def moves_figure(result: WhatIf, projection: Projection) -> Figure | None:
-    """The longest kernels as measured and as predicted, on the roofs of the first machine."""
-    roofs = chart_roofs(result.report)
-    if roofs is None:
-        return None
-    moves = _moves(result, projection, roofs)
-    here, there = _short(result.here.name), _short(projection.machine.name)
-    return arrow_chart(
-        moves,
-        roofs,
-        title=f"{here} → {there} (a model); seconds on the axes are those of {here}",
-        balances=balances_of([projection.machine], roofs),
-    )
-
-
-def _moves(result: WhatIf, projection: Projection, roofs: Roofs) -> list[Move]:
-    rows = result.report.rows
-    moved = f"byte/{roofs.level}"
-    if moved not in rows.columns:
-        return []
-    table = pl.concat(
-        [
-            rows.select(
-                "short_name",
-                "time_s",
-                "launches",
-                pl.col("owed_flops").alias("flops"),
-                pl.col(moved).alias("bytes"),
-            ),
-            # A roof holds for the kernel alone: the idle before it is on neither side.
-            projection.table.select(
-                pl.col("busy_s").alias("predicted_s"),
-                pl.col("busy_low_s").alias("low_s"),
-                pl.col("busy_high_s").alias("high_s"),
-                "limiter",
-                "limiter_now",
-            ),
-        ],
-        how="horizontal",
-    ).filter(pl.col("time_s") > 0, pl.col("flops").is_not_null(), pl.col("bytes") > 0)
-    moves = []
-    for row in table.sort("time_s", descending=True).head(MOST_ROWS).iter_rows(named=True):
-        before, after = (
-            Unit(row["short_name"], row["flops"], {roofs.level: row["bytes"]}, row[column] or 0.0)
-            for column in ("time_s", "predicted_s")
-        )
-        change = "" if row["limiter"] == row["limiter_now"] else f", then {row['limiter']}"
-        text = (
-            f"{clip(plain_line(row['short_name']), 30)}  {format_seconds(row['time_s'])} →"
-            f" {format_seconds(row['predicted_s'])}{change}"
-        )
-        moves.append(Move(before, after, text, interval_s=(row["low_s"], row["high_s"])))
-    return moves
-
-
 def _short(name: str) -> str:
     return clip(plain_line(name), 24)
-
-
-def _file_name(name: str) -> str:
-    return (
-        "".join(c if c.isalnum() or c in "-." else "-" for c in name)[:60].strip(".") or "machine"
-    )

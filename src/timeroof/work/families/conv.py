@@ -1,8 +1,7 @@
 """Convolution: 2·N·K·(C/groups)·R·S·P·Q FLOPs, and as many again for either gradient.
 
 The algorithmic count of a direct convolution, padding included, as the paper and torch
-count it; `Cost.padding_flops` says how many of these have padding as a factor. Executed FLOPs
-of Winograd or FFT kernels are in `timeroof.work.reduced`.
+count it; `Cost.padding_flops` says how many of these have padding as a factor.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from timeroof.work.call import (
 )
 from timeroof.work.cost import Cost, cost
 from timeroof.work.padding import real_taps
-from timeroof.work.reduced import reduced_flops
 from timeroof.work.registry import formula
 from timeroof.work.shapes import touched, window_count
 
@@ -144,30 +142,7 @@ def forward_cost(
         other=other + (conv.out.count if bias else 0),
         dtype=conv.x.dtype,
     )
-    reduced = {} if conv.transposed else reduced_flops(
-        conv.x.shape, conv.weight.shape, conv.out.shape, conv.stride, conv.dilation, conv.groups
-    )  # fmt: skip
-    return msgspec.structs.replace(found, reduced=reduced, padding_flops=float(conv.padding_flops))
-
-
-def gradient_costs(conv: Convolution, grad: Tensor, bias: bool = True) -> dict[str, Cost]:
-    """The gradients apart, for input, weight and bias: each as its own kernel.
-
-    Every weight meets every window once more in either gradient, so each needs the
-    forward pass's FLOPs; the bias needs one addition per element of the gradient.
-    """
-    touched_input, padding = conv.touched_input(), float(conv.padding_flops)
-    found = {
-        "input": cost([grad, conv.weight], [conv.x], contraction=conv.flops, dtype=grad.dtype),
-        "weight": cost(
-            [grad, touched_input], [conv.weight], contraction=conv.flops, dtype=grad.dtype
-        ),
-    }
-    found = {k: msgspec.structs.replace(c, padding_flops=padding) for k, c in found.items()}
-    if bias:
-        out = Tensor((grad.shape[1],), grad.dtype)
-        found["bias"] = cost([grad], [out], other=grad.count, dtype=grad.dtype)
-    return found
+    return msgspec.structs.replace(found, padding_flops=float(conv.padding_flops))
 
 
 @formula("aten::convolution", "aten::convolution_overrideable", composite=True)

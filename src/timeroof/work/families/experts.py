@@ -22,7 +22,7 @@ import msgspec
 from timeroof.work.call import Call, Tensor, UncountableError, ranked
 from timeroof.work.cost import Cost, cost
 from timeroof.work.counting import Grid, Kernel, kernel_formula
-from timeroof.work.families.quantized import QUANTISE_FLOPS
+from timeroof.work.families.matmul import QUANTISE_FLOPS
 
 _PRODUCT = re.compile(
     r"^bmm_(?P<out>[A-Za-z0-9]+)_(?P<weight>Mx\w\d+m\d|E\dm\d|Bfloat16|Fp16)"

@@ -11,7 +11,6 @@ from timeroof.work.call import (
     Unrecorded,
     dtype_of,
     flag,
-    integer,
     integers,
     is_floating,
     optional,
@@ -19,7 +18,7 @@ from timeroof.work.call import (
 )
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
-from timeroof.work.shapes import axes, broadcast, reduced_shape
+from timeroof.work.shapes import broadcast, reduced_shape
 
 RESULT_UNRECORDED = "the reduced dimensions are not recorded: the result's bytes are left out"
 
@@ -185,8 +184,3 @@ def selecting_backward(grad: Arg, dim: Arg, indices: Arg, sizes: Arg) -> Cost:
     g = tensor(grad, "the gradient")
     out = Tensor(integers(sizes, "the sizes"), g.dtype)
     return cost([g, tensor(indices, "the places")], [out])
-
-
-def rank_of(x: Tensor, dim: Arg) -> int:
-    """The length of the dimension that an argument names."""
-    return x.shape[axes([integer(dim, "dim")], len(x.shape))[0]]

@@ -1,7 +1,7 @@
 """Algorithms that need fewer FLOPs than a direct convolution: their own counts.
 
 Three numbers are never mixed: algorithmic FLOPs (from shapes), executed FLOPs (from
-counters), and these, which apply where a kernel's name tells the algorithm.
+counters), and these, which the paper's FP32 rows are held against.
 
 Winograd F(m×m, 3×3) after Lavin and Gray, "Fast Algorithms for Convolutional Neural
 Networks", 2015: a tile of m×m results needs (m+2)² multiply-adds per pair of channels,
@@ -12,7 +12,7 @@ multiply-add (8 real FLOPs) per frequency and pair of channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil, log2, prod
 
 # Operations per tile: input transform, filter transform, inverse transform.
@@ -61,16 +61,3 @@ def _fft(x: Sequence[int], weight: Sequence[int], out: Sequence[int], groups: in
     transforms = x[0] * x[1] + weight[0] * weight[1] + out[0] * out[1]
     products = 8 * (size / 2) * x[0] * weight[0] * weight[1]
     return float(transforms * transform + products)
-
-
-def algorithm_flops(reduced: Mapping[str, float], algorithm: str) -> float | None:
-    """FLOPs of the algorithm that a kernel's name tells; a bare "winograd" means 2×2 tiles.
-
-    >>> algorithm_flops({"winograd-2x2": 8.0, "fft": 9.0}, "Winograd")
-    8.0
-    """
-    name = algorithm.lower().replace("_", "-")
-    if name in reduced:
-        return reduced[name]
-    kinds = {"winograd": ("winograd-4x4" if "4x4" in name else "winograd-2x2"), "fft": "fft"}
-    return next((reduced.get(key) for word, key in kinds.items() if word in name), None)

@@ -1,4 +1,7 @@
-"""Kernels that a compiler fused: the ops are in the name, the buffers in the arguments.
+"""Names of a form instead of ops: bookkeeping of frameworks, and kernels that a compiler fused.
+
+Autograd nodes, optimizer steps and markers only call ops, which are recorded below them. Their
+own time on a CPU is bookkeeping; a device kernel that is linked to nothing better is unknown.
 
 Inductor calls its Triton kernels ``triton_poi_fused_add_mul_2``. Every buffer is read or
 written at least once, which gives the bytes; each op of the name runs over the largest
@@ -14,6 +17,53 @@ from timeroof.work.call import Call, UncountableError, every_tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.elementwise import ARITHMETIC, BACKWARD, COMPARISONS, TRANSCENDENTAL
 from timeroof.work.registry import Rule, pattern
+
+BOOKKEEPING = Cost(free=True, composite=True, notes=("only calls other ops",))
+
+_NAMES = re.compile(
+    r"""^(
+        autograd::engine::evaluate_function:.*
+      | torch::autograd::(AccumulateGrad|CopySlices|CopyBackwards|GraphRoot|Error)
+      | [A-Z]\w*Backward\d+
+      | Optimizer\.\w+\#.*
+      | ProfilerStep.*
+      | enumerate\(DataLoader\).*
+      | DistributedDataParallel\..*
+      | FullyShardedDataParallel\..*
+      | (FSDP|fsdp)::.*
+      | Torch-Compiled\ Region.*
+      | \#\#\ Call\ CompiledFxGraph.*
+      | (CompiledFunction|CompiledFunctionBackward)
+      | TorchDynamo\ Cache\ Lookup
+      | AOTDispatcher\ .*
+      | nn\.Module:.*
+      | Pregraph\ bytecode
+      | Memcpy\ \w+\ marker
+      | torch::jit::.*
+      | Iteration\ Start:.*
+      | \[pl\].*
+      | _NoopSaveInputs
+      | profiler::_record_function.*
+    )$""",
+    re.VERBOSE,
+)
+
+
+def bookkeeping(call: Call) -> Cost:
+    """No work of its own."""
+    return BOOKKEEPING
+
+
+_BOOKKEEPING = Rule(bookkeeping, (), True, True)
+
+
+@pattern
+def bookkeeping_rule(name: str) -> Rule | None:
+    """Bookkeeping, where the name is that of an autograd node or a marker."""
+    return _BOOKKEEPING if _NAMES.match(name) else None
+
+
+# Kernels that a compiler fused: the ops are in the name, the buffers in the arguments.
 
 _NAME = re.compile(r"^triton_(?:poi|red|per|tem|for)_fused_(.*?)_?\d*$")
 _FURTHER = {
@@ -71,10 +121,10 @@ def fused(call: Call) -> Cost:
     return cost(buffers, [], other=fused_flops(match[1]) * largest, origin="inferred", notes=note)
 
 
-_RULE = Rule(fused, (), True, False)
+_FUSED = Rule(fused, (), True, False)
 
 
 @pattern
-def by_name(name: str) -> Rule | None:
+def fused_rule(name: str) -> Rule | None:
     """The rule of Inductor's Triton kernels."""
-    return _RULE if _NAME.match(name) else None
+    return _FUSED if _NAME.match(name) else None

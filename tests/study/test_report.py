@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import polars as pl
 import pytest
 
 from tests.conftest import make_machine
@@ -11,8 +10,7 @@ from tests.study.cases import one_case
 from timeroof.core.machine import Ceiling
 from timeroof.study.case import Result
 from timeroof.study.grid import all_cores
-from timeroof.study.report import judged_study, verdict_of
-from timeroof.study.table import profile_of
+from timeroof.study.report import judged_study, profile_of
 
 
 def two_scopes():
@@ -98,25 +96,6 @@ def test_one_thread_is_judged_on_one_core() -> None:
 def test_only_one_thread_is_judged_on_one_core_too() -> None:
     study = judged_study([result(1)], two_scopes())
     assert study.report.rows["bound_s"].to_list() == pytest.approx([2.1])
-
-
-def test_the_verdict_of_one_case_is_that_of_the_report() -> None:
-    machine = two_scopes()
-    verdict = verdict_of(result(1), machine)
-    row = (
-        judged_study([result(1), result(2)], machine)
-        .report.rows.filter(pl.col("label.threads") == "1")
-        .row(0, named=True)
-    )
-    assert (verdict.limiter, verdict.bound_s) == (row["limiter"], row["bound_s"])
-    assert verdict_of(result(status="failed", samples_s=[]), machine).limiter is None
-    assert verdict_of(result(), None).limiter is None
-
-
-def test_a_case_above_its_roof_is_flagged_with_a_cause() -> None:
-    fast = result(time_s=0.5)
-    assert verdict_of(fast, make_machine()).above_roof is not None
-    assert verdict_of(result(), make_machine()).above_roof is None
 
 
 def test_a_machine_without_core_ceilings_serves_all() -> None:

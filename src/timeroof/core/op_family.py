@@ -1,0 +1,122 @@
+"""Which family an op or a kernel belongs to, told from its name: the one table of such patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+import polars as pl
+
+from timeroof.core.vocabulary import OpFamily
+
+# Work for matrix units.
+CONTRACTIONS = (
+    OpFamily.PRODUCT,
+    OpFamily.BATCHED_PRODUCT,
+    OpFamily.CONVOLUTION,
+    OpFamily.ATTENTION,
+    OpFamily.RECURRENT,
+)
+MOVES = (OpFamily.COPY, OpFamily.LAYOUT)
+
+# The first that fits decides, upper and lower case alike.
+_PATTERNS: tuple[tuple[OpFamily, str], ...] = (
+    (OpFamily.ATTENTION, r"attention|scaled_dot_product"),
+    (OpFamily.RECURRENT, r"lstm|gru|rnn"),
+    (OpFamily.CONVOLUTION, r"convolution|(^|[:_\W])conv([^e\W]\w*)?([:_\W\d]|$)"),
+    (OpFamily.BATCHED_PRODUCT, r"(^|[:_\W])(bmm|addbmm|baddbmm)([:_\W\d]|$)"),
+    (
+        OpFamily.PRODUCT,
+        r"gemm|(^|[:_\W])(mm|addmm|matmul|linear|einsum|dot|dot_general|gemv|mv|addmv|inner_product)"
+        r"([:_\W\d]|$)",
+    ),
+    (OpFamily.COPY, r"::(copy_?|clone|_to_copy|contiguous)$|direct_copy|^memcpy"),
+    (
+        OpFamily.LAYOUT,
+        r"reorder|transpose|permute|nchw.?to.?nhwc|nhwc.?to.?nchw|contiguous|shuffleintensor"
+        r"|swapdimension|layout|im2col|col2im|::(cat|stack|reshape_copy)$|catarray",
+    ),
+    (OpFamily.BATCH_NORM, r"batch_?norm"),
+    (OpFamily.NORM, r"norm"),
+    (OpFamily.SOFTMAX, r"softmax"),
+    (OpFamily.MAX_POOL, r"max_?pool"),
+    (OpFamily.POOLING, r"pool"),
+    (OpFamily.LOSS, r"loss"),
+    (OpFamily.OPTIMIZER, r"foreach|fused_(adamw?|sgd|adagrad)"),
+    (OpFamily.INDEXING, r"embedding|index|select|slice"),
+    (OpFamily.INTERPOLATION, r"upsample"),
+    (
+        OpFamily.ELEMENTWISE,
+        r"::(add|sub|rsub|mul|div|neg|exp|log|sqrt|rsqrt|pow|sin|cos|tanh|sigmoid|relu|gelu|silu"
+        r"|hardtanh|leaky_relu|elu|softplus|erf|abs|clamp\w*|where|maximum|minimum|square|reciprocal"
+        r"|threshold\w*|dropout|native_dropout|masked_fill|addcmul|addcdiv|lerp|sign|floor|round"
+        r"|\w+_backward|logical_\w+|bitwise_\w+|eq|ne|lt|gt|le|ge)_?$|elementwise|pointwise",
+    ),
+)
+_RULES = tuple((family, re.compile(pattern, re.IGNORECASE)) for family, pattern in _PATTERNS)
+
+# What the column `algorithm`, read from a kernel's name, says of its family.
+_OF_ALGORITHM: dict[str, OpFamily] = {
+    "gemm": OpFamily.PRODUCT,
+    "gemv": OpFamily.PRODUCT,
+    **dict.fromkeys(("implicit-gemm", "winograd", "fft", "direct"), OpFamily.CONVOLUTION),
+    "flash-attention": OpFamily.ATTENTION,
+    "recurrent-cell": OpFamily.RECURRENT,
+    "copy": OpFamily.COPY,
+    "layout": OpFamily.LAYOUT,
+    "norm": OpFamily.NORM,
+    "softmax": OpFamily.SOFTMAX,
+    "pooling": OpFamily.POOLING,
+    "loss": OpFamily.LOSS,
+    "optimizer": OpFamily.OPTIMIZER,
+    "interpolation": OpFamily.INTERPOLATION,
+    **dict.fromkeys(("gather", "embedding"), OpFamily.INDEXING),
+    **dict.fromkeys(("reduction", "scan"), OpFamily.REDUCTION),
+    **dict.fromkeys(("elementwise", "dropout", "rotary", "cast"), OpFamily.ELEMENTWISE),
+    **dict.fromkeys(
+        ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "send-recv"),
+        OpFamily.COMMUNICATION,
+    ),
+    **dict.fromkeys(("all-to-all", "collective"), OpFamily.COMMUNICATION),
+}
+
+
+@lru_cache(maxsize=16384)
+def family_of(name: str) -> OpFamily | None:
+    """The family that the name of an op or a kernel tells, None where it tells none.
+
+    >>> family_of("aten::_to_copy"), family_of("aten::cudnn_convolution"), family_of("f")
+    (<OpFamily.COPY: 'copy'>, <OpFamily.CONVOLUTION: 'convolution'>, None)
+    """
+    return next((family for family, rule in _RULES if rule.search(name)), None)
+
+
+def row_family() -> pl.Expr:
+    """The family of a row.
+
+    A kernel that moves data does so whatever op launched it. Otherwise the op tells, then what
+    is known of the kernel's algorithm, then its name.
+    """
+    by_name, by_algorithm = _looked_up("name"), _of(pl.col("algorithm"), _OF_ALGORITHM)
+    moves = pl.coalesce(
+        pl.when(pl.col("algorithm") == "layout").then(pl.lit(OpFamily.LAYOUT.value)),
+        pl.when(by_name.is_in([family.value for family in MOVES])).then(by_name),
+    )
+    return pl.coalesce(moves, _looked_up("op"), by_algorithm, by_name)
+
+
+def _looked_up(column: str) -> pl.Expr:
+    """Families by name, each different name looked at once."""
+
+    def families(names: pl.Series) -> pl.Series:
+        distinct = names.drop_nulls().unique().to_list()
+        found = {name: family_of(name) for name in distinct}
+        return names.replace_strict(found, default=None, return_dtype=pl.String)
+
+    return pl.col(column).map_batches(families, return_dtype=pl.String)
+
+
+def _of(words: pl.Expr, families: Mapping[str, OpFamily]) -> pl.Expr:
+    plain = {word: family.value for word, family in families.items()}
+    return words.replace_strict(plain, default=None, return_dtype=pl.String)
