@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.views.samples import step_report
-from timeroof.cli import progress
+from timeroof.cli import process
 from timeroof.cli.main import COMMANDS
 from timeroof.cli.outputs import REPORT_FILES, RunOutputs, write_outputs
 from timeroof.cli.process import _pressed
@@ -51,7 +51,7 @@ def test_run_writes_the_same_files_into_a_folder_as_read(tmp_path: Path) -> None
 def test_a_bar_raises_the_interrupt_that_a_callback_swallowed() -> None:
     _pressed.set()
     try:
-        with pytest.raises(KeyboardInterrupt), progress.share_bar("reading", after_s=60) as tell:
+        with pytest.raises(KeyboardInterrupt), process.share_bar("reading", after_s=60) as tell:
             tell("file", 0.5)
     finally:
         _pressed.clear()
@@ -59,12 +59,12 @@ def test_a_bar_raises_the_interrupt_that_a_callback_swallowed() -> None:
 
 def test_a_late_bar_is_not_made_for_short_work(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    started = progress._started
-    monkeypatch.setattr(progress, "_started", lambda what: (made.append(what), started(what))[1])
-    with progress.share_bar("reading", after_s=3600) as tell:
+    started = process._started
+    monkeypatch.setattr(process, "_started", lambda what: (made.append(what), started(what))[1])
+    with process.share_bar("reading", after_s=3600) as tell:
         tell("[red]name", 0.5)
     assert not made
-    with progress.progress_bar("drawing", 2) as advance:
+    with process.progress_bar("drawing", 2) as advance:
         advance("[/one]")
         advance("two")
     assert made == ["drawing"]

@@ -121,5 +121,5 @@ def test_the_example_trace_has_what_a_trace_is_read_for() -> None:
     assert set(rows["kind"]) == {"kernel", "copy"}
     assert set(rows["phase"]) >= {"forward", "backward", "optimizer"}
     assert {"data", "host-sync"} <= set(report.totals.idle_by_cause)
-    assert {f.code for f in report.findings} >= {"TR103", "TR105", "TR106", "TR203", "TR304"}
+    assert {f.code for f in report.findings} >= {"TR105", "TR106", "TR203", "TR304"}
     assert report.verdicts.table["above_roof"].null_count() == rows.height

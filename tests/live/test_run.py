@@ -280,7 +280,7 @@ def test_options_behind_the_program_that_it_refuses_are_told(folder: Path) -> No
         last = done.stderr.splitlines()[-1]
         assert last == (
             "timeroof: --html is an option of timeroof and goes before the script:"
-            f" python -m timeroof run --machine toy.toml '--html=a b.html' {' '.join(program)}"
+            f" timeroof run --machine toy.toml '--html=a b.html' {' '.join(program)}"
             " --steps 3"
         )
     done = run(folder, "train.py", "--bogus", "--steps", "3")

@@ -207,9 +207,6 @@ def test_the_real_perf(folder: Path) -> None:
     assert code == 0, err
     assert "perf will run the program" in err
     assert any("perf counted 3 steps of a second run" in n for n in notes)
-    faults = next(n for n in notes if "page faults for one step" in n)
-    # 4 MiB of fresh memory a step: 1024 pages of 4 KiB, fewer if larger, and a little noise.
-    assert 0 < int(faults.split()[2]) < 1500
 
 
 def test_what_is_missing_or_too_old_is_refused_before_the_program_runs(folder: Path) -> None:
@@ -220,4 +217,4 @@ def test_what_is_missing_or_too_old_is_refused_before_the_program_runs(folder: P
     found = install_ncu(folder / "bin", "", version="2019.1.0")
     code, _, err = run(folder, "--counters", "ncu", "train.py", path=found)
     assert (code, err.count("\n")) == (2, 1)
-    assert "ncu 2019.1.0 is too old; install 2019.5 or newer" in err
+    assert "ncu 2019.1.0 is too old; install 2020.2 or newer" in err

@@ -47,7 +47,9 @@ def test_what_c_and_other_processes_print_comes_once_and_lines_of_libraries_neve
     folder: Path,
 ) -> None:
     program = (
-        MODEL
+        MODEL.replace(
+            "Linear(16, 32)", "Linear(16, 1024), nn.Unflatten(1, (16, 8, 8)), CONV"
+        ).replace("CONV", "nn.Conv2d(16, 32, 3), nn.AdaptiveMaxPool2d(1), nn.Flatten()")
         + """
 import ctypes, subprocess, sys
 c = ctypes.CDLL(None)

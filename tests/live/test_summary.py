@@ -48,14 +48,6 @@ def test_chunks_that_exceed_the_step_say_why(
     assert words in capsys.readouterr().err
 
 
-def test_recoverable_says_that_it_counts_fusing(capsys: pytest.CaptureFixture[str]) -> None:
-    print_run(run(2.0, 1.5, [], 0.25))
-    told = " ".join(capsys.readouterr().err.split())
-    assert "recoverable if fused (1.00 s with the same kernels);" in told
-    print_run(run(2.0, 1.5, [], None))
-    assert "if fused" not in capsys.readouterr().err
-
-
 def test_chunks_are_the_largest_of_findings_and_of_gaps_that_none_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

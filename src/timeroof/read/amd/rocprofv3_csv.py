@@ -277,11 +277,12 @@ def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]
     if len(folders) == 1:
         return traces, []
     names = sorted(folders)
-    if all(_PASS_FOLDER.match(PurePosixPath(name).name) for name in names):
+    last = [PurePosixPath(name).name for name in names]
+    if all(map(_PASS_FOLDER.match, last)):
         text = f"{len(names)} passes of one program: times are of {names[0]}."
         return folders[names[0]], [Note(text, "several-passes")]
     raise InputError(
-        f"holds several runs ({shown_list(names)})",
+        f"holds several runs ({shown_list(last)})",
         where=found.name,
         advice="name the folder of one of them",
     )
