@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-long setup lint bench coverage schemas clean
+.PHONY: run test test-slow test-long setup lint bench coverage schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
@@ -28,10 +28,13 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -m "not long" -n auto --dist loadfile --cov --cov-report=
+	$(BIN)/python -m pytest -m "not slow and not long" -n auto --dist loadfile --cov --cov-report=
 	$(BIN)/coverage report --include='src/timeroof/core/*,src/timeroof/model/*' --fail-under=95
 
-test-long: setup  ## the tests that `make test` leaves out to stay short
+test-slow: setup  ## tests of whole programs and studies that take seconds each; CI runs them, too
+	$(BIN)/python -m pytest -m "slow and not long" -n auto --dist loadfile
+
+test-long: setup  ## tests that take longer still
 	$(BIN)/python -m pytest -m long
 
 bench: setup

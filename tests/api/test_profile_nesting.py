@@ -47,6 +47,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_the_outer_one_measures(folder: Path, name: str) -> None:
     printed = python(folder, "-c", HEAD + CASES[name])
     found = dict(line.split(" ", 1) for line in printed.splitlines())
@@ -97,6 +98,7 @@ def test_functions_that_run_later_are_refused() -> None:
             timeroof.profile(function)
 
 
+@pytest.mark.slow
 def test_work_is_counted_once_where_ops_call_ops(folder: Path) -> None:
     text = HEAD + (
         "v = torch.ones(1024)\n"
@@ -108,6 +110,7 @@ def test_work_is_counted_once_where_ops_call_ops(folder: Path) -> None:
     assert found["totals"]["flops"]["fp32"] == pytest.approx(4 * 1024)
 
 
+@pytest.mark.slow
 def test_products_of_sparse_tensors_are_unknown(folder: Path) -> None:
     text = HEAD + (
         "places, values = torch.tensor([[0, 1], [2, 3]]), torch.ones(2)\n"

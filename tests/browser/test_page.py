@@ -75,6 +75,7 @@ def test_the_keyboard_reaches_everything(step: Opened) -> None:
     assert {"theme", "tab-combined", "colour", "level", "roof", "size", "drag", "chart"} <= seen
 
 
+@pytest.mark.slow
 def test_hostile_names_do_nothing(open_page: OpenPage, page_file: PageFile) -> None:
     for width in (1440, 390):
         opened = open_page(page_file("hostile"), width=width)

@@ -43,6 +43,7 @@ def check_filled(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])
+@pytest.mark.slow
 def test_rows_fill_the_box_from_the_start_and_after_every_change(
     open_page: OpenPage, page_file: PageFile, width: int, dark: bool
 ) -> None:

@@ -82,6 +82,7 @@ def test_reading_imports_nothing_from_the_folder(folder: Path, start: list[str],
     assert (folder / "page.html").stat().st_size
 
 
+@pytest.mark.slow
 def test_measuring_imports_nothing_from_the_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ def test_measuring_imports_nothing_from_the_folder(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_and_the_measurement_after_it_import_nothing_from_the_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

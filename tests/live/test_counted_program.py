@@ -103,6 +103,7 @@ def test_a_module_and_files_that_have_names_of_ours(tmp_path: Path) -> None:
     assert seen.closed
 
 
+@pytest.mark.slow
 def test_the_steps_of_torch_are_found_as_in_the_clean_run(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     text = """

@@ -52,6 +52,7 @@ def kernels(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [k for k in found["kernels"] if k["kind"] == "kernel"]
 
 
+@pytest.mark.slow
 def test_a_compiled_training_step_is_known_as_the_eager_one_is(folder: Path) -> None:
     eager = report(folder, CONVNET.replace("COMPILE", ""))
     found = report(folder, CONVNET.replace("COMPILE", "model = torch.compile(model)"))
@@ -107,6 +108,7 @@ def test_a_second_run_does_not_lose_amounts_to_the_graph_cache(folder: Path) -> 
     assert second["totals"]["known_time_share"] >= 0.98
 
 
+@pytest.mark.slow
 def test_sizes_that_vary_are_those_of_the_described_call_or_unknown(folder: Path) -> None:
     text = """
 import torch, timeroof

@@ -57,6 +57,7 @@ def run(folder: Path, *words: str, path: Path | None = None) -> tuple[int, str, 
     return process.returncode, out, err
 
 
+@pytest.mark.slow
 def test_ncu_counts_the_same_steps_and_is_joined(folder: Path) -> None:
     """A module with `-m`, a folder with spaces, and a Ctrl-C-free life."""
     install_pretence(folder, ["a", "b", "a"])
@@ -96,6 +97,7 @@ def test_ncu_counts_the_same_steps_and_is_joined(folder: Path) -> None:
     assert err.index("ncu will run") < err.index("are measured by")
 
 
+@pytest.mark.slow
 def test_rocprofv3_and_a_module(folder: Path) -> None:
     install_pretence(folder, ["a", "b"])
     (folder / "package").mkdir()
@@ -133,6 +135,7 @@ with open(value("-d") + "/timeroof_1_counter_collection.csv", "w") as out:
     assert any("measured by rocprofv3" in n for n in texts(report))
 
 
+@pytest.mark.slow
 def test_no_permission_costs_only_the_counters(folder: Path) -> None:
     install_pretence(folder, ["a"])
     (folder / "train.py").write_text(GPU)
@@ -165,6 +168,7 @@ times = int(os.environ["TIMEROOF_REPETITIONS"])
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+@pytest.mark.slow
 def test_a_signal_in_the_counted_run_keeps_the_report(
     folder: Path, number: int, exit_code: int
 ) -> None:
@@ -194,6 +198,7 @@ def test_a_signal_in_the_counted_run_keeps_the_report(
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+@pytest.mark.slow
 def test_the_real_perf(folder: Path) -> None:
     """Steps of a real program; where the machine counts nothing, it says so."""
     text = MODEL + "kept = []\ndef more(): kept.append(torch.ones(1 << 20)); return step()\n"

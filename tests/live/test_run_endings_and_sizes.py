@@ -43,6 +43,7 @@ def test_what_was_printed_is_there_however_the_program_ends(
     assert done.stdout == f"{steps}past all buffers\nresult 42\n"
 
 
+@pytest.mark.slow
 def test_what_c_and_other_processes_print_comes_once_and_lines_of_libraries_never(
     folder: Path,
 ) -> None:
@@ -118,6 +119,7 @@ print(counter.get_total_flops(), sorted(counter.get_flop_counts()["Global"].item
 )
 
 
+@pytest.mark.slow
 def test_a_mode_s_time_is_the_dispatcher_s_and_ops_keep_module_and_line(
     folder: Path,
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_mode_s_time_is_the_dispatcher_s_and_ops_keep_module_and_line(
     check_account(found)
 
 
+@pytest.mark.slow
 def test_without_lines_the_true_reason_is_given(folder: Path) -> None:
     program = MODEL + "for _ in range(3):\n    step()\nraise ValueError\n"
     found = report(folder, program, "--source", code=1)

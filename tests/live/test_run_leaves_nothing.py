@@ -69,6 +69,7 @@ write("last")
 
 
 @pytest.mark.parametrize("kind", ["train", "infer", "infer then train"])
+@pytest.mark.slow
 def test_checkpoints_are_those_written_without(
     folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ print({name: dict(found) for name, found in torch._dynamo.utils.counters.items()
     [["wrapped", "infer"], ["in place", "train", "hook"], ["function", "train"], ["part", "hook"]],
     ids="-".join,
 )
+@pytest.mark.slow
 def test_what_is_compiled_is_the_same(folder: Path, words: list[str]) -> None:
     """No graph is compiled again because of us, and nothing of ours is compiled."""
     (folder / "train.py").write_text(COMPILED)
@@ -158,6 +160,7 @@ for _ in range(30):
 
 
 @pytest.mark.parametrize("calls", [0, 11])
+@pytest.mark.slow
 def test_a_traceback_is_the_program_s_own(folder: Path, calls: int) -> None:
     (folder / "train.py").write_text(FAILING.replace("CALLS", str(calls)))
     alone = subprocess.run(
@@ -204,6 +207,7 @@ with open(sys.argv[1], "w") as file:
 """
 
 
+@pytest.mark.slow
 def test_a_program_s_surroundings_are_python_s(folder: Path) -> None:
     (folder / "train.py").write_text(SURROUNDINGS)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}

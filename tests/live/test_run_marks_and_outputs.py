@@ -14,6 +14,7 @@ __all__ = ["folder"]
 pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 def test_quotes_in_names_cost_no_step(folder: Path) -> None:
     text = MODEL + (
         "import timeroof\n"
@@ -30,6 +31,7 @@ def test_quotes_in_names_cost_no_step(folder: Path) -> None:
     check_account(found)
 
 
+@pytest.mark.slow
 def test_a_loop_of_cells_steps_with_its_optimizer(folder: Path) -> None:
     text = """
 import torch
@@ -46,6 +48,7 @@ for _ in range(9):
     check_account(found)
 
 
+@pytest.mark.slow
 def test_outputs_stay_where_they_were_asked_for_and_codes_too(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     text = MODEL + (
@@ -71,6 +74,7 @@ def test_outputs_that_cannot_be_are_refused_before_the_program_runs(folder: Path
     assert run(folder, ".").returncode == 2
 
 
+@pytest.mark.slow
 def test_ops_on_the_meta_device_are_no_work(folder: Path) -> None:
     text = (
         "import torch\nm = torch.nn.Linear(300, 300, device='meta')\n"

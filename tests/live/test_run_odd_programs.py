@@ -38,6 +38,7 @@ def test_a_program_without_torch_is_told_so(folder: Path) -> None:
     assert "did not import torch" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_error_in_a_forward_call_keeps_what_was_seen(folder: Path) -> None:
     text = MODEL + "for i in range(9): step()\nmodel(torch.ones(3, 3))\n"
     found = report(folder, text, code=1)
@@ -46,6 +47,7 @@ def test_an_error_in_a_forward_call_keeps_what_was_seen(folder: Path) -> None:
     check_account(found)
 
 
+@pytest.mark.slow
 def test_an_old_style_profiler_goes_first_too(folder: Path) -> None:
     text = MODEL + (
         "import warnings; warnings.simplefilter('ignore')\n"
@@ -75,6 +77,7 @@ for _ in range(8):
     check_account(found)
 
 
+@pytest.mark.slow
 def test_compressed_sparse_tensors_are_timed_and_said_to_be_unknown(folder: Path) -> None:
     text = """
 import torch, timeroof, warnings
@@ -121,6 +124,7 @@ for i in range(12):
     check_account(found)
 
 
+@pytest.mark.slow
 def test_lines_of_the_program_on_demand(folder: Path) -> None:
     found = report(folder, MODEL + "for _ in range(10): step()\n", "--source")
     lines = (folder / "train.py").read_text().splitlines()
@@ -142,6 +146,7 @@ def test_lines_of_the_program_on_demand(folder: Path) -> None:
     assert all("source" not in k["labels"] for k in plain["kernels"])
 
 
+@pytest.mark.slow
 def test_sleep_in_a_step_is_neither_python_nor_launching(folder: Path) -> None:
     asleep = MODEL + "\nimport time\nfor _ in range(16):\n    step(); time.sleep(0.02)\n"
     found = report(folder, asleep)
@@ -152,6 +157,7 @@ def test_sleep_in_a_step_is_neither_python_nor_launching(folder: Path) -> None:
     assert "The program sleeps during its steps" in found["stderr"]
 
 
+@pytest.mark.slow
 def test_a_decorated_function_is_looked_at_in_its_first_thread(folder: Path) -> None:
     program = """
 import threading, torch, timeroof
@@ -206,6 +212,7 @@ print(len(seen), "sigmoid" in str(seen), "convolution" in str(seen), "mm" in str
 
 
 @pytest.mark.parametrize("mode", ["functions", "ops"])
+@pytest.mark.slow
 def test_modes_of_the_program_see_no_op_of_ours(folder: Path, mode: str) -> None:
     (folder / "watched.py").write_text(WATCHED)
     alone = subprocess.run(
@@ -226,6 +233,7 @@ def test_a_script_has_its_whole_path_wherever_it_goes(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, alone.stdout)
 
 
+@pytest.mark.slow
 def test_lines_of_a_program_whose_folder_is_gone(folder: Path) -> None:
     gone = "import os, tempfile\nd = tempfile.mkdtemp()\nos.chdir(d); os.rmdir(d)\n"
     found = report(folder, MODEL + gone + "for _ in range(12): step()\n", "--source")
@@ -233,6 +241,7 @@ def test_lines_of_a_program_whose_folder_is_gone(folder: Path) -> None:
     assert any("train.py:" in k["labels"].get("source", "") for k in found["kernels"])
 
 
+@pytest.mark.slow
 def test_gradients_by_transforms_are_steps(folder: Path) -> None:
     program = """
 import torch
@@ -250,6 +259,7 @@ for _ in range(24):
     check_account(found)
 
 
+@pytest.mark.slow
 def test_ops_in_threads_of_the_program_are_named(folder: Path) -> None:
     threads = """
 import threading, time
@@ -266,6 +276,7 @@ running = False; thread.join()
 
 
 @pytest.mark.parametrize("steps", [4, 5])
+@pytest.mark.slow
 def test_a_program_of_few_steps_has_times_amounts_and_an_unprofiled_step(
     folder: Path, steps: int
 ) -> None:
@@ -280,6 +291,7 @@ def test_a_program_of_few_steps_has_times_amounts_and_an_unprofiled_step(
     assert "no unprofiled step" not in found["stderr"]
 
 
+@pytest.mark.slow
 def test_waiting_for_another_thread_is_sleep(folder: Path) -> None:
     waiting = """
 import threading

@@ -85,6 +85,7 @@ def test_spawned_processes_run_as_they_would(folder: Path) -> None:
     check_account(found)
 
 
+@pytest.mark.slow
 def test_forked_processes_are_not_looked_into(folder: Path) -> None:
     text = MODEL + (
         "import os, sys\n"

@@ -37,6 +37,7 @@ for _ in range(24):
 EACH = 2 * 16 * 48 * 48 * 64
 
 
+@pytest.mark.slow
 def test_every_batch_of_products_is_on_its_ops_account(folder: Path) -> None:
     found = report(folder, BATCHES)
     batches = [k for k in found["kernels"] if k["op"] == "aten::bmm" and "48" in k["shape"]]
@@ -73,6 +74,7 @@ def _by_phase(found: dict[str, Any], phase: str | None) -> set[str]:
         ("LBFGS(model.parameters(), lr=0.01, max_iter=3)", ""),
     ],
 )
+@pytest.mark.slow
 def test_a_closures_ops_are_forward_and_backward(folder: Path, optimizer: str, marker: str) -> None:
     made = f"optimizer = torch.optim.{optimizer}\n"
     loop = f"for _ in range(20):\n    optimizer.step(closure)\n    {marker}\n"

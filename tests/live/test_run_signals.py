@@ -64,6 +64,7 @@ def test_a_program_s_answer_to_a_signal_stands(folder: Path, name: str) -> None:
     assert "timeroof: interrupted" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupt_that_is_caught_between_steps_leaves_a_whole_report(folder: Path) -> None:
     text = (
         "import os, signal\n" + MODEL + "for i in range(20):\n"

@@ -62,6 +62,7 @@ def _closed(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_json_to_a_closed_stdout_is_told_and_keeps_the_code(folder: Path) -> None:
     done = _closed(folder, MODEL + "for _ in range(8): step()\nimport sys; sys.exit(3)\n")
     assert done.returncode == 3
@@ -69,6 +70,7 @@ def test_json_to_a_closed_stdout_is_told_and_keeps_the_code(folder: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_json_to_a_stdout_that_the_program_closed_is_told(folder: Path) -> None:
     (folder / "train.py").write_text(MODEL + "for _ in range(8): step()\nimport os; os.close(1)\n")
     done = run(folder, "--json", "-", "train.py")
@@ -76,6 +78,7 @@ def test_json_to_a_stdout_that_the_program_closed_is_told(folder: Path) -> None:
     assert "stdout is closed, the JSON is lost" in done.stderr
 
 
+@pytest.mark.slow
 def test_json_that_the_user_throws_away_is_no_matter(folder: Path) -> None:
     (folder / "train.py").write_text(MODEL + "for _ in range(8): step()\n")
     done = subprocess.run(

@@ -163,6 +163,7 @@ sides = st.lists(
 
 @settings(max_examples=40)
 @given(sides, sides, st.sampled_from(["asynchronous", "synchronous"]), st.floats(0.2, 5.0))
+@pytest.mark.slow
 def test_causes_always_sum_to_the_difference(
     a: list[tuple[float, float, int, str]],
     b: list[tuple[float, float, int, str]],

@@ -91,6 +91,7 @@ seconds = st.floats(1e-4, 100.0)
 
 
 @given(seconds, seconds, amounts, amounts, st.sampled_from(["phase", "kernel"]), st.booleans())
+@pytest.mark.slow
 def test_no_cause_of_a_part_exceeds_the_seconds(
     a_s: float, b_s: float, a_work: float, b_work: float, how: str, more_cores: bool
 ) -> None:

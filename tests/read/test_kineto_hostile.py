@@ -275,6 +275,7 @@ _EVENTS = st.fixed_dictionaries(
         st.sampled_from(["deviceProperties", "distributedInfo", "schemaVersion"]), _VALUES
     ),
 )
+@pytest.mark.slow
 def test_any_events_are_read_or_refused(
     events: list[dict[str, object]], top: dict[str, object]
 ) -> None:

@@ -215,6 +215,7 @@ def test_with_a_machine_file_this_machine_is_not_measured(
     assert not (home / "measured").exists()
 
 
+@pytest.mark.slow
 def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
     words = ["elementwise", "--set", "elements=16,32", "--pass", "forward", "--quick", "--json",
              str(tmp_path / "a.json"), "--db", str(tmp_path / "a.sqlite")]  # fmt: skip

@@ -106,6 +106,7 @@ for _ in range(10):
 
 
 @pytest.mark.parametrize(("name", "pass_name"), [("lstm", "forward"), ("attention", "backward")])
+@pytest.mark.slow
 def test_a_run_and_a_study_count_the_same_launches(
     worker: Worker, folder: Path, name: str, pass_name: str
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_page_loads_nothing_and_runs_nothing() -> None:
     assert "@media (prefers-color-scheme: dark)" in page
 
 
+@pytest.mark.slow
 def test_every_form_is_written(tmp_path: Path) -> None:
     a, b = run(), run(0.5)
     made = comparison_outputs(compare(a, b), a, b)

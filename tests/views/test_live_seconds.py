@@ -23,6 +23,7 @@ TIMES = [6.0, 2.5, 1.4, 0.1]
 
 
 @given(seconds)
+@pytest.mark.slow
 def test_the_step_is_kernels_idle_time_and_what_is_unexplained(step_s: float) -> None:
     totals = live_report(step_s).totals
     assert (totals.wall_s, totals.kernel_s, totals.idle_s) == (step_s, BUSY_S, PYTHON_S)

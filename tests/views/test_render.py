@@ -46,6 +46,7 @@ def test_an_unknown_suffix_is_refused(step: Report, tmp_path: Path) -> None:
         render(step, tmp_path / "report.docx")
 
 
+@pytest.mark.slow
 def test_a_pdf_has_all_four_charts(step: Report, tmp_path: Path) -> None:
     render(step, tmp_path / "r.pdf")
     assert (tmp_path / "r.pdf").read_bytes().count(b"/Type /Page ") == len(CHARTS)

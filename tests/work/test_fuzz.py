@@ -47,6 +47,7 @@ calls = st.builds(
 
 @settings(max_examples=1500, deadline=None)
 @given(calls)
+@pytest.mark.slow
 def test_counting_never_raises_and_never_lies(call: Call) -> None:
     cost = count(call)
     if not cost.known:

@@ -309,6 +309,7 @@ def test_kernels_of_an_uncounted_op_are_all_unknown() -> None:
     assert sliding["byte/dram"].null_count() == sliding.height
 
 
+@pytest.mark.slow
 def test_rows_far_above_the_roof_are_none() -> None:
     for path in TRACES:
         report = timeroof.load(path)
