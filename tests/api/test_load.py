@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tests.recorded_data import looked_at
-from timeroof.api.reports import load, machine
+from timeroof.api.reports import analyze, load, machine
 from timeroof.core.profile import Profile, Source
 from timeroof.work.recorded import RecordedCall, call_from_kineto, with_recorded_work
 
@@ -121,3 +121,16 @@ def test_every_readable_trace_can_be_judged(shared_data: Path) -> None:
             report.profile.kernels["time_s"].sum()
         )
         assert report.to_json().startswith(b'{"schema":"timeroof.report/2"')
+
+
+def test_a_device_that_the_catalogue_lacks_is_compared_with_one_like_it_and_a_note_says_so() -> (
+    None
+):
+    kernels = pl.DataFrame({"name": ["k"], "time_s": [1e-3], "byte/dram": [1e6]})
+    report = analyze(Profile.of(kernels, Source(tool="test"), device="NVIDIA H100"))
+    assert report.machine is not None
+    assert report.machine.name == "h100-sxm"
+    assert "inferred-machine" in {note.code for note in report.notes}
+    unlike = analyze(Profile.of(kernels, Source(tool="test"), device="Acme 7"))
+    assert unlike.machine is None
+    assert "unknown-device" in {note.code for note in unlike.notes}

@@ -14,6 +14,7 @@ from timeroof.machines import catalogue
 from timeroof.machines.catalogue import (
     catalogue_machine,
     find_machine,
+    inferred_machine,
     machine_names,
     machine_of_device,
     nearest_machines,
@@ -200,3 +201,32 @@ def test_a_file_that_is_added_or_edited_counts_at_once(folder: Path) -> None:
     assert edited is not None
     assert new is not None
     assert (edited.name, new.name) == ("h100-sxm", "new")
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("Tesla V100-DGXS-32GB", "v100-sxm2-32gb"),
+        ("NVIDIA H100", "h100-sxm"),
+        ("Tesla P100-PCIE", "p100-pcie"),
+        ("AMD Instinct MI300X VF", "mi300x"),
+        ("gfx90a", "mi250x"),
+        ("NVIDIA GeForce RTX 3080 Ti", None),
+        ("Quadro RTX 6000", None),
+        ("AMD Radeon Graphics", None),
+        ("Intel(R) Xeon(R) 8280", None),
+        ("", None),
+    ],
+)
+def test_a_device_of_another_name_is_taken_for_the_fastest_of_its_chip(
+    device: str, name: str | None
+) -> None:
+    found = inferred_machine(device)
+    assert (found.name if found else None) == name
+
+
+def test_kernels_tell_their_generation_only_where_nothing_else_runs_them() -> None:
+    hopper = inferred_machine(None, ["void k()", "sm90_xmma_gemm_bf16bf16_bf16f32"])
+    assert hopper is not None
+    assert hopper.architecture == "Hopper"
+    assert inferred_machine(None, ["sm80_xmma_gemm_f16f16", "volta_sgemm_128x64_nn"]) is None

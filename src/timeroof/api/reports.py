@@ -15,7 +15,12 @@ from timeroof.core.profile import Profile
 from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
 from timeroof.core.version import VERSION
-from timeroof.machines.catalogue import find_machine, machine_names, machine_of_device
+from timeroof.machines.catalogue import (
+    find_machine,
+    inferred_machine,
+    machine_names,
+    machine_of_device,
+)
 from timeroof.model.judge import RoofPair, judge, scope_for
 from timeroof.model.totals import is_doubtful, totals, unexplained_words
 from timeroof.read.formats import Progress, ReadOptions, silent
@@ -91,13 +96,7 @@ def analyze(
     `scope` are the cores whose ceilings count: by default one core for a program of one
     thread, else all. `findings` replace those of the rules in `timeroof.advice`.
     """
-    chosen = _machine_named(machine)
-    notes: list[Note] = []
-    if chosen is None and profile.device is not None:
-        chosen = machine_of_device(profile.device)
-        if chosen is None:
-            words = f"The device {profile.device!r} is not in the catalogue: name a machine with"
-            notes.append(Note(f"{words} --machine.", "unknown-device", "warning"))
+    chosen, notes = _machine_for(profile, _machine_named(machine))
     scope = scope or scope_for(profile.threads, chosen)
     verdicts = judge(profile, chosen, pair=pair, roof=roof, scope=scope)
     sums = totals(profile, verdicts, chosen, scope)
@@ -111,6 +110,23 @@ def analyze(
         version=VERSION,
     )
     return replace(report, findings=tuple(advise(report) if findings is None else findings))
+
+
+def _machine_for(profile: Profile, named: Machine | None) -> tuple[Machine | None, list[Note]]:
+    """The machine that was named, else the profile's device, or one that must be like it."""
+    device = profile.device
+    found = named or (machine_of_device(device) if device else None)
+    if found is not None:
+        return found, []
+    found = inferred_machine(device, profile.kernels["name"].unique().to_list())
+    if found is not None:
+        said = f"names {device!r}" if device else "names no device"
+        words = f"The file {said}: it is compared with {found.name}, the fastest that it can be."
+        return found, [Note(f"{words} --machine names another.", "inferred-machine", "warning")]
+    if device is None:
+        return None, []
+    words = f"The device {device!r} is not in the catalogue: name a machine with --machine."
+    return None, [Note(words, "unknown-device", "warning")]
 
 
 def _doubts(sums: core_report.Totals) -> list[Note]:
@@ -158,6 +174,6 @@ def load(
     if run.created:
         report = analyze(run.profile, chosen or run.machine, roof=roof)
         return replace(report, created=run.created, version=run.version)
-    if chosen is None and run.profile.device is not None:
-        chosen = machine_of_device(run.profile.device)
-    return analyze(with_recorded_work(run.profile, chosen), chosen, roof=roof)
+    # Which units work counts for depends on the machine, one that is inferred, too.
+    known = _machine_for(run.profile, chosen)[0]
+    return analyze(with_recorded_work(run.profile, known), chosen, roof=roof)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import zipfile
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -175,6 +176,59 @@ def machine_of_device(device: str) -> Machine | None:
         if _may_name(name, asked) and asked in _known_as(name):
             return catalogue_machine(name)
     return None
+
+
+# Words that make another chip of a chip's number.
+_OTHER_CHIP = frozenset({"ti", "super", "xt", "xtx"})
+# Kernels built for these run on nothing else; `sm80_…` runs on later generations, too.
+_BUILT_FOR = re.compile(r"sm_?(?P<major>9|10|12)(?P<minor>\d)a?_")
+
+
+def inferred_machine(device: str | None, kernels: Iterable[str] = ()) -> Machine | None:
+    """The GPU of the catalogue that a device of another name must be like; of several the fastest.
+
+    The fastest, because a bound must not exceed what the device takes. A device's name tells its
+    chip (`NVIDIA H100`) or its architecture (`gfx942`); where a file names no device, names of
+    kernels may tell what they were built for.
+
+    >>> inferred_machine("Tesla V100-DGXS-32GB").name, inferred_machine("NVIDIA H100").name
+    ('v100-sxm2-32gb', 'h100-sxm')
+    >>> inferred_machine("gfx942").name, inferred_machine(None, ["sm90_xmma_gemm_bf16"]).name
+    ('mi325x', 'h200')
+    >>> inferred_machine("AMD Radeon Graphics"), inferred_machine("Quadro RTX 6000")
+    (None, None)
+    """
+    built_for = {f"{m['major']}.{m['minor']}" for name in kernels if (m := _BUILT_FOR.search(name))}
+    words = set(_plain(device).split()) if device else built_for
+    found = [machine for name in machine_names() if (machine := _of_chip(name, words))]
+    return max(found, key=lambda machine: _likeness_and_speed(machine, words), default=None)
+
+
+def _of_chip(name: str, words: set[str]) -> Machine | None:
+    """The machine if it is a GPU that the words name; a bare number must be its whole name."""
+    if not any(_tells(word) and word in f"{name}\n{_toml(name)}".lower() for word in words):
+        return None
+    machine = catalogue_machine(name)
+    named = _words_of(machine)
+    shared = {word for word in words & named if _tells(word)}
+    if machine.kind != "gpu" or not machine.device_names or not shared:
+        return None
+    if (words - named) & _OTHER_CHIP:
+        return None
+    whole = set(_plain(machine.name).split()) <= words
+    return machine if whole or not all(word.isdecimal() for word in shared) else None
+
+
+def _words_of(machine: Machine) -> set[str]:
+    names = (machine.name, machine.device, *machine.device_names, machine.compute_capability or "")
+    return set(_plain(" ".join(names)).split())
+
+
+def _likeness_and_speed(machine: Machine, words: set[str]) -> tuple[int, float, float]:
+    def fastest(of: str) -> float:
+        return max((c.rate for c in machine.ceilings if c.resource.startswith(of)), default=0.0)
+
+    return len(words & _words_of(machine)), fastest("flop/"), fastest("byte/dram")
 
 
 def _may_name(name: str, asked: str) -> bool:
