@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -83,7 +82,14 @@ def _umask() -> int:
 
 
 HOME_VARIABLE = "TIMEROOF_HOME"
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_DIGEST_BYTES = 32
+
+
+def _sha256(content: bytes) -> bytes:
+    # Loads a library of 3 MB, which `timeroof --help` does not need.
+    import hashlib
+
+    return hashlib.sha256(content).digest()
 
 
 def cache_folder() -> Path:
@@ -101,13 +107,13 @@ def kept(name: str, key: str, make: Callable[[], bytes]) -> bytes:
 
     The key must name all that the result depends on: a file stays as long as its key.
     """
-    path = cache_folder() / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+    path = cache_folder() / f"{name}-{_sha256(key.encode()).hex()[:24]}"
     found = _own_bytes(path)
     if found is None:
         found = make()
         with suppress(OSError, TimeroofError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(path, hashlib.sha256(found).digest() + found)
+            write_atomically(path, _sha256(found) + found)
     return found
 
 
@@ -127,7 +133,7 @@ def _own_bytes(path: Path) -> bytes | None:
         return None
     digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
     is_own = not hasattr(os, "geteuid") or owner == os.geteuid()
-    return content if is_own and hashlib.sha256(content).digest() == digest else None
+    return content if is_own and _sha256(content) == digest else None
 
 
 # Schema numbers: `name/number`, refused with a clear word where newer than this version.

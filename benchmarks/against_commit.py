@@ -1,0 +1,174 @@
+"""CPU time and peak memory of the main paths, beside those of another commit, in one run.
+
+    python benchmarks/against_commit.py COMMIT [--rounds 5] [--most 1.03] [--only read,judge]
+
+The other commit is checked out into a worktree that is thrown away; both run in the same
+environment, in turns (A B B A), each time in a fresh process. Best of all rounds: what a
+neighbour on the machine adds is not the program's. Exit code 1 where a ratio is above --most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+TRACE_COPIES = 40
+JUDGE = """
+import numpy as np, polars as pl, timeroof
+from timeroof.core.profile import Profile, Source
+from timeroof.model.judge import judge
+rows, random = 1_000_000, np.random.default_rng(0)
+names = ("flop/fp32", "flop/fp16-tensor", "byte/l1", "byte/l2", "byte/dram")
+table = {"name": ["k"] * rows, "time_s": random.uniform(1e-6, 1e-3, rows)}
+table |= {name: random.uniform(1e3, 1e9, rows) for name in names}
+judge(Profile.of(pl.DataFrame(table), Source(tool="benchmark")), timeroof.machine("v100-sxm2"))
+"""
+PROGRAM = """
+import torch
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(30):
+    optimizer.zero_grad()
+    model(torch.randn(32, 64)).sum().backward()
+    optimizer.step()
+"""
+
+
+class Cost(NamedTuple):
+    """What one process took."""
+
+    cpu_s: float
+    peak_mb: float
+
+
+def commands(scratch: Path) -> dict[str, list[str]]:
+    """What is compared, as words behind `python`."""
+    trace, program = scratch / "trace.json", scratch / "train.py"
+    trace.write_bytes(json.dumps(repeated_trace()).encode())
+    program.write_text(PROGRAM)
+    load = f"import timeroof; timeroof.load({str(trace)!r})"
+    page = ["--html", str(scratch / "page.html")]
+    small = str(ROOT / "examples" / "trace.json.gz")
+    return {
+        "startup": ["-m", "timeroof", "--help"],
+        "read": ["-c", load],
+        "read small to page": [
+            "-m",
+            "timeroof",
+            "read",
+            str(ROOT / "examples/trace.json.gz"),
+            *page,
+        ],
+        "judge a million": ["-c", JUDGE],
+        "run to page": ["-m", "timeroof", "run", "--machine", "v100-sxm2", *page, str(program)],
+    }
+
+
+def repeated_trace() -> dict[str, object]:
+    """The example trace many times over, each copy later and with numbers of its own."""
+    with gzip.open(ROOT / "examples" / "trace.json.gz") as stream:
+        trace = json.load(stream)
+    events = trace["traceEvents"]
+    last_us = max(e["ts"] + e.get("dur", 0) for e in events if "ts" in e)
+    copies = []
+    for n in range(TRACE_COPIES):
+        for event in events:
+            later = dict(event, ts=event["ts"] + n * last_us) if "ts" in event else dict(event)
+            numbered = {
+                key: value + n * 10_000_000 if key in NUMBERS and isinstance(value, int) else value
+                for key, value in later.get("args", {}).items()
+            }
+            copies.append(later | ({"args": numbered} if numbered else {}))
+    return trace | {"traceEvents": copies}
+
+
+NUMBERS = frozenset({"correlation", "External id", "Ev Idx"})
+
+
+def cost_of(words: list[str], source: Path, scratch: Path) -> Cost:
+    """Run one process with the package of a source tree."""
+    environment = os.environ | {
+        "PYTHONPATH": str(source),
+        "TIMEROOF_HOME": str(scratch / f"home-{source.parent.name}"),
+        "OMP_NUM_THREADS": "1",
+    }
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, cwd=scratch, capture_output=True, check=False
+        )
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        text = json.dumps([done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024])
+        os.write(writer, text.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answers:
+        code, cpu_s, peak_mb = json.loads(answers.read())
+    os.waitpid(child, 0)
+    if code:
+        raise SystemExit(f"{words[:3]} of {source} ended with exit code {code}")
+    return Cost(cpu_s, peak_mb)
+
+
+@contextmanager
+def checked_out(commit: str, scratch: Path) -> Iterator[Path]:
+    """The source folder of another commit."""
+    folder = scratch / "other"
+    git = ["git", "-C", str(ROOT), "worktree"]
+    subprocess.run([*git, "add", "--detach", "--quiet", str(folder), commit], check=True)
+    try:
+        yield folder / "src"
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+
+
+def main() -> int:
+    """Print a line per command; 1 where one costs more than it may."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("commit")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--most", type=float, default=1.03)
+    parser.add_argument("--only", default="", help="commands by their first words, with commas")
+    asked = parser.parse_args()
+    worst = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        with checked_out(asked.commit, scratch) as other:
+            for name, words in commands(scratch).items():
+                if asked.only and not name.startswith(tuple(asked.only.split(","))):
+                    continue
+                sources = (other, ROOT / "src")
+                found: dict[Path, list[Cost]] = {source: [] for source in sources}
+                for n in range(asked.rounds + 1):
+                    for source in sources if n % 2 else sources[::-1]:
+                        found[source].append(cost_of(words, source, scratch))
+                # The first round fills caches that both keep.
+                before, now = (
+                    Cost(*(min(costs) for costs in zip(*found[source][1:], strict=True)))
+                    for source in sources
+                )
+                cpu, peak = now.cpu_s / before.cpu_s, now.peak_mb / before.peak_mb
+                worst = max(worst, cpu, peak)
+                print(
+                    f"{name:20} CPU {before.cpu_s:6.2f} → {now.cpu_s:6.2f} s  ×{cpu:.2f}"
+                    f"   peak {before.peak_mb:5.0f} → {now.peak_mb:5.0f} MB  ×{peak:.2f}",
+                    flush=True,
+                )
+    return 1 if worst > asked.most else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
