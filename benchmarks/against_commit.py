@@ -63,13 +63,7 @@ def commands(scratch: Path) -> dict[str, list[str]]:
     return {
         "startup": ["-m", "timeroof", "--help"],
         "read": ["-c", load],
-        "read small to page": [
-            "-m",
-            "timeroof",
-            "read",
-            str(ROOT / "examples/trace.json.gz"),
-            *page,
-        ],
+        "read small to page": ["-m", "timeroof", "read", small, *page],
         "judge a million": ["-c", JUDGE],
         "run to page": ["-m", "timeroof", "run", "--machine", "v100-sxm2", *page, str(program)],
     }
