@@ -1,6 +1,6 @@
 """CPU time and peak memory of the main paths, beside those of another commit, in one run.
 
-    python benchmarks/against_commit.py COMMIT [--rounds 5] [--most 1.03] [--only read,judge]
+    python benchmarks/against_commit.py [COMMIT] [--rounds 5] [--most 1.03] [--only read,judge]
 
 The other commit is checked out into a worktree that is thrown away; both run in the same
 environment, in turns (A B B A), each time in a fresh process. Best of all rounds: what a
@@ -132,7 +132,7 @@ def checked_out(commit: str, scratch: Path) -> Iterator[Path]:
 def main() -> int:
     """Print a line per command; 1 where one costs more than it may."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("commit")
+    parser.add_argument("commit", nargs="?", default="HEAD~1")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most", type=float, default=1.03)
     parser.add_argument("--only", default="", help="commands by their first words, with commas")
