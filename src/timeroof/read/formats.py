@@ -124,9 +124,7 @@ def table_errors(where: str, what: str) -> Iterator[None]:
         reason = (str(error) or type(error).__name__).splitlines()[0][:200]
         if isinstance(error, KeyError):
             reason = f"column {reason} is missing"
-        raise InputError(
-            f"is no whole {what} ({reason})", where=where, advice="export it again"
-        ) from error
+        raise InputError(f"is no whole {what} ({reason})", where, "export it again") from error
 
 
 @dataclass(frozen=True)

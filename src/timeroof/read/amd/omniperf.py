@@ -84,11 +84,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
     workload = _sorted(found)
     if not workload.counters:
         what = "ceilings" if workload.roofline else "the system's description"
-        raise InputError(
-            f"holds only {what}, no kernels",
-            where=found.name,
-            advice="name the workload's folder, which also has pmc_perf.csv",
-        )
+        advice = "name the workload's folder, which also has pmc_perf.csv"
+        raise InputError(f"holds only {what}, no kernels", found.name, advice)
     _refuse_several(workload, found)
     tables = [rocprof_csv.read_dispatches(*table) for table in workload.counters]
     # pmc_perf has by far the most counters; the level files beside it repeat some.
@@ -106,11 +103,8 @@ def _refuse_several(workload: _Workload, found: Input) -> None:
     """Counters of several workloads are not one run."""
     folders = sorted({str(PurePosixPath(e.name).parent) for e, _ in workload.system})
     if len(folders) > 1:
-        raise InputError(
-            f"holds several workloads ({', '.join(folders[:5])}{' …' if folders[5:] else ''})",
-            where=found.name,
-            advice="name the folder of one of them",
-        )
+        what = f"holds several workloads ({', '.join(folders[:5])}{' …' if folders[5:] else ''})"
+        raise InputError(what, found.name, "name the folder of one of them")
 
 
 def _with_better_times(main: pl.DataFrame, others: list[Found]) -> tuple[pl.DataFrame, list[Note]]:

@@ -152,9 +152,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
         runs = [Run(database, suffix) for suffix in suffixes]
         kernels = [k for n, run in enumerate(runs) if (k := run.kernels(n)).height]
         if not kernels:
-            raise InputError(
-                "has no kernel dispatches", where=found.name, advice="record with --kernel-trace"
-            )
+            raise InputError("has no kernel dispatches", found.name, "record with --kernel-trace")
         counted = [c for run in runs if (c := run.counters()).height]
         copies = [run.copies(n) for n, run in enumerate(runs)]
         calls = pl.concat([run.calls(n) for n, run in enumerate(runs)])

@@ -208,11 +208,8 @@ def _refuse_bare(dispatches: pl.DataFrame, entry: Entry) -> None:
     """A list of names alone says nothing about time or work."""
     counted = any(is_useful(c) for c in dispatches.columns)
     if not counted and dispatches["end_ns"].null_count() == dispatches.height:
-        raise InputError(
-            "lists dispatches without times and without counters of FLOPs or bytes",
-            where=entry.name,
-            advice="name the workload's folder, or its pmc_perf.csv",
-        )
+        what = "lists dispatches without times and without counters of FLOPs or bytes"
+        raise InputError(what, entry.name, "name the workload's folder, or its pmc_perf.csv")
 
 
 def _top(entry: Entry, header: Header, source: Source) -> Profile:

@@ -37,11 +37,8 @@ def read_stats(table: Found, source: Source) -> Profile:
     if not rows.height:
         raise InputError("has a header but no kernels", where=entry.name)
     if rows["name"].str.contains(f"{_HOST_CALL}|{_DOMAIN}").all():
-        raise InputError(
-            f"is a summary of host calls or domains ({rows['name'][0]} …), not of kernels",
-            where=entry.name,
-            advice="name the run's *_kernel_stats.csv",
-        )
+        what = f"is a summary of host calls or domains ({rows['name'][0]} …), not of kernels"
+        raise InputError(what, entry.name, "name the run's *_kernel_stats.csv")
     copies = pl.col("name").str.contains("^MEMORY_COPY_")
     kind = pl.when(copies).then(pl.lit("copy")).otherwise(kernel_kind())
     rows = rows.with_columns(kind.alias("kind"))
@@ -220,11 +217,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
             [], None, [read_copies(*c) for c in tables[COPIES]], None, whole
         )
     what = "calls of the host" if CALLS in tables else "the machine's agents"
-    raise InputError(
-        f"lists {what} and no kernels",
-        where=found.name,
-        advice="name the run's *_kernel_trace.csv, or the folder with all its files",
-    )
+    advice = "name the run's *_kernel_trace.csv, or the folder with all its files"
+    raise InputError(f"lists {what} and no kernels", found.name, advice)
 
 
 def _traced(tables: Tables, found: Input, source: Source) -> Profile:
@@ -281,11 +275,8 @@ def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]
     if all(map(_PASS_FOLDER.match, last)):
         text = f"{len(names)} passes of one program: times are of {names[0]}."
         return folders[names[0]], [Note(text, "several-passes")]
-    raise InputError(
-        f"holds several runs ({shown_list(last)})",
-        where=found.name,
-        advice="name the folder of one of them",
-    )
+    advice = "name the folder of one of them"
+    raise InputError(f"holds several runs ({shown_list(last)})", found.name, advice)
 
 
 def _device_names(tables: Tables) -> dict[str, str]:

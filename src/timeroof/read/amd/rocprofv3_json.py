@@ -285,9 +285,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
             (passes.UNDER_COUNTERS,),
         )
     if not kernels and not any(c.height for c in copies):
-        raise InputError(
-            "has no kernel dispatches", where=found.name, advice="record with --kernel-trace"
-        )
+        raise InputError("has no kernel dispatches", found.name, "record with --kernel-trace")
     command = " ".join(processes[0][1].metadata.command) or None
     source = source_of("rocprofv3", found, command=command)
     calls = pl.concat([_calls(p, n) for n, p in processes])
@@ -300,14 +298,10 @@ def _decoded(entry: Entry) -> list[_Process]:
     for chunk in entry.chunks():
         text += chunk
         if len(text) > MAX_JSON_BYTES:
-            raise InputError(
-                f"is JSON of more than {MAX_JSON_BYTES // 2**30} GiB",
-                where=entry.name,
-                advice="record it with --output-format rocpd or csv",
-            )
+            what = f"is JSON of more than {MAX_JSON_BYTES // 2**30} GiB"
+            raise InputError(what, entry.name, "record it with --output-format rocpd or csv")
     try:
         return msgspec.json.decode(bytes(text).removeprefix(b"\xef\xbb\xbf"), type=_Root).tool
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"is no whole rocprofv3 JSON ({error})", where=entry.name, advice="record it again"
-        ) from error
+        advice = "record it again"
+        raise InputError(f"is no whole rocprofv3 JSON ({error})", entry.name, advice) from error

@@ -128,7 +128,5 @@ def read(found: Input, options: ReadOptions) -> Profile:
     """One profile of all launches."""
     part = read_console(lines(found.only), found.name, "")
     if part is None:
-        raise InputError(
-            "has no launch of a kernel", where=found.name, advice="profile the program again"
-        )
+        raise InputError("has no launch of a kernel", found.name, "profile the program again")
     return profile_of_parts([part], found, options.architecture)

@@ -306,11 +306,8 @@ def read_part(entry: Entry, folder: str) -> ncu_profile.Part:
 def _no_table(entry: Entry) -> InputError:
     troubles = [match[1] for line in lines(entry) if (match := _TROUBLE.match(line))]
     why = f" ({shown_list(troubles, 2)})" if troubles else ""
-    return InputError(
-        f"holds no table, only messages of Nsight Compute{why}",
-        where=entry.name,
-        advice="the profiled program failed or launched no kernel: run it again",
-    )
+    advice = "the profiled program failed or launched no kernel: run it again"
+    return InputError(f"holds no table, only messages of Nsight Compute{why}", entry.name, advice)
 
 
 def sniff(found: Input) -> bool:

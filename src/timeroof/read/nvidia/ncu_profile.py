@@ -291,11 +291,8 @@ def _wholes(group: list[Part], where: str, is_folder: bool) -> list[Part]:
     runs = runs_of(group)
     again = measured_again([(short_name(run.parts[0].name), run.names) for run in runs])
     if again and is_folder:
-        raise InputError(
-            f"holds several runs of the same kernels ({shown_list(again)})",
-            where=where,
-            advice="name the files of one run",
-        )
+        what = f"holds several runs of the same kernels ({shown_list(again)})"
+        raise InputError(what, where, "name the files of one run")
     return [joined(run) for run in runs]
 
 
@@ -316,11 +313,8 @@ def _phases(wholes: list[Part], where: str, is_folder: bool, notes: list[Note]) 
     again = measured_again([(w.folder, w.kernels) for w in wholes])
     known = [by_folder[folder] for folder in dict.fromkeys(again)]
     if is_folder and len(known) > 1 and (None in known or len(set(known)) < len(known)):
-        raise InputError(
-            f"holds several runs ({shown_list(sorted(set(again)))})",
-            where=where,
-            advice="name the folder of one run",
-        )
+        advice = "name the folder of one run"
+        raise InputError(f"holds several runs ({shown_list(sorted(set(again)))})", where, advice)
     named = sorted(f.rpartition("/")[2] for f, phase in by_folder.items() if phase)
     if named:
         text = f"Phases are taken from the names of folders: {shown_list(named)}."
@@ -361,11 +355,9 @@ def _launches(
     roles = set(whole.roles)
     time = time_of(roles, summed=whole.summed)
     if time is None:
-        raise InputError(
-            f"has no time of its kernels, only {shown_list(list(whole.metrics)) or 'names'}",
-            where=whole.name,
-            advice="give the files of the other metrics too, or collect gpu__time_duration.sum",
-        )
+        what = f"has no time of its kernels, only {shown_list(list(whole.metrics)) or 'names'}"
+        advice = "give the files of the other metrics too, or collect gpu__time_duration.sum"
+        raise InputError(what, whole.name, advice)
     amounts = amounts_of(whole.table, {*roles, "time_s"}, capability)
     notes += [*whole.notes, *amounts.notes]
     if whole.summed:

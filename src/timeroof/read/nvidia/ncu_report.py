@@ -59,9 +59,8 @@ def package(where: str) -> ModuleType:
         raise InputError(
             "is a binary Nsight Compute report, and NVIDIA's package that opens it is not here"
             f" ({error})",
-            where=where,
-            advice="pip install ncu-report, or export it:"
-            " ncu --import FILE --csv --page raw > FILE.csv",
+            where,
+            "pip install ncu-report, or export it: ncu --import FILE --csv --page raw > FILE.csv",
         ) from error
 
 
@@ -154,11 +153,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
         try:
             part = part_of(module.load_report(str(path)), found.name)
         except (RuntimeError, ValueError, OSError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"is no whole Nsight Compute report ({error})",
-                where=found.name,
-                advice="record it again",
-            ) from error
+            what = f"is no whole Nsight Compute report ({error})"
+            raise InputError(what, found.name, "record it again") from error
     if not part.table.height:
         raise InputError("has no profiled kernel", where=found.name, advice="record it again")
     profile = ncu_profile.profile_of_parts([part], found, options.architecture)

@@ -37,11 +37,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
         raise InputError("has no table of Nsight Systems", where=entry.name)
     plain = _plain(header.plain)
     if "num calls" in plain:
-        raise InputError(
-            "lists calls of the host, not GPU kernels",
-            where=entry.name,
-            advice="use `nsys stats --report cuda_gpu_kern_sum --format csv`",
-        )
+        advice = "use `nsys stats --report cuda_gpu_kern_sum --format csv`"
+        raise InputError("lists calls of the host, not GPU kernels", entry.name, advice)
     table = read_table(entry, header, lambda _: True)
     if "instances" in plain or "count" in plain:
         return _summary(table, source)

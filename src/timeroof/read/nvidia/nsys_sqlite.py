@@ -159,11 +159,8 @@ def _read(database: Database, found: Input, options: ReadOptions) -> Profile:
 def _events(database: Database, strings: pl.DataFrame, where: str) -> pl.DataFrame:
     """All device activities in one table, or a word on why there are none."""
     if not (database.has(KERNELS) or database.has(GRAPHS)):
-        raise InputError(
-            f"has no GPU kernels (table {KERNELS} is absent or empty)",
-            where=where,
-            advice="record with `nsys profile --trace=cuda,nvtx` and export again",
-        )
+        advice = "record with `nsys profile --trace=cuda,nvtx` and export again"
+        raise InputError(f"has no GPU kernels (table {KERNELS} is absent or empty)", where, advice)
     parts = [
         read_kernels(database, strings),
         read_graphs(database),

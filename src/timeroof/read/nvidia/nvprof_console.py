@@ -60,11 +60,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
         return nvprof_profile.profile_of_rows(_summary_frame(summary), command, found.name)
     if metrics:
         return nvprof_profile.profile_of_metrics(_metric_frame(metrics), command, found.name)
-    raise InputError(
-        "holds no table of nvprof, only its messages",
-        where=found.name,
-        advice="the profiled program failed or launched no kernel: run it again",
-    )
+    advice = "the profiled program failed or launched no kernel: run it again"
+    raise InputError("holds no table of nvprof, only its messages", found.name, advice)
 
 
 def _summary_rows(source: Iterator[str]) -> Iterator[tuple[str, str, str]]:

@@ -62,11 +62,8 @@ def _rows(table: Table, wanted: dict[str, str]) -> tuple[pl.DataFrame, dict[str,
 def _number(rows: pl.DataFrame, key: str, units: dict[str, str], where: str) -> pl.Series:
     factor = nvprof_profile.unit_value(units.get(key, ""))
     if factor is None:
-        raise InputError(
-            f"column {key!r} has the unit {units.get(key, '')!r}, which is none of time or size",
-            where=where,
-            advice="keep the row of units that nvprof writes below the header",
-        )
+        what = f"column {key!r} has the unit {units.get(key, '')!r}, which is none of time or size"
+        raise InputError(what, where, "keep the row of units that nvprof writes below the header")
     table = rows.select(pl.col(key).cast(pl.Float64, strict=False), pl.lit(factor).alias("factor"))
     return table.select(in_base_units(key, "factor")).to_series()
 

@@ -179,11 +179,8 @@ def profile_of_metrics(rows: pl.DataFrame, command: str | None, where: str) -> P
     metrics = set(wide.columns) - {"device", "name", "calls"}
     time = _time(metrics)
     if time is None:
-        raise InputError(
-            f"has metrics but no times: {shown_list(sorted(metrics))}",
-            where=where,
-            advice="record nvprof's summary or GPU trace too, or all metrics",
-        )
+        advice = "record nvprof's summary or GPU trace too, or all metrics"
+        raise InputError(f"has metrics but no times: {shown_list(sorted(metrics))}", where, advice)
     columns = [
         (pl.col(metric) * pl.col("calls")).alias(f"flop/{precision}")
         for precision, metric in _FLOPS.items()

@@ -44,11 +44,9 @@ def read(found: Input, options: ReadOptions) -> Profile:
     graph = whole.get("workload_graph")
     if isinstance(graph, list):
         return _graph_profile(graph, found)
-    raise InputError(
-        f"is an ExecutionTrace (schema {whole.get('schema')}) and has no durations",
-        where=found.name,
-        advice="read it together with the Kineto trace of the same run, to which it lends shapes",
-    )
+    what = f"is an ExecutionTrace (schema {whole.get('schema')}) and has no durations"
+    advice = "read it together with the Kineto trace of the same run, to which it lends shapes"
+    raise InputError(what, found.name, advice)
 
 
 def _graph_profile(graph: list[object], found: Input) -> Profile:
@@ -59,11 +57,8 @@ def _graph_profile(graph: list[object], found: Input) -> Profile:
             row[0] += 1
             row[1] += ran[1]
     if not rows:
-        raise InputError(
-            "is a workload graph without a device node that has a runtime",
-            where=found.name,
-            advice="convert it again with the Kineto trace of the same run",
-        )
+        what = "is a workload graph without a device node that has a runtime"
+        raise InputError(what, found.name, "convert it again with the Kineto trace of the same run")
     table = pl.DataFrame(
         [
             {"kind": kind, "name": name, "calls": calls, "time_s": us * _US}
