@@ -266,9 +266,8 @@ def format_named(name: str) -> Format:
     """A format by the name that `--format` takes."""
     known = {listed.name: listed for listed in LISTED}
     if name not in known:
-        raise UsageError(
-            f"no format is called {name!r}", advice=f"use one of {', '.join(sorted(known))}"
-        )
+        advice = f"use one of {', '.join(sorted(known))}"
+        raise UsageError(f"no format is called {name!r}", advice=advice)
     return known[name]
 
 

@@ -184,9 +184,8 @@ class _Dispatch(NamedTuple):
 def _traced(process: _Process) -> Iterable[_Dispatch]:
     for r in process.buffer_records.kernel_dispatch:
         if (info := r.dispatch_info) is not None:
-            yield _Dispatch(
-                info, r.start_timestamp, r.end_timestamp, r.stream_id, r.correlation_id.internal
-            )
+            times = (r.start_timestamp, r.end_timestamp)
+            yield _Dispatch(info, *times, r.stream_id, r.correlation_id.internal)
 
 
 def _counted(process: _Process) -> Iterable[_Dispatch]:
@@ -280,10 +279,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
     copies = [_copies(p, n) for n, p in processes]
     notes: tuple[str, ...] = ()
     if not kernels and counted:
-        kernels, notes = (
-            [_kernels(p, _counted(p), n) for n, p in processes],
-            (passes.UNDER_COUNTERS,),
-        )
+        kernels = [_kernels(p, _counted(p), n) for n, p in processes]
+        notes = (passes.UNDER_COUNTERS,)
     if not kernels and not any(c.height for c in copies):
         raise InputError("has no kernel dispatches", found.name, "record with --kernel-trace")
     command = " ".join(processes[0][1].metadata.command) or None

@@ -34,14 +34,8 @@ class Amounts:
 
 def time_of(roles: set[str], *, summed: bool) -> pl.Expr | None:
     """Seconds of a launch from the best metrics that it has, None where none tells them."""
-    ways = [
-        ("time",),
-        ("cycles", "clock"),
-        ("shown_time",),
-        ("shown_cycles", "shown_clock"),
-        ("cycles", "shown_clock"),
-    ]
-    known = [_quotient(way) for way in ways if roles.issuperset(way)]
+    ways = "time, cycles clock, shown_time, shown_cycles shown_clock, cycles shown_clock"
+    known = [_quotient(way) for w in ways.split(", ") if roles.issuperset(way := w.split())]
     if not known:
         return None
     # In a table of sums, cycles and clocks are summed: their quotient is the mean time.
@@ -49,7 +43,7 @@ def time_of(roles: set[str], *, summed: bool) -> pl.Expr | None:
     return pl.coalesce(known) * factor
 
 
-def _quotient(columns: tuple[str, ...]) -> pl.Expr:
+def _quotient(columns: list[str]) -> pl.Expr:
     if len(columns) == 1:
         return pl.col(columns[0])
     over, under = (pl.col(c) for c in columns)
@@ -95,20 +89,14 @@ def _vector_flops(
         elif collected := [c for c in counts if c in roles]:
             flops[precision] = pl.lit(None)
             absent = [c for c in counts if c not in roles]
-            amounts.say(
-                "not-collected",
-                f"{precision.upper()} FLOPs are unknown: {', '.join(collected)} were collected,"
-                f" {', '.join(absent)} were not.",
-            )
+            which = f"{', '.join(collected)} were collected, {', '.join(absent)} were not"
+            amounts.say("not-collected", f"{precision.upper()} FLOPs are unknown: {which}.")
     fp32 = flops.get("fp32")
     if fp32 is not None:
         flops["fp32"] = _with_packed(fp32, roles, capability, amounts)
     if inferred:
-        amounts.say(
-            "inferred-flops",
-            "FLOPs are instructions per cycle times cycles: the counts themselves were not"
-            " collected.",
-        )
+        why = "the counts themselves were not collected"
+        amounts.say("inferred-flops", f"FLOPs are instructions per cycle times cycles: {why}.")
     if flops:
         amounts.origin("flops", "inferred" if inferred else "measured")
     return flops
@@ -129,11 +117,8 @@ def _with_packed(
             has_them = capability in ncu_metrics.PACKED_CAPABILITIES
             return fp32 + (packed if has_them else packed.fill_null(0.0))
     if capability in ncu_metrics.PACKED_CAPABILITIES:
-        amounts.say(
-            "packed-fp32",
-            "Packed FP32 instructions (fadd2, fmul2, ffma2) were not all collected: FP32 FLOPs of"
-            " kernels that use them are too low.",
-        )
+        what = "Packed FP32 instructions (fadd2, fmul2, ffma2) were not all collected"
+        amounts.say("packed-fp32", f"{what}: FP32 FLOPs of kernels that use them are too low.")
         some = any(r.startswith(ncu_metrics.PACKED_INSTRUCTIONS) for r in roles)
         return pl.lit(None) if some else fp32
     return fp32
@@ -157,9 +142,8 @@ def _tensor_flops(
     for role in sorted(r for r in roles if r.startswith("tensor:")):
         path = ncu_metrics.path_of(role.removeprefix("tensor:"))
         if path is None or path.precision is None:
-            amounts.say(
-                "no-ceiling", f"{role.removeprefix('tensor:')} is not counted: no such ceiling."
-            )
+            name = role.removeprefix("tensor:")
+            amounts.say("no-ceiling", f"{name} is not counted: no such ceiling.")
             continue
         roles_of[path] = role
         by_source.setdefault(path.source, []).append(path)
@@ -229,10 +213,8 @@ def _unknown_families(
         flops["fp16-tensor"] = pl.lit(None)
         amounts.missing.append("tensor cores (any precision)")
     if amounts.missing:
-        amounts.say(
-            "not-collected",
-            f"Not collected: FLOPs of {', '.join(amounts.missing)}. They are unknown, not zero.",
-        )
+        text = f"Not collected: FLOPs of {', '.join(amounts.missing)}. They are unknown, not zero."
+        amounts.say("not-collected", text)
     if "fp64" not in flops:
         amounts.say("fp64-none", "FP64 instructions were not collected; they are taken as none.")
 
@@ -256,9 +238,8 @@ def _dram(roles: set[str]) -> tuple[pl.Expr | None, str]:
     if {"dram_read", "dram_write"} <= roles:
         return pl.col("dram_read") + pl.col("dram_write"), "measured"
     if {"dram_sectors_read", "dram_sectors_write"} <= roles:
-        return ncu_metrics.SECTOR_BYTES * (
-            pl.col("dram_sectors_read") + pl.col("dram_sectors_write")
-        ), ("measured")
+        sectors = pl.col("dram_sectors_read") + pl.col("dram_sectors_write")
+        return ncu_metrics.SECTOR_BYTES * sectors, "measured"
     if {"dram_rate", "time_s"} <= roles:
         return pl.col("dram_rate") * pl.col("time_s"), "inferred"
     return None, ""
