@@ -292,9 +292,8 @@ def _last_between(text: bytes) -> re.Match[bytes] | None:
 def _members(text: bytes) -> dict[str, object]:
     """The members of an object, as far as they make sense."""
     try:
-        return msgspec.json.decode(
-            b"{%b}" % repaired(text.strip(_SEPARATORS)), type=dict[str, object]
-        )
+        whole = b"{%b}" % repaired(text.strip(_SEPARATORS))
+        return msgspec.json.decode(whole, type=dict[str, object])
     except DECODE_ERRORS:
         return {}
 

@@ -77,11 +77,8 @@ def range_rows(ranges: list[tuple[str, str, dict[str, object]]]) -> pl.DataFrame
     collected = [known_sum(c).alias(c) for c in table.columns if c not in ("name", "device")]
     calls = pl.len().cast(pl.Float64).alias("calls")
     rows = table.group_by("name", "device", maintain_order=True).agg(calls, *collected)
-    return rows.with_columns(
-        pl.lit("kernel").alias("kind"),
-        pl.lit(None, pl.Float64).alias("time_s"),
-        pl.lit("measured").alias("origin.flops"),
-    )
+    rows = rows.with_columns(kind=pl.lit("kernel"), time_s=pl.lit(None, pl.Float64))
+    return rows.with_columns(pl.lit("measured").alias("origin.flops"))
 
 
 def amounts(counters: dict[str, object]) -> dict[str, float]:
@@ -111,11 +108,8 @@ def amounts(counters: dict[str, object]) -> dict[str, float]:
 
 
 _US = 1e-6
-REPLAYED = Note(
-    "Amounts are measured in counter ranges. Kernel times are unknown, because the ranges'"
-    " durations include replays.",
-    "no-times",
-)
+_WHY = "Kernel times are unknown, because the ranges' durations include replays."
+REPLAYED = Note(f"Amounts are measured in counter ranges. {_WHY}", "no-times")
 
 
 def read(found: Input, options: ReadOptions) -> Profile:
@@ -197,13 +191,13 @@ def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Pro
     idling = work.idling
     busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
     idle_s = (wall_us - busy_us) * _US
+    causes = seconds_by_cause(idling.idle, idling.parts, _US, len(idling.busy_us), idle_s)
+    times = {"wall_s": wall_us * _US, "kernel_s": busy_us * _US, "idle_by_cause": causes}
     return Profile.of(
         _ranked(table, top),
         source,
         device=device,
-        wall_s=wall_us * _US,
-        kernel_s=busy_us * _US,
-        idle_by_cause=seconds_by_cause(idling.idle, idling.parts, _US, len(idling.busy_us), idle_s),
+        **times,
         steps=steps(trace),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),
@@ -217,17 +211,13 @@ def _link_notes(trace: Trace, work: row_maker.Work) -> list[Note]:
     link = kernels["link"]
     inferred, outside = (link == INFERRED).sum(), (link == OUTSIDE).sum()
     replayed, devices = (link == BY_GRAPH).sum(), len(work.idling.busy_us)
-    of = f"of {kernels.height} kernels"
+    of, alike = f"of {kernels.height} kernels", "kernels with the same name, grid and duration"
+    lent = f"Their op and shapes were inferred from {alike}."
     said = [
         (missing, f"{missing} {of} have no launch in the trace.", "unlinked"),
         (outside, f"{outside} {of} were launched outside of any op.", "outside-ops"),
         (replayed, f"{replayed} {of} were replayed from graphs and have no op.", "graph-replay"),
-        (
-            inferred,
-            f"{inferred} {of} have no op of their own. Their op and shapes were inferred from"
-            " kernels with the same name, grid and duration.",
-            "inferred-op",
-        ),
+        (inferred, f"{inferred} {of} have no op of their own. {lent}", "inferred-op"),
     ]
     notes = [Note(text, code) for count, text, code in said if count]
     cut = [] if steps(trace) else cut_note(work.table.height)
@@ -240,16 +230,8 @@ def _host_profile(trace: Trace, top: dict[str, object], source: Source) -> Profi
         advice = "record again with activities CPU and CUDA"
         raise InputError("has annotations but no op and no kernel", source.files[0].name, advice)
     wall_s, busy_s, causes = host_times(trace, contexts)
-    return Profile.of(
-        _ranked(rows, top),
-        source,
-        wall_s=wall_s,
-        kernel_s=busy_s,
-        idle_by_cause=causes,
-        steps=steps(trace),
-        notes=(HOST_ROWS,),
-        calls=calls,
-    )
+    times = {"wall_s": wall_s, "kernel_s": busy_s, "idle_by_cause": causes, "steps": steps(trace)}
+    return Profile.of(_ranked(rows, top), source, notes=(HOST_ROWS,), calls=calls, **times)
 
 
 def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:

@@ -63,14 +63,9 @@ def link(trace: Trace, launch: idling.Ints, used: idling.Ints, contexts: around.
     # What a graph replays was recorded elsewhere: the op around the replay is not its op.
     op = np.where(graph, NONE, contexts.op[parent])
     own_module = contexts.module[parent]
-    return Links(
-        launch,
-        op,
-        np.where(op >= 0, contexts.outer[parent], NONE),
-        np.where(own_module >= 0, own_module, _forward(trace, contexts)[parent]),
-        op_phases(contexts, parent),
-        how,
-    )
+    outer = np.where(op >= 0, contexts.outer[parent], NONE)
+    module = np.where(own_module >= 0, own_module, _forward(trace, contexts)[parent])
+    return Links(launch, op, outer, module, op_phases(contexts, parent), how)
 
 
 def _is_graph(trace: Trace, launch: idling.Ints) -> idling.Bools:
@@ -109,12 +104,9 @@ def _forward(trace: Trace, contexts: around.Contexts) -> idling.Ints:
     known = (contexts.module[:-1] >= 0) & (contexts.engine[:-1] < 0) & (sequence >= 0)
     if not len(engines) or not known.any():
         return none
-    made = pl.DataFrame(
-        {"sequence": sequence[known], "start": start[known], "module": contexts.module[:-1][known]}
-    ).sort("start")
-    asked = pl.DataFrame(
-        {"sequence": sequence[engines], "start": start[engines], "row": engines}
-    ).sort("start")
+    both = pl.DataFrame({"sequence": sequence, "start": start})
+    made = both.with_columns(module=contexts.module[:-1]).filter(known).sort("start")
+    asked = both[engines].with_columns(row=engines).sort("start")
     found = asked.join_asof(made, on="start", by="sequence", check_sortedness=False).drop_nulls()
     none[found["row"].to_numpy()] = found["module"].to_numpy()
     return np.where(contexts.engine >= 0, none[contexts.engine], NONE)
@@ -175,12 +167,10 @@ def _host(trace: Trace, contexts: around.Contexts) -> idling.Host:
     profiling = np.array([*(bool(_PROFILER.search(n)) for n in names), False])
     own = profiling[trace.overheads["name"]]
     loads = (contexts.phase[:-1] == around.DATA) & (trace.frames["kind"] == ANNOTATION)
-    return idling.Host(
-        trace.launches["start"][rows],
-        trace.launches["end"][rows],
-        idling.Union(trace.frames["start"][loads], trace.frames["end"][loads]),
-        idling.Union(trace.overheads["start"][own], trace.overheads["end"][own]),
-    )
+    data = idling.Union(trace.frames["start"][loads], trace.frames["end"][loads])
+    profiler = idling.Union(trace.overheads["start"][own], trace.overheads["end"][own])
+    calls = trace.launches
+    return idling.Host(calls["start"][rows], calls["end"][rows], data, profiler)
 
 
 # Ops for kernels that have none, and the share of an op's work that a kernel does.
@@ -216,9 +206,8 @@ def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     longest = ranked.sort("works", "mean", "name", descending=True).unique("call", keep="first")
     shares = longest.select("call", "name", (1 / pl.col("len")).alias("op_calls"))
     joined = work.join(shares, on=["call", "name"], how="left", maintain_order="left")
-    return joined.with_columns(
-        pl.when(launched).then(pl.col("op_calls").fill_null(0.0)).alias("op_calls")
-    )
+    known = pl.col("op_calls").fill_null(0.0)
+    return joined.with_columns(pl.when(launched).then(known).alias("op_calls"))
 
 
 def with_inferred(work: pl.DataFrame) -> pl.DataFrame:
@@ -280,12 +269,8 @@ def integral(values: pl.Expr) -> pl.Expr:
     ['2', '2.5']
     """
     rounded = values.round(6)
-    whole = rounded == rounded.round(0)
-    return (
-        pl.when(whole)
-        .then(rounded.cast(pl.Int64, strict=False).cast(pl.String))
-        .otherwise(rounded.cast(pl.String))
-    )
+    whole = rounded.cast(pl.Int64, strict=False).cast(pl.String)
+    return pl.when(rounded == rounded.round(0)).then(whole).otherwise(rounded.cast(pl.String))
 
 
 # The kernels of one call whose grids tell sizes that the call's record does not.
@@ -302,9 +287,8 @@ def with_launched(trace: Trace, work: pl.DataFrame, codes_of_telling: Codes) -> 
     """Add `launched`: per kernel a code of its call's telling kernels with their grids."""
     names, grids = trace.names.values_in_order(), trace.grids.values_in_order()
     telling = [code for code, name in enumerate(names) if _TELLING.match(name)]
-    found = work.filter(
-        pl.col("name").is_in(telling) & (pl.col("call") >= 0) & pl.col("grid").is_not_null()
-    )
+    known = (pl.col("call") >= 0) & pl.col("grid").is_not_null()
+    found = work.filter(pl.col("name").is_in(telling) & known)
     if not found.height:
         return work.with_columns(pl.lit(None, pl.Int64).alias("launched"))
     calls = found.sort("start").group_by("call", maintain_order=True).agg("name", "grid")
