@@ -81,11 +81,8 @@ def _read_trace(table: Table, where: str) -> pl.DataFrame:
             moved = moved.fill_null(rows["managed"].cast(pl.Float64, strict=False))
         columns.append(moved)
     named = pl.col("device").map_elements(nvprof_profile.device_name, return_dtype=pl.String)
-    return (
-        rows.with_columns(columns)
-        .with_columns(named if "device" in rows.columns else [])
-        .drop("managed", strict=False)
-    )
+    rows = rows.with_columns(columns).with_columns(named if "device" in rows.columns else [])
+    return rows.drop("managed", strict=False)
 
 
 def _read_summary(table: Table, where: str) -> pl.DataFrame:
