@@ -18,7 +18,7 @@ class TimeroofError(Exception):
 
     exit_code = EXIT_INPUT
 
-    def __init__(self, what: str, *, where: str | None = None, advice: str | None = None) -> None:
+    def __init__(self, what: str, where: str | None = None, advice: str | None = None) -> None:
         self.what, self.where, self.advice = what, where, advice
         super().__init__(self.message)
 

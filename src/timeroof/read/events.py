@@ -85,18 +85,10 @@ def profile_of(events: pl.DataFrame, whole: Whole) -> Profile:
     rows, calls = _with_calls(rows, whole.calls)
     wall_s, busy_s = _wall_and_busy(events)
     gaps = events["idle_ns"].to_numpy()
-    return Profile.of(
-        rows,
-        whole.source,
-        device=device,
-        wall_s=wall_s,
-        kernel_s=busy_s,
-        idle_by_cause=seconds_by_cause(gaps, idle_parts(events), 1 / NS, gpus, wall_s - busy_s),
-        timeline=timeline,
-        notes=(*notes, *devices_note(gpus), *cut),
-        calls=calls,
-        **whole.extra,
-    )
+    causes = seconds_by_cause(gaps, idle_parts(events), 1 / NS, gpus, wall_s - busy_s)
+    extra = whole.extra | {"notes": (*notes, *devices_note(gpus), *cut), "calls": calls}
+    extra |= {"wall_s": wall_s, "kernel_s": busy_s, "idle_by_cause": causes, "timeline": timeline}
+    return Profile.of(rows, whole.source, device=device, **extra)
 
 
 def _with_calls(
@@ -135,9 +127,8 @@ def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
             events = events.with_columns(pl.lit(None, pl.String).alias(column))
     times = [pl.col("start_ns").cast(pl.Float64), pl.col("end_ns").cast(pl.Float64)]
     sane = times[0].is_finite() & times[1].is_finite() & (times[1] >= times[0])
-    good = events.filter(
-        sane.fill_null(False) & pl.col("name").is_not_null() & (pl.col("start_ns") >= 0)
-    )
+    named = pl.col("name").is_not_null() & (pl.col("start_ns") >= 0)
+    good = events.filter(sane.fill_null(False) & named)
     lost = events.height - good.height
     notes: list[str] = []
     if lost:
@@ -195,10 +186,8 @@ def rows_of(events: pl.DataFrame) -> pl.DataFrame:
         totals.append(known_sum("launches").alias("launches"))
     rows = events.group_by(keys, maintain_order=True).agg(totals)
     rows = rows.sort("time_s", descending=True, maintain_order=True)
-    return rows.with_columns(
-        pl.int_range(pl.len(), dtype=pl.Int64).alias("id"),
-        pl.lit("measured").alias(f"{ORIGIN}time"),
-    )
+    rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
+    return rows.with_columns(pl.lit("measured").alias(f"{ORIGIN}time"))
 
 
 def key_columns(events: pl.DataFrame) -> list[str]:
@@ -219,11 +208,8 @@ def _sum_label(column: str) -> pl.Expr:
 
 def one_origin(column: str) -> pl.Expr:
     """The origin that all events of a row share; inferred where they do not."""
-    return (
-        pl.when(pl.col(column).n_unique() == 1)
-        .then(pl.col(column).first())
-        .otherwise(pl.lit("inferred"))
-    )
+    origin = pl.col(column)
+    return pl.when(origin.n_unique() == 1).then(origin.first()).otherwise(pl.lit("inferred"))
 
 
 def _named_streams(events: pl.DataFrame) -> pl.DataFrame:
@@ -282,10 +268,8 @@ def timeline_of(
 
 def cut_note(events: int) -> list[Note]:
     """That a timeline does not show all."""
-    if events <= TIMELINE_EVENTS:
-        return []
     text = f"The timeline shows the first {TIMELINE_EVENTS} of {events} events."
-    return [Note(text, "timeline-cut")]
+    return [Note(text, "timeline-cut")] if events > TIMELINE_EVENTS else []
 
 
 def devices_note(devices: int) -> list[Note]:
@@ -313,29 +297,17 @@ def rows_of_launches(launches: pl.DataFrame) -> pl.DataFrame:
     agreed = [c for c in launches.columns if c == "stream" or c.startswith((LABEL, ORIGIN))]
     amounts = [*amount_columns(launches), *(c for c in ("idle_before_s",) if c in launches.columns)]
     calls = pl.col("calls").sum() if "calls" in launches.columns else pl.len()
-    return (
-        launches.lazy()
-        .group_by(keys, maintain_order=True)
-        .agg(
-            calls.cast(pl.Float64).alias("calls"),
-            known_sum("time_s").alias("time_s"),
-            spread_of(pl.col("time_s")).alias("time_spread"),
-            _samples(),
-            *(known_sum(c).alias(c) for c in amounts),
-            *(_agreed(c) for c in agreed),
-        )
-        .collect()
-    )
-
-
-def _agreed(column: str) -> pl.Expr:
-    one = pl.col(column).n_unique() == 1
-    return pl.when(one).then(pl.col(column).first()).alias(column)
-
-
-def _samples() -> pl.Expr:
-    few = (pl.len() > 1) & (pl.len() <= MAX_SAMPLES) & (pl.col("time_s").null_count() == 0)
-    return pl.when(few).then(pl.col("time_s").implode()).alias("samples")
+    time = pl.col("time_s")
+    few = (pl.len() > 1) & (pl.len() <= MAX_SAMPLES) & (time.null_count() == 0)
+    ones = [pl.when(pl.col(c).n_unique() == 1).then(pl.col(c).first()).alias(c) for c in agreed]
+    totals = [
+        calls.cast(pl.Float64).alias("calls"),
+        known_sum("time_s").alias("time_s"),
+        spread_of(time).alias("time_spread"),
+        pl.when(few).then(time.implode()).alias("samples"),
+        *(known_sum(c).alias(c) for c in amounts),
+    ]
+    return launches.lazy().group_by(keys, maintain_order=True).agg(*totals, *ones).collect()
 
 
 def drop_impossible(launches: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:

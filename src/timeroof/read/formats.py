@@ -124,9 +124,7 @@ def table_errors(where: str, what: str) -> Iterator[None]:
         reason = (str(error) or type(error).__name__).splitlines()[0][:200]
         if isinstance(error, KeyError):
             reason = f"column {reason} is missing"
-        raise InputError(
-            f"is no whole {what} ({reason})", where=where, advice="export it again"
-        ) from error
+        raise InputError(f"is no whole {what} ({reason})", where, "export it again") from error
 
 
 @dataclass(frozen=True)
@@ -268,9 +266,8 @@ def format_named(name: str) -> Format:
     """A format by the name that `--format` takes."""
     known = {listed.name: listed for listed in LISTED}
     if name not in known:
-        raise UsageError(
-            f"no format is called {name!r}", advice=f"use one of {', '.join(sorted(known))}"
-        )
+        advice = f"use one of {', '.join(sorted(known))}"
+        raise UsageError(f"no format is called {name!r}", advice=advice)
     return known[name]
 
 

@@ -248,8 +248,7 @@ def seconds_by_cause(
     }
     missing = whole_idle_s - sum(totals.values())
     if missing > 1e-9:
-        unknown = IdleCause.UNKNOWN.value
-        totals[unknown] = totals.get(unknown, 0.0) + missing
+        totals[IdleCause.UNKNOWN.value] = totals.get(IdleCause.UNKNOWN.value, 0.0) + missing
     return totals
 
 
@@ -263,8 +262,7 @@ def host_spans(calls: pl.DataFrame, data: pl.DataFrame | None = None) -> pl.Data
 
     Both have process, start_ns, end_ns; calls also have name.
     """
-    names = calls["name"].unique()
-    waiting = [name for name in names.to_list() if waits(name)]
+    waiting = [name for name in calls["name"].unique().to_list() if waits(name)]
     parts = [calls.filter(pl.col("name").is_in(waiting)).with_columns(is_wait=pl.lit(True))]
     if data is not None:
         parts.append(data.with_columns(is_wait=pl.lit(False)))
@@ -279,26 +277,16 @@ def link_launches(events: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """
     if not calls.height:
         return events
-    launches = (
-        calls.sort("start_ns")
-        .unique(["process", "correlation"], keep="first", maintain_order=True)
-        .select(
-            "process",
-            "correlation",
-            pl.col("thread").alias("launch_thread"),
-            pl.col("start_ns").alias("launch_start_ns"),
-            pl.col("end_ns").alias("launch_end_ns"),
-        )
-    )
-    return events.join(launches, on=["process", "correlation"], how="left", maintain_order="left")
+    keys = ["process", "correlation"]
+    first = calls.sort("start_ns").unique(keys, keep="first", maintain_order=True)
+    launches = first.select(*keys, pl.col("thread", "start_ns", "end_ns").name.prefix("launch_"))
+    return events.join(launches, on=keys, how="left", maintain_order="left")
 
 
 def with_idle(events: pl.DataFrame, host: pl.DataFrame | None = None) -> pl.DataFrame:
     """Add ``idle_ns``, ``idle_code`` and the parts of `IdleParts` to events sorted by start."""
-    parts = IdleParts(
-        np.full(events.height, NO_CAUSE), np.zeros(events.height), np.full(events.height, NO_CAUSE)
-    )
-    idle = np.zeros(events.height)
+    none, idle = np.full(events.height, NO_CAUSE), np.zeros(events.height)
+    parts = IdleParts(none, idle.copy(), none.copy())
     if events.height:
         _find_idle(events, host, idle, parts)
     return events.with_columns(
@@ -371,12 +359,10 @@ def _hosts(spans: pl.DataFrame | None, first: object) -> Mapping[int, Host]:
     for (process,), part in spans.group_by("process") if spans is not None else ():
         waits = part.filter("is_wait").sort("end_ns", maintain_order=True)
         data = part.filter(~pl.col("is_wait"))
-        found[int(str(process))] = Host(
-            _since(waits, "start_ns", first),
-            _since(waits, "end_ns", first),
-            Union(_since(data, "start_ns", first), _since(data, "end_ns", first)),
-            microsecond=1e3,
+        start, end, *loads = (
+            _since(table, at, first) for table in (waits, data) for at in ("start_ns", "end_ns")
         )
+        found[int(str(process))] = Host(start, end, Union(*loads), microsecond=1e3)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -73,7 +74,8 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
     tables, timelines, first = [], [], 0
     calls: dict[int, object] = {}
     for profile, rank in zip(profiles, ranks, strict=True):
-        tables.append(_ranked(profile.kernels, rank, first))
+        ids = (pl.lit(rank, pl.Int64).alias("rank"), pl.col("id", "parent") + first)
+        tables.append(profile.kernels.with_columns(ids))
         if profile.timeline is not None:
             timelines.append(profile.timeline.with_columns(pl.col("kernel") + first))
         calls |= {row + first: call for row, call in profile.calls.items()}
@@ -97,24 +99,18 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
 
 def _refuse_several_runs(profiles: list[Profile], names: list[str]) -> None:
     """Ranks of one run have one profiler, one kind of device and a number each."""
-    advice = "name the files of one run"
+    advice, shown = "name the files of one run", shown_list(names, 3)
     for what, values in (
         ("profilers", {p.source.tool for p in profiles}),
         ("devices", {p.device for p in profiles if p.device}),
     ):
         if len(values) > 1:
-            raise InputError(
-                f"{shown_list(names, 3)} are several runs, of several {what}"
-                f" ({shown_list(sorted(values))})",
-                advice=advice,
-            )
+            kinds = f"several {what} ({shown_list(sorted(values))})"
+            raise InputError(f"{shown} are several runs, of {kinds}", advice=advice)
     stated = [r for p in profiles if (r := _stated_rank(p)) is not None]
     if len(set(stated)) < len(stated):
-        raise InputError(
-            f"{shown_list(names, 3)} are several runs: more than one says it is rank"
-            f" {max(stated, key=stated.count)}",
-            advice=advice,
-        )
+        twice = f"more than one says it is rank {max(stated, key=stated.count)}"
+        raise InputError(f"{shown} are several runs: {twice}", advice=advice)
 
 
 def _stated_rank(profile: Profile) -> int | None:
@@ -129,12 +125,6 @@ def _ranks(profiles: list[Profile]) -> list[int]:
     return known if len(known) == len(profiles) else list(range(len(profiles)))
 
 
-def _ranked(kernels: pl.DataFrame, rank: int, first: int) -> pl.DataFrame:
-    return kernels.with_columns(
-        pl.lit(rank, pl.Int64).alias("rank"), pl.col("id") + first, pl.col("parent") + first
-    )
-
-
 def _same_amounts(tables: list[pl.DataFrame]) -> list[pl.DataFrame]:
     """Tables whose absent amounts mean what they meant alone: no FLOPs of a kind are none.
 
@@ -146,18 +136,10 @@ def _same_amounts(tables: list[pl.DataFrame]) -> list[pl.DataFrame]:
     for table in tables:
         counts_flops = any(c.startswith("flop/") for c in table.columns)
         absent = [c for c in columns if c not in table.columns]
-        filled.append(
-            table.with_columns(
-                pl.lit(_meaning(c, counts_flops=counts_flops), pl.Float64).alias(c) for c in absent
-            )
-        )
+        unknown = "byte/" if counts_flops else ("byte/", "flop/")
+        means = {c: pl.lit(None if c.startswith(unknown) else 0.0, pl.Float64) for c in absent}
+        filled.append(table.with_columns(**means))
     return filled
-
-
-def _meaning(column: str, *, counts_flops: bool) -> float | None:
-    if column.startswith("flop/"):
-        return 0.0 if counts_flops else None
-    return None if column.startswith("byte/") else 0.0
 
 
 def _agreed(values: list[T]) -> T | None:
@@ -170,11 +152,10 @@ def _mean(profiles: list[Profile], of: Callable[[Profile], float | None]) -> flo
 
 
 def _idle(profiles: list[Profile]) -> dict[str, float]:
-    idle: dict[str, float] = {}
-    for profile in profiles:
-        for cause, seconds in profile.idle_by_cause.items():
-            idle[cause] = idle.get(cause, 0.0) + seconds / len(profiles)
-    return idle
+    idle: dict[str, float] = defaultdict(float)
+    for cause, seconds in (one for p in profiles for one in p.idle_by_cause.items()):
+        idle[cause] += seconds / len(profiles)
+    return dict(idle)
 
 
 def _notes(profiles: list[Profile], ranks: list[int], names: list[str]) -> tuple[str, ...]:
@@ -227,7 +208,9 @@ def read_run(
         from timeroof.read.saved_run import load_entry
 
         return load_entry(plan.jobs[0].found.only)
-    with _hashing(_entries(plan)) as hashed:
+    lent = [c for job in plan.jobs for c in job.companions]
+    inputs = [*(job.found for job in plan.jobs), *lent]
+    with _hashing([e for found in inputs for e in found.entries]) as hashed:
         profiles = _read(plan.jobs, options)
         files = hashed()
     named = [_with_files(p, job, files) for p, job in zip(profiles, plan.jobs, strict=True)]
@@ -246,11 +229,6 @@ def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:
         return inputs
     entries = tuple(found.only for found in inputs)
     return [Input(f"{inputs[0].name} and {len(inputs) - 1} more", entries)]
-
-
-def _entries(plan: Plan) -> list[Entry]:
-    lent = [c for job in plan.jobs for c in job.companions]
-    return [e for found in [*(job.found for job in plan.jobs), *lent] for e in found.entries]
 
 
 def _read(jobs: list[Job], options: ReadOptions) -> list[Profile]:

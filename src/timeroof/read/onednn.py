@@ -140,11 +140,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
     for line in _lines(found.only):
         log.take(line)
     if not log.times_ms:
-        raise InputError(
-            "has oneDNN lines but no primitive that ran with its time",
-            where=found.name,
-            advice="record with ONEDNN_VERBOSE=1 (or profile_exec)",
-        )
+        what = "has oneDNN lines but no primitive that ran with its time"
+        raise InputError(what, found.name, "record with ONEDNN_VERBOSE=1 (or profile_exec)")
     return _profile(log, found)
 
 

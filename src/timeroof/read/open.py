@@ -153,9 +153,8 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
         if not path.is_file():
             raise InputError("is no file or folder", where=str(path))
     except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror})", where=str(path), advice="check the path"
-        ) from error
+        advice = "check the path"
+        raise InputError(f"cannot be read ({error.strerror})", str(path), advice) from error
     if size == 0:
         raise InputError("is empty", where=str(path), advice="record it again")
     opener = partial(_plain, path)
@@ -202,11 +201,8 @@ def _folder_entries(folder: Path, max_bytes: int) -> Iterator[Entry]:
         found = [Path(root, name) for name in sorted(files)]
         paths += [path for path in found if not path.is_symlink()]
         if len(paths) > MAX_FOLDER_FILES:
-            raise InputError(
-                f"has more than {MAX_FOLDER_FILES} files",
-                where=str(folder),
-                advice="name the folder of one run",
-            )
+            advice = "name the folder of one run"
+            raise InputError(f"has more than {MAX_FOLDER_FILES} files", str(folder), advice)
     for path in paths:
         size = path.stat().st_size
         if size and path.is_file():
@@ -299,9 +295,7 @@ def _tar_member(entry: Entry, member: str) -> Iterator[BinaryIO]:
 
 def _refuse_many(members: Collection[str], where: str) -> None:
     if len(members) > MAX_FOLDER_FILES:
-        raise InputError(
-            f"holds more than {MAX_FOLDER_FILES} files", where=where, advice="name one run"
-        )
+        raise InputError(f"holds more than {MAX_FOLDER_FILES} files", where, "name one run")
 
 
 class _Bounded:
@@ -314,11 +308,8 @@ class _Bounded:
         data = self._stream.read(size if size >= 0 else self._left + 1)
         self._left -= len(data)
         if self._left < 0:
-            raise InputError(
-                f"unpacks to more than {self._limit} bytes",
-                where=self._name,
-                advice="raise --max-size if you trust the file",
-            )
+            advice = "raise --max-size if you trust the file"
+            raise InputError(f"unpacks to more than {self._limit} bytes", self._name, advice)
         return data
 
 

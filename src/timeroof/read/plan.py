@@ -136,11 +136,8 @@ def _plan_by_entry(found: Input) -> Plan:
     companions = _companions(groups)
     if not groups:
         names = shown_list([short_name(e.name) for e in unknown])
-        raise InputError(
-            f"holds no file of a profiler that is known ({names})",
-            where=found.name,
-            advice="see docs/reading.md for what can be read",
-        )
+        advice = "see docs/reading.md for what can be read"
+        raise InputError(f"holds no file of a profiler that is known ({names})", found.name, advice)
     if len(groups) > 1:
         raise _mixed(found, groups)
     ((name, entries),) = groups.items()
@@ -157,11 +154,8 @@ def _mixed(found: Input, groups: dict[str, list[Entry]]) -> InputError:
         f"{name}: {shown_list([short_name(e.name) for e in entries], 2)}"
         for name, entries in groups.items()
     )
-    return InputError(
-        f"has files of several profilers ({kinds}), which may be several runs",
-        where=found.name,
-        advice="name the files of one run, or choose with --format",
-    )
+    what = f"has files of several profilers ({kinds}), which may be several runs"
+    return InputError(what, found.name, "name the files of one run, or choose with --format")
 
 
 def _companions(groups: dict[str, list[Entry]]) -> list[tuple[Input, ...]]:

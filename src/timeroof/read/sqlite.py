@@ -65,11 +65,8 @@ class Database:
         try:
             yield
         except _DAMAGE as error:
-            raise InputError(
-                f"is a damaged SQLite file ({error})",
-                where=self._name,
-                advice="export or copy it again",
-            ) from error
+            advice = "export or copy it again"
+            raise InputError(f"is a damaged SQLite file ({error})", self._name, advice) from error
 
 
 @contextmanager

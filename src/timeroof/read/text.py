@@ -97,11 +97,8 @@ def lines(entry: Entry) -> Iterator[str]:
 def refuse_endless(rest: bytes, where: str) -> None:
     """Refuse a line that does not end, before it fills the memory."""
     if len(rest) > MAX_RECORD_BYTES:
-        raise InputError(
-            f"has a line of more than {MAX_RECORD_BYTES // 2**20} MiB",
-            where=where,
-            advice="it is no text of a profiler, or it is damaged",
-        )
+        advice = "it is no text of a profiler, or it is damaged"
+        raise InputError(f"has a line of more than {MAX_RECORD_BYTES // 2**20} MiB", where, advice)
 
 
 # An entry as a file on disk, for libraries that want a path.
@@ -122,10 +119,8 @@ def plain_file(entry: Entry, suffix: str = "") -> Iterator[Path]:
             for chunk in entry.chunks():
                 room -= len(chunk)
                 if room < 0:
-                    raise InputError(
-                        "unpacks to more than the temporary folder can hold",
-                        where=entry.name,
-                        advice="unpack it yourself, or set TMPDIR to a larger disk",
-                    )
+                    what = "unpacks to more than the temporary folder can hold"
+                    advice = "unpack it yourself, or set TMPDIR to a larger disk"
+                    raise InputError(what, entry.name, advice)
                 out.write(chunk)
         yield path

@@ -76,16 +76,11 @@ def profile_of_table(table: pl.DataFrame, where: str) -> Profile:
 def _check_columns(columns: list[str], where: str) -> None:
     for needed in REQUIRED:
         if needed not in columns:
-            raise InputError(
-                f"has no column {needed!r}", where=where, advice="name and time_s are required"
-            )
+            raise InputError(f"has no column {needed!r}", where, "name and time_s are required")
     labels = [c for c in columns if _target(c, where).startswith(LABEL)]
     if len(labels) > MAX_LABELS:
-        raise InputError(
-            f"has {len(labels)} columns that are no amounts ({shown_list(labels)})",
-            where=where,
-            advice=f"keep at most {MAX_LABELS} of them as labels",
-        )
+        what = f"has {len(labels)} columns that are no amounts ({shown_list(labels)})"
+        raise InputError(what, where, f"keep at most {MAX_LABELS} of them as labels")
 
 
 def _target(column: str, where: str) -> str:
@@ -99,11 +94,8 @@ def _target(column: str, where: str) -> str:
         return LABEL + column
     if not is_resource(resource):
         known = ", ".join(PRECISIONS if resource.startswith("flop/") else LEVELS)
-        raise InputError(
-            f"column {column!r} names no known resource",
-            where=where,
-            advice=f"use one of {known}, with _ for -",
-        )
+        advice = f"use one of {known}, with _ for -"
+        raise InputError(f"column {column!r} names no known resource", where, advice)
     return resource
 
 
@@ -129,11 +121,8 @@ def _numbers(cells: pl.Series, name: str, where: str) -> pl.Series:
     numbers = text.cast(pl.Float64, strict=False)
     wrong = (text.is_not_null() & numbers.is_null()).arg_max()
     if wrong is not None and text[wrong] is not None and numbers[wrong] is None:
-        raise InputError(
-            f"column {name!r} has {text[wrong][:40]!r} in row {wrong + 1}, which is no number",
-            where=where,
-            advice="write plain numbers in base units (seconds, FLOPs, bytes)",
-        )
+        what = f"column {name!r} has {text[wrong][:40]!r} in row {wrong + 1}, which is no number"
+        raise InputError(what, where, "write plain numbers in base units (seconds, FLOPs, bytes)")
     return numbers
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
 import polars as pl
 
@@ -70,14 +72,10 @@ def merge_channels(table: pl.DataFrame) -> pl.DataFrame:
     """Counters given per channel (``TCC_EA_RDREQ[0]`` …) as sums, where no sum is there."""
     groups: dict[str, list[str]] = {}
     for column in table.columns:
-        found = _CHANNEL.match(column)
-        if found:
+        if found := _CHANNEL.match(column):
             groups.setdefault(f"{found.group(1)}_sum", []).append(column)
-    sums = [
-        pl.sum_horizontal(pl.col(c) for c in columns).alias(name)
-        for name, columns in groups.items()
-        if name not in table.columns
-    ]
+    fresh = {name: columns for name, columns in groups.items() if name not in table.columns}
+    sums = [pl.sum_horizontal(columns).alias(name) for name, columns in fresh.items()]
     return table.with_columns(sums).drop([c for g in groups.values() for c in g])
 
 
@@ -97,22 +95,15 @@ def with_amounts(table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     amounts = amounts_of(counters)
     if not counters:
         return table, amounts.notes
+    levels = {f"bytes/{c.removeprefix('byte/')}" for c in amounts.columns if "flop/" not in c}
+    flops = {"flops" for c in amounts.columns if c.startswith("flop/")}
+    measured = pl.when(pl.col(counters[0]).is_not_null()).then(pl.lit("measured"))
     table = table.with_columns(
         *(expr.alias(name) for name, expr in amounts.columns.items()),
         *(expr.alias(f"sum.{name}") for name, expr in amounts.labels.items()),
-        *(
-            pl.when(pl.col(counters[0]).is_not_null()).then(pl.lit("measured")).alias(o)
-            for o in sorted(_origins(amounts.columns))
-        ),
+        *(measured.alias(f"origin.{what}") for what in sorted(levels | flops)),
     )
     return table.drop(counters), amounts.notes
-
-
-def _origins(columns: Iterable[str]) -> set[str]:
-    return {
-        "origin.flops" if c.startswith("flop/") else f"origin.bytes/{c.removeprefix('byte/')}"
-        for c in columns
-    }
 
 
 def _flops(have: frozenset[str], amounts: Amounts) -> None:
@@ -146,9 +137,10 @@ def _dram(have: frozenset[str], amounts: Amounts) -> None:
         writes, writes_64 = f"{ea}_WRREQ_sum", f"{ea}_WRREQ_64B_sum"
         if {reads, reads_32, writes, writes_64} <= have:
             long = pl.col("TCC_BUBBLE_sum") if "TCC_BUBBLE_sum" in have else pl.lit(0.0)
-            amounts.columns["byte/dram"] = _read_bytes(
-                pl.col(reads), pl.col(reads_32), long
-            ) + _write_bytes(pl.col(writes), pl.col(writes_64))
+            full = pl.min_horizontal(writes_64, writes)
+            written = 64 * full + 32 * (pl.col(writes) - full)
+            read = _read_bytes(pl.col(reads), pl.col(reads_32), long)
+            amounts.columns["byte/dram"] = read + written
             return
     fetch, write = (_size(have, what) for what in ("FETCH", "WRITE"))
     if fetch is not None and write is not None:
@@ -171,30 +163,20 @@ def _read_bytes(reads: pl.Expr, reads_32: pl.Expr, long: pl.Expr) -> pl.Expr:
     return 32 * short + 128 * long + 64 * (reads - short - long)
 
 
-def _write_bytes(writes: pl.Expr, writes_64: pl.Expr) -> pl.Expr:
-    full = pl.min_horizontal(writes_64, writes)
-    return 64 * full + 32 * (writes - full)
-
-
 def _size(have: frozenset[str], what: str) -> pl.Expr | None:
     """FETCH_SIZE or WRITE_SIZE (also FetchSize, WriteSize), in bytes."""
-    for name in (f"{what}_SIZE", f"{what.title()}Size"):
-        if name in have:
-            return pl.col(name) * KIB
-    return None
+    names = (f"{what}_SIZE", f"{what.title()}Size")
+    return next((pl.col(name) * KIB for name in names if name in have), None)
 
 
 def _caches(have: frozenset[str], amounts: Amounts) -> None:
     """Bytes of L2 (what L1 asks of it) and of L1; columns only where they were collected."""
-    requests = [
-        f"TCP_TCC_{what}_REQ_sum"
-        for what in ("READ", "WRITE", "ATOMIC_WITH_RET", "ATOMIC_WITHOUT_RET")
-    ]
+    whats = ("READ", "WRITE", "ATOMIC_WITH_RET", "ATOMIC_WITHOUT_RET")
+    requests = [f"TCP_TCC_{what}_REQ_sum" for what in whats]
     if have.issuperset(requests):
         read = 128 if any(c.startswith("TCC_EA0") for c in have) else 64
-        amounts.columns["byte/l2"] = read * pl.col(requests[0]) + 64 * _total(
-            [pl.col(c) for c in requests[1:]]
-        )
+        others = _total([pl.col(c) for c in requests[1:]])
+        amounts.columns["byte/l2"] = read * pl.col(requests[0]) + 64 * others
     if "TCP_TOTAL_CACHE_ACCESSES_sum" in have:
         amounts.columns["byte/l1"] = 64 * pl.col("TCP_TOTAL_CACHE_ACCESSES_sum")
 
@@ -205,7 +187,4 @@ def _unknown(counter: str, amounts: Amounts) -> pl.Expr:
 
 
 def _total(terms: list[pl.Expr]) -> pl.Expr:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total.cast(pl.Float64)
+    return reduce(add, terms).cast(pl.Float64)

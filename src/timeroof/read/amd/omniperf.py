@@ -30,6 +30,7 @@ def is_roofline(names: Names) -> bool:
 # ``sysinfo.csv`` the device; ``roofline.csv`` measured ceilings. Files are told apart by their
 # columns, so a renamed or zipped folder reads the same.
 Found = tuple[Entry, Header]
+_COUNTERS = ("SQ_", "TCC_", "TCP_", "TA_", "TD_", "GRBM_", "SPI_", "CPC_")
 
 
 @dataclass
@@ -60,7 +61,7 @@ def _sorted(found: Input) -> _Workload:
             workload.roofline.append((entry, header))
         elif _is_system(header.plain):
             workload.system.append((entry, header))
-        elif any(_is_counter(name) for name in header.names):
+        elif any(name.startswith(_COUNTERS) for name in header.names):
             workload.counters.append((entry, header))
         else:
             workload.times.append((entry, header))
@@ -75,21 +76,17 @@ def _is_system(names: Names) -> bool:
     return {"gpu_arch", "gpu_model", "cu_per_gpu"} <= names or {"gpu_soc", "workload_name"} <= names
 
 
-def _is_counter(name: str) -> bool:
-    return name.startswith(("SQ_", "TCC_", "TCP_", "TA_", "TD_", "GRBM_", "SPI_", "CPC_"))
-
-
 def read(found: Input, options: ReadOptions) -> Profile:
     """The profile of the workload."""
     workload = _sorted(found)
     if not workload.counters:
         what = "ceilings" if workload.roofline else "the system's description"
-        raise InputError(
-            f"holds only {what}, no kernels",
-            where=found.name,
-            advice="name the workload's folder, which also has pmc_perf.csv",
-        )
-    _refuse_several(workload, found)
+        advice = "name the workload's folder, which also has pmc_perf.csv"
+        raise InputError(f"holds only {what}, no kernels", found.name, advice)
+    folders = sorted({str(PurePosixPath(e.name).parent) for e, _ in workload.system})
+    if len(folders) > 1:
+        what = f"holds several workloads ({', '.join(folders[:5])}{' …' if folders[5:] else ''})"
+        raise InputError(what, found.name, "name the folder of one of them")
     tables = [rocprof_csv.read_dispatches(*table) for table in workload.counters]
     # pmc_perf has by far the most counters; the level files beside it repeat some.
     main = max(tables, key=lambda t: (sum(map(is_useful, t.columns)), t.height))
@@ -100,17 +97,6 @@ def read(found: Input, options: ReadOptions) -> Profile:
     tool = "rocprof-compute" if (version or "0")[:1] >= "3" else "Omniperf"
     source = source_of(tool, found, version=version, command=system.get("command"))
     return rocprof_csv.profile_of_dispatches(dispatches, Whole(source, device, tuple(notes)))
-
-
-def _refuse_several(workload: _Workload, found: Input) -> None:
-    """Counters of several workloads are not one run."""
-    folders = sorted({str(PurePosixPath(e.name).parent) for e, _ in workload.system})
-    if len(folders) > 1:
-        raise InputError(
-            f"holds several workloads ({', '.join(folders[:5])}{' …' if folders[5:] else ''})",
-            where=found.name,
-            advice="name the folder of one of them",
-        )
 
 
 def _with_better_times(main: pl.DataFrame, others: list[Found]) -> tuple[pl.DataFrame, list[Note]]:
@@ -126,10 +112,8 @@ def _with_better_times(main: pl.DataFrame, others: list[Found]) -> tuple[pl.Data
             clean, on=[*KEYS, OCCURRENCE], how="left", nulls_equal=True, maintain_order="left"
         )
         lost = joined["_end"].null_count()
-        joined = joined.with_columns(
-            pl.coalesce("_start", "start_ns").alias("start_ns"),
-            pl.coalesce("_end", "end_ns").alias("end_ns"),
-        )
+        better = {f"{at}_ns": pl.coalesce(f"_{at}", f"{at}_ns") for at in ("start", "end")}
+        joined = joined.with_columns(**better)
         text = "Times are of the run without counters (timestamps.csv)."
         if lost:
             text += f" {lost} dispatches are not in it and keep the times under counters."

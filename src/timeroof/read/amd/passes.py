@@ -66,10 +66,9 @@ def wide(long: pl.DataFrame, keys: list[str] = KEYS) -> pl.DataFrame:
     order = long.select(*keys, "dispatch").unique(maintain_order=True)
     order = number_occurrences(order, keys)
     named = long.join(order, on=[*keys, "dispatch"], how="left", nulls_equal=True)
-    table = named.pivot(
-        "counter", index=[*keys, OCCURRENCE], values="value", aggregate_function="mean"
-    )
-    return table.drop([c for c in table.columns if c == "null"])
+    index = [*keys, OCCURRENCE]
+    table = named.pivot("counter", index=index, values="value", aggregate_function="mean")
+    return table.drop("null", strict=False)
 
 
 def summed_instances(long: pl.DataFrame) -> pl.DataFrame:
@@ -107,10 +106,8 @@ def lend_counters(
     joined = joined.with_columns((~known).alias("_lent"))
     means = counters.group_by(keys).agg(pl.col(c).mean().alias(f"_mean_{c}") for c in names)
     joined = joined.join(means, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    joined = joined.with_columns(
-        pl.when(pl.col("_lent")).then(pl.col(f"_mean_{c}")).otherwise(pl.col(c)).alias(c)
-        for c in names
-    )
+    given = {c: pl.when("_lent").then(f"_mean_{c}").otherwise(c) for c in names}
+    joined = joined.with_columns(**given)
     notes: list[str] = []
     if lent := joined.filter(pl.col("_lent") & known).height:
         text = (
@@ -127,11 +124,6 @@ def lend_counters(
 def mark_lent(table: pl.DataFrame) -> pl.DataFrame:
     """Origins of lent amounts become ``inferred``."""
     origins = [c for c in table.columns if c.startswith("origin.") and c != "origin.time"]
-    lent = pl.col("_lent")
-    return table.with_columns(
-        pl.when(lent & pl.col(c).is_not_null())
-        .then(pl.lit("inferred"))
-        .otherwise(pl.col(c))
-        .alias(c)
-        for c in origins
-    ).drop("_lent")
+    known = {c: pl.col("_lent") & pl.col(c).is_not_null() for c in origins}
+    marked = {c: pl.when(k).then(pl.lit("inferred")).otherwise(c) for c, k in known.items()}
+    return table.with_columns(**marked).drop("_lent")

@@ -16,6 +16,7 @@ from timeroof.read.sqlite import Database, open_database
 
 # Only plain tables are read, not the database's views: a view is a program in a file.
 _AXES = tuple(f"{what}_{axis}" for what in ("grid_size", "workgroup_size") for axis in "xyz")
+_TIMES = (pl.col("start").alias("start_ns"), pl.col("end").alias("end_ns"))
 
 
 class Run:
@@ -37,13 +38,10 @@ class Run:
         block = [pl.col(f"workgroup_size_{axis}").fill_null(1) for axis in "xyz"]
         return raw.select(
             kernel_kind(),
-            "name",
-            pl.col("start").alias("start_ns"),
-            pl.col("end").alias("end_ns"),
+            *("name", "device", "correlation"),
+            *_TIMES,
             pl.col("agent_id").cast(pl.String).alias("gpu"),
-            "device",
             pl.coalesce("stream_id", "queue_id").cast(pl.String).alias("stream"),
-            "correlation",
             (grid[0] * grid[1] * grid[2]).alias("grid"),
             pl.format("{}x{}x{}", *grid).alias("label.grid"),
             pl.format("{}x{}x{}", *block).alias("label.block"),
@@ -62,11 +60,10 @@ class Run:
         raw = raw.with_columns(
             pl.when(to_device).then("dst_agent_id").otherwise("src_agent_id").alias("agent_id")
         )
+        texts = (pl.col("agent_id").alias("gpu"), pl.col("stream_id").alias("stream"))
         raw = self._with_agents(self._with_correlations(raw)).select(
-            "way", pl.col("start").alias("start_ns"), pl.col("end").alias("end_ns"),
-            pl.col("agent_id").cast(pl.String).alias("gpu"), "device",
-            pl.col("stream_id").cast(pl.String).alias("stream"), "correlation", "size",
-        )  # fmt: skip
+            "way", *_TIMES, *(t.cast(pl.String) for t in texts), "device", "correlation", "size"
+        )
         return copies_of(raw, number)
 
     def counters(self) -> pl.DataFrame:
@@ -99,10 +96,8 @@ class Run:
             pl.lit(number, pl.Int64).alias("process"),
             "correlation",
             pl.col("tid").alias("thread"),
-            pl.col("start").alias("start_ns"),
-            pl.col("end").alias("end_ns"),
-            pl.col("name").fill_null(""),
-            pl.col("category").fill_null(""),
+            *_TIMES,
+            pl.col("name", "category").fill_null(""),
         ).drop_nulls(["start_ns", "end_ns"])
 
     def command(self) -> str | None:
@@ -117,8 +112,7 @@ class Run:
         """Add a kernel's name, its device and what links it to its launch."""
         symbols = self._read("info_kernel_symbol", "id", text=("display_name", "kernel_name"))
         symbols = symbols.select(
-            pl.col("id").alias("kernel_id"),
-            pl.coalesce("display_name", "kernel_name").alias("name"),
+            pl.col("id").alias("kernel_id"), name=pl.coalesce("display_name", "kernel_name")
         ).unique("kernel_id", keep="first")
         raw = raw.join(symbols, on="kernel_id", how="left", maintain_order="left")
         unnamed = pl.format("kernel {}", pl.col("kernel_id").fill_null(0))
@@ -152,9 +146,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
         runs = [Run(database, suffix) for suffix in suffixes]
         kernels = [k for n, run in enumerate(runs) if (k := run.kernels(n)).height]
         if not kernels:
-            raise InputError(
-                "has no kernel dispatches", where=found.name, advice="record with --kernel-trace"
-            )
+            raise InputError("has no kernel dispatches", found.name, "record with --kernel-trace")
         counted = [c for run in runs if (c := run.counters()).height]
         copies = [run.copies(n) for n, run in enumerate(runs)]
         calls = pl.concat([run.calls(n) for n, run in enumerate(runs)])

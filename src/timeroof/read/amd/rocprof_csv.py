@@ -27,17 +27,14 @@ def same_counts_note(table: pl.DataFrame, counters: list[str]) -> list[Note]:
         return []
     distinct = table.select(pl.col(c).drop_nulls().n_unique() for c in counters).row(0)
     above_zero = table.select((pl.col(c) > 0).any() for c in counters).row(0)
-    if any(above_zero) and max(distinct) <= 1:
-        text = "All kernels show the same counts, which cannot be theirs: amounts are unknown."
-        return [Note(text, "same-counts", "warning")]
-    return []
+    text = "All kernels show the same counts, which cannot be theirs: amounts are unknown."
+    same = any(above_zero) and max(distinct) <= 1
+    return [Note(text, "same-counts", "warning")] if same else []
 
 
 # rocprof counters rewritten by hand into Nsight Compute's long form (one row per metric).
 _LONG = frozenset({"id", "kernel name", "metric name", "metric value"})
-_AMD = re.compile(
-    r"[,;\t]\"?(?:SQ_INSTS_\w+|FetchSize|WriteSize|FETCH_SIZE|TCC_\w+|TCP_\w+)\"?[,;\t]"
-)
+_AMD = re.compile(r"[,;\t]\"?(?:SQ_INSTS_\w+|(?:Fetch|Write)Size|FETCH_SIZE|TC[CP]_\w+)\"?[,;\t]")
 _TIME_NS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "s": 1e9}
 _BYTES = {"byte": 1.0, "bytes": 1.0, "kb": KIB, "mb": KIB**2}
 
@@ -82,11 +79,8 @@ def _profile(wide: pl.DataFrame, source: Source) -> Profile:
         wide = wide.with_columns(pl.lit(None, pl.Float64).alias("time"))
     kept = [c for c in wide.columns if is_useful(c)]
     events, notes = with_amounts(wide.select("name", "time", *kept))
-    events = events.with_columns(
-        pl.lit("kernel").alias("kind"),
-        pl.lit(0.0).alias("start_ns"),
-        pl.col("time").alias("end_ns"),
-    ).drop("time")
+    events = events.rename({"time": "end_ns"})
+    events = events.with_columns(kind=pl.lit("kernel"), start_ns=pl.lit(0.0))
     return profile_of(events, Whole(source, None, tuple(notes), has_gaps=False))
 
 
@@ -96,6 +90,10 @@ def _is_long(names: Names) -> bool:
 
 _NAME = ("Kernel_Name", "KernelName")
 _START, _END = ("Start_Timestamp", "BeginNs"), ("End_Timestamp", "EndNs")
+_PLACES = {
+    "gpu": ("GPU_ID", "gpu-id"), "stream": ("Queue_ID", "queue-id"),
+    "grid": ("Grid_Size", "grd"), "block": ("Workgroup_Size", "wgr"),
+}  # fmt: skip
 _PLACE = frozenset({"gpu_id", "gpu-id", "queue-id", "dispatch_id", "index"})
 _TOP = frozenset({"kernel_name", "count", "sum(ns)"})
 NO_COUNTERS = "No counters that tell FLOPs or bytes are in the file."
@@ -120,7 +118,10 @@ def read(found: Input, options: ReadOptions) -> Profile:
     if header.plain >= _TOP:
         return _top(entry, header, source)
     dispatches = read_dispatches(entry, header)
-    _refuse_bare(dispatches, entry)
+    counted = any(is_useful(c) for c in dispatches.columns)
+    if not counted and dispatches["end_ns"].null_count() == dispatches.height:
+        what = "lists dispatches without times and without counters of FLOPs or bytes"
+        raise InputError(what, entry.name, "name the workload's folder, or its pmc_perf.csv")
     return profile_of_dispatches(dispatches, Whole(source))
 
 
@@ -138,12 +139,7 @@ def read_dispatches(entry: Entry, header: Header) -> pl.DataFrame:
     if name is None or not table.height:
         raise InputError("has no dispatches", where=entry.name, advice="record it again")
     counters = [c for c in table.columns if is_useful(c)]
-    fields = {
-        "gpu": first_of(table.columns, "GPU_ID", "gpu-id"),
-        "stream": first_of(table.columns, "Queue_ID", "queue-id"),
-        "grid": first_of(table.columns, "Grid_Size", "grd"),
-        "block": first_of(table.columns, "Workgroup_Size", "wgr"),
-    }
+    fields = {field: first_of(table.columns, *names) for field, names in _PLACES.items()}
     read = table.select(
         amd_name(name).alias("name"),
         *((pl.col(c) if c else pl.lit(None, pl.String)).alias(f) for f, c in fields.items()),
@@ -178,20 +174,19 @@ def profile_of_dispatches(dispatches: pl.DataFrame, whole: Whole) -> Profile:
     return profile_of(events, full) if timed else _untimed(events, full)
 
 
+_OF_TIME = ("time_s", "time_spread", "origin.time")
+
+
 def _untimed(events: pl.DataFrame, whole: Whole) -> Profile:
-    events = events.with_columns(pl.lit(0).alias("start_ns"), pl.lit(0).alias("end_ns"))
-    rows = rows_of(events).with_columns(
-        pl.lit(None, pl.Float64).alias("time_s"),
-        pl.lit(None, pl.Float64).alias("time_spread"),
-        pl.lit(None, pl.String).alias("origin.time"),
-    )
+    rows = rows_of(events.with_columns(start_ns=pl.lit(0), end_ns=pl.lit(0)))
+    rows = rows.with_columns(pl.lit(None).cast(rows[c].dtype).alias(c) for c in _OF_TIME)
     device, unnamed = (whole.device, []) if whole.device else one_device([])
     return Profile.of(rows, whole.source, device=device, notes=(*whole.notes, *unnamed))
 
 
 def _is_field(name: str) -> bool:
-    known = (*_NAME, *_START, *_END, "DurationNs", "GPU_ID", "gpu-id", "Queue_ID", "queue-id")
-    return name in known or name in ("Grid_Size", "grd", "Workgroup_Size", "wgr")
+    places = [column for columns in _PLACES.values() for column in columns]
+    return name in (*_NAME, *_START, *_END, "DurationNs", *places)
 
 
 def _times(table: pl.DataFrame) -> list[pl.Expr]:
@@ -202,17 +197,6 @@ def _times(table: pl.DataFrame) -> list[pl.Expr]:
     if "DurationNs" in table.columns:
         return [pl.lit(0.0).alias("start_ns"), number("DurationNs").alias("end_ns")]
     return [pl.lit(None, pl.Int64).alias("start_ns"), pl.lit(None, pl.Int64).alias("end_ns")]
-
-
-def _refuse_bare(dispatches: pl.DataFrame, entry: Entry) -> None:
-    """A list of names alone says nothing about time or work."""
-    counted = any(is_useful(c) for c in dispatches.columns)
-    if not counted and dispatches["end_ns"].null_count() == dispatches.height:
-        raise InputError(
-            "lists dispatches without times and without counters of FLOPs or bytes",
-            where=entry.name,
-            advice="name the workload's folder, or its pmc_perf.csv",
-        )
 
 
 def _top(entry: Entry, header: Header, source: Source) -> Profile:

@@ -37,11 +37,8 @@ def read_stats(table: Found, source: Source) -> Profile:
     if not rows.height:
         raise InputError("has a header but no kernels", where=entry.name)
     if rows["name"].str.contains(f"{_HOST_CALL}|{_DOMAIN}").all():
-        raise InputError(
-            f"is a summary of host calls or domains ({rows['name'][0]} …), not of kernels",
-            where=entry.name,
-            advice="name the run's *_kernel_stats.csv",
-        )
+        what = f"is a summary of host calls or domains ({rows['name'][0]} …), not of kernels"
+        raise InputError(what, entry.name, "name the run's *_kernel_stats.csv")
     copies = pl.col("name").str.contains("^MEMORY_COPY_")
     kind = pl.when(copies).then(pl.lit("copy")).otherwise(kernel_kind())
     rows = rows.with_columns(kind.alias("kind"))
@@ -98,8 +95,7 @@ def read_kernels(
     events = table.select(
         kernel_kind("Kernel_Name"),
         amd_name("Kernel_Name").alias("name"),
-        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
-        csv.ticks(table, "End_Timestamp").alias("end_ns"),
+        *_times(table),
         _agent(table, "Agent_Id").alias("gpu"),
         (pl.col(stream) if stream else pl.lit(None, pl.String)).alias("stream"),
         _optional(table, "Correlation_Id").alias("correlation"),
@@ -114,10 +110,6 @@ def read_kernels(
 def read_counters(entry: Entry, header: csv.Header) -> pl.DataFrame:
     """Counters in long form: name, grid, dispatch, counter, value, and the dispatch's times."""
     table = csv.read_table(entry, header, lambda name: bool(_NEEDED.match(name)))
-    times = [
-        (csv.ticks(table, c) if c in table.columns else pl.lit(None, pl.Int64)).alias(alias)
-        for c, alias in (("Start_Timestamp", "start_ns"), ("End_Timestamp", "end_ns"))
-    ]
     process = "Process_Id" if "Process_Id" in table.columns else "Dispatch_Id"
     return table.select(
         amd_name("Kernel_Name").alias("name"),
@@ -126,7 +118,7 @@ def read_counters(entry: Entry, header: csv.Header) -> pl.DataFrame:
         _agent(table, "Agent_Id").alias("gpu"),
         pl.col("Counter_Name").alias("counter"),
         csv.number("Counter_Value").alias("value"),
-        *times,
+        *_times(table),
     ).drop_nulls(["name", "counter"])
 
 
@@ -137,8 +129,7 @@ def read_copies(entry: Entry, header: csv.Header) -> pl.DataFrame:
     source, target = (_agent(table, f"{which}_Agent_Id") for which in ("Source", "Destination"))
     raw = table.select(
         pl.col("Direction").alias("way"),
-        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
-        csv.ticks(table, "End_Timestamp").alias("end_ns"),
+        *_times(table),
         pl.when(to_device).then(target).otherwise(source).alias("gpu"),
         pl.lit("copies").alias("stream"),
         _optional(table, "Correlation_Id").alias("correlation"),
@@ -154,8 +145,7 @@ def read_calls(entry: Entry, header: csv.Header) -> pl.DataFrame:
         pl.lit(0, pl.Int64).alias("process"),
         _optional(table, "Correlation_Id").alias("correlation"),
         _optional(table, "Thread_Id").alias("thread"),
-        csv.ticks(table, "Start_Timestamp").alias("start_ns"),
-        csv.ticks(table, "End_Timestamp").alias("end_ns"),
+        *_times(table),
         pl.col("Function").fill_null("").alias("name"),
         pl.col("Domain").fill_null("").alias("category"),
     ).drop_nulls(["start_ns", "end_ns"])
@@ -166,6 +156,12 @@ def read_agents(entry: Entry, header: csv.Header) -> dict[str, str]:
     table = csv.read_table(entry, header, lambda _: True)
     gpus = table.filter(pl.col("Agent_Type") == "GPU").select("Node_Id", "Product_Name")
     return {node: name for node, name in gpus.drop_nulls().iter_rows() if name}
+
+
+def _times(table: pl.DataFrame) -> list[pl.Expr]:
+    columns = {"start_ns": "Start_Timestamp", "end_ns": "End_Timestamp"}
+    known = {a: csv.ticks(table, c) for a, c in columns.items() if c in table.columns}
+    return [known.get(alias, pl.lit(None, pl.Int64)).alias(alias) for alias in columns]
 
 
 def _optional(table: pl.DataFrame, column: str) -> pl.Expr:
@@ -216,15 +212,11 @@ def read(found: Input, options: ReadOptions) -> Profile:
         return read_stats(tables[STATS][0], source)
     if COPIES in tables:
         whole = Whole(source, None, (UNKNOWN_COPIES,))
-        return passes.profile_of_run(
-            [], None, [read_copies(*c) for c in tables[COPIES]], None, whole
-        )
+        copies = [read_copies(*copy) for copy in tables[COPIES]]
+        return passes.profile_of_run([], None, copies, None, whole)
     what = "calls of the host" if CALLS in tables else "the machine's agents"
-    raise InputError(
-        f"lists {what} and no kernels",
-        where=found.name,
-        advice="name the run's *_kernel_trace.csv, or the folder with all its files",
-    )
+    advice = "name the run's *_kernel_trace.csv, or the folder with all its files"
+    raise InputError(f"lists {what} and no kernels", found.name, advice)
 
 
 def _traced(tables: Tables, found: Input, source: Source) -> Profile:
@@ -232,16 +224,16 @@ def _traced(tables: Tables, found: Input, source: Source) -> Profile:
     traces, notes = _one_run(tables[KERNELS], found)
     names = _device_names(tables)
     kernels = [read_kernels(*trace, n, names) for n, trace in enumerate(traces)]
-    counters = _counters(tables[COUNTERS]) if COUNTERS in tables else None
+    runs = [passes.wide(read_counters(*table)) for table in tables.get(COUNTERS, [])]
+    counters = passes.join_passes(runs) if runs else None
     copies = [_with_device(read_copies(*copy), names) for copy in tables.get(COPIES, [])]
     if any(c.height for c in copies):
         notes.append(UNKNOWN_COPIES)
     calls = [read_calls(*table) for table in tables.get(CALLS, [])]
     # Calls do not say of which process they are.
     joined = pl.concat(calls, how="vertical_relaxed") if calls and len(traces) == 1 else None
-    return passes.profile_of_run(
-        kernels, counters, copies, joined, Whole(source, None, tuple(notes))
-    )
+    whole = Whole(source, None, tuple(notes))
+    return passes.profile_of_run(kernels, counters, copies, joined, whole)
 
 
 def _counted(tables: Tables, source: Source) -> Profile:
@@ -250,9 +242,8 @@ def _counted(tables: Tables, source: Source) -> Profile:
     base = max(runs, key=lambda run: run["dispatch"].n_unique())
     dispatches = base.unique("dispatch", keep="first", maintain_order=True)
     dispatches = dispatches.drop("dispatch", "counter", "value")
-    events, notes = passes.counted(
-        dispatches, passes.join_passes([passes.wide(run) for run in runs])
-    )
+    counters = passes.join_passes([passes.wide(run) for run in runs])
+    events, notes = passes.counted(dispatches, counters)
     kept = ("flop/", "byte/", "label.", "origin.", "sum.")
     events = events.select(
         pl.lit("kernel").alias("kind"),
@@ -262,10 +253,6 @@ def _counted(tables: Tables, source: Source) -> Profile:
     )  # fmt: skip
     events = _with_device(events, _device_names(tables))
     return profile_of(events, Whole(source, None, (*notes, passes.UNDER_COUNTERS), has_gaps=False))
-
-
-def _counters(found: list[Found]) -> pl.DataFrame:
-    return passes.join_passes([passes.wide(read_counters(*table)) for table in found])
 
 
 def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]:
@@ -281,11 +268,8 @@ def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]
     if all(map(_PASS_FOLDER.match, last)):
         text = f"{len(names)} passes of one program: times are of {names[0]}."
         return folders[names[0]], [Note(text, "several-passes")]
-    raise InputError(
-        f"holds several runs ({shown_list(last)})",
-        where=found.name,
-        advice="name the folder of one of them",
-    )
+    advice = "name the folder of one of them"
+    raise InputError(f"holds several runs ({shown_list(last)})", found.name, advice)
 
 
 def _device_names(tables: Tables) -> dict[str, str]:

@@ -184,9 +184,8 @@ class _Dispatch(NamedTuple):
 def _traced(process: _Process) -> Iterable[_Dispatch]:
     for r in process.buffer_records.kernel_dispatch:
         if (info := r.dispatch_info) is not None:
-            yield _Dispatch(
-                info, r.start_timestamp, r.end_timestamp, r.stream_id, r.correlation_id.internal
-            )
+            times = (r.start_timestamp, r.end_timestamp)
+            yield _Dispatch(info, *times, r.stream_id, r.correlation_id.internal)
 
 
 def _counted(process: _Process) -> Iterable[_Dispatch]:
@@ -280,14 +279,10 @@ def read(found: Input, options: ReadOptions) -> Profile:
     copies = [_copies(p, n) for n, p in processes]
     notes: tuple[str, ...] = ()
     if not kernels and counted:
-        kernels, notes = (
-            [_kernels(p, _counted(p), n) for n, p in processes],
-            (passes.UNDER_COUNTERS,),
-        )
+        kernels = [_kernels(p, _counted(p), n) for n, p in processes]
+        notes = (passes.UNDER_COUNTERS,)
     if not kernels and not any(c.height for c in copies):
-        raise InputError(
-            "has no kernel dispatches", where=found.name, advice="record with --kernel-trace"
-        )
+        raise InputError("has no kernel dispatches", found.name, "record with --kernel-trace")
     command = " ".join(processes[0][1].metadata.command) or None
     source = source_of("rocprofv3", found, command=command)
     calls = pl.concat([_calls(p, n) for n, p in processes])
@@ -300,14 +295,10 @@ def _decoded(entry: Entry) -> list[_Process]:
     for chunk in entry.chunks():
         text += chunk
         if len(text) > MAX_JSON_BYTES:
-            raise InputError(
-                f"is JSON of more than {MAX_JSON_BYTES // 2**30} GiB",
-                where=entry.name,
-                advice="record it with --output-format rocpd or csv",
-            )
+            what = f"is JSON of more than {MAX_JSON_BYTES // 2**30} GiB"
+            raise InputError(what, entry.name, "record it with --output-format rocpd or csv")
     try:
         return msgspec.json.decode(bytes(text).removeprefix(b"\xef\xbb\xbf"), type=_Root).tool
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"is no whole rocprofv3 JSON ({error})", where=entry.name, advice="record it again"
-        ) from error
+        advice = "record it again"
+        raise InputError(f"is no whole rocprofv3 JSON ({error})", entry.name, advice) from error

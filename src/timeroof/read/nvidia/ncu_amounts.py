@@ -9,17 +9,6 @@ import polars as pl
 from timeroof.core.notes import Note
 from timeroof.core.units import FLOPS_PER_FMA
 from timeroof.read.nvidia import ncu_metrics
-from timeroof.read.nvidia.ncu_metrics import (
-    PACKED_CAPABILITIES,
-    PACKED_INSTRUCTIONS,
-    SECTOR_BYTES,
-    TENSOR_FLOPS_PER_INSTRUCTION,
-    TensorPath,
-    apart,
-    has_tensor_cores,
-    is_whole,
-    path_of,
-)  # fmt: skip
 
 
 @dataclass
@@ -45,14 +34,8 @@ class Amounts:
 
 def time_of(roles: set[str], *, summed: bool) -> pl.Expr | None:
     """Seconds of a launch from the best metrics that it has, None where none tells them."""
-    ways = [
-        ("time",),
-        ("cycles", "clock"),
-        ("shown_time",),
-        ("shown_cycles", "shown_clock"),
-        ("cycles", "shown_clock"),
-    ]
-    known = [_quotient(way) for way in ways if roles.issuperset(way)]
+    ways = "time, cycles clock, shown_time, shown_cycles shown_clock, cycles shown_clock"
+    known = [_quotient(way) for w in ways.split(", ") if roles.issuperset(way := w.split())]
     if not known:
         return None
     # In a table of sums, cycles and clocks are summed: their quotient is the mean time.
@@ -60,7 +43,7 @@ def time_of(roles: set[str], *, summed: bool) -> pl.Expr | None:
     return pl.coalesce(known) * factor
 
 
-def _quotient(columns: tuple[str, ...]) -> pl.Expr:
+def _quotient(columns: list[str]) -> pl.Expr:
     if len(columns) == 1:
         return pl.col(columns[0])
     over, under = (pl.col(c) for c in columns)
@@ -106,20 +89,14 @@ def _vector_flops(
         elif collected := [c for c in counts if c in roles]:
             flops[precision] = pl.lit(None)
             absent = [c for c in counts if c not in roles]
-            amounts.say(
-                "not-collected",
-                f"{precision.upper()} FLOPs are unknown: {', '.join(collected)} were collected,"
-                f" {', '.join(absent)} were not.",
-            )
+            which = f"{', '.join(collected)} were collected, {', '.join(absent)} were not"
+            amounts.say("not-collected", f"{precision.upper()} FLOPs are unknown: {which}.")
     fp32 = flops.get("fp32")
     if fp32 is not None:
         flops["fp32"] = _with_packed(fp32, roles, capability, amounts)
     if inferred:
-        amounts.say(
-            "inferred-flops",
-            "FLOPs are instructions per cycle times cycles: the counts themselves were not"
-            " collected.",
-        )
+        why = "the counts themselves were not collected"
+        amounts.say("inferred-flops", f"FLOPs are instructions per cycle times cycles: {why}.")
     if flops:
         amounts.origin("flops", "inferred" if inferred else "measured")
     return flops
@@ -130,22 +107,19 @@ def _with_packed(
 ) -> pl.Expr:
     """FP32 FLOPs with those of instructions that do two at a time."""
     for suffix in ("", "_per_cycle"):
-        counts = [f"{name}{suffix}" for name in PACKED_INSTRUCTIONS]
+        counts = [f"{name}{suffix}" for name in ncu_metrics.PACKED_INSTRUCTIONS]
         if not roles.issuperset(counts):
             continue
         cycles = pl.lit(1.0) if not suffix else _cycles(roles)
         if cycles is not None:
             packed = 2.0 * _add_mul_fma(counts) * cycles
             # A chip without them says "n/a".
-            has_them = capability in PACKED_CAPABILITIES
+            has_them = capability in ncu_metrics.PACKED_CAPABILITIES
             return fp32 + (packed if has_them else packed.fill_null(0.0))
-    if capability in PACKED_CAPABILITIES:
-        amounts.say(
-            "packed-fp32",
-            "Packed FP32 instructions (fadd2, fmul2, ffma2) were not all collected: FP32 FLOPs of"
-            " kernels that use them are too low.",
-        )
-        some = any(r.startswith(PACKED_INSTRUCTIONS) for r in roles)
+    if capability in ncu_metrics.PACKED_CAPABILITIES:
+        what = "Packed FP32 instructions (fadd2, fmul2, ffma2) were not all collected"
+        amounts.say("packed-fp32", f"{what}: FP32 FLOPs of kernels that use them are too low.")
+        some = any(r.startswith(ncu_metrics.PACKED_INSTRUCTIONS) for r in roles)
         return pl.lit(None) if some else fp32
     return fp32
 
@@ -163,22 +137,21 @@ def _cycles(roles: set[str]) -> pl.Expr | None:
 def _tensor_flops(
     roles: set[str], capability: str | None, amounts: Amounts
 ) -> dict[str, pl.Expr | None]:
-    by_source: dict[str, list[TensorPath]] = {}
-    roles_of: dict[TensorPath, str] = {}
+    by_source: dict[str, list[ncu_metrics.TensorPath]] = {}
+    roles_of: dict[ncu_metrics.TensorPath, str] = {}
     for role in sorted(r for r in roles if r.startswith("tensor:")):
-        path = path_of(role.removeprefix("tensor:"))
+        path = ncu_metrics.path_of(role.removeprefix("tensor:"))
         if path is None or path.precision is None:
-            amounts.say(
-                "no-ceiling", f"{role.removeprefix('tensor:')} is not counted: no such ceiling."
-            )
+            name = role.removeprefix("tensor:")
+            amounts.say("no-ceiling", f"{name} is not counted: no such ceiling.")
             continue
         roles_of[path] = role
         by_source.setdefault(path.source, []).append(path)
     flops: dict[str, list[pl.Expr]] = {}
     for source, paths in by_source.items():
-        chosen = apart(paths)
+        chosen = ncu_metrics.apart(paths)
         value = _some_known_sum([pl.col(roles_of[p]) for p in chosen])
-        if not is_whole(chosen, capability):
+        if not ncu_metrics.is_whole(chosen, capability):
             value = pl.lit(None)
             amounts.say("tensor-paths", _some_instructions_only(source, chosen))
         flops.setdefault(str(chosen[0].precision), []).append(value)
@@ -190,7 +163,7 @@ def _tensor_flops(
     return {}
 
 
-def _some_instructions_only(source: str, paths: list[TensorPath]) -> str:
+def _some_instructions_only(source: str, paths: list[ncu_metrics.TensorPath]) -> str:
     names = ", ".join(sorted({str(p.op) for p in paths}))
     return (
         f"Tensor operations on {source.upper()} are unknown: only those of {names} were collected,"
@@ -207,7 +180,7 @@ def _some_known_sum(columns: list[pl.Expr]) -> pl.Expr:
 def _by_instruction(capability: str | None) -> pl.Expr:
     """FLOPs from tensor instructions: none is none on every chip, more only with a fixed size."""
     count = pl.col("tensor_inst")
-    factor = TENSOR_FLOPS_PER_INSTRUCTION.get(capability or "")
+    factor = ncu_metrics.TENSOR_FLOPS_PER_INSTRUCTION.get(capability or "")
     return pl.when(count == 0).then(0.0) if factor is None else count * factor
 
 
@@ -216,7 +189,7 @@ def _note_tensor_instructions(
 ) -> None:
     """Say which launches have unknown FLOPs because their tensor instructions have no size."""
     some = table.filter(pl.col("tensor_inst") > 0).height
-    if capability in TENSOR_FLOPS_PER_INSTRUCTION or not some:
+    if capability in ncu_metrics.TENSOR_FLOPS_PER_INSTRUCTION or not some:
         return
     chip = f"compute capability {capability}" if capability else "a chip that no file names"
     advice = "" if capability else ", or name the chip with --machine"
@@ -236,14 +209,12 @@ def _unknown_families(
         if precision not in flops:
             flops[precision] = pl.lit(None)
             amounts.missing.append(precision.upper())
-    if has_tensor_cores(capability) and not any(p.endswith("-tensor") for p in flops):
+    if ncu_metrics.has_tensor_cores(capability) and not any(p.endswith("-tensor") for p in flops):
         flops["fp16-tensor"] = pl.lit(None)
         amounts.missing.append("tensor cores (any precision)")
     if amounts.missing:
-        amounts.say(
-            "not-collected",
-            f"Not collected: FLOPs of {', '.join(amounts.missing)}. They are unknown, not zero.",
-        )
+        text = f"Not collected: FLOPs of {', '.join(amounts.missing)}. They are unknown, not zero."
+        amounts.say("not-collected", text)
     if "fp64" not in flops:
         amounts.say("fp64-none", "FP64 instructions were not collected; they are taken as none.")
 
@@ -267,9 +238,8 @@ def _dram(roles: set[str]) -> tuple[pl.Expr | None, str]:
     if {"dram_read", "dram_write"} <= roles:
         return pl.col("dram_read") + pl.col("dram_write"), "measured"
     if {"dram_sectors_read", "dram_sectors_write"} <= roles:
-        return SECTOR_BYTES * (pl.col("dram_sectors_read") + pl.col("dram_sectors_write")), (
-            "measured"
-        )
+        sectors = pl.col("dram_sectors_read") + pl.col("dram_sectors_write")
+        return ncu_metrics.SECTOR_BYTES * sectors, "measured"
     if {"dram_rate", "time_s"} <= roles:
         return pl.col("dram_rate") * pl.col("time_s"), "inferred"
     return None, ""
@@ -279,16 +249,16 @@ def _l2(roles: set[str]) -> pl.Expr | None:
     if "l2" in roles:
         return pl.col("l2")
     if "l2_sectors" in roles:
-        return SECTOR_BYTES * pl.col("l2_sectors")
+        return ncu_metrics.SECTOR_BYTES * pl.col("l2_sectors")
     parts = {p: f"l2_sectors_{p}" for p in ("read", "write", "atom", "red")}
     if not roles.issuperset(parts.values()):
         return None
     # An atomic or a reduction reads and writes its sector.
     twice = 2 * (pl.col(parts["atom"]) + pl.col(parts["red"]))
-    return SECTOR_BYTES * (pl.col(parts["read"]) + pl.col(parts["write"]) + twice)
+    return ncu_metrics.SECTOR_BYTES * (pl.col(parts["read"]) + pl.col(parts["write"]) + twice)
 
 
 def _l1(roles: set[str]) -> pl.Expr | None:
     if "l1" in roles:
         return pl.col("l1")
-    return SECTOR_BYTES * pl.col("l1_sectors") if "l1_sectors" in roles else None
+    return ncu_metrics.SECTOR_BYTES * pl.col("l1_sectors") if "l1_sectors" in roles else None

@@ -50,21 +50,14 @@ def read_console(text_lines: Iterable[str], name: str, folder: str) -> Part | No
     launches = list(_launches(text_lines))
     if not launches:
         return None
-    facts = {
-        key: [getattr(launch, key) for launch in launches]
-        for key in ("name", "stream", "grid", "block")
-    }
+    facts = {key: [getattr(launch, key) for launch in launches] for key in FACTS[1:]}
     ids = [f"#{index}" for index in range(len(launches))]
     table = pl.DataFrame({"launch": ids, **facts}, schema=dict.fromkeys(FACTS, pl.String))
     metrics = {metric for launch in launches for metric, _, _ in launch.metrics}
     capabilities = {launch.capability for launch in launches if launch.capability}
-    return Part(
-        name,
-        folder,
-        table.with_columns(_roles(launches)),
-        some_metrics(metrics),
-        capability=capabilities.pop() if len(capabilities) == 1 else None,
-    )
+    table = table.with_columns(_roles(launches))
+    capability = capabilities.pop() if len(capabilities) == 1 else None
+    return Part(name, folder, table, some_metrics(metrics), capability=capability)
 
 
 def _launches(text_lines: Iterable[str]) -> Iterator[_Launch]:
@@ -75,10 +68,8 @@ def _launches(text_lines: Iterable[str]) -> Iterator[_Launch]:
             if launch is not None:
                 yield launch
             grid, block = (f"({v})" if v else None for v in (match["grid"], match["block"]))
-            launch, spans = (
-                _Launch(match["name"], match["stream"], grid, block, match["capability"]),
-                [],
-            )
+            launch = _Launch(match["name"], match["stream"], grid, block, match["capability"])
+            spans = []
         elif _RULER.match(line):
             # Three rulers frame a table: above its headings, below them, at its end.
             spans = [m.span() for m in _DASHES.finditer(line)]
@@ -109,14 +100,12 @@ def _roles(launches: list[_Launch]) -> list[pl.Series]:
     for index, launch in enumerate(launches):
         for metric, unit, value in launch.metrics:
             cells[metric, unit].setdefault(index, value)
-    everywhere = range(len(launches))
-    return ncu_profile.role_columns(
-        [
-            (reading, pl.Series([found.get(i) for i in everywhere], dtype=pl.String))
-            for (metric, unit), found in cells.items()
-            if (reading := ncu_profile.reading_of(metric, unit)) is not None
-        ]
-    )
+    columns = []
+    for (metric, unit), found in cells.items():
+        if (reading := ncu_profile.reading_of(metric, unit)) is not None:
+            values = [found.get(i) for i in range(len(launches))]
+            columns.append((reading, pl.Series(values, dtype=pl.String)))
+    return ncu_profile.role_columns(columns)
 
 
 def sniff(found: Input) -> bool:
@@ -128,7 +117,5 @@ def read(found: Input, options: ReadOptions) -> Profile:
     """One profile of all launches."""
     part = read_console(lines(found.only), found.name, "")
     if part is None:
-        raise InputError(
-            "has no launch of a kernel", where=found.name, advice="profile the program again"
-        )
+        raise InputError("has no launch of a kernel", found.name, "profile the program again")
     return profile_of_parts([part], found, options.architecture)

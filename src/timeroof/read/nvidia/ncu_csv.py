@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 
 import polars as pl
 
@@ -45,18 +46,15 @@ def read_long(table: Table, name: str, folder: str) -> ncu_profile.Part:
             (pl.col(str(found[key])) if key in found else pl.lit(None, pl.String)).alias(key)
             for key in _COLUMNS
         ).filter(pl.col("id").str.contains(r"^\s*\d+\s*$") & pl.col("name").is_not_null())
-        rows = rows.with_columns(_launch_key())
+        process = pl.col("process").fill_null("").str.strip_chars()
+        ids = pl.concat_str(process, pl.lit("#"), pl.col("id").str.strip_chars())
+        rows = rows.with_columns(launch=ids)
         # All rows of a launch name it: rules and sections without a metric too.
         launches.append(rows.group_by("launch", maintain_order=True).agg(_first(_OF_LAUNCH)))
         measured = rows.filter(pl.col("metric").str.len_chars() > 0)
         metrics |= set(measured["metric"].unique().to_list())
         values.append(_values(measured))
     return _part(launches, values, metrics, name, folder)
-
-
-def _launch_key() -> pl.Expr:
-    process = pl.col("process").fill_null("").str.strip_chars()
-    return pl.concat_str(process, pl.lit("#"), pl.col("id").str.strip_chars()).alias("launch")
 
 
 def _first(columns: tuple[str, ...]) -> list[pl.Expr]:
@@ -96,20 +94,12 @@ def _part(
     table = table.drop("device", "capability")
     measured = pl.concat(values) if values else pl.DataFrame()
     if measured.height:
-        best = (
-            measured.sort("rank", maintain_order=True)
-            .group_by("launch", "role", maintain_order=True)
-            .agg(pl.col("value").drop_nulls().first())
-        )
-        table = table.join(
-            best.pivot(on="role", index="launch", values="value"),
-            on="launch",
-            how="left",
-            maintain_order="left",
-        )
-    return ncu_profile.Part(
-        name, folder, table, ncu_profile.some_metrics(metrics), device, capability
-    )
+        ranked = measured.sort("rank", maintain_order=True)
+        best = ranked.group_by("launch", "role", maintain_order=True).agg(_first(("value",)))
+        wide = best.pivot(on="role", index="launch", values="value")
+        table = table.join(wide, on="launch", how="left", maintain_order="left")
+    collected = ncu_profile.some_metrics(metrics)
+    return ncu_profile.Part(name, folder, table, collected, device, capability)
 
 
 def _only(column: pl.Series | None) -> str | None:
@@ -147,11 +137,8 @@ def is_summed(header: list[str]) -> bool:
 
 def is_transposed(first_lines: Iterable[str]) -> bool:
     """Whether lines are of a table with one line per metric, as copied from the interface."""
-    keys = {
-        ncu_profile.split_unit(fields[0])[0]
-        for line in first_lines
-        if len(fields := fields_of(line)) > 1
-    }
+    split = [fields for line in first_lines if len(fields := fields_of(line)) > 1]
+    keys = {ncu_profile.split_unit(fields[0])[0] for fields in split}
     return bool(keys & set(_NAMES)) and "ID" in keys and any("__" in key for key in keys)
 
 
@@ -185,22 +172,15 @@ def read_transposed(text_lines: Iterator[str], name: str, folder: str) -> ncu_pr
         heading = ncu_profile.split_unit(fields[0])
         if "__" in heading[0] and ":" not in heading[0]:
             metrics.add(heading[0])
-        if _is_fact(heading[0]) or role_of(heading[0]) is not None:
+        is_fact = any(heading[0] in names for names in _FACT_HEADINGS.values())
+        if is_fact or role_of(heading[0]) is not None:
             headings.append(heading)
             cells.append(fields[1:])
-    width = max((len(c) for c in cells), default=0)
-    columns = {
-        index: pl.Series(values + [None] * (width - len(values)), dtype=_TEXT)
-        for index, values in enumerate(cells)
-    }
+    even = zip(*zip_longest(*cells), strict=True)
+    columns = {index: pl.Series(values, dtype=_TEXT) for index, values in enumerate(even)}
     units = {index: unit or "" for index, (_, unit) in enumerate(headings)}
-    return _ncu_wide_part(
-        _wanted(headings), headings, columns, units, metrics, (name, folder, False)
-    )
-
-
-def _is_fact(heading: str) -> bool:
-    return any(heading in names for names in _FACT_HEADINGS.values())
+    which = (name, folder, False)
+    return _ncu_wide_part(_wanted(headings), headings, columns, units, metrics, which)
 
 
 def _wanted(headings: list[tuple[str, str | None]]) -> list[tuple[str, int]]:
@@ -231,22 +211,18 @@ def _ncu_wide_part(
         if (reading := ncu_profile.reading_of(headings[index][0], units.get(index, ""))) is not None
     ]
     height = len(next(iter(columns.values()), []))
-    frame = pl.DataFrame({"launch": _launch_ids(facts, height)}).with_columns(
-        *(
-            facts.get(key, pl.Series([None] * height, dtype=_TEXT)).alias(key)
-            for key in ncu_profile.FACTS[1:]
-        ),
-        *ncu_profile.role_columns(readings),
-    )
+    unknown = pl.Series([None] * height, dtype=_TEXT)
+    told = {key: facts.get(key, unknown) for key in ncu_profile.FACTS[1:]}
+    frame = pl.DataFrame({"launch": _launch_ids(facts, height), **told})
+    frame = frame.with_columns(ncu_profile.role_columns(readings))
     if "calls" in facts and summed:
         frame = frame.with_columns(numbers(facts["calls"]).alias("calls"))
     if "id" in facts:
         frame = frame.filter(facts["id"].str.contains(r"^\s*\d+\s*$").fill_null(False))
     frame = frame.filter(pl.col("name").is_not_null())
     device, capability = _only(facts.get("device")), _capability(facts)
-    return ncu_profile.Part(
-        name, folder, frame, ncu_profile.some_metrics(metrics), device, capability, summed
-    )
+    collected = ncu_profile.some_metrics(metrics)
+    return ncu_profile.Part(name, folder, frame, collected, device, capability, summed)
 
 
 def _launch_ids(facts: dict[str, pl.Series], height: int) -> pl.Series:
@@ -306,11 +282,8 @@ def read_part(entry: Entry, folder: str) -> ncu_profile.Part:
 def _no_table(entry: Entry) -> InputError:
     troubles = [match[1] for line in lines(entry) if (match := _TROUBLE.match(line))]
     why = f" ({shown_list(troubles, 2)})" if troubles else ""
-    return InputError(
-        f"holds no table, only messages of Nsight Compute{why}",
-        where=entry.name,
-        advice="the profiled program failed or launched no kernel: run it again",
-    )
+    advice = "the profiled program failed or launched no kernel: run it again"
+    return InputError(f"holds no table, only messages of Nsight Compute{why}", entry.name, advice)
 
 
 def sniff(found: Input) -> bool:

@@ -100,14 +100,9 @@ def is_whole(paths: list[TensorPath], capability: str | None) -> bool:
     if any(p.op is None for p in paths):
         return True
     new = {op for op in ops if "gmma" in op or op.startswith("utc")}
-    if capability is not None and not _has_new_instructions(capability):
+    if capability is not None and not 9 <= int(capability.partition(".")[0]) < 12:
         return True
     return bool(new) and (bool(ops - new) or paths[0].source not in _OLD_AND_NEW)
-
-
-def _has_new_instructions(capability: str) -> bool:
-    major = int(capability.partition(".")[0])
-    return 9 <= major < 12
 
 
 # Bytes of one sector, the smallest piece that L1, L2 and DRAM move.
@@ -132,13 +127,12 @@ ARCHITECTURES = {
 
 # Role -> metrics that play it, the best first, and the kind of unit they have.
 _TIME = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "time")
-_CYCLES = tuple(
-    f"{unit}__cycles_elapsed.{over}"
-    for unit, over in (
-        ("sm", "avg"), ("smsp", "avg"), ("sm", "max"), ("gpc", "avg"), ("gpc", "max"),
-    )
-)  # fmt: skip
+_UNITS = (("sm", "avg"), ("smsp", "avg"), ("sm", "max"), ("gpc", "avg"), ("gpc", "max"))
+_CYCLES = tuple(f"{unit}__cycles_elapsed.{over}" for unit, over in _UNITS)
 _CLOCK = tuple(f"{metric}.per_second" for metric in _CYCLES)
+_DRAM_RATE = ("dram__bytes.sum.per_second", "DRAM Bandwidth", "Memory Throughput")
+_PIPES = ("sm__{}.sum", "smsp__{}.sum", "sm__{}_op_hmma.sum")
+_TENSOR = tuple(pipe.format("inst_executed_pipe_tensor") for pipe in _PIPES)
 NAMED_ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "time": ("second", _TIME),
     "cycles": ("count", _CYCLES),
@@ -150,10 +144,7 @@ NAMED_ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "dram": ("byte", ("dram__bytes.sum",)),
     "dram_read": ("byte", ("dram__bytes_read.sum", "dram__bytes_op_read.sum", "FetchSize")),
     "dram_write": ("byte", ("dram__bytes_write.sum", "dram__bytes_op_write.sum", "WriteSize")),
-    "dram_rate": (
-        "byte/second",
-        ("dram__bytes.sum.per_second", "DRAM Bandwidth", "Memory Throughput"),
-    ),
+    "dram_rate": ("byte/second", _DRAM_RATE),
     "dram_sectors_read": ("count", ("dram__sectors_read.sum", "dram__sectors_op_read.sum")),
     "dram_sectors_write": ("count", ("dram__sectors_write.sum", "dram__sectors_op_write.sum")),
     "l2": ("byte", ("lts__t_bytes.sum",)),
@@ -164,14 +155,7 @@ NAMED_ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "l2_sectors_red": ("count", ("lts__t_sectors_op_red.sum",)),
     "l1": ("byte", ("l1tex__t_bytes.sum",)),
     "l1_sectors": ("count", ("l1tex__t_sectors.sum",)),
-    "tensor_inst": (
-        "count",
-        (
-            "sm__inst_executed_pipe_tensor.sum",
-            "smsp__inst_executed_pipe_tensor.sum",
-            "sm__inst_executed_pipe_tensor_op_hmma.sum",
-        ),
-    ),
+    "tensor_inst": ("count", _TENSOR),
 }
 
 _NAMED = {
@@ -244,10 +228,7 @@ def capability_of_names(names: list[str]) -> str | None:
     ('7.0', None)
     """
     telling = [name[:_TELLING_CHARACTERS] for name in names]
-    for capability, pattern in _GENERATIONS:
-        if any(pattern.search(name) for name in telling):
-            return capability
-    return None
+    return next((cc for cc, known in _GENERATIONS if any(map(known.search, telling))), None)
 
 
 def capability_of(architecture: str | None) -> str | None:

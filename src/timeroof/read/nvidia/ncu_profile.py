@@ -144,8 +144,7 @@ class Run:
                 if role.endswith(_RATES):
                     continue
                 one, other = held.table[role], part.table[role]
-                off = (one - other).abs() > SAME_VALUE * one.abs()
-                if off.any():
+                if ((one - other).abs() > SAME_VALUE * one.abs()).any():
                     return False
         return True
 
@@ -154,11 +153,10 @@ def runs_of(parts: list[Part]) -> list[Run]:
     """Parts sorted into runs: those of one run measured the same launches."""
     runs: list[Run] = []
     for part in parts:
-        home = next((run for run in runs if run.takes(part)), None)
-        if home is None:
-            runs.append(Run([part]))
-        else:
+        if home := next((run for run in runs if run.takes(part)), None):
             home.parts.append(part)
+        else:
+            runs.append(Run([part]))
     return runs
 
 
@@ -169,8 +167,9 @@ def joined(run: Run) -> Part:
         return first
     names = first.table["name"]
     in_order = all(p.table["name"].equals(names) for p in others)
-    tables = [_keyed(p.table, in_order=in_order) for p in run.parts]
     keys = ["_position"] if in_order else ["name", "_position"]
+    position = pl.int_range(pl.len()) if in_order else pl.int_range(pl.len()).over("name")
+    tables = [p.table.with_columns(_position=position) for p in run.parts]
     table = tables[0]
     for other in tables[1:]:
         table = _join(table, other, keys)
@@ -185,25 +184,13 @@ def joined(run: Run) -> Part:
     )
 
 
-def _keyed(table: pl.DataFrame, *, in_order: bool) -> pl.DataFrame:
-    position = pl.int_range(pl.len())
-    return table.with_columns((position if in_order else position.over("name")).alias("_position"))
-
-
 def _join(table: pl.DataFrame, other: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     fresh = [c for c in other.columns if c not in FACTS and c not in keys]
-    joined = table.join(
-        other.select(*keys, *fresh),
-        on=keys,
-        how="full",
-        coalesce=True,
-        suffix="_again",
-        maintain_order="left_right",
-    )
-    twice = [c for c in fresh if c in table.columns]
-    return joined.with_columns(
-        pl.coalesce(pl.col(c), pl.col(f"{c}_again")).alias(c) for c in twice
-    ).drop(f"{c}_again" for c in twice)
+    both = {c: f"{c}_again" for c in fresh if c in table.columns}
+    other = other.select(*keys, *fresh).rename(both)
+    joined = table.join(other, on=keys, how="full", coalesce=True, maintain_order="left_right")
+    held = {c: pl.coalesce(c, again) for c, again in both.items()}
+    return joined.with_columns(**held).drop(both.values())
 
 
 def _order_notes(run: Run, table: pl.DataFrame, *, in_order: bool) -> list[Note]:
@@ -259,14 +246,9 @@ def profile_of_parts(parts: list[Part], found: Input, architecture: str | None) 
     ranks = _ranks(wholes, phases)
     _note_parts(wholes, ranks, notes)
     capability = _capability(wholes, architecture, notes)
-    launches = pl.concat(
-        [
-            _launches(whole, phase, rank, capability, notes)
-            for whole, phase, rank in zip(wholes, phases, ranks, strict=True)
-        ],
-        how="diagonal",
-    )
-    launches, dropped = drop_impossible(launches)
+    places = zip(wholes, phases, ranks, strict=True)
+    found_launches = [_launches(*place, capability, notes) for place in places]
+    launches, dropped = drop_impossible(pl.concat(found_launches, how="diagonal"))
     if not launches.height:
         raise InputError("has no launch with a time", where=where, advice="record it again")
     device, unnamed = one_device(w.device for w in wholes)
@@ -291,11 +273,8 @@ def _wholes(group: list[Part], where: str, is_folder: bool) -> list[Part]:
     runs = runs_of(group)
     again = measured_again([(short_name(run.parts[0].name), run.names) for run in runs])
     if again and is_folder:
-        raise InputError(
-            f"holds several runs of the same kernels ({shown_list(again)})",
-            where=where,
-            advice="name the files of one run",
-        )
+        what = f"holds several runs of the same kernels ({shown_list(again)})"
+        raise InputError(what, where, "name the files of one run")
     return [joined(run) for run in runs]
 
 
@@ -316,11 +295,8 @@ def _phases(wholes: list[Part], where: str, is_folder: bool, notes: list[Note]) 
     again = measured_again([(w.folder, w.kernels) for w in wholes])
     known = [by_folder[folder] for folder in dict.fromkeys(again)]
     if is_folder and len(known) > 1 and (None in known or len(set(known)) < len(known)):
-        raise InputError(
-            f"holds several runs ({shown_list(sorted(set(again)))})",
-            where=where,
-            advice="name the folder of one run",
-        )
+        advice = "name the folder of one run"
+        raise InputError(f"holds several runs ({shown_list(sorted(set(again)))})", where, advice)
     named = sorted(f.rpartition("/")[2] for f, phase in by_folder.items() if phase)
     if named:
         text = f"Phases are taken from the names of folders: {shown_list(named)}."
@@ -361,11 +337,9 @@ def _launches(
     roles = set(whole.roles)
     time = time_of(roles, summed=whole.summed)
     if time is None:
-        raise InputError(
-            f"has no time of its kernels, only {shown_list(list(whole.metrics)) or 'names'}",
-            where=whole.name,
-            advice="give the files of the other metrics too, or collect gpu__time_duration.sum",
-        )
+        what = f"has no time of its kernels, only {shown_list(list(whole.metrics)) or 'names'}"
+        advice = "give the files of the other metrics too, or collect gpu__time_duration.sum"
+        raise InputError(what, whole.name, advice)
     amounts = amounts_of(whole.table, {*roles, "time_s"}, capability)
     notes += [*whole.notes, *amounts.notes]
     if whole.summed:
@@ -389,8 +363,7 @@ def _size(column: str) -> pl.Expr:
 def _facts(whole: Part, phase: str | None, rank: int | None) -> list[pl.Expr]:
     return [
         pl.lit("kernel").alias("kind"),
-        pl.col("name"),
-        pl.col("stream"),
+        pl.col("name", "stream"),
         pl.lit(phase, pl.String).alias("phase"),
         pl.lit(rank, pl.Int64).alias("rank"),
         pl.lit(whole.device, pl.String).alias("device"),

@@ -19,11 +19,12 @@ from timeroof.read.nvidia.ncu_metrics import role_of
 from timeroof.read.open import Input
 from timeroof.read.text import plain_file
 
-_GRID = ("launch__grid_dim_x", "launch__grid_dim_y", "launch__grid_dim_z")
-_BLOCK = ("launch__block_dim_x", "launch__block_dim_y", "launch__block_dim_z")
-_DEVICE = "device__attribute_display_name"
-_MAJOR = "device__attribute_compute_capability_major"
-_MINOR = "device__attribute_compute_capability_minor"
+_GRID, _BLOCK = (tuple(f"launch__{w}_dim_{axis}" for axis in "xyz") for w in ("grid", "block"))
+_CHIP = (
+    "device__attribute_display_name",
+    "device__attribute_compute_capability_major",
+    "device__attribute_compute_capability_minor",
+)
 
 
 class _Metric(Protocol):
@@ -56,13 +57,10 @@ def package(where: str) -> ModuleType:
     try:
         return importlib.import_module("ncu_report")
     except (ImportError, OSError) as error:
-        raise InputError(
-            "is a binary Nsight Compute report, and NVIDIA's package that opens it is not here"
-            f" ({error})",
-            where=where,
-            advice="pip install ncu-report, or export it:"
-            " ncu --import FILE --csv --page raw > FILE.csv",
-        ) from error
+        what = "is a binary Nsight Compute report, and NVIDIA's package that opens it is not here"
+        export = "ncu --import FILE --csv --page raw > FILE.csv"
+        advice = f"pip install ncu-report, or export it: {export}"
+        raise InputError(f"{what} ({error})", where, advice) from error
 
 
 def part_of(report: _Report, name: str) -> ncu_profile.Part:
@@ -73,14 +71,11 @@ def part_of(report: _Report, name: str) -> ncu_profile.Part:
     table = pl.DataFrame(facts, schema=dict.fromkeys(ncu_profile.FACTS, pl.String), orient="row")
     readings = _readings(actions[0]) if actions else {}
     values = {role: _values(actions, ways) for role, ways in readings.items()}
-    return ncu_profile.Part(
-        name,
-        "",
-        table.with_columns(pl.Series(role, v, dtype=pl.Float64) for role, v in values.items()),
-        ncu_profile.some_metrics(metrics),
-        device=_text(actions[0], _DEVICE) if actions else None,
-        capability=_capability(actions[0]) if actions else None,
-    )
+    table = table.with_columns(pl.Series(role, v, dtype=pl.Float64) for role, v in values.items())
+    device, major, minor = (_text(actions[0], m) if actions else None for m in _CHIP)
+    capability = f"{major}.{minor}" if major and minor else None
+    collected = ncu_profile.some_metrics(metrics)
+    return ncu_profile.Part(name, "", table, collected, device, capability)
 
 
 def _actions(report: _Report) -> Iterator[_Action]:
@@ -91,13 +86,9 @@ def _actions(report: _Report) -> Iterator[_Action]:
 
 
 def _facts(action: _Action, index: int) -> tuple[str | None, ...]:
-    return (
-        f"#{index}",
-        str(action.name(action.NameBase_DEMANGLED)),
-        _text(action, "launch__stream_id"),
-        _dimensions(action, _GRID),
-        _dimensions(action, _BLOCK),
-    )
+    sizes = (_dimensions(action, metrics) for metrics in (_GRID, _BLOCK))
+    name = str(action.name(action.NameBase_DEMANGLED))
+    return f"#{index}", name, _text(action, "launch__stream_id"), *sizes
 
 
 def _readings(action: _Action) -> dict[str, list[tuple[str, ncu_profile.Reading]]]:
@@ -142,11 +133,6 @@ def _dimensions(action: _Action, metrics: tuple[str, ...]) -> str | None:
     return f"({', '.join(s for s in sizes if s)})" if all(sizes) else None
 
 
-def _capability(action: _Action) -> str | None:
-    major, minor = _text(action, _MAJOR), _text(action, _MINOR)
-    return f"{major}.{minor}" if major and minor else None
-
-
 def read(found: Input, options: ReadOptions) -> Profile:
     """The profile of all launches in all ranges."""
     module = package(found.name)
@@ -154,11 +140,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
         try:
             part = part_of(module.load_report(str(path)), found.name)
         except (RuntimeError, ValueError, OSError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"is no whole Nsight Compute report ({error})",
-                where=found.name,
-                advice="record it again",
-            ) from error
+            what = f"is no whole Nsight Compute report ({error})"
+            raise InputError(what, found.name, "record it again") from error
     if not part.table.height:
         raise InputError("has no profiled kernel", where=found.name, advice="record it again")
     profile = ncu_profile.profile_of_parts([part], found, options.architecture)

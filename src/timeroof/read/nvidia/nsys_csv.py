@@ -37,11 +37,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
         raise InputError("has no table of Nsight Systems", where=entry.name)
     plain = _plain(header.plain)
     if "num calls" in plain:
-        raise InputError(
-            "lists calls of the host, not GPU kernels",
-            where=entry.name,
-            advice="use `nsys stats --report cuda_gpu_kern_sum --format csv`",
-        )
+        advice = "use `nsys stats --report cuda_gpu_kern_sum --format csv`"
+        raise InputError("lists calls of the host, not GPU kernels", entry.name, advice)
     table = read_table(entry, header, lambda _: True)
     if "instances" in plain or "count" in plain:
         return _summary(table, source)
@@ -50,12 +47,10 @@ def read(found: Input, options: ReadOptions) -> Profile:
 
 def _is_report(names: Names) -> bool:
     plain = _plain(names)
-    summary = {"total time", "min", "max"} <= plain and bool(
-        plain & {"instances", "num calls", "count"}
-    )
-    return (summary and bool(plain & {"name", "operation"})) or (
-        {"start", "duration", "name", "corrid"} <= plain and bool(plain & {"strm", "grdx"})
-    )
+    some = ({"instances", "num calls", "count"}, {"name", "operation"})
+    summary = {"total time", "min", "max"} <= plain and all(plain & any_of for any_of in some)
+    trace = {"start", "duration", "name", "corrid"} <= plain
+    return summary or (trace and bool(plain & {"strm", "grdx"}))
 
 
 def _plain(names: Names) -> frozenset[str]:
@@ -75,11 +70,8 @@ def _split(name: str) -> tuple[str, float]:
 
 def _columns(table: pl.DataFrame) -> dict[str, tuple[str, float]]:
     """Plain name → (column, factor)."""
-    found: dict[str, tuple[str, float]] = {}
-    for column in table.columns:
-        base, factor = _split(column)
-        found.setdefault(base, (column, factor))
-    return found
+    split = [(_split(column), column) for column in reversed(table.columns)]
+    return {base: (column, factor) for (base, factor), column in split}
 
 
 def _summary(table: pl.DataFrame, source: Source) -> Profile:
@@ -131,13 +123,9 @@ def _named(column: str) -> list[pl.Expr]:
     """Kind and name from the name that nsys prints."""
     name = pl.col(column)
     copied = name.str.extract(_COPY.pattern.replace("^", "(?i)^", 1))
-    kind = (
-        pl.when(copied.is_not_null())
-        .then(pl.lit("copy"))
-        .when(name.str.contains(r"(?i)^\[?CUDA memset\]?"))
-        .then(pl.lit("memset"))
-        .otherwise(kernel_kind(column))
-    )
+    sets = name.str.contains(r"(?i)^\[?CUDA memset\]?")
+    other = pl.when(sets).then(pl.lit("memset")).otherwise(kernel_kind(column))
+    kind = pl.when(copied.is_not_null()).then(pl.lit("copy")).otherwise(other)
     plain = pl.when(copied.is_not_null()).then(pl.format("Memcpy {}", copied)).otherwise(name)
     memset = pl.when(kind == "memset").then(pl.lit("Memset")).otherwise(plain)
     return [kind.alias("kind"), memset.alias("name")]

@@ -29,9 +29,11 @@ _COPY_KINDS = {
 _PLACE = dict.fromkeys(
     ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId"], pl.Int64
 )
+_TIMES = (pl.col("start").alias("start_ns"), pl.col("end").alias("end_ns"))
+_THREAD = pl.col("globalTid")
+_OF_HOST = ((_THREAD // 2**24).alias("process"), _THREAD.alias("thread"), *_TIMES)
 _COMMON = (
-    pl.col("start").alias("start_ns"),
-    pl.col("end").alias("end_ns"),
+    *_TIMES,
     pl.col("deviceId").fill_null(0).cast(pl.String).alias("gpu"),
     pl.col("streamId").cast(pl.String).alias("stream"),
     pl.col("correlationId").alias("correlation"),
@@ -71,11 +73,9 @@ def read_kernels(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
 def read_copies(database: Database) -> pl.DataFrame:
     """Copies with the bytes that cross PCI Express and that device memory sees."""
     raw = database.read(COPIES, {**_PLACE, "bytes": pl.Int64, "copyKind": pl.Int64})
-    kinds = pl.DataFrame(
-        [(kind, *rest) for kind, rest in _COPY_KINDS.items()],
-        schema={"copyKind": pl.Int64, "_what": pl.String, "_pcie": pl.Int64, "_dram": pl.Int64},
-        orient="row",
-    )
+    listed = [(kind, *rest) for kind, rest in _COPY_KINDS.items()]
+    schema = {"copyKind": pl.Int64, "_what": pl.String, "_pcie": pl.Int64, "_dram": pl.Int64}
+    kinds = pl.DataFrame(listed, schema=schema, orient="row")
     raw = raw.join(kinds, on="copyKind", how="left", maintain_order="left")
     return raw.select(
         pl.lit("copy").alias("kind"),
@@ -114,18 +114,15 @@ def read_graphs(database: Database) -> pl.DataFrame:
 
 def _triple(what: str) -> pl.Expr:
     axes = [pl.col(f"{what}{axis}") for axis in "XYZ"]
-    return pl.when(axes[0].is_not_null()).then(
-        pl.format("{}x{}x{}", *(axis.fill_null(1) for axis in axes))
-    )
+    text = pl.format("{}x{}x{}", *(axis.fill_null(1) for axis in axes))
+    return pl.when(axes[0].is_not_null()).then(text)
 
 
 # Tables and columns differ between versions and recording options; only the kernels are needed.
 _RANGE_TYPES = (59, 60, 70, 71)
-WHOLE_GRAPHS = Note(
-    "CUDA graphs were traced as a whole, without their kernels: record with"
-    " --cuda-graph-trace=node to see them.",
-    "whole-graphs",
-)
+_ADVICE = "record with --cuda-graph-trace=node to see them"
+_WHOLE = f"CUDA graphs were traced as a whole, without their kernels: {_ADVICE}."
+WHOLE_GRAPHS = Note(_WHOLE, "whole-graphs")
 
 
 def read(found: Input, options: ReadOptions) -> Profile:
@@ -159,17 +156,10 @@ def _read(database: Database, found: Input, options: ReadOptions) -> Profile:
 def _events(database: Database, strings: pl.DataFrame, where: str) -> pl.DataFrame:
     """All device activities in one table, or a word on why there are none."""
     if not (database.has(KERNELS) or database.has(GRAPHS)):
-        raise InputError(
-            f"has no GPU kernels (table {KERNELS} is absent or empty)",
-            where=where,
-            advice="record with `nsys profile --trace=cuda,nvtx` and export again",
-        )
-    parts = [
-        read_kernels(database, strings),
-        read_graphs(database),
-        read_copies(database),
-        read_memsets(database),
-    ]
+        advice = "record with `nsys profile --trace=cuda,nvtx` and export again"
+        raise InputError(f"has no GPU kernels (table {KERNELS} is absent or empty)", where, advice)
+    parts = [read_kernels(database, strings)]
+    parts += [part(database) for part in (read_graphs, read_copies, read_memsets)]
     events = pl.concat([p for p in parts if p.height], how="diagonal")
     if "link/pcie" in events.columns:
         is_kernel = ~pl.col("kind").is_in(["copy", "memset"])
@@ -186,12 +176,7 @@ def _calls(database: Database, strings: pl.DataFrame, events: pl.DataFrame) -> p
     raw = database.read("CUPTI_ACTIVITY_KIND_RUNTIME", wanted)
     texts = strings.rename({"id": "nameId", "value": "name"})
     calls = raw.join(texts, on="nameId", how="left", maintain_order="left").select(
-        (pl.col("globalTid") // 2**24).alias("process"),
-        pl.col("correlationId").alias("correlation"),
-        pl.col("globalTid").alias("thread"),
-        pl.col("start").alias("start_ns"),
-        pl.col("end").alias("end_ns"),
-        pl.col("name").fill_null(""),
+        *_OF_HOST, pl.col("correlationId").alias("correlation"), pl.col("name").fill_null("")
     )
     return _of_processes(calls, events).drop_nulls(["start_ns", "end_ns"])
 
@@ -210,11 +195,7 @@ def _ranges(database: Database, strings: pl.DataFrame, events: pl.DataFrame) -> 
     raw = raw.filter(pl.col("eventType").is_in(_RANGE_TYPES) & pl.col("end").is_not_null())
     texts = strings.rename({"id": "textId", "value": "_text"})
     ranges = raw.join(texts, on="textId", how="left", maintain_order="left").select(
-        (pl.col("globalTid") // 2**24).alias("process"),
-        pl.col("globalTid").alias("thread"),
-        pl.col("start").alias("start_ns"),
-        pl.col("end").alias("end_ns"),
-        pl.coalesce("text", "_text").alias("text"),
+        *_OF_HOST, pl.coalesce("text", "_text").alias("text")
     )
     return _of_processes(ranges, events)
 

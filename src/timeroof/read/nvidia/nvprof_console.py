@@ -60,11 +60,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
         return nvprof_profile.profile_of_rows(_summary_frame(summary), command, found.name)
     if metrics:
         return nvprof_profile.profile_of_metrics(_metric_frame(metrics), command, found.name)
-    raise InputError(
-        "holds no table of nvprof, only its messages",
-        where=found.name,
-        advice="the profiled program failed or launched no kernel: run it again",
-    )
+    advice = "the profiled program failed or launched no kernel: run it again"
+    raise InputError("holds no table of nvprof, only its messages", found.name, advice)
 
 
 def _summary_rows(source: Iterator[str]) -> Iterator[tuple[str, str, str]]:
@@ -81,9 +78,8 @@ def _summary_rows(source: Iterator[str]) -> Iterator[tuple[str, str, str]]:
 def _summary_frame(rows: list[tuple[str, str, str]]) -> pl.DataFrame:
     schema = dict.fromkeys(("name", "time_s", "calls"), pl.String)
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return frame.with_columns(
-        nvprof_profile.glued(frame["time_s"]), pl.col("calls").cast(pl.Float64)
-    )
+    times = nvprof_profile.glued(frame["time_s"])
+    return frame.with_columns(times, pl.col("calls").cast(pl.Float64))
 
 
 def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
@@ -96,23 +92,15 @@ def _trace_rows(heading: str, source: Iterator[str]) -> Iterator[tuple[str | Non
         if len(cells) < len(columns) or not _TIME.match(cells[0]):
             return
         row = {c: None if cell == "-" else cell for c, cell in zip(columns, cells, strict=True)}
-        device = row.get("Device")
-        yield (
-            row["Start"],
-            row["Duration"],
-            row.get("Size"),
-            nvprof_profile.device_name(device) if device else None,
-            row.get("Stream"),
-            _CORRELATION.sub("", row["Name"] or "").strip(),
-        )
+        device = nvprof_profile.device_name(d) if (d := row.get("Device")) else None
+        name = _CORRELATION.sub("", row["Name"] or "").strip()
+        yield row["Start"], row["Duration"], row.get("Size"), device, row.get("Stream"), name
 
 
 def _trace_frame(rows: list[tuple[str | None, ...]]) -> pl.DataFrame:
     names = ("start_s", "time_s", "moved", "device", "stream", "name")
     frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
-    return frame.with_columns(
-        nvprof_profile.glued(frame[c]) for c in ("start_s", "time_s", "moved")
-    )
+    return frame.with_columns(nvprof_profile.glued(frame[c]) for c in names[:3])
 
 
 def _metric_rows(source: Iterator[str]) -> Iterator[tuple[str | None, ...]]:
@@ -138,6 +126,5 @@ def sniff(found: Input) -> bool:
     """Its preamble, or one of its headings."""
     head = head_text(found.only)
     headings = (_SUMMARY_HEADING, _TRACE_HEADING, _METRICS_HEADING)
-    return bool(nvprof_profile.PREAMBLE.search(head)) or any(
-        h.match(line) for line in head.split("\n") for h in headings
-    )
+    headed = any(h.match(line) for line in head.split("\n") for h in headings)
+    return headed or bool(nvprof_profile.PREAMBLE.search(head))

@@ -62,11 +62,8 @@ def _rows(table: Table, wanted: dict[str, str]) -> tuple[pl.DataFrame, dict[str,
 def _number(rows: pl.DataFrame, key: str, units: dict[str, str], where: str) -> pl.Series:
     factor = nvprof_profile.unit_value(units.get(key, ""))
     if factor is None:
-        raise InputError(
-            f"column {key!r} has the unit {units.get(key, '')!r}, which is none of time or size",
-            where=where,
-            advice="keep the row of units that nvprof writes below the header",
-        )
+        what = f"column {key!r} has the unit {units.get(key, '')!r}, which is none of time or size"
+        raise InputError(what, where, "keep the row of units that nvprof writes below the header")
     table = rows.select(pl.col(key).cast(pl.Float64, strict=False), pl.lit(factor).alias("factor"))
     return table.select(in_base_units(key, "factor")).to_series()
 
@@ -84,11 +81,8 @@ def _read_trace(table: Table, where: str) -> pl.DataFrame:
             moved = moved.fill_null(rows["managed"].cast(pl.Float64, strict=False))
         columns.append(moved)
     named = pl.col("device").map_elements(nvprof_profile.device_name, return_dtype=pl.String)
-    return (
-        rows.with_columns(columns)
-        .with_columns(named if "device" in rows.columns else [])
-        .drop("managed", strict=False)
-    )
+    rows = rows.with_columns(columns).with_columns(named if "device" in rows.columns else [])
+    return rows.drop("managed", strict=False)
 
 
 def _read_summary(table: Table, where: str) -> pl.DataFrame:

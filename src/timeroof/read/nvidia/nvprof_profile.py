@@ -54,19 +54,17 @@ def glued(column: pl.Series) -> pl.Series:
     return table.select(in_base_units("value", "factor")).to_series().alias(column.name)
 
 
+_COLLECTIVE = (r"^(void )?nccl(Dev)?Kernel", "collective")
+# The last one that fits counts.
+_KINDS = (_COLLECTIVE, (r"(?i)^\[.*memset", "memset"), (r"(?i)^\[.*memcpy", "copy"))
+
+
 def kind_of_name() -> pl.Expr:
     """The kind of a row by its name: copies and memsets are in brackets."""
-    name = pl.col("name")
-    return (
-        pl.when(name.str.contains(r"(?i)^\[.*memcpy"))
-        .then(pl.lit("copy"))
-        .when(name.str.contains(r"(?i)^\[.*memset"))
-        .then(pl.lit("memset"))
-        .when(name.str.contains(r"^(void )?nccl(Dev)?Kernel"))
-        .then(pl.lit("collective"))
-        .otherwise(pl.lit("kernel"))
-        .alias("kind")
-    )
+    kind = pl.lit("kernel")
+    for pattern, name in _KINDS:
+        kind = pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
+    return kind.alias("kind")
 
 
 def is_activity() -> pl.Expr:
@@ -85,10 +83,8 @@ def device_name(text: str) -> str:
 
 
 TOOL = "nvprof"
-INFERRED_TIMES = Note(
-    "Times are inferred from amounts and rates (bytes / bytes per second) of each kernel.",
-    "inferred-times",
-)
+_TEXT = "Times are inferred from amounts and rates (bytes / bytes per second) of each kernel."
+INFERRED_TIMES = Note(_TEXT, "inferred-times")
 PCIE = "link/pcie"
 
 
@@ -131,9 +127,8 @@ def _amounts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _with_idle(rows: pl.DataFrame) -> pl.DataFrame:
     """The seconds that the device was idle before each activity."""
-    rows = rows.sort("start_s", maintain_order=True).with_columns(
-        (pl.col("start_s") + pl.col("time_s")).alias("end_s")
-    )
+    rows = rows.sort("start_s", maintain_order=True)
+    rows = rows.with_columns(end_s=pl.col("start_s") + pl.col("time_s"))
     busy_until = pl.col("end_s").cum_max().shift(1)
     idle = (pl.col("start_s") - busy_until).clip(lower_bound=0.0).fill_null(0.0)
     return rows.with_columns(idle.alias("idle_before_s"))
@@ -179,16 +174,10 @@ def profile_of_metrics(rows: pl.DataFrame, command: str | None, where: str) -> P
     metrics = set(wide.columns) - {"device", "name", "calls"}
     time = _time(metrics)
     if time is None:
-        raise InputError(
-            f"has metrics but no times: {shown_list(sorted(metrics))}",
-            where=where,
-            advice="record nvprof's summary or GPU trace too, or all metrics",
-        )
-    columns = [
-        (pl.col(metric) * pl.col("calls")).alias(f"flop/{precision}")
-        for precision, metric in _FLOPS.items()
-        if metric in metrics
-    ]
+        advice = "record nvprof's summary or GPU trace too, or all metrics"
+        raise InputError(f"has metrics but no times: {shown_list(sorted(metrics))}", where, advice)
+    counted = {precision: metric for precision, metric in _FLOPS.items() if metric in metrics}
+    columns = [(pl.col(m) * pl.col("calls")).alias(f"flop/{p}") for p, m in counted.items()]
     columns += [c for level in _BYTES for c in _byte_column(level, metrics)]
     table = wide.with_columns((time * pl.col("calls")).alias("time_s"), *columns)
     notes: list[str] = [INFERRED_TIMES]
@@ -200,38 +189,26 @@ def profile_of_metrics(rows: pl.DataFrame, command: str | None, where: str) -> P
         notes.append(Note(text, "no-times"))
     device, unnamed = one_device(device_name(d) for d in wide["device"].drop_nulls().unique())
     kept = [c for c in table.columns if c not in metrics]
-    return Profile.of(
-        table.select(kept).with_columns(
-            pl.col("device").map_elements(device_name, return_dtype=pl.String),
-            pl.lit("inferred").alias("origin.time"),
-        ),
-        Source(tool=TOOL, command=command),
-        device=device,
-        notes=(*notes, *unnamed),
-    )
+    named = pl.col("device").map_elements(device_name, return_dtype=pl.String)
+    table = table.select(kept).with_columns(named, pl.lit("inferred").alias("origin.time"))
+    source = Source(tool=TOOL, command=command)
+    return Profile.of(table, source, device=device, notes=(*notes, *unnamed))
 
 
 def _time(metrics: set[str]) -> pl.Expr | None:
     """Mean seconds of a launch, from the rate that moved the most bytes."""
-    pairs = [
-        (pl.col(amount) * size, pl.col(rate))
-        for amount, size, rate in _RATES
-        if {amount, rate} <= metrics
-    ]
-    if not pairs:
+    known = [way for way in _RATES if {way[0], way[2]} <= metrics]
+    if not known:
         return None
+    pairs = [(pl.col(amount) * size, pl.col(rate)) for amount, size, rate in known]
     most = pl.max_horizontal(moved for moved, _ in pairs)
-    return pl.coalesce(
-        pl.when((moved == most) & (rate > 0)).then(moved / rate) for moved, rate in pairs
-    )
+    return pl.coalesce(pl.when((m == most) & (rate > 0)).then(m / rate) for m, rate in pairs)
 
 
 def _byte_column(level: str, metrics: set[str]) -> list[pl.Expr]:
-    for parts, size in _BYTES[level]:
-        if metrics.issuperset(parts):
-            total = pl.sum_horizontal(pl.col(p) for p in parts) * size * pl.col("calls")
-            return [total.alias(f"byte/{level}")]
-    return []
+    ways = [(parts, size) for parts, size in _BYTES[level] if metrics.issuperset(parts)]
+    totals = [pl.sum_horizontal(parts) * size * pl.col("calls") for parts, size in ways]
+    return [total.alias(f"byte/{level}") for total in totals[:1]]
 
 
 def _tensor(table: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
@@ -239,14 +216,10 @@ def _tensor(table: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, list
     devices = " ".join(rows["device"].drop_nulls().unique().to_list())
     if not any(chip in devices for chip in _TENSOR_CHIPS):
         return table, []
-    idle = (
-        rows.filter(pl.col("metric") == _TENSOR)
-        .with_columns(pl.when(pl.col("maximum").str.contains(_IDLE)).then(0.0).alias("tensor"))
-        .select("device", "name", "calls", pl.col("tensor").alias("flop/fp16-tensor"))
-    )
-    joined = table.join(
-        idle, on=["device", "name", "calls"], how="left", nulls_equal=True, maintain_order="left"
-    )
+    keys = ["device", "name", "calls"]
+    none = pl.when(pl.col("maximum").str.contains(_IDLE)).then(0.0).alias("flop/fp16-tensor")
+    idle = rows.filter(pl.col("metric") == _TENSOR).select(*keys, none)
+    joined = table.join(idle, on=keys, how="left", nulls_equal=True, maintain_order="left")
     unknown = joined["flop/fp16-tensor"].null_count()
     text = f"nvprof does not count tensor FLOPs: they are unknown for {unknown} kernels."
     return joined, [Note(text, "tensor-flops", "warning")] if unknown else []

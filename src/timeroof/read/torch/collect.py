@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -43,7 +44,7 @@ def _by_category(events: list[Event]) -> dict[Hashable, list[Event]]:
     return groups
 
 
-def _timed(trace: tables.Trace, group: list[Event]) -> tuple[list[Event], Floats, Floats]:
+def _timed(trace: tables.Trace, group: list[Event]) -> tuple[list[Event], dict[str, Floats]]:
     """The complete events of a group that have a possible time, with start and end."""
     group = [e for e in group if e.ph == "X"]
     start, duration = tables.numbers([e.ts for e in group]), tables.numbers([e.dur for e in group])
@@ -53,7 +54,7 @@ def _timed(trace: tables.Trace, group: list[Event]) -> tuple[list[Event], Floats
         trace.bad += int((~good).sum())
         group = [e for e, keep in zip(group, good.tolist(), strict=True) if keep]
         start, duration = start[good], duration[good]
-    return group, start, start + duration
+    return group, {"start": start, "end": start + duration}
 
 
 def _decoder(kind: type[T], nothing: T) -> Callable[[list[Event]], list[T]]:
@@ -91,14 +92,12 @@ def _collective(trace: tables.Trace, args: ev.Message) -> int:
 def _signature(trace: tables.Trace, args: ev.OpArgs) -> int:
     if not args.dims:
         return tables.NONE
-    return trace.signatures[
-        (bytes(args.dims), bytes(args.types), bytes(args.strides), bytes(args.values))
-    ]
+    return trace.signatures[tuple(map(bytes, (args.dims, args.types, args.strides, args.values)))]
 
 
 def _add_frames(trace: tables.Trace, group: list[Event], kind: int = tables.OP) -> None:
     """Ops with their arguments; annotations and modules have none of interest."""
-    group, start, end = _timed(trace, group)
+    group, times = _timed(trace, group)
     args = _op_args(group) if kind == tables.OP else [ev.NO_OP_ARGS] * len(group)
     trace.frames.add(
         thread=tables.codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
@@ -106,16 +105,11 @@ def _add_frames(trace: tables.Trace, group: list[Event], kind: int = tables.OP) 
         name=tables.codes_of(trace.names, [e.name for e in group]),
         signature=[_signature(trace, a) for a in args],
         collective=[_collective(trace, a) for a in args],
-        start=start,
-        end=end,
+        **times,
         external_id=tables.numbers([a.external_id for a in args]),
         record_id=tables.numbers([a.record_id for a in args]),
         sequence=tables.numbers([a.sequence for a in args]),
     )
-
-
-def _add_annotations(trace: tables.Trace, group: list[Event]) -> None:
-    _add_frames(trace, group, tables.ANNOTATION)
 
 
 def _add_modules(trace: tables.Trace, group: list[Event]) -> None:
@@ -126,50 +120,41 @@ def _add_modules(trace: tables.Trace, group: list[Event]) -> None:
 
 
 def _add_launches(trace: tables.Trace, group: list[Event]) -> None:
-    group, start, end = _timed(trace, group)
+    group, times = _timed(trace, group)
     args = _launch_args(group)
     trace.launches.add(
         thread=tables.codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
         name=tables.codes_of(trace.names, [e.name for e in group]),
-        start=start,
-        end=end,
+        **times,
         correlation=tables.numbers([a.correlation for a in args]),
         size=tables.numbers([a.size for a in args]),
     )
 
 
-def _adding_device(kind: int) -> Callable[[tables.Trace, list[Event]], None]:
-    def add(trace: tables.Trace, group: list[Event]) -> None:
-        group, start, end = _timed(trace, group)
-        args = _device_args(group)
-        both = list(zip(group, args, strict=True))
-        trace.device.add(
-            kind=[kind] * len(group),
-            name=tables.codes_of(trace.names, [e.name for e in group]),
-            device=tables.codes_of(
-                trace.devices, [e.pid if a.device is None else a.device for e, a in both]
-            ),
-            stream=tables.codes_of(
-                trace.streams, [e.tid if a.stream is None else a.stream for e, a in both]
-            ),
-            grid=tables.codes_of(trace.grids, [bytes(a.grid) for a in args]),
-            collective=[_collective(trace, a) for a in args],
-            start=start,
-            end=end,
-            duration=tables.numbers([e.dur for e in group]),
-            correlation=tables.numbers([a.correlation for a in args]),
-            external_id=tables.numbers([a.external_id for a in args]),
-            bytes=tables.numbers([a.bytes for a in args]),
-        )
-
-    return add
+def _add_device(trace: tables.Trace, group: list[Event], kind: int) -> None:
+    group, times = _timed(trace, group)
+    args = _device_args(group)
+    both = list(zip(group, args, strict=True))
+    devices = [e.pid if a.device is None else a.device for e, a in both]
+    streams = [e.tid if a.stream is None else a.stream for e, a in both]
+    trace.device.add(
+        kind=[kind] * len(group),
+        name=tables.codes_of(trace.names, [e.name for e in group]),
+        device=tables.codes_of(trace.devices, devices),
+        stream=tables.codes_of(trace.streams, streams),
+        grid=tables.codes_of(trace.grids, [bytes(a.grid) for a in args]),
+        collective=[_collective(trace, a) for a in args],
+        **times,
+        duration=tables.numbers([e.dur for e in group]),
+        correlation=tables.numbers([a.correlation for a in args]),
+        external_id=tables.numbers([a.external_id for a in args]),
+        bytes=tables.numbers([a.bytes for a in args]),
+    )
 
 
 def _add_overheads(trace: tables.Trace, group: list[Event]) -> None:
-    group, start, end = _timed(trace, group)
-    trace.overheads.add(
-        name=tables.codes_of(trace.names, [e.name for e in group]), start=start, end=end
-    )
+    group, times = _timed(trace, group)
+    trace.overheads.add(name=tables.codes_of(trace.names, [e.name for e in group]), **times)
 
 
 def _add_ranges(trace: tables.Trace, group: list[Event]) -> None:
@@ -193,31 +178,25 @@ def _add_plain(trace: tables.Trace, group: list[Event]) -> None:
     trace.unpaired += sum(1 for e in group if e.ph in ("B", "E"))
     if trace.frames.height or trace.device.height:
         return
-    group, start, end = _timed(trace, group)
+    group, times = _timed(trace, group)
     if not group:
         return
-    args = _plain_args(group)
+    scopes = [(a.hlo_op, a.hlo_module, a.tf_op) for a in _plain_args(group)]
     trace.plain.add(
         thread=tables.codes_of(trace.threads, [(e.pid, e.tid) for e in group]),
         name=tables.codes_of(trace.names, [e.name for e in group]),
-        scope=[
-            trace.scopes[
-                tables.name_of(a.hlo_op), tables.name_of(a.hlo_module), tables.name_of(a.tf_op)
-            ]
-            for a in args
-        ],
-        start=start,
-        end=end,
+        scope=[trace.scopes[tuple(map(tables.name_of, scope))] for scope in scopes],
+        **times,
     )
 
 
 _ADDING: dict[Hashable, Callable[[tables.Trace, list[Event]], None]] = {
     **dict.fromkeys(ev.OPS, _add_frames),
     **dict.fromkeys(ev.LAUNCHES, _add_launches),
-    **dict.fromkeys(ev.KERNELS, _adding_device(tables.KERNEL)),
-    **dict.fromkeys(ev.COPIES, _adding_device(tables.COPY)),
-    **dict.fromkeys(ev.MEMSETS, _adding_device(tables.MEMSET)),
-    ev.ANNOTATION: _add_annotations,
+    **dict.fromkeys(ev.KERNELS, partial(_add_device, kind=tables.KERNEL)),
+    **dict.fromkeys(ev.COPIES, partial(_add_device, kind=tables.COPY)),
+    **dict.fromkeys(ev.MEMSETS, partial(_add_device, kind=tables.MEMSET)),
+    ev.ANNOTATION: partial(_add_frames, kind=tables.ANNOTATION),
     ev.PYTHON: _add_modules,
     ev.OVERHEAD: _add_overheads,
     ev.RANGE: _add_ranges,

@@ -103,13 +103,9 @@ def message(recorded: tuple[object, ...]) -> Message:
     total = float(max(elements) * size) if elements and size else None
     count = ranks if isinstance(ranks, int) and ranks > 0 else None
     share = _share(kind, count)
-    return Message(
-        kind,
-        total,
-        count,
-        " ".join(str(v) for v in (group, listed) if v not in (None, "")) or None,
-        None if total is None or share is None else total * share,
-    )
+    sends = None if total is None or share is None else total * share
+    named = " ".join(str(v) for v in (group, listed) if v not in (None, "")) or None
+    return Message(kind, total, count, named, sends)
 
 
 def _share(kind: str, ranks: int | None) -> float | None:

@@ -143,13 +143,10 @@ def _inherited(trace: Trace, order: Ints, parents: Ints, launch_parents: Ints) -
             module[row] = modules[module[up], names[name].removeprefix(MODULE_PREFIX)]
         elif kind == ANNOTATION:
             phase[row] = annotation_phase(names[name]) or phase[up]
+    rows = {"op": op, "outer": outer, "engine": engine, "module": module, "phase": phase}
     return Contexts(
         parent=np.append(parents, NONE),
-        op=np.array(op),
-        outer=np.array(outer),
-        engine=np.array(engine),
-        module=np.array(module),
-        phase=np.array(phase),
+        **{name: np.array(values) for name, values in rows.items()},
         sequenced=np.array(sequenced, np.int64),
         launch_parent=launch_parents,
         modules=modules,

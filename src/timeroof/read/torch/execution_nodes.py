@@ -128,14 +128,8 @@ def _node(raw: dict[str, Any]) -> Node | None:
     if not isinstance(number, int) or not isinstance(name, str):
         return None
     parent = raw.get("ctrl_deps", raw.get("parent"))
-    return Node(
-        number,
-        name,
-        parent if isinstance(parent, int) else None,
-        _attributes(raw),
-        _side(raw, "input"),
-        _side(raw, "output"),
-    )
+    sides = (_side(raw, side) for side in ("input", "output"))
+    return Node(number, name, parent if isinstance(parent, int) else None, _attributes(raw), *sides)
 
 
 def _attributes(raw: dict[str, Any]) -> dict[str, Any]:

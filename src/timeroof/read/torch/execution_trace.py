@@ -21,10 +21,8 @@ from timeroof.read.torch import execution_nodes
 from timeroof.read.torch.tables import OP, Trace
 
 _US = 1e-6
-CONVERTED = Note(
-    "A converted Chakra graph, maybe of a simulator: without timestamps idle time is unknown.",
-    "no-timestamps",
-)
+_TEXT = "A converted Chakra graph, maybe of a simulator: without timestamps idle time is unknown."
+CONVERTED = Note(_TEXT, "no-timestamps")
 # Chakra's NodeType of collectives.
 _COLLECTIVES = (5, 6, 7)
 _COMMUNICATES = re.compile(r"nccl|rccl", re.IGNORECASE)
@@ -44,11 +42,9 @@ def read(found: Input, options: ReadOptions) -> Profile:
     graph = whole.get("workload_graph")
     if isinstance(graph, list):
         return _graph_profile(graph, found)
-    raise InputError(
-        f"is an ExecutionTrace (schema {whole.get('schema')}) and has no durations",
-        where=found.name,
-        advice="read it together with the Kineto trace of the same run, to which it lends shapes",
-    )
+    what = f"is an ExecutionTrace (schema {whole.get('schema')}) and has no durations"
+    advice = "read it together with the Kineto trace of the same run, to which it lends shapes"
+    raise InputError(what, found.name, advice)
 
 
 def _graph_profile(graph: list[object], found: Input) -> Profile:
@@ -59,22 +55,12 @@ def _graph_profile(graph: list[object], found: Input) -> Profile:
             row[0] += 1
             row[1] += ran[1]
     if not rows:
-        raise InputError(
-            "is a workload graph without a device node that has a runtime",
-            where=found.name,
-            advice="convert it again with the Kineto trace of the same run",
-        )
-    table = pl.DataFrame(
-        [
-            {"kind": kind, "name": name, "calls": calls, "time_s": us * _US}
-            for (kind, name), (calls, us) in rows.items()
-        ]
-    )
-    return Profile.of(
-        table.with_columns(pl.lit("measured").alias("origin.time")),
-        source_of("Chakra", found),
-        notes=(CONVERTED,),
-    )
+        what = "is a workload graph without a device node that has a runtime"
+        raise InputError(what, found.name, "convert it again with the Kineto trace of the same run")
+    cells = [(*row, calls, us * _US, "measured") for row, (calls, us) in rows.items()]
+    names = ["kind", "name", "calls", "time_s", "origin.time"]
+    table = pl.DataFrame(cells, schema=names, orient="row")
+    return Profile.of(table, source_of("Chakra", found), notes=(CONVERTED,))
 
 
 def _graph_node(node: object) -> tuple[tuple[str, str], float] | None:
@@ -122,17 +108,13 @@ def _signature(inputs: execution_nodes.Side) -> tuple[bytes, bytes, bytes, bytes
     values, shapes, types, strides = inputs
     if not types:
         return b"", b"", b"", b""
-    dims, kinds, texts = [], [], []
+    one_by_one = []
     for place, kind in enumerate(types):
         shape = shapes[place] if place < len(shapes) else []
         value = values[place] if place < len(values) else None
-        one = _argument(str(kind), shape, value)
-        dims.append(one[0])
-        kinds.append(one[1])
-        texts.append(one[2])
-    steps = msgspec.json.encode(strides) if strides else b""
-    encoded = [msgspec.json.encode(v) for v in (dims, kinds, texts)]
-    return encoded[0], encoded[1], steps, encoded[2]
+        one_by_one.append(_argument(str(kind), shape, value))
+    dims, kinds, texts = (msgspec.json.encode(column) for column in zip(*one_by_one, strict=True))
+    return dims, kinds, msgspec.json.encode(strides) if strides else b"", texts
 
 
 def _argument(kind: str, shape: Any, value: Any) -> tuple[Any, str, str]:
@@ -162,12 +144,14 @@ _MIN_OPS = 3
 def lend_shapes(trace: Trace, companions: tuple[Input, ...]) -> list[Note]:
     """Give ops without a record the shapes of the ExecutionTrace of their process; notes."""
     notes = []
+    processes = {str(p) for p, _ in trace.threads.values_in_order()}
     for found in companions:
         for entry in found.entries:
             if not execution_nodes.looks_like_nodes(entry.head):
                 continue
             whole = execution_nodes.document(entry)
-            if not _same_process(trace, whole.get("pid")):
+            # Several ranks' traces may be given together.
+            if (pid := whole.get("pid")) is not None and str(pid) not in processes:
                 continue
             lent, how = _lend(trace, _calls(execution_nodes.nodes_of(whole)))
             name = short_name(entry.name)
@@ -176,12 +160,6 @@ def lend_shapes(trace: Trace, companions: tuple[Input, ...]) -> list[Note]:
                 text = f"{lent} ops take shapes from {name}, matched by {how}."
             notes.append(Note(text, "lent-shapes" if lent else "no-shapes"))
     return notes
-
-
-def _same_process(trace: Trace, pid: object) -> bool:
-    """Whether a process is one of the trace; several ranks' traces may be given together."""
-    processes = {str(p) for p, _ in trace.threads.values_in_order()}
-    return pid is None or str(pid) in processes
 
 
 def _lend(trace: Trace, nodes: list[Call]) -> tuple[int, str]:

@@ -78,19 +78,10 @@ def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts, dict[int, RecordedC
     thread, start, end = frames["thread"][rows], frames["start"][rows], frames["end"][rows]
     own = self_times(np.lexsort((-end, start, thread)), thread, start, end)
     children, texts = _children(trace, contexts)
-    table = pl.DataFrame(
-        {
-            "name": frames["name"][rows],
-            "signature": frames["signature"][rows],
-            "module": contexts.module[rows],
-            "phase": op_phases(contexts, rows),
-            "stream": thread,
-            "children": children[rows],
-            "collective": frames["collective"][rows],
-            "own": own,
-        }
-    )
-    grouped = _grouped(table)
+    columns = {c: frames[c][rows] for c in ("name", "signature", "collective")}
+    columns |= {"module": contexts.module[rows], "phase": op_phases(contexts, rows)}
+    columns |= {"stream": thread, "children": children[rows], "own": own}
+    grouped = _grouped(pl.DataFrame(columns))
     recorded = signatures_of(trace.signatures)
     asked = grouped.select(
         "id", "name", "signature", pl.lit(None, pl.Float64).alias("times"),
@@ -110,12 +101,9 @@ def _children(trace: Trace, contexts: Contexts) -> tuple[Ints, list[str]]:
         if not passing.any():
             break
         parent = np.where(passing, contexts.parent[parent], parent)
-    below = (
-        pl.DataFrame({"parent": parent, "name": names, "kind": kind})
-        .filter((pl.col("kind") == OP) & (pl.col("parent") >= 0))
-        .group_by("parent")
-        .agg(pl.col("name").unique().sort())
-    )
+    ops = (kind == OP) & (parent >= 0)
+    below = pl.DataFrame({"parent": parent[ops], "name": names[ops]})
+    below = below.group_by("parent").agg(pl.col("name").unique().sort())
     codes, found = Codes(), np.full(len(parent), NONE, np.int64)
     all_names = trace.names.values_in_order()
     for row, listed in below.iter_rows():
@@ -173,11 +161,8 @@ def host_times(trace: Trace, contexts: Contexts) -> tuple[float, float, dict[str
     data_us = float(loading.overlap(gap_start, gap_end).sum())
     idle_us = wall_us - busy.length
     # A trace of ops does not tell Python from sleeping.
-    causes = {
-        IdleCause.UNKNOWN.value: (idle_us - data_us) * _US,
-        IdleCause.DATA.value: data_us * _US,
-    }
-    return wall_us * _US, busy.length * _US, {c: max(s, 0.0) for c, s in causes.items() if s > 0}
+    causes = {IdleCause.UNKNOWN: (idle_us - data_us) * _US, IdleCause.DATA: data_us * _US}
+    return wall_us * _US, busy.length * _US, {c.value: s for c, s in causes.items() if s > 0}
 
 
 HOST_ROWS = Note("No device events: rows are events of the host, by self time.", "host-rows")
@@ -193,14 +178,11 @@ _COLLECTIVE = (
 def plain_profile(trace: Trace, source: Source) -> Profile:
     """The profile of a trace without categories: of its device's streams, else of its host."""
     places = [(str(p), str(t)) for p, t in trace.threads.values_in_order()]
-    on_device = np.array(
-        [
-            bool(_DEVICE.search(trace.process_names.get(p, "")))
-            and bool(_STREAM.search(trace.thread_names.get((p, t), "")))
-            for p, t in places
-        ],
-        dtype=bool,
-    )[trace.plain["thread"]]
+    named = [
+        (trace.process_names.get(p, ""), trace.thread_names.get((p, t), "")) for p, t in places
+    ]
+    streams = [bool(_DEVICE.search(p) and _STREAM.search(t)) for p, t in named]
+    on_device = np.array(streams, dtype=bool)[trace.plain["thread"]]
     if on_device.any():
         return profile_of(_plain_events(trace, on_device, places, _device_kind()), Whole(source))
     # Of a host's events the ones that are XLA's ops, where there are any.

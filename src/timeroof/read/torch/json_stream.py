@@ -204,11 +204,8 @@ class EventStream:
                 self._text = text[found.end() :].lstrip(_SEPARATORS)
                 return False
             if not self._more or len(text) > MAX_HEADER_BYTES:
-                raise InputError(
-                    "has no traceEvents",
-                    where=self.name,
-                    advice="torch.profiler's export_chrome_trace writes them",
-                )
+                advice = "torch.profiler's export_chrome_trace writes them"
+                raise InputError("has no traceEvents", self.name, advice)
 
     def _cut(self) -> list[Event] | None:
         """The events before the last cut in sight; None where that is not so easy."""
@@ -241,11 +238,8 @@ class EventStream:
         self.damaged += lost
         if self._more:
             if not last:
-                raise InputError(
-                    f"has no whole event within {MAX_EVENT_BYTES} bytes",
-                    where=self.name,
-                    advice="it is damaged or no trace",
-                )
+                what = f"has no whole event within {MAX_EVENT_BYTES} bytes"
+                raise InputError(what, self.name, "it is damaged or no trace")
             return events, False
         event, rest = last_event(self._text)
         self._text = b"" if rest is None else self._text[rest:]
@@ -298,9 +292,8 @@ def _last_between(text: bytes) -> re.Match[bytes] | None:
 def _members(text: bytes) -> dict[str, object]:
     """The members of an object, as far as they make sense."""
     try:
-        return msgspec.json.decode(
-            b"{%b}" % repaired(text.strip(_SEPARATORS)), type=dict[str, object]
-        )
+        whole = b"{%b}" % repaired(text.strip(_SEPARATORS))
+        return msgspec.json.decode(whole, type=dict[str, object])
     except DECODE_ERRORS:
         return {}
 

@@ -16,19 +16,12 @@ from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Floats, seconds_by_cause
 from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
+from timeroof.read.torch import rows as row_maker
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
 from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
-from timeroof.read.torch.rows import (
-    KEY,
-    Work,
-    device_rows,
-    device_work,
-    recorded_calls,
-    stream_name,
-)  # fmt: skip
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
@@ -64,9 +57,9 @@ def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFr
         began = np.where(np.isfinite(launched), launched, table["start"].to_numpy())
         inside = (began >= start[-1]) & (began < end[-1])
         table = table.filter(inside) if inside.any() else table
-    ids = rows.select("id", *(pl.col(f".{k}").alias(k) for k in KEY))
-    work = table.select(*KEY, "start", "duration", pl.col("cause").alias("idle_code"))
-    return timeline_of(work, ids, stream_name(trace), PER_SECOND)
+    ids = rows.select("id", *(pl.col(f".{k}").alias(k) for k in row_maker.KEY))
+    work = table.select(*row_maker.KEY, "start", "duration", pl.col("cause").alias("idle_code"))
+    return timeline_of(work, ids, row_maker.stream_name(trace), PER_SECOND)
 
 
 # Counters per kernel that CUPTI's range profiler wrote into a trace. Its events replay every
@@ -84,11 +77,8 @@ def range_rows(ranges: list[tuple[str, str, dict[str, object]]]) -> pl.DataFrame
     collected = [known_sum(c).alias(c) for c in table.columns if c not in ("name", "device")]
     calls = pl.len().cast(pl.Float64).alias("calls")
     rows = table.group_by("name", "device", maintain_order=True).agg(calls, *collected)
-    return rows.with_columns(
-        pl.lit("kernel").alias("kind"),
-        pl.lit(None, pl.Float64).alias("time_s"),
-        pl.lit("measured").alias("origin.flops"),
-    )
+    rows = rows.with_columns(kind=pl.lit("kernel"), time_s=pl.lit(None, pl.Float64))
+    return rows.with_columns(pl.lit("measured").alias("origin.flops"))
 
 
 def amounts(counters: dict[str, object]) -> dict[str, float]:
@@ -118,11 +108,8 @@ def amounts(counters: dict[str, object]) -> dict[str, float]:
 
 
 _US = 1e-6
-REPLAYED = Note(
-    "Amounts are measured in counter ranges. Kernel times are unknown, because the ranges'"
-    " durations include replays.",
-    "no-times",
-)
+_WHY = "Kernel times are unknown, because the ranges' durations include replays."
+REPLAYED = Note(f"Amounts are measured in counter ranges. {_WHY}", "no-times")
 
 
 def read(found: Input, options: ReadOptions) -> Profile:
@@ -156,11 +143,8 @@ def _profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     if trace.plain.height:
         return plain_profile(trace, source)
     where = source.files[0].name
-    raise InputError(
-        "has no event with a duration that is a kernel, copy or op",
-        where=where,
-        advice="record again with activities CPU and CUDA",
-    )
+    advice = "record again with activities CPU and CUDA"
+    raise InputError("has no event with a duration that is a kernel, copy or op", where, advice)
 
 
 def _source(found: Input, top: dict[str, object], trace: Trace) -> Source:
@@ -195,11 +179,11 @@ def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
 
 
 def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
-    work = device_work(trace)
+    work = row_maker.device_work(trace)
     used = [str(d) for d in trace.devices.values_in_order()]
     names = device_names(top, used)
     device, notes = one_device(names.get(d) for d in used)
-    rows = device_rows(trace, work, names, device)
+    rows = row_maker.device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
     kept = [f".{c}" for c in ("op", "signature", "times", "launched")]
@@ -207,37 +191,33 @@ def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Pro
     idling = work.idling
     busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
     idle_s = (wall_us - busy_us) * _US
+    causes = seconds_by_cause(idling.idle, idling.parts, _US, len(idling.busy_us), idle_s)
+    times = {"wall_s": wall_us * _US, "kernel_s": busy_us * _US, "idle_by_cause": causes}
     return Profile.of(
         _ranked(table, top),
         source,
         device=device,
-        wall_s=wall_us * _US,
-        kernel_s=busy_us * _US,
-        idle_by_cause=seconds_by_cause(idling.idle, idling.parts, _US, len(idling.busy_us), idle_s),
+        **times,
         steps=steps(trace),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),
-        calls=recorded_calls(trace, work.signatures, asked, work.telling),
+        calls=row_maker.recorded_calls(trace, work.signatures, asked, work.telling),
     )
 
 
-def _link_notes(trace: Trace, work: Work) -> list[Note]:
+def _link_notes(trace: Trace, work: row_maker.Work) -> list[Note]:
     kernels = work.table.filter(pl.col("kind").is_in([KERNEL, COLLECTIVE]))
     missing = kernels.filter(pl.col("launch") < 0).height
     link = kernels["link"]
     inferred, outside = (link == INFERRED).sum(), (link == OUTSIDE).sum()
     replayed, devices = (link == BY_GRAPH).sum(), len(work.idling.busy_us)
-    of = f"of {kernels.height} kernels"
+    of, alike = f"of {kernels.height} kernels", "kernels with the same name, grid and duration"
+    lent = f"Their op and shapes were inferred from {alike}."
     said = [
         (missing, f"{missing} {of} have no launch in the trace.", "unlinked"),
         (outside, f"{outside} {of} were launched outside of any op.", "outside-ops"),
         (replayed, f"{replayed} {of} were replayed from graphs and have no op.", "graph-replay"),
-        (
-            inferred,
-            f"{inferred} {of} have no op of their own. Their op and shapes were inferred from"
-            " kernels with the same name, grid and duration.",
-            "inferred-op",
-        ),
+        (inferred, f"{inferred} {of} have no op of their own. {lent}", "inferred-op"),
     ]
     notes = [Note(text, code) for count, text, code in said if count]
     cut = [] if steps(trace) else cut_note(work.table.height)
@@ -247,22 +227,11 @@ def _link_notes(trace: Trace, work: Work) -> list[Note]:
 def _host_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     rows, contexts, calls = host_rows(trace)
     if not rows.height:
-        raise InputError(
-            "has annotations but no op and no kernel",
-            where=source.files[0].name,
-            advice="record again with activities CPU and CUDA",
-        )
+        advice = "record again with activities CPU and CUDA"
+        raise InputError("has annotations but no op and no kernel", source.files[0].name, advice)
     wall_s, busy_s, causes = host_times(trace, contexts)
-    return Profile.of(
-        _ranked(rows, top),
-        source,
-        wall_s=wall_s,
-        kernel_s=busy_s,
-        idle_by_cause=causes,
-        steps=steps(trace),
-        notes=(HOST_ROWS,),
-        calls=calls,
-    )
+    times = {"wall_s": wall_s, "kernel_s": busy_s, "idle_by_cause": causes, "steps": steps(trace)}
+    return Profile.of(_ranked(rows, top), source, notes=(HOST_ROWS,), calls=calls, **times)
 
 
 def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:

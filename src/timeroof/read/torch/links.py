@@ -10,28 +10,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.read.idle import (
-    NO_CAUSE,
-    Bools,
-    Floats,
-    Host,
-    IdleParts,
-    Ints,
-    Issue,
-    Union,
-    gaps,
-    issued_at,
-    waits,
-)  # fmt: skip
-from timeroof.read.torch.contexts import (
-    BACKWARD,
-    DATA,
-    FORWARD,
-    OPTIMIZER,
-    OTHER,
-    UNMARKED,
-    Contexts,
-)  # fmt: skip
+from timeroof.read import idle as idling
+from timeroof.read.torch import contexts as around
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
 
 # How a kernel got its op, or why it has none.
@@ -43,20 +23,20 @@ LINK_NAMES = ["none", "launch", "external id", "graph", "inferred", "launch outs
 class Links:
     """Per piece of device work: its launch and op (rows, -1: none), and what they say of it."""
 
-    launch: Ints
-    op: Ints
-    outer: Ints
-    module: Ints
-    phase: Ints
-    link: Ints
+    launch: idling.Ints
+    op: idling.Ints
+    outer: idling.Ints
+    module: idling.Ints
+    phase: idling.Ints
+    link: idling.Ints
 
 
-def launch_rows(trace: Trace) -> Ints:
+def launch_rows(trace: Trace) -> idling.Ints:
     """The row of the launch of every piece of device work, by correlation number; -1: none."""
     return _lookup(trace.launches["correlation"], trace.device["correlation"])
 
 
-def _lookup(keys: Floats, wanted: Floats) -> Ints:
+def _lookup(keys: idling.Floats, wanted: idling.Floats) -> idling.Ints:
     """The first row that has each wanted key; NaN is found nowhere."""
     rows = np.flatnonzero(np.isfinite(keys))
     if not len(rows):
@@ -67,7 +47,7 @@ def _lookup(keys: Floats, wanted: Floats) -> Ints:
     return np.where(keys[rows[place]] == wanted, rows[place], NONE)
 
 
-def link(trace: Trace, launch: Ints, used: Ints, contexts: Contexts) -> Links:
+def link(trace: Trace, launch: idling.Ints, used: idling.Ints, contexts: around.Contexts) -> Links:
     """Links of all device work; `used` are the launches that were walked, in that order."""
     place = np.full(trace.launches.height + 1, NONE, np.int64)
     place[used] = np.arange(len(used))
@@ -83,24 +63,19 @@ def link(trace: Trace, launch: Ints, used: Ints, contexts: Contexts) -> Links:
     # What a graph replays was recorded elsewhere: the op around the replay is not its op.
     op = np.where(graph, NONE, contexts.op[parent])
     own_module = contexts.module[parent]
-    return Links(
-        launch,
-        op,
-        np.where(op >= 0, contexts.outer[parent], NONE),
-        np.where(own_module >= 0, own_module, _forward(trace, contexts)[parent]),
-        op_phases(contexts, parent),
-        how,
-    )
+    outer = np.where(op >= 0, contexts.outer[parent], NONE)
+    module = np.where(own_module >= 0, own_module, _forward(trace, contexts)[parent])
+    return Links(launch, op, outer, module, op_phases(contexts, parent), how)
 
 
-def _is_graph(trace: Trace, launch: Ints) -> Bools:
+def _is_graph(trace: Trace, launch: idling.Ints) -> idling.Bools:
     names = trace.names.values_in_order()
     replays = np.array([*("GraphLaunch" in n for n in names), False])
     name = np.append(trace.launches["name"], NONE)[launch]
     return np.asarray(replays[name], dtype=np.bool_)
 
 
-def _by_external_id(trace: Trace) -> Ints:
+def _by_external_id(trace: Trace) -> idling.Ints:
     """The op with the same External id, unless the ids only repeat the correlation numbers."""
     ids, correlation = trace.device["external_id"], trace.device["correlation"]
     given = np.isfinite(ids)
@@ -110,17 +85,18 @@ def _by_external_id(trace: Trace) -> Ints:
     return _lookup(keys, ids)
 
 
-def op_phases(contexts: Contexts, parent: Ints) -> Ints:
+def op_phases(contexts: around.Contexts, parent: idling.Ints) -> idling.Ints:
     """Phases; unmarked work is forward, in training only where autograd or a module saw it."""
     phase = contexts.phase[parent]
-    trains = bool(np.isin(contexts.phase, (BACKWARD, OPTIMIZER)).any())
+    trains = bool(np.isin(contexts.phase, (around.BACKWARD, around.OPTIMIZER)).any())
     seen = (contexts.sequenced[parent] > 0) | (contexts.module[parent] >= 0)
     forward = seen | (not trains) | (not contexts.sequenced.any())
-    unmarked = np.where(forward, FORWARD, OTHER)
-    return np.where(parent < 0, UNMARKED, np.where(phase == UNMARKED, unmarked, phase))
+    unmarked = np.where(forward, around.FORWARD, around.OTHER)
+    known = np.where(phase == around.UNMARKED, unmarked, phase)
+    return np.where(parent < 0, around.UNMARKED, known)
 
 
-def _forward(trace: Trace, contexts: Contexts) -> Ints:
+def _forward(trace: Trace, contexts: around.Contexts) -> idling.Ints:
     """Per frame under the autograd engine the module of its forward op, by sequence number."""
     none = np.full(len(contexts.op), NONE, np.int64)
     engines = np.unique(contexts.engine[contexts.engine >= 0])
@@ -128,12 +104,9 @@ def _forward(trace: Trace, contexts: Contexts) -> Ints:
     known = (contexts.module[:-1] >= 0) & (contexts.engine[:-1] < 0) & (sequence >= 0)
     if not len(engines) or not known.any():
         return none
-    made = pl.DataFrame(
-        {"sequence": sequence[known], "start": start[known], "module": contexts.module[:-1][known]}
-    ).sort("start")
-    asked = pl.DataFrame(
-        {"sequence": sequence[engines], "start": start[engines], "row": engines}
-    ).sort("start")
+    both = pl.DataFrame({"sequence": sequence, "start": start})
+    made = both.with_columns(module=contexts.module[:-1]).filter(known).sort("start")
+    asked = both[engines].with_columns(row=engines).sort("start")
     found = asked.join_asof(made, on="start", by="sequence", check_sortedness=False).drop_nulls()
     none[found["row"].to_numpy()] = found["module"].to_numpy()
     return np.where(contexts.engine >= 0, none[contexts.engine], NONE)
@@ -146,60 +119,58 @@ _PROFILER = re.compile(r"Activity Buffer|Buffer Flush|Instrumentation|Profiler",
 class Idling:
     """Per piece of device work, in microseconds: idle before, its cause, latency of its launch."""
 
-    idle: Floats
-    parts: IdleParts
-    launch_delay: Floats
+    idle: idling.Floats
+    parts: idling.IdleParts
+    launch_delay: idling.Floats
     busy_us: dict[int, float]
 
     @property
-    def cause(self) -> Ints:
+    def cause(self) -> idling.Ints:
         """The cause of the larger part of the idle before each."""
         return self.parts.larger(self.idle)
 
 
-def idle(trace: Trace, links: Links, contexts: Contexts) -> Idling:
+def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
     """How long every device did nothing before each piece of its work, and why."""
     device, stream = trace.device["device"], trace.device["stream"]
     start, end = trace.device["start"], trace.device["end"]
     launched = np.append(trace.launches["start"], np.nan)[links.launch]
     returned = np.append(trace.launches["end"], np.nan)[links.launch]
     replayed = links.link == BY_GRAPH
-    issue = issued_at(launched, returned, start, end, replayed)
-    none = np.full(trace.device.height, NO_CAUSE)
-    parts = IdleParts(none, np.zeros(len(none)), none.copy())
+    issue = idling.issued_at(launched, returned, start, end, replayed)
+    none = np.full(trace.device.height, idling.NO_CAUSE)
+    parts = idling.IdleParts(none, np.zeros(len(none)), none.copy())
     found = Idling(np.zeros(len(none)), parts, start - launched, {})
     why = _host(trace, contexts)
     for one in np.unique(device).tolist():
         rows = np.flatnonzero(device == one)
         rows = rows[np.argsort(start[rows], kind="stable")]
-        before = gaps(start[rows], end[rows])
+        before = idling.gaps(start[rows], end[rows])
         found.idle[rows] = before.length
         after = rows[before.after]
         same = stream[rows] == stream[after]
         inside = replayed[rows] & (links.launch[rows] == links.launch[after])
-        mine = Issue(issue.at[rows], issue.done[rows])
+        mine = idling.Issue(issue.at[rows], issue.done[rows])
         causes = why.causes(before, start[rows], mine, same, inside)
         for whole, part in zip(parts, causes, strict=True):
             whole[rows] = part
-        found.busy_us[one] = Union(start[rows], end[rows]).length
+        found.busy_us[one] = idling.Union(start[rows], end[rows]).length
     return found
 
 
-def _host(trace: Trace, contexts: Contexts) -> Host:
+def _host(trace: Trace, contexts: around.Contexts) -> idling.Host:
     """The host's side of idle time."""
     names = trace.names.values_in_order()
-    waiting = np.array([*(waits(n) for n in names), False])
+    waiting = np.array([*(idling.waits(n) for n in names), False])
     rows = np.flatnonzero(waiting[trace.launches["name"]])
     rows = rows[np.argsort(trace.launches["end"][rows], kind="stable")]
     profiling = np.array([*(bool(_PROFILER.search(n)) for n in names), False])
     own = profiling[trace.overheads["name"]]
-    loads = (contexts.phase[:-1] == DATA) & (trace.frames["kind"] == ANNOTATION)
-    return Host(
-        trace.launches["start"][rows],
-        trace.launches["end"][rows],
-        Union(trace.frames["start"][loads], trace.frames["end"][loads]),
-        Union(trace.overheads["start"][own], trace.overheads["end"][own]),
-    )
+    loads = (contexts.phase[:-1] == around.DATA) & (trace.frames["kind"] == ANNOTATION)
+    data = idling.Union(trace.frames["start"][loads], trace.frames["end"][loads])
+    profiler = idling.Union(trace.overheads["start"][own], trace.overheads["end"][own])
+    calls = trace.launches
+    return idling.Host(calls["start"][rows], calls["end"][rows], data, profiler)
 
 
 # Ops for kernels that have none, and the share of an op's work that a kernel does.
@@ -235,9 +206,8 @@ def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     longest = ranked.sort("works", "mean", "name", descending=True).unique("call", keep="first")
     shares = longest.select("call", "name", (1 / pl.col("len")).alias("op_calls"))
     joined = work.join(shares, on=["call", "name"], how="left", maintain_order="left")
-    return joined.with_columns(
-        pl.when(launched).then(pl.col("op_calls").fill_null(0.0)).alias("op_calls")
-    )
+    known = pl.col("op_calls").fill_null(0.0)
+    return joined.with_columns(pl.when(launched).then(known).alias("op_calls"))
 
 
 def with_inferred(work: pl.DataFrame) -> pl.DataFrame:
@@ -299,12 +269,8 @@ def integral(values: pl.Expr) -> pl.Expr:
     ['2', '2.5']
     """
     rounded = values.round(6)
-    whole = rounded == rounded.round(0)
-    return (
-        pl.when(whole)
-        .then(rounded.cast(pl.Int64, strict=False).cast(pl.String))
-        .otherwise(rounded.cast(pl.String))
-    )
+    whole = rounded.cast(pl.Int64, strict=False).cast(pl.String)
+    return pl.when(rounded == rounded.round(0)).then(whole).otherwise(rounded.cast(pl.String))
 
 
 # The kernels of one call whose grids tell sizes that the call's record does not.
@@ -321,9 +287,8 @@ def with_launched(trace: Trace, work: pl.DataFrame, codes_of_telling: Codes) -> 
     """Add `launched`: per kernel a code of its call's telling kernels with their grids."""
     names, grids = trace.names.values_in_order(), trace.grids.values_in_order()
     telling = [code for code, name in enumerate(names) if _TELLING.match(name)]
-    found = work.filter(
-        pl.col("name").is_in(telling) & (pl.col("call") >= 0) & pl.col("grid").is_not_null()
-    )
+    known = (pl.col("call") >= 0) & pl.col("grid").is_not_null()
+    found = work.filter(pl.col("name").is_in(telling) & known)
     if not found.height:
         return work.with_columns(pl.lit(None, pl.Int64).alias("launched"))
     calls = found.sort("start").group_by("call", maintain_order=True).agg("name", "grid")

@@ -44,9 +44,8 @@ def device_work(trace: Trace) -> Work:
     idling = linking.idle(trace, links, contexts)
     table = _table(trace, links, contexts, idling)
     telling, names = Codes(), trace.names.values_in_order()
-    table = linking.with_inferred(
-        linking.with_launched(trace, linking.with_shares(table, names), telling)
-    )
+    table = linking.with_launched(trace, linking.with_shares(table, names), telling)
+    table = linking.with_inferred(table)
     recorded = signatures_of(trace.signatures)
     return Work(table, links, contexts, idling, recorded, telling.values_in_order())
 
@@ -61,22 +60,16 @@ def _table(
     tier = np.array([tier_of(name) for name in KIND_NAMES])[kind]
     own = own_times(device["start"], device["end"], tier, device["device"])
     columns = {
+        **{c: device[c] for c in ("name", "device", "stream", "start", "duration")},
+        **{c: getattr(links, c) for c in ("module", "phase", "launch")},
         "kind": kind,
-        "name": device["name"],
-        "device": device["device"],
-        "stream": device["stream"],
         "grid": np.where(device["grid"] == no_grid, NONE, device["grid"]),
         "collective": collective,
         "call": links.op,
         "op": np.append(trace.frames["name"], NONE)[links.op],
         "signature": np.append(trace.frames["signature"], NONE)[links.op],
         "outer": np.append(trace.frames["name"], NONE)[links.outer],
-        "module": links.module,
-        "phase": links.phase,
         "link": links.link.astype(np.int8),
-        "launch": links.launch,
-        "start": device["start"],
-        "duration": device["duration"],
         "exclusive": own.exclusive,
         "alone": own.alone,
         "idle": idling.idle,
@@ -101,9 +94,8 @@ def _kinds(trace: Trace, collective: Ints) -> Ints:
     names = trace.names.values_in_order()
     talks = np.array([*(is_collective(n) for n in names), False])
     kind = trace.device["kind"]
-    return np.where(
-        (kind == KERNEL) & (talks[trace.device["name"]] | (collective >= 0)), COLLECTIVE, kind
-    )
+    talking = talks[trace.device["name"]] | (collective >= 0)
+    return np.where((kind == KERNEL) & talking, COLLECTIVE, kind)
 
 
 def _bytes(trace: Trace, links: linking.Links) -> Ints:
@@ -138,12 +130,12 @@ def copy_amounts(rows: pl.DataFrame) -> pl.DataFrame:
     if not rows["kind"].is_in(["copy", "memset"]).any():
         return rows.drop("bytes")
     over_host = moves & way.is_in(["HtoD", "DtoH"])
+    size = pl.col("bytes")
+    known = moves & size.is_not_null()
     return rows.with_columns(
-        pl.when(moves).then(pl.col("bytes") * passes).alias("byte/dram"),
-        pl.when(over_host).then(pl.col("bytes")).otherwise(0.0).alias(_HOST_LINK),
-        pl.when(moves & pl.col("bytes").is_not_null())
-        .then(pl.lit("measured"))
-        .alias("origin.bytes/dram"),
+        pl.when(moves).then(size * passes).alias("byte/dram"),
+        pl.when(over_host).then(size).otherwise(0.0).alias(_HOST_LINK),
+        pl.when(known).then(pl.lit("measured")).alias("origin.bytes/dram"),
     ).drop("bytes")
 
 
@@ -158,9 +150,8 @@ def link_column(rows: pl.DataFrame, device: str | None) -> pl.DataFrame:
     else:
         near = pl.col("label.group_size").cast(pl.Int64, strict=False) <= _NODE_RANKS
         sent = pl.when(near).then(pl.col("link_bytes"))
-    return rows.with_columns(pl.when(talks).then(sent).otherwise(0.0).alias(wire)).drop(
-        "link_bytes"
-    )
+    rows = rows.with_columns(pl.when(talks).then(sent).otherwise(0.0).alias(wire))
+    return rows.drop("link_bytes")
 
 
 def peer_link(device: str | None) -> str | None:

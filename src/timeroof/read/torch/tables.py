@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,9 +116,8 @@ class Table:
     """Columns that grow by pieces: codes as small integers, the rest as floats."""
 
     def __init__(self, codes: str, numbers: str) -> None:
-        self._dtypes = dict.fromkeys(codes.split(), np.int32) | dict.fromkeys(
-            numbers.split(), np.float64
-        )
+        small = dict.fromkeys(codes.split(), np.int32)
+        self._dtypes = small | dict.fromkeys(numbers.split(), np.float64)
         self._pieces: dict[str, list[np.ndarray]] = {c: [] for c in self._dtypes}
         self.height = 0
 
@@ -137,22 +137,11 @@ class Table:
         self._pieces[column] = [np.asarray(values, dtype=self._dtypes[column])]
 
 
-def _frames() -> Table:
-    return Table(
-        "thread kind name signature collective", "start end external_id record_id sequence"
-    )
-
-
-def _launches() -> Table:
-    return Table("thread name", "start end correlation size")
-
-
-def _device() -> Table:
-    return Table(
-        "kind name device stream grid collective",
-        # The duration on its own: the difference of two times of day has lost digits.
-        "start end duration correlation external_id bytes",
-    )
+_FRAMES = ("thread kind name signature collective", "start end external_id record_id sequence")
+# The duration on its own: the difference of two times of day has lost digits.
+_TIMES = "start end duration correlation external_id bytes"
+_DEVICE = ("kind name device stream grid collective", _TIMES)
+_LAUNCHES = ("thread name", "start end correlation size")
 
 
 @dataclass
@@ -171,9 +160,9 @@ class Trace:
     grids: Codes = field(default_factory=Codes)
     collectives: Codes = field(default_factory=Codes)
     # Everything that has a begin and an end on a host thread: ops, annotations, modules.
-    frames: Table = field(default_factory=_frames)
-    launches: Table = field(default_factory=_launches)
-    device: Table = field(default_factory=_device)
+    frames: Table = field(default_factory=partial(Table, *_FRAMES))
+    launches: Table = field(default_factory=partial(Table, *_LAUNCHES))
+    device: Table = field(default_factory=partial(Table, *_DEVICE))
     overheads: Table = field(default_factory=lambda: Table("name", "start end"))
     # Traces without categories that we know.
     plain: Table = field(default_factory=lambda: Table("thread name scope", "start end"))

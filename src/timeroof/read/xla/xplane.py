@@ -14,16 +14,7 @@ from timeroof.read.events import Whole, kernel_kind, profile_of
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import host_spans, link_launches
 from timeroof.read.open import Entry, Input
-from timeroof.read.xla.space import (
-    BrokenMessageError,
-    Event,
-    Line,
-    Plane,
-    fields,
-    planes,
-    read_varint,
-    text,
-)  # fmt: skip
+from timeroof.read.xla import space
 
 # Which device an xplane is of. The file holds its properties, seldom its name.
 GIB = 2**30
@@ -38,7 +29,7 @@ _FITTING = (
 )
 
 
-def device_of(planes: list[Plane]) -> tuple[str | None, list[Note]]:
+def device_of(planes: list[space.Plane]) -> tuple[str | None, list[Note]]:
     """The device's name as far as the planes tell it, and a note on how it is known."""
     names = {_named(plane) for plane in planes}
     if len(names) == 1 and (name := names.pop()):
@@ -50,7 +41,7 @@ def device_of(planes: list[Plane]) -> tuple[str | None, list[Note]]:
     return None, []
 
 
-def _named(plane: Plane) -> str | None:
+def _named(plane: space.Plane) -> str | None:
     for key in ("device_name", "device_type_string", "device_type"):
         value = plane.stats.get(key)
         if isinstance(value, str) and value.strip():
@@ -58,7 +49,7 @@ def _named(plane: Plane) -> str | None:
     return None
 
 
-def _fitting(plane: Plane) -> str | None:
+def _fitting(plane: space.Plane) -> str | None:
     stats = plane.stats
     vendor = str(stats.get("device_vendor", "")).upper()
     capability = (stats.get("compute_cap_major"), stats.get("compute_cap_minor"))
@@ -90,7 +81,7 @@ _SCHEMA = {
 Cell = str | float | int | None
 
 
-def table_of(lines: list[tuple[Line, str, str]], base_ns: int) -> pl.DataFrame:
+def table_of(lines: list[tuple[space.Line, str, str]], base_ns: int) -> pl.DataFrame:
     """The events of lines, each with the device and the kind of its rows."""
     rows = [row for line, gpu, kind in lines for row in _rows(line, gpu, kind, base_ns)]
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
@@ -99,7 +90,7 @@ def table_of(lines: list[tuple[Line, str, str]], base_ns: int) -> pl.DataFrame:
     return table.with_columns(kind.alias("kind")).drop(empty)
 
 
-def _rows(line: Line, gpu: str, kind: str, base_ns: int) -> Iterator[tuple[Cell, ...]]:
+def _rows(line: space.Line, gpu: str, kind: str, base_ns: int) -> Iterator[tuple[Cell, ...]]:
     start_ns = line.timestamp_ns - base_ns
     events = [e for e in line.events() if 0 <= e.duration_ps < _MAX_PS > abs(e.offset_ps)]
     if kind == "op":
@@ -110,7 +101,7 @@ def _rows(line: Line, gpu: str, kind: str, base_ns: int) -> Iterator[tuple[Cell,
 
 
 def _row(
-    event: Event, start: float, self_ns: float, gpu: str, line: Line, kind: str
+    event: space.Event, start: float, self_ns: float, gpu: str, line: space.Line, kind: str
 ) -> tuple[Cell, ...]:
     stats = event.stats
     tf_op = _known(stats.get("tf_op"))
@@ -138,7 +129,7 @@ def _row(
     )
 
 
-def _self_ps(events: list[Event]) -> list[int]:
+def _self_ps(events: list[space.Event]) -> list[int]:
     """Durations without those of the events inside: loops and calls contain their ops."""
     own = [e.duration_ps for e in events]
     order = sorted(range(len(events)), key=lambda i: (events[i].offset_ps, -own[i]))
@@ -153,7 +144,7 @@ def _self_ps(events: list[Event]) -> list[int]:
     return [max(value, 0) for value in own]
 
 
-def _moved(event: Event) -> tuple[float | None, float | None]:
+def _moved(event: space.Event) -> tuple[float | None, float | None]:
     """Bytes over PCI Express and in device memory of a copy or memset."""
     found = _SIZE.search(str(event.stats.get("memcpy_details", event.stats.get("memset_details"))))
     size = float(found.group(1)) if found else None
@@ -165,7 +156,7 @@ def _moved(event: Event) -> tuple[float | None, float | None]:
     return (size if over else 0.0), (2 * size if inside else size)
 
 
-def launches(plane: Plane, base_ns: int) -> list[tuple[int, int, int, float, float, str]]:
+def launches(plane: space.Plane, base_ns: int) -> list[tuple[int, int, int, float, float, str]]:
     """Host calls that carry a correlation: process, correlation, thread, start, end, name."""
     found = []
     for line in plane.lines():
@@ -213,8 +204,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
     data = _bytes(found.only)
     options.progress("decoding", 0.2)
     try:
-        return _profile(list(planes(data)), found)
-    except BrokenMessageError as error:
+        return _profile(list(space.planes(data)), found)
+    except space.BrokenMessageError as error:
         raise InputError(error.what, where=found.name, advice="copy it again") from error
 
 
@@ -222,10 +213,10 @@ def _starts_with_plane(head: bytes) -> bool:
     if not head.startswith(b"\x0a"):
         return False
     try:
-        size, at = read_varint(head, 1, len(head))
-        for number, value in fields(head, (at, min(at + size, len(head)))):
+        size, at = space.read_varint(head, 1, len(head))
+        for number, value in space.fields(head, (at, min(at + size, len(head)))):
             if number == 2:
-                return bool(_PLANE.match(text(head, value)))
+                return bool(_PLANE.match(space.text(head, value)))
             if number > 2:
                 return False
     except InputError:
@@ -242,14 +233,11 @@ def _bytes(entry: Entry) -> bytes:
     return bytes(data)
 
 
-def _profile(found: list[Plane], named: Input) -> Profile:
+def _profile(found: list[space.Plane], named: Input) -> Profile:
     lines, notes = _chosen(found)
     if not lines:
-        raise InputError(
-            "has neither device events nor XLA ops of the host",
-            where=named.name,
-            advice="profile while the program runs on the device",
-        )
+        advice = "profile while the program runs on the device"
+        raise InputError("has neither device events nor XLA ops of the host", named.name, advice)
     base_ns = min(line.timestamp_ns for line, _, _ in lines)
     events = table_of(lines, base_ns)
     calls = [c for p in found if p.name.startswith("/host:CPU") for c in launches(p, base_ns)]
@@ -263,9 +251,9 @@ def _profile(found: list[Plane], named: Input) -> Profile:
     return profile_of(events, whole)
 
 
-def _chosen(found: list[Plane]) -> tuple[list[tuple[Line, str, str]], list[Note]]:
+def _chosen(found: list[space.Plane]) -> tuple[list[tuple[space.Line, str, str]], list[Note]]:
     """The lines whose events are the work: streams, else XLA ops, else ops on the host."""
-    chosen: list[tuple[Line, str, str]] = []
+    chosen: list[tuple[space.Line, str, str]] = []
     for plane in found:
         device = _DEVICE.match(plane.name)
         if device is None:
