@@ -15,7 +15,6 @@ from timeroof.work.call import (
     integer,
     integers,
     ranked,
-    tensor,
 )
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, forward_cost
@@ -58,20 +57,19 @@ def _pairs(value: Arg) -> tuple[tuple[int, ...], ...]:
 
 @formula("jax::dot_general", "xla::dot")
 def dot_general(
-    a: Arg, b: Arg, dimension_numbers: Arg = None, precision: Arg = None,
+    a: Tensor, b: Tensor, dimension_numbers: Arg = None, precision: Arg = None,
     preferred_element_type: Arg = None,
 ) -> Cost:  # fmt: skip
     """Any product of two tensors: ((contracted), (batch)) dimensions of either operand."""
-    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
     inner_x, inner_y, batch_x, batch_y = _pairs(dimension_numbers)
-    inner = prod(x.shape[i] for i in inner_x)
-    if inner != prod(y.shape[i] for i in inner_y):
+    inner = prod(a.shape[i] for i in inner_x)
+    if inner != prod(b.shape[i] for i in inner_y):
         raise UncountableError("contracted sizes differ")
-    rows = [n for i, n in enumerate(x.shape) if i not in (*inner_x, *batch_x)]
-    columns = [n for i, n in enumerate(y.shape) if i not in (*inner_y, *batch_y)]
-    shape = (*(x.shape[i] for i in batch_x), *rows, *columns)
-    out = Tensor(shape, dtype_of(preferred_element_type) or x.dtype)
-    return cost([x, y], [out], contraction=2 * out.count * inner, dtype=x.dtype)
+    rows = [n for i, n in enumerate(a.shape) if i not in (*inner_x, *batch_x)]
+    columns = [n for i, n in enumerate(b.shape) if i not in (*inner_y, *batch_y)]
+    shape = (*(a.shape[i] for i in batch_x), *rows, *columns)
+    out = Tensor(shape, dtype_of(preferred_element_type) or a.dtype)
+    return cost([a, b], [out], contraction=2 * out.count * inner, dtype=a.dtype)
 
 
 @formula("jax::conv_general_dilated", "xla::convolution")
@@ -141,33 +139,30 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[in
 
 @formula("jax::reduce_sum", "jax::reduce_max", "jax::reduce_min", "jax::reduce_prod",
          "jax::reduce_and", "jax::reduce_or")  # fmt: skip
-def reduce(x: Arg, axes: Arg = None) -> Cost:
+def reduce(x: Tensor, axes: Arg = None) -> Cost:
     """A reduction over axes."""
-    return reduction(tensor(x, "the input"), axes, False, 1)
+    return reduction(x, axes, False, 1)
 
 
 @formula("jax::argmax", "jax::argmin")
-def argmax(x: Arg, axes: Arg = None) -> Cost:
+def argmax(x: Tensor, axes: Arg = None) -> Cost:
     """Where the extreme element is."""
-    return reduction(tensor(x, "the input"), axes, False, 1, "int32")
+    return reduction(x, axes, False, 1, "int32")
 
 
 @formula("jax::convert_element_type", "xla::convert")
-def convert(x: Arg, new_dtype: Arg = None) -> Cost:
+def convert(x: Tensor, new_dtype: Arg = None) -> Cost:
     """A cast."""
-    found = tensor(x, "the input")
-    return cost([found], [Tensor(found.shape, dtype_of(new_dtype) or found.dtype)])
+    return cost([x], [Tensor(x.shape, dtype_of(new_dtype) or x.dtype)])
 
 
 @formula("jax::transpose", "xla::transpose", "jax::rev", "jax::cumsum", "jax::cumprod")
-def rearranged(call: Call, x: Arg) -> Cost:
+def rearranged(call: Call, x: Tensor) -> Cost:
     """The same elements in another order, or a running sum of them."""
-    found = tensor(x, "the input")
-    return cost([found], [found], other=found.count if "cum" in call.op else 0)
+    return cost([x], [x], other=x.count if "cum" in call.op else 0)
 
 
 @formula("jax::broadcast_in_dim", "xla::broadcast")
-def broadcast_in_dim(call: Call, x: Arg, shape: Arg = None) -> Cost:
+def broadcast_in_dim(call: Call, x: Tensor, shape: Arg = None) -> Cost:
     """One value or tensor written many times."""
-    found = tensor(x, "the input")
-    return cost([found], [Tensor(integers(shape, "shape"), found.dtype)])
+    return cost([x], [Tensor(integers(shape, "shape"), x.dtype)])

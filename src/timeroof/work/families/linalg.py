@@ -122,11 +122,11 @@ def svd(a: Arg) -> Cost:
 
 
 @formula("aten::linalg_cross", "aten::cross")
-def cross(call: Call, a: Arg, b: Arg) -> Cost:
+def cross(call: Call, a: Arg, second: Tensor) -> Cost:
     """The cross product: 2 products and a difference per element."""
-    x, y = ranked(a, "the first", 1, 2, 3, 4), tensor(b, "the second")
-    out = x if x.count >= y.count else y
-    return cost([x, y], [Tensor(out.shape, x.dtype)], other=3 * out.count)
+    x = ranked(a, "the first", 1, 2, 3, 4)
+    out = x if x.count >= second.count else second
+    return cost([x, second], [Tensor(out.shape, x.dtype)], other=3 * out.count)
 
 
 # Fourier transforms: 5·n·log2(n) real FLOPs per complex transform, half for real ones.
@@ -146,39 +146,35 @@ def _transform(x: Tensor, dims: Arg, out: Tensor, size: Tensor, share: float) ->
 
 
 @formula("aten::_fft_c2c")
-def c2c(x: Arg, dim: Arg) -> Cost:
+def c2c(x: Tensor, dim: Arg) -> Cost:
     """Complex to complex."""
-    found = tensor(x, "the input")
-    return _transform(found, dim, Tensor(found.shape, found.dtype), found, 5)
+    return _transform(x, dim, Tensor(x.shape, x.dtype), x, 5)
 
 
 @formula("aten::_fft_r2c")
-def r2c(x: Arg, dim: Arg, normalization: Arg = 0, onesided: Arg = True) -> Cost:
+def r2c(x: Tensor, dim: Arg, normalization: Arg = 0, onesided: Arg = True) -> Cost:
     """Real to complex; one-sided results have half the last dimension plus one."""
-    found = tensor(x, "the input")
-    last = axes(integers(dim, "the dimensions"), len(found.shape))[-1]
+    last = axes(integers(dim, "the dimensions"), len(x.shape))[-1]
     half = flag(onesided, "onesided", True)
-    shape = tuple(n // 2 + 1 if half and i == last else n for i, n in enumerate(found.shape))
-    out = Tensor(shape, _COMPLEX_OF.get(found.dtype, "complex64"))
-    return _transform(found, dim, out, found, 2.5)
+    shape = tuple(n // 2 + 1 if half and i == last else n for i, n in enumerate(x.shape))
+    out = Tensor(shape, _COMPLEX_OF.get(x.dtype, "complex64"))
+    return _transform(x, dim, out, x, 2.5)
 
 
 @formula("aten::_fft_c2r")
-def c2r(x: Arg, dim: Arg, normalization: Arg = 0, last_dim_size: Arg = None) -> Cost:
+def c2r(x: Tensor, dim: Arg, normalization: Arg = 0, last_dim_size: Arg = None) -> Cost:
     """Complex to real."""
-    found = tensor(x, "the input")
-    last = axes(integers(dim, "the dimensions"), len(found.shape))[-1]
-    size = last_dim_size if isinstance(last_dim_size, int) else 2 * (found.shape[last] - 1)
-    shape = tuple(size if i == last else n for i, n in enumerate(found.shape))
-    out = Tensor(shape, REAL_PART.get(found.dtype, "fp32"))
-    return _transform(found, dim, out, out, 2.5)
+    last = axes(integers(dim, "the dimensions"), len(x.shape))[-1]
+    size = last_dim_size if isinstance(last_dim_size, int) else 2 * (x.shape[last] - 1)
+    shape = tuple(size if i == last else n for i, n in enumerate(x.shape))
+    out = Tensor(shape, REAL_PART.get(x.dtype, "fp32"))
+    return _transform(x, dim, out, out, 2.5)
 
 
 @formula("aten::fft_fft", "aten::fft_ifft", "aten::fft_rfft", "aten::fft_irfft", "aten::fft_fft2",
          "aten::fft_ifft2", "aten::fft_rfft2", "aten::fft_irfft2", "aten::fft_fftn",
          "aten::fft_ifftn", "aten::fft_rfftn", "aten::fft_irfftn", "aten::stft", "aten::istft",
          composite=True)  # fmt: skip
-def above(x: Arg) -> Cost:
+def above(x: Tensor) -> Cost:
     """The ops that call the transforms above."""
-    found = tensor(x, "the input")
-    return cost([found], [found], other=2.5 * found.count * log2(max(found.shape[-1], 2)))
+    return cost([x], [x], other=2.5 * x.count * log2(max(x.shape[-1], 2)))
