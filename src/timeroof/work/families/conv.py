@@ -10,18 +10,8 @@ from math import prod
 
 import msgspec
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    flag,
-    flags,
-    integer,
-    integers,
-    ranked,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.padding import real_taps
 from timeroof.work.registry import formula
@@ -87,16 +77,17 @@ def convolution(
     transposed: bool = False, output_padding: Arg = 0,
 ) -> Convolution:  # fmt: skip
     """Work out a convolution's sizes from an op's arguments."""
-    w = ranked(weight, "the weight", 3, 4, 5)
+    w = args.ranked(weight, "the weight", 3, 4, 5)
     spatial = len(w.shape) - 2
-    x = batched(ranked(x, "the input", spatial + 1, spatial + 2), spatial)
-    step, wide = integers(stride, "stride", spatial), integers(dilation, "dilation", spatial)
-    parts = integer(groups, "groups")
+    x = batched(args.ranked(x, "the input", spatial + 1, spatial + 2), spatial)
+    step = args.integers(stride, "stride", spatial)
+    wide = args.integers(dilation, "dilation", spatial)
+    parts = args.integer(groups, "groups")
     if parts < 1 or x.shape[1] != w.shape[0 if transposed else 1] * (1 if transposed else parts):
         raise UncountableError(f"weight {list(w.shape)} does not fit input {list(x.shape)}")
     pad = _padding(padding, w, x, step, wide)
     if transposed:
-        more = integers(output_padding, "output padding", spatial)
+        more = args.integers(output_padding, "output padding", spatial)
         sizes = tuple(
             (n - 1) * s - 2 * p + d * (k - 1) + e + 1
             for n, s, p, d, k, e in zip(
@@ -122,7 +113,7 @@ def _padding(
     padding: Arg, w: Tensor, x: Tensor, stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[int, ...]:
     if not isinstance(padding, str):
-        return integers(padding, "padding", len(w.shape) - 2)
+        return args.integers(padding, "padding", len(w.shape) - 2)
     if padding.lower() == "valid":
         return (0,) * (len(w.shape) - 2)
     if padding.lower() != "same" or set(stride) != {1}:
@@ -160,7 +151,7 @@ def any_convolution(
     dilation: Arg = 1, transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1,
 ) -> Cost:  # fmt: skip
     """Any convolution: torch's own ops, whose padding may be a word, and the libraries'."""
-    turned = flag(transposed, "transposed")
+    turned = args.flag(transposed, "transposed")
     conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
     return forward_cost(conv, bias)
 
@@ -199,7 +190,7 @@ def convolution_add_relu(
 ) -> Cost:  # fmt: skip
     """Convolution, bias, residual and relu in one kernel."""
     conv = convolution(x, weight, stride, padding, dilation, groups)
-    return forward_cost(conv, bias, other=2 * conv.out.count, extra=tensor(z))
+    return forward_cost(conv, bias, other=2 * conv.out.count, extra=args.tensor(z))
 
 
 @formula("aten::_slow_conv2d_forward", "aten::slow_conv3d_forward", "aten::_conv_depthwise2d",
@@ -211,7 +202,7 @@ def native_convolution(
     dilation: Arg = 1,
 ) -> Cost:  # fmt: skip
     """torch's own convolutions; depthwise ones tell their groups by the weight's shape."""
-    w = ranked(weight, "the weight", 4, 5)
+    w = args.ranked(weight, "the weight", 4, 5)
     wide = dilation if isinstance(dilation, tuple) else 1
     groups = x.shape[-len(w.shape) + 1] // max(w.shape[1], 1)
     return forward_cost(convolution(x, weight, stride, padding, wide, groups), bias)
@@ -240,9 +231,9 @@ def convolution_backward(
     transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1, output_mask: Arg = None,
 ) -> Cost:  # fmt: skip
     """Gradients for input, weight and bias, as `output_mask` asks."""
-    turned = flag(transposed, "transposed")
+    turned = args.flag(transposed, "transposed")
     conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
-    return backward_cost(conv, _fitting(grad, conv), flags(output_mask, "output_mask", 3))
+    return backward_cost(conv, _fitting(grad, conv), args.flags(output_mask, "output_mask", 3))
 
 
 def _fitting(grad: Tensor, conv: Convolution) -> Tensor:
@@ -261,7 +252,7 @@ def library_backward(
     """The libraries' own backward ops of older versions; the mask comes last."""
     conv = convolution(x, weight, stride, padding, dilation, groups)
     masks = [r for r in call.inputs[7:] if isinstance(r, tuple)]
-    mask = flags(masks[-1] if masks else None, "output_mask", 2)
+    mask = args.flags(masks[-1] if masks else None, "output_mask", 2)
     return backward_cost(
         conv, _fitting(grad, conv), (*mask[:2], mask[2] if len(mask) > 2 else False)
     )

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from timeroof.work.call import (
-    FORMATS,
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    dtype_of,
-    integer,
-    integers,
-    tensors,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import FREE, Cost, cost
 from timeroof.work.registry import formula
 
@@ -43,7 +34,7 @@ def maybe_clone(call: Call, x: Tensor) -> Cost:
          "aten::type_as", composite=True)  # fmt: skip
 def to_copy(call: Call, x: Tensor, dtype: Arg = None) -> Cost:
     """A cast or a move to another device."""
-    wanted = dtype_of(dtype) if "_to_copy" in call.op else None
+    wanted = args.dtype_of(dtype) if "_to_copy" in call.op else None
     return cost([x], [_dense(x, wanted)])
 
 
@@ -57,7 +48,7 @@ def to(x: Arg) -> Cost:
 def _recorded(pieces: Arg) -> bool:
     """Whether all tensors of a list were recorded with their formats."""
     return isinstance(pieces, tuple) and all(
-        isinstance(p, Tensor) and p.dtype in FORMATS for p in pieces
+        isinstance(p, Tensor) and p.dtype in args.FORMATS for p in pieces
     )
 
 
@@ -69,7 +60,7 @@ def cat(call: Call, pieces: Arg = None) -> Cost:
     """Every piece read once and written once; the result is as large as all of them."""
     if call.outputs and not _recorded(pieces):
         pieces = call.outputs
-    found = tensors(pieces, "the pieces")
+    found = args.tensors(pieces, "the pieces")
     return cost(found, [_dense(t) for t in found])
 
 
@@ -92,7 +83,7 @@ def rearranged(x: Tensor) -> Cost:
 @formula("aten::repeat", "aten::tile", composite=True)
 def repeat(x: Tensor, repeats: Arg) -> Cost:
     """Read once, written many times."""
-    times = integers(repeats, "the repeats")
+    times = args.integers(repeats, "the repeats")
     out = x.count
     for n in times:
         out *= n
@@ -104,7 +95,7 @@ def repeat(x: Tensor, repeats: Arg) -> Cost:
          "aten::replication_pad3d", "aten::_pad_circular", composite=True)  # fmt: skip
 def pad(x: Tensor, padding: Arg) -> Cost:
     """A larger tensor: pairs of padding count from the last dimension."""
-    pairs = integers(padding, "the padding")
+    pairs = args.integers(padding, "the padding")
     shape = list(x.shape)
     if len(pairs) % 2 or len(pairs) > 2 * len(shape):
         raise UncountableError("padding does not fit the input")
@@ -127,37 +118,25 @@ def fill(this: Tensor) -> Cost:
     return cost([], [_dense(this)])
 
 
-@formula(
-    "aten::zero_",
-    "aten::zero",
-    "aten::zeros_like",
-    "aten::ones_like",
-    "aten::full_like",
-    composite=True,
-)
+@formula("aten::zero_", "aten::zero", "aten::zeros_like", "aten::ones_like", "aten::full_like",
+         composite=True)  # fmt: skip
 def fill_op(call: Call, this: Tensor) -> Cost:
     """Fills that call fill_ on most devices."""
     wanted = named_dtype(call, 2 if "full" in call.op else 1) if "like" in call.op else None
     return cost([], [_dense(this, wanted)])
 
 
-@formula(
-    "aten::zeros",
-    "aten::ones",
-    "aten::full",
-    "aten::eye",
-    "aten::scalar_tensor",
-    "aten::tensor",
-    composite=True,
-)
+@formula("aten::zeros", "aten::ones", "aten::full", "aten::eye", "aten::scalar_tensor",
+         "aten::tensor", composite=True)  # fmt: skip
 def new(call: Call, size: Arg) -> Cost:
     """A new tensor filled by fill_ or zero_."""
-    shape = integers(size, "the size") if isinstance(size, tuple) else ()
+    shape = args.integers(size, "the size") if isinstance(size, tuple) else ()
     if "eye" in call.op:
-        side = integer(size, "the size")
+        side = args.integer(size, "the size")
         second = call.inputs[1:2]
         wide = second and isinstance(second[0], int) and not isinstance(second[0], bool)
-        shape = (side, integer(second[0], "the size") if wide and len(call.inputs) != 5 else side)
+        other = args.integer(second[0], "the size") if wide and len(call.inputs) != 5 else side
+        shape = (side, other)
     return cost([], [Tensor(shape, named_dtype(call, 2 if "full" in call.op else 1) or "fp32")])
 
 
@@ -165,15 +144,15 @@ def named_dtype(call: Call, place: int) -> str | None:
     """The format that a call asks for, by name or in its place among the arguments."""
     named = dict(call.kwargs).get("dtype")
     if named is not None:
-        return dtype_of(named)
-    return dtype_of(call.inputs[place]) if place < len(call.inputs) else None
+        return args.dtype_of(named)
+    return args.dtype_of(call.inputs[place]) if place < len(call.inputs) else None
 
 
 @formula("aten::new_zeros", "aten::new_ones", "aten::new_full", composite=True)
 def new_like(call: Call, this: Tensor, size: Arg) -> Cost:
     """A new tensor, of another's format unless told otherwise, filled by fill_ or zero_."""
     dtype = named_dtype(call, 3 if "full" in call.op else 2) or this.dtype
-    return cost([], [Tensor(integers(size, "the size"), dtype)])
+    return cost([], [Tensor(args.integers(size, "the size"), dtype)])
 
 
 @formula("aten::arange", "aten::range")
@@ -195,20 +174,20 @@ def arange(call: Call) -> Cost:
 @formula("aten::linspace", "aten::logspace")
 def linspace(start: Arg, end: Arg, steps: Arg) -> Cost:
     """Numbers at equal distance: multiply and add each."""
-    out = Tensor((integer(steps, "the steps"),), "fp32")
+    out = Tensor((args.integer(steps, "the steps"),), "fp32")
     return cost([], [out], other=2 * out.count)
 
 
 @formula("aten::slice_backward", "aten::select_backward", "aten::diagonal_backward", composite=True)
 def view_backward(grad: Tensor, sizes: Arg) -> Cost:
     """Zeros of the input's size with the gradient copied in."""
-    return cost([grad], [Tensor(integers(sizes, "the sizes"), grad.dtype)])
+    return cost([grad], [Tensor(args.integers(sizes, "the sizes"), grad.dtype)])
 
 
 @formula("aten::unfold_backward")
 def unfold_backward(grad: Tensor, sizes: Arg) -> Cost:
     """Windows added back into the input's shape."""
-    return cost([grad], [Tensor(integers(sizes, "the sizes"), grad.dtype)], other=grad.count)
+    return cost([grad], [Tensor(args.integers(sizes, "the sizes"), grad.dtype)], other=grad.count)
 
 
 @formula("aten::im2col")
@@ -217,7 +196,7 @@ def im2col(x: Tensor, kernel: Arg, dilation: Arg = 1, padding: Arg = 0, stride: 
     from timeroof.work.shapes import window_count
 
     sizes = [
-        integers(a, n, 2)
+        args.integers(a, n, 2)
         for a, n in (
             (kernel, "kernel"),
             (stride, "stride"),
@@ -235,9 +214,9 @@ def im2col(x: Tensor, kernel: Arg, dilation: Arg = 1, padding: Arg = 0, stride: 
 @formula("aten::col2im")
 def col2im(x: Tensor, output_size: Arg, kernel: Arg) -> Cost:
     """Columns added back into an image."""
-    window = integers(kernel, "kernel", 2)
+    window = args.integers(kernel, "kernel", 2)
     channels = x.shape[-2] // max(window[0] * window[1], 1)
-    out = Tensor((*x.shape[:-2], channels, *integers(output_size, "the size")), x.dtype)
+    out = Tensor((*x.shape[:-2], channels, *args.integers(output_size, "the size")), x.dtype)
     return cost([x], [out], other=x.count)
 
 
@@ -272,17 +251,13 @@ def made_of_copies(call: Call, x: Tensor | None = None) -> Cost:
 @formula("aten::diag_embed")
 def diag_embed(x: Tensor, offset: Arg = 0) -> Cost:
     """Rows laid on the diagonals of square matrices of zeros."""
-    shift = abs(integer(offset, "the offset"))
+    shift = abs(args.integer(offset, "the offset"))
     side = x.shape[-1] + shift
     return cost([x], [Tensor((*x.shape[:-1], side, side), x.dtype)])
 
 
-@formula(
-    "aten::slice_scatter",
-    "aten::select_scatter",
-    "aten::diagonal_scatter",
-    "aten::as_strided_scatter",
-)
+@formula("aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter",
+         "aten::as_strided_scatter")  # fmt: skip
 def view_scatter(x: Tensor, source: Tensor) -> Cost:
     """A copy with one part of it replaced; what is replaced need not be read."""
     kept = Tensor((max(x.count - source.count, 0),), x.dtype)

@@ -11,22 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from timeroof.work.call import (
-    REAL_PART,
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    Unrecorded,
-    dtype_of,
-    every_tensor,
-    flag,
-    integer,
-    integers,
-    is_floating,
-    number,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded
 from timeroof.work.cost import FREE, Cost, cost
 from timeroof.work.registry import Rule, formula, is_in_place, pattern
 from timeroof.work.shapes import axes, broadcast, promoted
@@ -91,11 +77,11 @@ def operands(call: Call) -> list[Tensor]:
     found: list[Tensor] = []
     for value in call.inputs:
         if isinstance(value, Tensor):
-            found.append(tensor(value))
+            found.append(args.tensor(value))
         elif isinstance(value, Unrecorded) and value.reason.startswith("symbolic"):
             raise UncountableError(value.reason)
         elif isinstance(value, tuple):
-            found.extend(every_tensor(value))
+            found.extend(args.every_tensor(value))
     if not found:
         raise UncountableError("no tensor is recorded")
     return found
@@ -110,7 +96,7 @@ def elementwise(call: Call, flops: float, *, floats: bool = False, truth: bool =
     else:
         dtype = "bool" if truth else promoted(reads, floats=floats)
     out = Tensor(shape, dtype)
-    computed = dtype if is_floating(dtype) else promoted(reads, floats=floats)
+    computed = dtype if args.is_floating(dtype) else promoted(reads, floats=floats)
     return cost(reads, [out], other=flops * out.count, dtype=computed)
 
 
@@ -137,7 +123,7 @@ for _name, _flops in BACKWARD.items():
 @formula("aten::add", "aten::sub", "mkldnn::_binary")
 def add(call: Call, x: Arg, y: Arg = None, alpha: Arg = 1) -> Cost:
     """``x + alpha·y``: one FLOP, two where alpha is not 1."""
-    return elementwise(call, 1 + (number(alpha, 1) not in (1, -1)))
+    return elementwise(call, 1 + (args.number(alpha, 1) not in (1, -1)))
 
 
 @formula("aten::pow")
@@ -190,7 +176,7 @@ def trapezoid(samples: Tensor) -> Cost:
 @formula("aten::abs")
 def absolute(call: Call, x: Tensor) -> Cost:
     """The absolute value; of complex numbers a real one."""
-    return cost([x], [Tensor(x.shape, REAL_PART.get(x.dtype, x.dtype))], other=x.count)
+    return cost([x], [Tensor(x.shape, args.REAL_PART.get(x.dtype, x.dtype))], other=x.count)
 
 
 @formula("aten::complex", "aten::polar")
@@ -231,7 +217,7 @@ def _half(x: Tensor, dim: int) -> Tensor:
 @formula("aten::glu")
 def glu(x: Tensor, dim: Arg = -1) -> Cost:
     """a·sigmoid(b): 5 FLOPs per result."""
-    out = _half(x, integer(dim, "dim"))
+    out = _half(x, args.integer(dim, "dim"))
     return cost([x], [out], other=5 * out.count)
 
 
@@ -263,7 +249,7 @@ def drawn(this: Tensor) -> Cost:
 def drawn_from(call: Call, this: Tensor, p: Arg = None) -> Cost:
     """Numbers drawn with given chances; in place with one chance, only written."""
     out = Tensor(this.shape, this.dtype)
-    chances = tensor(p, "the chances") if isinstance(p, Tensor) else None
+    chances = args.tensor(p, "the chances") if isinstance(p, Tensor) else None
     if call.op.endswith("_"):
         return cost([chances], [out])
     return cost([this, chances], [out], other=this.count)
@@ -274,9 +260,9 @@ def drawn_from(call: Call, this: Tensor, p: Arg = None) -> Cost:
 def new_random(call: Call) -> Cost:
     """A new tensor; uniform_, normal_ or random_ fills it."""
     sizes = [v for v in call.inputs if isinstance(v, tuple)]
-    shape = integers(sizes[0], "the size") if sizes else (integer(call.inputs[0], "the size"),)
+    shape = args.integers(sizes[0] if sizes else (call.inputs[0],), "the size")
     whole = "int" in call.op or "perm" in call.op
-    dtype = dtype_of(dict(call.kwargs).get("dtype")) or ("int64" if whole else "fp32")
+    dtype = args.dtype_of(dict(call.kwargs).get("dtype")) or ("int64" if whole else "fp32")
     return cost([], [Tensor(shape, dtype)])
 
 
@@ -284,7 +270,7 @@ def new_random(call: Call) -> Cost:
 def random_like(call: Call, this: Tensor) -> Cost:
     """A new random tensor of another's shape."""
     dtype = dict(call.kwargs).get("dtype")
-    return cost([], [Tensor(this.shape, dtype_of(dtype) or this.dtype)])
+    return cost([], [Tensor(this.shape, args.dtype_of(dtype) or this.dtype)])
 
 
 @formula("aten::native_dropout", "aten::_fused_dropout")
@@ -298,13 +284,13 @@ def native_dropout(x: Tensor) -> Cost:
          "aten::feature_alpha_dropout", composite=True)  # fmt: skip
 def dropout(x: Arg, p: Arg = 0.5, train: Arg = True) -> Cost:
     """The op above; in inference, or with chance 0, it does nothing."""
-    if not flag(train, "train", True) or number(p, 0.5) == 0:
+    if not args.flag(train, "train", True) or args.number(p, 0.5) == 0:
         return FREE
-    return native_dropout(tensor(x, "the input"))
+    return native_dropout(args.tensor(x, "the input"))
 
 
 @formula("aten::multinomial", composite=True)
 def multinomial(weights: Tensor, count: Arg = 1) -> Cost:
     """Places drawn with given weights."""
-    out = Tensor((*weights.shape[:-1], integer(count, "the number of samples")), "int64")
+    out = Tensor((*weights.shape[:-1], args.integer(count, "the number of samples")), "int64")
     return cost([weights], [out], other=2 * weights.count)

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    Unrecorded,
-    integer,
-    optional,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula, is_in_place
 from timeroof.work.shapes import axes, broadcast
@@ -46,7 +38,7 @@ def embedding(weight: Tensor, indices: Tensor) -> Cost:
 @formula("aten::embedding_backward", composite=True)
 def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: Arg) -> Cost:
     """A whole table of gradients: zeros, with every row's gradient added at its index."""
-    table = Tensor((integer(num_weights, "the number of rows"), grad.shape[-1]), grad.dtype)
+    table = Tensor((args.integer(num_weights, "the number of rows"), grad.shape[-1]), grad.dtype)
     return cost([grad, indices], [table], other=grad.count, dtype=grad.dtype)
 
 
@@ -65,14 +57,14 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor) -> Cost:
 @formula("aten::_embedding_bag_backward", composite=True, order="grad indices _ _ _ _ num_weights")
 def embedding_bag_backward(grad: Tensor, indices: Tensor, num_weights: Arg = None) -> Cost:
     """A whole table of gradients; each row of a bag gets the bag's gradient."""
-    table = Tensor((integer(num_weights, "the number of rows"), grad.shape[-1]), grad.dtype)
+    table = Tensor((args.integer(num_weights, "the number of rows"), grad.shape[-1]), grad.dtype)
     return cost([grad, indices], [table], other=indices.count * grad.shape[-1], dtype=grad.dtype)
 
 
 @formula("aten::index_select", "aten::index_select_backward_view")
 def index_select(x: Tensor, dim: Arg, index: Tensor) -> Cost:
     """Slices along a dimension."""
-    at = axes([integer(dim, "dim")], len(x.shape))[0] if x.shape else 0
+    at = axes([args.integer(dim, "dim")], len(x.shape))[0] if x.shape else 0
     shape = tuple(index.count if i == at else n for i, n in enumerate(x.shape))
     return lookup(x, index, Tensor(shape, x.dtype))
 
@@ -89,7 +81,7 @@ def _index_shape(source: Tensor, indices: Arg) -> tuple[tuple[int, ...], list[Te
     if isinstance(indices, Unrecorded) or not isinstance(indices, tuple):
         raise UncountableError("the indices are not recorded")
     entries = list(indices) + [None] * (len(source.shape) - len(indices))
-    given = [(i, tensor(e, "an index")) for i, e in enumerate(entries) if e is not None]
+    given = [(i, args.tensor(e, "an index")) for i, e in enumerate(entries) if e is not None]
     if any(t.dtype == "bool" for _, t in given):
         raise UncountableError("how many elements a mask picks is not recorded")
     if not given:
@@ -106,7 +98,7 @@ def _index_shape(source: Tensor, indices: Arg) -> tuple[tuple[int, ...], list[Te
 def index(call: Call, x: Tensor, indices: Arg = None) -> Cost:
     """Advanced indexing; where the indices were not recorded, the result says how much."""
     if call.outputs:
-        out = tensor(call.outputs[0], "the result")
+        out = args.tensor(call.outputs[0], "the result")
         given = indices if isinstance(indices, tuple) else ()
         reads = [t for t in given if isinstance(t, Tensor)]
         return cost([picked(x, out.count), *reads], [out], origin="modelled", notes=DISTINCT)
@@ -147,7 +139,7 @@ def scatter(
     """Elements or slices of the source put or added at the index's places."""
     adding = "add" in call.op or "reduce" in call.op
     if "index_" in call.op and target.shape:
-        at = axes([integer(dim, "dim")], len(target.shape))[0]
+        at = axes([args.integer(dim, "dim")], len(target.shape))[0]
         count = target.count // max(target.shape[at], 1) * index.count
     else:
         count = index.count
@@ -178,7 +170,7 @@ def picked_by_data(call: Call, x: Tensor, mask: Tensor | None = None) -> Cost:
 def repeat_interleave(call: Call, x: Tensor, repeats: Arg = None, dim: Arg = None) -> Cost:
     """Elements repeated; a list of repeats makes the size depend on the data."""
     if call.outputs is not None:
-        return cost([x, optional(repeats)], call.outputs)
+        return cost([x, args.optional(repeats)], call.outputs)
     if isinstance(repeats, int):
         return cost([x], [Tensor((x.count * repeats,), x.dtype)])
     raise UncountableError("the repeats are not recorded")
@@ -187,7 +179,7 @@ def repeat_interleave(call: Call, x: Tensor, repeats: Arg = None, dim: Arg = Non
 @formula("aten::one_hot", composite=True)
 def one_hot(call: Call, x: Tensor, classes: Arg = -1) -> Cost:
     """Zeros with ones put in place."""
-    count = integer(classes, "the classes")
+    count = args.integer(classes, "the classes")
     if count < 0:
         raise UncountableError("the number of classes depends on the data")
     return cost([x], [Tensor((*x.shape, count), "int64")])
@@ -220,8 +212,8 @@ def sort(x: Tensor) -> Cost:
 @formula("aten::topk", "jax::top_k", "tf::TopKV2")
 def topk(x: Tensor, k: Arg, dim: Arg = -1) -> Cost:
     """The k largest along a dimension, with places."""
-    at = axes([integer(dim, "dim")], len(x.shape))[0]
-    size = integer(k, "k")
+    at = axes([args.integer(dim, "dim")], len(x.shape))[0]
+    size = args.integer(k, "k")
     shape = tuple(size if i == at else n for i, n in enumerate(x.shape))
     return cost([x], [Tensor(shape, x.dtype), Tensor(shape, "int64")])
 
@@ -231,5 +223,5 @@ def topk_softmax(
     call: Call, weights: Arg, indices: Arg, token_indices: Arg, scores: Tensor
 ) -> Cost:
     """Softmax over experts and the best of them: results first, scores last."""
-    outs = [tensor(t, "a result") for t in (weights, indices, token_indices)]
+    outs = [args.tensor(t, "a result") for t in (weights, indices, token_indices)]
     return cost([scores], outs, other=5 * scores.count)

@@ -6,16 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import TypeGuard
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    dtype_of,
-    integer,
-    integers,
-    ranked,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, forward_cost
 from timeroof.work.families.elementwise import elementwise
@@ -51,8 +43,8 @@ def _pairs(value: Arg) -> tuple[tuple[int, ...], ...]:
     """Contracted and batch dimensions of both operands, flattened to four lists."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise UncountableError("dimension_numbers are not recorded")
-    return tuple(integers(part, "dimension_numbers") for pair in value if isinstance(pair, tuple)
-                 for part in pair)  # fmt: skip
+    parts = [part for pair in value if isinstance(pair, tuple) for part in pair]
+    return tuple(args.integers(part, "dimension_numbers") for part in parts)
 
 
 @formula("jax::dot_general", "xla::dot")
@@ -68,7 +60,7 @@ def dot_general(
     rows = [n for i, n in enumerate(a.shape) if i not in (*inner_x, *batch_x)]
     columns = [n for i, n in enumerate(b.shape) if i not in (*inner_y, *batch_y)]
     shape = (*(a.shape[i] for i in batch_x), *rows, *columns)
-    out = Tensor(shape, dtype_of(preferred_element_type) or a.dtype)
+    out = Tensor(shape, args.dtype_of(preferred_element_type) or a.dtype)
     return cost([a, b], [out], contraction=2 * out.count * inner, dtype=a.dtype)
 
 
@@ -82,13 +74,13 @@ def conv_general(
 
     Other layouts say so by `dimension_numbers` as three words, say ("NHWC", "HWIO", "NHWC").
     """
-    x, w = ranked(lhs, "the input", 3, 4, 5), ranked(rhs, "the kernel", 3, 4, 5)
+    x, w = args.ranked(lhs, "the input", 3, 4, 5), args.ranked(rhs, "the kernel", 3, 4, 5)
     layout = dimension_numbers if _is_words(dimension_numbers) else ("NCHW", "OIHW", "NCHW")
     x, w = _ordered(x, str(layout[0]), "NC"), _ordered(w, str(layout[1]), "OI")
     spatial = len(w.shape) - 2
-    step = integers(window_strides, "window_strides", spatial)
-    wide = integers(rhs_dilation, "rhs_dilation", spatial) if rhs_dilation else (1,) * spatial
-    spread = integers(lhs_dilation, "lhs_dilation", spatial) if lhs_dilation else (1,) * spatial
+    step = args.integers(window_strides, "window_strides", spatial)
+    wide = args.integers(rhs_dilation or 1, "rhs_dilation", spatial)
+    spread = args.integers(lhs_dilation or 1, "lhs_dilation", spatial)
     pads = _pads(padding, x, w, step, wide)
     sizes = tuple(
         max(((n - 1) * e + 1 + low + high - d * (k - 1) - 1) // s + 1, 0)
@@ -97,7 +89,7 @@ def conv_general(
         )
     )
     out = Tensor((x.shape[0], w.shape[0], *sizes), x.dtype)
-    groups = integer(feature_group_count, "feature_group_count")
+    groups = args.integer(feature_group_count, "feature_group_count")
     low = tuple(p[0] for p in pads)
     return forward_cost(Convolution(x, w, out, step, low, wide, groups, spread=spread))
 
@@ -124,7 +116,7 @@ def _pads(
         return [same_padding(*p) if same else (0, 0) for p in places]
     if not isinstance(padding, tuple):
         raise UncountableError("padding is not recorded")
-    return [(p[0], p[1]) for p in (integers(q, "padding", 2) for q in padding)]
+    return [(p[0], p[1]) for p in (args.integers(q, "padding", 2) for q in padding)]
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
@@ -153,7 +145,7 @@ def argmax(x: Tensor, axes: Arg = None) -> Cost:
 @formula("jax::convert_element_type", "xla::convert")
 def convert(x: Tensor, new_dtype: Arg = None) -> Cost:
     """A cast."""
-    return cost([x], [Tensor(x.shape, dtype_of(new_dtype) or x.dtype)])
+    return cost([x], [Tensor(x.shape, args.dtype_of(new_dtype) or x.dtype)])
 
 
 @formula("jax::transpose", "xla::transpose", "jax::rev", "jax::cumsum", "jax::cumprod")
@@ -165,4 +157,4 @@ def rearranged(call: Call, x: Tensor) -> Cost:
 @formula("jax::broadcast_in_dim", "xla::broadcast")
 def broadcast_in_dim(call: Call, x: Tensor, shape: Arg = None) -> Cost:
     """One value or tensor written many times."""
-    return cost([x], [Tensor(integers(shape, "shape"), x.dtype)])
+    return cost([x], [Tensor(args.integers(shape, "shape"), x.dtype)])

@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from math import log2, prod
 
-from timeroof.work.call import (
-    REAL_PART,
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    flag,
-    integers,
-    ranked,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost, other_in
 from timeroof.work.registry import formula
 from timeroof.work.shapes import axes
@@ -30,7 +21,7 @@ ITERATES = ("the iteration's length depends on the data: only the reduction is c
 
 def _matrices(value: Arg) -> tuple[Tensor, int, int, int]:
     """A batch of matrices: the tensor, how many, and their sides."""
-    found = tensor(value, "the matrix")
+    found = args.tensor(value, "the matrix")
     if len(found.shape) < 2:
         raise UncountableError("the matrix has fewer than two dimensions")
     return found, prod(found.shape[:-2]), found.shape[-2], found.shape[-1]
@@ -70,7 +61,7 @@ def qr(a: Arg) -> Cost:
 
 def _solve(matrix: Arg, right: Arg, factor: bool, triangles: int) -> Cost:
     found, count, n, _ = _matrices(matrix)
-    sides = tensor(right, "the right side")
+    sides = args.tensor(right, "the right side")
     flops = triangles * n * sides.count + (count * 2 * n**3 / 3 if factor else 0)
     return cost([found, sides], [sides], other=flops)
 
@@ -124,7 +115,7 @@ def svd(a: Arg) -> Cost:
 @formula("aten::linalg_cross", "aten::cross")
 def cross(call: Call, a: Arg, second: Tensor) -> Cost:
     """The cross product: 2 products and a difference per element."""
-    x = ranked(a, "the first", 1, 2, 3, 4)
+    x = args.ranked(a, "the first", 1, 2, 3, 4)
     out = x if x.count >= second.count else second
     return cost([x, second], [Tensor(out.shape, x.dtype)], other=3 * out.count)
 
@@ -136,8 +127,8 @@ _COMPLEX_OF = {"fp16": "complex32", "fp32": "complex64", "fp64": "complex128"}
 
 def _transform(x: Tensor, dims: Arg, out: Tensor, size: Tensor, share: float) -> Cost:
     """The FLOPs of transforming some dimensions of `size` elements, one after the other."""
-    real = REAL_PART.get(x.dtype, x.dtype)
-    places = axes(integers(dims, "the dimensions"), len(size.shape))
+    real = args.REAL_PART.get(x.dtype, x.dtype)
+    places = axes(args.integers(dims, "the dimensions"), len(size.shape))
     flops = sum(share * size.count * log2(max(size.shape[d], 2)) for d in places)
     found = cost([x], [out])
     return type(found)(
@@ -154,8 +145,8 @@ def c2c(x: Tensor, dim: Arg) -> Cost:
 @formula("aten::_fft_r2c")
 def r2c(x: Tensor, dim: Arg, normalization: Arg = 0, onesided: Arg = True) -> Cost:
     """Real to complex; one-sided results have half the last dimension plus one."""
-    last = axes(integers(dim, "the dimensions"), len(x.shape))[-1]
-    half = flag(onesided, "onesided", True)
+    last = axes(args.integers(dim, "the dimensions"), len(x.shape))[-1]
+    half = args.flag(onesided, "onesided", True)
     shape = tuple(n // 2 + 1 if half and i == last else n for i, n in enumerate(x.shape))
     out = Tensor(shape, _COMPLEX_OF.get(x.dtype, "complex64"))
     return _transform(x, dim, out, x, 2.5)
@@ -164,10 +155,10 @@ def r2c(x: Tensor, dim: Arg, normalization: Arg = 0, onesided: Arg = True) -> Co
 @formula("aten::_fft_c2r")
 def c2r(x: Tensor, dim: Arg, normalization: Arg = 0, last_dim_size: Arg = None) -> Cost:
     """Complex to real."""
-    last = axes(integers(dim, "the dimensions"), len(x.shape))[-1]
+    last = axes(args.integers(dim, "the dimensions"), len(x.shape))[-1]
     size = last_dim_size if isinstance(last_dim_size, int) else 2 * (x.shape[last] - 1)
     shape = tuple(size if i == last else n for i, n in enumerate(x.shape))
-    out = Tensor(shape, REAL_PART.get(x.dtype, "fp32"))
+    out = Tensor(shape, args.REAL_PART.get(x.dtype, "fp32"))
     return _transform(x, dim, out, out, 2.5)
 
 

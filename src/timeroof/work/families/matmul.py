@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    dtype_of,
-    number,
-    ranked,
-    tensor,
-    tensors,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import broadcast
@@ -59,7 +50,7 @@ def _added(
 @formula("aten::mm", "aten::_int_mm", "aten::mv", "aten::dot", "aten::vdot", "onednn::matmul")
 def mm(call: Call, a: Arg, b: Arg) -> Cost:
     """Two matrices, a matrix and a vector, or two vectors."""
-    x, y = ranked(a, "the first operand", 1, 2), ranked(b, "the second operand", 1, 2)
+    x, y = args.ranked(a, "the first operand", 1, 2), args.ranked(b, "the second operand", 1, 2)
     inner = _inner(x.shape[-1], y.shape[0])
     return product(call, x, y, _result(x, y, (*x.shape[:-1], *y.shape[1:])), inner)
 
@@ -72,12 +63,12 @@ def _result(x: Tensor, y: Tensor, shape: tuple[int, ...], dtype: str | None = No
 @formula("aten::addmm", "aten::_addmm_activation", "aten::addmv", "aten::addr")
 def addmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
     """``beta·bias + alpha·(a @ b)``; the addition is no contraction."""
-    x, y = ranked(a, "the first operand", 1, 2), ranked(b, "the second operand", 1, 2)
+    x, y = args.ranked(a, "the first operand", 1, 2), args.ranked(b, "the second operand", 1, 2)
     if len(x.shape) == len(y.shape) == 1:  # addr: an outer product
         out = _result(x, y, (*x.shape, *y.shape))
         return product(call, x, y, out, 1, (bias,), out.count)
     out = _result(x, y, (*x.shape[:-1], *y.shape[1:]))
-    extra, other = _added(bias, out, number(beta, 1), number(alpha, 1))
+    extra, other = _added(bias, out, args.number(beta, 1), args.number(alpha, 1))
     inner = _inner(x.shape[-1], y.shape[0])
     return product(call, x, y, out, inner, (extra,), other)
 
@@ -85,7 +76,7 @@ def addmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha:
 @formula("aten::bmm", "tf::BatchMatMul", "tf::BatchMatMulV2")
 def bmm(call: Call, a: Arg, b: Arg) -> Cost:
     """A batch of matrix products."""
-    x, y = ranked(a, "the first operand", 3), ranked(b, "the second operand", 3)
+    x, y = args.ranked(a, "the first operand", 3), args.ranked(b, "the second operand", 3)
     if x.shape[0] != y.shape[0]:
         raise UncountableError(f"batches {x.shape[0]} and {y.shape[0]} differ")
     inner = _inner(x.shape[2], y.shape[1])
@@ -95,11 +86,11 @@ def bmm(call: Call, a: Arg, b: Arg) -> Cost:
 @formula("aten::baddbmm", "aten::addbmm")
 def baddbmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
     """``beta·bias + alpha·(a @ b)`` for a batch; addbmm also sums over the batch."""
-    x, y = ranked(a, "the first operand", 3), ranked(b, "the second operand", 3)
+    x, y = args.ranked(a, "the first operand", 3), args.ranked(b, "the second operand", 3)
     inner = _inner(x.shape[2], y.shape[1])
     whole = _result(x, y, (x.shape[0], x.shape[1], y.shape[2]))
     out = Tensor(whole.shape[1:], whole.dtype) if call.op.startswith("aten::addbmm") else whole
-    extra, other = _added(bias, out, number(beta, 1), number(alpha, 1))
+    extra, other = _added(bias, out, args.number(beta, 1), args.number(alpha, 1))
     batch = x.shape[0] if out is not whole else 1
     return product(call, x, y, out, inner * batch, (extra,), other)
 
@@ -120,7 +111,7 @@ def matmul(call: Call, a: Tensor, b: Tensor) -> Cost:
 @formula("aten::_mkl_linear", "mkl::_mkl_linear", order="x packed weight bias batch_size")
 def linear(call: Call, x: Tensor, weight: Arg, bias: Tensor | None = None) -> Cost:
     """``x @ weight.T + bias`` over the last dimension; a packed weight's shape says nothing."""
-    w = ranked(weight, "the weight", 1, 2)
+    w = args.ranked(weight, "the weight", 1, 2)
     inner = _inner(x.shape[-1], w.shape[-1])
     out = _result(x, w, (*x.shape[:-1], *w.shape[:-1]))
     return product(call, x, w, out, inner, (bias,), out.count if bias else 0)
@@ -150,8 +141,8 @@ def scaled_mm(
     bias: Tensor | None = None, scale_result: Tensor | None = None, out_dtype: Arg = None,
 ) -> Cost:  # fmt: skip
     """A product of 8-bit or 4-bit operands with scales; the scaling is one FLOP per result."""
-    x, y = ranked(a, "the first operand", 2), ranked(b, "the second operand", 2)
-    dtype = dtype_of(out_dtype) or x.dtype
+    x, y = args.ranked(a, "the first operand", 2), args.ranked(b, "the second operand", 2)
+    dtype = args.dtype_of(out_dtype) or x.dtype
     out = Tensor((x.shape[0], y.shape[1]), dtype)
     scales = (scale_a, scale_b, bias, scale_result)
     added = out.count * (1 + (scales[2] is not None))
@@ -165,7 +156,7 @@ def packed_mm(
     call: Call, a: Arg, weight: Tensor, scales: Arg = None, zeros: Tensor | None = None
 ) -> Cost:
     """Activations times a packed integer weight of n rows, in the activations' format."""
-    x = ranked(a, "the input", 2)
+    x = args.ranked(a, "the input", 2)
     rows = weight.shape[0] * (8 if len(weight.shape) == 4 else 1)
     out = Tensor((x.shape[0], rows), x.dtype)
     found = product(call, x, weight, out, x.shape[1], tuple(t for t in (zeros,) if t))
@@ -179,9 +170,9 @@ def grouped_mm(call: Call, a: Arg, b: Arg, offs: Arg = None) -> Cost:
     With offsets the groups partition the rows of `a` (or the inner dimension, where both
     operands are matrices), so the total does not depend on where they lie.
     """
-    x, y = ranked(a, "the first operand", 2, 3), ranked(b, "the second operand", 2, 3)
+    x, y = args.ranked(a, "the first operand", 2, 3), args.ranked(b, "the second operand", 2, 3)
     inner = _inner(x.shape[-1], y.shape[-2])
-    groups = tensor(offs, "the offsets").shape[0] if isinstance(offs, Tensor) else 1
+    groups = args.tensor(offs, "the offsets").shape[0] if isinstance(offs, Tensor) else 1
     dtype = SIXTEEN_BIT_RESULT.get(x.dtype, x.dtype)
     if len(x.shape) == len(y.shape) == 2:
         out = Tensor((groups, x.shape[0], y.shape[1]), dtype)
@@ -195,7 +186,7 @@ def einsum(call: Call, equation: Arg = None, operands: Arg = None) -> Cost:
     """Two operands over an equation: 2 FLOPs for every combination of all its letters."""
     if not isinstance(equation, str):
         raise UncountableError("the equation is not recorded")
-    found = tensors(operands, "the operands")
+    found = args.tensors(operands, "the operands")
     terms, _, result = equation.replace(" ", "").partition("->")
     parts = terms.split(",")
     if len(parts) != len(found) or "." in equation:
@@ -235,7 +226,7 @@ SCALE_FLOPS, QUANTISE_FLOPS = 1, 4  # scale; scale, round, and clamp at both end
          "quantized_decomposed::quantize_per_tensor")  # fmt: skip
 def quantize(call: Call, x: Tensor) -> Cost:
     """Floating point to integers; the format is among the arguments."""
-    named = [dtype_of(v) for v in reversed(call.inputs[1:])]
+    named = [args.dtype_of(v) for v in reversed(call.inputs[1:])]
     dtype = next((d for d in named if d in ("int8", "uint8", "int32", "int16")), "int8")
     return cost([x], [Tensor(x.shape, dtype)], other=QUANTISE_FLOPS * x.count)
 
@@ -250,7 +241,7 @@ def dequantize(x: Tensor) -> Cost:
          "_C::dynamic_per_token_scaled_fp8_quant")  # fmt: skip
 def fp8_quant(out: Tensor, x: Tensor, scale: Arg = None) -> Cost:
     """vLLM's casts to fp8: scale and clamp; the result comes first."""
-    return cost([x, tensor(scale, "the scale") if isinstance(scale, Tensor) else None],
+    return cost([x, args.tensor(scale, "the scale") if isinstance(scale, Tensor) else None],
                 [out], other=QUANTISE_FLOPS * x.count, dtype=x.dtype)  # fmt: skip
 
 
@@ -259,7 +250,7 @@ def quantized_linear(call: Call, x: Tensor, packed: Arg = None) -> Cost:
     """The weight is packed away from the record: the result must tell its size."""
     if call.outputs is None:
         raise UncountableError("the packed weight's shape is not recorded")
-    out = tensor(call.outputs[0], "the result")
+    out = args.tensor(call.outputs[0], "the result")
     weight = Tensor((out.shape[-1], x.shape[-1]), "int8")
     return cost([x, weight], [out], contraction=2 * out.count * x.shape[-1], dtype="int8")
 
@@ -267,7 +258,7 @@ def quantized_linear(call: Call, x: Tensor, packed: Arg = None) -> Cost:
 @formula("onednn::qlinear_pointwise", "onednn::qlinear_prepack_pointwise")
 def onednn_linear(call: Call, x: Tensor, scale: Arg, zero: Arg, weight: Arg) -> Cost:
     """An int8 product with its scaling; the weight lies with its inner dimension first."""
-    w = ranked(weight, "the weight", 2)
+    w = args.ranked(weight, "the weight", 2)
     columns = w.shape[1] if w.shape[0] == x.shape[-1] else w.shape[0]
     out = Tensor((*x.shape[:-1], columns), "fp32")
     return cost([x, w], [out], contraction=2 * out.count * x.shape[-1], other=0, dtype="int8")
@@ -276,9 +267,9 @@ def onednn_linear(call: Call, x: Tensor, scale: Arg, zero: Arg, weight: Arg) -> 
 @formula("_C::cutlass_scaled_mm", "_C::scaled_fp4_mm")
 def cutlass_scaled_mm(out: Arg, a: Arg, b: Arg, scale_a: Arg = None, scale_b: Arg = None) -> Cost:
     """vLLM's scaled product: the result comes first."""
-    written = ranked(out, "the result", 2)
-    x, y = ranked(a, "the first operand", 2), ranked(b, "the second operand", 2)
-    scales = [tensor(s, "a scale") for s in (scale_a, scale_b) if isinstance(s, Tensor)]
+    written = args.ranked(out, "the result", 2)
+    x, y = args.ranked(a, "the first operand", 2), args.ranked(b, "the second operand", 2)
+    scales = [args.tensor(s, "a scale") for s in (scale_a, scale_b) if isinstance(s, Tensor)]
     return cost(
         [x, y, *scales], [written], contraction=2 * written.count * x.shape[1], dtype=x.dtype
     )

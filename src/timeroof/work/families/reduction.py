@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    Unrecorded,
-    dtype_of,
-    flag,
-    integers,
-    is_floating,
-    optional,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, Unrecorded
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import broadcast, reduced_shape
@@ -33,18 +23,18 @@ def reduction(
     if isinstance(dim, Unrecorded):
         note = (RESULT_UNRECORDED,)
         return cost([x], [], other=flops * x.count, dtype=x.dtype, origin="modelled", notes=note)
-    dims = () if dim is None else integers(dim, "dim")
-    shape = reduced_shape(x.shape, dims, flag(keepdim, "keepdim", False))
+    dims = () if dim is None else args.integers(dim, "dim")
+    shape = reduced_shape(x.shape, dims, args.flag(keepdim, "keepdim", False))
     out = Tensor(shape, dtype or x.dtype)
     extra = [Tensor(shape, "int64")] * (results - 1)
     return cost([x], [out, *extra], other=flops * x.count + per_result * out.count, dtype=x.dtype)
 
 
 def _accumulated(x: Tensor, dtype: Arg) -> str:
-    wanted = dtype_of(dtype)
+    wanted = args.dtype_of(dtype)
     if wanted is not None:
         return wanted
-    return x.dtype if is_floating(x.dtype) else "int64"
+    return x.dtype if args.is_floating(x.dtype) else "int64"
 
 
 @formula("aten::sum", "aten::nansum", "aten::prod", "aten::logsumexp")
@@ -63,7 +53,7 @@ def mean(call: Call, x: Tensor, dim: Arg = None, keepdim: Arg = False, dtype: Ar
     where = dim
     if len(call.inputs) == 2 and not isinstance(dim, tuple):
         where, dtype = None, dim
-    return reduction(x, where, keepdim, 1, dtype_of(dtype), per_result=1)
+    return reduction(x, where, keepdim, 1, args.dtype_of(dtype), per_result=1)
 
 
 @formula("aten::amax", "aten::amin", "aten::_aminmax", "aten::aminmax")
@@ -85,7 +75,7 @@ def truth(call: Call, x: Tensor, dim: Arg = None, keepdim: Arg = False) -> Cost:
 @formula("aten::max", "aten::min")
 def max_(call: Call, x: Tensor, other: Arg = None, keepdim: Arg = False) -> Cost:
     """Of all elements, along a dimension (with places), or of two tensors."""
-    second = optional(other)
+    second = args.optional(other)
     if second is not None and second.shape != ():
         out = Tensor(broadcast(x.shape, second.shape), x.dtype)
         return cost([x, second], [out], other=out.count)
@@ -129,7 +119,7 @@ def var(
 def norm(x: Tensor, p: Arg = 2, dim: Arg = None, keepdim: Arg = False, dtype: Arg = None) -> Cost:
     """A norm: power and addition per element, a root per result."""
     where = None if isinstance(dim, bool) else dim
-    return reduction(x, where, keepdim, 2, dtype_of(dtype), per_result=1)
+    return reduction(x, where, keepdim, 2, args.dtype_of(dtype), per_result=1)
 
 
 @formula("aten::renorm")
@@ -176,5 +166,5 @@ def equal(call: Call, first: Tensor, y: Tensor | None = None) -> Cost:
 @formula("aten::value_selecting_reduction_backward", composite=True)
 def selecting_backward(grad: Tensor, dim: Arg, indices: Arg, sizes: Arg) -> Cost:
     """The gradient of max along a dimension: zeros with the gradient put in place."""
-    out = Tensor(integers(sizes, "the sizes"), grad.dtype)
-    return cost([grad, tensor(indices, "the places")], [out])
+    out = Tensor(args.integers(sizes, "the sizes"), grad.dtype)
+    return cost([grad, args.tensor(indices, "the places")], [out])
