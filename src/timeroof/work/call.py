@@ -27,32 +27,15 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    "fp64": Format(64, FLOAT),
-    "fp32": Format(32, FLOAT),
+    **{f"fp{bits}": Format(bits, FLOAT) for bits in (64, 32, 16, 8, 4)},
     "tf32": Format(32, FLOAT),
-    "fp16": Format(16, FLOAT),
     "bf16": Format(16, FLOAT),
-    "fp8": Format(8, FLOAT),
-    "fp4": Format(4, FLOAT),
-    "complex32": Format(32, COMPLEX),
-    "complex64": Format(64, COMPLEX),
-    "complex128": Format(128, COMPLEX),
-    "int64": Format(64, INTEGER),
-    "int32": Format(32, INTEGER),
-    "int16": Format(16, INTEGER),
-    "int8": Format(8, INTEGER),
-    "int4": Format(4, INTEGER),
-    "uint64": Format(64, INTEGER),
-    "uint32": Format(32, INTEGER),
-    "uint16": Format(16, INTEGER),
-    "uint8": Format(8, INTEGER),
+    **{f"complex{bits}": Format(bits, COMPLEX) for bits in (32, 64, 128)},
+    **{f"int{bits}": Format(bits, INTEGER) for bits in (64, 32, 16, 8, 4)},
+    **{f"uint{bits}": Format(bits, INTEGER) for bits in (64, 32, 16, 8)},
     "bool": Format(8, BOOL),
     # The width is known (say, from a kernel's name) but not what the bits mean.
-    "bits8": Format(8, OPAQUE),
-    "bits16": Format(16, OPAQUE),
-    "bits32": Format(32, OPAQUE),
-    "bits64": Format(64, OPAQUE),
-    "bits128": Format(128, OPAQUE),
+    **{f"bits{bits}": Format(bits, OPAQUE) for bits in (8, 16, 32, 64, 128)},
 }
 
 REAL_PART = {"complex32": "fp16", "complex64": "fp32", "complex128": "fp64"}

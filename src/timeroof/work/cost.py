@@ -114,14 +114,8 @@ MAX_AMOUNT = 1e24
 
 def unknown(reason: str) -> Cost:
     """A cost that nobody could count, and why."""
-    return Cost(
-        contraction=None,
-        other=None,
-        bytes_read=None,
-        bytes_written=None,
-        link_bytes=None,
-        unknown=reason,
-    )
+    return Cost(contraction=None, other=None, bytes_read=None, bytes_written=None, link_bytes=None,
+                unknown=reason)  # fmt: skip
 
 
 def possible(found: Cost) -> Cost:

@@ -2,10 +2,12 @@
 
 A formula is a plain function whose parameters carry the names of the op's arguments,
 in the op's order; arguments that were not passed keep their defaults. If its first
-parameter is called ``call`` it gets the whole call too.
+parameter is called ``call`` it gets the whole call too. A parameter of type `Tensor` (as
+text: annotations come from `__future__`) gets a tensor of known format, or the call cannot be
+counted; `Tensor | None` gets it where there is one.
 
     @formula("aten::mm", "onednn::matmul")
-    def mm(a: Arg, b: Arg) -> Cost: ...
+    def mm(a: Tensor, b: Tensor) -> Cost: ...
 """
 
 from __future__ import annotations
@@ -20,41 +22,59 @@ from pkgutil import iter_modules
 import msgspec
 
 from timeroof.core.errors import UsageError
-from timeroof.work.call import Arg, Call
+from timeroof.work.call import Arg, Call, optional, tensor
 from timeroof.work.cost import Cost
 
 Function = Callable[..., Cost]
 
 
+# What messages call a formula's tensors; any other goes by its parameter's name.
+_TENSORS = {
+    "x": "the input", "grad": "the gradient", "out": "the result", "this": "the tensor",
+    "a": "the first operand", "b": "the second operand",
+}  # fmt: skip
+
+
 class Rule(msgspec.Struct, frozen=True):
-    """A formula with what is known of it."""
+    """A formula with what is known of it; `kinds` are its parameters' types."""
 
     function: Function
     parameters: tuple[str, ...]
     takes_call: bool
     composite: bool
+    kinds: dict[str, str] = {}
 
     def apply(self, call: Call) -> Cost:
         """Bind the call's arguments to the formula's parameters and count."""
-        bound: dict[str, Arg] = dict(zip(self.parameters, call.inputs, strict=False))
-        bound.update((k, v) for k, v in call.kwargs if k in self.parameters)
+        given: dict[str, Arg] = dict(zip(self.parameters, call.inputs, strict=False))
+        given.update((k, v) for k, v in call.kwargs if k in self.parameters)
+        bound = {k: self._typed(k, v) for k, v in given.items() if k in self.kinds}
         found = self.function(call, **bound) if self.takes_call else self.function(**bound)
         return msgspec.structs.replace(found, composite=True) if self.composite else found
+
+    def _typed(self, name: str, value: Arg) -> Arg:
+        if self.kinds[name] == "Tensor":
+            return tensor(value, _TENSORS.get(name, f"the {name.replace('_', ' ')}"))
+        return optional(value) if self.kinds[name] == "Tensor | None" else value
 
 
 _RULES: dict[str, Rule] = {}
 
 
-def formula(*names: str, composite: bool = False) -> Callable[[Function], Function]:
+def formula(
+    *names: str, composite: bool = False, order: str = ""
+) -> Callable[[Function], Function]:
     """Register a function as the formula of one op under all these names.
 
-    A composite op only calls others; see `timeroof.work.counting`.
+    A composite op only calls others; see `timeroof.work.counting`. `order` names the op's
+    arguments where they are not the function's parameters in order; `_` is of no interest.
     """
 
     def register(function: Function) -> Function:
-        names_of = tuple(inspect.signature(function).parameters)
-        takes_call = names_of[:1] == ("call",)
-        rule = Rule(function, names_of[takes_call:], takes_call, composite)
+        kinds = {n: p.annotation for n, p in inspect.signature(function).parameters.items()}
+        takes_call = kinds.pop("call", None) is not None
+        parameters = tuple(order.split()) or tuple(kinds)
+        rule = Rule(function, parameters, takes_call, composite, kinds)
         for name in names:
             if name in _RULES:
                 raise UsageError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.call import Arg, Tensor, UncountableError, flag, integer, optional, ranked
+from timeroof.work.call import Arg, Tensor, UncountableError, flag, integer, ranked
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 
@@ -116,173 +116,103 @@ def backward_cost(a: Attention, mask: Tensor | None = None, *, recomputed: bool 
     )
 
 
-@formula("aten::scaled_dot_product_attention", "jax::dot_product_attention", composite=True)
+def _sized(q: Arg, k: Arg, v: Arg, starts: Arg, causal: Arg, *, inside: bool = True) -> Attention:
+    """Attention of packed sequences where their starts are given, else of equal ones."""
+    if isinstance(starts, Tensor):
+        return packed_attention(q, k, v, starts, causal)
+    return attention(q, k, v, causal, heads_inside=inside)
+
+
+_SDPA = "aten::_scaled_dot_product_"
+
+
+@formula("aten::scaled_dot_product_attention", "jax::dot_product_attention",
+         f"{_SDPA}attention_math", composite=True)  # fmt: skip
 def any_attention(
-    q: Arg, k: Arg, v: Arg, attn_mask: Arg = None, dropout_p: Arg = 0.0, is_causal: Arg = False
-) -> Cost:
+    q: Arg, k: Arg, v: Arg, attn_mask: Tensor | None = None, dropout_p: Arg = 0.0,
+    is_causal: Arg = False,
+) -> Cost:  # fmt: skip
     """The op above all implementations."""
-    return forward_cost(attention(q, k, v, is_causal), optional(attn_mask), statistics=False)
+    return forward_cost(attention(q, k, v, is_causal), attn_mask, statistics=False)
 
 
-formula("aten::_scaled_dot_product_attention_math", composite=True)(any_attention)
-
-
-@formula("aten::_scaled_dot_product_flash_attention", composite=True)
-def flash(q: Arg, k: Arg, v: Arg, dropout_p: Arg = 0.0, is_causal: Arg = False) -> Cost:
-    """Flash attention; on a GPU it calls _flash_attention_forward."""
-    return forward_cost(attention(q, k, v, is_causal))
-
-
-@formula("aten::_scaled_dot_product_flash_attention_for_cpu")
-def flash_for_cpu(
-    q: Arg, k: Arg, v: Arg, dropout_p: Arg = 0.0, is_causal: Arg = False, attn_mask: Arg = None
-) -> Cost:
-    """Flash attention on a CPU."""
-    return forward_cost(attention(q, k, v, is_causal), optional(attn_mask))
-
-
-@formula("aten::_scaled_dot_product_efficient_attention", composite=True)
-def efficient(
-    q: Arg, k: Arg, v: Arg, attn_bias: Arg = None, compute_log_sumexp: Arg = True,
-    dropout_p: Arg = 0.0, is_causal: Arg = False,
+@formula(f"{_SDPA}flash_attention", composite=True, order="q k v dropout_p is_causal")
+@formula(f"{_SDPA}flash_attention_for_cpu", order="q k v dropout_p is_causal attn_mask")
+@formula(f"{_SDPA}efficient_attention", f"{_SDPA}cudnn_attention", composite=True,
+         order="q k v attn_bias compute_log_sumexp dropout_p is_causal")  # fmt: skip
+@formula(f"{_SDPA}fused_attention_overrideable", order="q k v attn_bias dropout_p is_causal")
+def fused(
+    q: Arg, k: Arg, v: Arg, attn_mask: Tensor | None = None, attn_bias: Tensor | None = None,
+    compute_log_sumexp: Arg = True, is_causal: Arg = False,
 ) -> Cost:  # fmt: skip
-    """Memory-efficient attention; it calls _efficient_attention_forward."""
+    """One implementation; some of these ops only call those that launch it."""
     kept = flag(compute_log_sumexp, "", True)
-    return forward_cost(attention(q, k, v, is_causal), optional(attn_bias), statistics=kept)
+    return forward_cost(attention(q, k, v, is_causal), attn_mask or attn_bias, statistics=kept)
 
 
-@formula("aten::_scaled_dot_product_cudnn_attention", composite=True)
-def cudnn(
-    q: Arg, k: Arg, v: Arg, attn_bias: Arg = None, compute_log_sumexp: Arg = True,
-    dropout_p: Arg = 0.0, is_causal: Arg = False,
-) -> Cost:  # fmt: skip
-    """cuDNN's attention."""
-    return efficient(q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal)
-
-
-@formula("aten::_cudnn_attention_forward")
+@formula("aten::_cudnn_attention_forward",
+         order="q k v attn_bias cum_seq_q _ _ _ log_sumexp dropout_p is_causal")  # fmt: skip
 def cudnn_forward(
-    q: Arg, k: Arg, v: Arg, attn_bias: Arg = None, cum_seq_q: Arg = None, cum_seq_k: Arg = None,
-    max_q: Arg = None, max_k: Arg = None, compute_log_sumexp: Arg = True, dropout_p: Arg = 0.0,
+    q: Arg, k: Arg, v: Arg, attn_bias: Tensor | None = None, cum_seq_q: Arg = None,
     is_causal: Arg = False,
 ) -> Cost:  # fmt: skip
     """cuDNN's attention, the op that launches it."""
-    if isinstance(cum_seq_q, Tensor):
-        return forward_cost(packed_attention(q, k, v, cum_seq_q, is_causal), optional(attn_bias))
-    return forward_cost(attention(q, k, v, is_causal), optional(attn_bias))
+    return forward_cost(_sized(q, k, v, cum_seq_q, is_causal, inside=False), attn_bias)
 
 
-@formula("aten::_scaled_dot_product_fused_attention_overrideable")
-def overrideable(
-    q: Arg, k: Arg, v: Arg, attn_bias: Arg = None, dropout_p: Arg = 0.0, is_causal: Arg = False
-) -> Cost:
-    """The fused attention of another device's back end."""
-    return forward_cost(attention(q, k, v, is_causal), optional(attn_bias))
-
-
-@formula("aten::_flash_attention_forward")
-def flash_forward(
-    q: Arg, k: Arg, v: Arg, cum_seq_q: Arg = None, cum_seq_k: Arg = None, max_q: Arg = None,
-    max_k: Arg = None, dropout_p: Arg = 0.0, is_causal: Arg = None,
-) -> Cost:  # fmt: skip
+@formula("aten::_flash_attention_forward", order="q k v cum_seq_q _ _ _ dropout_p is_causal")
+def flash_forward(q: Arg, k: Arg, v: Arg, cum_seq_q: Arg = None, is_causal: Arg = None) -> Cost:
     """The op that launches flash attention: (batch, length, heads, depth), or packed."""
-    if isinstance(cum_seq_q, Tensor):
-        return forward_cost(packed_attention(q, k, v, cum_seq_q, is_causal))
-    return forward_cost(attention(q, k, v, is_causal, heads_inside=True))
+    return forward_cost(_sized(q, k, v, cum_seq_q, is_causal))
 
 
-@formula("aten::_efficient_attention_forward")
+@formula("aten::_efficient_attention_forward",
+         order="q k v bias cu_seqlens_q _ _ _ dropout_p custom_mask_type compute_log_sumexp"
+)  # fmt: skip
 def efficient_forward(
-    q: Arg, k: Arg, v: Arg, bias: Arg = None, cu_seqlens_q: Arg = None, cu_seqlens_k: Arg = None,
-    max_seqlen_q: Arg = None, max_seqlen_k: Arg = None, dropout_p: Arg = 0.0,
+    q: Arg, k: Arg, v: Arg, bias: Tensor | None = None, cu_seqlens_q: Arg = None,
     custom_mask_type: Arg = None, compute_log_sumexp: Arg = True,
 ) -> Cost:  # fmt: skip
     """The op that launches memory-efficient attention; mask type 0 is none, 1 and 2 causal."""
     causal = integer(custom_mask_type, "the mask type") != 0
     kept = flag(compute_log_sumexp, "", True)
-    if isinstance(cu_seqlens_q, Tensor):
-        found = packed_attention(q, k, v, cu_seqlens_q, causal)
-    else:
-        found = attention(q, k, v, causal, heads_inside=True)
-    return forward_cost(found, optional(bias), statistics=kept)
+    return forward_cost(_sized(q, k, v, cu_seqlens_q, causal), bias, statistics=kept)
 
 
-@formula("aten::_scaled_dot_product_flash_attention_backward", composite=True)
-def flash_backward_op(
-    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, logsumexp: Arg = None,
-    cum_seq_q: Arg = None, cum_seq_k: Arg = None, max_q: Arg = None, max_k: Arg = None,
-    dropout_p: Arg = 0.0, is_causal: Arg = False,
+@formula(f"{_SDPA}flash_attention_backward", composite=True,
+         order="_ q k v _ _ _ _ _ _ dropout_p is_causal")  # fmt: skip
+@formula(f"{_SDPA}flash_attention_for_cpu_backward",
+         order="_ q k v _ _ dropout_p is_causal attn_mask")  # fmt: skip
+@formula(f"{_SDPA}efficient_attention_backward", composite=True,
+         order="_ q k v attn_bias _ _ _ _ dropout_p grad_input_mask is_causal")  # fmt: skip
+@formula(f"{_SDPA}cudnn_attention_backward",
+         order="_ q k v _ _ _ _ attn_bias _ _ _ _ dropout_p is_causal")  # fmt: skip
+@formula(f"{_SDPA}fused_attention_overrideable_backward",
+         order="_ q k v attn_bias grad_input_mask _ _ _ _ _ _ dropout_p is_causal")  # fmt: skip
+def fused_backward(
+    q: Arg, k: Arg, v: Arg, attn_mask: Tensor | None = None, attn_bias: Tensor | None = None,
+    is_causal: Arg = False,
 ) -> Cost:  # fmt: skip
-    """Gradients of flash attention."""
-    return backward_cost(attention(q, k, v, is_causal))
+    """Gradients of one implementation."""
+    return backward_cost(attention(q, k, v, is_causal), attn_mask or attn_bias)
 
 
-@formula("aten::_scaled_dot_product_flash_attention_for_cpu_backward")
-def flash_for_cpu_backward(
-    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, logsumexp: Arg = None,
-    dropout_p: Arg = 0.0, is_causal: Arg = False, attn_mask: Arg = None,
-) -> Cost:  # fmt: skip
-    """Gradients of flash attention on a CPU."""
-    return backward_cost(attention(q, k, v, is_causal), optional(attn_mask))
-
-
-@formula("aten::_scaled_dot_product_efficient_attention_backward", composite=True)
-def efficient_backward_op(
-    grad: Arg, q: Arg, k: Arg, v: Arg, attn_bias: Arg = None, out: Arg = None,
-    logsumexp: Arg = None, philox_seed: Arg = None, philox_offset: Arg = None,
-    dropout_p: Arg = 0.0, grad_input_mask: Arg = None, is_causal: Arg = False,
-) -> Cost:  # fmt: skip
-    """Gradients of memory-efficient attention."""
-    return backward_cost(attention(q, k, v, is_causal), optional(attn_bias))
-
-
-@formula("aten::_scaled_dot_product_cudnn_attention_backward")
-def cudnn_backward(
-    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, logsumexp: Arg = None,
-    philox_seed: Arg = None, philox_offset: Arg = None, attn_bias: Arg = None,
-    cum_seq_q: Arg = None, cum_seq_k: Arg = None, max_q: Arg = None, max_k: Arg = None,
-    dropout_p: Arg = 0.0, is_causal: Arg = False,
-) -> Cost:  # fmt: skip
-    """Gradients of cuDNN's attention."""
-    return backward_cost(attention(q, k, v, is_causal), optional(attn_bias))
-
-
-@formula("aten::_scaled_dot_product_fused_attention_overrideable_backward")
-def overrideable_backward(
-    grad: Arg, q: Arg, k: Arg, v: Arg, attn_bias: Arg = None, grad_input_mask: Arg = None,
-    out: Arg = None, logsumexp: Arg = None, cum_seq_q: Arg = None, cum_seq_k: Arg = None,
-    max_q: Arg = None, max_k: Arg = None, dropout_p: Arg = 0.0, is_causal: Arg = False,
-) -> Cost:  # fmt: skip
-    """Gradients of another device's fused attention."""
-    return backward_cost(attention(q, k, v, is_causal), optional(attn_bias))
-
-
-@formula("aten::_flash_attention_backward")
-def flash_backward(
-    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, logsumexp: Arg = None,
-    cum_seq_q: Arg = None, cum_seq_k: Arg = None, max_q: Arg = None, max_k: Arg = None,
-    dropout_p: Arg = 0.0, is_causal: Arg = None,
-) -> Cost:  # fmt: skip
+@formula("aten::_flash_attention_backward",
+         order="_ q k v _ _ cum_seq_q _ _ _ dropout_p is_causal")  # fmt: skip
+def flash_backward(q: Arg, k: Arg, v: Arg, cum_seq_q: Arg = None, is_causal: Arg = None) -> Cost:
     """The op that launches flash attention's backward kernels."""
-    if isinstance(cum_seq_q, Tensor):
-        return backward_cost(packed_attention(q, k, v, cum_seq_q, is_causal))
-    return backward_cost(attention(q, k, v, is_causal, heads_inside=True))
+    return backward_cost(_sized(q, k, v, cum_seq_q, is_causal))
 
 
-@formula("aten::_efficient_attention_backward")
+@formula("aten::_efficient_attention_backward",
+         order="_ q k v bias _ cu_seqlens_q _ _ _ _ dropout_p _ _ custom_mask_type")  # fmt: skip
 def efficient_backward(
-    grad: Arg, q: Arg, k: Arg, v: Arg, bias: Arg = None, out: Arg = None, cu_seqlens_q: Arg = None,
-    cu_seqlens_k: Arg = None, max_seqlen_q: Arg = None, max_seqlen_k: Arg = None,
-    logsumexp: Arg = None, dropout_p: Arg = 0.0, philox_seed: Arg = None,
-    philox_offset: Arg = None, custom_mask_type: Arg = None,
+    q: Arg, k: Arg, v: Arg, bias: Tensor | None = None, cu_seqlens_q: Arg = None,
+    custom_mask_type: Arg = None,
 ) -> Cost:  # fmt: skip
     """The op that launches memory-efficient attention's backward kernels."""
     causal = integer(custom_mask_type, "the mask type") != 0
-    if isinstance(cu_seqlens_q, Tensor):
-        found = packed_attention(q, k, v, cu_seqlens_q, causal)
-    else:
-        found = attention(q, k, v, causal, heads_inside=True)
-    return backward_cost(found, optional(bias))
+    return backward_cost(_sized(q, k, v, cu_seqlens_q, causal), bias)
 
 
 @formula("flex_attention", "higher_order::flex_attention")

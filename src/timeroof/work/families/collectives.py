@@ -17,19 +17,12 @@ from timeroof.work.registry import Rule, pattern
 # Share of the message that goes over the link, as a function of the group's size; and
 # whether elements are added up on the way.
 _KINDS: dict[str, tuple[str, bool]] = {
-    "multimemallreduce": ("whole", True),
-    "allreduce": ("twice", True),
-    "reducescatter": ("rest", True),
-    "allgather": ("rest", False),
-    "alltoall": ("rest", False),
-    "broadcast": ("whole", False),
-    "reduce": ("whole", True),
-    "gather": ("rest", False),
-    "scatter": ("rest", False),
-    "send": ("whole", False),
-    "recv": ("whole", False),
+    "multimemallreduce": ("whole", True), "allreduce": ("twice", True),
+    "reducescatter": ("rest", True), "allgather": ("rest", False), "alltoall": ("rest", False),
+    "broadcast": ("whole", False), "reduce": ("whole", True), "gather": ("rest", False),
+    "scatter": ("rest", False), "send": ("whole", False), "recv": ("whole", False),
     "barrier": ("nothing", False),
-}
+}  # fmt: skip
 _SPACES = ("c10d", "nccl", "rccl", "collective", "symm_mem", "_c10d_functional", "c10d_functional",
            "vllm", "tf", "jax", "xla")  # fmt: skip
 
@@ -67,13 +60,9 @@ def collective(call: Call) -> Cost:
     moved = cost(first, sides[1] if len(sides) > 1 and sides[1] else first)
     group = dict(call.kwargs).get("group_size")
     if not isinstance(group, int) or group < 1:
-        return msgspec.structs.replace(
-            moved,
-            other=None,
-            contraction=None,
-            link_bytes=None,
-            unknown=f"{call.op}: the group's size is not recorded",
-        )
+        why = f"{call.op}: the group's size is not recorded"
+        nothing = dict.fromkeys(("other", "contraction", "link_bytes"))
+        return msgspec.structs.replace(moved, **nothing, unknown=why)
     added = sum(t.count for t in first) * (group - 1) / group if adds else 0
     summed = cost(first, [], other=added).other if first else {}
     return msgspec.structs.replace(moved, other=summed, link_bytes=message * link_share(way, group))

@@ -10,19 +10,8 @@ from math import prod
 
 import msgspec
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    flag,
-    flags,
-    integer,
-    integers,
-    optional,
-    ranked,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.padding import real_taps
 from timeroof.work.registry import formula
@@ -88,16 +77,17 @@ def convolution(
     transposed: bool = False, output_padding: Arg = 0,
 ) -> Convolution:  # fmt: skip
     """Work out a convolution's sizes from an op's arguments."""
-    w = ranked(weight, "the weight", 3, 4, 5)
+    w = args.ranked(weight, "the weight", 3, 4, 5)
     spatial = len(w.shape) - 2
-    x = batched(ranked(x, "the input", spatial + 1, spatial + 2), spatial)
-    step, wide = integers(stride, "stride", spatial), integers(dilation, "dilation", spatial)
-    parts = integer(groups, "groups")
+    x = batched(args.ranked(x, "the input", spatial + 1, spatial + 2), spatial)
+    step = args.integers(stride, "stride", spatial)
+    wide = args.integers(dilation, "dilation", spatial)
+    parts = args.integer(groups, "groups")
     if parts < 1 or x.shape[1] != w.shape[0 if transposed else 1] * (1 if transposed else parts):
         raise UncountableError(f"weight {list(w.shape)} does not fit input {list(x.shape)}")
     pad = _padding(padding, w, x, step, wide)
     if transposed:
-        more = integers(output_padding, "output padding", spatial)
+        more = args.integers(output_padding, "output padding", spatial)
         sizes = tuple(
             (n - 1) * s - 2 * p + d * (k - 1) + e + 1
             for n, s, p, d, k, e in zip(
@@ -123,7 +113,7 @@ def _padding(
     padding: Arg, w: Tensor, x: Tensor, stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[int, ...]:
     if not isinstance(padding, str):
-        return integers(padding, "padding", len(w.shape) - 2)
+        return args.integers(padding, "padding", len(w.shape) - 2)
     if padding.lower() == "valid":
         return (0,) * (len(w.shape) - 2)
     if padding.lower() != "same" or set(stride) != {1}:
@@ -145,126 +135,77 @@ def forward_cost(
     return msgspec.structs.replace(found, padding_flops=float(conv.padding_flops))
 
 
-@formula("aten::convolution", "aten::convolution_overrideable", composite=True)
-def generic(
-    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0, dilation: Arg = 1,
-    transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1,
-) -> Cost:  # fmt: skip
-    """Any convolution, the op above the library's own."""
-    turned = flag(transposed, "transposed")
-    conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
-    return forward_cost(conv, optional(bias))
-
-
-formula("aten::_convolution", composite=True)(generic)
-
-
-@formula("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution_mode", composite=True)
-def conv(
-    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0, dilation: Arg = 1,
-    groups: Arg = 1,
-) -> Cost:  # fmt: skip
-    """The functional forms, whose padding may be a word."""
-    return forward_cost(convolution(x, weight, stride, padding, dilation, groups), optional(bias))
-
-
 @formula(
-    "aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d", composite=True
+    "aten::convolution", "aten::convolution_overrideable", "aten::_convolution", composite=True
 )
-def conv_transpose(
-    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0,
+@formula("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::_convolution_mode", composite=True,
+         order="x weight bias stride padding dilation groups")  # fmt: skip
+@formula("aten::mkldnn_convolution", "aten::miopen_convolution", "onednn::convolution",
+         "aten::miopen_depthwise_convolution", "aten::_nnpack_spatial_convolution",
+         "mkldnn::_convolution_pointwise",
+         order="x weight bias padding stride dilation groups")  # fmt: skip
+@formula("aten::cudnn_convolution", "cudnn::convolution",
+         order="x weight padding stride dilation groups")  # fmt: skip
+def any_convolution(
+    x: Arg, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
+    dilation: Arg = 1, transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1,
+) -> Cost:  # fmt: skip
+    """Any convolution: torch's own ops, whose padding may be a word, and the libraries'."""
+    turned = args.flag(transposed, "transposed")
+    conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
+    return forward_cost(conv, bias)
+
+
+@formula("aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d",
+         composite=True)  # fmt: skip
+@formula("aten::cudnn_convolution_transpose",
+         order="x weight padding output_padding stride dilation groups")  # fmt: skip
+@formula("aten::miopen_convolution_transpose", "mkldnn::_convolution_transpose_pointwise",
+         order="x weight bias padding output_padding stride dilation groups")  # fmt: skip
+@formula("aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d",
+         order="x weight _ bias stride padding output_padding dilation")  # fmt: skip
+def any_transposed(
+    x: Arg, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
     output_padding: Arg = 0, groups: Arg = 1, dilation: Arg = 1,
 ) -> Cost:  # fmt: skip
-    """The functional forms of transposed convolution."""
-    found = convolution(x, weight, stride, padding, dilation, groups, True, output_padding)
-    return forward_cost(found, optional(bias))
-
-
-@formula("aten::mkldnn_convolution", "aten::miopen_convolution",
-         "aten::miopen_depthwise_convolution", "aten::_nnpack_spatial_convolution",
-         "mkldnn::_convolution_pointwise", "onednn::convolution")  # fmt: skip
-def library_convolution(
-    x: Arg, weight: Arg, bias: Arg = None, padding: Arg = 0, stride: Arg = 1, dilation: Arg = 1,
-    groups: Arg = 1,
-) -> Cost:  # fmt: skip
-    """oneDNN's and MIOpen's convolutions: padding comes before stride."""
-    return forward_cost(convolution(x, weight, stride, padding, dilation, groups), optional(bias))
-
-
-@formula("aten::cudnn_convolution", "cudnn::convolution")
-def cudnn_convolution(
-    x: Arg, weight: Arg, padding: Arg = 0, stride: Arg = 1, dilation: Arg = 1, groups: Arg = 1
-) -> Cost:
-    """cuDNN's convolution: no bias, padding before stride."""
-    return forward_cost(convolution(x, weight, stride, padding, dilation, groups))
-
-
-@formula("aten::cudnn_convolution_transpose")
-def cudnn_transpose(
-    x: Arg, weight: Arg, padding: Arg = 0, output_padding: Arg = 0, stride: Arg = 1,
-    dilation: Arg = 1, groups: Arg = 1,
-) -> Cost:  # fmt: skip
-    """cuDNN's transposed convolution: no bias."""
-    return forward_cost(
-        convolution(x, weight, stride, padding, dilation, groups, True, output_padding)
-    )
-
-
-@formula("aten::miopen_convolution_transpose", "mkldnn::_convolution_transpose_pointwise")
-def miopen_transpose(
-    x: Arg, weight: Arg, bias: Arg = None, padding: Arg = 0, output_padding: Arg = 0,
-    stride: Arg = 1, dilation: Arg = 1, groups: Arg = 1,
-) -> Cost:  # fmt: skip
-    """MIOpen's transposed convolution: a bias in third place."""
-    conv = convolution(x, weight, stride, padding, dilation, groups, True, output_padding)
-    return forward_cost(conv, optional(bias))
+    """Transposed convolution in its functional forms and in the libraries'."""
+    return any_convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
 @formula("aten::cudnn_convolution_relu", "aten::miopen_convolution_relu")
 def convolution_relu(
-    x: Arg, weight: Arg, bias: Arg = None, stride: Arg = 1, padding: Arg = 0, dilation: Arg = 1,
-    groups: Arg = 1,
+    x: Arg, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
+    dilation: Arg = 1, groups: Arg = 1,
 ) -> Cost:  # fmt: skip
     """Convolution, bias and relu in one kernel."""
     conv = convolution(x, weight, stride, padding, dilation, groups)
-    return forward_cost(conv, optional(bias), other=conv.out.count)
+    return forward_cost(conv, bias, other=conv.out.count)
 
 
-@formula("aten::cudnn_convolution_add_relu", "aten::miopen_convolution_add_relu")
+@formula("aten::cudnn_convolution_add_relu", "aten::miopen_convolution_add_relu",
+         order="x weight z _ bias stride padding dilation groups")  # fmt: skip
 def convolution_add_relu(
-    x: Arg, weight: Arg, z: Arg, alpha: Arg = None, bias: Arg = None, stride: Arg = 1,
+    x: Arg, weight: Arg, z: Arg, bias: Tensor | None = None, stride: Arg = 1,
     padding: Arg = 0, dilation: Arg = 1, groups: Arg = 1,
 ) -> Cost:  # fmt: skip
     """Convolution, bias, residual and relu in one kernel."""
     conv = convolution(x, weight, stride, padding, dilation, groups)
-    return forward_cost(conv, optional(bias), other=2 * conv.out.count, extra=tensor(z))
+    return forward_cost(conv, bias, other=2 * conv.out.count, extra=args.tensor(z))
 
 
 @formula("aten::_slow_conv2d_forward", "aten::slow_conv3d_forward", "aten::_conv_depthwise2d",
-         "aten::conv_depthwise3d", "aten::slow_conv_dilated2d",
-         "aten::slow_conv_dilated3d")  # fmt: skip
+         "aten::conv_depthwise3d", "aten::slow_conv_dilated2d", "aten::slow_conv_dilated3d",
+         order="x weight _ bias stride padding dilation")  # fmt: skip
+@formula("aten::thnn_conv2d", order="x weight _ bias stride padding dilation", composite=True)
 def native_convolution(
-    x: Arg, weight: Arg, kernel_size: Arg = None, bias: Arg = None, stride: Arg = 1,
-    padding: Arg = 0, dilation: Arg = 1,
+    x: Tensor, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
+    dilation: Arg = 1,
 ) -> Cost:  # fmt: skip
     """torch's own convolutions; depthwise ones tell their groups by the weight's shape."""
-    w, found = ranked(weight, "the weight", 4, 5), tensor(x, "the input")
+    w = args.ranked(weight, "the weight", 4, 5)
     wide = dilation if isinstance(dilation, tuple) else 1
-    groups = found.shape[-len(w.shape) + 1] // max(w.shape[1], 1)
-    return forward_cost(convolution(x, weight, stride, padding, wide, groups), optional(bias))
-
-
-formula("aten::thnn_conv2d", composite=True)(native_convolution)
-
-
-@formula("aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d")
-def native_transpose(
-    x: Arg, weight: Arg, kernel_size: Arg = None, bias: Arg = None, stride: Arg = 1,
-    padding: Arg = 0, output_padding: Arg = 0, dilation: Arg = 1,
-) -> Cost:  # fmt: skip
-    """torch's own transposed convolutions."""
-    conv = convolution(x, weight, stride, padding, dilation, 1, True, output_padding)
-    return forward_cost(conv, optional(bias))
+    groups = x.shape[-len(w.shape) + 1] // max(w.shape[1], 1)
+    return forward_cost(convolution(x, weight, stride, padding, wide, groups), bias)
 
 
 def backward_cost(conv: Convolution, grad: Tensor, mask: tuple[bool, ...]) -> Cost:
@@ -281,20 +222,22 @@ def backward_cost(conv: Convolution, grad: Tensor, mask: tuple[bool, ...]) -> Co
     return msgspec.structs.replace(found, padding_flops=float(conv.padding_flops * passes))
 
 
-@formula("aten::convolution_backward", "aten::convolution_backward_overrideable")
+@formula("aten::convolution_backward", "aten::convolution_backward_overrideable",
+         order="grad x weight _ stride padding dilation transposed output_padding groups "
+         "output_mask")  # fmt: skip
+@formula("aten::_slow_conv2d_backward", order="grad x weight _ stride padding output_mask")
 def convolution_backward(
-    grad: Arg, x: Arg, weight: Arg, bias_sizes: Arg = None, stride: Arg = 1, padding: Arg = 0,
-    dilation: Arg = 1, transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1,
-    output_mask: Arg = None,
+    grad: Tensor, x: Arg, weight: Arg, stride: Arg = 1, padding: Arg = 0, dilation: Arg = 1,
+    transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1, output_mask: Arg = None,
 ) -> Cost:  # fmt: skip
     """Gradients for input, weight and bias, as `output_mask` asks."""
-    turned = flag(transposed, "transposed")
+    turned = args.flag(transposed, "transposed")
     conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
-    return backward_cost(conv, _fitting(grad, conv), flags(output_mask, "output_mask", 3))
+    return backward_cost(conv, _fitting(grad, conv), args.flags(output_mask, "output_mask", 3))
 
 
-def _fitting(grad: Arg, conv: Convolution) -> Tensor:
-    found = batched(tensor(grad, "the gradient"), len(conv.x.shape) - 2)
+def _fitting(grad: Tensor, conv: Convolution) -> Tensor:
+    found = batched(grad, len(conv.x.shape) - 2)
     if found.shape != conv.out.shape:
         raise UncountableError(f"gradient {list(found.shape)} is not {list(conv.out.shape)}")
     return found
@@ -303,23 +246,13 @@ def _fitting(grad: Arg, conv: Convolution) -> Tensor:
 @formula("aten::mkldnn_convolution_backward", "aten::miopen_convolution_backward",
          "aten::cudnn_convolution_backward")  # fmt: skip
 def library_backward(
-    call: Call, x: Arg, grad: Arg, weight: Arg, padding: Arg = 0, stride: Arg = 1,
+    call: Call, x: Arg, grad: Tensor, weight: Arg, padding: Arg = 0, stride: Arg = 1,
     dilation: Arg = 1, groups: Arg = 1,
 ) -> Cost:  # fmt: skip
     """The libraries' own backward ops of older versions; the mask comes last."""
     conv = convolution(x, weight, stride, padding, dilation, groups)
     masks = [r for r in call.inputs[7:] if isinstance(r, tuple)]
-    mask = flags(masks[-1] if masks else None, "output_mask", 2)
+    mask = args.flags(masks[-1] if masks else None, "output_mask", 2)
     return backward_cost(
         conv, _fitting(grad, conv), (*mask[:2], mask[2] if len(mask) > 2 else False)
     )
-
-
-@formula("aten::_slow_conv2d_backward")
-def slow_backward(
-    grad: Arg, x: Arg, weight: Arg, kernel_size: Arg = None, stride: Arg = 1, padding: Arg = 0,
-    output_mask: Arg = None,
-) -> Cost:  # fmt: skip
-    """torch's own backward convolution, without dilation and groups."""
-    conv = convolution(x, weight, stride, padding, 1, 1)
-    return backward_cost(conv, _fitting(grad, conv), flags(output_mask, "output_mask", 3))

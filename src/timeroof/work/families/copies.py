@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from timeroof.work.call import (
-    FORMATS,
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    dtype_of,
-    integer,
-    integers,
-    optional,
-    tensor,
-    tensors,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import FREE, Cost, cost
 from timeroof.work.registry import formula
 
 
 @formula("aten::copy_", "aten::copy", "aten::_copy_from", "aten::_copy_from_and_resize")
-def copy(destination: Arg, source: Arg) -> Cost:
+def copy(destination: Tensor, source: Tensor) -> Cost:
     """Read the source (a broadcast one once), write the destination, perhaps in another format."""
-    return cost([tensor(source, "the source")], [_dense(tensor(destination, "the destination"))])
+    return cost([source], [_dense(destination)])
 
 
 def _dense(x: Tensor, dtype: str | None = None) -> Tensor:
@@ -33,22 +22,20 @@ def _dense(x: Tensor, dtype: str | None = None) -> Tensor:
          "aten::pin_memory", "aten::_pin_memory", "aten::_to_cpu", "aten::cpu", "aten::cuda",
          "aten::ravel", "aten::_reshape_copy", "aten::reshape", "aten::flatten", "aten::reshape_as",
          composite=True)  # fmt: skip
-def maybe_clone(call: Call, x: Arg) -> Cost:
+def maybe_clone(call: Call, x: Tensor) -> Cost:
     """Ops that copy by calling copy_; without a child some of them were views."""
-    found = tensor(x, "the input")
     if call.op.split("::")[-1] not in ("clone", "pin_memory", "_pin_memory"):
         return FREE
-    return cost([found], [_dense(found)])
+    return cost([x], [_dense(x)])
 
 
 @formula("aten::_to_copy", "aten::to_dense", "aten::to_mkldnn", "aten::_to_dense",
          "aten::_autocast_to_reduced_precision", "aten::_autocast_to_full_precision",
          "aten::type_as", composite=True)  # fmt: skip
-def to_copy(call: Call, x: Arg, dtype: Arg = None) -> Cost:
+def to_copy(call: Call, x: Tensor, dtype: Arg = None) -> Cost:
     """A cast or a move to another device."""
-    found = tensor(x, "the input")
-    wanted = dtype_of(dtype) if "_to_copy" in call.op else None
-    return cost([found], [_dense(found, wanted)])
+    wanted = args.dtype_of(dtype) if "_to_copy" in call.op else None
+    return cost([x], [_dense(x, wanted)])
 
 
 @formula("aten::to", "aten::float", "aten::half", "aten::double", "aten::int", "aten::long",
@@ -61,7 +48,7 @@ def to(x: Arg) -> Cost:
 def _recorded(pieces: Arg) -> bool:
     """Whether all tensors of a list were recorded with their formats."""
     return isinstance(pieces, tuple) and all(
-        isinstance(p, Tensor) and p.dtype in FORMATS for p in pieces
+        isinstance(p, Tensor) and p.dtype in args.FORMATS for p in pieces
     )
 
 
@@ -73,7 +60,7 @@ def cat(call: Call, pieces: Arg = None) -> Cost:
     """Every piece read once and written once; the result is as large as all of them."""
     if call.outputs and not _recorded(pieces):
         pieces = call.outputs
-    found = tensors(pieces, "the pieces")
+    found = args.tensors(pieces, "the pieces")
     return cost(found, [_dense(t) for t in found])
 
 
@@ -88,82 +75,68 @@ def cat(call: Call, pieces: Arg = None) -> Cost:
          "aten::mkldnn_reorder_conv3d_weight", "aten::fliplr", "aten::flipud", "onednn::reorder",
          "mkldnn::_reorder_linear_weight", "aten::_mkldnn_reorder",
          "aten::unflatten_dense_tensors")  # fmt: skip
-def rearranged(x: Arg) -> Cost:
+def rearranged(x: Tensor) -> Cost:
     """The same elements in another order."""
-    found = tensor(x, "the input")
-    return cost([found], [_dense(found)])
+    return cost([x], [_dense(x)])
 
 
 @formula("aten::repeat", "aten::tile", composite=True)
-def repeat(x: Arg, repeats: Arg) -> Cost:
+def repeat(x: Tensor, repeats: Arg) -> Cost:
     """Read once, written many times."""
-    found, times = tensor(x, "the input"), integers(repeats, "the repeats")
-    out = found.count
+    times = args.integers(repeats, "the repeats")
+    out = x.count
     for n in times:
         out *= n
-    return cost([found], [Tensor((out,), found.dtype)])
+    return cost([x], [Tensor((out,), x.dtype)])
 
 
 @formula("aten::constant_pad_nd", "aten::pad", "aten::reflection_pad1d", "aten::reflection_pad2d",
          "aten::reflection_pad3d", "aten::replication_pad1d", "aten::replication_pad2d",
          "aten::replication_pad3d", "aten::_pad_circular", composite=True)  # fmt: skip
-def pad(x: Arg, padding: Arg) -> Cost:
+def pad(x: Tensor, padding: Arg) -> Cost:
     """A larger tensor: pairs of padding count from the last dimension."""
-    found, pairs = tensor(x, "the input"), integers(padding, "the padding")
-    shape = list(found.shape)
+    pairs = args.integers(padding, "the padding")
+    shape = list(x.shape)
     if len(pairs) % 2 or len(pairs) > 2 * len(shape):
         raise UncountableError("padding does not fit the input")
     for i in range(len(pairs) // 2):
         shape[-1 - i] = max(shape[-1 - i] + pairs[2 * i] + pairs[2 * i + 1], 0)
-    return cost([found], [Tensor(tuple(shape), found.dtype)])
+    return cost([x], [Tensor(tuple(shape), x.dtype)])
 
 
 @formula("aten::reflection_pad1d_backward", "aten::reflection_pad2d_backward",
          "aten::replication_pad2d_backward", "aten::replication_pad3d_backward",
          "aten::reflection_pad3d_backward")  # fmt: skip
-def pad_backward(grad: Arg, x: Arg) -> Cost:
+def pad_backward(grad: Tensor, x: Tensor) -> Cost:
     """The gradient folded back: border elements are added."""
-    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
-    return cost([g], [found], other=max(g.count - found.count, 0), dtype=g.dtype)
+    return cost([grad], [x], other=max(grad.count - x.count, 0), dtype=grad.dtype)
 
 
 @formula("aten::fill_", "aten::fill", "aten::fill_diagonal_")
-def fill(x: Arg) -> Cost:
+def fill(this: Tensor) -> Cost:
     """Written, not read."""
-    return cost([], [_dense(tensor(x, "the tensor"))])
+    return cost([], [_dense(this)])
 
 
-@formula(
-    "aten::zero_",
-    "aten::zero",
-    "aten::zeros_like",
-    "aten::ones_like",
-    "aten::full_like",
-    composite=True,
-)
-def fill_op(call: Call, x: Arg) -> Cost:
+@formula("aten::zero_", "aten::zero", "aten::zeros_like", "aten::ones_like", "aten::full_like",
+         composite=True)  # fmt: skip
+def fill_op(call: Call, this: Tensor) -> Cost:
     """Fills that call fill_ on most devices."""
     wanted = named_dtype(call, 2 if "full" in call.op else 1) if "like" in call.op else None
-    return cost([], [_dense(tensor(x, "the tensor"), wanted)])
+    return cost([], [_dense(this, wanted)])
 
 
-@formula(
-    "aten::zeros",
-    "aten::ones",
-    "aten::full",
-    "aten::eye",
-    "aten::scalar_tensor",
-    "aten::tensor",
-    composite=True,
-)
+@formula("aten::zeros", "aten::ones", "aten::full", "aten::eye", "aten::scalar_tensor",
+         "aten::tensor", composite=True)  # fmt: skip
 def new(call: Call, size: Arg) -> Cost:
     """A new tensor filled by fill_ or zero_."""
-    shape = integers(size, "the size") if isinstance(size, tuple) else ()
+    shape = args.integers(size, "the size") if isinstance(size, tuple) else ()
     if "eye" in call.op:
-        side = integer(size, "the size")
+        side = args.integer(size, "the size")
         second = call.inputs[1:2]
         wide = second and isinstance(second[0], int) and not isinstance(second[0], bool)
-        shape = (side, integer(second[0], "the size") if wide and len(call.inputs) != 5 else side)
+        other = args.integer(second[0], "the size") if wide and len(call.inputs) != 5 else side
+        shape = (side, other)
     return cost([], [Tensor(shape, named_dtype(call, 2 if "full" in call.op else 1) or "fp32")])
 
 
@@ -171,16 +144,15 @@ def named_dtype(call: Call, place: int) -> str | None:
     """The format that a call asks for, by name or in its place among the arguments."""
     named = dict(call.kwargs).get("dtype")
     if named is not None:
-        return dtype_of(named)
-    return dtype_of(call.inputs[place]) if place < len(call.inputs) else None
+        return args.dtype_of(named)
+    return args.dtype_of(call.inputs[place]) if place < len(call.inputs) else None
 
 
 @formula("aten::new_zeros", "aten::new_ones", "aten::new_full", composite=True)
-def new_like(call: Call, x: Arg, size: Arg) -> Cost:
+def new_like(call: Call, this: Tensor, size: Arg) -> Cost:
     """A new tensor, of another's format unless told otherwise, filled by fill_ or zero_."""
-    found = tensor(x, "the tensor")
-    dtype = named_dtype(call, 3 if "full" in call.op else 2) or found.dtype
-    return cost([], [Tensor(integers(size, "the size"), dtype)])
+    dtype = named_dtype(call, 3 if "full" in call.op else 2) or this.dtype
+    return cost([], [Tensor(args.integers(size, "the size"), dtype)])
 
 
 @formula("aten::arange", "aten::range")
@@ -202,32 +174,29 @@ def arange(call: Call) -> Cost:
 @formula("aten::linspace", "aten::logspace")
 def linspace(start: Arg, end: Arg, steps: Arg) -> Cost:
     """Numbers at equal distance: multiply and add each."""
-    out = Tensor((integer(steps, "the steps"),), "fp32")
+    out = Tensor((args.integer(steps, "the steps"),), "fp32")
     return cost([], [out], other=2 * out.count)
 
 
 @formula("aten::slice_backward", "aten::select_backward", "aten::diagonal_backward", composite=True)
-def view_backward(grad: Arg, sizes: Arg) -> Cost:
+def view_backward(grad: Tensor, sizes: Arg) -> Cost:
     """Zeros of the input's size with the gradient copied in."""
-    g = tensor(grad, "the gradient")
-    return cost([g], [Tensor(integers(sizes, "the sizes"), g.dtype)])
+    return cost([grad], [Tensor(args.integers(sizes, "the sizes"), grad.dtype)])
 
 
 @formula("aten::unfold_backward")
-def unfold_backward(grad: Arg, sizes: Arg) -> Cost:
+def unfold_backward(grad: Tensor, sizes: Arg) -> Cost:
     """Windows added back into the input's shape."""
-    g = tensor(grad, "the gradient")
-    return cost([g], [Tensor(integers(sizes, "the sizes"), g.dtype)], other=g.count)
+    return cost([grad], [Tensor(args.integers(sizes, "the sizes"), grad.dtype)], other=grad.count)
 
 
 @formula("aten::im2col")
-def im2col(x: Arg, kernel: Arg, dilation: Arg = 1, padding: Arg = 0, stride: Arg = 1) -> Cost:
+def im2col(x: Tensor, kernel: Arg, dilation: Arg = 1, padding: Arg = 0, stride: Arg = 1) -> Cost:
     """Windows laid out as columns."""
     from timeroof.work.shapes import window_count
 
-    found = tensor(x, "the input")
     sizes = [
-        integers(a, n, 2)
+        args.integers(a, n, 2)
         for a, n in (
             (kernel, "kernel"),
             (stride, "stride"),
@@ -237,71 +206,62 @@ def im2col(x: Arg, kernel: Arg, dilation: Arg = 1, padding: Arg = 0, stride: Arg
     ]
     windows = 1
     for i in (0, 1):
-        windows *= window_count(
-            found.shape[i - 2], sizes[0][i], sizes[1][i], sizes[2][i], sizes[3][i]
-        )
-    out = Tensor((*found.shape[:-2], sizes[0][0] * sizes[0][1], windows), found.dtype)
-    return cost([found], [out])
+        windows *= window_count(x.shape[i - 2], sizes[0][i], sizes[1][i], sizes[2][i], sizes[3][i])
+    out = Tensor((*x.shape[:-2], sizes[0][0] * sizes[0][1], windows), x.dtype)
+    return cost([x], [out])
 
 
 @formula("aten::col2im")
-def col2im(x: Arg, output_size: Arg, kernel: Arg) -> Cost:
+def col2im(x: Tensor, output_size: Arg, kernel: Arg) -> Cost:
     """Columns added back into an image."""
-    found, window = tensor(x, "the input"), integers(kernel, "kernel", 2)
-    channels = found.shape[-2] // max(window[0] * window[1], 1)
-    out = Tensor((*found.shape[:-2], channels, *integers(output_size, "the size")), found.dtype)
-    return cost([found], [out], other=found.count)
+    window = args.integers(kernel, "kernel", 2)
+    channels = x.shape[-2] // max(window[0] * window[1], 1)
+    out = Tensor((*x.shape[:-2], channels, *args.integers(output_size, "the size")), x.dtype)
+    return cost([x], [out], other=x.count)
 
 
 @formula("aten::item", composite=True)
-def item(x: Arg) -> Cost:
+def item(this: Tensor) -> Cost:
     """One number for the host; it calls _local_scalar_dense."""
-    return cost([tensor(x, "the tensor")], [])
+    return cost([this], [])
 
 
 @formula("aten::_local_scalar_dense")
-def local_scalar(x: Arg) -> Cost:
+def local_scalar(this: Tensor) -> Cost:
     """One number read from the device."""
-    found = tensor(x, "the tensor")
-    return cost([Tensor((), found.dtype)], [])
+    return cost([Tensor((), this.dtype)], [])
 
 
 @formula("torch.distributed.ddp.reducer::copy_bucket_to_grad", "memcpy", "Memcpy")
-def plain_copy(x: Arg) -> Cost:
+def plain_copy(this: Tensor) -> Cost:
     """A tensor copied as it is."""
-    found = tensor(x, "the tensor")
-    return cost([found], [_dense(found)])
+    return cost([this], [_dense(this)])
 
 
 @formula("aten::diag", "aten::diagflat", "aten::tril_indices",
          "aten::triu_indices", "aten::meshgrid", "aten::cartesian_prod",
          composite=True)  # fmt: skip
-def made_of_copies(call: Call, x: Arg = None) -> Cost:
+def made_of_copies(call: Call, x: Tensor | None = None) -> Cost:
     """Ops that fill and copy; the result's size comes from the record only."""
     if call.outputs is None:
         raise UncountableError("the result is not recorded")
-    return cost([optional(x)], call.outputs)
+    return cost([x], call.outputs)
 
 
 @formula("aten::diag_embed")
-def diag_embed(x: Arg, offset: Arg = 0) -> Cost:
+def diag_embed(x: Tensor, offset: Arg = 0) -> Cost:
     """Rows laid on the diagonals of square matrices of zeros."""
-    found, shift = tensor(x, "the input"), abs(integer(offset, "the offset"))
-    side = found.shape[-1] + shift
-    return cost([found], [Tensor((*found.shape[:-1], side, side), found.dtype)])
+    shift = abs(args.integer(offset, "the offset"))
+    side = x.shape[-1] + shift
+    return cost([x], [Tensor((*x.shape[:-1], side, side), x.dtype)])
 
 
-@formula(
-    "aten::slice_scatter",
-    "aten::select_scatter",
-    "aten::diagonal_scatter",
-    "aten::as_strided_scatter",
-)
-def view_scatter(x: Arg, source: Arg) -> Cost:
+@formula("aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter",
+         "aten::as_strided_scatter")  # fmt: skip
+def view_scatter(x: Tensor, source: Tensor) -> Cost:
     """A copy with one part of it replaced; what is replaced need not be read."""
-    found, part = tensor(x, "the input"), tensor(source, "the source")
-    kept = Tensor((max(found.count - part.count, 0),), found.dtype)
-    return cost([kept, part], [_dense(found)])
+    kept = Tensor((max(x.count - source.count, 0),), x.dtype)
+    return cost([kept, source], [_dense(x)])
 
 
 # Views, allocation and questions about tensors: they move nothing and compute nothing.

@@ -11,22 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from timeroof.work.call import (
-    REAL_PART,
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    Unrecorded,
-    dtype_of,
-    every_tensor,
-    flag,
-    integer,
-    integers,
-    is_floating,
-    number,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded
 from timeroof.work.cost import FREE, Cost, cost
 from timeroof.work.registry import Rule, formula, is_in_place, pattern
 from timeroof.work.shapes import axes, broadcast, promoted
@@ -91,11 +77,11 @@ def operands(call: Call) -> list[Tensor]:
     found: list[Tensor] = []
     for value in call.inputs:
         if isinstance(value, Tensor):
-            found.append(tensor(value))
+            found.append(args.tensor(value))
         elif isinstance(value, Unrecorded) and value.reason.startswith("symbolic"):
             raise UncountableError(value.reason)
         elif isinstance(value, tuple):
-            found.extend(every_tensor(value))
+            found.extend(args.every_tensor(value))
     if not found:
         raise UncountableError("no tensor is recorded")
     return found
@@ -110,7 +96,7 @@ def elementwise(call: Call, flops: float, *, floats: bool = False, truth: bool =
     else:
         dtype = "bool" if truth else promoted(reads, floats=floats)
     out = Tensor(shape, dtype)
-    computed = dtype if is_floating(dtype) else promoted(reads, floats=floats)
+    computed = dtype if args.is_floating(dtype) else promoted(reads, floats=floats)
     return cost(reads, [out], other=flops * out.count, dtype=computed)
 
 
@@ -137,7 +123,7 @@ for _name, _flops in BACKWARD.items():
 @formula("aten::add", "aten::sub", "mkldnn::_binary")
 def add(call: Call, x: Arg, y: Arg = None, alpha: Arg = 1) -> Cost:
     """``x + alpha·y``: one FLOP, two where alpha is not 1."""
-    return elementwise(call, 1 + (number(alpha, 1) not in (1, -1)))
+    return elementwise(call, 1 + (args.number(alpha, 1) not in (1, -1)))
 
 
 @formula("aten::pow")
@@ -169,43 +155,38 @@ def masked_scale(call: Call) -> Cost:
 
 
 @formula("torch::distributed::reducer::mul_out")
-def reducer_scale(x: Arg) -> Cost:
+def reducer_scale(grad: Tensor) -> Cost:
     """DistributedDataParallel copies a gradient into its bucket, scaled."""
-    found = tensor(x, "the gradient")
-    return cost([found], [found], other=found.count)
+    return cost([grad], [grad], other=grad.count)
 
 
 @formula("aten::_fused_moving_avg_obs_fq_helper", "aten::fake_quantize_per_tensor_affine_cachemask",
          "aten::fake_quantize_per_channel_affine_cachemask")  # fmt: skip
-def fake_quantize(x: Arg) -> Cost:
+def fake_quantize(x: Tensor) -> Cost:
     """Round to a grid and back: scale, round, clamp (2), unscale; a mask is written too."""
-    found = tensor(x, "the input")
-    return cost([found], [found, Tensor(found.shape, "bool")], other=5 * found.count)
+    return cost([x], [x, Tensor(x.shape, "bool")], other=5 * x.count)
 
 
 @formula("aten::cumulative_trapezoid", "aten::trapezoid", composite=True)
-def trapezoid(x: Arg) -> Cost:
+def trapezoid(samples: Tensor) -> Cost:
     """The area under samples: 3 FLOPs each."""
-    found = tensor(x, "the samples")
-    return cost([found], [], other=3 * found.count)
+    return cost([samples], [], other=3 * samples.count)
 
 
 @formula("aten::abs")
-def absolute(call: Call, x: Arg) -> Cost:
+def absolute(call: Call, x: Tensor) -> Cost:
     """The absolute value; of complex numbers a real one."""
-    found = tensor(x, "the input")
-    return cost(
-        [found], [Tensor(found.shape, REAL_PART.get(found.dtype, found.dtype))], other=found.count
-    )
+    return cost([x], [Tensor(x.shape, args.REAL_PART.get(x.dtype, x.dtype))], other=x.count)
 
 
 @formula("aten::complex", "aten::polar")
-def complex_of(call: Call, x: Arg, y: Arg) -> Cost:
+def complex_of(call: Call, first: Tensor, second: Tensor) -> Cost:
     """Two real tensors as one complex; from polar coordinates it takes 4 FLOPs."""
-    a, b = tensor(x, "the first"), tensor(y, "the second")
-    wide = "complex128" if a.dtype == "fp64" else "complex64"
-    out = Tensor(broadcast(a.shape, b.shape), wide)
-    return cost([a, b], [out], other=4 * out.count if "polar" in call.op else 0, dtype=a.dtype)
+    wide = "complex128" if first.dtype == "fp64" else "complex64"
+    out = Tensor(broadcast(first.shape, second.shape), wide)
+    return cost(
+        [first, second], [out], other=4 * out.count if "polar" in call.op else 0, dtype=first.dtype
+    )
 
 
 @formula("aten::_prelu_kernel_backward", "aten::prelu_backward")
@@ -234,25 +215,23 @@ def _half(x: Tensor, dim: int) -> Tensor:
 
 
 @formula("aten::glu")
-def glu(x: Arg, dim: Arg = -1) -> Cost:
+def glu(x: Tensor, dim: Arg = -1) -> Cost:
     """a·sigmoid(b): 5 FLOPs per result."""
-    found = tensor(x, "the input")
-    out = _half(found, integer(dim, "dim"))
-    return cost([found], [out], other=5 * out.count)
+    out = _half(x, args.integer(dim, "dim"))
+    return cost([x], [out], other=5 * out.count)
 
 
 @formula("aten::glu_backward")
-def glu_backward(grad: Arg, x: Arg) -> Cost:
+def glu_backward(grad: Tensor, x: Tensor) -> Cost:
     """Both halves' gradients: the sigmoid (4), 1 and 4 products."""
-    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
-    return cost([g, found], [found], other=9 * g.count)
+    return cost([grad, x], [x], other=9 * grad.count)
 
 
-@formula("_C::silu_and_mul", "vllm::silu_and_mul")
-def silu_and_mul(out: Arg, x: Arg) -> Cost:
-    """silu(a)·b, vLLM's fused form: the result comes first."""
-    written, found = tensor(out, "the result"), tensor(x, "the input")
-    return cost([found], [written], other=6 * written.count)
+@formula("_C::silu_and_mul", "vllm::silu_and_mul", "sgl_kernel::silu_and_mul",
+         "_C::gelu_and_mul", "sgl_kernel::gelu_and_mul")  # fmt: skip
+def silu_and_mul(out: Tensor, x: Tensor) -> Cost:
+    """silu(a)·b or gelu(a)·b, vLLM's fused form: 5 and the gate; the result comes first."""
+    return cost([x], [out], other=6 * out.count)
 
 
 # Random numbers and dropout. Generators work on integers, so drawing has no FLOPs.
@@ -260,22 +239,20 @@ def silu_and_mul(out: Arg, x: Arg) -> Cost:
 
 @formula("aten::uniform", "aten::normal", "aten::random", "aten::exponential", "aten::geometric",
          "aten::cauchy", "aten::log_normal", "aten::normal_functional")  # fmt: skip
-def drawn(x: Arg) -> Cost:
+def drawn(this: Tensor) -> Cost:
     """A tensor filled with random numbers: written, not read."""
-    found = tensor(x, "the tensor")
-    return cost([], [Tensor(found.shape, found.dtype)])
+    return cost([], [Tensor(this.shape, this.dtype)])
 
 
 @formula("aten::bernoulli", "aten::poisson", "aten::binomial", "aten::_sample_dirichlet",
          "aten::_standard_gamma")  # fmt: skip
-def drawn_from(call: Call, x: Arg, p: Arg = None) -> Cost:
+def drawn_from(call: Call, this: Tensor, p: Arg = None) -> Cost:
     """Numbers drawn with given chances; in place with one chance, only written."""
-    found = tensor(x, "the tensor")
-    out = Tensor(found.shape, found.dtype)
-    chances = tensor(p, "the chances") if isinstance(p, Tensor) else None
+    out = Tensor(this.shape, this.dtype)
+    chances = args.tensor(p, "the chances") if isinstance(p, Tensor) else None
     if call.op.endswith("_"):
         return cost([chances], [out])
-    return cost([found, chances], [out], other=found.count)
+    return cost([this, chances], [out], other=this.count)
 
 
 @formula("aten::rand", "aten::randn", "aten::randint", "aten::randperm", "aten::normal_like",
@@ -283,40 +260,37 @@ def drawn_from(call: Call, x: Arg, p: Arg = None) -> Cost:
 def new_random(call: Call) -> Cost:
     """A new tensor; uniform_, normal_ or random_ fills it."""
     sizes = [v for v in call.inputs if isinstance(v, tuple)]
-    shape = integers(sizes[0], "the size") if sizes else (integer(call.inputs[0], "the size"),)
+    shape = args.integers(sizes[0] if sizes else (call.inputs[0],), "the size")
     whole = "int" in call.op or "perm" in call.op
-    dtype = dtype_of(dict(call.kwargs).get("dtype")) or ("int64" if whole else "fp32")
+    dtype = args.dtype_of(dict(call.kwargs).get("dtype")) or ("int64" if whole else "fp32")
     return cost([], [Tensor(shape, dtype)])
 
 
 @formula("aten::rand_like", "aten::randn_like", "aten::randint_like", composite=True)
-def random_like(call: Call, x: Arg) -> Cost:
+def random_like(call: Call, this: Tensor) -> Cost:
     """A new random tensor of another's shape."""
-    found = tensor(x, "the tensor")
     dtype = dict(call.kwargs).get("dtype")
-    return cost([], [Tensor(found.shape, dtype_of(dtype) or found.dtype)])
+    return cost([], [Tensor(this.shape, args.dtype_of(dtype) or this.dtype)])
 
 
 @formula("aten::native_dropout", "aten::_fused_dropout")
-def native_dropout(x: Arg, p: Arg = 0.5, train: Arg = True) -> Cost:
+def native_dropout(x: Tensor) -> Cost:
     """Multiply by mask and scale: 2 FLOPs; a mask of one byte per element is kept."""
-    found = tensor(x, "the input")
-    out = Tensor(found.shape, found.dtype)
-    return cost([found], [out, Tensor(found.shape, "bool")], other=2 * found.count)
+    out = Tensor(x.shape, x.dtype)
+    return cost([x], [out, Tensor(x.shape, "bool")], other=2 * x.count)
 
 
 @formula("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout",
          "aten::feature_alpha_dropout", composite=True)  # fmt: skip
 def dropout(x: Arg, p: Arg = 0.5, train: Arg = True) -> Cost:
     """The op above; in inference, or with chance 0, it does nothing."""
-    if not flag(train, "train", True) or number(p, 0.5) == 0:
+    if not args.flag(train, "train", True) or args.number(p, 0.5) == 0:
         return FREE
-    return native_dropout(x, p, train)
+    return native_dropout(args.tensor(x, "the input"))
 
 
 @formula("aten::multinomial", composite=True)
-def multinomial(x: Arg, count: Arg = 1) -> Cost:
+def multinomial(weights: Tensor, count: Arg = 1) -> Cost:
     """Places drawn with given weights."""
-    found = tensor(x, "the weights")
-    out = Tensor((*found.shape[:-1], integer(count, "the number of samples")), "int64")
-    return cost([found], [out], other=2 * found.count)
+    out = Tensor((*weights.shape[:-1], args.integer(count, "the number of samples")), "int64")
+    return cost([weights], [out], other=2 * weights.count)

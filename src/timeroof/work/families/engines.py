@@ -19,23 +19,10 @@ from timeroof.work.families.attention import (
     forward_cost,
     packed_attention,
 )
-from timeroof.work.families.elementwise import silu_and_mul
-from timeroof.work.families.normalization import vllm_fused_add_rms_norm, vllm_rms_norm
 from timeroof.work.registry import formula
 
 EVERY_EXPERT = ("every expert that rows can reach is taken as used",)
 _NARROW = ("fp8", "int8")
-
-formula("sgl_kernel::rmsnorm")(vllm_rms_norm)
-formula("sgl_kernel::fused_add_rmsnorm")(vllm_fused_add_rms_norm)
-formula("sgl_kernel::silu_and_mul")(silu_and_mul)
-
-
-@formula("_C::gelu_and_mul", "sgl_kernel::gelu_and_mul")
-def gelu_and_mul(out: Arg, x: Arg) -> Cost:
-    """gelu(a)·b: erf, add, and three products of the definition, then the gate."""
-    written, found = tensor(out, "the result"), tensor(x, "the input")
-    return cost([found], [written], other=6 * written.count)
 
 
 @formula("vllm::inplace_fused_experts", "vllm::outplace_fused_experts",
@@ -65,19 +52,19 @@ def fused_experts(x: Arg, w1: Arg, w2: Arg, topk_weights: Arg, topk_ids: Arg) ->
 
 @formula("_moe_C::moe_align_block_size", "sgl_kernel::moe_align_block_size")
 def align_blocks(
-    ids: Arg, experts: Arg, block: Arg, sorted_ids: Arg, expert_ids: Arg, total: Arg
+    ids: Arg, experts: Arg, block: Arg, sorted_ids: Arg, expert_ids: Arg, total: Tensor
 ) -> Cost:
     """Rows sorted by expert: integers; what was allocated for the worst case is not all written."""
     read = tensor(ids, "the experts' numbers")
     least = Tensor((min(read.count, tensor(sorted_ids, "the order").count),), "int32")
-    return cost([read], [least, tensor(total, "the total")], origin="modelled")
+    return cost([read], [least, total], origin="modelled")
 
 
 @formula("_moe_C::moe_sum", "sgl_kernel::moe_sum")
-def sum_experts(x: Arg, out: Arg) -> Cost:
+def sum_experts(x: Arg, out: Tensor) -> Cost:
     """(tokens, chosen, width) added up over the chosen experts."""
-    found, written = ranked(x, "the input", 3), tensor(out, "the result")
-    return cost([found], [written], other=found.count - written.count)
+    found = ranked(x, "the input", 3)
+    return cost([found], [out], other=found.count - out.count)
 
 
 def _masked(found: Attention, lengths: tuple[float, float], causal: bool, left: Arg) -> Attention:
@@ -171,9 +158,9 @@ def jagged_dense(values: Arg, offsets: Arg, dense: Arg) -> Cost:
 
 
 @formula("fbgemm::block_bucketize_sparse_features")
-def bucketize(lengths: Arg, indices: Arg) -> Cost:
+def bucketize(lengths: Tensor, indices: Arg) -> Cost:
     """Indices sorted into the ranks that hold them: integers read and written once."""
-    found = [tensor(lengths, "the lengths"), tensor(indices, "the indices")]
+    found = [lengths, tensor(indices, "the indices")]
     return cost(found, [optional(indices)], origin="modelled")
 
 
@@ -197,24 +184,26 @@ ROTATION_FLOPS = 3  # per element: two products and a sum
 
 @formula("_C::rotary_embedding", "vllm::rotary_embedding", "_C::batched_rotary_embedding")
 def rotary(
-    positions: Arg, query: Arg, key: Arg = None, head_size: Arg = None, cache: Arg = None
+    positions: Tensor, query: Tensor, key: Arg = None, head_size: Arg = None, cache: Arg = None
 ) -> Cost:
     """vLLM's rotary embedding in place; one row of the cache per position."""
-    q, table = tensor(query, "the query"), tensor(cache, "the cosine and sine cache")
+    table = tensor(cache, "the cosine and sine cache")
     k = tensor(key, "the key") if isinstance(key, Tensor) else None
-    places = tensor(positions, "the positions")
-    rows = Tensor((min(places.count, table.shape[0]), table.shape[-1]), table.dtype)
-    turned = q.count + (k.count if k else 0)
-    return cost([places, q, k, rows], [q, k], other=ROTATION_FLOPS * turned, dtype=q.dtype)
+    rows = Tensor((min(positions.count, table.shape[0]), table.shape[-1]), table.dtype)
+    turned = query.count + (k.count if k else 0)
+    return cost(
+        [positions, query, k, rows], [query, k], other=ROTATION_FLOPS * turned, dtype=query.dtype
+    )
 
 
 @formula("_C_cache_ops::reshape_and_cache_flash", "_C_cache_ops::reshape_and_cache")
-def write_cache(key: Arg, value: Arg, key_cache: Arg, value_cache: Arg, slots: Arg) -> Cost:
+def write_cache(
+    key: Tensor, value: Tensor, key_cache: Arg, value_cache: Arg, slots: Tensor
+) -> Cost:
     """Keys and values written to their slots of the cache, perhaps in a narrower format."""
-    k, v = tensor(key, "the key"), tensor(value, "the value")
     dtypes = [tensor(t, "the cache").dtype for t in (key_cache, value_cache)]
-    writes = [Tensor(t.shape, d) for t, d in zip((k, v), dtypes, strict=True)]
-    return cost([k, v, tensor(slots, "the slots")], writes)
+    writes = [Tensor(t.shape, d) for t, d in zip((key, value), dtypes, strict=True)]
+    return cost([key, value, slots], writes)
 
 
 # Kernels of these may tell more: see `experts`.

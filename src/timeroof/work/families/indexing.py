@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    Unrecorded,
-    integer,
-    optional,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula, is_in_place
 from timeroof.work.shapes import axes, broadcast
@@ -37,83 +29,51 @@ def lookup(source: Tensor, index: Tensor, out: Tensor, flops: float = 0) -> Cost
 
 
 @formula("aten::embedding", composite=True)
-def embedding(weight: Arg, indices: Arg) -> Cost:
+def embedding(weight: Tensor, indices: Tensor) -> Cost:
     """One row per index; it calls index_select or gather."""
-    table, index = tensor(weight, "the weight"), tensor(indices, "the indices")
-    return lookup(table, index, Tensor((*index.shape, *table.shape[1:]), table.dtype))
+    return lookup(weight, indices, Tensor((*indices.shape, *weight.shape[1:]), weight.dtype))
 
 
 @formula("aten::embedding_dense_backward", "aten::embedding_backward_dense")
-def embedding_dense_backward(grad: Arg, indices: Arg, num_weights: Arg) -> Cost:
-    """A whole table of gradients: zeros, with every row's gradient added at its index."""
-    g, index = tensor(grad, "the gradient"), tensor(indices, "the indices")
-    table = Tensor((integer(num_weights, "the number of rows"), g.shape[-1]), g.dtype)
-    return cost([g, index], [table], other=g.count, dtype=g.dtype)
-
-
 @formula("aten::embedding_backward", composite=True)
-def embedding_backward(grad: Arg, indices: Arg, num_weights: Arg) -> Cost:
-    """The op above the dense and sparse ones."""
-    return embedding_dense_backward(grad, indices, num_weights)
+def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: Arg) -> Cost:
+    """A whole table of gradients: zeros, with every row's gradient added at its index."""
+    table = Tensor((args.integer(num_weights, "the number of rows"), grad.shape[-1]), grad.dtype)
+    return cost([grad, indices], [table], other=grad.count, dtype=grad.dtype)
 
 
 @formula("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
-def embedding_bag(weight: Arg, indices: Arg, offsets: Arg) -> Cost:
-    """Rows picked and added up per bag: an addition per element of every row."""
-    table, index = tensor(weight, "the weight"), tensor(indices, "the indices")
-    bags, width = tensor(offsets, "the offsets").shape[0], table.shape[-1]
-    rows = picked(table, index.count * width)
-    reads = [rows, index, tensor(offsets, "the offsets")]
-    out = Tensor((bags, width), table.dtype)
-    return cost(
-        reads,
-        [out],
-        other=index.count * width,
-        dtype=table.dtype,
-        origin="modelled",
-        notes=DISTINCT,
-    )
-
-
 @formula("aten::embedding_bag", composite=True)
-def embedding_bag_op(weight: Arg, indices: Arg, offsets: Arg) -> Cost:
-    """The op above _embedding_bag."""
-    return embedding_bag(weight, indices, offsets)
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor) -> Cost:
+    """Rows picked and added up per bag: an addition per element of every row."""
+    bags, width = offsets.shape[0], weight.shape[-1]
+    flops = indices.count * width
+    return cost([picked(weight, flops), indices, offsets], [Tensor((bags, width), weight.dtype)],
+                other=flops, dtype=weight.dtype, origin="modelled", notes=DISTINCT)  # fmt: skip
 
 
-@formula("aten::_embedding_bag_dense_backward", "aten::_embedding_bag_backward", composite=True)
-def embedding_bag_backward(
-    call: Call, grad: Arg, indices: Arg, a: Arg = None, b: Arg = None, c: Arg = None, d: Arg = None,
-    num_weights: Arg = None,
-) -> Cost:  # fmt: skip
+@formula("aten::_embedding_bag_dense_backward", composite=True,
+         order="grad indices _ _ _ num_weights")  # fmt: skip
+@formula("aten::_embedding_bag_backward", composite=True, order="grad indices _ _ _ _ num_weights")
+def embedding_bag_backward(grad: Tensor, indices: Tensor, num_weights: Arg = None) -> Cost:
     """A whole table of gradients; each row of a bag gets the bag's gradient."""
-    g, index = tensor(grad, "the gradient"), tensor(indices, "the indices")
-    rows = d if call.op.endswith("dense_backward") else num_weights
-    table = Tensor((integer(rows, "the number of rows"), g.shape[-1]), g.dtype)
-    return cost([g, index], [table], other=index.count * g.shape[-1], dtype=g.dtype)
+    table = Tensor((args.integer(num_weights, "the number of rows"), grad.shape[-1]), grad.dtype)
+    return cost([grad, indices], [table], other=indices.count * grad.shape[-1], dtype=grad.dtype)
 
 
 @formula("aten::index_select", "aten::index_select_backward_view")
-def index_select(x: Arg, dim: Arg, index: Arg) -> Cost:
+def index_select(x: Tensor, dim: Arg, index: Tensor) -> Cost:
     """Slices along a dimension."""
-    source, places = tensor(x, "the input"), tensor(index, "the index")
-    at = axes([integer(dim, "dim")], len(source.shape))[0] if source.shape else 0
-    shape = tuple(places.count if i == at else n for i, n in enumerate(source.shape))
-    return lookup(source, places, Tensor(shape, source.dtype))
+    at = axes([args.integer(dim, "dim")], len(x.shape))[0] if x.shape else 0
+    shape = tuple(index.count if i == at else n for i, n in enumerate(x.shape))
+    return lookup(x, index, Tensor(shape, x.dtype))
 
 
-@formula("aten::gather", "aten::take_along_dim", "jax::gather", "tf::GatherV2")
-def gather(x: Arg, dim: Arg, index: Arg) -> Cost:
-    """One element per index; a broadcast index is read once."""
-    source, places = tensor(x, "the input"), tensor(index, "the index")
-    return lookup(source, places, Tensor(places.shape, source.dtype))
-
-
+@formula("aten::gather", "aten::take_along_dim", "jax::gather", "tf::GatherV2", order="x dim index")
 @formula("aten::take")
-def take(x: Arg, index: Arg) -> Cost:
-    """Elements by their place in the flat tensor."""
-    source, places = tensor(x, "the input"), tensor(index, "the index")
-    return lookup(source, places, Tensor(places.shape, source.dtype))
+def gather(x: Tensor, index: Tensor) -> Cost:
+    """One element per index; a broadcast index is read once."""
+    return lookup(x, index, Tensor(index.shape, x.dtype))
 
 
 def _index_shape(source: Tensor, indices: Arg) -> tuple[tuple[int, ...], list[Tensor]]:
@@ -121,7 +81,7 @@ def _index_shape(source: Tensor, indices: Arg) -> tuple[tuple[int, ...], list[Te
     if isinstance(indices, Unrecorded) or not isinstance(indices, tuple):
         raise UncountableError("the indices are not recorded")
     entries = list(indices) + [None] * (len(source.shape) - len(indices))
-    given = [(i, tensor(e, "an index")) for i, e in enumerate(entries) if e is not None]
+    given = [(i, args.tensor(e, "an index")) for i, e in enumerate(entries) if e is not None]
     if any(t.dtype == "bool" for _, t in given):
         raise UncountableError("how many elements a mask picks is not recorded")
     if not given:
@@ -135,30 +95,29 @@ def _index_shape(source: Tensor, indices: Arg) -> tuple[tuple[int, ...], list[Te
 
 
 @formula("aten::index", "aten::_unsafe_index", "aten::_unsafe_masked_index")
-def index(call: Call, x: Arg, indices: Arg = None) -> Cost:
+def index(call: Call, x: Tensor, indices: Arg = None) -> Cost:
     """Advanced indexing; where the indices were not recorded, the result says how much."""
-    source = tensor(x, "the input")
     if call.outputs:
-        out = tensor(call.outputs[0], "the result")
-        reads = [
-            t for t in (indices if isinstance(indices, tuple) else ()) if isinstance(t, Tensor)
-        ]
-        return cost([picked(source, out.count), *reads], [out], origin="modelled", notes=DISTINCT)
-    shape, used = _index_shape(source, indices)
-    out = Tensor(shape, source.dtype)
-    return cost([picked(source, out.count), *used], [out], origin="modelled", notes=DISTINCT)
+        out = args.tensor(call.outputs[0], "the result")
+        given = indices if isinstance(indices, tuple) else ()
+        reads = [t for t in given if isinstance(t, Tensor)]
+        return cost([picked(x, out.count), *reads], [out], origin="modelled", notes=DISTINCT)
+    shape, used = _index_shape(x, indices)
+    out = Tensor(shape, x.dtype)
+    return cost([picked(x, out.count), *used], [out], origin="modelled", notes=DISTINCT)
 
 
 @formula("aten::index_put", "aten::_index_put_impl", "aten::_unsafe_index_put")
-def index_put(call: Call, x: Arg, indices: Arg, values: Arg, accumulate: Arg = False) -> Cost:
+def index_put(
+    call: Call, target: Tensor, indices: Arg, values: Tensor, accumulate: Arg = False
+) -> Cost:
     """Values put (or added) at places: out of place, the rest is copied too."""
-    target, given = tensor(x, "the target"), tensor(values, "the values")
     used = [t for t in (indices if isinstance(indices, tuple) else ()) if isinstance(t, Tensor)]
-    hit = picked(target, given.count)
-    if used and given.count == 1:
+    hit = picked(target, values.count)
+    if used and values.count == 1:
         hit = picked(target, prod(_index_shape(target, indices)[0]))
     adding = accumulate is True
-    return scattered(call, target, hit, [given, *used], adding)
+    return scattered(call, target, hit, [values, *used], adding)
 
 
 def scattered(call: Call, target: Tensor, hit: Tensor, reads: list[Tensor], adding: bool) -> Cost:
@@ -174,35 +133,33 @@ def scattered(call: Call, target: Tensor, hit: Tensor, reads: list[Tensor], addi
 @formula("aten::scatter", "aten::scatter_add", "aten::scatter_reduce", "aten::index_add",
          "aten::index_copy", "aten::index_fill", "aten::index_reduce", "jax::scatter_add",
          "jax::scatter")  # fmt: skip
-def scatter(call: Call, x: Arg, dim: Arg, index: Arg, source: Arg = None) -> Cost:
+def scatter(
+    call: Call, target: Tensor, dim: Arg, index: Tensor, source: Tensor | None = None
+) -> Cost:
     """Elements or slices of the source put or added at the index's places."""
-    target, places = tensor(x, "the target"), tensor(index, "the index")
-    given = optional(source)
     adding = "add" in call.op or "reduce" in call.op
     if "index_" in call.op and target.shape:
-        at = axes([integer(dim, "dim")], len(target.shape))[0]
-        count = target.count // max(target.shape[at], 1) * places.count
+        at = axes([args.integer(dim, "dim")], len(target.shape))[0]
+        count = target.count // max(target.shape[at], 1) * index.count
     else:
-        count = places.count
-    reads = [places, *([picked(given, count)] if given else [])]
+        count = index.count
+    reads = [index, *([picked(source, count)] if source else [])]
     return scattered(call, target, picked(target, count), reads, adding)
 
 
 @formula("aten::masked_scatter", "aten::masked_scatter_backward")
-def masked_scatter(call: Call, x: Arg, mask: Arg, source: Arg = None) -> Cost:
+def masked_scatter(call: Call, target: Tensor, mask: Tensor, source: Tensor | None = None) -> Cost:
     """How many elements a mask picks is not recorded: all that the source has, at most."""
-    target, where = tensor(x, "the target"), tensor(mask, "the mask")
-    given = optional(source)
-    hit = picked(target, given.count if given else target.count)
-    return scattered(call, target, hit, [where, *([given] if given else [])], False)
+    hit = picked(target, source.count if source else target.count)
+    return scattered(call, target, hit, [mask, *([source] if source else [])], False)
 
 
 @formula("aten::masked_select", "aten::nonzero", "aten::argwhere", "aten::nonzero_numpy",
          "aten::unique_consecutive", "aten::_unique2", "aten::_unique",
          "aten::unique_dim")  # fmt: skip
-def picked_by_data(call: Call, x: Arg, mask: Arg = None) -> Cost:
+def picked_by_data(call: Call, x: Tensor, mask: Tensor | None = None) -> Cost:
     """The result's size depends on the data: taken from the record, or left out with a note."""
-    found = [tensor(x, "the input"), optional(mask)]
+    found = [x, mask]
     if call.outputs is not None:
         return cost(found, call.outputs)
     note = ("the result's size depends on the data and is not recorded: left out",)
@@ -210,70 +167,61 @@ def picked_by_data(call: Call, x: Arg, mask: Arg = None) -> Cost:
 
 
 @formula("aten::repeat_interleave")
-def repeat_interleave(call: Call, x: Arg, repeats: Arg = None, dim: Arg = None) -> Cost:
+def repeat_interleave(call: Call, x: Tensor, repeats: Arg = None, dim: Arg = None) -> Cost:
     """Elements repeated; a list of repeats makes the size depend on the data."""
-    found = tensor(x, "the input")
     if call.outputs is not None:
-        return cost([found, optional(repeats)], call.outputs)
+        return cost([x, args.optional(repeats)], call.outputs)
     if isinstance(repeats, int):
-        return cost([found], [Tensor((found.count * repeats,), found.dtype)])
+        return cost([x], [Tensor((x.count * repeats,), x.dtype)])
     raise UncountableError("the repeats are not recorded")
 
 
 @formula("aten::one_hot", composite=True)
-def one_hot(call: Call, x: Arg, classes: Arg = -1) -> Cost:
+def one_hot(call: Call, x: Tensor, classes: Arg = -1) -> Cost:
     """Zeros with ones put in place."""
-    found, count = tensor(x, "the input"), integer(classes, "the classes")
+    count = args.integer(classes, "the classes")
     if count < 0:
         raise UncountableError("the number of classes depends on the data")
-    return cost([found], [Tensor((*found.shape, count), "int64")])
+    return cost([x], [Tensor((*x.shape, count), "int64")])
 
 
 @formula("aten::gather_backward", composite=True)
-def gather_backward(grad: Arg, x: Arg, dim: Arg, index: Arg) -> Cost:
+def gather_backward(grad: Tensor, x: Tensor, dim: Arg, index: Tensor) -> Cost:
     """Zeros with the gradient added at the index's places."""
-    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
-    return cost([g, tensor(index, "the index")], [found], other=g.count, dtype=g.dtype)
+    return cost([grad, index], [x], other=grad.count, dtype=grad.dtype)
 
 
 @formula("aten::searchsorted", "aten::bucketize", "aten::isin")
-def searchsorted(call: Call, first: Arg, second: Arg) -> Cost:
+def searchsorted(call: Call, first: Tensor, second: Tensor) -> Cost:
     """A binary search per value: comparisons only."""
-    a, b = tensor(first, "the first"), tensor(second, "the second")
-    values = a if "bucketize" in call.op or "isin" in call.op else b
+    values = first if "bucketize" in call.op or "isin" in call.op else second
     dtype = "bool" if "isin" in call.op else "int64"
-    return cost([a, b], [Tensor(values.shape, dtype)])
+    return cost([first, second], [Tensor(values.shape, dtype)])
 
 
 # Sorting and top-k: keys are compared and moved, which is no arithmetic (0 FLOPs by nature).
 
 
 @formula("aten::sort", "aten::msort", "jax::sort")
-def sort(x: Arg) -> Cost:
-    """The sorted elements and their former places."""
-    found = tensor(x, "the input")
-    return cost([found], [Tensor(found.shape, found.dtype), Tensor(found.shape, "int64")])
-
-
 @formula("aten::argsort", composite=True)
-def argsort(x: Arg) -> Cost:
-    """The places alone; it calls sort."""
-    return sort(x)
+def sort(x: Tensor) -> Cost:
+    """The sorted elements and their former places."""
+    return cost([x], [Tensor(x.shape, x.dtype), Tensor(x.shape, "int64")])
 
 
 @formula("aten::topk", "jax::top_k", "tf::TopKV2")
-def topk(x: Arg, k: Arg, dim: Arg = -1) -> Cost:
+def topk(x: Tensor, k: Arg, dim: Arg = -1) -> Cost:
     """The k largest along a dimension, with places."""
-    found = tensor(x, "the input")
-    at = axes([integer(dim, "dim")], len(found.shape))[0]
-    size = integer(k, "k")
-    shape = tuple(size if i == at else n for i, n in enumerate(found.shape))
-    return cost([found], [Tensor(shape, found.dtype), Tensor(shape, "int64")])
+    at = axes([args.integer(dim, "dim")], len(x.shape))[0]
+    size = args.integer(k, "k")
+    shape = tuple(size if i == at else n for i, n in enumerate(x.shape))
+    return cost([x], [Tensor(shape, x.dtype), Tensor(shape, "int64")])
 
 
 @formula("vllm::topk_softmax", "_moe_C::topk_softmax")
-def topk_softmax(call: Call, weights: Arg, indices: Arg, token_indices: Arg, scores: Arg) -> Cost:
+def topk_softmax(
+    call: Call, weights: Arg, indices: Arg, token_indices: Arg, scores: Tensor
+) -> Cost:
     """Softmax over experts and the best of them: results first, scores last."""
-    found = tensor(scores, "the scores")
-    outs = [tensor(t, "a result") for t in (weights, indices, token_indices)]
-    return cost([found], outs, other=5 * found.count)
+    outs = [args.tensor(t, "a result") for t in (weights, indices, token_indices)]
+    return cost([scores], outs, other=5 * scores.count)

@@ -6,17 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import TypeGuard
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    dtype_of,
-    integer,
-    integers,
-    ranked,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, forward_cost
 from timeroof.work.families.elementwise import elementwise
@@ -52,26 +43,25 @@ def _pairs(value: Arg) -> tuple[tuple[int, ...], ...]:
     """Contracted and batch dimensions of both operands, flattened to four lists."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise UncountableError("dimension_numbers are not recorded")
-    return tuple(integers(part, "dimension_numbers") for pair in value if isinstance(pair, tuple)
-                 for part in pair)  # fmt: skip
+    parts = [part for pair in value if isinstance(pair, tuple) for part in pair]
+    return tuple(args.integers(part, "dimension_numbers") for part in parts)
 
 
 @formula("jax::dot_general", "xla::dot")
 def dot_general(
-    a: Arg, b: Arg, dimension_numbers: Arg = None, precision: Arg = None,
+    a: Tensor, b: Tensor, dimension_numbers: Arg = None, precision: Arg = None,
     preferred_element_type: Arg = None,
 ) -> Cost:  # fmt: skip
     """Any product of two tensors: ((contracted), (batch)) dimensions of either operand."""
-    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
     inner_x, inner_y, batch_x, batch_y = _pairs(dimension_numbers)
-    inner = prod(x.shape[i] for i in inner_x)
-    if inner != prod(y.shape[i] for i in inner_y):
+    inner = prod(a.shape[i] for i in inner_x)
+    if inner != prod(b.shape[i] for i in inner_y):
         raise UncountableError("contracted sizes differ")
-    rows = [n for i, n in enumerate(x.shape) if i not in (*inner_x, *batch_x)]
-    columns = [n for i, n in enumerate(y.shape) if i not in (*inner_y, *batch_y)]
-    shape = (*(x.shape[i] for i in batch_x), *rows, *columns)
-    out = Tensor(shape, dtype_of(preferred_element_type) or x.dtype)
-    return cost([x, y], [out], contraction=2 * out.count * inner, dtype=x.dtype)
+    rows = [n for i, n in enumerate(a.shape) if i not in (*inner_x, *batch_x)]
+    columns = [n for i, n in enumerate(b.shape) if i not in (*inner_y, *batch_y)]
+    shape = (*(a.shape[i] for i in batch_x), *rows, *columns)
+    out = Tensor(shape, args.dtype_of(preferred_element_type) or a.dtype)
+    return cost([a, b], [out], contraction=2 * out.count * inner, dtype=a.dtype)
 
 
 @formula("jax::conv_general_dilated", "xla::convolution")
@@ -84,13 +74,13 @@ def conv_general(
 
     Other layouts say so by `dimension_numbers` as three words, say ("NHWC", "HWIO", "NHWC").
     """
-    x, w = ranked(lhs, "the input", 3, 4, 5), ranked(rhs, "the kernel", 3, 4, 5)
+    x, w = args.ranked(lhs, "the input", 3, 4, 5), args.ranked(rhs, "the kernel", 3, 4, 5)
     layout = dimension_numbers if _is_words(dimension_numbers) else ("NCHW", "OIHW", "NCHW")
     x, w = _ordered(x, str(layout[0]), "NC"), _ordered(w, str(layout[1]), "OI")
     spatial = len(w.shape) - 2
-    step = integers(window_strides, "window_strides", spatial)
-    wide = integers(rhs_dilation, "rhs_dilation", spatial) if rhs_dilation else (1,) * spatial
-    spread = integers(lhs_dilation, "lhs_dilation", spatial) if lhs_dilation else (1,) * spatial
+    step = args.integers(window_strides, "window_strides", spatial)
+    wide = args.integers(rhs_dilation or 1, "rhs_dilation", spatial)
+    spread = args.integers(lhs_dilation or 1, "lhs_dilation", spatial)
     pads = _pads(padding, x, w, step, wide)
     sizes = tuple(
         max(((n - 1) * e + 1 + low + high - d * (k - 1) - 1) // s + 1, 0)
@@ -99,7 +89,7 @@ def conv_general(
         )
     )
     out = Tensor((x.shape[0], w.shape[0], *sizes), x.dtype)
-    groups = integer(feature_group_count, "feature_group_count")
+    groups = args.integer(feature_group_count, "feature_group_count")
     low = tuple(p[0] for p in pads)
     return forward_cost(Convolution(x, w, out, step, low, wide, groups, spread=spread))
 
@@ -126,7 +116,7 @@ def _pads(
         return [same_padding(*p) if same else (0, 0) for p in places]
     if not isinstance(padding, tuple):
         raise UncountableError("padding is not recorded")
-    return [(p[0], p[1]) for p in (integers(q, "padding", 2) for q in padding)]
+    return [(p[0], p[1]) for p in (args.integers(q, "padding", 2) for q in padding)]
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
@@ -141,33 +131,30 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[in
 
 @formula("jax::reduce_sum", "jax::reduce_max", "jax::reduce_min", "jax::reduce_prod",
          "jax::reduce_and", "jax::reduce_or")  # fmt: skip
-def reduce(x: Arg, axes: Arg = None) -> Cost:
+def reduce(x: Tensor, axes: Arg = None) -> Cost:
     """A reduction over axes."""
-    return reduction(tensor(x, "the input"), axes, False, 1)
+    return reduction(x, axes, False, 1)
 
 
 @formula("jax::argmax", "jax::argmin")
-def argmax(x: Arg, axes: Arg = None) -> Cost:
+def argmax(x: Tensor, axes: Arg = None) -> Cost:
     """Where the extreme element is."""
-    return reduction(tensor(x, "the input"), axes, False, 1, "int32")
+    return reduction(x, axes, False, 1, "int32")
 
 
 @formula("jax::convert_element_type", "xla::convert")
-def convert(x: Arg, new_dtype: Arg = None) -> Cost:
+def convert(x: Tensor, new_dtype: Arg = None) -> Cost:
     """A cast."""
-    found = tensor(x, "the input")
-    return cost([found], [Tensor(found.shape, dtype_of(new_dtype) or found.dtype)])
+    return cost([x], [Tensor(x.shape, args.dtype_of(new_dtype) or x.dtype)])
 
 
 @formula("jax::transpose", "xla::transpose", "jax::rev", "jax::cumsum", "jax::cumprod")
-def rearranged(call: Call, x: Arg) -> Cost:
+def rearranged(call: Call, x: Tensor) -> Cost:
     """The same elements in another order, or a running sum of them."""
-    found = tensor(x, "the input")
-    return cost([found], [found], other=found.count if "cum" in call.op else 0)
+    return cost([x], [x], other=x.count if "cum" in call.op else 0)
 
 
 @formula("jax::broadcast_in_dim", "xla::broadcast")
-def broadcast_in_dim(call: Call, x: Arg, shape: Arg = None) -> Cost:
+def broadcast_in_dim(call: Call, x: Tensor, shape: Arg = None) -> Cost:
     """One value or tensor written many times."""
-    found = tensor(x, "the input")
-    return cost([found], [Tensor(integers(shape, "shape"), found.dtype)])
+    return cost([x], [Tensor(args.integers(shape, "shape"), x.dtype)])

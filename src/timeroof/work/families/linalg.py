@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from math import log2, prod
 
-from timeroof.work.call import (
-    REAL_PART,
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    flag,
-    integers,
-    ranked,
-    tensor,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost, other_in
 from timeroof.work.registry import formula
 from timeroof.work.shapes import axes
@@ -30,7 +21,7 @@ ITERATES = ("the iteration's length depends on the data: only the reduction is c
 
 def _matrices(value: Arg) -> tuple[Tensor, int, int, int]:
     """A batch of matrices: the tensor, how many, and their sides."""
-    found = tensor(value, "the matrix")
+    found = args.tensor(value, "the matrix")
     if len(found.shape) < 2:
         raise UncountableError("the matrix has fewer than two dimensions")
     return found, prod(found.shape[:-2]), found.shape[-2], found.shape[-1]
@@ -70,7 +61,7 @@ def qr(a: Arg) -> Cost:
 
 def _solve(matrix: Arg, right: Arg, factor: bool, triangles: int) -> Cost:
     found, count, n, _ = _matrices(matrix)
-    sides = tensor(right, "the right side")
+    sides = args.tensor(right, "the right side")
     flops = triangles * n * sides.count + (count * 2 * n**3 / 3 if factor else 0)
     return cost([found, sides], [sides], other=flops)
 
@@ -122,11 +113,11 @@ def svd(a: Arg) -> Cost:
 
 
 @formula("aten::linalg_cross", "aten::cross")
-def cross(call: Call, a: Arg, b: Arg) -> Cost:
+def cross(call: Call, a: Arg, second: Tensor) -> Cost:
     """The cross product: 2 products and a difference per element."""
-    x, y = ranked(a, "the first", 1, 2, 3, 4), tensor(b, "the second")
-    out = x if x.count >= y.count else y
-    return cost([x, y], [Tensor(out.shape, x.dtype)], other=3 * out.count)
+    x = args.ranked(a, "the first", 1, 2, 3, 4)
+    out = x if x.count >= second.count else second
+    return cost([x, second], [Tensor(out.shape, x.dtype)], other=3 * out.count)
 
 
 # Fourier transforms: 5·n·log2(n) real FLOPs per complex transform, half for real ones.
@@ -136,8 +127,8 @@ _COMPLEX_OF = {"fp16": "complex32", "fp32": "complex64", "fp64": "complex128"}
 
 def _transform(x: Tensor, dims: Arg, out: Tensor, size: Tensor, share: float) -> Cost:
     """The FLOPs of transforming some dimensions of `size` elements, one after the other."""
-    real = REAL_PART.get(x.dtype, x.dtype)
-    places = axes(integers(dims, "the dimensions"), len(size.shape))
+    real = args.REAL_PART.get(x.dtype, x.dtype)
+    places = axes(args.integers(dims, "the dimensions"), len(size.shape))
     flops = sum(share * size.count * log2(max(size.shape[d], 2)) for d in places)
     found = cost([x], [out])
     return type(found)(
@@ -146,39 +137,35 @@ def _transform(x: Tensor, dims: Arg, out: Tensor, size: Tensor, share: float) ->
 
 
 @formula("aten::_fft_c2c")
-def c2c(x: Arg, dim: Arg) -> Cost:
+def c2c(x: Tensor, dim: Arg) -> Cost:
     """Complex to complex."""
-    found = tensor(x, "the input")
-    return _transform(found, dim, Tensor(found.shape, found.dtype), found, 5)
+    return _transform(x, dim, Tensor(x.shape, x.dtype), x, 5)
 
 
 @formula("aten::_fft_r2c")
-def r2c(x: Arg, dim: Arg, normalization: Arg = 0, onesided: Arg = True) -> Cost:
+def r2c(x: Tensor, dim: Arg, normalization: Arg = 0, onesided: Arg = True) -> Cost:
     """Real to complex; one-sided results have half the last dimension plus one."""
-    found = tensor(x, "the input")
-    last = axes(integers(dim, "the dimensions"), len(found.shape))[-1]
-    half = flag(onesided, "onesided", True)
-    shape = tuple(n // 2 + 1 if half and i == last else n for i, n in enumerate(found.shape))
-    out = Tensor(shape, _COMPLEX_OF.get(found.dtype, "complex64"))
-    return _transform(found, dim, out, found, 2.5)
+    last = axes(args.integers(dim, "the dimensions"), len(x.shape))[-1]
+    half = args.flag(onesided, "onesided", True)
+    shape = tuple(n // 2 + 1 if half and i == last else n for i, n in enumerate(x.shape))
+    out = Tensor(shape, _COMPLEX_OF.get(x.dtype, "complex64"))
+    return _transform(x, dim, out, x, 2.5)
 
 
 @formula("aten::_fft_c2r")
-def c2r(x: Arg, dim: Arg, normalization: Arg = 0, last_dim_size: Arg = None) -> Cost:
+def c2r(x: Tensor, dim: Arg, normalization: Arg = 0, last_dim_size: Arg = None) -> Cost:
     """Complex to real."""
-    found = tensor(x, "the input")
-    last = axes(integers(dim, "the dimensions"), len(found.shape))[-1]
-    size = last_dim_size if isinstance(last_dim_size, int) else 2 * (found.shape[last] - 1)
-    shape = tuple(size if i == last else n for i, n in enumerate(found.shape))
-    out = Tensor(shape, REAL_PART.get(found.dtype, "fp32"))
-    return _transform(found, dim, out, out, 2.5)
+    last = axes(args.integers(dim, "the dimensions"), len(x.shape))[-1]
+    size = last_dim_size if isinstance(last_dim_size, int) else 2 * (x.shape[last] - 1)
+    shape = tuple(size if i == last else n for i, n in enumerate(x.shape))
+    out = Tensor(shape, args.REAL_PART.get(x.dtype, "fp32"))
+    return _transform(x, dim, out, out, 2.5)
 
 
 @formula("aten::fft_fft", "aten::fft_ifft", "aten::fft_rfft", "aten::fft_irfft", "aten::fft_fft2",
          "aten::fft_ifft2", "aten::fft_rfft2", "aten::fft_irfft2", "aten::fft_fftn",
          "aten::fft_ifftn", "aten::fft_rfftn", "aten::fft_irfftn", "aten::stft", "aten::istft",
          composite=True)  # fmt: skip
-def above(x: Arg) -> Cost:
+def above(x: Tensor) -> Cost:
     """The ops that call the transforms above."""
-    found = tensor(x, "the input")
-    return cost([found], [found], other=2.5 * found.count * log2(max(found.shape[-1], 2)))
+    return cost([x], [x], other=2.5 * x.count * log2(max(x.shape[-1], 2)))

@@ -175,10 +175,9 @@ _PERMUTE_NODE = (
 @formula("fbgemm::asynchronous_complete_cumsum", "fb::asynchronous_complete_cumsum",
          "fbgemm::asynchronous_exclusive_cumsum",
          "fbgemm::asynchronous_inclusive_cumsum")  # fmt: skip
-def cumsum(x: Arg) -> Cost:
+def cumsum(lengths: Tensor) -> Cost:
     """A running sum of lengths: integers."""
-    found = tensor(x, "the lengths")
-    return cost([found], [Tensor((found.count + 1,), found.dtype)])
+    return cost([lengths], [Tensor((lengths.count + 1,), lengths.dtype)])
 
 
 @formula("fbgemm::bounds_check_indices")
@@ -201,10 +200,9 @@ def permute_sparse(permute: Arg, lengths: Arg, values: Arg, weights: Arg = None)
          "fbgemm::recat_embedding_grad_output_mixed_D",
          _PERMUTE_NODE,
          "fb::offsets_range")  # fmt: skip
-def rearranged(x: Arg) -> Cost:
+def rearranged(x: Tensor) -> Cost:
     """The same elements in another order."""
-    found = tensor(x, "the input")
-    return cost([found], [Tensor(found.shape, found.dtype)])
+    return cost([x], [Tensor(x.shape, x.dtype)])
 
 
 @formula("fbgemm::dense_to_jagged", "fbgemm::jagged_to_padded_dense")

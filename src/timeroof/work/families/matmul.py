@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    dtype_of,
-    number,
-    optional,
-    ranked,
-    tensor,
-    tensors,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import broadcast
@@ -60,7 +50,7 @@ def _added(
 @formula("aten::mm", "aten::_int_mm", "aten::mv", "aten::dot", "aten::vdot", "onednn::matmul")
 def mm(call: Call, a: Arg, b: Arg) -> Cost:
     """Two matrices, a matrix and a vector, or two vectors."""
-    x, y = ranked(a, "the first operand", 1, 2), ranked(b, "the second operand", 1, 2)
+    x, y = args.ranked(a, "the first operand", 1, 2), args.ranked(b, "the second operand", 1, 2)
     inner = _inner(x.shape[-1], y.shape[0])
     return product(call, x, y, _result(x, y, (*x.shape[:-1], *y.shape[1:])), inner)
 
@@ -71,14 +61,14 @@ def _result(x: Tensor, y: Tensor, shape: tuple[int, ...], dtype: str | None = No
 
 
 @formula("aten::addmm", "aten::_addmm_activation", "aten::addmv", "aten::addr")
-def addmm(call: Call, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
+def addmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
     """``beta·bias + alpha·(a @ b)``; the addition is no contraction."""
-    x, y = ranked(a, "the first operand", 1, 2), ranked(b, "the second operand", 1, 2)
+    x, y = args.ranked(a, "the first operand", 1, 2), args.ranked(b, "the second operand", 1, 2)
     if len(x.shape) == len(y.shape) == 1:  # addr: an outer product
         out = _result(x, y, (*x.shape, *y.shape))
-        return product(call, x, y, out, 1, (optional(bias),), out.count)
+        return product(call, x, y, out, 1, (bias,), out.count)
     out = _result(x, y, (*x.shape[:-1], *y.shape[1:]))
-    extra, other = _added(optional(bias), out, number(beta, 1), number(alpha, 1))
+    extra, other = _added(bias, out, args.number(beta, 1), args.number(alpha, 1))
     inner = _inner(x.shape[-1], y.shape[0])
     return product(call, x, y, out, inner, (extra,), other)
 
@@ -86,7 +76,7 @@ def addmm(call: Call, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) 
 @formula("aten::bmm", "tf::BatchMatMul", "tf::BatchMatMulV2")
 def bmm(call: Call, a: Arg, b: Arg) -> Cost:
     """A batch of matrix products."""
-    x, y = ranked(a, "the first operand", 3), ranked(b, "the second operand", 3)
+    x, y = args.ranked(a, "the first operand", 3), args.ranked(b, "the second operand", 3)
     if x.shape[0] != y.shape[0]:
         raise UncountableError(f"batches {x.shape[0]} and {y.shape[0]} differ")
     inner = _inner(x.shape[2], y.shape[1])
@@ -94,86 +84,67 @@ def bmm(call: Call, a: Arg, b: Arg) -> Cost:
 
 
 @formula("aten::baddbmm", "aten::addbmm")
-def baddbmm(call: Call, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
+def baddbmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
     """``beta·bias + alpha·(a @ b)`` for a batch; addbmm also sums over the batch."""
-    x, y = ranked(a, "the first operand", 3), ranked(b, "the second operand", 3)
+    x, y = args.ranked(a, "the first operand", 3), args.ranked(b, "the second operand", 3)
     inner = _inner(x.shape[2], y.shape[1])
     whole = _result(x, y, (x.shape[0], x.shape[1], y.shape[2]))
     out = Tensor(whole.shape[1:], whole.dtype) if call.op.startswith("aten::addbmm") else whole
-    extra, other = _added(optional(bias), out, number(beta, 1), number(alpha, 1))
+    extra, other = _added(bias, out, args.number(beta, 1), args.number(alpha, 1))
     batch = x.shape[0] if out is not whole else 1
     return product(call, x, y, out, inner * batch, (extra,), other)
 
 
 @formula("aten::matmul", "aten::__matmul__", "aten::inner", composite=True)
-def matmul(call: Call, a: Arg, b: Arg) -> Cost:
+def matmul(call: Call, a: Tensor, b: Tensor) -> Cost:
     """NumPy's matmul: leading dimensions are batches and broadcast."""
-    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
-    if not x.shape or not y.shape:
+    if not a.shape or not b.shape:
         raise UncountableError("an operand has no dimensions")
-    rows, columns = x.shape[-2:-1], y.shape[-1:] if len(y.shape) > 1 else ()
-    inner = _inner(x.shape[-1], y.shape[-2] if len(y.shape) > 1 else y.shape[0])
-    batch = broadcast(x.shape[:-2], y.shape[:-2])
-    return product(call, x, y, _result(x, y, (*batch, *rows, *columns)), inner)
+    rows, columns = a.shape[-2:-1], b.shape[-1:] if len(b.shape) > 1 else ()
+    inner = _inner(a.shape[-1], b.shape[-2] if len(b.shape) > 1 else b.shape[0])
+    batch = broadcast(a.shape[:-2], b.shape[:-2])
+    return product(call, a, b, _result(a, b, (*batch, *rows, *columns)), inner)
 
 
 @formula("aten::linear", "onednn::inner_product", composite=True)
-def linear(call: Call, x: Arg, weight: Arg, bias: Arg = None) -> Cost:
-    """``x @ weight.T + bias`` over the last dimension."""
-    return linear_cost(
-        call, tensor(x, "the input"), ranked(weight, "the weight", 1, 2), optional(bias)
-    )
-
-
-def linear_cost(call: Call | None, x: Tensor, w: Tensor, bias: Tensor | None) -> Cost:
-    """The cost of a linear layer, for the layers built on it."""
+@formula("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "vllm::rocm_unquantized_gemm")
+@formula("aten::_mkl_linear", "mkl::_mkl_linear", order="x packed weight bias batch_size")
+def linear(call: Call, x: Tensor, weight: Arg, bias: Tensor | None = None) -> Cost:
+    """``x @ weight.T + bias`` over the last dimension; a packed weight's shape says nothing."""
+    w = args.ranked(weight, "the weight", 1, 2)
     inner = _inner(x.shape[-1], w.shape[-1])
     out = _result(x, w, (*x.shape[:-1], *w.shape[:-1]))
     return product(call, x, w, out, inner, (bias,), out.count if bias else 0)
 
 
-@formula("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "vllm::rocm_unquantized_gemm")
-def kernel_linear(call: Call, x: Arg, weight: Arg, bias: Arg = None) -> Cost:
-    """A linear layer that one kernel computes."""
-    return linear(call, x, weight, bias)
-
-
-@formula("aten::_mkl_linear", "mkl::_mkl_linear")
-def mkl_linear(
-    call: Call, x: Arg, packed: Arg, weight: Arg, bias: Arg = None, batch_size: Arg = None
-) -> Cost:
-    """A linear layer of MKL: the packed weight's shape says nothing, the first one's does."""
-    del packed, batch_size
-    return linear(call, x, weight, bias)
-
-
 @formula("aten::linear_backward", "aten::mkldnn_linear_backward")
-def linear_backward(x: Arg, grad: Arg, weight: Arg, output_mask: Arg = (True, True, True)) -> Cost:
+def linear_backward(
+    x: Tensor, grad: Tensor, weight: Tensor, output_mask: Arg = (True, True, True)
+) -> Cost:
     """Gradients of a linear layer: one product for the input, one for the weight."""
-    x, g, w = tensor(x, "the input"), tensor(grad, "the gradient"), tensor(weight, "the weight")
     wanted = output_mask if isinstance(output_mask, tuple) else (True, True, True)
-    each = 2 * g.count * x.shape[-1]
-    bias = Tensor(g.shape[-1:], g.dtype)
-    writes = [t for t, w_ in zip((x, w, bias), wanted, strict=False) if w_]
+    each = 2 * grad.count * x.shape[-1]
+    bias = Tensor(grad.shape[-1:], grad.dtype)
+    writes = [t for t, w_ in zip((x, weight, bias), wanted, strict=False) if w_]
     return cost(
-        [g, w if wanted[0] else None, x if wanted[1] else None],
+        [grad, weight if wanted[0] else None, x if wanted[1] else None],
         writes,
         contraction=each * (bool(wanted[0]) + bool(wanted[1])),
-        other=g.count if wanted[2] else 0,
-        dtype=g.dtype,
+        other=grad.count if wanted[2] else 0,
+        dtype=grad.dtype,
     )
 
 
 @formula("aten::_scaled_mm", "aten::_scaled_mm_v2")
 def scaled_mm(
-    call: Call, a: Arg, b: Arg, scale_a: Arg = None, scale_b: Arg = None, bias: Arg = None,
-    scale_result: Arg = None, out_dtype: Arg = None,
+    call: Call, a: Arg, b: Arg, scale_a: Tensor | None = None, scale_b: Tensor | None = None,
+    bias: Tensor | None = None, scale_result: Tensor | None = None, out_dtype: Arg = None,
 ) -> Cost:  # fmt: skip
     """A product of 8-bit or 4-bit operands with scales; the scaling is one FLOP per result."""
-    x, y = ranked(a, "the first operand", 2), ranked(b, "the second operand", 2)
-    dtype = dtype_of(out_dtype) or x.dtype
+    x, y = args.ranked(a, "the first operand", 2), args.ranked(b, "the second operand", 2)
+    dtype = args.dtype_of(out_dtype) or x.dtype
     out = Tensor((x.shape[0], y.shape[1]), dtype)
-    scales = (optional(scale_a), optional(scale_b), optional(bias), optional(scale_result))
+    scales = (scale_a, scale_b, bias, scale_result)
     added = out.count * (1 + (scales[2] is not None))
     return product(call, x, y, out, _inner(x.shape[1], y.shape[0]), scales, added)
 
@@ -181,15 +152,15 @@ def scaled_mm(
 @formula(
     "aten::_weight_int8pack_mm", "aten::_weight_int4pack_mm", "aten::_weight_int4pack_mm_for_cpu"
 )
-def packed_mm(call: Call, a: Arg, weight: Arg, scales: Arg = None, zeros: Arg = None) -> Cost:
+def packed_mm(
+    call: Call, a: Arg, weight: Tensor, scales: Arg = None, zeros: Tensor | None = None
+) -> Cost:
     """Activations times a packed integer weight of n rows, in the activations' format."""
-    x, w = ranked(a, "the input", 2), tensor(weight, "the weight")
-    rows = w.shape[0] * (8 if len(w.shape) == 4 else 1)
+    x = args.ranked(a, "the input", 2)
+    rows = weight.shape[0] * (8 if len(weight.shape) == 4 else 1)
     out = Tensor((x.shape[0], rows), x.dtype)
-    found = product(call, x, w, out, x.shape[1], tuple(t for t in (optional(zeros),) if t))
-    return cost(
-        [x, w, optional(zeros)], [out], contraction=found.contraction_flops or 0, dtype=x.dtype
-    )
+    found = product(call, x, weight, out, x.shape[1], tuple(t for t in (zeros,) if t))
+    return cost([x, weight, zeros], [out], contraction=found.contraction_flops or 0, dtype=x.dtype)
 
 
 @formula("aten::_grouped_mm", "aten::_scaled_grouped_mm")
@@ -199,9 +170,9 @@ def grouped_mm(call: Call, a: Arg, b: Arg, offs: Arg = None) -> Cost:
     With offsets the groups partition the rows of `a` (or the inner dimension, where both
     operands are matrices), so the total does not depend on where they lie.
     """
-    x, y = ranked(a, "the first operand", 2, 3), ranked(b, "the second operand", 2, 3)
+    x, y = args.ranked(a, "the first operand", 2, 3), args.ranked(b, "the second operand", 2, 3)
     inner = _inner(x.shape[-1], y.shape[-2])
-    groups = tensor(offs, "the offsets").shape[0] if isinstance(offs, Tensor) else 1
+    groups = args.tensor(offs, "the offsets").shape[0] if isinstance(offs, Tensor) else 1
     dtype = SIXTEEN_BIT_RESULT.get(x.dtype, x.dtype)
     if len(x.shape) == len(y.shape) == 2:
         out = Tensor((groups, x.shape[0], y.shape[1]), dtype)
@@ -215,7 +186,7 @@ def einsum(call: Call, equation: Arg = None, operands: Arg = None) -> Cost:
     """Two operands over an equation: 2 FLOPs for every combination of all its letters."""
     if not isinstance(equation, str):
         raise UncountableError("the equation is not recorded")
-    found = tensors(operands, "the operands")
+    found = args.tensors(operands, "the operands")
     terms, _, result = equation.replace(" ", "").partition("->")
     parts = terms.split(",")
     if len(parts) != len(found) or "." in equation:
@@ -232,19 +203,17 @@ def einsum(call: Call, equation: Arg = None, operands: Arg = None) -> Cost:
 
 
 @formula("aten::kron", "aten::outer", "aten::ger", composite=True)
-def outer(a: Arg, b: Arg) -> Cost:
+def outer(a: Tensor, b: Tensor) -> Cost:
     """Every element of one with every element of the other: one multiplication each."""
-    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
-    out = Tensor((x.count * y.count,), x.dtype)
-    return cost([x, y], [out], other=out.count)
+    out = Tensor((a.count * b.count,), a.dtype)
+    return cost([a, b], [out], other=out.count)
 
 
 @formula("aten::cdist", "aten::_cdist_forward", "aten::_euclidean_dist")
-def distances(a: Arg, b: Arg) -> Cost:
+def distances(a: Tensor, b: Tensor) -> Cost:
     """Distances between all pairs of rows: subtract, square and add per coordinate."""
-    x, y = tensor(a, "the first operand"), tensor(b, "the second operand")
-    out = Tensor((*broadcast(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2]), x.dtype)
-    return cost([x, y], [out], other=out.count * (3 * x.shape[-1] + 1))
+    out = Tensor((*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-2]), a.dtype)
+    return cost([a, b], [out], other=out.count * (3 * a.shape[-1] + 1))
 
 
 # Quantised ops: integer products on integer units, scaling in floating point.
@@ -255,63 +224,58 @@ SCALE_FLOPS, QUANTISE_FLOPS = 1, 4  # scale; scale, round, and clamp at both end
 @formula("aten::quantize_per_tensor", "aten::quantize_per_channel",
          "aten::quantize_per_tensor_dynamic",
          "quantized_decomposed::quantize_per_tensor")  # fmt: skip
-def quantize(call: Call, x: Arg) -> Cost:
+def quantize(call: Call, x: Tensor) -> Cost:
     """Floating point to integers; the format is among the arguments."""
-    found = tensor(x, "the input")
-    named = [dtype_of(v) for v in reversed(call.inputs[1:])]
+    named = [args.dtype_of(v) for v in reversed(call.inputs[1:])]
     dtype = next((d for d in named if d in ("int8", "uint8", "int32", "int16")), "int8")
-    return cost([found], [Tensor(found.shape, dtype)], other=QUANTISE_FLOPS * found.count)
+    return cost([x], [Tensor(x.shape, dtype)], other=QUANTISE_FLOPS * x.count)
 
 
 @formula("aten::dequantize", "quantized_decomposed::dequantize_per_tensor")
-def dequantize(x: Arg) -> Cost:
+def dequantize(x: Tensor) -> Cost:
     """Integers to single precision: subtract and scale."""
-    found = tensor(x, "the input")
-    return cost([found], [Tensor(found.shape, "fp32")], other=2 * found.count, dtype="fp32")
+    return cost([x], [Tensor(x.shape, "fp32")], other=2 * x.count, dtype="fp32")
 
 
 @formula("_C::static_scaled_fp8_quant", "_C::dynamic_scaled_fp8_quant",
          "_C::dynamic_per_token_scaled_fp8_quant")  # fmt: skip
-def fp8_quant(out: Arg, x: Arg, scale: Arg = None) -> Cost:
+def fp8_quant(out: Tensor, x: Tensor, scale: Arg = None) -> Cost:
     """vLLM's casts to fp8: scale and clamp; the result comes first."""
-    found, written = tensor(x, "the input"), tensor(out, "the result")
-    return cost([found, tensor(scale, "the scale") if isinstance(scale, Tensor) else None],
-                [written], other=QUANTISE_FLOPS * found.count, dtype=found.dtype)  # fmt: skip
+    return cost([x, args.tensor(scale, "the scale") if isinstance(scale, Tensor) else None],
+                [out], other=QUANTISE_FLOPS * x.count, dtype=x.dtype)  # fmt: skip
 
 
 @formula("quantized::linear", "quantized::linear_relu", "quantized::linear_dynamic")
-def quantized_linear(call: Call, x: Arg, packed: Arg = None) -> Cost:
+def quantized_linear(call: Call, x: Tensor, packed: Arg = None) -> Cost:
     """The weight is packed away from the record: the result must tell its size."""
-    found = tensor(x, "the input")
     if call.outputs is None:
         raise UncountableError("the packed weight's shape is not recorded")
-    out = tensor(call.outputs[0], "the result")
-    weight = Tensor((out.shape[-1], found.shape[-1]), "int8")
-    return cost([found, weight], [out], contraction=2 * out.count * found.shape[-1], dtype="int8")
+    out = args.tensor(call.outputs[0], "the result")
+    weight = Tensor((out.shape[-1], x.shape[-1]), "int8")
+    return cost([x, weight], [out], contraction=2 * out.count * x.shape[-1], dtype="int8")
 
 
 @formula("onednn::qlinear_pointwise", "onednn::qlinear_prepack_pointwise")
-def onednn_linear(call: Call, x: Arg, scale: Arg, zero: Arg, weight: Arg) -> Cost:
+def onednn_linear(call: Call, x: Tensor, scale: Arg, zero: Arg, weight: Arg) -> Cost:
     """An int8 product with its scaling; the weight lies with its inner dimension first."""
-    a, w = tensor(x, "the input"), ranked(weight, "the weight", 2)
-    columns = w.shape[1] if w.shape[0] == a.shape[-1] else w.shape[0]
-    out = Tensor((*a.shape[:-1], columns), "fp32")
-    return cost([a, w], [out], contraction=2 * out.count * a.shape[-1], other=0, dtype="int8")
+    w = args.ranked(weight, "the weight", 2)
+    columns = w.shape[1] if w.shape[0] == x.shape[-1] else w.shape[0]
+    out = Tensor((*x.shape[:-1], columns), "fp32")
+    return cost([x, w], [out], contraction=2 * out.count * x.shape[-1], other=0, dtype="int8")
 
 
 @formula("_C::cutlass_scaled_mm", "_C::scaled_fp4_mm")
 def cutlass_scaled_mm(out: Arg, a: Arg, b: Arg, scale_a: Arg = None, scale_b: Arg = None) -> Cost:
     """vLLM's scaled product: the result comes first."""
-    written = ranked(out, "the result", 2)
-    x, y = ranked(a, "the first operand", 2), ranked(b, "the second operand", 2)
-    scales = [tensor(s, "a scale") for s in (scale_a, scale_b) if isinstance(s, Tensor)]
+    written = args.ranked(out, "the result", 2)
+    x, y = args.ranked(a, "the first operand", 2), args.ranked(b, "the second operand", 2)
+    scales = [args.tensor(s, "a scale") for s in (scale_a, scale_b) if isinstance(s, Tensor)]
     return cost(
         [x, y, *scales], [written], contraction=2 * written.count * x.shape[1], dtype=x.dtype
     )
 
 
 @formula("aten::_choose_qparams_per_tensor", "aten::choose_qparams_optimized")
-def choose_parameters(x: Arg) -> Cost:
+def choose_parameters(x: Tensor) -> Cost:
     """The range of a tensor: two comparisons per element."""
-    found = tensor(x, "the input")
-    return cost([found], [], other=2 * found.count)
+    return cost([x], [], other=2 * x.count)

@@ -9,17 +9,7 @@ subtract twice, scale: 8).
 
 from __future__ import annotations
 
-from timeroof.work.call import (
-    Arg,
-    Tensor,
-    UncountableError,
-    flag,
-    flags,
-    integer,
-    integers,
-    optional,
-    tensor,
-)
+from timeroof.work.call import Arg, Tensor, UncountableError, flag, flags, integer, integers, tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 
@@ -54,30 +44,22 @@ def batch_norm_cost(
 @formula("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::cudnn_batch_norm",
          "aten::miopen_batch_norm", "aten::_batch_norm_with_update",
          "onednn::batch_normalization")  # fmt: skip
-def batch_norm(
-    x: Arg, weight: Arg = None, bias: Arg = None, running_mean: Arg = None,
-    running_var: Arg = None, training: Arg = None,
-) -> Cost:  # fmt: skip
-    """Batch normalisation by one kernel or a few."""
-    scale = [optional(weight), optional(bias)]
-    running = [optional(running_mean), optional(running_var)]
-    learning = flag(training, "training") if isinstance(training, bool | int) else True
-    return batch_norm_cost(tensor(x, "the input"), scale, running, learning)
-
-
 @formula("aten::batch_norm", "aten::_batch_norm_impl_index", "aten::instance_norm", composite=True)
-def batch_norm_op(
-    x: Arg, weight: Arg = None, bias: Arg = None, running_mean: Arg = None,
-    running_var: Arg = None, training: Arg = None,
+def batch_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
+    running_mean: Tensor | None = None, running_var: Tensor | None = None, training: Arg = None,
 ) -> Cost:  # fmt: skip
-    """The ops above the library's own."""
-    return batch_norm(x, weight, bias, running_mean, running_var, training)
+    """Batch normalisation by one kernel or a few, and the ops above the library's own."""
+    learning = flag(training, "training") if isinstance(training, bool | int) else True
+    return batch_norm_cost(x, [weight, bias], [running_mean, running_var], learning)
 
 
 @formula("aten::_native_batch_norm_legit_no_training", "aten::_batch_norm_no_update")
+@formula("aten::batch_norm_elemt", order="x weight bias")
 def batch_norm_inference(
-    x: Arg, weight: Arg = None, bias: Arg = None, running_mean: Arg = None, running_var: Arg = None
-) -> Cost:
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
+    running_mean: Tensor | None = None, running_var: Tensor | None = None,
+) -> Cost:  # fmt: skip
     """Batch normalisation with given statistics."""
     return batch_norm(x, weight, bias, running_mean, running_var, False)
 
@@ -94,60 +76,29 @@ def _backward(
     return cost([grad, x, weight, *statistics], writes, other=flops * x.count, dtype=grad.dtype)
 
 
-@formula("aten::native_batch_norm_backward")
+def _mask(asked: Arg) -> tuple[bool, ...]:
+    return flags(asked, "output_mask", 3) if isinstance(asked, tuple) else (True,) * 3
+
+
+@formula("aten::native_batch_norm_backward",
+         order="grad x weight _ _ save_mean save_invstd train eps output_mask")  # fmt: skip
+@formula("aten::batch_norm_backward",
+         order="grad x weight _ _ save_mean save_var update eps output_mask")  # fmt: skip
+@formula("aten::cudnn_batch_norm_backward", "aten::miopen_batch_norm_backward",
+         order="x grad weight _ _ save_mean save_var")  # fmt: skip
 def batch_norm_backward(
-    grad: Arg, x: Arg, weight: Arg = None, running_mean: Arg = None, running_var: Arg = None,
-    save_mean: Arg = None, save_invstd: Arg = None, train: Arg = True, eps: Arg = 0.0,
-    output_mask: Arg = None,
+    grad: Tensor, x: Tensor, weight: Tensor | None = None, save_mean: Tensor | None = None,
+    save_invstd: Tensor | None = None, save_var: Tensor | None = None, output_mask: Arg = None,
 ) -> Cost:  # fmt: skip
-    """Gradients of batch normalisation, as `output_mask` asks."""
-    mask = flags(output_mask, "output_mask", 3) if isinstance(output_mask, tuple) else (True,) * 3
-    statistics = [optional(save_mean), optional(save_invstd)]
-    return _backward(
-        tensor(grad, "the gradient"), tensor(x, "the input"), optional(weight), statistics, mask
-    )
-
-
-@formula("aten::cudnn_batch_norm_backward", "aten::miopen_batch_norm_backward")
-def library_batch_norm_backward(
-    x: Arg, grad: Arg, weight: Arg = None, running_mean: Arg = None, running_var: Arg = None,
-    save_mean: Arg = None, save_var: Arg = None,
-) -> Cost:  # fmt: skip
-    """cuDNN's and MIOpen's gradients: the input comes first, all three are computed."""
-    statistics = [optional(save_mean), optional(save_var)]
-    return _backward(
-        tensor(grad, "the gradient"),
-        tensor(x, "the input"),
-        optional(weight),
-        statistics,
-        (True,) * 3,
-    )
-
-
-@formula("aten::batch_norm_backward")
-def new_batch_norm_backward(
-    grad: Arg, x: Arg, weight: Arg = None, running_mean: Arg = None, running_var: Arg = None,
-    save_mean: Arg = None, save_var: Arg = None, update: Arg = True, eps: Arg = 0.0,
-    output_mask: Arg = None,
-) -> Cost:  # fmt: skip
-    """The newer single backward op."""
-    return batch_norm_backward(
-        grad, x, weight, None, None, save_mean, save_var, True, 0.0, output_mask
-    )
+    """Gradients of batch normalisation, as `output_mask` asks; the libraries compute all."""
+    return _backward(grad, x, weight, [save_mean, save_invstd or save_var], _mask(output_mask))
 
 
 @formula("aten::batch_norm_stats")
-def batch_norm_stats(x: Arg) -> Cost:
+def batch_norm_stats(x: Tensor) -> Cost:
     """Mean and variance per channel (synchronised batch normalisation)."""
-    found = tensor(x, "the input")
-    channel = Tensor((found.shape[1],), _statistics_dtype(found))
-    return cost([found], [channel, channel], other=STATISTICS_FLOPS * found.count)
-
-
-@formula("aten::batch_norm_elemt")
-def batch_norm_elemt(x: Arg, weight: Arg = None, bias: Arg = None) -> Cost:
-    """Normalise, scale and shift with given statistics."""
-    return batch_norm(x, weight, bias, None, None, False)
+    channel = Tensor((x.shape[1],), _statistics_dtype(x))
+    return cost([x], [channel, channel], other=STATISTICS_FLOPS * x.count)
 
 
 def _rows(x: Tensor, normalized: Arg, weight: Tensor | None) -> int:
@@ -161,130 +112,90 @@ def _rows(x: Tensor, normalized: Arg, weight: Tensor | None) -> int:
     return Tensor(x.shape[: len(x.shape) - inner], x.dtype).count
 
 
-def layer_norm_cost(x: Tensor, normalized: Arg, weight: Tensor | None, bias: Tensor | None) -> Cost:
-    """Layer normalisation over the last dimensions."""
-    row = Tensor((_rows(x, normalized, weight),), _statistics_dtype(x))
+@formula("aten::native_layer_norm", "onednn::layer_normalization")
+@formula("aten::layer_norm", composite=True)
+def layer_norm(
+    x: Tensor, normalized_shape: Arg = None, weight: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Cost:  # fmt: skip
+    """Layer normalisation over the last dimensions; mean and deviation per row are kept."""
+    row = Tensor((_rows(x, normalized_shape, weight),), _statistics_dtype(x))
     flops = (STATISTICS_FLOPS + NORMALISE_FLOPS + _affine(weight, bias)) * x.count
     return cost([x, weight, bias], [x, row, row], other=flops, dtype=x.dtype)
 
 
-@formula("aten::native_layer_norm", "onednn::layer_normalization")
-def layer_norm(x: Arg, normalized_shape: Arg = None, weight: Arg = None, bias: Arg = None) -> Cost:
-    """Layer normalisation; mean and deviation per row are kept."""
-    return layer_norm_cost(
-        tensor(x, "the input"), normalized_shape, optional(weight), optional(bias)
-    )
-
-
-@formula("aten::layer_norm", composite=True)
-def layer_norm_op(
-    x: Arg, normalized_shape: Arg = None, weight: Arg = None, bias: Arg = None
-) -> Cost:
-    """The op above native_layer_norm."""
-    return layer_norm(x, normalized_shape, weight, bias)
-
-
 @formula("aten::native_layer_norm_backward")
 def layer_norm_backward(
-    grad: Arg, x: Arg, normalized_shape: Arg = None, mean: Arg = None, rstd: Arg = None,
-    weight: Arg = None, bias: Arg = None, output_mask: Arg = None,
+    grad: Tensor, x: Tensor, normalized_shape: Arg = None, mean: Tensor | None = None,
+    rstd: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None,
+    output_mask: Arg = None,
 ) -> Cost:  # fmt: skip
     """Gradients of layer normalisation, as `output_mask` asks."""
-    scale = optional(weight)
-    mask = (
-        flags(output_mask, "output_mask", 3)
-        if isinstance(output_mask, tuple)
-        else (True, scale is not None, optional(bias) is not None)
-    )
-    statistics = [optional(mean), optional(rstd)]
-    found, size = tensor(x, "the input"), scale
+    there = (True, weight is not None, bias is not None)
+    mask = _mask(output_mask) if isinstance(output_mask, tuple) else there
+    size = weight
     if size is None and isinstance(normalized_shape, tuple):
-        size = Tensor(integers(normalized_shape, "the normalised shape"), found.dtype)
-    return _backward(tensor(grad, "the gradient"), found, scale, statistics, mask, size)
+        size = Tensor(integers(normalized_shape, "the normalised shape"), x.dtype)
+    return _backward(grad, x, weight, [mean, rstd], mask, size)
 
 
-@formula("aten::native_group_norm")
+@formula("aten::native_group_norm", order="x weight bias n c hxw group")
+@formula("aten::group_norm", order="x num_groups weight bias", composite=True)
 def group_norm(
-    x: Arg, weight: Arg = None, bias: Arg = None, n: Arg = None, c: Arg = None, hxw: Arg = None,
-    group: Arg = None,
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, group: Arg = None,
+    num_groups: Arg = None,
 ) -> Cost:  # fmt: skip
     """Group normalisation; statistics per sample and group."""
-    found, scale = tensor(x, "the input"), [optional(weight), optional(bias)]
-    groups = (
-        found.shape[0] * integer(group, "the groups") if isinstance(group, int) else found.shape[0]
-    )
-    row = Tensor((groups,), _statistics_dtype(found))
-    flops = (STATISTICS_FLOPS + NORMALISE_FLOPS + _affine(scale[0], scale[1])) * found.count
-    return cost([found, *scale], [found, row, row], other=flops, dtype=found.dtype)
+    groups = next((g for g in (group, num_groups) if isinstance(g, int)), 1)
+    row = Tensor((x.shape[0] * groups,), _statistics_dtype(x))
+    flops = (STATISTICS_FLOPS + NORMALISE_FLOPS + _affine(weight, bias)) * x.count
+    return cost([x, weight, bias], [x, row, row], other=flops, dtype=x.dtype)
 
 
-@formula("aten::group_norm", composite=True)
-def group_norm_op(x: Arg, num_groups: Arg = None, weight: Arg = None, bias: Arg = None) -> Cost:
-    """The op above native_group_norm."""
-    return group_norm(x, weight, bias, None, None, None, num_groups)
-
-
-@formula("aten::native_group_norm_backward")
+@formula("aten::native_group_norm_backward", order="grad x mean rstd weight n c hxw g output_mask")
 def group_norm_backward(
-    grad: Arg, x: Arg, mean: Arg = None, rstd: Arg = None, weight: Arg = None, n: Arg = None,
-    c: Arg = None, hxw: Arg = None, group: Arg = None, output_mask: Arg = None,
+    grad: Tensor, x: Tensor, mean: Tensor | None = None, rstd: Tensor | None = None,
+    weight: Tensor | None = None, output_mask: Arg = None,
 ) -> Cost:  # fmt: skip
     """Gradients of group normalisation, as `output_mask` asks."""
-    mask = flags(output_mask, "output_mask", 3) if isinstance(output_mask, tuple) else (True,) * 3
-    statistics = [optional(mean), optional(rstd)]
-    return _backward(
-        tensor(grad, "the gradient"), tensor(x, "the input"), optional(weight), statistics, mask
-    )
+    return _backward(grad, x, weight, [mean, rstd], _mask(output_mask))
 
 
-@formula("aten::rms_norm", composite=True)
-def rms_norm(x: Arg, normalized_shape: Arg = None, weight: Arg = None) -> Cost:
-    """Root-mean-square normalisation: 3 per element, 4 with a weight."""
-    return rms_cost(tensor(x, "the input"), optional(weight))
-
-
-@formula("aten::_fused_rms_norm")
-def fused_rms_norm(x: Arg, normalized_shape: Arg = None, weight: Arg = None) -> Cost:
-    """The same in one kernel."""
-    return rms_cost(tensor(x, "the input"), optional(weight))
-
-
-@formula("aten::_fused_rms_norm_backward")
-def fused_rms_norm_backward(
-    grad: Arg, x: Arg, normalized_shape: Arg = None, rstd: Arg = None, weight: Arg = None
-) -> Cost:
-    """Gradients of root-mean-square normalisation: no mean, so two FLOPs fewer."""
-    g, found, scale = tensor(grad, "the gradient"), tensor(x, "the input"), optional(weight)
-    return cost([g, found, optional(rstd), scale], [found, scale], other=9 * found.count)
-
-
-def rms_cost(x: Tensor, weight: Tensor | None) -> Cost:
-    """Square, add, scale, and multiply by the weight."""
+@formula("aten::rms_norm", composite=True, order="x normalized_shape weight")
+@formula("aten::_fused_rms_norm", order="x normalized_shape weight")
+def rms_norm(x: Tensor, weight: Tensor | None = None) -> Cost:
+    """Root-mean-square normalisation (square, add, scale): 3 per element, 4 with a weight."""
     return cost([x, weight], [x], other=(3 + (weight is not None)) * x.count)
 
 
-@formula("_C::rms_norm")
-def vllm_rms_norm(out: Arg, x: Arg, weight: Arg) -> Cost:
+@formula("aten::_fused_rms_norm_backward", order="grad x normalized_shape rstd weight")
+def fused_rms_norm_backward(
+    grad: Tensor, x: Tensor, rstd: Tensor | None = None, weight: Tensor | None = None
+) -> Cost:
+    """Gradients of root-mean-square normalisation: no mean, so two FLOPs fewer."""
+    return cost([grad, x, rstd, weight], [x, weight], other=9 * x.count)
+
+
+@formula("_C::rms_norm", "sgl_kernel::rmsnorm", order="out x weight")
+def vllm_rms_norm(x: Tensor, weight: Tensor | None) -> Cost:
     """vLLM's kernel: the result comes first."""
-    return rms_cost(tensor(x, "the input"), optional(weight))
+    return rms_norm(x, weight)
 
 
-@formula("_C::fused_add_rms_norm")
-def vllm_fused_add_rms_norm(x: Arg, residual: Arg, weight: Arg) -> Cost:
+@formula("_C::fused_add_rms_norm", "sgl_kernel::fused_add_rmsnorm")
+def vllm_fused_add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor | None) -> Cost:
     """Add the residual, then normalise; both are written back."""
-    found, rest = tensor(x, "the input"), tensor(residual, "the residual")
-    return cost([found, rest, optional(weight)], [found, rest], other=5 * found.count)
+    return cost([x, residual, weight], [x, residual], other=5 * x.count)
 
 
 @formula("aten::_weight_norm_interface", "aten::_weight_norm")
-def weight_norm(v: Arg, g: Arg) -> Cost:
+def weight_norm(weight: Tensor, g: Arg) -> Cost:
     """A weight scaled to given norms: square, add, and scale."""
-    found, norms = tensor(v, "the weight"), tensor(g, "the norms")
-    return cost([found, norms], [found, norms], other=3 * found.count)
+    norms = tensor(g, "the norms")
+    return cost([weight, norms], [weight, norms], other=3 * weight.count)
 
 
 @formula("aten::local_response_norm", composite=True)
-def local_response_norm(x: Arg, size: Arg = 5) -> Cost:
+def local_response_norm(x: Tensor, size: Arg = 5) -> Cost:
     """Divide by a power of a sum of squares over neighbouring channels."""
-    found = tensor(x, "the input")
-    return cost([found], [found], other=(2 * integer(size, "size") + 4) * found.count)
+    return cost([x], [x], other=(2 * integer(size, "size") + 4) * x.count)

@@ -39,81 +39,49 @@ def _ceiled(size: int, kernel: int, stride: int, padding: int, dilation: int) ->
     return count - ((count - 1) * stride >= size + padding)
 
 
-@formula(
-    "aten::max_pool1d_with_indices",
-    "aten::max_pool2d_with_indices",
-    "aten::max_pool3d_with_indices",
-)
+@formula(*(f"aten::max_pool{n}d_with_indices" for n in (1, 2, 3)))
+@formula(*(f"aten::max_pool{n}d" for n in (1, 2, 3)), composite=True)
+@formula("aten::mkldnn_max_pool2d", "aten::mkldnn_max_pool3d", "aten::quantized_max_pool2d")
 def max_pool(
-    call: Call, x: Arg, kernel: Arg, stride: Arg = None, padding: Arg = 0, dilation: Arg = 1,
+    call: Call, x: Tensor, kernel: Arg, stride: Arg = None, padding: Arg = 0, dilation: Arg = 1,
     ceil_mode: Arg = False,
 ) -> Cost:  # fmt: skip
-    """The largest element of every window, with its place."""
-    found = tensor(x, "the input")
-    out, window = pooled(call, found, kernel, stride, padding, dilation, ceil_mode)
-    return cost([found], [out, Tensor(out.shape, "int64")], other=(window - 1) * out.count)
-
-
-@formula("aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d", composite=True)
-def max_pool_op(
-    call: Call, x: Arg, kernel: Arg, stride: Arg = None, padding: Arg = 0, dilation: Arg = 1,
-    ceil_mode: Arg = False,
-) -> Cost:  # fmt: skip
-    """The ops above; without places where nothing needs a gradient."""
-    found = tensor(x, "the input")
-    out, window = pooled(call, found, kernel, stride, padding, dilation, ceil_mode)
-    return cost([found], [out], other=(window - 1) * out.count)
-
-
-formula("aten::mkldnn_max_pool2d", "aten::mkldnn_max_pool3d", "aten::quantized_max_pool2d")(
-    max_pool_op
-)
+    """The largest element of every window; with its place where a gradient will need it."""
+    out, window = pooled(call, x, kernel, stride, padding, dilation, ceil_mode)
+    places = Tensor(out.shape, "int64") if "with_indices" in call.op else None
+    return cost([x], [out, places], other=(window - 1) * out.count)
 
 
 @formula("aten::max_pool2d_with_indices_backward", "aten::max_pool3d_with_indices_backward")
-def max_pool_backward(call: Call, grad: Arg, x: Arg) -> Cost:
+def max_pool_backward(call: Call, grad: Tensor, x: Tensor) -> Cost:
     """Zeros, with every gradient added at the place of its window's largest element."""
-    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
-    return cost([g, Tensor(g.shape, "int64")], [found], other=g.count, dtype=g.dtype)
+    return cost([grad, Tensor(grad.shape, "int64")], [x], other=grad.count, dtype=grad.dtype)
 
 
 @formula("aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d", "aten::mkldnn_avg_pool2d",
          "aten::mkldnn_avg_pool3d")  # fmt: skip
 def avg_pool(
-    call: Call, x: Arg, kernel: Arg, stride: Arg = None, padding: Arg = 0, ceil_mode: Arg = False
+    call: Call, x: Tensor, kernel: Arg, stride: Arg = None, padding: Arg = 0, ceil_mode: Arg = False
 ) -> Cost:
     """The mean of every window: an addition per element and a division."""
-    found = tensor(x, "the input")
-    out, window = pooled(call, found, kernel, stride, padding, 1, ceil_mode)
-    return cost([found], [out], other=window * out.count)
+    out, window = pooled(call, x, kernel, stride, padding, 1, ceil_mode)
+    return cost([x], [out], other=window * out.count)
 
 
 @formula("aten::avg_pool2d_backward", "aten::avg_pool3d_backward")
-def avg_pool_backward(call: Call, grad: Arg, x: Arg, kernel: Arg) -> Cost:
+def avg_pool_backward(call: Call, grad: Tensor, x: Tensor, kernel: Arg) -> Cost:
     """Every gradient, divided, added to all elements of its window."""
-    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
     window = prod(integers(kernel, "the kernel size", _spatial(call)))
-    return cost([g], [found], other=(window + 1) * g.count, dtype=g.dtype)
+    return cost([grad], [x], other=(window + 1) * grad.count, dtype=grad.dtype)
 
 
 @formula(
     "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::mkldnn_adaptive_avg_pool2d"
 )
-def adaptive_avg_pool(call: Call, x: Arg, output_size: Arg) -> Cost:
-    """Means over windows that cover the input."""
-    found = tensor(x, "the input")
-    return cost([found], [_adapted(call, found, output_size)], other=found.count)
-
-
-@formula(
-    "aten::adaptive_avg_pool1d",
-    "aten::adaptive_avg_pool2d",
-    "aten::adaptive_avg_pool3d",
-    composite=True,
-)
-def adaptive_avg_pool_op(call: Call, x: Arg, output_size: Arg) -> Cost:
-    """The ops above; a result of one place is a mean."""
-    return adaptive_avg_pool(call, x, output_size)
+@formula(*(f"aten::adaptive_avg_pool{n}d" for n in (1, 2, 3)), composite=True)
+def adaptive_avg_pool(call: Call, x: Tensor, output_size: Arg) -> Cost:
+    """Means over windows that cover the input; a result of one place is a mean."""
+    return cost([x], [_adapted(call, x, output_size)], other=x.count)
 
 
 def _adapted(call: Call, x: Tensor, output_size: Arg) -> Tensor:
@@ -126,19 +94,17 @@ def _adapted(call: Call, x: Tensor, output_size: Arg) -> Tensor:
 
 @formula("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d",
          "aten::adaptive_max_pool3d")  # fmt: skip
-def adaptive_max_pool(call: Call, x: Arg, output_size: Arg) -> Cost:
+def adaptive_max_pool(call: Call, x: Tensor, output_size: Arg) -> Cost:
     """The largest element of windows that cover the input, with places."""
-    found = tensor(x, "the input")
-    out = _adapted(call, found, output_size)
-    return cost([found], [out, Tensor(out.shape, "int64")], other=found.count)
+    out = _adapted(call, x, output_size)
+    return cost([x], [out, Tensor(out.shape, "int64")], other=x.count)
 
 
 @formula("aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward",
          "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward")  # fmt: skip
-def adaptive_backward(grad: Arg, x: Arg) -> Cost:
+def adaptive_backward(grad: Tensor, x: Tensor) -> Cost:
     """The gradient spread over the windows."""
-    g, found = tensor(grad, "the gradient"), tensor(x, "the input")
-    return cost([g], [found], other=found.count, dtype=g.dtype)
+    return cost([grad], [x], other=x.count, dtype=grad.dtype)
 
 
 @formula("aten::max_unpool2d", "aten::max_unpool3d")
@@ -151,54 +117,36 @@ def max_unpool(x: Arg, indices: Arg, output_size: Arg) -> Cost:
 
 
 @formula("aten::fractional_max_pool2d", "aten::fractional_max_pool3d")
-def fractional_max_pool(call: Call, x: Arg, kernel: Arg, output_size: Arg) -> Cost:
+def fractional_max_pool(call: Call, x: Tensor, kernel: Arg, output_size: Arg) -> Cost:
     """The largest element of windows at random steps, with places."""
-    found = tensor(x, "the input")
-    out = _adapted(call, found, output_size)
+    out = _adapted(call, x, output_size)
     window = prod(integers(kernel, "the kernel size", _spatial(call)))
-    return cost([found], [out, Tensor(out.shape, "int64")], other=(window - 1) * out.count)
+    return cost([x], [out, Tensor(out.shape, "int64")], other=(window - 1) * out.count)
 
 
 # Resizing images. Per result: nearest 0, linear 3, bilinear 9, trilinear 21, bicubic 39.
 
-_FLOPS = {
-    "nearest": 0,
-    "_nearest_exact": 0,
-    "linear": 3,
-    "bilinear": 9,
-    "trilinear": 21,
-    "bicubic": 39,
-}
-_NAMES = [
-    f"{kind}{dims}"
-    for kind, dims in (
-        ("nearest", "1d"), ("nearest", "2d"), ("nearest", "3d"), ("linear", "1d"),
-        ("bilinear", "2d"), ("trilinear", "3d"), ("bicubic", "2d"),
-    )
-]  # fmt: skip
-_FORWARD = [f"aten::upsample_{n}" for n in _NAMES] + [
-    f"aten::_upsample_{n}" for n in (
-        "nearest_exact1d", "nearest_exact2d", "nearest_exact3d", "bilinear2d_aa", "bicubic2d_aa",
-    )
-]  # fmt: skip
+_FLOPS = {"trilinear": 21, "bilinear": 9, "bicubic": 39, "linear": 3, "nearest": 0}
+_PLAIN = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d"
+_FURTHER = "nearest_exact1d nearest_exact2d nearest_exact3d bilinear2d_aa bicubic2d_aa"
+_FORWARD = [f"aten::upsample_{n}" for n in _PLAIN.split()]
+_FORWARD += [f"aten::_upsample_{n}" for n in _FURTHER.split()]
 
 
 def _per_result(op: str) -> int:
-    kinds = ("trilinear", "bilinear", "bicubic", "linear", "nearest")
-    return _FLOPS[next(k for k in kinds if k in op)]
+    return next(flops for kind, flops in _FLOPS.items() if kind in op)
 
 
 @formula(*_FORWARD)
-def upsample(call: Call, x: Arg, output_size: Arg = None, a: Arg = None, b: Arg = None) -> Cost:
+def upsample(call: Call, x: Tensor, output_size: Arg = None, a: Arg = None, b: Arg = None) -> Cost:
     """The new size is given, or scale factors in one of the later places."""
-    found = tensor(x, "the input")
-    spatial = len(found.shape) - 2
+    spatial = len(x.shape) - 2
     if isinstance(output_size, tuple) and output_size:
         sizes = integers(output_size, "the output size", spatial)
     else:
-        sizes = _scaled(found, (a, b))
-    out = Tensor((*found.shape[:2], *sizes), found.dtype)
-    return cost([found], [out], other=_per_result(call.op) * out.count)
+        sizes = _scaled(x, (a, b))
+    out = Tensor((*x.shape[:2], *sizes), x.dtype)
+    return cost([x], [out], other=_per_result(call.op) * out.count)
 
 
 def _scaled(x: Tensor, places: tuple[Arg, ...]) -> tuple[int, ...]:
@@ -210,44 +158,32 @@ def _scaled(x: Tensor, places: tuple[Arg, ...]) -> tuple[int, ...]:
 
 
 @formula(*(f"{name}_backward" for name in _FORWARD))
-def upsample_backward(call: Call, grad: Arg, output_size: Arg, input_size: Arg) -> Cost:
+def upsample_backward(call: Call, grad: Tensor, output_size: Arg, input_size: Arg) -> Cost:
     """Every gradient spread back over the neighbours it came from."""
-    g = tensor(grad, "the gradient")
-    out = Tensor(integers(input_size, "the input size"), g.dtype)
-    return cost([g], [out], other=max(_per_result(call.op), 1) * g.count)
+    out = Tensor(integers(input_size, "the input size"), grad.dtype)
+    return cost([grad], [out], other=max(_per_result(call.op), 1) * grad.count)
 
 
 @formula("aten::grid_sampler_2d", "aten::grid_sampler_3d", "aten::cudnn_grid_sampler")
-def grid_sampler(call: Call, x: Arg, grid: Arg) -> Cost:
-    """Bilinear samples at given places."""
-    found, places = tensor(x, "the input"), tensor(grid, "the grid")
-    out = Tensor((*found.shape[:2], *places.shape[1:-1]), found.dtype)
-    return cost([found, places], [out], other=(_FLOPS["bilinear"] + 8) * out.count)
-
-
 @formula("aten::grid_sampler", "aten::affine_grid_generator", composite=True)
-def grid_sampler_op(call: Call, x: Arg, grid: Arg = None) -> Cost:
-    """The ops above."""
-    return grid_sampler(call, x, grid)
+def grid_sampler(call: Call, x: Tensor, grid: Tensor) -> Cost:
+    """Bilinear samples at given places."""
+    out = Tensor((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
+    return cost([x, grid], [out], other=(_FLOPS["bilinear"] + 8) * out.count)
 
 
 @formula("aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward")
-def grid_sampler_backward(grad: Arg, x: Arg, grid: Arg) -> Cost:
+def grid_sampler_backward(grad: Tensor, x: Tensor, grid: Tensor) -> Cost:
     """Gradients for the input and for the places."""
-    g, found, places = (
-        tensor(grad, "the gradient"),
-        tensor(x, "the input"),
-        tensor(grid, "the grid"),
-    )
-    return cost([g, found, places], [found, places], other=34 * g.count)
+    return cost([grad, x, grid], [x, grid], other=34 * grad.count)
 
 
 @formula("torchvision::roi_align", "torchvision::ps_roi_align")
-def roi_align(x: Arg, rois: Arg, scale: Arg, height: Arg, width: Arg, ratio: Arg = 2) -> Cost:
+def roi_align(x: Tensor, rois: Arg, scale: Arg, height: Arg, width: Arg, ratio: Arg = 2) -> Cost:
     """Bilinear samples per region and cell, averaged."""
-    found, regions = tensor(x, "the input"), tensor(rois, "the regions")
+    regions = tensor(rois, "the regions")
     cells = integers((height, width), "the size")
     samples = ratio * ratio if isinstance(ratio, int) and ratio > 0 else 4
-    out = Tensor((regions.shape[0], found.shape[1], *cells), found.dtype)
+    out = Tensor((regions.shape[0], x.shape[1], *cells), x.dtype)
     flops = out.count * samples * (_FLOPS["bilinear"] + 1)
-    return cost([found, regions], [out], other=flops, origin="modelled")
+    return cost([x, regions], [out], other=flops, origin="modelled")

@@ -10,18 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    every_tensor,
-    flag,
-    integer,
-    ranked,
-    tensor,
-    tensors,
-)
+from timeroof.work import call as args
+from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 
@@ -168,7 +158,7 @@ def sequence(x: Tensor, batch_first: bool, batch_sizes: Arg = None) -> tuple[int
     """Rows (batch times steps) and batch; a packed sequence has its rows in one dimension."""
     if len(x.shape) == 2:
         if isinstance(batch_sizes, tuple) and batch_sizes:
-            return x.shape[0], integer(batch_sizes[0], "batch size")
+            return x.shape[0], args.integer(batch_sizes[0], "batch size")
         return x.shape[0], 1
     return x.shape[0] * x.shape[1], x.shape[0 if batch_first else 1]
 
@@ -177,105 +167,76 @@ def _fused(
     x: Arg, mode: Arg, hidden: Arg, projection: Arg, layers: Arg, bidirectional: Arg,
     batch_first: Arg, batch_sizes: Arg, biases: bool = True,
 ) -> Recurrent:  # fmt: skip
-    found = ranked(x, "the input", 2, 3)
-    kind = MODES.get(integer(mode, "the mode"))
+    found = args.ranked(x, "the input", 2, 3)
+    kind = MODES.get(args.integer(mode, "the mode"))
     if kind is None:
         raise UncountableError(f"recurrent mode {mode}")
-    rows, batch = sequence(found, flag(batch_first, "batch_first", False), batch_sizes)
+    rows, batch = sequence(found, args.flag(batch_first, "batch_first", False), batch_sizes)
     return Recurrent(
-        kind=kind,
-        rows=rows,
-        batch=batch,
-        features=found.shape[-1],
-        hidden=integer(hidden, "the hidden size"),
-        projection=integer(projection, "the projection's size"),
-        layers=integer(layers, "the number of layers"),
-        directions=1 + flag(bidirectional, "bidirectional"),
-        biases=biases,
-        dtype=found.dtype,
-    )
+        kind=kind, rows=rows, batch=batch, features=found.shape[-1],
+        hidden=args.integer(hidden, "the hidden size"),
+        projection=args.integer(projection, "the projection's size"),
+        layers=args.integer(layers, "the number of layers"),
+        directions=1 + args.flag(bidirectional, "bidirectional"), biases=biases, dtype=found.dtype,
+    )  # fmt: skip
 
 
-@formula("aten::mkldnn_rnn_layer", "onednn::rnn")
+@formula("aten::mkldnn_rnn_layer", "onednn::rnn",
+         order="x _ _ _ _ _ _ reverse batch_sizes mode hidden_size num_layers has_biases "
+         "bidirectional batch_first train")  # fmt: skip
 def mkldnn_layer(
-    x: Arg, weight0: Arg = None, weight1: Arg = None, weight2: Arg = None, weight3: Arg = None,
-    hx: Arg = None, cx: Arg = None, reverse: Arg = None, batch_sizes: Arg = None, mode: Arg = None,
-    hidden_size: Arg = None, num_layers: Arg = None, has_biases: Arg = True,
-    bidirectional: Arg = None, batch_first: Arg = None, train: Arg = False,
+    x: Arg, batch_sizes: Arg = None, mode: Arg = None, hidden_size: Arg = None,
+    has_biases: Arg = True, train: Arg = False,
 ) -> Cost:  # fmt: skip
     """oneDNN on a CPU: one layer in one direction per call, whatever the whole has."""
-    biases = flag(has_biases, "has_biases", True)
+    biases = args.flag(has_biases, "has_biases", True)
     r = _fused(x, mode, hidden_size, 0, 1, False, False, batch_sizes, biases)
-    return forward_cost(r, training=flag(train, "train", False))
+    return forward_cost(r, training=args.flag(train, "train", False))
 
 
-@formula("aten::mkldnn_rnn_layer_backward")
+@formula("aten::mkldnn_rnn_layer_backward",
+         order="x _ _ _ _ _ _ _ _ _ _ _ _ reverse mode hidden_size num_layers has_biases train "
+         "bidirectional batch_sizes")  # fmt: skip
 def mkldnn_layer_backward(
-    x: Arg, weight1: Arg = None, weight2: Arg = None, weight3: Arg = None, weight4: Arg = None,
-    hx: Arg = None, cx: Arg = None, output: Arg = None, hy: Arg = None, cy: Arg = None,
-    grad_output: Arg = None, grad_hy: Arg = None, grad_cy: Arg = None, reverse: Arg = None,
-    mode: Arg = None, hidden_size: Arg = None, num_layers: Arg = None, has_biases: Arg = True,
-    train: Arg = None, bidirectional: Arg = None, batch_sizes: Arg = None,
+    x: Arg, mode: Arg = None, hidden_size: Arg = None, has_biases: Arg = True,
+    batch_sizes: Arg = None,
 ) -> Cost:  # fmt: skip
     """All gradients of one oneDNN layer: it computes them together."""
-    biases = flag(has_biases, "has_biases", True)
+    biases = args.flag(has_biases, "has_biases", True)
     return backward_cost(_fused(x, mode, hidden_size, 0, 1, False, False, batch_sizes, biases))
 
 
-@formula("aten::_cudnn_rnn", "cudnn::rnn")
-def cudnn_rnn(
-    x: Arg, weight: Arg = None, weight_stride0: Arg = None, weight_buf: Arg = None, hx: Arg = None,
-    cx: Arg = None, mode: Arg = None, hidden_size: Arg = None, proj_size: Arg = 0,
-    num_layers: Arg = None, batch_first: Arg = None, dropout: Arg = 0.0, train: Arg = False,
-    bidirectional: Arg = None, batch_sizes: Arg = None,
+@formula("aten::_cudnn_rnn", "cudnn::rnn",
+         order="x _ _ _ _ _ mode hidden_size proj_size num_layers batch_first dropout train "
+         "bidirectional batch_sizes")  # fmt: skip
+@formula("aten::miopen_rnn",
+         order="x _ _ _ _ mode hidden_size num_layers batch_first dropout train bidirectional "
+         "batch_sizes")  # fmt: skip
+def whole_rnn(
+    x: Arg, mode: Arg = None, hidden_size: Arg = None, proj_size: Arg = 0, num_layers: Arg = None,
+    batch_first: Arg = None, train: Arg = False, bidirectional: Arg = None, batch_sizes: Arg = None,
 ) -> Cost:  # fmt: skip
-    """cuDNN's whole stack of layers in one op."""
+    """cuDNN's and MIOpen's whole stack of layers in one op."""
     r = _fused(x, mode, hidden_size, proj_size, num_layers, bidirectional, batch_first, batch_sizes)
-    return forward_cost(r, training=flag(train, "train", False))
+    return forward_cost(r, training=args.flag(train, "train", False))
 
 
-@formula("aten::_cudnn_rnn_backward")
-def cudnn_rnn_backward(
-    x: Arg, weight: Arg = None, weight_stride0: Arg = None, weight_buf: Arg = None, hx: Arg = None,
-    cx: Arg = None, output: Arg = None, grad_output: Arg = None, grad_hy: Arg = None,
-    grad_cy: Arg = None, mode: Arg = None, hidden_size: Arg = None, proj_size: Arg = 0,
-    num_layers: Arg = None, batch_first: Arg = None, dropout: Arg = 0.0, train: Arg = True,
-    bidirectional: Arg = None, batch_sizes: Arg = None, dropout_state: Arg = None,
-    reserve: Arg = None, output_mask: Arg = None,
-) -> Cost:  # fmt: skip
-    """cuDNN's gradients, as `output_mask` asks (input, hx, cx, weights)."""
-    r = _fused(x, mode, hidden_size, proj_size, num_layers, bidirectional, batch_first, batch_sizes)
-    return _masked_backward(r, output_mask)
-
-
-def _masked_backward(r: Recurrent, mask: Arg) -> Cost:
-    wanted = mask if isinstance(mask, tuple) and len(mask) >= 4 else (True,) * 4
-    return backward_cost(r, weights=bool(wanted[3]), inputs=bool(wanted[0]))
-
-
-@formula("aten::miopen_rnn")
-def miopen_rnn(
-    x: Arg, weight: Arg = None, weight_stride0: Arg = None, hx: Arg = None, cx: Arg = None,
-    mode: Arg = None, hidden_size: Arg = None, num_layers: Arg = None, batch_first: Arg = None,
-    dropout: Arg = 0.0, train: Arg = False, bidirectional: Arg = None, batch_sizes: Arg = None,
-) -> Cost:  # fmt: skip
-    """MIOpen's whole stack of layers in one op."""
-    r = _fused(x, mode, hidden_size, 0, num_layers, bidirectional, batch_first, batch_sizes)
-    return forward_cost(r, training=flag(train, "train", False))
-
-
-@formula("aten::miopen_rnn_backward")
-def miopen_rnn_backward(
-    x: Arg, weight: Arg = None, weight_stride0: Arg = None, weight_buf: Arg = None, hx: Arg = None,
-    cx: Arg = None, output: Arg = None, grad_output: Arg = None, grad_hy: Arg = None,
-    grad_cy: Arg = None, mode: Arg = None, hidden_size: Arg = None, num_layers: Arg = None,
-    batch_first: Arg = None, dropout: Arg = 0.0, train: Arg = True, bidirectional: Arg = None,
-    batch_sizes: Arg = None, dropout_state: Arg = None, reserve: Arg = None,
+@formula("aten::_cudnn_rnn_backward",
+         order="x _ _ _ _ _ _ _ _ _ mode hidden_size proj_size num_layers batch_first dropout "
+         "train bidirectional batch_sizes _ _ output_mask")  # fmt: skip
+@formula("aten::miopen_rnn_backward",
+         order="x _ _ _ _ _ _ _ _ _ mode hidden_size num_layers batch_first dropout train "
+         "bidirectional batch_sizes _ _ output_mask")  # fmt: skip
+def whole_rnn_backward(
+    x: Arg, mode: Arg = None, hidden_size: Arg = None, proj_size: Arg = 0, num_layers: Arg = None,
+    batch_first: Arg = None, bidirectional: Arg = None, batch_sizes: Arg = None,
     output_mask: Arg = None,
 ) -> Cost:  # fmt: skip
-    """MIOpen's gradients."""
-    r = _fused(x, mode, hidden_size, 0, num_layers, bidirectional, batch_first, batch_sizes)
-    return _masked_backward(r, output_mask)
+    """Their gradients, as `output_mask` asks (input, hx, cx, weights)."""
+    r = _fused(x, mode, hidden_size, proj_size, num_layers, bidirectional, batch_first, batch_sizes)
+    mask = output_mask if isinstance(output_mask, tuple) else ()
+    wanted = mask if len(mask) >= 4 else (True,) * 4
+    return backward_cost(r, weights=bool(wanted[3]), inputs=bool(wanted[0]))
 
 
 @formula("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", composite=True)
@@ -286,65 +247,59 @@ def whole_stack(call: Call) -> Cost:
     batch_first. Packed: data, batch sizes, states, parameters, and the rest alike.
     """
     kind = {"aten::lstm": "lstm", "aten::gru": "gru"}.get(call.op.split(".")[0], "rnn")
-    x = ranked(call.inputs[0], "the input", 2, 3)
+    x = args.ranked(call.inputs[0], "the input", 2, 3)
     packed = isinstance(call.inputs[1], Tensor) and len(call.inputs) == 9 and not isinstance(
         call.inputs[3], bool | int
     )  # fmt: skip
-    states = list(tensors(call.inputs[2 if packed else 1], "the states"))
+    states = list(args.tensors(call.inputs[2 if packed else 1], "the states"))
     rest = call.inputs[4 if packed else 3 :]
-    first = flag(rest[5], "batch_first", False) if len(rest) > 5 else False
+    first = args.flag(rest[5], "batch_first", False) if len(rest) > 5 else False
     rows, batch = sequence(x, first)
     hidden = states[-1].shape[-1]
     r = Recurrent(
-        kind=kind,
-        rows=rows,
+        kind=kind, rows=rows, features=x.shape[-1], hidden=hidden, dtype=x.dtype,
         batch=states[0].shape[-2] if len(states[0].shape) == 3 else batch,
-        features=x.shape[-1],
-        hidden=hidden,
         projection=states[0].shape[-1] if states[0].shape[-1] != hidden else 0,
-        layers=integer(rest[1], "the number of layers"),
-        directions=1 + flag(rest[4], "bidirectional"),
-        biases=flag(rest[0], "has_biases"),
-        dtype=x.dtype,
-    )
-    return forward_cost(r, training=flag(rest[3], "train", False))
+        layers=args.integer(rest[1], "the number of layers"),
+        directions=1 + args.flag(rest[4], "bidirectional"), biases=args.flag(rest[0], "has_biases"),
+    )  # fmt: skip
+    return forward_cost(r, training=args.flag(rest[3], "train", False))
 
 
 @formula("aten::lstm_cell", "aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell",
          composite=True)  # fmt: skip
-def one_cell(call: Call, x: Arg, hx: Arg, w_ih: Arg, w_hh: Arg, b_ih: Arg = None) -> Cost:
+def one_cell(call: Call, x: Tensor, hx: Arg, w_ih: Arg, w_hh: Arg, b_ih: Arg = None) -> Cost:
     """One time step."""
     kind = {"aten::lstm_cell": "lstm", "aten::gru_cell": "gru"}.get(call.op.split(".")[0], "rnn")
-    found, state = tensor(x, "the input"), tensors(hx, "the state")[0]
-    rows = found.shape[0] if len(found.shape) == 2 else 1
-    return forward_cost(
-        Recurrent(
-            kind=kind,
-            rows=rows,
-            batch=rows,
-            features=found.shape[-1],
-            hidden=state.shape[-1],
-            biases=isinstance(b_ih, Tensor),
-            dtype=found.dtype,
-        )
-    )
+    state = args.tensors(hx, "the state")[0]
+    rows = x.shape[0] if len(x.shape) == 2 else 1
+    r = Recurrent(
+        kind=kind, rows=rows, batch=rows, features=x.shape[-1], hidden=state.shape[-1],
+        biases=isinstance(b_ih, Tensor), dtype=x.dtype,
+    )  # fmt: skip
+    return forward_cost(r)
 
 
 @formula("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell")
 def fused_cell(
-    call: Call, input_gates: Arg, hidden_gates: Arg, state: Arg, b_ih: Arg = None, b_hh: Arg = None
+    call: Call,
+    input_gates: Arg,
+    hidden_gates: Arg,
+    state: Tensor,
+    b_ih: Arg = None,
+    b_hh: Arg = None,
 ) -> Cost:
     """The element-wise part of a step, from gates that matrix products have made."""
     kind = "lstm" if "lstm" in call.op else "gru"
-    gates, old = tensor(input_gates, "the gates"), tensor(state, "the state")
+    gates = args.tensor(input_gates, "the gates")
     biases = [b for b in (b_ih, b_hh) if isinstance(b, Tensor)]
     saved = Tensor(
-        (old.shape[0], gates.shape[-1] if kind == "lstm" else 5 * old.shape[-1]), old.dtype
+        (state.shape[0], gates.shape[-1] if kind == "lstm" else 5 * state.shape[-1]), state.dtype
     )
     return cost(
-        [gates, tensor(hidden_gates, "the gates"), old, *biases],
-        [old, old if kind == "lstm" else None, saved],
-        other=CELL_FLOPS[kind] * old.count + len(biases) * gates.count,
+        [gates, args.tensor(hidden_gates, "the gates"), state, *biases],
+        [state, state if kind == "lstm" else None, saved],
+        other=CELL_FLOPS[kind] * state.count + len(biases) * gates.count,
         dtype=gates.dtype,
     )
 
@@ -354,15 +309,15 @@ def fused_lstm_backward(
     grad_hy: Arg = None, grad_cy: Arg = None, cx: Arg = None, cy: Arg = None, workspace: Arg = None
 ) -> Cost:
     """Gradients of the element-wise part of an LSTM step."""
-    old, gates = tensor(cx, "the cell state"), tensor(workspace, "the gates")
-    reads = list(every_tensor(grad_hy, grad_cy, cx, cy, workspace))
+    old, gates = args.tensor(cx, "the cell state"), args.tensor(workspace, "the gates")
+    reads = list(args.every_tensor(grad_hy, grad_cy, cx, cy, workspace))
     return cost(reads, [gates, old], other=CELL_BACKWARD_FLOPS["lstm"] * old.count, dtype=old.dtype)
 
 
 @formula("aten::_thnn_fused_gru_cell_backward")
 def fused_gru_backward(grad_hy: Arg, workspace: Arg, has_bias: Arg = True) -> Cost:
     """Gradients of the element-wise part of a GRU step."""
-    grad, saved = tensor(grad_hy, "the gradient"), tensor(workspace, "the gates")
+    grad, saved = args.tensor(grad_hy, "the gradient"), args.tensor(workspace, "the gates")
     gates = Tensor((*grad.shape[:-1], 3 * grad.shape[-1]), grad.dtype)
     flops = CELL_BACKWARD_FLOPS["gru"] * grad.count
     return cost([grad, saved], [gates, gates, grad], other=flops, dtype=grad.dtype)

@@ -20,38 +20,33 @@ _POINTWISE: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 
 
-@formula("aten::_softmax", "aten::_safe_softmax", "aten::_sparse_softmax", "onednn::softmax")
-def softmax(x: Arg, dim: Arg = -1, half_to_float: Arg = False) -> Cost:
+@formula("aten::_softmax", "aten::_safe_softmax", "aten::_sparse_softmax", "onednn::softmax",
+         "aten::_log_softmax")  # fmt: skip
+def softmax(x: Tensor, dim: Arg = -1, half_to_float: Arg = False) -> Cost:
     """Softmax along a dimension; `half_to_float` writes single precision."""
-    found = tensor(x, "the input")
-    out = Tensor(found.shape, "fp32" if half_to_float is True else found.dtype)
-    return cost([found], [out], other=SOFTMAX_FLOPS * found.count)
-
-
-formula("aten::_log_softmax")(softmax)
+    out = Tensor(x.shape, "fp32" if half_to_float is True else x.dtype)
+    return cost([x], [out], other=SOFTMAX_FLOPS * x.count)
 
 
 @formula("aten::softmax", "aten::log_softmax", "aten::special_softmax", composite=True)
-def softmax_op(x: Arg, dim: Arg = -1, dtype: Arg = None) -> Cost:
+def softmax_op(x: Tensor, dim: Arg = -1, dtype: Arg = None) -> Cost:
     """The ops above _softmax and _log_softmax."""
-    found = tensor(x, "the input")
-    out = Tensor(found.shape, dtype_of(dtype) or found.dtype)
-    return cost([found], [out], other=SOFTMAX_FLOPS * found.count)
+    out = Tensor(x.shape, dtype_of(dtype) or x.dtype)
+    return cost([x], [out], other=SOFTMAX_FLOPS * x.count)
 
 
 @formula("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")
-def softmax_backward(grad: Arg, output: Arg, dim: Arg = -1, input_dtype: Arg = None) -> Cost:
+def softmax_backward(grad: Tensor, output: Arg, dim: Arg = -1, input_dtype: Arg = None) -> Cost:
     """The gradient from gradient and result."""
-    g, out = tensor(grad, "the gradient"), tensor(output, "the result")
-    written = Tensor(g.shape, dtype_of(input_dtype) or g.dtype)
-    return cost([g, out], [written], other=SOFTMAX_BACKWARD_FLOPS * g.count)
+    out = tensor(output, "the result")
+    written = Tensor(grad.shape, dtype_of(input_dtype) or grad.dtype)
+    return cost([grad, out], [written], other=SOFTMAX_BACKWARD_FLOPS * grad.count)
 
 
 @formula("aten::_masked_softmax")
-def masked_softmax(x: Arg, mask: Arg) -> Cost:
+def masked_softmax(x: Tensor, mask: Tensor) -> Cost:
     """Softmax with masked elements left out."""
-    found = tensor(x, "the input")
-    return cost([found, tensor(mask, "the mask")], [found], other=SOFTMAX_FLOPS * found.count)
+    return cost([x, mask], [x], other=SOFTMAX_FLOPS * x.count)
 
 
 def _picked(scores: Tensor, target: Tensor) -> Tensor:
@@ -60,15 +55,16 @@ def _picked(scores: Tensor, target: Tensor) -> Tensor:
 
 
 @formula("aten::nll_loss_forward", "aten::nll_loss2d_forward")
-def nll_loss(x: Arg, target: Arg, weight: Arg = None, reduction: Arg = MEAN) -> Cost:
+@formula("aten::nll_loss", "aten::nll_loss2d", "aten::nll_loss_nd", composite=True)
+def nll_loss(x: Arg, target: Tensor, weight: Tensor | None = None, reduction: Arg = MEAN) -> Cost:
     """Minus the picked log-probability: only picked elements are read; negate and add."""
-    scores, chosen = tensor(x, "the scores"), tensor(target, "the target")
-    result = _reduced(chosen.shape, reduction, scores.dtype)
-    picked = _picked(scores, chosen)
-    flops = 2 + (optional(weight) is not None)
+    scores = tensor(x, "the scores")
+    result = _reduced(target.shape, reduction, scores.dtype)
+    picked = _picked(scores, target)
+    flops = 2 + (weight is not None)
     return cost(
-        [picked, chosen, optional(weight)], [result, Tensor((), scores.dtype)],
-        other=flops * chosen.count, dtype=scores.dtype,
+        [picked, target, weight], [result, Tensor((), scores.dtype)],
+        other=flops * target.count, dtype=scores.dtype,
     )  # fmt: skip
 
 
@@ -79,26 +75,22 @@ def _reduced(shape: tuple[int, ...], reduction: Arg, dtype: str) -> Tensor:
 
 
 @formula("aten::nll_loss_backward", "aten::nll_loss2d_backward")
-def nll_loss_backward(grad: Arg, x: Arg, target: Arg, weight: Arg = None) -> Cost:
+def nll_loss_backward(
+    grad: Tensor, scores: Tensor, target: Tensor, weight: Tensor | None = None
+) -> Cost:
     """Zeros, with one number put in place per target."""
-    scores, chosen = tensor(x, "the scores"), tensor(target, "the target")
-    reads = [tensor(grad, "the gradient"), chosen, optional(weight)]
-    return cost(reads, [scores], other=2 * chosen.count, dtype=scores.dtype)
-
-
-@formula("aten::nll_loss", "aten::nll_loss2d", "aten::nll_loss_nd", composite=True)
-def nll_loss_op(x: Arg, target: Arg, weight: Arg = None, reduction: Arg = MEAN) -> Cost:
-    """The ops above nll_loss_forward."""
-    return nll_loss(x, target, weight, reduction)
+    reads = [grad, target, weight]
+    return cost(reads, [scores], other=2 * target.count, dtype=scores.dtype)
 
 
 @formula("aten::cross_entropy_loss", composite=True)
-def cross_entropy(x: Arg, target: Arg, weight: Arg = None, reduction: Arg = MEAN) -> Cost:
+def cross_entropy(
+    scores: Tensor, target: Tensor, weight: Tensor | None = None, reduction: Arg = MEAN
+) -> Cost:
     """Log-softmax and the picked element: the scores are read once."""
-    scores, chosen = tensor(x, "the scores"), tensor(target, "the target")
-    result = _reduced(chosen.shape, reduction, scores.dtype)
-    flops = LOG_SOFTMAX_FLOPS * scores.count + 2 * chosen.count
-    return cost([scores, chosen, optional(weight)], [result], other=flops, dtype=scores.dtype)
+    result = _reduced(target.shape, reduction, scores.dtype)
+    flops = LOG_SOFTMAX_FLOPS * scores.count + 2 * target.count
+    return cost([scores, target, weight], [result], other=flops, dtype=scores.dtype)
 
 
 def pointwise_loss(
@@ -139,10 +131,10 @@ for _name, (_forward, _backward) in _POINTWISE.items():
 
 
 @formula("aten::_ctc_loss", "aten::_cudnn_ctc_loss")
-def ctc_loss(log_probs: Arg, targets: Arg) -> Cost:
+def ctc_loss(log_probs: Arg, targets: Tensor) -> Cost:
     """Forward recursion over an alphabet: about 6 FLOPs per step and extended label."""
-    scores, labels = tensor(log_probs, "the scores"), tensor(targets, "the targets")
+    scores = tensor(log_probs, "the scores")
     steps, batch = scores.shape[0], scores.shape[1] if len(scores.shape) == 3 else 1
-    longest = labels.shape[-1] if len(labels.shape) == 2 else labels.count // max(batch, 1)
+    longest = targets.shape[-1] if len(targets.shape) == 2 else targets.count // max(batch, 1)
     table = Tensor((batch, steps, 2 * longest + 1), scores.dtype)
-    return cost([scores, labels], [table], other=6 * table.count, origin="modelled")
+    return cost([scores, targets], [table], other=6 * table.count, origin="modelled")

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timeroof.work.call import (
-    Arg,
-    Call,
-    Tensor,
-    UncountableError,
-    flag,
-    integers,
-    optional,
-    ranked,
-    tensor,
-)
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, flag, integers, optional, ranked
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, backward_cost, forward_cost
 from timeroof.work.families.elementwise import elementwise
@@ -110,31 +100,29 @@ def conv2d_input(
 
 @formula("tf::FusedBatchNorm", "tf::FusedBatchNormV3")
 def fused_batch_norm(
-    x: Arg, scale: Arg, offset: Arg, mean: Arg = None, variance: Arg = None, is_training: Arg = True
-) -> Cost:
+    x: Tensor, scale: Tensor | None, offset: Tensor | None, mean: Arg = None, variance: Arg = None,
+    is_training: Arg = True,
+) -> Cost:  # fmt: skip
     """Batch normalisation."""
-    found, training = tensor(x, "the input"), flag(is_training, "", True)
-    moved = Tensor((found.shape[0], found.shape[-1], *found.shape[1:-1]), found.dtype)
+    training = flag(is_training, "", True)
+    moved = Tensor((x.shape[0], x.shape[-1], *x.shape[1:-1]), x.dtype)
     running = [] if training else [optional(mean), optional(variance)]
-    return batch_norm_cost(moved, [optional(scale), optional(offset)], running, training)
+    return batch_norm_cost(moved, [scale, offset], running, training)
 
 
 @formula("tf::BiasAddGrad")
-def bias_grad(grad: Arg) -> Cost:
+def bias_grad(grad: Tensor) -> Cost:
     """The sum over all but the channels."""
-    g = tensor(grad, "the gradient")
-    return cost([g], [Tensor(g.shape[-1:], g.dtype)], other=g.count)
+    return cost([grad], [Tensor(grad.shape[-1:], grad.dtype)], other=grad.count)
 
 
 @formula("tf::Softmax", "tf::LogSoftmax")
-def softmax(x: Arg) -> Cost:
+def softmax(x: Tensor) -> Cost:
     """Softmax over the last dimension: 5 FLOPs per element."""
-    found = tensor(x, "the input")
-    return cost([found], [found], other=5 * found.count)
+    return cost([x], [x], other=5 * x.count)
 
 
 @formula("tf::Transpose", "tf::Cast", "tf::Slice", "tf::StridedSlice")
-def moved(x: Arg) -> Cost:
+def moved(x: Tensor) -> Cost:
     """A copy in another order or format of like width."""
-    found = tensor(x, "the input")
-    return cost([found], [found], origin="modelled")
+    return cost([x], [x], origin="modelled")

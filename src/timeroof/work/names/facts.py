@@ -5,33 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from timeroof.work.names.algorithms import (
-    COLLECTIVES,
-    CONTRACTIONS,
-    CONVOLUTIONS,
-    algorithm_of,
-    contraction_precision,
-    library_of,
-    pass_of,
-)
-from timeroof.work.names.anatomy import (
-    LONGEST_NAME,
-    VECTOR_PRECISION,
-    Anatomy,
-    eigen_operation,
-    element_type,
-    main_type,
-    operation_in,
-    take_apart,
-    tile_of,
-)
-
-if TYPE_CHECKING:
-    from timeroof.work.names.anatomy import Anatomy
+from timeroof.work.names import algorithms, anatomy
+from timeroof.work.names.algorithms import COLLECTIVES, CONTRACTIONS, CONVOLUTIONS
+from timeroof.work.names.anatomy import Anatomy, element_type, main_type, operation_in
 
 # What these do has no arithmetic, or none that a name could tell the precision of.
 _NO_ARITHMETIC = COLLECTIVES | {"copy", "memset", "layout", "gather", "sort", "setup", "page-fault"}
@@ -70,22 +49,22 @@ def read_name(name: str) -> NameFacts:
     >>> read_name("Memcpy DtoH (Device -> Pinned)").algorithm
     'copy'
     """
-    return _read(name[:LONGEST_NAME])
+    return _read(name[: anatomy.LONGEST_NAME])
 
 
 @lru_cache(maxsize=16384)
 def _read(name: str) -> NameFacts:
-    parts = take_apart(name)
-    algorithm = algorithm_of(parts)
+    parts = anatomy.take_apart(name)
+    algorithm = algorithms.algorithm_of(parts)
     precision, tensor_core, storage = _arithmetic(parts, algorithm)
     facts = NameFacts(
         short_name="",
-        library=library_of(parts),
+        library=algorithms.library_of(parts),
         algorithm=algorithm,
-        pass_name=pass_of(parts, algorithm),
+        pass_name=algorithms.pass_of(parts, algorithm),
         precision=precision,
         tensor_core=tensor_core,
-        tile=tile_of(parts.signature) if algorithm in CONTRACTIONS else None,
+        tile=anatomy.tile_of(parts.signature) if algorithm in CONTRACTIONS else None,
         storage=storage,
     )
     return replace(facts, short_name=short_name(parts, facts))
@@ -98,12 +77,12 @@ def _arithmetic(
     find = element_type if algorithm in _ELEMENTWISE else main_type
     kind = find(parts.arguments) or main_type(parts.parameters)
     storage = kind[0] if kind else None
-    vector = VECTOR_PRECISION.get(storage or "")
+    vector = anatomy.VECTOR_PRECISION.get(storage or "")
     if algorithm is None:
         return None, None, storage
     if algorithm not in CONTRACTIONS:
         return (None if algorithm in _NO_ARITHMETIC else vector), False, storage
-    precision, tensor_core = contraction_precision(parts.text)
+    precision, tensor_core = algorithms.contraction_precision(parts.text)
     if precision is None and tensor_core is None:
         return _unmarked(parts, algorithm, vector, storage)
     return precision, tensor_core, storage or _storage_told(parts.text, precision)
@@ -125,7 +104,7 @@ def _unmarked(
     parts: Anatomy, algorithm: str, vector: str | None, storage: str | None
 ) -> tuple[str | None, bool | None, str | None]:
     """A product whose name has no sign of a matrix unit: the types say what is computed."""
-    marked = library_of(parts) in _ALWAYS_MARKED or algorithm == "gemv"
+    marked = algorithms.library_of(parts) in _ALWAYS_MARKED or algorithm == "gemv"
     return vector, (False if marked and vector else None), storage
 
 
@@ -133,17 +112,9 @@ def _unmarked(
 
 
 _COLUMNS: dict[str, type[pl.DataType]] = {
-    "name": pl.String,
-    "short_name": pl.String,
-    "library": pl.String,
-    "algorithm": pl.String,
-    "pass_name": pl.String,
-    "precision": pl.String,
+    **dict.fromkeys(["name", *NameFacts.__dataclass_fields__], pl.String),
     "tensor_core": pl.Boolean,
-    "tile": pl.String,
-    "storage": pl.String,
 }
-assert set(_COLUMNS) == {"name", *NameFacts.__dataclass_fields__}
 
 
 def name_facts_table(names: pl.Series) -> pl.DataFrame:
@@ -172,19 +143,11 @@ _WRAPPERS = (
 )
 _COPY = re.compile(r"([HDP])to([HDP])|Memset|memset")
 _TRITON = re.compile(r"^triton_(poi|red|per|tem|mm|bmm)_(?:fused_)?(\w+?)(?:_\d+)?$")
-_FILLERS = (
-    ("split_embedding", "embedding"),
-    ("_codegen", ""),
-    ("_cuda_kernel", ""),
-    ("_kernel", ""),
-    ("backward", "bwd"),
-    ("forward", "fwd"),
-    ("channels_last", "nhwc"),
-    ("_and_per_", "_"),
-    ("_with_", "_"),
-    ("_per_row_1", ""),
-    ("native_", ""),
-)
+_FILLERS = {
+    "split_embedding": "embedding", "_codegen": "", "_cuda_kernel": "", "_kernel": "",
+    "backward": "bwd", "forward": "fwd", "channels_last": "nhwc", "_and_per_": "_",
+    "_with_": "_", "_per_row_1": "", "native_": "",
+}  # fmt: skip
 _TRITON_WORDS = {"poi": "pointwise", "red": "reduction", "per": "reduction", "tem": "template"}
 _ENDING = re.compile(r"(?:_cuda)?_?[Kk]ernel(?:_impl|_val)?$|_cuda$|_impl$")
 _CUTE_OBJECT = re.compile(r"^kernel_cutlass_kernel_")
@@ -218,7 +181,7 @@ def cut(text: str) -> str:
     'embedding_forward_unweighted<float>'
     """
     text = " ".join(text.split())
-    for filler, shorter in _FILLERS:
+    for filler, shorter in _FILLERS.items():
         if len(text) <= LONGEST_SHORT_NAME:
             return text
         text = text.replace(filler, shorter)
@@ -269,7 +232,9 @@ def _transfer(text: str) -> str:
 def _wrapper(parts: Anatomy) -> str | None:
     """`elementwise Fill<float>` for kernels that wrap a functor."""
     if parts.function == "EigenMetaKernel":
-        return "eigen " + _typed(eigen_operation(parts.arguments), main_type(parts.arguments))
+        return "eigen " + _typed(
+            anatomy.eigen_operation(parts.arguments), main_type(parts.arguments)
+        )
     for pattern, word in _WRAPPERS:
         if pattern.search(parts.head):
             operation = operation_in(parts.arguments)
