@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 # All rules, by code. A code is never given to another pattern.
 
-
 GROUPS = {
     "TR1": "Launching and waiting",
     "TR2": "Memory traffic",

@@ -246,7 +246,6 @@ def _storage(flop_column: str) -> str:
 
 # Idle seconds by what could end them.
 
-
 HOST, DATA, SYNC, LINK, ASLEEP = "host", "data", "synchronisation", "communication", "asleep"
 
 # Causes that are not here are the device's own, the measuring's, the machine's or unknown.
@@ -293,7 +292,6 @@ def with_idle_gain(context: Context, group: str) -> tuple[pl.DataFrame, dict[str
 
 
 # What a row's bound would be, were its arithmetic done in another format.
-
 
 # Units that multiply matrices of 16-bit numbers, best first.
 SIXTEEN_BIT = ("flop/bf16-tensor", "flop/fp16-tensor", "flop/bf16")

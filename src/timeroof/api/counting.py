@@ -280,7 +280,6 @@ def release_gpu_memory() -> None:
 # Times of a GPU's kernels: the program once more, a step recorded by torch's profiler. The clean
 # run times what the host does; a trace has the device's own timestamps, without any replay.
 
-
 # Kinds of row that a GPU's profiler counts.
 KERNELS = ("kernel", "collective")
 # One step warms the profiler up, one is recorded: rows are totals of one step.

@@ -53,7 +53,6 @@ def picture_option(pictures: str) -> Any:
 # longer than reading a small file. Of such parameters there is nothing to validate; numbers and
 # choices stay with typer, and so does everything in versions that work otherwise.
 
-
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
     str: str,
     Path: Path,

@@ -52,7 +52,6 @@ def say(message: str) -> None:
 
 # Ctrl-C that is never lost: an exception may be swallowed in a callback, a flag is not.
 
-
 _pressed = threading.Event()
 
 
@@ -134,7 +133,6 @@ def left_to_program() -> Iterator[None]:
 
 
 # Progress on stderr, for work that takes longer than a blink.
-
 
 # Reading a small file needs no bar.
 PATIENCE_S = 2.0

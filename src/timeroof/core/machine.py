@@ -240,7 +240,6 @@ assert set(SCOPES) == {"all", "core", "socket"}
 
 # Machines as TOML files: the catalogue's form, for reading and for sharing one's own.
 
-
 LARGEST_FILE_BYTES = 4 * 2**20
 
 # What a file may give as `source` without spelling it out under [sources].

@@ -237,8 +237,7 @@ def complete_kernels(table: pl.DataFrame, where: str) -> pl.DataFrame:
             )
     table = _typed(table, where)
     filled = table.with_columns(
-        pl.col("kind").fill_null("kernel"),
-        pl.col("calls").fill_null(1.0),
+        pl.col("kind").fill_null("kernel"), pl.col("calls").fill_null(1.0)
     ).with_columns(
         pl.col("launches").fill_null(pl.col("calls")),
         pl.col("short_name").fill_null(pl.col("name")),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Verdicts: what bounds every row of a profile on one machine, as columns beside the rows.
 
-
 __all__ = ["BOUND", "RoofPair", "Verdicts", "judged_rows", "plain_rows"]
 
 

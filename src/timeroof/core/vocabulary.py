@@ -113,7 +113,6 @@ def known_causes(seconds: Mapping[str, float]) -> dict[str, float]:
 
 # Which family an op or a kernel belongs to, told from its name: the one table of such patterns.
 
-
 # Work for matrix units.
 CONTRACTIONS = (
     OpFamily.PRODUCT,

@@ -51,7 +51,6 @@ def combined_bound(
 # not
 # work; and if it does no work at all (a view).
 
-
 MOST_LAUNCH_TIMES = 4.0
 MOST_OP_COSTS = 50.0
 MOST_WORK = 0.5
@@ -88,7 +87,6 @@ def is_tiny(machine: Machine | None, columns: Sequence[str]) -> pl.Expr:
 
 
 # Why a row may be faster than its roof: a flag with the likely cause, never a clip.
-
 
 # How far beyond a roof chance, and a clock above the one the ceiling assumes, can carry.
 NOISE_FACTOR = 1.03
@@ -180,7 +178,6 @@ def _room_below_theory(ceiling: Ceiling, machine: Machine | None) -> float:
 # gives back: no rule claims busy seconds of it. It keeps its time wherever rows are added up.
 # * A sum over amounts is that of the known ones, and stands with the share of time that it
 # covers.
-
 
 UNKNOWN = "unknown"
 
@@ -275,7 +272,6 @@ def where_settled(value: pl.Expr) -> pl.Expr:
 # which the device was busy, and those of collectives are the communication that nothing hides.
 # Only the instants in which a piece of work runs alone of its tier can come back: while another
 # one runs beside it, the device stays as long busy without it.
-
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

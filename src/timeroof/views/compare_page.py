@@ -74,7 +74,6 @@ def _table(title: str, rows: Sequence[Row], note: str = "") -> Table:
 
 # A what-if as a page and as Markdown.
 
-
 MOST_WHATIF_ROWS = 100
 _MACHINES = ("machine", "bound", "predicted", "low", "high", "speed-up")
 
@@ -173,7 +172,6 @@ def markdown_whatif(document: Row) -> str:
 
 
 # A comparison or a what-if as files: the suffix of a name says which form, a folder gets all.
-
 
 TEXTS = ("json", "md", "html")
 SUFFIXES = ("html", *PICTURES, "md", "json")

@@ -30,7 +30,6 @@ def _one_space(white: re.Match[str]) -> str:
 
 # Names from files as text that a page may show: printable, of bearable length.
 
-
 # Marks that stack on a letter: a few belong to a script, hundreds cover the page.
 _STACKED = re.compile(
     "([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})"

@@ -64,7 +64,6 @@ def table_parquet(table: pl.DataFrame) -> bytes:
 
 # A report as Markdown for a pull request: the headline, the largest gaps, the findings.
 
-
 TOP = 10
 
 

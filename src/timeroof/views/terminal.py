@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
     from timeroof.core.report import Finding, Report
 
-
 __all__ = [
     "console",
     "plain_text",
@@ -233,7 +232,6 @@ def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:
 
 
 # Where seconds could come back, in the terminal: the largest gaps and the first findings.
-
 
 ROWS = 5
 FINDINGS = 3

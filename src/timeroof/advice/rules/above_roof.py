@@ -33,7 +33,7 @@ class AboveRoof(Rule):
     title = "Kernels are faster than their roof"
     actions = {
         "any": "Check the machine (--machine, or measure it: `timeroof machine --fresh`) and the"
-        " counts of these kernels; bounds and efficiencies of the run are off until then.",
+        " counts of these kernels; bounds and efficiencies of the run are off until then."
     }
 
     def claims(self, context: Context) -> list[Claim]:

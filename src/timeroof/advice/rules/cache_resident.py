@@ -33,7 +33,7 @@ class CacheResident(Rule):
     actions = {
         "any": "Keep it so: small working sets, ops that follow each other closely. Judge"
         " these rows"
-        " by their cache's ceiling, and measure with cold caches before comparing.",
+        " by their cache's ceiling, and measure with cold caches before comparing."
     }
 
     def claims(self, context: Context) -> list[Claim]:

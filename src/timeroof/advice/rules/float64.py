@@ -68,7 +68,5 @@ def _in_single(context: Context, rows: pl.DataFrame) -> pl.Expr:
         if c.startswith(f"{BOUND}flop/") and c.removeprefix(BOUND) not in doubles
     ]
     return pl.max_horizontal(
-        compute.fill_null(0.0),
-        other_bounds(rows, 0.5),
-        *(pl.col(c).fill_null(0.0) for c in others),
+        compute.fill_null(0.0), other_bounds(rows, 0.5), *(pl.col(c).fill_null(0.0) for c in others)
     )

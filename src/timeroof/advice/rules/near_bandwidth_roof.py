@@ -33,7 +33,7 @@ class NearBandwidthRoof(Rule):
     title = "At the memory's roof: only less traffic helps"
     actions = {
         "any": "Leave these kernels as they are. Fusing them with their neighbours, a narrower"
-        " format or not doing the work are the only ways to take less time.",
+        " format or not doing the work are the only ways to take less time."
     }
 
     def claims(self, context: Context) -> list[Claim]:

@@ -35,7 +35,7 @@ class NoisyMeasurement(Rule):
     actions = {
         "any": "Measure more steps on a quiet machine: end other programs, pin threads, fix"
         " the clock"
-        " where you may, and leave the first steps out.",
+        " where you may, and leave the first steps out."
     }
 
     def claims(self, context: Context) -> list[Claim]:

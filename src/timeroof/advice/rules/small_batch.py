@@ -51,8 +51,7 @@ class SmallBatch(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """Thin products that wait for weights or launches."""
         products = context.rows.filter(
-            in_family(OpFamily.PRODUCT, OpFamily.BATCHED_PRODUCT),
-            pl.col("shape").is_not_null(),
+            in_family(OpFamily.PRODUCT, OpFamily.BATCHED_PRODUCT), pl.col("shape").is_not_null()
         )
         flops = [c for c in products.columns if c.startswith(f"{BOUND}flop/")]
         if not products.height or not flops:

@@ -34,7 +34,7 @@ class UnbalancedRanks(Rule):
     actions = {
         "any": "Balance the work: bucket samples by length, shard by cost instead of count,"
         " and check"
-        " the slow rank's clock, temperature and data path.",
+        " the slow rank's clock, temperature and data path."
     }
 
     def claims(self, context: Context) -> list[Claim]:

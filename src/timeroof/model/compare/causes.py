@@ -117,7 +117,6 @@ def _work() -> list[pl.Expr]:
 # strict to loose: `plain_op` (no overload), `family` (one word for ops that do the same work) and
 # `stem` (a kernel's name without architecture, tile, template and numbers).
 
-
 # Families whose ops do the same work under different names.
 _SAME_WORK = (
     OpFamily.PRODUCT,
@@ -180,7 +179,6 @@ def _stem() -> pl.Expr:
 # Rows have samples from timed steps, the whole run from unprofiled ones. Rows slow down together,
 # so
 # the deviations of a sum add; those of two runs add in squares.
-
 
 # From run to run rows move together, if not within a run: this part of their deviations adds.
 LEAST_TOGETHER = 0.7

@@ -46,7 +46,6 @@ SUMS = (
 # Sums of which one unknown member makes the whole unknown.
 AMOUNTS = ("flops", *(f"byte/{level}" for level in LEVELS_OF_MEMORY))
 
-
 # What tells a row from others, which a primitive takes over from its op.
 IDENTITY = (
     "name",

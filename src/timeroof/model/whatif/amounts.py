@@ -91,7 +91,6 @@ def format_of(flop_column: str) -> str:
 
 # Which unit does the work where another machine lacks the one that a run uses.
 
-
 # Units that do the work where a machine lacks one; the first that it has.
 SUBSTITUTES: dict[str, tuple[str, ...]] = {
     "flop/fp16-tensor": ("flop/bf16-tensor", "flop/fp16", "flop/fp32"),

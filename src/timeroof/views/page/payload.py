@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # A machine's ceilings for the page: the roof that counts, measured and printed side by side.
 
-
 MEASURED = ("user", "measured")
 _ORDER = {"flop": 0, "byte": 1, "launch": 2, "fault": 3, "link": 4}
 
@@ -95,7 +94,6 @@ def machine_facts(machine: Machine) -> list[str]:
 
 
 # Findings as cards: what, why, what to do, the seconds at stake, and the kernels it is about.
-
 
 # A finding about more kernels links to the first ones and to all of them at once.
 MAX_LINKS = 8
@@ -183,7 +181,6 @@ def evidence_text(value: Any) -> str:
 
 
 # Columns of a table as compact JSON: constants once, words by number, numbers as 32-bit floats.
-
 
 # Whole numbers below this are the same as 32-bit floats, and shorter as digits.
 EXACT = 2**24

@@ -39,11 +39,7 @@ class Move:
 
 
 def arrow_chart(
-    moves: Sequence[Move],
-    roofs: Roofs,
-    *,
-    title: str = "",
-    notes: Sequence[str] = (),
+    moves: Sequence[Move], roofs: Roofs, *, title: str = "", notes: Sequence[str] = ()
 ) -> Figure:
     """Time points before (open) and after (filled) in the combined chart, joined by arrows.
 

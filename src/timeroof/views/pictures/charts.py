@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 # Room for the second axes above and to the right.
 MARGINS = frame.Margins(left=0.55, right=0.62, top=0.58)
-
 
 Place = tuple[float, float]
 
@@ -174,7 +172,6 @@ def time_plane(
 
 
 # The classic roofline with every memory level and every ceiling.
-
 
 # A memory roof is named near its lower end, where the roofs lie apart.
 COMPUTE_PLACES = (0.98, 0.92, 0.85, 0.78)
