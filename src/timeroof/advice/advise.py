@@ -10,38 +10,14 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Rule
-from timeroof.advice.rules.above_roof import AboveRoof
-from timeroof.advice.rules.asleep import Asleep
-from timeroof.advice.rules.cache_resident import CacheResident
-from timeroof.advice.rules.elementwise_chain import ElementwiseChain
-from timeroof.advice.rules.exposed_communication import ExposedCommunication
-from timeroof.advice.rules.float64 import Float64
-from timeroof.advice.rules.fresh_memory import FreshMemory
-from timeroof.advice.rules.host_bound import HostBound
-from timeroof.advice.rules.host_waits import HostWaits
-from timeroof.advice.rules.layout_traffic import LayoutTraffic
-from timeroof.advice.rules.low_bandwidth import LowBandwidth
-from timeroof.advice.rules.low_compute_efficiency import LowComputeEfficiency
-from timeroof.advice.rules.matrix_units_missed import MatrixUnitsMissed
-from timeroof.advice.rules.near_bandwidth_roof import NearBandwidthRoof
-from timeroof.advice.rules.noisy_measurement import NoisyMeasurement
-from timeroof.advice.rules.optimizer_launches import OptimizerLaunches
-from timeroof.advice.rules.recomputation import Recomputation
-from timeroof.advice.rules.slow_data import SlowData
-from timeroof.advice.rules.small_batch import SmallBatch
-from timeroof.advice.rules.tiny_kernels import TinyKernels
-from timeroof.advice.rules.traffic_above_compulsory import TrafficAboveCompulsory
-from timeroof.advice.rules.unbalanced_ranks import UnbalancedRanks
-from timeroof.advice.rules.unknown_share import UnknownShare
-from timeroof.advice.rules.wide_precision import WidePrecision
+from timeroof.advice.rules import arithmetic, launching, measurement, memory, traffic, waiting
 from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from timeroof.advice.rule import Claim, Rule
+    from timeroof.advice.rule import Claim
     from timeroof.core.report import Finding, Report
 
 # All rules, by code. A code is never given to another pattern.
-
 
 GROUPS = {
     "TR1": "Launching and waiting",
@@ -51,31 +27,10 @@ GROUPS = {
     "TR9": "The measurement itself",
 }
 
-RULES: tuple[Rule, ...] = (
-    TinyKernels(),
-    SmallBatch(),
-    OptimizerLaunches(),
-    HostBound(),
-    SlowData(),
-    HostWaits(),
-    ExposedCommunication(),
-    Asleep(),
-    LayoutTraffic(),
-    TrafficAboveCompulsory(),
-    ElementwiseChain(),
-    NearBandwidthRoof(),
-    CacheResident(),
-    FreshMemory(),
-    LowBandwidth(),
-    MatrixUnitsMissed(),
-    Float64(),
-    WidePrecision(),
-    LowComputeEfficiency(),
-    Recomputation(),
-    UnbalancedRanks(),
-    NoisyMeasurement(),
-    UnknownShare(),
-    AboveRoof(),
+_MODULES = (arithmetic, launching, measurement, memory, traffic, waiting)
+_KINDS = [kind for module in _MODULES for kind in vars(module).values() if isinstance(kind, type)]
+RULES: tuple[Rule, ...] = tuple(
+    sorted((k() for k in _KINDS if issubclass(k, Rule) and k is not Rule), key=lambda r: r.code)
 )
 
 
@@ -85,9 +40,8 @@ def rule_of(code: str) -> Rule:
     >>> rule_of("tr101").name
     'tiny-kernels'
     """
-    for rule in RULES:
-        if rule.code == code.upper():
-            return rule
+    if found := [rule for rule in RULES if rule.code == code.upper()]:
+        return found[0]
     raise UsageError(
         f"no finding has the code {code!r}",
         advice=f"codes are {RULES[0].code} to {RULES[-1].code}; docs/findings.md lists them",

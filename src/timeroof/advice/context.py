@@ -33,12 +33,7 @@ def in_family(*families: OpFamily) -> pl.Expr:
 
 def is_contraction() -> pl.Expr:
     """Rows whose work matrix units could do: FLOPs of contractions where known, else the name."""
-    known = pl.col("contraction_flops") > 0
-    return (
-        pl.when(pl.col("contraction_flops").is_not_null())
-        .then(known)
-        .otherwise(in_family(*CONTRACTIONS))
-    )
+    return pl.coalesce(pl.col("contraction_flops") > 0, in_family(*CONTRACTIONS))
 
 
 _DIMS = re.compile(r"[\[(]([\d\s,x×]*)[\])]|\b(\d+(?:\s*[x×]\s*\d+)+)\b")
@@ -50,12 +45,9 @@ def shapes_in(text: str | None) -> list[tuple[int, ...]]:
     >>> shapes_in("[[16, 64], [64, 10]]"), shapes_in("16x64 (64, 10)"), shapes_in(None)
     ([(16, 64), (64, 10)], [(16, 64), (64, 10)], [])
     """
-    found = []
-    for match in _DIMS.finditer(text or ""):
-        sizes = tuple(int(s) for s in re.findall(r"\d+", match[1] or match[2] or ""))
-        if sizes:
-            found.append(sizes)
-    return found
+    texts = [match[1] or match[2] or "" for match in _DIMS.finditer(text or "")]
+    shapes = [tuple(int(s) for s in re.findall(r"\d+", written)) for written in texts]
+    return [sizes for sizes in shapes if sizes]
 
 
 # How sources spell the formats that precisions are named after.
@@ -142,18 +134,13 @@ class Context:
         told = [self.tool, *self.rows["op"].drop_nulls().unique().to_list()[:64]]
         if "label.framework" in self.rows.columns:
             told = [*self.rows["label.framework"].drop_nulls().unique().to_list(), *told]
-        for text in told:
-            for name, pattern in _FRAMEWORKS.items():
-                if re.search(pattern, text):
-                    return name
-        return "any"
+        found = (n for t in told for n, pattern in _FRAMEWORKS.items() if re.search(pattern, t))
+        return next(found, "any")
 
     def action(self, actions: Mapping[str, str]) -> str:
         """The advice that fits framework and device best; keys such as `torch cpu`, `torch`."""
-        for key in (f"{self.framework} {self.device_kind}", self.framework, self.device_kind):
-            if key in actions:
-                return actions[key]
-        return actions["any"]
+        keys = (f"{self.framework} {self.device_kind}", self.framework, self.device_kind, "any")
+        return next(actions[key] for key in keys if key in actions)
 
     def rate(self, resource: str) -> float | None:
         """The roof of one resource per second."""
@@ -246,16 +233,11 @@ def _storage(flop_column: str) -> str:
 
 # Idle seconds by what could end them.
 
-
 HOST, DATA, SYNC, LINK, ASLEEP = "host", "data", "synchronisation", "communication", "asleep"
 
 # Causes that are not here are the device's own, the measuring's, the machine's or unknown.
 _GROUPS: dict[str, str] = {
-    IdleCause.LAUNCH_STARVED: HOST,
-    IdleCause.PYTHON: HOST,
-    IdleCause.AUTOGRAD: HOST,
-    IdleCause.DISPATCH: HOST,
-    IdleCause.RUNTIME: HOST,
+    **dict.fromkeys(("launch-starved", "python", "autograd", "dispatch", "runtime"), HOST),
     IdleCause.DATA: DATA,
     IdleCause.HOST_SYNC: SYNC,
     IdleCause.COMMUNICATION: LINK,
@@ -294,7 +276,6 @@ def with_idle_gain(context: Context, group: str) -> tuple[pl.DataFrame, dict[str
 
 # What a row's bound would be, were its arithmetic done in another format.
 
-
 # Units that multiply matrices of 16-bit numbers, best first.
 SIXTEEN_BIT = ("flop/bf16-tensor", "flop/fp16-tensor", "flop/bf16")
 NATIVE = {
@@ -307,11 +288,8 @@ NATIVE = {
 def native_rate(context: Context, resources: tuple[str, ...]) -> tuple[str, float] | None:
     """The first resource that the device has a unit of its own for, and its rate."""
     emulated = context.machine.emulated if context.machine is not None else {}
-    for resource in resources:
-        rate = context.rate(resource)
-        if rate is not None and resource not in emulated:
-            return resource, rate
-    return None
+    rates = ((resource, context.rate(resource)) for resource in resources)
+    return next(((r, rate) for r, rate in rates if rate is not None and r not in emulated), None)
 
 
 def contraction_amount() -> pl.Expr:

@@ -52,15 +52,7 @@ class Claim:
     @property
     def finding(self) -> Finding:
         """The claim as a finding of the report."""
-        return Finding(
-            code=self.code,
-            title=self.title,
-            why=self.why,
-            kernels=self.kernels,
-            gain_s=self.gain_s,
-            action=self.action,
-            evidence=self.evidence,
-        )
+        return Finding(**{name: getattr(self, name) for name in Finding.__struct_fields__})
 
 
 class Rule(ABC):

@@ -19,7 +19,7 @@ import polars as pl
 from timeroof.api.reports import analyze
 from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.machine import Machine
-from timeroof.core.notes import PARTIAL, Note, as_notes
+from timeroof.core.notes import PARTIAL, as_notes
 from timeroof.core.profile import Profile, amount_columns, in_unprofiled_seconds
 from timeroof.core.report import Report
 from timeroof.counters import Collected, CollectOptions, collect, join
@@ -63,13 +63,9 @@ class Counted:
 
 
 def count_run(
-    counting: Counting,
-    report: Report,
-    recording: Recording,
-    *,
-    clean_s: float,
+    counting: Counting, report: Report, recording: Recording, *, clean_s: float,
     told: Callable[[str], None],
-) -> Counted:
+) -> Counted:  # fmt: skip
     """Count a program that was run clean; whatever happens, a report comes back."""
     try:
         return Counted(_joined(counting, report, recording, clean_s, told))
@@ -96,12 +92,9 @@ def with_note(report: Report, note: str) -> Report:
 
 
 def _joined(
-    counting: Counting,
-    report: Report,
-    recording: Recording,
-    clean_s: float,
+    counting: Counting, report: Report, recording: Recording, clean_s: float,
     told: Callable[[str], None],
-) -> Report:
+) -> Report:  # fmt: skip
     left = recording.steps_seen - counting.warmup
     if left < 1:
         raise InputError(
@@ -140,16 +133,10 @@ class Again:
         """The plan of some steps from where the measuring began."""
         program = self.counting.program
         return CountedPlan(
-            what=what,  # type: ignore[arg-type]
-            target=program.target,
-            arguments=list(program.arguments),
-            is_module=program.is_module,
-            marker=self.counting.marker,
-            first=self.counting.warmup,
-            steps=steps,
-            marks=str(self.folder / "marks.json"),
-            trace=trace,
-        )
+            what=what, target=program.target, arguments=list(program.arguments),  # type: ignore[arg-type]
+            is_module=program.is_module, marker=self.counting.marker, first=self.counting.warmup,
+            steps=steps, marks=str(self.folder / "marks.json"), trace=trace,
+        )  # fmt: skip
 
     def command(self, plan: CountedPlan) -> list[str]:
         """The command line that runs a plan."""
@@ -280,7 +267,6 @@ def release_gpu_memory() -> None:
 # Times of a GPU's kernels: the program once more, a step recorded by torch's profiler. The clean
 # run times what the host does; a trace has the device's own timestamps, without any replay.
 
-
 # Kinds of row that a GPU's profiler counts.
 KERNELS = ("kernel", "collective")
 # One step warms the profiler up, one is recorded: rows are totals of one step.
@@ -306,24 +292,18 @@ def traced_kernels(again: Again, report: Report) -> Profile:
             "torch's profiler recorded no kernel of a GPU",
             advice="check that the steps use the GPU, and that this PyTorch traces it (CUPTI)",
         )
-    counted = with_recorded_work(profile, again.counting.machine or _machine(profile))
+    machine = again.counting.machine or machine_of_device(profile.device or "")
+    counted = with_recorded_work(profile, machine)
     rows = counted.kernels.filter(pl.col("kind").is_in(KERNELS))
     note = (
         f"The rows are the GPU's kernels ({rows.height} rows) with their times from a run with"
         " torch's profiler, without counters; the time of a step is the clean run's."
     )
-    timed = replace(counted, notes=(*_kept(report), note, *counted.notes))
+    # Notes of the unprofiled run that still hold.
+    still = tuple(n for n in as_notes(report.profile.notes) if n.code == PARTIAL)
+    timed = replace(counted, notes=(*still, note, *counted.notes))
     # The step is the unprofiled run's, as everything of a live run is.
     return in_unprofiled_seconds(replace(timed, steps=report.profile.steps))
-
-
-def _machine(profile: Profile) -> Machine | None:
-    return machine_of_device(profile.device) if profile.device else None
-
-
-def _kept(report: Report) -> tuple[Note, ...]:
-    """Notes of the unprofiled run that still hold."""
-    return tuple(n for n in as_notes(report.profile.notes) if n.code == PARTIAL)
 
 
 def _why(ran: Ran) -> str:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 # The machine that a live run is judged on: the named one, or this one, measured once.
 
-
 __all__ = ["HERE", "machine_for", "scope_for"]
 
 HERE = "here"
@@ -112,7 +111,6 @@ def _device_report(
 
 
 # `timeroof.profile`: a block, a function or a loop of the program itself.
-
 
 P = ParamSpec("P")
 R = TypeVar("R")

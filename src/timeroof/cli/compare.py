@@ -7,14 +7,8 @@ from typing import Annotated
 
 import typer
 
-from timeroof.cli.options import (
-    FolderTarget,
-    JsonTarget,
-    JudgingMachine,
-    MarkdownTarget,
-    PageTarget,
-    picture_option,
-)
+from timeroof.cli import options
+from timeroof.cli.options import FolderTarget, JsonTarget, JudgingMachine, PageTarget
 
 
 def compare(
@@ -22,10 +16,10 @@ def compare(
     b: Annotated[Path, typer.Argument(help="The run after.")],
     machine: JudgingMachine = None,
     json: JsonTarget = None,
-    markdown: MarkdownTarget = None,
+    markdown: options.MarkdownTarget = None,
     html: PageTarget = None,
     output: Annotated[
-        Path | None, picture_option("the combined chart with arrows (png, svg, pdf)")
+        Path | None, options.picture_option("the combined chart with arrows (png, svg, pdf)")
     ] = None,
     out: FolderTarget = None,
 ) -> None:

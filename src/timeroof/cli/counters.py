@@ -109,7 +109,7 @@ def plan_counting(
     if chip is not None:
         find_set(tool.value, chip)  # one that the profiler's metric sets know
     module, words = program
-    target, arguments = (module, words) if module is not None else (words[0], words[1:])
+    target, *arguments = words if module is None else [module, *words]
     warmup, measured, marker = steps
     return Counting(
         tool=tool.value,

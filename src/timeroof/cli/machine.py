@@ -57,6 +57,7 @@ def machine(
     """
     import msgspec
 
+    from timeroof.api.reports import machine as find
     from timeroof.cli.outputs import write_json
     from timeroof.core.errors import UsageError
     from timeroof.core.machine import write_machine
@@ -71,7 +72,7 @@ def machine(
             "--fresh, --quick, --threads and --device are for measuring", advice="leave NAME out"
         )
     else:
-        measured, found = None, _find(name)
+        measured, found = None, find(name)
     if save is not None:
         write_machine(found, save)
     if out is not None:
@@ -96,12 +97,6 @@ def _check_targets(json: str | None, save: Path | None, out: Path | None) -> Non
     for target in (save, Path(json) if json not in (None, "-") else None):
         if target is not None:
             check_target(target)
-
-
-def _find(name: str) -> Machine:
-    from timeroof.api.reports import machine as find
-
-    return find(name)
 
 
 def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> Measurement:

@@ -29,11 +29,10 @@ def machines(
     from timeroof.views.terminal import print_machines
 
     found = [machine(name) for name in machine_names()]
+    fields = ("name", "device", "vendor", "architecture", "kind")
     for word in words or []:
         found = [
-            m
-            for m in found
-            if word.lower() in _text(m.name, m.device, m.vendor, m.architecture, m.kind)
+            m for m in found if word.lower() in " ".join(getattr(m, f) for f in fields).lower()
         ]
     if not found:
         asked = " ".join(words or [])
@@ -46,7 +45,3 @@ def machines(
         write_json(msgspec.json.encode([machine_document(m) for m in found]), json)
     else:
         print_machines(found)
-
-
-def _text(*parts: str) -> str:
-    return " ".join(parts).lower()

@@ -53,14 +53,9 @@ def picture_option(pictures: str) -> Any:
 # longer than reading a small file. Of such parameters there is nothing to validate; numbers and
 # choices stay with typer, and so does everything in versions that work otherwise.
 
-
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
-    str: str,
-    Path: Path,
-    list[str]: str,
-    list[Path]: Path,
-    bool: bool,
-}
+    str: str, Path: Path, list[str]: str, list[Path]: Path, bool: bool,
+}  # fmt: skip
 # What a parameter may ask of a path or word beyond being one.
 _CHECKS = ("exists", "resolve_path", "writable", "parser", "click_type", "path_type", "envvar")
 

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 def prepare_streams() -> None:
     """Make stdout and stderr usable: characters they cannot print become question marks."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        reconfigure = getattr(getattr(sys, name), "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
 
@@ -51,7 +49,6 @@ def say(message: str) -> None:
 
 
 # Ctrl-C that is never lost: an exception may be swallowed in a callback, a flag is not.
-
 
 _pressed = threading.Event()
 
@@ -89,12 +86,8 @@ class Surroundings:
     @classmethod
     def now(cls) -> Surroundings:
         """As they are at the moment."""
-        streams = (sys.stdout, sys.stderr)
-        return cls(
-            signal.getsignal(signal.SIGINT),
-            sys.excepthook,
-            (getattr(streams[0], "errors", None), getattr(streams[1], "errors", None)),
-        )
+        errors = (getattr(sys.stdout, "errors", None), getattr(sys.stderr, "errors", None))
+        return cls(signal.getsignal(signal.SIGINT), sys.excepthook, errors)
 
     def put_back(self) -> None:
         """Make them so again."""
@@ -134,7 +127,6 @@ def left_to_program() -> Iterator[None]:
 
 
 # Progress on stderr, for work that takes longer than a blink.
-
 
 # Reading a small file needs no bar.
 PATIENCE_S = 2.0
@@ -220,15 +212,11 @@ class Stage:
             )
         kept, total = self._kept(), len(self.keys)
         again = "--resume in place of --fresh" if self.fresh else "--resume"
-        if kept < total:
-            return InterruptedStudyError(
-                f"interrupted: {kept} of {total} cases are kept in {self.store}",
-                advice=f"the same command with {again} measures the rest",
-            )
-        return InterruptedStudyError(
-            f"interrupted: all {total} cases are kept in {self.store}",
-            advice=f"the same command with {again} writes the report",
-        )
+        part, does = (f"{kept} of {total}", "measures the rest")
+        if kept >= total:
+            part, does = (f"all {total}", "writes the report")
+        what = f"interrupted: {part} cases are kept in {self.store}"
+        return InterruptedStudyError(what, advice=f"the same command with {again} {does}")
 
     def _kept(self) -> int:
         from timeroof.study.store import Store

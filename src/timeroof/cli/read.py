@@ -48,42 +48,28 @@ def read(
     Example: `timeroof read rank*.json.gz --machine h100-sxm --html report.html`
     """
     from timeroof.api.reports import load, machine as find_machine
-    from timeroof.cli.outputs import (
-        REPORT_FILES,
-        check_outputs,
-        keep_inputs,
-        write_json,
-        write_outputs,
-    )
+    from timeroof.cli import outputs as to
     from timeroof.cli.process import PATIENCE_S, share_bar
     from timeroof.core.units import parse_size
     from timeroof.views.terminal import print_gaps, print_notes, print_summary
 
     if format == "list":
-        _list_formats()
+        from timeroof.read.formats import LISTED
+
+        for known in LISTED:
+            typer.echo(f"{known.name:16} {known.title}")
         return
-    check_outputs(json=json, html=html, save=save, out=out)
+    to.check_outputs(json=json, html=html, save=save, out=out)
     chosen = None if machine is None else find_machine(machine)
-    keep_inputs((*(files or []), machine), (json, html, save), out, REPORT_FILES)
+    to.keep_inputs((*(files or []), machine), (json, html, save), out, to.REPORT_FILES)
     with share_bar("reading", after_s=PATIENCE_S) as tell:
         report = load(
-            files or [],
-            chosen,
-            format=format,
-            max_bytes=int(parse_size(max_size)),
+            files or [], chosen, format=format, max_bytes=int(parse_size(max_size)), roof=roof,
             progress=lambda what, share: tell(Path(what).name, share),
-            roof=roof,
-        )
+        )  # fmt: skip
     if json is not None:
-        write_json(report.to_json(), json)
-    write_outputs(report, html=html, save=save, out=out)
+        to.write_json(report.to_json(), json)
+    to.write_outputs(report, html=html, save=save, out=out)
     print_summary(report)
     print_gaps(report)
     print_notes(report.notes)
-
-
-def _list_formats() -> None:
-    from timeroof.read.formats import LISTED
-
-    for known in LISTED:
-        typer.echo(f"{known.name:16} {known.title}")

@@ -154,7 +154,10 @@ def run(
     clean_s, code = time.monotonic() - began_s, ended.code
     try:
         with OwnImports():
-            report = _report(recording, judged_on, [module or "", *words] if module else words)
+            from timeroof.api.live import report_of
+
+            command = " ".join(["timeroof run", *([module] if module else []), *words])
+            report = report_of(recording, judged_on, command, say)
             # Kept whatever becomes of the summary or of a counted run.
             outputs.write(report, stdout=counting is None)
             _print_whole(report)
@@ -194,30 +197,21 @@ def _watched(
     module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
 ) -> tuple[Ended, Recording]:
     """Run the program under a session."""
-    from timeroof.live.torch.program import (
-        Program,
-        come_back,
-        end_child,
-        repair_streams,
-        run_program,
-    )
+    from timeroof.live.torch import program as of
     from timeroof.live.torch.session import Session, activate, deactivate
 
-    if module is not None:
-        wanted = Program(module, tuple(words), is_module=True)
-    else:
-        wanted = Program(words[0], tuple(words[1:]))
-    execute = wanted.prepare()
+    target, *arguments = words if module is None else [module, *words]
+    execute = of.Program(target, tuple(arguments), is_module=module is not None).prepare()
     session = Session(warmup=warmup, steps=steps, marker=marker, told=_teller(), source=source)
     owner = os.getpid()
     activate(session)
     session.start()
     with left_to_program():
-        ended = run_program(execute)
+        ended = of.run_program(execute)
         if os.getpid() != owner:
-            end_child(ended.code)  # one that the program forked
-        repair_streams()
-    come_back()
+            of.end_child(ended.code)  # one that the program forked
+        of.repair_streams()
+    of.come_back()
     deactivate(session)
     if ended.code and ended.early is None:
         session.recording.note(f"the program exited with code {ended.code}")
@@ -237,22 +231,11 @@ def _teller() -> Any:
     return told
 
 
-def _report(recording: Recording, machine: Machine | str | None, words: list[str]) -> Report:
-    from timeroof.api.live import report_of
-
-    return report_of(recording, machine, "timeroof run " + " ".join(words), say)
-
-
 def _print_whole(report: Report) -> None:
     from timeroof.live.torch.program import without_reader
-
-    without_reader(lambda: _print(report))
-
-
-def _print(report: Report) -> None:
     from timeroof.views.run_summary import print_run
 
     if rank_here():
         say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")
     else:
-        print_run(report)
+        without_reader(lambda: print_run(report))

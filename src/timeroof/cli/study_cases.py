@@ -58,10 +58,9 @@ def parse_sets(texts: Sequence[str]) -> dict[str, list[str]]:
         typed, equals, values = text.partition("=")
         name = typed.strip().replace("-", "_")
         if not name or not equals:
-            raise UsageError(
-                f"--set {text!r} does not name a parameter and its values",
-                advice="write for example --set batch=1,8; --set list prints all parameters",
-            )
+            advice = "write for example --set batch=1,8; --set list prints all parameters"
+            what = f"--set {text!r} does not name a parameter and its values"
+            raise UsageError(what, advice=advice)
         if name in given:
             raise UsageError(
                 f"--set {name} is given twice", advice=f"write --set {name}=V,V with all values"
@@ -86,12 +85,10 @@ def given_sweeps(
     for name in given:
         if name not in known:
             has = "has" if len(found) == 1 else "have"
-            raise UsageError(
-                f"{' and '.join(kernels)} {has} no parameter {name!r}"
-                if found
-                else f"--set {name} needs a kernel that has it",
-                advice=f"use {', '.join(known)}" if known else "name a kernel",
-            )
+            what = f"{' and '.join(kernels)} {has} no parameter {name!r}"
+            what = what if found else f"--set {name} needs a kernel that has it"
+            advice = f"use {', '.join(known)}" if known else "name a kernel"
+            raise UsageError(what, advice=advice)
     sweeps: Sweeps = {}
     for kernel in found:
         own: dict[str, list[Value]] = {
@@ -114,10 +111,8 @@ def words(text: str, option: str = "the list") -> list[str]:
     """
     found = [word.strip() for word in text.split(",") if word.strip()]
     if not found:
-        raise UsageError(
-            f"{option} has no value in {text!r}",
-            advice="give one or more with commas, or leave the option out",
-        )
+        advice = "give one or more with commas, or leave the option out"
+        raise UsageError(f"{option} has no value in {text!r}", advice=advice)
     return list(dict.fromkeys(found))
 
 
@@ -205,18 +200,7 @@ def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
                  device=choices.device)
             for p in lacking
         ]  # fmt: skip
-        found += grid_cases(
-            name,
-            sweeps=own,
-            passes=choices.passes,
-            precisions=choices.precisions,
-            caches=choices.caches,
-            threads=choices.threads,
-            variants=choices.variants,
-            quick=choices.quick,
-            framework=choices.framework,
-            device=choices.device,
-        )
+        found += grid_cases(name, sweeps=own, **vars(choices))
     return found
 
 
@@ -227,13 +211,7 @@ def designed_cases(
     from timeroof.study.factors import designs
     from timeroof.study.grid import DesignOptions, all_cores
 
-    options = DesignOptions(
-        kernels=names,
-        framework=choices.framework,
-        device=choices.device,
-        threads=all_cores(),
-        precisions=choices.precisions,
-        quick=choices.quick,
-        machine=machine,
-    )
+    names_shared = ("framework", "device", "precisions", "quick")
+    shared = {name: getattr(choices, name) for name in names_shared}
+    options = DesignOptions(kernels=names, threads=all_cores(), machine=machine, **shared)
     return designs(factors, options)

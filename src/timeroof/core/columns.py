@@ -87,11 +87,8 @@ def flop_columns(columns: Sequence[str]) -> list[str]:
 
 def flops_known(columns: Sequence[str]) -> pl.Expr:
     """Whether all FLOPs of a row are known; copies have none by nature."""
-    free = pl.col("kind").is_in(FLOP_FREE_KINDS)
-    flops = flop_columns(columns)
-    if not flops:
-        return free
-    return free | pl.all_horizontal(pl.col(c).is_not_null() for c in flops)
+    known = [pl.col(c).is_not_null() for c in flop_columns(columns)] or [pl.lit(False)]
+    return pl.col("kind").is_in(FLOP_FREE_KINDS) | pl.all_horizontal(known)
 
 
 def bytes_known(columns: Sequence[str]) -> pl.Expr:
@@ -110,10 +107,8 @@ def total_flops(columns: Sequence[str]) -> pl.Expr:
 def owed_share(columns: Sequence[str]) -> pl.Expr:
     """The share of a row's FLOPs that has to be done: padding's products are counted, not owed."""
     flops = pl.sum_horizontal(flop_columns(columns)) if flop_columns(columns) else pl.lit(0.0)
-    needless = pl.col("padding_flops") > 0
-    return (
-        pl.when(needless & (flops > 0)).then(1.0 - pl.col("padding_flops") / flops).otherwise(1.0)
-    )
+    padding = pl.col("padding_flops")
+    return pl.when((padding > 0) & (flops > 0)).then(1.0 - padding / flops).otherwise(1.0)
 
 
 def owed_flops(columns: Sequence[str]) -> pl.Expr:
@@ -127,13 +122,18 @@ def ratio(over: pl.Expr | str, under: str) -> pl.Expr:
     return pl.when(pl.col(under) > 0).then(value / pl.col(under))
 
 
+def first_of(*choices: tuple[pl.Expr, object], otherwise: object) -> pl.Expr:
+    """The value of the first condition that holds; a text is itself, no column's name."""
+    chain: Any = pl
+    for condition, value in choices:
+        chain = chain.when(condition).then(pl.lit(value) if isinstance(value, str) else value)
+    found: pl.Expr = chain.otherwise(pl.lit(otherwise))
+    return found
+
+
 def _limit(_: Sequence[str]) -> pl.Expr:
     head = pl.col("limiter").str.extract(r"^([^/]*)")
     return head.replace_strict(KIND_OF_HEAD, default="unknown", return_dtype=pl.String)
-
-
-def _achieved_flop_per_s(columns: Sequence[str]) -> pl.Expr:
-    return ratio(owed_flops(columns), "time_s")
 
 
 def _achieved_byte_per_s(columns: Sequence[str]) -> pl.Expr:
@@ -231,7 +231,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "achieved_flop_per_s", pl.Float64, "FLOP/s",
         "FLOPs per second of time_s, padding left out.", "FLOP/s",
-        source="derived", derive=_achieved_flop_per_s,
+        source="derived", derive=lambda columns: ratio(owed_flops(columns), "time_s"),
     ),
     Column(
         "achieved_byte_per_s", pl.Float64, "B/s", "DRAM bytes per second of time_s.", "B/s",

@@ -80,7 +80,6 @@ def _umask() -> int:
 # Nothing here is needed: a folder that cannot be written, a damaged file or another user's file
 # only means that the thing is made again.
 
-
 HOME_VARIABLE = "TIMEROOF_HOME"
 _DIGEST_BYTES = 32
 

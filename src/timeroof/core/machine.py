@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,36 +12,14 @@ import msgspec
 
 from timeroof.core.errors import InputError
 from timeroof.core.files import check_schema, write_atomically
-from timeroof.core.resources import (
-    FAULT,
-    LAUNCH,
-    LEVELS,
-    ORIGINS,
-    SCOPES,
-    Origin,
-    Scope,
-    is_resource,
-)
+from timeroof.core.resources import FAULT, LAUNCH, LEVELS, ORIGINS, Origin, Scope, is_resource
 
 MACHINE_SCHEMA = "timeroof.machine/1"
 
 # Which figure is the roof where a machine has several for one resource: what was
 # seen on the device beats what its maker prints, and a default comes last.
-ORIGIN_RANK: dict[str, int] = {
-    name: rank
-    for rank, name in enumerate(
-        (
-            "user",
-            "measured",
-            "published",
-            "datasheet",
-            "theoretical",
-            "counted",
-            "inferred",
-            "modelled",
-        )
-    )
-}
+_BEST_FIRST = "user measured published datasheet theoretical counted inferred modelled"
+ORIGIN_RANK = {name: rank for rank, name in enumerate(_BEST_FIRST.split())}
 
 # Rates beyond these are slips of the pen, and would turn times into 0 or infinity.
 SLOWEST, FASTEST = 1e-9, 1e30
@@ -101,7 +80,8 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
         """The ceiling that counts per resource, of one scope and, if asked, one origin."""
         best: dict[str, Ceiling] = {}
         for ceiling in self.ceilings:
-            if ceiling.scope != scope and not _scopeless(ceiling):
+            # A launch costs the same whether one core works or all of them.
+            if ceiling.scope != scope and ceiling.resource != LAUNCH:
                 continue
             if origin is not None and ceiling.origin != origin:
                 continue
@@ -135,111 +115,71 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
         return max(sizes, default=None)
 
 
-def _scopeless(ceiling: Ceiling) -> bool:
-    """A launch costs the same whether one core works or all of them."""
-    return ceiling.resource == LAUNCH
+# A figure that can be divided by, or not; what is wrong; what is right.
+Check = tuple[bool, str, str]
+
+
+def _refuse(checks: Iterable[Check], where: str) -> None:
+    for holds, what, advice in checks:
+        if not holds:
+            raise InputError(what, where=where, advice=advice)
 
 
 def check_machine(machine: Machine, where: str) -> Machine:
     """Refuse a machine whose figures cannot be divided by; name file and field."""
-    if not machine.name.strip():
-        raise InputError("'name' is empty", where=where, advice="give the machine a name")
-    if not machine.ceilings:
-        raise InputError(
-            "'ceilings' has no entry", where=where, advice="a machine needs at least one ceiling"
-        )
-    seen: set[tuple[str, str, str]] = set()
-    for index, ceiling in enumerate(machine.ceilings):
-        field = f"ceilings[{index}] ({ceiling.resource})"
-        _check_ceiling(ceiling, field, where)
-        key = (ceiling.resource, ceiling.origin, ceiling.scope)
-        if key in seen:
-            raise InputError(
-                f"{field} repeats {ceiling.resource} with origin {ceiling.origin}"
-                f" and scope {ceiling.scope}",
-                where=where,
-                advice="keep one ceiling per resource, origin and scope",
-            )
-        seen.add(key)
-    for resource, unit in machine.emulated.items():
-        if not (is_resource(resource) and is_resource(unit)) or unit in machine.emulated:
-            raise InputError(
-                f"emulated.{resource} = {unit!r} names no unit",
-                where=where,
-                advice="name the resource whose unit really runs, such as flop/fp32",
-            )
-    floor_s = machine.kernel_floor_s
-    if floor_s is not None and not 0 < floor_s < 1:
-        raise InputError(
-            f"'kernel_floor_s' is {floor_s}", where=where, advice="give seconds above 0"
-        )
-    _check_memory(machine, where)
+    _refuse(_checks(machine), where)
     return machine
 
 
-def _check_memory(machine: Machine, where: str) -> None:
+def _checks(machine: Machine) -> Iterator[Check]:
+    yield bool(machine.name.strip()), "'name' is empty", "give the machine a name"
+    yield bool(machine.ceilings), "'ceilings' has no entry", "a machine needs at least one ceiling"
+    seen: set[tuple[str, str, str]] = set()
+    for index, c in enumerate(machine.ceilings):
+        field = f"ceilings[{index}] ({c.resource})"
+        yield from _ceiling_checks(c, field)
+        key = (c.resource, c.origin, c.scope)
+        repeats = f"{field} repeats {c.resource} with origin {c.origin} and scope {c.scope}"
+        yield key not in seen, repeats, "keep one ceiling per resource, origin and scope"
+        seen.add(key)
+    advice = "name the resource whose unit really runs, such as flop/fp32"
+    for resource, unit in machine.emulated.items():
+        known = is_resource(resource) and is_resource(unit) and unit not in machine.emulated
+        yield known, f"emulated.{resource} = {unit!r} names no unit", advice
+    floor_s = machine.kernel_floor_s
+    is_floor = floor_s is None or 0 < floor_s < 1
+    yield is_floor, f"'kernel_floor_s' is {floor_s}", "give seconds above 0"
     levels: set[str] = set()
-    for index, memory in enumerate(machine.memory):
-        field = f"memory[{index}] ({memory.level})"
-        if not 0 < memory.size_bytes < 2**60:
-            raise InputError(
-                f"{field} has size_bytes {memory.size_bytes}",
-                where=where,
-                advice="sizes are above 0",
-            )
-        if memory.latency_s is not None and not 0 < memory.latency_s < 1:
-            raise InputError(
-                f"{field} has latency_s {memory.latency_s}",
-                where=where,
-                advice="a latency is above 0, in seconds",
-            )
-        if memory.level not in LEVELS or memory.level in levels:
-            raise InputError(
-                f"{field} is no level or is given twice",
-                where=where,
-                advice=f"use each of {', '.join(LEVELS)} once",
-            )
-        levels.add(memory.level)
+    for index, m in enumerate(machine.memory):
+        field = f"memory[{index}] ({m.level})"
+        is_size, latency = 0 < m.size_bytes < 2**60, "a latency is above 0, in seconds"
+        yield is_size, f"{field} has size_bytes {m.size_bytes}", "sizes are above 0"
+        is_short = m.latency_s is None or 0 < m.latency_s < 1
+        yield is_short, f"{field} has latency_s {m.latency_s}", latency
+        is_new, once = m.level in LEVELS and m.level not in levels, ", ".join(LEVELS)
+        yield is_new, f"{field} is no level or is given twice", f"use each of {once} once"
+        levels.add(m.level)
 
 
-def _check_ceiling(ceiling: Ceiling, field: str, where: str) -> None:
-    if not is_resource(ceiling.resource):
-        raise InputError(
-            f"{field} names no known resource",
-            where=where,
-            advice="use flop/<precision>, byte/<level>, launch, fault or link/<name>",
-        )
-    if not SLOWEST <= ceiling.rate <= FASTEST:
-        raise InputError(
-            f"{field} has rate {ceiling.rate}",
-            where=where,
-            advice="a rate is a finite number above 0, per second",
-        )
-    for name, value in ceiling.variants.items():
-        if not SLOWEST <= value <= FASTEST:
-            raise InputError(
-                f"{field} has variant {name!r} with rate {value}",
-                where=where,
-                advice="a rate is a finite number above 0, per second",
-            )
-    if ceiling.spread is not None and not (math.isfinite(ceiling.spread) and ceiling.spread >= 0):
-        raise InputError(
-            f"{field} has spread {ceiling.spread}",
-            where=where,
-            advice="a spread is a share of the median, 0 or more",
-        )
-    if ceiling.threads is not None and ceiling.threads < 1:
-        raise InputError(
-            f"{field} has threads {ceiling.threads}", where=where, advice="use 1 or more"
-        )
+def _ceiling_checks(ceiling: Ceiling, field: str) -> Iterator[Check]:
+    resources = "use flop/<precision>, byte/<level>, launch, fault or link/<name>"
+    yield is_resource(ceiling.resource), f"{field} names no known resource", resources
+    advice = "a rate is a finite number above 0, per second"
+    yield SLOWEST <= ceiling.rate <= FASTEST, f"{field} has rate {ceiling.rate}", advice
+    for name, rate in ceiling.variants.items():
+        is_rate = SLOWEST <= rate <= FASTEST
+        yield is_rate, f"{field} has variant {name!r} with rate {rate}", advice
+    spread, threads = ceiling.spread, ceiling.threads
+    is_share = spread is None or (math.isfinite(spread) and spread >= 0)
+    advice = "a spread is a share of the median, 0 or more"
+    yield is_share, f"{field} has spread {spread}", advice
+    yield threads is None or threads >= 1, f"{field} has threads {threads}", "use 1 or more"
 
 
 assert set(ORIGIN_RANK) == set(ORIGINS)
-assert set(SCOPES) == {"all", "core", "socket"}
 
 
 # Machines as TOML files: the catalogue's form, for reading and for sharing one's own.
-
 
 LARGEST_FILE_BYTES = 4 * 2**20
 
@@ -314,10 +254,8 @@ def read_machine(path: Path) -> Machine:
         with path.open("rb") as stream:
             raw = stream.read(LARGEST_FILE_BYTES + 1)
         if len(raw) > LARGEST_FILE_BYTES:
-            raise InputError(
-                f"is too large for a machine file (over {LARGEST_FILE_BYTES // 2**20} MiB)",
-                where=str(path),
-            )
+            size = f"over {LARGEST_FILE_BYTES // 2**20} MiB"
+            raise InputError(f"is too large for a machine file ({size})", where=str(path))
         text = raw.decode("utf-8-sig")
     except OSError as error:
         raise InputError(
@@ -340,67 +278,37 @@ def parse_machine(text: str, where: str) -> Machine:
     try:
         entry = msgspec.convert(data, _MachineFile)
     except msgspec.ValidationError as error:
-        raise InputError(
-            str(error),
-            where=where,
-            advice="see the machine files in docs/machines.md for the fields",
-        ) from error
+        advice = "see the machine files in docs/machines.md for the fields"
+        raise InputError(str(error), where=where, advice=advice) from error
     return check_machine(_machine_of(entry, where), where)
 
 
 def _machine_of(entry: _MachineFile, where: str) -> Machine:
     sources = COMMON_SOURCES | entry.sources
-    return Machine(
-        name=entry.name,
-        device=entry.title,
-        ceilings=[
-            _ceiling_of(ceiling, index, sources, where)
-            for index, ceiling in enumerate(entry.ceilings)
-        ],
-        memory=[
-            msgspec.structs.replace(level, source=sources.get(level.source, level.source))
-            for level in entry.memory
-        ],
-        kernel_floor_s=entry.kernel_floor_s,
-        software=entry.software,
-        vendor=entry.vendor,
-        kind=entry.kind,
-        architecture=entry.architecture,
-        compute_capability=entry.compute_capability,
-        launching=entry.launching,
-        device_names=entry.device_names,
-        emulated=entry.emulated,
-        notes=entry.notes,
-    )
+    given = {f: getattr(entry, f) for f in Machine.__struct_fields__ if f != "device"}
+    given["ceilings"] = [_ceiling_of(c, k, sources, where) for k, c in enumerate(entry.ceilings)]
+    given["memory"] = [
+        msgspec.structs.replace(level, source=sources.get(level.source, level.source))
+        for level in entry.memory
+    ]
+    return Machine(device=entry.title, **given)
 
 
 def _ceiling_of(entry: _CeilingEntry, index: int, sources: dict[str, str], where: str) -> Ceiling:
     field = f"ceilings[{index}] ({entry.resource})"
-    if (entry.rate is None) == (entry.seconds_each is None):
-        raise InputError(
-            f"{field} needs one of 'rate' and 'seconds_each'",
-            where=where,
-            advice="give the rate per second, or the seconds that one launch or fault takes",
-        )
-    if entry.seconds_each is not None and not (
-        entry.seconds_each > 0 and entry.resource in (LAUNCH, FAULT)
-    ):
-        raise InputError(
-            f"{field} has seconds_each {entry.seconds_each}",
-            where=where,
-            advice="it is above 0, and only launch and fault have one; others have a rate",
-        )
-    rate = entry.rate if entry.rate is not None else 1.0 / (entry.seconds_each or 1.0)
-    return Ceiling(
-        resource=entry.resource,
-        rate=rate,
-        origin=entry.origin,
-        scope=entry.scope,
-        threads=entry.threads,
-        spread=entry.spread,
-        source=sources.get(entry.source, entry.source),
-        variants=entry.variants,
+    each = entry.seconds_each
+    one = (entry.rate is None) != (each is None)
+    is_each = each is None or (each > 0 and entry.resource in (LAUNCH, FAULT))
+    either = "give the rate per second, or the seconds that one launch or fault takes"
+    only = "it is above 0, and only launch and fault have one; others have a rate"
+    checks = (
+        (one, f"{field} needs one of 'rate' and 'seconds_each'", either),
+        (is_each, f"{field} has seconds_each {each}", only),
     )
+    _refuse(checks, where)
+    given = {f: getattr(entry, f) for f in Ceiling.__struct_fields__}
+    given["rate"] = entry.rate if entry.rate is not None else 1.0 / (each or 1.0)
+    return Ceiling(**given | {"source": sources.get(entry.source, entry.source)})
 
 
 def machine_toml(machine: Machine) -> str:

@@ -30,12 +30,9 @@ from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
 
 KERNEL_COLUMNS: dict[str, DataType] = {c.name: c.dtype for c in columns_from("profile")}
 TIMELINE_COLUMNS: dict[str, DataType] = {
-    "start_s": pl.Float64,
-    "duration_s": pl.Float64,
-    "stream": pl.String,
-    "kernel": pl.Int64,
+    "start_s": pl.Float64, "duration_s": pl.Float64, "stream": pl.String, "kernel": pl.Int64,
     "idle_cause": pl.String,
-}
+}  # fmt: skip
 
 # Labels that keep a call as a tracer wrote it, and the calls and kernels inside it, for whoever
 # counts them. `shape` and `dtype` say the same for people.
@@ -51,17 +48,9 @@ ROUNDING = 1e-6
 LARGEST = 1e30
 
 _NOT_NEGATIVE = (
-    "calls",
-    "launches",
-    "time_s",
-    "timed_s",
-    "exclusive_s",
-    "alone_s",
-    "time_spread",
-    "idle_before_s",
-    "contraction_flops",
-    "padding_flops",
-)
+    "calls", "launches", "time_s", "timed_s", "exclusive_s", "alone_s", "time_spread",
+    "idle_before_s", "contraction_flops", "padding_flops",
+)  # fmt: skip
 
 
 class SourceFile(msgspec.Struct, kw_only=True, frozen=True):
@@ -237,20 +226,14 @@ def complete_kernels(table: pl.DataFrame, where: str) -> pl.DataFrame:
             )
     table = _typed(table, where)
     filled = table.with_columns(
-        pl.col("kind").fill_null("kernel"),
-        pl.col("calls").fill_null(1.0),
+        pl.col("kind").fill_null("kernel"), pl.col("calls").fill_null(1.0)
     ).with_columns(
         pl.col("launches").fill_null(pl.col("calls")),
         pl.col("short_name").fill_null(pl.col("name")),
     )
     flops = [c for c in amount_columns(filled) if c.startswith("flop/")]
-    filled = filled.with_columns(
-        pl.when(pl.col("kind").is_in(FLOP_FREE_KINDS))
-        .then(pl.col(c).fill_null(0.0))
-        .otherwise(pl.col(c))
-        .alias(c)
-        for c in flops
-    )
+    free = pl.when(pl.col("kind").is_in(FLOP_FREE_KINDS)).then(0.0)
+    filled = filled.with_columns(pl.coalesce(c, free).alias(c) for c in flops)
     _check(filled, where)
     if filled["id"].null_count():
         if filled["parent"].null_count() < filled.height:
@@ -266,11 +249,10 @@ def _sorted(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(table: pl.DataFrame, where: str) -> pl.DataFrame:
-    wanted: list[pl.Expr] = []
-    for name, dtype in KERNEL_COLUMNS.items():
-        wanted.append(
-            pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype).alias(name)
-        )
+    wanted = [
+        (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in KERNEL_COLUMNS.items()
+    ]
     for name in table.columns:
         if name in KERNEL_COLUMNS:
             continue
@@ -313,33 +295,16 @@ def _check(table: pl.DataFrame, where: str) -> None:
     if table["name"].null_count():
         raise InputError(f"row {table['name'].is_null().arg_max()} has no name", where=where)
     for column, allowed in (("kind", KINDS), ("phase", PHASES)):
-        strange = table[column].drop_nulls().unique().to_list()
-        unknown = sorted(set(strange) - set(allowed))
+        unknown = sorted(set(table[column].drop_nulls().unique().to_list()) - set(allowed))
         if unknown:
-            raise InputError(
-                f"column {column!r} has {unknown[0]!r}",
-                where=where,
-                advice=f"use one of {', '.join(allowed)}",
-            )
+            what, advice = f"column {column!r} has {unknown[0]!r}", ", ".join(allowed)
+            raise InputError(what, where=where, advice=f"use one of {advice}")
 
 
 assert is_resource(FAULT)
 
 __all__ = [
-    "CALL_LABELS",
-    "FLOP_FREE_KINDS",
-    "KERNEL_COLUMNS",
-    "LABEL",
-    "ORIGIN",
-    "RECORDED_CALL",
-    "TIMELINE_COLUMNS",
-    "Framework",
-    "Profile",
-    "Source",
-    "SourceFile",
-    "StepKind",
-    "Steps",
-    "amount_columns",
-    "complete_kernels",
-    "in_unprofiled_seconds",
-]
+    "CALL_LABELS", "FLOP_FREE_KINDS", "KERNEL_COLUMNS", "LABEL", "ORIGIN", "RECORDED_CALL",
+    "TIMELINE_COLUMNS", "Framework", "Profile", "Source", "SourceFile", "StepKind", "Steps",
+    "amount_columns", "complete_kernels", "in_unprofiled_seconds",
+]  # fmt: skip

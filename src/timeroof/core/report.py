@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
@@ -16,15 +16,7 @@ from timeroof.core.notes import Note, NoteDocument, note_documents
 from timeroof.core.profile import TIMELINE_COLUMNS, Profile, Source, Steps
 from timeroof.core.resources import DRAM
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from timeroof.core.machine import Ceiling
-    from timeroof.core.notes import Note
-    from timeroof.core.profile import Profile
-
 # Verdicts: what bounds every row of a profile on one machine, as columns beside the rows.
-
 
 __all__ = ["BOUND", "RoofPair", "Verdicts", "judged_rows", "plain_rows"]
 
@@ -205,7 +197,6 @@ class Report:
 
     def to_json(self) -> bytes:
         """The report as JSON, `timeroof.report/2`."""
-
         return msgspec.json.encode(report_document(self))
 
 
@@ -284,13 +275,13 @@ def _object(family: Column, row: dict[str, Any], members: dict[str, str]) -> dic
     return {key: whole(row[c]) for c, key in members.items() if row[c] != 0}
 
 
-def whole(value: float | None) -> Number | None:
+def whole(value: Number | None) -> Number | None:
     """An integer where a float is one, so that counts read as counts.
 
     >>> whole(3.0), whole(2.5), whole(None)
     (3, 2.5, None)
     """
-    if value is not None and value.is_integer() and abs(value) < 2**53:
+    if value is not None and float(value).is_integer() and abs(value) < 2**53:
         return int(value)
     return value
 
@@ -298,15 +289,11 @@ def whole(value: float | None) -> Number | None:
 def _whole_totals(totals: Totals) -> Totals:
     return msgspec.structs.replace(
         totals,
-        launches=whole(_float(totals.launches)),
-        contraction_flops=whole(_float(totals.contraction_flops)),
-        flops={k: whole(_float(v)) for k, v in totals.flops.items()},
-        bytes={k: whole(_float(v)) for k, v in totals.bytes.items()},
+        launches=whole(totals.launches),
+        contraction_flops=whole(totals.contraction_flops),
+        flops={k: whole(v) for k, v in totals.flops.items()},
+        bytes={k: whole(v) for k, v in totals.bytes.items()},
     )
-
-
-def _float(value: Number | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _timeline(profile: Profile) -> list[TimelineEvent]:

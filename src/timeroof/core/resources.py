@@ -18,14 +18,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 SCOPES: tuple[str, ...] = get_args(Scope)
 
 VECTOR_PRECISIONS = ("fp64", "fp32", "fp16", "bf16", "int8")
-TENSOR_PRECISIONS = (
-    "fp64-tensor",
-    "tf32-tensor",
-    "fp16-tensor",
-    "bf16-tensor",
-    "fp8-tensor",
-    "fp4-tensor",
-    "int8-tensor",
+TENSOR_PRECISIONS = tuple(
+    f"{p}-tensor" for p in ("fp64", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
 )
 PRECISIONS = VECTOR_PRECISIONS + TENSOR_PRECISIONS
 LEVELS = ("l1", "l2", "l3", "dram")
@@ -39,12 +33,7 @@ DRAM = "byte/dram"
 
 _LINK = re.compile(r"^link/[A-Za-z0-9][A-Za-z0-9._-]*$")
 
-RESOURCES = (
-    *(f"flop/{p}" for p in PRECISIONS),
-    *(f"byte/{level}" for level in LEVELS),
-    LAUNCH,
-    FAULT,
-)
+RESOURCES = (*(f"flop/{p}" for p in PRECISIONS), *(f"byte/{m}" for m in LEVELS), LAUNCH, FAULT)
 
 
 def is_resource(name: str) -> bool:

@@ -113,16 +113,13 @@ def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
         totals=totals,
     )
     samples = profile.kernels.select("id", "samples").drop_nulls()
-    tables = {"kernels": profile.kernels.drop("samples")}
-    if samples.height:
-        tables["samples"] = samples
-    if profile.timeline is not None:
-        tables["timeline"] = profile.timeline
-    if profile.rungs is not None:
-        tables["rungs"] = profile.rungs
+    tables = {
+        "kernels": profile.kernels.drop("samples"), "samples": samples if samples.height else None,
+        "timeline": profile.timeline, "rungs": profile.rungs,
+    }  # fmt: skip
     with atomic_path(path) as part, zipfile.ZipFile(part, "w") as archive:
         archive.writestr("meta.json", msgspec.json.encode(meta), zipfile.ZIP_DEFLATED)
-        for name, table in tables.items():
+        for name, table in ((n, t) for n, t in tables.items() if t is not None):
             buffer = io.BytesIO()
             table.write_parquet(buffer, compression="zstd")
             archive.writestr(f"{name}.parquet", buffer.getvalue(), zipfile.ZIP_STORED)
@@ -189,10 +186,15 @@ def _renamed(raw: bytes) -> _Meta:
     """
     old = msgspec.json.decode(raw, type=_OldMeta)
     whole = {f: getattr(old.whole, f) for f in _OldWhole.__struct_fields__}
-    notes = [n for n in old.whole.notes if not n.startswith("residual: ")]
+    # Notes of the older form had no codes; whether a run is whole is asked again.
+    notes = note_documents(
+        Note(n, PARTIAL, "warning") if n.startswith("partial: ") else n
+        for n in old.whole.notes
+        if not n.startswith("residual: ")
+    )
     return _Meta(
         **{f: getattr(old, f) for f in _OldMeta.__struct_fields__ if f != "whole"},
-        whole=_Whole(**whole | {"steps": _new_steps(old.whole.steps), "notes": _old_notes(notes)}),
+        whole=_Whole(**whole | {"steps": _new_steps(old.whole.steps), "notes": notes}),
     )
 
 
@@ -200,19 +202,9 @@ def _new_steps(old: _OldSteps | None) -> Steps | None:
     if old is None:
         return None
     return Steps(
-        count=old.count,
-        unprofiled_s=old.clean_s,
-        profiled_s=old.timed_s,
-        samples=old.clean_samples,
-        pace_samples=old.pace_samples,
-    )
-
-
-def _old_notes(texts: list[str]) -> list[NoteDocument]:
-    """Notes of the older form had no codes; whether a run is whole is asked again."""
-    return note_documents(
-        Note(t, PARTIAL, "warning") if t.startswith("partial: ") else t for t in texts
-    )
+        count=old.count, unprofiled_s=old.clean_s, profiled_s=old.timed_s,
+        samples=old.clean_samples, pace_samples=old.pace_samples,
+    )  # fmt: skip
 
 
 def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:

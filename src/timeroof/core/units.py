@@ -133,7 +133,6 @@ def _digits(value: float, digits: int) -> str:
 
 # Units of amounts and rates: integer operations are operations, no floating-point ones.
 
-
 INTEGER = "flop/int"
 
 

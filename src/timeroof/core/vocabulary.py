@@ -113,15 +113,11 @@ def known_causes(seconds: Mapping[str, float]) -> dict[str, float]:
 
 # Which family an op or a kernel belongs to, told from its name: the one table of such patterns.
 
-
 # Work for matrix units.
 CONTRACTIONS = (
-    OpFamily.PRODUCT,
-    OpFamily.BATCHED_PRODUCT,
-    OpFamily.CONVOLUTION,
-    OpFamily.ATTENTION,
+    OpFamily.PRODUCT, OpFamily.BATCHED_PRODUCT, OpFamily.CONVOLUTION, OpFamily.ATTENTION,
     OpFamily.RECURRENT,
-)
+)  # fmt: skip
 MOVES = (OpFamily.COPY, OpFamily.LAYOUT)
 
 # The first that fits decides, upper and lower case alike.
@@ -162,8 +158,7 @@ _RULES = tuple((family, re.compile(pattern, re.IGNORECASE)) for family, pattern 
 
 # What the column `algorithm`, read from a kernel's name, says of its family.
 _OF_ALGORITHM: dict[str, OpFamily] = {
-    "gemm": OpFamily.PRODUCT,
-    "gemv": OpFamily.PRODUCT,
+    **dict.fromkeys(("gemm", "gemv"), OpFamily.PRODUCT),
     **dict.fromkeys(("implicit-gemm", "winograd", "fft", "direct"), OpFamily.CONVOLUTION),
     "flash-attention": OpFamily.ATTENTION,
     "recurrent-cell": OpFamily.RECURRENT,
@@ -178,10 +173,8 @@ _OF_ALGORITHM: dict[str, OpFamily] = {
     **dict.fromkeys(("gather", "embedding"), OpFamily.INDEXING),
     **dict.fromkeys(("reduction", "scan"), OpFamily.REDUCTION),
     **dict.fromkeys(("elementwise", "dropout", "rotary", "cast"), OpFamily.ELEMENTWISE),
-    **dict.fromkeys(
-        ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "send-recv"),
-        OpFamily.COMMUNICATION,
-    ),
+    **dict.fromkeys(("all-reduce", "all-gather", "reduce-scatter"), OpFamily.COMMUNICATION),
+    **dict.fromkeys(("broadcast", "reduce", "send-recv"), OpFamily.COMMUNICATION),
     **dict.fromkeys(("all-to-all", "collective"), OpFamily.COMMUNICATION),
 }
 

@@ -15,13 +15,13 @@ This is the only place that says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from timeroof.core.columns import bytes_known, flops_known
+from timeroof.core.columns import bytes_known, first_of, flops_known
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import ORIGIN
 from timeroof.core.report import BOUND
@@ -43,14 +43,10 @@ def combined_bound(
 # Which rows are too small for their work to matter: starting them is what takes the time.
 #
 # On a device with a queue, launching takes at least as long as the work at the roof, and the
-# kernels
-# are only a few launches long. On a CPU the framework's own path is part of an op's time, and
-# costs
-# far more than the cheapest launch there can be: what an op from Python costs is measured by the
-# probe, or taken as a microsecond. There a row is tiny if an op takes a few of those, most of it
-# not
-# work; and if it does no work at all (a view).
-
+# kernels are only a few launches long. On a CPU the framework's own path is part of an op's time,
+# and costs far more than the cheapest launch there can be: what an op from Python costs is measured
+# by the probe, or taken as a microsecond. There a row is tiny if an op takes a few of those, most
+# of it not work; and if it does no work at all (a view).
 
 MOST_LAUNCH_TIMES = 4.0
 MOST_OP_COSTS = 50.0
@@ -89,7 +85,6 @@ def is_tiny(machine: Machine | None, columns: Sequence[str]) -> pl.Expr:
 
 # Why a row may be faster than its roof: a flag with the likely cause, never a clip.
 
-
 # How far beyond a roof chance, and a clock above the one the ceiling assumes, can carry.
 NOISE_FACTOR = 1.03
 CLOCK_FACTOR = 1.30
@@ -113,12 +108,10 @@ def above_roof_cause(
     above = took_time & (pl.col("time_s") * (1 + spread + ROUNDING) < pl.col("work_bound_s"))
     excess = pl.col("work_bound_s") / pl.col("time_s")
     work = [c for c in columns if c in roofs and c.split("/")[0] in ("flop", "byte", "link")]
-    cause: Any = pl.when(~above.fill_null(False)).then(pl.lit(None, pl.String))
-    for resource in work:
-        limits = pl.col(f"{BOUND}{resource}") == pl.col("work_bound_s")
-        cause = cause.when(limits).then(_cause(resource, columns, excess, roofs[resource], machine))
-    expression: pl.Expr = cause.otherwise(pl.lit(None, pl.String))
-    return expression
+    causes = {r: _cause(r, columns, excess, roofs[r], machine) for r in work}
+    limits = ((pl.col(f"{BOUND}{r}") == pl.col("work_bound_s"), causes[r]) for r in work)
+    none = pl.lit(None, pl.String)
+    return first_of((~above.fill_null(False), none), *limits, otherwise=None)
 
 
 def _cause(
@@ -133,25 +126,14 @@ def _cause(
         cache = machine.largest_cache_bytes if machine is not None else None
         per_call = pl.col(resource) / pl.col("calls")
         fits = per_call <= cache if cache is not None else pl.lit(False)
-        return (
-            pl.when(fits)
-            .then(pl.lit("cache-resident"))
-            .when(small)
-            .then(pl.lit("noise"))
-            .when(counted)
-            .then(pl.lit("wrong count"))
-            .otherwise(pl.lit("wrong ceiling"))
-        )
-    return (
-        pl.when(small)
-        .then(pl.lit("noise"))
-        .when(excess <= _room_below_theory(ceiling, machine))
-        .then(pl.lit("wrong ceiling"))
-        .when((excess <= CLOCK_FACTOR) & pl.lit(head == "flop") & ~shaky)
-        .then(pl.lit("boost clock"))
-        .when(counted)
-        .then(pl.lit("wrong count"))
-        .otherwise(pl.lit("wrong ceiling"))
+        likely = ((fits, "cache-resident"), (small, "noise"), (counted, "wrong count"))
+        return first_of(*likely, otherwise="wrong ceiling")
+    return first_of(
+        (small, "noise"),
+        (excess <= _room_below_theory(ceiling, machine), "wrong ceiling"),
+        ((excess <= CLOCK_FACTOR) & pl.lit(head == "flop") & ~shaky, "boost clock"),
+        (counted, "wrong count"),
+        otherwise="wrong ceiling",
     )
 
 
@@ -180,7 +162,6 @@ def _room_below_theory(ceiling: Ceiling, machine: Machine | None) -> float:
 # gives back: no rule claims busy seconds of it. It keeps its time wherever rows are added up.
 # * A sum over amounts is that of the known ones, and stands with the share of time that it
 # covers.
-
 
 UNKNOWN = "unknown"
 
@@ -231,15 +212,14 @@ def limiter(
     largest = pl.max_horizontal(f"{BOUND}{r}" for r in resources)
     explains = largest >= EXPLAINING_SHARE * pl.col("elapsed_s")
     settled = amounts_known(amounts) | explains
-    choice: Any = pl.when(~settled.fill_null(False) | largest.is_null()).then(pl.lit(UNKNOWN))
-    choice = choice.when(_unexplained(largest, roofs, launch_cost_s)).then(pl.lit(LATENCY))
-    # Known to do no work, not even a launch of its own: overhead, whatever the columns' order.
-    idle = LAUNCH if LAUNCH in roofs else UNKNOWN
-    choice = choice.when(largest == 0).then(pl.lit(idle))
-    for resource in resources:
-        choice = choice.when(pl.col(f"{BOUND}{resource}") == largest).then(pl.lit(resource))
-    expression: pl.Expr = choice.otherwise(pl.lit(UNKNOWN))
-    return expression
+    return first_of(
+        (~settled.fill_null(False) | largest.is_null(), UNKNOWN),
+        (_unexplained(largest, roofs, launch_cost_s), LATENCY),
+        # Known to do no work, not even a launch of its own: overhead, whatever the columns' order.
+        (largest == 0, LAUNCH if LAUNCH in roofs else UNKNOWN),
+        *((pl.col(f"{BOUND}{r}") == largest, r) for r in resources),
+        otherwise=UNKNOWN,
+    )
 
 
 def _unexplained(
@@ -275,7 +255,6 @@ def where_settled(value: pl.Expr) -> pl.Expr:
 # which the device was busy, and those of collectives are the communication that nothing hides.
 # Only the instants in which a piece of work runs alone of its tier can come back: while another
 # one runs beside it, the device stays as long busy without it.
-
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

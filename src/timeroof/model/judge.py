@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import polars as pl
 
+from timeroof.core import columns
 from timeroof.core.columns import columns_from, flop_columns, owed_flops, owed_share, ratio
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND, RoofPair, Verdicts
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
-from timeroof.model.bounds import (
-    above_roof_cause,
-    combined_bound,
-    launch_cost_s,
-    limiter,
-    where_settled,
-    work_bound,
-)
+from timeroof.model import bounds as of
+from timeroof.model.bounds import combined_bound, where_settled
 
 # Precisions so narrow that few programs meet their ceilings.
 _NARROW = ("flop/int8", "flop/fp8", "flop/fp4")
@@ -78,40 +73,30 @@ def judge(
         .with_columns(_partial_bounds(amounts, roofs))
         .with_columns(
             combined_bound(
-                pl.col("work_bound_s"),
-                pl.col("fault_bound_s"),
-                pl.col("overhead_time_s"),
+                *map(pl.col, ("work_bound_s", "fault_bound_s", "overhead_time_s")),
                 asynchronous=asynchronous,
             ).alias("bound_s"),
-            _elapsed().alias("elapsed_s"),
+            (pl.col("time_s") + pl.col("idle_before_s").fill_null(0.0)).alias("elapsed_s"),
         )
         .with_columns(_pair_bounds(amounts, roofs, pair))
-        .with_columns(limiter(amounts, roofs, launch_cost_s(machine)).alias("limiter"))
+        .with_columns(of.limiter(amounts, roofs, of.launch_cost_s(machine)).alias("limiter"))
         .with_columns(
             # What the unknown amounts would bound is unknown too: no gap is claimed for it.
             where_settled(_gap()).alias("gap_s"),
             where_settled(ratio("work_bound_s", "time_s")).alias("kernel_efficiency"),
             where_settled(ratio("bound_s", "elapsed_s")).alias("efficiency"),
             _intensity(amounts).alias("ai"),
-            *time_coordinates(
-                pl.col("compute_at_roof_s"), pl.col("memory_at_roof_s"), pl.col("time_s")
-            ),
+            *time_coordinates(*map(pl.col, ("compute_at_roof_s", "memory_at_roof_s", "time_s"))),
             _inside_box().alias("inside_overhead_box"),
         )
         .with_columns(
             _paper_class().alias("paper_class"),
-            above_roof_cause(profile.kernels.columns, roofs, machine).alias("above_roof"),
+            of.above_roof_cause(profile.kernels.columns, roofs, machine).alias("above_roof"),
         )
         .select(_verdict_columns(amounts, roofs))
         .collect()
     )
-    return Verdicts(
-        table=table,
-        roofs=roofs,
-        pair=pair,
-        asynchronous=asynchronous,
-        notes=_notes(profile, machine, roofs),
-    )
+    return Verdicts(table, roofs, pair, asynchronous, _notes(profile, machine, roofs))
 
 
 def _bounded(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
@@ -135,14 +120,10 @@ def _partial_bounds(amounts: list[str], roofs: dict[str, Ceiling]) -> list[pl.Ex
     fault = pl.col(f"{BOUND}{FAULT}") if FAULT in _bounded(amounts, roofs) else null
     launch = pl.col(f"{BOUND}{LAUNCH}") if LAUNCH in roofs else null
     return [
-        work_bound(work).alias("work_bound_s"),
+        of.work_bound(work).alias("work_bound_s"),
         fault.alias("fault_bound_s"),
         launch.alias("overhead_time_s"),
     ]
-
-
-def _elapsed() -> pl.Expr:
-    return pl.col("time_s") + pl.col("idle_before_s").fill_null(0.0)
 
 
 def _pair_bounds(
@@ -181,45 +162,35 @@ def time_coordinates(compute_s: pl.Expr, memory_s: pl.Expr, time_s: pl.Expr) -> 
     """
     slowest = pl.max_horizontal(compute_s, memory_s)
     known = compute_s.is_not_null() & memory_s.is_not_null() & (slowest > 0)
+    longer = pl.when(compute_s > memory_s)
     at = {
-        "compute_time_s": pl.when(compute_s > memory_s)
-        .then(time_s)
-        .otherwise(time_s * compute_s / memory_s),
-        "bandwidth_time_s": pl.when(compute_s > memory_s)
-        .then(time_s * memory_s / compute_s)
-        .otherwise(time_s),
+        "compute_time_s": longer.then(time_s).otherwise(time_s * compute_s / memory_s),
+        "bandwidth_time_s": longer.then(time_s * memory_s / compute_s).otherwise(time_s),
     }
     return [pl.when(known).then(seconds).alias(name) for name, seconds in at.items()]
 
 
 def _paper_class() -> pl.Expr:
     compute, memory = pl.col("compute_at_roof_s"), pl.col("memory_at_roof_s")
-    return (
-        pl.when(pl.col("inside_overhead_box"))
-        .then(pl.lit("overhead"))
-        .when(compute.is_null() | memory.is_null())
-        .then(pl.lit(None, pl.String))
-        .when(compute > memory)
-        .then(pl.lit("compute"))
-        .otherwise(pl.lit("bandwidth"))
+    return columns.first_of(
+        (pl.col("inside_overhead_box"), "overhead"),
+        (compute.is_null() | memory.is_null(), pl.lit(None, pl.String)),
+        (compute > memory, "compute"),
+        otherwise="bandwidth",
     )
 
 
 def _verdict_columns(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
-    bounds = [f"{BOUND}{a}" for a in _bounded(amounts, roofs)]
-    if LAUNCH in roofs:
-        bounds.append(f"{BOUND}{LAUNCH}")
-    return ["id", *bounds, *(c.name for c in columns_from("verdict"))]
+    bounded = [*_bounded(amounts, roofs), *([LAUNCH] if LAUNCH in roofs else [])]
+    return ["id", *(f"{BOUND}{a}" for a in bounded), *(c.name for c in columns_from("verdict"))]
 
 
 def _notes(
     profile: Profile, machine: Machine | None, roofs: dict[str, Ceiling]
 ) -> tuple[Note, ...]:
     if machine is None:
-        words = (
-            "No machine is known for this profile, so nothing is bounded; name one with --machine."
-        )
-        return (Note(words, "no-machine", "warning"),)
+        words = "No machine is known for this profile, so nothing is bounded; name one with"
+        return (Note(f"{words} --machine.", "no-machine", "warning"),)
     used = [a for a in profile.amount_columns if _is_used(profile, a)]
     notes = [
         Note(f"{machine.name} has no ceiling for {resource}: it bounds nothing.", "no-ceiling")
@@ -227,12 +198,9 @@ def _notes(
         if resource not in roofs
     ]
     notes += [
-        Note(
-            f"{resource} is emulated on {machine.name}: judged on the ceiling of {unit}.",
-            "emulated",
-        )
-        for resource, unit in machine.emulated.items()
-        if resource in used and roofs.get(resource) is roofs.get(unit)
+        Note(f"{r} is emulated on {machine.name}: judged on the ceiling of {unit}.", "emulated")
+        for r, unit in machine.emulated.items()
+        if r in used and roofs.get(r) is roofs.get(unit)
     ]
     if machine.launching == "asynchronous" and profile.ran_on_a_cpu:
         words = (

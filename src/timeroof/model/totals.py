@@ -36,6 +36,8 @@ def totals(
     time_s = _sum(rows, "time_s", ranks)
     kernel_s = _busy_s(profile, time_s)
     idle_s, unexplained_s = _outside_kernels(profile, kernel_s)
+    amounts = profile.amount_columns
+    known = {"flops": flops_known(amounts), "bytes": bytes_known(amounts)}
     ladder = _ladder(profile, rows, machine, scope)
     recoverable_s = efficiency = None
     if ladder.roof_s is not None and ladder.measured_s:
@@ -48,7 +50,7 @@ def totals(
         idle_by_cause=profile.idle_by_cause,
         steps=profile.steps,
         launches=_sum(every, "launches", ranks),
-        known=_known_shares(profile, rows),
+        known={what: _time_share(rows, of) for what, of in known.items()},
         flops=_sums(every, "flop/", ranks),
         contraction_flops=_sum(every, "contraction_flops", ranks),
         bytes=_sums(every, "byte/", ranks),
@@ -56,7 +58,7 @@ def totals(
         gap_s=recoverable_s,
         kernel_efficiency=_share(rows, "work_bound_s", "time_s"),
         efficiency=efficiency,
-        known_time_share=_known_time_share(profile, rows),
+        known_time_share=_time_share(rows, known["flops"] & known["bytes"]),
         ladder=ladder,
         recoverable_s=recoverable_s,
         unexplained_s=unexplained_s,
@@ -187,17 +189,6 @@ def _share(rows: pl.DataFrame, over: str, under: str) -> float | None:
     )
     below = float(known[under].sum())
     return float(known[over].sum()) / below if below else None
-
-
-def _known_shares(profile: Profile, rows: pl.DataFrame) -> dict[str, float | None]:
-    amounts = profile.amount_columns
-    known = {"flops": flops_known(amounts), "bytes": bytes_known(amounts)}
-    return {what: _time_share(rows, is_known) for what, is_known in known.items()}
-
-
-def _known_time_share(profile: Profile, rows: pl.DataFrame) -> float | None:
-    amounts = profile.amount_columns
-    return _time_share(rows, flops_known(amounts) & bytes_known(amounts))
 
 
 def _time_share(rows: pl.DataFrame, of: pl.Expr) -> float | None:

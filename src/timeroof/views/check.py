@@ -26,16 +26,12 @@ COLUMNS = (
 def print_check(document: Row, *, stderr: bool = True) -> None:
     """A `timeroof.check/1` document as a table."""
     out = console(stderr=stderr)
-    rows: list[list[Cell]] = [
-        [*cells(limit), _styled(_word(limit))] for limit in document["limits"]
-    ]
+    styles = {"holds": "green", "BROKEN": "bold red", "INCONCLUSIVE": "bold yellow"}
+    words = [(limit, _word(limit)) for limit in document["limits"]]
+    rows: list[list[Cell]] = [[*cells(limit), Text(word, styles[word])] for limit, word in words]
     out.print(fitted_table(COLUMNS, rows, out.width))
     for note in document["notes"]:
         out.print(Text(f"Note: {plain_text(note)}"))
-
-
-def _styled(word: str) -> Text:
-    return Text(word, {"holds": "green", "BROKEN": "bold red"}.get(word, "bold yellow"))
 
 
 def cells(limit: Row) -> tuple[str, str, str, str]:

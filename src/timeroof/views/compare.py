@@ -129,28 +129,23 @@ def cells(rows: Sequence[Row], *, noise: bool = False) -> tuple[list[str], list[
         "before": [format_seconds(row["a_s"]) for row in rows],
         "after": [format_seconds(row["b_s"]) for row in rows],
         "change": [signed_seconds(row["delta_s"]) for row in rows],
-        "noise": [_noise(row) if noise else "" for row in rows],
+        "noise": [
+            (format_seconds(row["noise_s"]) if row["spread_known"] else "unknown") if noise else ""
+            for row in rows
+        ],
         "mainly": [CAUSE_WORDS[main_cause(row)] if row["delta_s"] else "" for row in rows],
-        "differs": [_differs(row) for row in rows],
+        "differs": [", ".join(WORK_WORDS[k] for k in row.get("differs_in", ())) for row in rows],
     }
     shown = {head: texts for head, texts in columns.items() if head == "kernel" or any(texts)}
     return list(shown), [list(texts) for texts in zip(*shown.values(), strict=True)]
 
 
-def _noise(row: Row) -> str:
-    return format_seconds(row["noise_s"]) if row["spread_known"] else "unknown"
-
-
-def _differs(row: Row) -> str:
-    """Which amounts of work are others, as far as both sides know them."""
-    return ", ".join(WORK_WORDS[kind] for kind in row.get("differs_in", ()))
-
-
 def _column(head: str) -> Column:
     """A column on a terminal; names go on in the next line, as the layer tells two rows apart."""
+    leaves = LEAVES.get(head, 0)
     if head in TEXTS:
-        return Column(head, "prose", *TEXTS[head], leaves=LEAVES.get(head, 0))
-    return Column(head, "figure", leaves=LEAVES.get(head, 0))
+        return Column(head, "prose", *TEXTS[head], leaves=leaves)
+    return Column(head, "figure", leaves=leaves)
 
 
 def markdown_comparison(document: Row) -> str:
@@ -198,9 +193,8 @@ def comparison_figure(comparison: Comparison, a: Report, b: Report, *, title: st
         )
     moves = [_move(row, roofs.level) for row in comparison.rows.iter_rows(named=True)]
     moves.sort(key=lambda m: (not m.arrow, -abs(m.after.time_s - m.before.time_s)))
-    heading = clip(
-        plain_line(title or f"{Path(comparison.a).name} → {Path(comparison.b).name}"), 90
-    )
+    names = f"{Path(comparison.a).name} → {Path(comparison.b).name}"
+    heading = clip(plain_line(title or names), 90)
     notes = [] if any(m.arrow for m in moves) else ["no kernel changed by more than the noise"]
     return arrow_chart(moves, roofs, title=heading, notes=notes)
 

@@ -18,22 +18,13 @@ from timeroof.core.columns import Row
 from timeroof.core.errors import TimeroofError
 from timeroof.core.files import write_atomically
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.compare import (
-    CAUSE_WORDS,
-    cells,
-    comparison_figure,
-    headline,
-    main_causes,
-    markdown_comparison,
-    signed_seconds,
-    told_rows,
-)
+from timeroof.views import compare
 from timeroof.views.page.templates import Table, static_page
 from timeroof.views.pictures.frame import save_figure, themed_svg
 from timeroof.views.pictures.whatif import bars_figure
 from timeroof.views.plain import markdown_text
 from timeroof.views.render import PICTURES
-from timeroof.views.whatif import WITHOUT_IDLE, has_idle, told_apart
+from timeroof.views.whatif import WITHOUT_IDLE, has_idle, machine_cells, told_apart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,12 +40,13 @@ Captioned = tuple[Markup, str]
 
 def comparison_page(document: Row, pictures: Sequence[Captioned]) -> str:
     """A `timeroof.compare/1` document as a page."""
-    causes = [[CAUSE_WORDS[c], signed_seconds(s)] for c, s in main_causes(document).items()]
-    lead, told = told_rows(document)
+    main = compare.main_causes(document)
+    causes = [[compare.CAUSE_WORDS[c], compare.signed_seconds(s)] for c, s in main.items()]
+    lead, told = compare.told_rows(document)
     others = [row for row in document["rows"] if not row["significant"]]
     return static_page(
         f"{document['a']} → {document['b']}",
-        headline(document),
+        compare.headline(document),
         pictures=pictures,
         tables=[
             Table("Why", ("cause", "seconds"), causes),
@@ -66,14 +58,13 @@ def comparison_page(document: Row, pictures: Sequence[Captioned]) -> str:
 
 
 def _table(title: str, rows: Sequence[Row], note: str = "") -> Table:
-    heads, lines = cells(rows[:MOST_ROWS], noise=True)
+    heads, lines = compare.cells(rows[:MOST_ROWS], noise=True)
     matched = [row["matched_by"] for row in rows[:MOST_ROWS]]
     told = [[*line, by] for line, by in zip(lines, matched, strict=True)]
     return Table(title, (*heads, "matched by"), told, note)
 
 
 # A what-if as a page and as Markdown.
-
 
 MOST_WHATIF_ROWS = 100
 _MACHINES = ("machine", "bound", "predicted", "low", "high", "speed-up")
@@ -105,13 +96,6 @@ def _tables(document: Row, names: list[str]) -> list[Table]:
     ]
 
 
-def machine_cells(document: Row, machine: Row) -> list[str]:
-    """A machine's line of the table."""
-    faster = document["measured_s"] / machine["predicted_s"] if machine["predicted_s"] else None
-    seconds = [format_seconds(machine[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")]
-    return [machine["name"], *seconds, "?" if faster is None else f"{faster:.2f}x"]
-
-
 def _changes(document: Row) -> list[list[str]]:
     return [
         [machine["name"], change, format_seconds(seconds)]
@@ -124,21 +108,15 @@ def _kernels(document: Row) -> list[list[str]]:
     longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))[:MOST_WHATIF_ROWS]
     told = told_apart(document["rows"])
     return [
-        [
-            told[row["id"]],
-            row["limiter"],
-            format_seconds(row["time_s"]),
-            *(_predicted(m) for m in row["machines"]),
-        ]
+        [told[row["id"]], row["limiter"], format_seconds(row["time_s"]),
+         *(_predicted(m) for m in row["machines"])]
         for row in longest
-    ]
+    ]  # fmt: skip
 
 
 def _predicted(machine: Row) -> str:
-    seconds = (
-        f"{format_seconds(machine['predicted_s'])}"
-        f" ({format_seconds(machine['low_s'])} to {format_seconds(machine['high_s'])})"
-    )
+    likely, low, high = (format_seconds(machine[c]) for c in ("predicted_s", "low_s", "high_s"))
+    seconds = f"{likely} ({low} to {high})"
     return f"{seconds}, {machine['limiter']}" if machine["limiter_changes"] else seconds
 
 
@@ -164,16 +142,13 @@ def markdown_whatif(document: Row) -> str:
         name, *numbers = machine_cells(document, machine)
         lines.append(f"| {markdown_text(name)} | {' | '.join(numbers)} |")
     for name, change, seconds in _changes(document):
-        lines += [
-            "",
-            f"{markdown_text(name)}: {seconds} with another limiter, {markdown_text(change)}",
-        ]
+        words = f"{seconds} with another limiter, {markdown_text(change)}"
+        lines += ["", f"{markdown_text(name)}: {words}"]
     lines += ["", *(f"- {markdown_text(note)}" for note in document["notes"])]
     return "\n".join(lines).rstrip() + "\n"
 
 
 # A comparison or a what-if as files: the suffix of a name says which form, a folder gets all.
-
 
 TEXTS = ("json", "md", "html")
 SUFFIXES = ("html", *PICTURES, "md", "json")
@@ -213,8 +188,8 @@ class Outputs:
 def comparison_outputs(result: Comparison, a: Report, b: Report) -> Outputs:
     """The outputs of `compare`."""
     return Outputs(
-        "compare", result.document(), markdown_comparison, comparison_page,
-        lambda: comparison_figure(result, a, b), "compare", ARROWS,
+        "compare", result.document(), compare.markdown_comparison, comparison_page,
+        lambda: compare.comparison_figure(result, a, b), "compare", ARROWS,
     )  # fmt: skip
 
 

@@ -46,14 +46,10 @@ def print_explanation(report: Report, findings: Sequence[Finding], *, stderr: bo
         _print_finding(out, place, finding, report.totals.ladder.measured_s)
     claimed = [f for f in findings if f.gain_s is not None]
     if claimed:
-        together = claimed[-1].evidence.get(CUMULATIVE, 0.0)
-        out.print(
-            Text(
-                f"\nTogether at most {format_seconds(together)} of"
-                f" {format_seconds(report.totals.ladder.measured_s)}: seconds that several findings"
-                " claim count once."
-            )
-        )
+        together = format_seconds(claimed[-1].evidence.get(CUMULATIVE, 0.0))
+        of = f"{together} of {format_seconds(report.totals.ladder.measured_s)}"
+        words = "seconds that several findings claim count once."
+        out.print(Text(f"\nTogether at most {of}: {words}"))
     for note in report.notes:
         out.print(Text(f"Note: {plain_text(note)}"))
 
@@ -91,11 +87,8 @@ def _print_finding(out: Console, place: int, finding: Finding, whole_s: float | 
         together = finding.evidence.get(CUMULATIVE)
         gain = f"at most {format_seconds(finding.gain_s)} ({share})"
         gain += f", together with those above {format_seconds(together)}" if place > 1 else ""
-    out.print(
-        Text.assemble(
-            "\n", (f"{place}. {finding.code} {plain_text(finding.title)}", "bold"), f": {gain}"
-        )
-    )
+    title = (f"{place}. {finding.code} {plain_text(finding.title)}", "bold")
+    out.print(Text.assemble("\n", title, f": {gain}"))
     out.print(Text(plain_text(finding.why)))
     if finding.action:
         out.print(Text(f"Do: {plain_text(finding.action)}"))

@@ -36,10 +36,9 @@ def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = Non
     rows = [_cells(measured, paper) for measured, paper in _pairs(machine)]
     out.print(fitted_table(COLUMNS, rows, out.width))
     if clocks_hz:
-        clocks = ", ".join(
-            f"{hz / 1e9:.2f} GHz on {format_cores(n)}" for n, hz in clocks_hz.items()
-        )
-        out.print(Text(f"clock, measured, from which theoretical figures come: {clocks}"))
+        clocks = [f"{hz / 1e9:.2f} GHz on {format_cores(n)}" for n, hz in clocks_hz.items()]
+        words = "clock, measured, from which theoretical figures come"
+        out.print(Text(f"{words}: {', '.join(clocks)}"))
     latencies = [
         f"{level.level} {format_seconds(level.latency_s)}"
         for level in machine.memory
@@ -71,18 +70,15 @@ def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:
     one = all(c.threads in (None, 1) for c in machine.ceilings)
     said: set[tuple[str, float, int | None]] = set()
     for scope in SCOPES:
-        measured = {c.resource: c for c in machine.ceilings if _is(c, scope, ("measured",))}
-        paper = {c.resource: c for c in machine.ceilings if _is(c, scope, ("theoretical",))}
+        own = [c for c in machine.ceilings if c.scope == scope]
+        measured = {c.resource: c for c in own if c.origin == "measured"}
+        paper = {c.resource: c for c in own if c.origin == "theoretical"}
         for resource in dict.fromkeys([*measured, *paper]):
             best = measured.get(resource) or paper[resource]
             figures = (resource, best.rate, best.threads)
             if (scope == "core" and not one) or figures not in said:
                 yield measured.get(resource), paper.get(resource)
             said.add(figures)
-
-
-def _is(ceiling: Ceiling, scope: str, origins: tuple[str, ...]) -> bool:
-    return ceiling.scope == scope and ceiling.origin in origins
 
 
 def print_remarks(title: str, lines: Iterable[str], *, style: str = "") -> None:

@@ -19,17 +19,12 @@ def plain_text(text: str) -> str:
     """
     if text.isprintable():
         return text
-    spaced = _WHITE.sub(_one_space, text)
+    # Plain spaces stay as they are; what holds another white character is one of them.
+    spaced = _WHITE.sub(lambda white: white[0] if white[0].isprintable() else " ", text)
     return "".join(c if c.isprintable() else REPLACEMENT for c in spaced)
 
 
-def _one_space(white: re.Match[str]) -> str:
-    """Plain spaces stay as they are; what holds another white character is one of them."""
-    return white[0] if white[0].isprintable() else " "
-
-
 # Names from files as text that a page may show: printable, of bearable length.
-
 
 # Marks that stack on a letter: a few belong to a script, hundreds cover the page.
 _STACKED = re.compile(

@@ -14,13 +14,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.files import atomic_path, write_atomically
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.page.headline import (
-    cards,
-    ladder,
-    limiter_parts,
-    seconds_words,
-    verdict_sentence,
-)
+from timeroof.views.page import headline
 from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.plain import clip, markdown_text, plain_line
 
@@ -64,7 +58,6 @@ def table_parquet(table: pl.DataFrame) -> bytes:
 
 # A report as Markdown for a pull request: the headline, the largest gaps, the findings.
 
-
 TOP = 10
 
 
@@ -95,18 +88,19 @@ def code(text: str, limit: int = 80) -> str:
 
 def _headline(report: Report) -> list[str]:
     machine = f" on {markdown_text(report.machine.device)}" if report.machine else ""
-    facts = " · ".join(f"{card.label} **{card.text}**" for card in cards(report))
-    return [f"{facts}{machine}", "", verdict_sentence(report), ""]
+    facts = " · ".join(f"{card.label} **{card.text}**" for card in headline.cards(report))
+    return [f"{facts}{machine}", "", headline.verdict_sentence(report), ""]
 
 
 def _limits(report: Report) -> list[str]:
     parts = [
         f"| {part.label} | {part.text} | {part.percent} | {'█' * round(20 * part.share)} |"
-        for part in limiter_parts(report.totals)
+        for part in headline.limiter_parts(report.totals)
     ]
     lines = ["| bound by | time | share | |", "|---|---:|---:|---|", *parts, ""] if parts else []
-    rungs = [f"{r.label.lower()} {r.text}" for r in ladder(report) if r.seconds is not None]
-    words = seconds_words(report)
+    ladder = [rung for rung in headline.ladder(report) if rung.seconds is not None]
+    rungs = [f"{rung.label.lower()} {rung.text}" for rung in ladder]
+    words = headline.seconds_words(report)
     lines += [words, ""] if words else []
     return [*lines, f"Ladder: {' → '.join(rungs)}", ""] if rungs else lines
 
@@ -133,9 +127,8 @@ def _findings(report: Report) -> list[str]:
     lines: list[str] = []
     for finding in report.findings:
         gain = "" if finding.gain_s is None else f" (up to {format_seconds(finding.gain_s)})"
-        lines.append(
-            f"- **{markdown_text(finding.title, 300)}**{gain}: {markdown_text(finding.why)}"
-        )
+        title, why = markdown_text(finding.title, 300), markdown_text(finding.why)
+        lines.append(f"- **{title}**{gain}: {why}")
         if finding.action:
             lines.append(f"  *Do:* {markdown_text(finding.action)}")
     return [*lines, ""] if lines else []

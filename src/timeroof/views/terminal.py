@@ -11,34 +11,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from timeroof.core import units
 from timeroof.core.columns import Row
-from timeroof.core.units import (
-    format_amount,
-    format_bytes_binary,
-    format_percent,
-    format_rate,
-    format_seconds,
-)
+from timeroof.core.units import format_percent, format_rate, format_seconds
 from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from timeroof.core.machine import Ceiling, Machine
     from timeroof.core.report import Finding, Report
 
-
 __all__ = [
-    "console",
-    "plain_text",
-    "print_findings",
-    "print_machine",
-    "print_machines",
-    "print_notes",
-    "print_summary",
-]
+    "console", "plain_text", "print_findings", "print_gaps", "print_machine", "print_machines",
+    "print_notes", "print_summary",
+]  # fmt: skip
 
 # Below this share of time with known amounts, sums say more about ignorance than about the run.
 ENOUGH_KNOWN = 0.5
@@ -92,13 +79,12 @@ def print_machines(machines: Sequence[Machine]) -> None:
         names = [plain_text(m.name), plain_text(m.device)]
         rows.append([*names, *rates_of, _rate(m.rate("byte/dram"), "B/s")])
     out.print(fitted_table(CATALOGUE_COLUMNS, rows, out.width))
-    out.print(
-        f"\n{len(machines)} machines. `timeroof machine NAME` shows one with all its sources."
-    )
+    many = f"{len(machines)} machines"
+    out.print(f"\n{many}. `timeroof machine NAME` shows one with all its sources.")
 
 
 def _rate(value: float | None, unit: str) -> str:
-    return "-" if value is None else format_amount(value, unit)
+    return "-" if value is None else units.format_amount(value, unit)
 
 
 def print_machine(machine: Machine) -> None:
@@ -110,7 +96,7 @@ def print_machine(machine: Machine) -> None:
     out.print(Text(plain_text(", ".join([*(f for f in facts if f), queue]))))
     rows = [cells for ceiling in _said_once(machine.ceilings) for cells in _ceiling(ceiling)]
     for level in machine.memory:
-        size = format_bytes_binary(level.size_bytes)
+        size = units.format_bytes_binary(level.size_bytes)
         rows.append((f"{level.level} size", size, "", plain_text(level.source)))
         if level.latency_s is not None:
             latency = format_seconds(level.latency_s)
@@ -127,18 +113,12 @@ def _ceiling(ceiling: Ceiling) -> list[tuple[str, str, str, str]]:
     """A ceiling's line, and one for each of its variants."""
     scope = "" if ceiling.scope == "all" else f" ({ceiling.scope})"
     source = plain_text(ceiling.source)
-    return [
-        (
-            ceiling.resource + scope,
-            format_rate(ceiling.resource, ceiling.rate),
-            ceiling.origin,
-            source,
-        ),
-        *(
-            (f"  {plain_text(name)}", format_rate(ceiling.resource, rate), "", "")
-            for name, rate in ceiling.variants.items()
-        ),
+    rate = format_rate(ceiling.resource, ceiling.rate)
+    variants = [
+        (f"  {plain_text(name)}", format_rate(ceiling.resource, variant), "", "")
+        for name, variant in ceiling.variants.items()
     ]
+    return [(ceiling.resource + scope, rate, ceiling.origin, source), *variants]
 
 
 def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
@@ -168,28 +148,20 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     )
     if known is None or known < ENOUGH_KNOWN:
         told = "too little is known for a bound of the whole"
-    out.print(
-        Text.assemble(
-            (f"{format_seconds(totals.ladder.measured_s)}", "bold"),
-            f" measured, {told}, amounts known for {format_percent(known)} of the time",
-        )
-    )
+    measured = (format_seconds(totals.ladder.measured_s), "bold")
+    share = f"amounts known for {format_percent(known)} of the time"
+    out.print(Text.assemble(measured, f" measured, {told}, {share}"))
     idle_s, by_cause = totals.idle_s, totals.idle_by_cause
     if idle_s is not None and idle_s > 0:
         causes = sorted(by_cause.items(), key=lambda item: -item[1])
         words = ", ".join(f"{plain_text(c)} {format_seconds(s)}" for c, s in causes if s > 0)
         out.print(Text(f"  idle     {format_seconds(idle_s)}" + (f": {words}" if words else "")))
     whole = sum(totals.by_limiter.values()) or 1.0
-    shares = {kind: (s, s / whole) for kind, s in totals.by_limiter.items() if s > 0}
     bars = [
-        (
-            LIMITER_WORDS[k],
-            Bar([(share, "█", TERMINAL_COLOURS[k])]),
-            format_seconds(s),
-            format_percent(share),
-        )
-        for k, (s, share) in shares.items()
-    ]
+        (LIMITER_WORDS[k], Bar([(s / whole, "█", TERMINAL_COLOURS[k])]), format_seconds(s),
+         format_percent(s / whole))
+        for k, s in totals.by_limiter.items() if s > 0
+    ]  # fmt: skip
     if bars:
         out.print(fitted_table(LIMITER_COLUMNS, bars, out.width, indent=2))
     _print_above_roof(out, report)
@@ -233,7 +205,6 @@ def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:
 
 
 # Where seconds could come back, in the terminal: the largest gaps and the first findings.
-
 
 ROWS = 5
 FINDINGS = 3
@@ -282,9 +253,7 @@ def _print_findings(report: Report, out: Console) -> None:
     measured = report.totals.ladder.measured_s
     for finding in gains[:FINDINGS]:
         share = format_percent(finding.gain_s / measured) if finding.gain_s and measured else ""
-        text = (
-            f"{finding.code} {plain_text(finding.title)}: at most {format_seconds(finding.gain_s)}"
-        )
-        out.print(Text(f"{text} ({share})"))
+        title, gain = plain_text(finding.title), format_seconds(finding.gain_s)
+        out.print(Text(f"{finding.code} {title}: at most {gain} ({share})"))
     if gains:
         out.print(Text("`timeroof explain` says why and what to do."))

@@ -39,24 +39,18 @@ WITHOUT_IDLE = "Kernels alone, without the idle before them."
 def print_whatif(document: Row, *, stderr: bool = False) -> None:
     """A `timeroof.whatif/1` document as tables."""
     out = console(stderr=stderr)
-    out.print(
-        Text(
-            f"Measured on {plain_text(document['from'])}: {format_seconds(document['measured_s'])},"
-            f" bound {format_seconds(document['measured_bound_s'])}",
-            style="bold",
-        )
-    )
-    out.print(fitted_table(MACHINE_COLUMNS, _machine_rows(document), out.width))
+    seconds, bound = (format_seconds(document[c]) for c in ("measured_s", "measured_bound_s"))
+    head = f"Measured on {plain_text(document['from'])}: {seconds}, bound {bound}"
+    out.print(Text(head, style="bold"))
+    machines = [machine_cells(document, machine) for machine in document["machines"]]
+    rows = [[plain_text(text) for text in cells] for cells in machines]
+    out.print(fitted_table(MACHINE_COLUMNS, rows, out.width))
     if bars := _bars(document):
         out.print(fitted_table(BAR_COLUMNS, bars, out.width))
     for machine in document["machines"]:
         for change, seconds in list(machine["limiter_changes_s"].items())[:4]:
-            out.print(
-                Text(
-                    f"{plain_text(machine['name'])}: {format_seconds(seconds)} with another"
-                    f" limiter, {plain_text(change)}"
-                )
-            )
+            name, took = plain_text(machine["name"]), format_seconds(seconds)
+            out.print(Text(f"{name}: {took} with another limiter, {plain_text(change)}"))
     _print_rows(document, out)
     for caption in _captions(document):
         out.print(Text(caption, style="italic"))
@@ -64,13 +58,11 @@ def print_whatif(document: Row, *, stderr: bool = False) -> None:
         out.print(Text(f"Note: {plain_text(note)}"))
 
 
-def _machine_rows(document: Row) -> list[list[str]]:
-    rows = []
-    for m in document["machines"]:
-        faster = document["measured_s"] / m["predicted_s"] if m["predicted_s"] else None
-        seconds = [format_seconds(m[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")]
-        rows.append([plain_text(m["name"]), *seconds, "?" if faster is None else f"{faster:.2f}x"])
-    return rows
+def machine_cells(document: Row, machine: Row) -> list[str]:
+    """A machine's line of the table."""
+    faster = document["measured_s"] / machine["predicted_s"] if machine["predicted_s"] else None
+    seconds = [format_seconds(machine[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")]
+    return [machine["name"], *seconds, "?" if faster is None else f"{faster:.2f}x"]
 
 
 def is_predicted(document: Row) -> bool:
@@ -110,10 +102,8 @@ def _bars(document: Row) -> list[list[Cell]]:
 def _bar(name: str, split: Mapping[str, float], longest_s: float) -> list[Cell]:
     whole_s = sum(split.values()) or 1.0
     taken = {kind: seconds for kind, seconds in split.items() if seconds > 0}
-    parts = [
-        (s / longest_s, "█", TERMINAL_COLOURS.get(kind, "bright_black"))
-        for kind, s in taken.items()
-    ]
+    colours = {kind: TERMINAL_COLOURS.get(kind, "bright_black") for kind in taken}
+    parts = [(s / longest_s, "█", colours[kind]) for kind, s in taken.items()]
     shares = [f"{kind} {format_percent(s / whole_s)}" for kind, s in taken.items()]
     return [plain_text(name), Bar(parts), ", ".join(shares)]
 
@@ -153,7 +143,4 @@ def has_idle(document: Row) -> bool:
 
 def _captions(document: Row) -> list[str]:
     changes = any(m["limiter_changes"] for row in document["rows"] for m in row["machines"])
-    return [
-        *(["* another limiter"] if changes else []),
-        *([WITHOUT_IDLE] if has_idle(document) else []),
-    ]
+    return ["* another limiter"] * changes + [WITHOUT_IDLE] * has_idle(document)

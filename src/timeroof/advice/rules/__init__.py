@@ -1,1 +1,1 @@
-"""One rule per file, named after the pattern that it looks for."""
+"""Rules by what they are about, each named after the pattern that it looks for."""

@@ -201,9 +201,8 @@ def _sure_value(
 ) -> float:
     """A time against a baseline's counts only as far as the fastest samples confirm it."""
     baseline, against = before
-    if rule.metric != "time" or against is None or baseline is None or not base:
-        return value
-    if not rule.at_most:
+    is_limit = rule.metric == "time" and rule.at_most
+    if not is_limit or against is None or baseline is None or not base:
         return value
     least_s, before_s = (
         float(rows["least_s"].sum()) if rule.where else causes.run_least_s(report.totals, seconds)
@@ -220,7 +219,8 @@ def _rule_noise(
         return 0.0
     baseline, against = before
     if rule.where:
-        noise_s = _noise_s(rows, *([against] if against is not None else []))
+        tables = [rows, *([against] if against is not None else [])]
+        noise_s = noise_of(*(causes.rows_deviation_s(table) for table in tables))
         time_s = _sum(rows, "elapsed_s")
     else:
         sides = [run, *([baseline] if baseline is not None and against is not None else [])]
@@ -245,8 +245,7 @@ def _metric(rows: pl.DataFrame, rule: LimitRule, report: Report) -> tuple[float 
         return _sum_or_none_there(rows, "launches", rule, report), unit
     if rule.metric == "gap":
         return _sum(rows, "gap_s"), unit
-    whole_s = report.totals.ladder.measured_s
-    elapsed_s = whole_s
+    elapsed_s = whole_s = report.totals.ladder.measured_s
     if rule.where:
         elapsed_s = _sum_or_none_there(rows, "elapsed_s", rule, report)
     if rule.metric == "time":
@@ -284,23 +283,13 @@ def _ratio(rows: pl.DataFrame, rule: LimitRule, report: Report) -> float | None:
 
 
 def _rows(report: Report) -> pl.DataFrame:
-    fastest = causes.least_of_samples().fill_null(pl.col("time_s")) + _idle()
-    return report.rows.with_columns(
-        fastest.alias("least_s"), causes.deviation().alias("deviation_s")
-    )
-
-
-def _idle() -> pl.Expr:
-    return (pl.col("elapsed_s") - pl.col("time_s")).fill_null(0.0)
+    idle = (pl.col("elapsed_s") - pl.col("time_s")).fill_null(0.0)
+    least = causes.least_of_samples().fill_null(pl.col("time_s")) + idle
+    return report.rows.with_columns(least.alias("least_s"), causes.deviation().alias("deviation_s"))
 
 
 def _run_deviation_s(report: Report) -> float | None:
     return causes.run_deviation_s(report.totals, _rows(report))
-
-
-def _noise_s(*tables: pl.DataFrame) -> float | None:
-    """Seconds by which chance may move some rows of the runs; None where no side has a spread."""
-    return noise_of(*(causes.rows_deviation_s(table) for table in tables))
 
 
 def _sum(rows: pl.DataFrame, column: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ _CONDITION = re.compile(r"^\s*([a-z_]+)\s*(<=|>=|<|>)\s*(.+?)\s*$")
 _SELECTION = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*=\s*(.*?)\s*$")
 # What comes behind a comma that joins two pairs; other commas are part of a value.
 _NEXT_PAIR = re.compile(r"\s*(?:[A-Za-z_][\w.]*\s*=|,|$)")
+_HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
@@ -54,9 +56,7 @@ class LimitRule:
 
     def holds(self, value: float, limit: float) -> bool:
         """Whether a value keeps the limit."""
-        return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit}[
-            self.sign
-        ]
+        return bool(_HOLDS[self.sign](value, limit))
 
 
 def parse_rule(text: str) -> LimitRule:
@@ -81,10 +81,8 @@ def parse_rule(text: str) -> LimitRule:
     if match[1] in ("efficiency", "share") and match[2].startswith(">") and value > 1:
         raise UsageError(f"rule {text!r} asks for more than 100 %", advice="use a share up to 100%")
     if match[1] == "share" and value > 1:
-        raise UsageError(
-            f"rule {text!r} can never be broken: no share is above 100 %",
-            advice="use a share up to 100%",
-        )
+        what = f"rule {text!r} can never be broken: no share is above 100 %"
+        raise UsageError(what, advice="use a share up to 100%")
     where = tuple(_pair(part, text) for part in _parts(selection) if part.strip())
     return LimitRule(text, where, match[1], match[2], value, relative)
 

@@ -19,8 +19,9 @@ import statistics
 
 import polars as pl
 
+from timeroof.core.columns import first_of
 from timeroof.core.report import Totals
-from timeroof.core.vocabulary import OpFamily
+from timeroof.core.vocabulary import CONTRACTIONS, OpFamily
 from timeroof.model import stats
 from timeroof.model.compare.match import BY_PART
 from timeroof.model.stats import IQR_PER_DEVIATION, LASTING, Drift
@@ -38,19 +39,17 @@ def with_causes(pairs: pl.DataFrame, launch_cost_ratio: float) -> pl.DataFrame:
     pairs = pairs.with_columns(
         (pl.col("b.elapsed_s") - pl.col("a.elapsed_s")).alias("delta_s"),
         *((pl.col(f"{s}.elapsed_s") - pl.col(f"{s}.launch_s")).alias(f"{s}.rest_s") for s in "ab"),
-        _known("a").alias("a.known"),
-        _known("b").alias("b.known"),
+        *(_known(side).alias(f"{side}.known") for side in "ab"),
     )
     pairs = pairs.with_columns(_launching(launch_cost_ratio)).with_columns(_work())
-    explained = pl.sum_horizontal("work", "launches", "machine")
-    left = pl.col("delta_s") - explained
+    left, launch_left = (
+        pl.col("delta_s") - pl.sum_horizontal("work", "launches", "machine"),
+        pl.col("launch_left"),
+    )
+    known = pl.when(pl.col("explained"))
     return pairs.with_columns(
-        pl.when(pl.col("explained")).then(left).otherwise(pl.col("launch_left")).alias("efficiency")
-    ).with_columns(
-        pl.when(pl.col("explained"))
-        .then(0.0)
-        .otherwise(pl.col("delta_s") - explained - pl.col("launch_left"))
-        .alias("other")
+        known.then(left).otherwise(launch_left).alias("efficiency"),
+        known.then(0.0).otherwise(left - launch_left).alias("other"),
     )
 
 
@@ -82,56 +81,35 @@ def _work() -> list[pl.Expr]:
     bare = both & (rest_a <= 0)
     by_part = pl.col("matched_by").is_in(BY_PART)
     grown = both & (there > 0) & (moved > here) & (by_part | (moved > WILD_RATIO * here))
-    work = (
-        pl.when(bare)
-        .then(moved - here)
-        .when(grown)
-        .then(rest_b / there * (moved - here))
-        .when(both & (here > 0))
-        .then(rest_a * (moved / here - 1))
-        .when(one)
-        .then(rest_b - rest_a)
-        .otherwise(0.0)
+    work = first_of(
+        (bare, moved - here),
+        (grown, rest_b / there * (moved - here)),
+        (both & (here > 0), rest_a * (moved / here - 1)),
+        (one, rest_b - rest_a),
+        otherwise=0.0,
     )
-    machine = (
-        pl.when(bare)
-        .then(there - moved)
-        .when(grown)
-        .then(rest_b / there * (there - moved))
-        .when(both & (here > 0) & (moved > 0))
-        .then(rest_a * moved / here * (there / moved - 1))
-        .otherwise(0.0)
+    machine = first_of(
+        (bare, there - moved),
+        (grown, rest_b / there * (there - moved)),
+        (both & (here > 0) & (moved > 0), rest_a * moved / here * (there / moved - 1)),
+        otherwise=0.0,
     )
-    return [
-        work.alias("work"),
-        (machine + pl.col("launch_machine")).alias("machine"),
-        known.alias("explained"),
-    ]
+    machine += pl.col("launch_machine")
+    return [work.alias("work"), machine.alias("machine"), known.alias("explained")]
 
 
 # What stays of a name between torch versions, backends and GPU generations.
 #
 # An op keeps its work when its overload, its in-place form or its backend's prefix changes, and a
 # kernel when it is compiled for another architecture or with another tile. Three columns say so,
-# from
-# strict to loose: `plain_op` (no overload), `family` (one word for ops that do the same work) and
-# `stem` (a kernel's name without architecture, tile, template and numbers).
-
+# from strict to loose: `plain_op` (no overload), `family` (one word for ops that do the same work)
+# and `stem` (a kernel's name without architecture, tile, template and numbers).
 
 # Families whose ops do the same work under different names.
 _SAME_WORK = (
-    OpFamily.PRODUCT,
-    OpFamily.BATCHED_PRODUCT,
-    OpFamily.CONVOLUTION,
-    OpFamily.ATTENTION,
-    OpFamily.RECURRENT,
-    OpFamily.COPY,
-    OpFamily.BATCH_NORM,
-    OpFamily.NORM,
-    OpFamily.SOFTMAX,
-    OpFamily.MAX_POOL,
-    OpFamily.OPTIMIZER,
-)
+    *CONTRACTIONS, OpFamily.COPY, OpFamily.BATCH_NORM, OpFamily.NORM, OpFamily.SOFTMAX,
+    OpFamily.MAX_POOL, OpFamily.OPTIMIZER,
+)  # fmt: skip
 # Words of architectures and libraries' generations in kernel names, and sizes of tiles.
 _ARCHITECTURE = (
     r"\b(maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+[a-z]?|gfx\d\w*|cutlass"
@@ -178,9 +156,7 @@ def _stem() -> pl.Expr:
 # What the paired design of `model/stats` asks of a run: its deviation, and that of its rows.
 #
 # Rows have samples from timed steps, the whole run from unprofiled ones. Rows slow down together,
-# so
-# the deviations of a sum add; those of two runs add in squares.
-
+# so the deviations of a sum add; those of two runs add in squares.
 
 # From run to run rows move together, if not within a run: this part of their deviations adds.
 LEAST_TOGETHER = 0.7
@@ -265,7 +241,6 @@ def drift(pairs: pl.DataFrame, least_s: float) -> Drift:
 
     Small rows are left out: their ratios scatter by the clock's resolution.
     """
-    looked_at = pairs.filter(
-        (pl.col("a.least_s") >= least_s) & (pl.col("b.least_s") >= least_s) & (least_s > 0)
-    )
-    return stats.drift((looked_at["b.least_s"] / looked_at["a.least_s"]).to_list())
+    large = pl.min_horizontal("a.least_s", "b.least_s") >= least_s
+    rows = pairs.filter(large & (least_s > 0))
+    return stats.drift((rows["b.least_s"] / rows["a.least_s"]).to_list())

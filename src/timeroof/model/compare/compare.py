@@ -11,27 +11,9 @@ from timeroof.core.columns import Row
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report, Totals
-from timeroof.model.compare.causes import (
-    CAUSES,
-    deviation,
-    drift,
-    far_apart,
-    least_of_samples,
-    pace_shift,
-    run_deviation_s,
-    run_least_s,
-    with_causes,
-    with_plain_names,
-)
+from timeroof.model.compare import causes as of, notes as told
+from timeroof.model.compare.causes import CAUSES, run_deviation_s, run_least_s, with_causes
 from timeroof.model.compare.match import AMOUNTS, match, with_primitives_in_their_ops
-from timeroof.model.compare.notes import (
-    comparison_notes,
-    differing_work,
-    judged_scope,
-    matched_share,
-    pace_notes,
-    why_not,
-)
 from timeroof.model.judge import judge
 from timeroof.model.stats import Drift, PairedRuns, deviations_needed, noise_of
 
@@ -46,6 +28,10 @@ LEAST_SHARE = 0.005
 RUN_THRESHOLD = 0.07
 # Where no side has samples: a difference above this share of the longer one is called one.
 PLAIN_THRESHOLD = 0.05
+NO_SPREAD = (
+    "No row has several samples, so the noise is unknown. Differences above"
+    f" {PLAIN_THRESHOLD:.0%} are called significant."
+)
 
 
 @dataclass(frozen=True)
@@ -101,10 +87,10 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     pairs = with_causes(match(a_rows, b_rows), _launch_cost_ratio(a.machine, b.machine))
     noise = noise_of(run_deviation_s(a.totals, a_rows), run_deviation_s(b.totals, b_rows))
     longer_s = max(a_s, b_s)
-    shift = pace_shift(a.totals, b.totals)
+    shift = of.pace_shift(a.totals, b.totals)
     whole = _whole_runs((a.totals, a_s), (b.totals, b_s), noise, shift)
-    significant = whole.counts or far_apart(a.totals, b.totals)
-    moved = drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift()
+    significant = whole.counts or of.far_apart(a.totals, b.totals)
+    moved = of.drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift()
     # What moved all rows of runs that are not told apart is noise of every one of them.
     common = 0.0 if significant else min(moved.common, PLAIN_THRESHOLD)
     common = max(common, abs(shift))
@@ -120,12 +106,12 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
         spread_known=noise is not None,
         causes={cause: math.fsum(rows[cause].to_list()) for cause in CAUSES},
         rows=rows,
-        matched_share=matched_share(pairs),
-        reason=None if significant else why_not(whole),
+        matched_share=told.matched_share(pairs),
+        reason=None if significant else told.why_not(whole),
         notes=(
-            *comparison_notes(a, b, pairs),
-            *([] if noise is not None else [_no_spread()]),
-            *pace_notes(shift, names),
+            *told.comparison_notes(a, b, pairs),
+            *([] if noise is not None else [NO_SPREAD]),
+            *told.pace_notes(shift, names),
         ),
     )
 
@@ -166,13 +152,6 @@ def _whole_runs(
     )
 
 
-def _no_spread() -> str:
-    return (
-        "No row has several samples, so the noise is unknown. Differences above"
-        f" {PLAIN_THRESHOLD:.0%} are called significant."
-    )
-
-
 def _side(report: Report, against: Report) -> pl.DataFrame:
     """The rows of one run with what matching and causes need."""
     moved = _work_on_roofs_of(against, report)
@@ -184,16 +163,13 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
         pl.coalesce("module", "shape").alias("where"),
         _launching(synchronous=synchronous).alias("launch_s"),
         pl.col("work_bound_s").fill_null(0.0).alias("work_s"),
-        pl.when(pl.col("work_bound_s").is_not_null())
-        .then(pl.col("elapsed_s"))
-        .otherwise(0.0)
-        .alias("known_s"),
+        pl.when(pl.col("work_bound_s").is_null()).then(0.0).otherwise("elapsed_s").alias("known_s"),
         pl.col("work_other_s").fill_null(0.0),
-        deviation().alias("deviation_s"),
+        of.deviation().alias("deviation_s"),
         _least_s().alias("least_s"),
         *_amounts(rows),
     )
-    return with_plain_names(with_primitives_in_their_ops(rows))
+    return of.with_plain_names(with_primitives_in_their_ops(rows))
 
 
 def _work_on_roofs_of(other: Report, report: Report) -> pl.Series:
@@ -201,12 +177,14 @@ def _work_on_roofs_of(other: Report, report: Report) -> pl.Series:
     same = other.machine == report.machine and other.verdicts.roofs == report.verdicts.roofs
     if other.machine is None or same:
         return report.verdicts.table["work_bound_s"]
-    return judge(report.profile, other.machine, scope=judged_scope(other)).table["work_bound_s"]
+    return judge(report.profile, other.machine, scope=told.judged_scope(other)).table[
+        "work_bound_s"
+    ]
 
 
 def _least_s() -> pl.Expr:
     """A row's least seconds with the idle before it."""
-    fastest = pl.when(pl.col("samples").list.len() > 1).then(least_of_samples())
+    fastest = pl.when(pl.col("samples").list.len() > 1).then(of.least_of_samples())
     return fastest.fill_null(pl.col("time_s")) + (pl.col("elapsed_s") - pl.col("time_s"))
 
 
@@ -233,13 +211,13 @@ def _labels(rows: pl.DataFrame) -> pl.Expr:
     labels = sorted(c for c in rows.columns if c.startswith(LABEL))
     if not labels:
         return pl.lit("")
-    told = [
+    texts = [
         pl.when(pl.col(c).is_not_null())
         .then(pl.format(f"{c.removeprefix(LABEL).replace('{', '(').replace('}', ')')}={{}}", c))
         .otherwise(pl.lit(""))
         for c in labels
     ]
-    return pl.concat_str(told, separator="|").str.replace_all(r"\|+", "|").str.strip_chars("|")
+    return pl.concat_str(texts, separator="|").str.replace_all(r"\|+", "|").str.strip_chars("|")
 
 
 def _launch_cost_ratio(a: Machine | None, b: Machine | None) -> float:
@@ -269,17 +247,11 @@ def _with_outside(pairs: pl.DataFrame, a_s: float, b_s: float) -> pl.DataFrame:
     out_a, out_b = a_s - float(rows["a_s"].sum()), b_s - float(rows["b_s"].sum())
     if max(abs(out_a), abs(out_b)) <= 1e-9 * max(a_s, b_s):
         return rows
-    beside = dict.fromkeys(CAUSES, 0.0) | {
-        "name": OUTSIDE,
-        "where": None,
-        "matched_by": "",
-        "a_s": out_a,
-        "b_s": out_b,
-        "delta_s": out_b - out_a,
-        "other": out_b - out_a,
-        "deviation_s": 0.0,
-        "least_delta_s": out_b - out_a,
-        "spread_known": False,
+    beside = {
+        **dict.fromkeys(CAUSES, 0.0),
+        **dict.fromkeys(("delta_s", "other", "least_delta_s"), out_b - out_a),
+        **{"name": OUTSIDE, "where": None, "matched_by": "", "a_s": out_a, "b_s": out_b},
+        **{"deviation_s": 0.0, "spread_known": False},
     }
     extra = pl.DataFrame([beside | dict.fromkeys(chart)], schema=rows.schema)
     return pl.concat([rows, extra])
@@ -302,11 +274,9 @@ def _significant(
     between = (needed * moved.single + moved.common) * longer
     outside = pl.col("name") == OUTSIDE
     noise = pl.when(outside).then(total_noise_s).otherwise(pl.max_horizontal(own, between))
-    rows = rows.with_columns(noise.alias("noise_s"), differing_work().alias("differs_in"))
+    rows = rows.with_columns(noise.alias("noise_s"), told.differing_work().alias("differs_in"))
     beyond = pl.when(outside).then(size > total_noise_s).otherwise((size > own) & (sure > between))
-    least_s = (
-        pl.when(_work_changed()).then(LEAST_SHARE * total_s).otherwise(2 * LEAST_SHARE * total_s)
-    )
+    least_s = LEAST_SHARE * total_s * pl.when(_work_changed()).then(1.0).otherwise(2.0)
     limit = pl.max_horizontal(PLAIN_THRESHOLD * longer, least_s)
     rows = rows.with_columns((beyond & (sure > limit)).fill_null(False).alias("significant"))
     return rows.drop("deviation_s", "least_delta_s").sort(

@@ -32,35 +32,14 @@ PARTS: tuple[tuple[str, ...], ...] = (("module", "phase"), ("phase",))
 BY_PART = tuple(" ".join(part) for part in PARTS)
 
 SUMS = (
-    "elapsed_s",
-    "time_s",
-    "calls",
-    "launches",
-    "launch_s",
-    "work_s",
-    "work_other_s",
-    "known_s",
-    "deviation_s",
-    "least_s",
-)
+    "elapsed_s", "time_s", "calls", "launches", "launch_s", "work_s", "work_other_s", "known_s",
+    "deviation_s", "least_s",
+)  # fmt: skip
 # Sums of which one unknown member makes the whole unknown.
 AMOUNTS = ("flops", *(f"byte/{level}" for level in LEVELS_OF_MEMORY))
 
-
 # What tells a row from others, which a primitive takes over from its op.
-IDENTITY = (
-    "name",
-    "kind",
-    "op",
-    "module",
-    "shape",
-    "dtype",
-    "phase",
-    "labels",
-    "rank",
-    "title",
-    "where",
-)
+IDENTITY = (*LEVELS[0], "title", "where")
 
 
 def with_primitives_in_their_ops(rows: pl.DataFrame) -> pl.DataFrame:
@@ -124,18 +103,16 @@ def _rest(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         sides[1], on="phase", how="full", coalesce=True, maintain_order="left_right"
     )
     title = pl.format("(unmatched kernels of {})", "phase").alias("title")
-    zeros = [_or_zero(c, both) for c in both.columns if c.startswith(("a.", "b."))]
+    # 0 where a side has no such rows; an unknown amount of rows that are there stays unknown.
+    zeros = [
+        pl.when(pl.col(f"{c[:2]}elapsed_s").is_not_null()).then(c).otherwise(0.0).alias(c)
+        for c in both.columns
+        if c.startswith(("a.", "b."))
+    ]
     nowhere = pl.lit(None, pl.String).alias("where")
     return both.with_columns(title, nowhere, *zeros, pl.lit(BY_PART[1]).alias("matched_by")).select(
         [*_columns(), "matched_by"]
     )
-
-
-def _or_zero(column: str, both: pl.DataFrame) -> pl.Expr:
-    """0 where a side has no such rows; an unknown amount of rows that are there stays unknown."""
-    side = column[:2]
-    absent = pl.col(f"{side}elapsed_s").is_null()
-    return pl.when(absent).then(0.0).otherwise(pl.col(column)).alias(column)
 
 
 def _columns() -> list[str]:

@@ -150,7 +150,6 @@ def pace_notes(shift: float, names: tuple[str, str]) -> list[str]:
 
 # What a comparison says beside its numbers: which test decided, and which amounts differ.
 
-
 # Amounts that differ by less than this share are the same, rounded.
 SAME_WORK = 1e-6
 # Kinds of work, and the columns of a pair's sides that hold their amounts.

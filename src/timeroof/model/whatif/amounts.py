@@ -39,21 +39,13 @@ def in_precision(profile: Profile, precision: str) -> Profile:
     moved = pl.min_horizontal(pl.col("contraction_flops").fill_null(total), total)
     share = pl.when((total > 0) & _PER_SAMPLE).then(moved / total).otherwise(0.0)
     ratio = _byte_ratio(flops, precision)
-    columns = [(pl.col(c) * (1 - pl.col("moved_share"))).alias(c) for c in flops if c != target]
-    return replace(
-        profile,
-        kernels=table.with_columns(share.alias("moved_share"), ratio.alias("byte_ratio"))
-        .with_columns(
-            *columns,
-            (pl.col(target) + pl.col("moved_share") * (total - pl.col(target))).alias(target),
-            *(
-                (pl.col(c) * pl.col("byte_ratio")).alias(c)
-                for c in table.columns
-                if c.startswith("byte/")
-            ),
-        )
-        .drop("moved_share", "byte_ratio"),
+    levels = [c for c in table.columns if c.startswith("byte/")]
+    kernels = table.with_columns(
+        *((pl.col(c) * (1 - share)).alias(c) for c in flops if c != target),
+        (pl.col(target) + share * (total - pl.col(target))).alias(target),
+        *((pl.col(c) * ratio).alias(c) for c in levels),
     )
+    return replace(profile, kernels=kernels)
 
 
 def _unit(precision: str) -> str:
@@ -87,9 +79,6 @@ def format_of(flop_column: str) -> str:
     'bf16'
     """
     return flop_column.removeprefix("flop/").removesuffix("-tensor")
-
-
-# Which unit does the work where another machine lacks the one that a run uses.
 
 
 # Units that do the work where a machine lacks one; the first that it has.

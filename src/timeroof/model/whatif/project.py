@@ -219,19 +219,16 @@ class WhatIf:
 
 # What a row is today, by the projections' columns that hold it.
 ROW_NOW = {"limiter": "limiter_now", "elapsed_s": "elapsed_s"}
+ROW_THERE = {
+    "bound_s": "bound_s", "predicted_s": "busy_s", "low_s": "busy_low_s", "high_s": "busy_high_s",
+    "predicted_elapsed_s": "predicted_s", "limiter": "limiter",
+}  # fmt: skip
 
 
 def _row_there(name: str, there: Row) -> Row:
-    return {
-        "name": name,
-        "bound_s": there["bound_s"],
-        "predicted_s": there["busy_s"],
-        "low_s": there["busy_low_s"],
-        "high_s": there["busy_high_s"],
-        "predicted_elapsed_s": there["predicted_s"],
-        "limiter": there["limiter"],
-        "limiter_changes": there["limiter"] != there["limiter_now"],
-    }
+    changes = there["limiter"] != there["limiter_now"]
+    seconds = {out: there[c] for out, c in ROW_THERE.items()}
+    return {"name": name, **seconds, "limiter_changes": changes}
 
 
 SUMS = ("bound_s", "predicted_s", "low_s", "high_s", "by_limiter", "outside_s")
@@ -283,20 +280,13 @@ def what_if(
             advice="name it with --from, for example --from v100-sxm2",
         )
     measured_s = report.totals.ladder.measured_s
+    # One name may mean several machines.
+    once = [machine for k, machine in enumerate(machines) if machine not in machines[:k]]
     projections = [
         project(
-            report.profile,
-            origin,
-            there,
-            precision,
-            measured_s=measured_s,
+            report.profile, origin, there, precision, measured_s=measured_s,
             scopes=(scope_of(origin), scope_of(there)),
         )
-        for there in _once(machines) or [origin]
-    ]
+        for there in once or [origin]
+    ]  # fmt: skip
     return WhatIf(report, origin, tuple(projections), tuple(notes))
-
-
-def _once(machines: Sequence[Machine]) -> list[Machine]:
-    """Every machine once, in their order; one name may mean several."""
-    return [machine for k, machine in enumerate(machines) if machine not in machines[:k]]

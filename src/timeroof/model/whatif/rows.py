@@ -108,10 +108,7 @@ def _extremes(
     if not work:
         nothing = pl.Series([None] * now.height, dtype=pl.Float64)
         return [nothing.alias("ratio_low"), nothing.alias("ratio_high")]
-    both = pl.concat(
-        [now.select(work), then.select(pl.col(c).alias(f"then.{c}") for c in work)],
-        how="horizontal",
-    )
+    both = now.select(work).hstack(then.select(pl.col(c).alias(f"then.{c}") for c in work))
     largest = pl.max_horizontal(work)
     ratios = [
         pl.when((pl.col(c) > 0) & (pl.col(c) >= IN_PLAY * largest)).then(
@@ -136,10 +133,8 @@ def _change_factor(table: pl.DataFrame, *, same: bool) -> pl.Expr:
     factors: dict[str, float] = {}
     for limiter in table["limiter_now"].unique().to_list():
         kind = limiter_kind(limiter)
-        alike = table.filter(pl.col("limiter_now") == limiter, pl.col("efficiency") > 0)[
-            "efficiency"
-        ]
-        low, high = alike.quantile(0.25), alike.quantile(0.75)
+        alike = table.filter(pl.col("limiter_now") == limiter, pl.col("efficiency") > 0)
+        low, high = (alike["efficiency"].quantile(share) for share in (0.25, 0.75))
         spread = high / low if low and high and kind != "launch" else LEAST_CHANGE
         factors[limiter] = min(max(spread, LEAST_CHANGE), MOST_CHANGE)
     return pl.col("limiter_now").replace_strict(factors, return_dtype=pl.Float64)
@@ -203,33 +198,21 @@ def busy_there(ratio: str, here: Machine, there: Machine) -> pl.Expr:
     equal machines give the very same number.
     """
     scaled = pl.col("time_s") * pl.col(ratio)
-    launch_now, launch_then = (
-        pl.col("launch_now").fill_null(0.0),
-        pl.col("launch_then").fill_null(0.0),
-    )
+    launch_now, launch_then = (pl.col(c).fill_null(0.0) for c in ("launch_now", "launch_then"))
     kept = pl.min_horizontal(launch_now, pl.col("time_s"))
     from_queue = here.launching == "asynchronous"
     to_queue = there.launching == "asynchronous"
     if from_queue and to_queue:
-        return (
-            pl.when(pl.col("launching"))
-            .then(scaled)
-            .otherwise(_at_least_launching(scaled, launch_now, launch_then))
-        )
+        # Work that has become shorter than launching takes as long, where it was not.
+        longer = ~pl.col("launching") & (pl.col("time_s") >= launch_now)
+        return pl.when(longer).then(pl.max_horizontal(scaled, launch_then)).otherwise(scaled)
     if from_queue:
         return scaled + launch_then
     if to_queue:
         return pl.max_horizontal((pl.col("time_s") - kept) * pl.col(ratio), launch_then)
     added = kept * pl.when(launch_now > 0).then(launch_then / launch_now).otherwise(1.0)
-    return (
-        pl.when(pl.col("launching")).then(scaled).otherwise(scaled + (added - kept * pl.col(ratio)))
-    )
-
-
-def _at_least_launching(scaled: pl.Expr, launch_now: pl.Expr, launch_then: pl.Expr) -> pl.Expr:
-    """Work that has become shorter than launching takes as long as launching, where it was not."""
-    was_longer = pl.col("time_s") >= launch_now
-    return pl.when(was_longer).then(pl.max_horizontal(scaled, launch_then)).otherwise(scaled)
+    rest = scaled + (added - kept * pl.col(ratio))
+    return pl.when(pl.col("launching")).then(scaled).otherwise(rest)
 
 
 def _interval(table: pl.DataFrame, *, alike: bool) -> pl.DataFrame:

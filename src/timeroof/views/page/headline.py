@@ -78,14 +78,11 @@ def _empty_cards(report: Report) -> list[Card]:
     """The headline of a run without rows; its step may have been seen without instruments."""
     wall_s = report.totals.wall_s
     shown = "unknown" if wall_s is None else format_seconds(wall_s)
-    others = {
-        "efficiency": "Efficiency",
-        "recoverable_s": "Recoverable",
-        "known_time_share": "Known",
-    }
+    keys = ("efficiency", "recoverable_s", "known_time_share")
+    others = zip(keys, ("Efficiency", "Recoverable", "Known"), strict=True)
     return [
         Card("measured_s", time_label(report.totals), shown, wall_s, "no row was recorded"),
-        *(Card(key, label, "unknown", None, "nothing to judge") for key, label in others.items()),
+        *(Card(key, label, "unknown", None, "nothing to judge") for key, label in others),
     ]
 
 
@@ -99,17 +96,14 @@ def cards(report: Report) -> list[Card]:
     kernels = percent(totals.kernel_efficiency)
     hint = f"lower bound over elapsed time; kernels alone {kernels}"
     gained = f"at most, of every kernel at its bound: {percent(share)} of the time"
+    counted = totals.known_time_share
     known = "of the time is in rows whose FLOPs and bytes are both known"
     return [
         Card("measured_s", time_label(totals), format_seconds(measured), measured, _steps(report)),
-        _share_card("efficiency", "Efficiency", totals.efficiency, hint),
+        Card("efficiency", "Efficiency", percent(totals.efficiency), totals.efficiency, hint),
         Card("recoverable_s", "Recoverable", format_seconds(recoverable), recoverable, gained),
-        _share_card("known_time_share", "Known", totals.known_time_share, known),
+        Card("known_time_share", "Known", percent(counted), counted, known),
     ]
-
-
-def _share_card(key: str, label: str, share: float | None, hint: str) -> Card:
-    return Card(key, label, percent(share), share, hint)
 
 
 def _steps(report: Report) -> str:
@@ -244,15 +238,9 @@ def amounts_line(totals: Totals) -> str:
     """Total work in a line."""
     # From the level next to the cores outwards.
     levels = sorted(totals.bytes.items(), key=lambda item: (item[0] == "dram", item[0]))
-    texts = [
-        *format_work(totals.flops),
-        *(
-            f"{format_amount(float(v), 'B')} at {level.upper()}"
-            for level, v in levels
-            if v is not None
-        ),
-    ]
-    return ", ".join(texts)
+    moved = [(level.upper(), float(v)) for level, v in levels if v is not None]
+    texts = [f"{format_amount(v, 'B')} at {level}" for level, v in moved]
+    return ", ".join([*format_work(totals.flops), *texts])
 
 
 def origin_rows(report: Report) -> list[tuple[str, str, int, str]]:
@@ -261,11 +249,8 @@ def origin_rows(report: Report) -> list[tuple[str, str, int, str]]:
     whole = float(rows["time_s"].sum()) or 1.0
     found = []
     for name in (c for c in rows.columns if c.startswith("origin.")):
-        groups = (
-            rows.group_by(name)
-            .agg(pl.len(), pl.col("time_s").sum())
-            .sort("time_s", descending=True)
-        )
+        groups = rows.group_by(name).agg(pl.len(), pl.col("time_s").sum())
+        groups = groups.sort("time_s", descending=True)
         found += [
             (name.removeprefix("origin."), origin or "unknown", count, percent(s / whole))
             for origin, count, s in groups.iter_rows()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.core.columns import Row, column_list
-from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN
+from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN, TIMELINE_COLUMNS
 from timeroof.core.report import BOUND
 from timeroof.core.resources import KIND_OF_HEAD, LAUNCH
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from timeroof.core.report import Finding, Report
 
 # A machine's ceilings for the page: the roof that counts, measured and printed side by side.
-
 
 MEASURED = ("user", "measured")
 _ORDER = {"flop": 0, "byte": 1, "launch": 2, "fault": 3, "link": 4}
@@ -52,7 +51,8 @@ def ceiling_lines(report: Report) -> list[CeilingLine]:
         if ceiling.scope == "all" or ceiling.resource == LAUNCH:
             by_resource.setdefault(ceiling.resource, []).append(ceiling)
     lines = [_line(resource, found, resource in used) for resource, found in by_resource.items()]
-    return sorted(lines, key=lambda line: (not line.used, _ORDER.get(_head(line.resource), 9)))
+    heads = {line.resource: line.resource.split("/")[0] for line in lines}
+    return sorted(lines, key=lambda line: (not line.used, _ORDER.get(heads[line.resource], 9)))
 
 
 def _line(resource: str, ceilings: list[Ceiling], used: bool) -> CeilingLine:
@@ -62,14 +62,8 @@ def _line(resource: str, ceilings: list[Ceiling], used: bool) -> CeilingLine:
     if measured is not None and printed is not None:
         share = format_percent(measured.rate / printed.rate)
     sources = dict.fromkeys(f"{c.origin}: {c.source}" for c in ceilings if c.source)
-    return CeilingLine(
-        resource=resource,
-        measured=_rate(measured, measured_here=True),
-        printed=_rate(printed),
-        share=share,
-        used=used,
-        source="; ".join(sources),
-    )
+    rates = (_rate(measured, measured_here=True), _rate(printed))
+    return CeilingLine(resource, *rates, share=share, used=used, source="; ".join(sources))
 
 
 def _rate(ceiling: Ceiling | None, *, measured_here: bool = False) -> str:
@@ -83,10 +77,6 @@ def _rate(ceiling: Ceiling | None, *, measured_here: bool = False) -> str:
     return text
 
 
-def _head(resource: str) -> str:
-    return resource.partition("/")[0]
-
-
 def machine_facts(machine: Machine) -> list[str]:
     """What a machine is, in a few words each."""
     sizes = [f"{m.level.upper()} {format_bytes_binary(m.size_bytes)}" for m in machine.memory]
@@ -95,7 +85,6 @@ def machine_facts(machine: Machine) -> list[str]:
 
 
 # Findings as cards: what, why, what to do, the seconds at stake, and the kernels it is about.
-
 
 # A finding about more kernels links to the first ones and to all of them at once.
 MAX_LINKS = 8
@@ -154,17 +143,12 @@ def finding_cards(report: Report) -> list[FindingCard]:
 def _links(rows: list[Row]) -> list[KernelLink]:
     """Links to kernels; those that share a short name say where they are."""
     count = Counter(row["short_name"] for row in rows)
-    return [
-        KernelLink(
-            id=row["id"],
-            short_name=row["short_name"],
-            name=row["name"],
-            place=" ".join(filter(None, (row["module"], row["phase"])))
-            if count[row["short_name"]] > 1
-            else "",
-        )
-        for row in rows
-    ]
+    links = []
+    for row in rows:
+        parts = (row["module"], row["phase"]) if count[row["short_name"]] > 1 else ()
+        place = " ".join(filter(None, parts))
+        links.append(KernelLink(row["id"], row["short_name"], row["name"], place))
+    return links
 
 
 def evidence_text(value: Any) -> str:
@@ -183,7 +167,6 @@ def evidence_text(value: Any) -> str:
 
 
 # Columns of a table as compact JSON: constants once, words by number, numbers as 32-bit floats.
-
 
 # Whole numbers below this are the same as 32-bit floats, and shorter as digits.
 EXACT = 2**24
@@ -230,14 +213,10 @@ def _constant(values: pl.Series) -> Column:
 
 
 def _encoded(values: pl.Series) -> Column:
-    if values.dtype == pl.String:
-        return _words(values)
-    return (
-        {"f": values.to_numpy().tobytes()} if values.dtype.is_float() else {"v": values.to_list()}
-    )
-
-
-def _words(values: pl.Series) -> Column:
+    if values.dtype.is_float():
+        return {"f": values.to_numpy().tobytes()}
+    if values.dtype != pl.String:
+        return {"v": values.to_list()}
     words = values.drop_nulls().unique(maintain_order=True)
     places = values.cast(pl.Enum(words)).to_physical().cast(pl.Int64).fill_null(-1)
     return {"d": shortened(words.to_list()), "i": places.to_list()}
@@ -325,11 +304,8 @@ def first_level(report: Report) -> str | None:
     the level with the largest bound seconds says most.
     """
     rows = report.rows
-    bound_s = {
-        r: float(rows[f"{BOUND}{r}"].sum())
-        for r in report.verdicts.resources
-        if r.startswith("byte/")
-    }
+    levels = [r for r in report.verdicts.resources if r.startswith("byte/")]
+    bound_s = {r: float(rows[f"{BOUND}{r}"].sum()) for r in levels}
     if not bound_s:
         return None
     moved_s = {r: float(rows.filter(pl.col(r) > 0)["time_s"].sum()) for r in bound_s}
@@ -356,11 +332,5 @@ def _timeline(report: Report) -> Row | None:
     table = report.profile.timeline
     if table is None or not table.height:
         return None
-    kept = table
-    if table.height > MAX_EVENTS:
-        kept = table.top_k(MAX_EVENTS, by="duration_s")
-    kept = kept.sort("start_s")
-    return {
-        "events": table.height,
-        **columns_of(kept.select("start_s", "duration_s", "stream", "kernel", "idle_cause")),
-    }
+    kept = table.top_k(MAX_EVENTS, by="duration_s") if table.height > MAX_EVENTS else table
+    return {"events": table.height, **columns_of(kept.sort("start_s").select(*TIMELINE_COLUMNS))}

@@ -10,13 +10,6 @@ from timeroof.views.pictures.frame import FigureSize, save_figure
 from timeroof.views.pictures.points import Look, Roofs, Unit
 
 __all__ = [
-    "FigureSize",
-    "Look",
-    "Roofs",
-    "Unit",
-    "combined_chart",
-    "complexity_plane",
-    "hierarchical_roofline",
-    "save_figure",
-    "time_plane",
-]
+    "FigureSize", "Look", "Roofs", "Unit", "combined_chart", "complexity_plane",
+    "hierarchical_roofline", "save_figure", "time_plane",
+]  # fmt: skip

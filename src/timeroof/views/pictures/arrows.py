@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timeroof.views.pictures import frame
-from timeroof.views.pictures.charts import MARGINS, _limits, _second_axes, chart_points
+from timeroof.views.pictures.charts import MARGINS, chart_points, second_axes, work_axes
 from timeroof.views.pictures.marks import LabelPlacer, corner_note, intensity_diagonals
 from timeroof.views.pictures.points import Roofs, Unit, drawable
 
@@ -39,11 +39,7 @@ class Move:
 
 
 def arrow_chart(
-    moves: Sequence[Move],
-    roofs: Roofs,
-    *,
-    title: str = "",
-    notes: Sequence[str] = (),
+    moves: Sequence[Move], roofs: Roofs, *, title: str = "", notes: Sequence[str] = ()
 ) -> Figure:
     """Time points before (open) and after (filled) in the combined chart, joined by arrows.
 
@@ -59,13 +55,11 @@ def arrow_chart(
     )
     with frame.styled():
         figure, axes = frame.new_figure(SIZE, title, (), margins)
-        _limits(axes, [u for m in shown for u in (m.before, m.after)], roofs)
-        axes.set_xlabel(f"bytes ({roofs.memory_name})")
-        axes.set_ylabel("FLOPs")
-        frame.decade_axis(axes.xaxis, "B", axes.get_xlim())
-        frame.decade_axis(axes.yaxis, "", axes.get_ylim())
-        _second_axes(axes, roofs)
-        places = [_place(axes, u, roofs) for m in shown for u in (m.before, m.after)]
+        units = [u for m in shown for u in (m.before, m.after)]
+        points = [point for pair in chart_points(units, roofs) for point in pair]
+        work_axes(axes, points, units, roofs)
+        second_axes(axes, roofs)
+        places = [_place(axes, u, roofs) for u in units]
         intensity_diagonals(axes, roofs.balance, LabelPlacer(axes, places))
         for move in shown:
             _draw(axes, move, roofs, arrows.index(move) + 1 if move in arrows else None)

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 # Room for the second axes above and to the right.
 MARGINS = frame.Margins(left=0.55, right=0.62, top=0.58)
-
 
 Place = tuple[float, float]
 
@@ -34,27 +32,19 @@ def chart_points(units: Sequence[Unit], roofs: Roofs) -> list[tuple[Place, Place
 
 
 def combined_chart(
-    units: Sequence[Unit],
-    roofs: Roofs,
-    *,
-    title: str = "",
-    legend: frame.Legend = (),
+    units: Sequence[Unit], roofs: Roofs, *, title: str = "", legend: frame.Legend = (),
     size: frame.FigureSize | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Two symbols per unit on one diagonal: work below, time above; the segment is headroom."""
     with frame.styled():
         figure, axes = frame.new_figure(
             size or frame.FigureSize(height=3.9), title, legend, MARGINS
         )
         shown = [u for u in units if drawable(u, roofs.level)]
-        _limits(axes, shown, roofs)
-        axes.set_xlabel(f"bytes ({roofs.memory_name})")
-        axes.set_ylabel("FLOPs")
-        frame.decade_axis(axes.xaxis, "B", axes.get_xlim())
-        frame.decade_axis(axes.yaxis, "", axes.get_ylim())
-        _second_axes(axes, roofs)
         places = chart_points(shown, roofs)
         symbols = [point for pair in places for point in pair]
+        work_axes(axes, symbols, shown, roofs)
+        second_axes(axes, roofs)
         marks.intensity_diagonals(axes, roofs.balance, marks.LabelPlacer(axes, symbols))
         marks.overhead_boxes(axes, shown, roofs, seconds=False)
         for unit, (work, timed) in zip(shown, places, strict=True):
@@ -63,14 +53,27 @@ def combined_chart(
     return figure
 
 
-def _limits(axes: Axes, units: Sequence[Unit], roofs: Roofs) -> None:
-    points = [point for pair in chart_points(units, roofs) for point in pair]
+def work_axes(axes: Axes, points: Sequence[Place], units: Sequence[Unit], roofs: Roofs) -> None:
+    """Axes of bytes and FLOPs around points and the boxes that launches of units fill."""
+    rates = (roofs.bytes_per_s, roofs.flops_per_s)
+    _axes_around(axes, points, units, roofs, rates, ("B", ""))
+    axes.set_xlabel(f"bytes ({roofs.memory_name})")
+    axes.set_ylabel("FLOPs")
+
+
+def _axes_around(
+    axes: Axes, points: Sequence[Place], units: Sequence[Unit], roofs: Roofs,
+    rates: Place, names: tuple[str, str],
+) -> None:  # fmt: skip
     boxes = [u.launches * (roofs.launch_s or 0) for u in units]
-    axes.set_xlim(frame.log_limits([x for x, _ in points] + [b * roofs.bytes_per_s for b in boxes]))
-    axes.set_ylim(frame.log_limits([y for _, y in points] + [b * roofs.flops_per_s for b in boxes]))
+    axes.set_xlim(frame.log_limits([x for x, _ in points] + [b * rates[0] for b in boxes]))
+    axes.set_ylim(frame.log_limits([y for _, y in points] + [b * rates[1] for b in boxes]))
+    frame.decade_axis(axes.xaxis, names[0], axes.get_xlim())
+    frame.decade_axis(axes.yaxis, names[1], axes.get_ylim())
 
 
-def _second_axes(axes: Axes, roofs: Roofs) -> None:
+def second_axes(axes: Axes, roofs: Roofs) -> None:
+    """The same points in seconds at the two roofs."""
     beta, peak = roofs.bytes_per_s, roofs.flops_per_s
     top = axes.secondary_xaxis("top", functions=_scaled(beta))
     right = axes.secondary_yaxis("right", functions=_scaled(peak))
@@ -105,76 +108,51 @@ def _draw(axes: Axes, unit: Unit, work: Place, timed: Place) -> None:
 
 
 def complexity_plane(
-    units: Sequence[Unit],
-    roofs: Roofs,
-    *,
-    title: str = "",
-    legend: frame.Legend = (),
+    units: Sequence[Unit], roofs: Roofs, *, title: str = "", legend: frame.Legend = (),
     size: frame.FigureSize | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Bytes over FLOPs: above the balance diagonal compute limits, below it bandwidth."""
     with frame.styled():
         figure, axes = frame.new_figure(size or frame.FigureSize(), title, legend)
         shown = [u for u in units if drawable(u, roofs.level)]
-        boxes = [u.launches * (roofs.launch_s or 0) for u in shown]
-        axes.set_xlim(
-            frame.log_limits(
-                [u.bytes_at(roofs.level) for u in shown] + [b * roofs.bytes_per_s for b in boxes]
-            )
-        )
-        axes.set_ylim(
-            frame.log_limits([u.flops for u in shown] + [b * roofs.flops_per_s for b in boxes])
-        )
-        axes.set_xlabel(f"bytes ({roofs.memory_name})")
-        axes.set_ylabel("FLOPs")
-        frame.decade_axis(axes.xaxis, "B", axes.get_xlim())
-        frame.decade_axis(axes.yaxis, "", axes.get_ylim())
         work = [(u.bytes_at(roofs.level), u.flops) for u in shown]
+        work_axes(axes, work, shown, roofs)
         marks.intensity_diagonals(axes, roofs.balance, marks.LabelPlacer(axes, work))
         marks.overhead_boxes(axes, shown, roofs, seconds=False)
-        for unit in shown:
-            if unit.flops == 0:
-                marks.mark_on_axis(axes, unit.bytes_at(roofs.level), unit.look)
-            else:
-                marks.mark(axes, unit.bytes_at(roofs.level), unit.flops, unit.look)
+        _mark_all(axes, shown, work)
         marks.say_what_is_missing(axes, units, roofs.level)
     return figure
 
 
+def _mark_all(axes: Axes, units: Sequence[Unit], points: Sequence[Place]) -> None:
+    for unit, (x, y) in zip(units, points, strict=True):
+        if unit.flops == 0:
+            marks.mark_on_axis(axes, x, unit.look)
+        else:
+            marks.mark(axes, x, y, unit.look)
+
+
 def time_plane(
-    units: Sequence[Unit],
-    roofs: Roofs,
-    *,
-    title: str = "",
-    legend: frame.Legend = (),
+    units: Sequence[Unit], roofs: Roofs, *, title: str = "", legend: frame.Legend = (),
     size: frame.FigureSize | None = None,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Bandwidth time over compute time: corners on the diagonal are equal run times."""
     with frame.styled():
         figure, axes = frame.new_figure(size or frame.FigureSize(), title, legend)
         shown = [u for u in units if drawable(u, roofs.level)]
         points = roofs.time_points_s(shown)
-        boxes = [u.launches * (roofs.launch_s or 0) for u in shown]
-        axes.set_xlim(frame.log_limits([x for x, _ in points] + boxes))
-        axes.set_ylim(frame.log_limits([y for _, y in points] + boxes))
+        _axes_around(axes, points, shown, roofs, (1.0, 1.0), ("s", "s"))
         axes.set_xlabel(f"bandwidth time at {roofs.memory_name}")
         axes.set_ylabel(f"compute time at {roofs.compute_name}")
-        frame.decade_axis(axes.xaxis, "s", axes.get_xlim())
-        frame.decade_axis(axes.yaxis, "s", axes.get_ylim())
         marks.equal_time_corners(axes)
         marks.balance_diagonal(axes)
         marks.overhead_boxes(axes, shown, roofs, seconds=True)
-        for unit, (x, y) in zip(shown, points, strict=True):
-            if unit.flops == 0:
-                marks.mark_on_axis(axes, x, unit.look)
-            else:
-                marks.mark(axes, x, y, unit.look)
+        _mark_all(axes, shown, points)
         marks.say_what_is_missing(axes, units, roofs.level)
     return figure
 
 
 # The classic roofline with every memory level and every ceiling.
-
 
 # A memory roof is named near its lower end, where the roofs lie apart.
 COMPUTE_PLACES = (0.98, 0.92, 0.85, 0.78)
@@ -210,7 +188,10 @@ def hierarchical_roofline(
         if all_slopes:
             ridge = max(compute_roofs.values()) / max(memory_roofs.values())
             seen.append((ridge / 3, max(compute_roofs.values()) / 3))
-        _hierarchical_limits(axes, seen, compute_roofs, memory_roofs)
+        top = max(compute_roofs.values())
+        ridge = top / min(memory_roofs.values())
+        axes.set_xlim(frame.log_limits([x for x, _ in seen] + [ridge * 6], pad=1.8))
+        axes.set_ylim(frame.log_limits([y for _, y in seen] + [top * 1.3], pad=1.8))
         axes.set_xlabel("arithmetic intensity (FLOP/byte)")
         axes.set_ylabel("FLOP/s")
         frame.decade_axis(axes.xaxis, "", axes.get_xlim())
@@ -223,18 +204,6 @@ def hierarchical_roofline(
         missing = len(units) - len(shown)
         marks.corner_note(axes, [f"not drawn: {missing} without FLOPs"] if missing else [])
     return figure
-
-
-def _hierarchical_limits(
-    axes: Axes,
-    points: Sequence[tuple[float, float]],
-    compute_roofs: dict[str, float],
-    memory_roofs: dict[str, float],
-) -> None:
-    top = max(compute_roofs.values())
-    ridges = [top / max(memory_roofs.values()), top / min(memory_roofs.values())]
-    axes.set_xlim(frame.log_limits([x for x, _ in points] + [ridges[1] * 6], pad=1.8))
-    axes.set_ylim(frame.log_limits([y for _, y in points] + [top * 1.3], pad=1.8))
 
 
 def _draw_compute_roofs(

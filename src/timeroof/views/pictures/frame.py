@@ -190,7 +190,6 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 # A picture inside a page: SVG whose colours are the page's, so that it can be light or dark.
 
-
 # Colours that all charts share, and what a page calls them.
 THEME = {
     "#ffffff": "var(--paper)",

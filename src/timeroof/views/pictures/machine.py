@@ -156,7 +156,8 @@ def _name_roofs(axes: Axes, measured: dict[str, float], paper: dict[str, float])
     (_, x1), (y0, _) = axes.get_xlim(), axes.get_ylim()
     peaks, bandwidths = (_kind(paper | measured, head) for head in ("flop/", "byte/"))
     # A paper ceiling just above the measured one would run through the name.
-    tops = {n: max(r, _just_above(r, paper.get(f"flop/{n}", r))) for n, r in peaks.items()}
+    above = {n: (r, paper.get(f"flop/{n}", r)) for n, r in peaks.items()}
+    tops = {n: max(r, other if other < NAME_HEIGHT * r else r) for n, (r, other) in above.items()}
     style = {"fontsize": 5.5, "color": frame.GUIDE_COLOUR, "zorder": 3}
     for names, rate in _together(dict(sorted(tops.items(), key=lambda item: -item[1]))):
         axes.text(
@@ -171,10 +172,6 @@ def _name_roofs(axes: Axes, measured: dict[str, float], paper: dict[str, float])
             y / rate, y, names, ha="center", va="center",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6}, **style,  # type: ignore[arg-type]
         )  # fmt: skip
-
-
-def _just_above(rate: float, other: float) -> float:
-    return other if other < NAME_HEIGHT * rate else rate
 
 
 def _together(rates: dict[str, float]) -> list[tuple[str, float]]:

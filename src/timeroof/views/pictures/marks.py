@@ -62,7 +62,6 @@ def corner_note(axes: Axes, lines: Sequence[str]) -> None:
 
 # Texts along lines, placed where they hide no symbol and no other text.
 
-
 Point = tuple[float, float]
 Points = NDArray[np.float64]
 
@@ -209,7 +208,6 @@ def equal_time_corners(axes: Axes) -> None:
 
 
 # What charts of measured series share: a judged row as a unit, and the parts of their legends.
-
 
 GREY = "#555555"
 
