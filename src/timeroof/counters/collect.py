@@ -99,7 +99,6 @@ def _torch_with_gpu() -> ModuleType | None:
 
 
 def _switches(torch: ModuleType) -> tuple[Callable[[], object], Callable[[], object]]:
-    """How to start and stop the profiler's counting."""
     if not getattr(torch.version, "hip", None):
         runtime = torch.cuda.cudart()
         return runtime.cudaProfilerStart, runtime.cudaProfilerStop

@@ -77,13 +77,7 @@ _GAPS = re.compile(r"\s+")
 
 
 def plain_name(name: str) -> str:
-    """A kernel's name without what demanglers spell differently.
-
-    >>> plain_name("void k<(int)4, <unnamed>::F>(float *)") == plain_name(
-    ...     "void k<4, (anonymous namespace)::F>(float*)"
-    ... )
-    True
-    """
+    """A kernel's name without what demanglers spell differently."""
     text = _SUFFIX.sub("", name)
     text = _NAMELESS.sub("{nameless}", text)
     text = _LAMBDA.sub("{lambda}", text)
@@ -210,7 +204,6 @@ def _counts(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count_notes(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
-    """Say where averages stand for single launches."""
     both = rows.group_by(_KEY).agg(pl.col("calls").sum()).join(sums, on=_KEY)
     differ = both.filter((pl.col("calls") - pl.col("counted_calls")).abs() > 1e-9)
     if not differ.height:
@@ -250,7 +243,6 @@ def join(timed: Profile, counted: Profile, launches: pl.DataFrame | None = None)
 
 
 def _with_amounts(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the amounts that were found for their id."""
     amounts = amount_columns(found)
     both = dict.fromkeys((*amount_columns(table), *amounts))
     flops = [c for c in both if c.startswith("flop/")]

@@ -27,11 +27,7 @@ from timeroof.read.open import open_input
 
 
 def command_line(
-    tool: Tool,
-    metrics: tuple[str, ...],
-    report: Path,
-    options: CollectOptions,
-    command: list[str],
+    tool: Tool, metrics: tuple[str, ...], report: Path, options: CollectOptions, command: list[str]
 ) -> list[str]:
     """ncu around a program: metrics as CSV into a file, the program's output left alone."""
     return [
@@ -135,8 +131,6 @@ UNKNOWN = "ncu does not know it on this machine"
 
 @dataclass
 class _State:
-    """What has been done so far."""
-
     selection: Selection
     rans: list[Ran] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
@@ -230,12 +224,7 @@ def _report(space: Workspace, group: tuple[str, ...]) -> Path:
 
 
 def _settle(
-    ran: Ran,
-    group: tuple[str, ...],
-    report: Path,
-    space: Workspace,
-    state: _State,
-    done: set[str],
+    ran: Ran, group: tuple[str, ...], report: Path, space: Workspace, state: _State, done: set[str]
 ) -> bool:
     """Take what a run gave; False where no more runs should follow."""
     text = ends_of(report) + ran.text

@@ -51,13 +51,7 @@ def command_line(
 
 
 def parse(text: str) -> dict[str, Value]:
-    """The values of a report, by event.
-
-    >>> parse("<not supported>;;cycles;0;100.00;;")["cycles"].count is None
-    True
-    >>> parse("12,5;MiB;imc:u;99;50.00;;")["imc"]
-    Value(count=13107200.0, share=0.5)
-    """
+    """The values of a report, by event."""
     values: dict[str, Value] = {}
     for line in text.splitlines():
         fields = line.split(SEPARATOR)
@@ -153,7 +147,6 @@ def amounts_of(selection: Selection, counts: Counts) -> tuple[dict[str, object],
 
 
 def _add(row: dict[str, object], resource: str, value: float | None) -> None:
-    """Add to an amount; unknown and something is unknown."""
     held = row.get(resource, 0.0)
     known = isinstance(held, float) and value is not None
     row[resource] = held + value if known else None  # type: ignore[operator]

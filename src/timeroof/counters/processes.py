@@ -123,7 +123,6 @@ def _started(
 
 
 def _tail(path: Path) -> str:
-    """The end of what was printed."""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
         return stream.read().decode(errors="replace")

@@ -66,11 +66,7 @@ def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
 
 
 def command_line(
-    tool: Tool,
-    metrics: tuple[str, ...],
-    folder: Path,
-    options: CollectOptions,
-    command: list[str],
+    tool: Tool, metrics: tuple[str, ...], folder: Path, options: CollectOptions, command: list[str]
 ) -> list[str]:
     """rocprofv3 around a program: counters and a trace of its kernels, as CSV into a folder."""
     line = [tool.path, "--pmc", *metrics, "--kernel-trace", "--output-format", "csv"]

@@ -109,11 +109,7 @@ def parse_set(text: str, where: str) -> MetricSet:
 
 
 def find_set(tool: str, architecture: str | None) -> MetricSet:
-    """The set for an architecture's name, compute capability or gfx number; None is refused.
-
-    >>> find_set("ncu", "sm_90").architecture, find_set("rocprofv3", "gfx942").architecture
-    ('Hopper', 'CDNA3')
-    """
+    """The set for an architecture's name, compute capability or gfx number; None is refused."""
     if architecture is None:
         raise UsageError("no file and no driver tells the chip", advice="name the machine")
     plain = architecture.strip().lower()

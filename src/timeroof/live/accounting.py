@@ -181,11 +181,7 @@ def _without_profiler(
 
 
 def middle_half(durations: Sequence[int]) -> list[int]:
-    """The places of the values around the median, so that means are exact sums and robust.
-
-    >>> middle_half([5, 1, 100, 6])
-    [0, 3]
-    """
+    """The places of the values around the median, so that means are exact sums and robust."""
     order = sorted(range(len(durations)), key=lambda i: durations[i])
     keep = max(1, math.ceil(len(order) / 2)) if len(order) > 2 else len(order)
     first = (len(order) - keep) // 2
@@ -239,7 +235,6 @@ def exclusive(step: TimedStep) -> Exclusive:
 
 
 def _segments(step: TimedStep, rows: Ints, parent: Ints) -> list[Segment]:
-    """Self segments of one thread's events in order of time; notes every event's parent."""
     starts, ends = step.start_ns[rows].tolist(), step.end_ns[rows].tolist()
     found: list[Segment] = []
     stack: list[tuple[int, int]] = []  # event, end
@@ -365,11 +360,7 @@ def waiting_share(root: Path = Path("/")) -> float | None:
 
 
 def contention_note(share: float | None) -> str | None:
-    """A word where others held the CPUs.
-
-    >>> contention_note(0.01) is contention_note(None) is None
-    True
-    """
+    """A word where others held the CPUs."""
     if share is None or share < LEAST_WAITING:
         return None
     return (

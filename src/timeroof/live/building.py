@@ -134,7 +134,6 @@ def _described(
 def _add_faults(
     recording: Recording, rows: Rows, work: Work, totals: list[Total], fault_rate: float | None
 ) -> None:
-    """Fault bounds of the ops that write fresh memory."""
     if not recording.clean or work.traffic is None:
         return
     usual = statistics.median(s.faults for s in recording.clean)
@@ -255,9 +254,6 @@ def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -
     """Faults per op: blocks that are always fresh first, then the others, by their pages.
 
     No op gets more faults than it has pages; what is left over is nobody's.
-
-    >>> share_faults(100, [{1: 64 << 20}, {2: 4096}])
-    [100.0, 0.0]
     """
     page = mmap.PAGESIZE
     left = faults

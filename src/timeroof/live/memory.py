@@ -192,7 +192,6 @@ def _changed(ranges: list[list[Range]]) -> set[Hashable]:
 
 
 def _fresh(ranges: list[list[Range]]) -> list[dict[Hashable, int]]:
-    """Bytes of storages made in the step that each op is the first to write."""
     seen: set[Hashable] = set()
     found: list[dict[Hashable, int]] = []
     for op in ranges:

@@ -50,11 +50,7 @@ class PaperFigure:
 
 
 def paper_figures() -> list[PaperFigure]:
-    """All figures, in the order of the paper.
-
-    >>> sum(f.drawn_by_authors for f in paper_figures())
-    12
-    """
+    """All figures, in the order of the paper."""
     figures = []
     for phase, op in product(("forward", "backward"), PARAMETERS):
         tail = "" if phase == "forward" else f"_{phase}"
@@ -155,7 +151,6 @@ def _unit(row: dict[str, Any], marker: str) -> Unit:
 
 
 def _series_legend(*, paired: bool = False, boxed: bool = False) -> list[list[LegendEntry]]:
-    """Frameworks by colour, precisions by filling; for the combined chart work and time by size."""
     frameworks = {"PT": "PyTorch", "TF1": "TensorFlow 1", "TF2": "TensorFlow 2"}
     colours = [LegendEntry(text, Look(COLOURS[key], "o")) for key, text in frameworks.items()]
     fillings = [

@@ -106,7 +106,6 @@ class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
 def _points(
     kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
 ) -> list[dict[str, Value]]:
-    """Parameter values: the base case, then one parameter at a time."""
     given = own_sweeps(kernel, quick=quick) if sweeps is None else sweeps
     checked = {name: _checked(kernel, name, values) for name, values in given.items()}
     base = kernel.base | {name: v[0] for name, v in checked.items() if len(v) == 1}

@@ -86,11 +86,7 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
 
 
 def case_name(case: Case) -> str:
-    """What a case is called: what differs from the base case, and what is special of how it ran.
-
-    >>> case_name(Case(kernel="gemm", params={"m": 8}, pass_name="forward", threads=all_cores()))
-    'gemm forward fp32 m=8'
-    """
+    """What a case is called: what differs from the base case, and what is special of how it ran."""
     found = kernels().get(case.kernel)
     base = found.base if found is not None else {}
     words = [case.kernel, case.pass_name, case.precision]
@@ -146,11 +142,7 @@ def judged_study(
 
 
 def busy_sentence(rows: Sequence[Row]) -> str:
-    """How much others used while cases ran; nothing where they used little.
-
-    >>> busy_sentence([Row(load=0.5), Row(load=0.01)])[:49]
-    'others used 50 % of the processor in 1 of 2 cases'
-    """
+    """How much others used while cases ran; nothing where they used little."""
     loads = [row.load or 0.0 for row in rows if row.busy]
     if not loads:
         return ""

@@ -118,11 +118,7 @@ class Row:
         return work / moved if work is not None and moved else None
 
     def series(self, *without: str) -> str:
-        """How it ran, in words: what is usual is not said.
-
-        >>> Row(cache="cold", threads=2).series()
-        'forward, fp32, cold, 2 threads'
-        """
+        """How it ran, in words: what is usual is not said."""
         told = {n: getattr(self, n) for n in (*SERIES[:2], "pass_name", "precision", "variant")}
         told |= {"cache": self.cache}
         words = [v for n, v in told.items() if v and n not in without and USUAL.get(n) != v]

@@ -205,7 +205,6 @@ class Worker:
             raise _GoneError(self._why()) from None
 
     def _line(self, limit_s: float) -> bytes:
-        """The next line of the worker."""
         end = time.monotonic() + limit_s
         while b"\n" not in self._rest:
             left = end - time.monotonic()
@@ -220,7 +219,6 @@ class Worker:
         return line
 
     def _why(self) -> str:
-        """How the process ended, and its last words."""
         assert self._process is not None
         assert self._errors is not None
         with suppress(subprocess.TimeoutExpired):

@@ -60,7 +60,6 @@ def _by_occurrence(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
 
 
 def _numbered(names: list[str]) -> Iterator[tuple[str, int]]:
-    """Every name with how often it came before."""
     seen: Counter[str] = Counter()
     for name in names:
         yield name, seen[name]

@@ -250,11 +250,7 @@ class MetaResult:
 
 
 def derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> MetaResult | None:
-    """Run an op on the meta device; None where torch does not know it or refuses.
-
-    >>> derive("nothing::like_this", [], {}) is None
-    True
-    """
+    """Run an op on the meta device; None where torch does not know it or refuses."""
     try:
         import torch
     except ImportError:
@@ -303,7 +299,6 @@ def _attempt(
 
 
 def _meta(value: object) -> object:
-    """A tensor as one on the meta device; other values as they are."""
     if isinstance(value, Tensor):
         return _meta_tensor(value)
     if isinstance(value, tuple | list):

@@ -94,7 +94,6 @@ def beside_dynamo(action: Callable[..., None]) -> Callable[..., None]:
 
 
 def _let_run(code: CodeType) -> None:
-    """Have Dynamo run a function as it is."""
     from torch._C._dynamo import eval_frame
 
     module: Any = eval_frame

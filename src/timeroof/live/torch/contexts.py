@@ -274,8 +274,6 @@ def _by_annotation(op: Described, makes: bool, above: Context | None) -> str:
 
 @dataclass(frozen=True)
 class _Inside:
-    """What the annotations and engine calls around an op say."""
-
     phase: str | None = None
     module: str | None = None
     source: str | None = None
@@ -303,7 +301,6 @@ def _after(head: str, name: str) -> str | None:
 
 
 def _makers(ops: list[Described], inside: list[_Inside], evaluated: set[int]) -> dict[int, int]:
-    """The forward op behind every sequence number: the last one that saw it."""
     return {
         op.sequence: place
         for place, op in enumerate(ops)

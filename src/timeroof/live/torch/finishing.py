@@ -35,11 +35,7 @@ class Changed:
 
     @property
     def example(self) -> str:
-        """The op and the tensor of it that changed.
-
-        >>> Changed(0.5, "aten::bmm", (8, 1, 17), (8, 1, 724)).example
-        'aten::bmm 8x1x17, then 8x1x724'
-        """
+        """The op and the tensor of it that changed."""
         return f"{self.op} {_text(self.then)}, then {_text(self.now)}"
 
 
@@ -63,7 +59,6 @@ def changed_sizes(first: Sequence[Described], last: Sequence[Described]) -> Chan
 def _matched(
     first: Sequence[Described], last: Sequence[Described]
 ) -> Iterator[tuple[Described, Described]]:
-    """Ops of two steps by the order of their names, per thread."""
     theirs = _by_thread(first)
     for thread, ops in _by_thread(last).items():
         before = theirs.get(thread, [])

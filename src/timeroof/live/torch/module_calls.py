@@ -60,10 +60,7 @@ _LISTENERS: list[_Listener] = []
 
 
 def watch_calls(
-    entered: Called,
-    left: Called | None = None,
-    *,
-    only: Module | None = None,
+    entered: Called, left: Called | None = None, *, only: Module | None = None
 ) -> Callable[[], None]:
     """Be told of every module's call, or of those of one module; returns a way to end that.
 

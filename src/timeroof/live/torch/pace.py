@@ -130,7 +130,6 @@ def _voluntary_switches() -> int:
 
 
 def _others_queued_ns() -> int:
-    """What the process's other threads have waited for a CPU, all together."""
     me = str(threading.get_native_id())
     tasks = _TASKS.glob("*/schedstat")
     return sum(_queued_ns(task) for task in tasks if task.parent.name != me)

@@ -298,7 +298,6 @@ def _row(line: Line, key: Key, part: Part, number: int) -> Line:
 
 
 def _timed(line: Line, share: float) -> Line:
-    """A share of an op's time: the op's is measured, how it divides is the library's word."""
     return {
         "time_s": line["time_s"] * share,
         "timed_s": line["timed_s"] * share,
@@ -330,11 +329,6 @@ def parts_of(
 
     A sum for a bias is vector work of the primitive that does it, and takes nothing of the
     products: both gradients of a convolution have as many, in their format.
-
-    >>> product, sums = Cost(contraction={"bf16": 9.0}), Cost(contraction={"bf16": 9.0},
-    ...     other={"fp32": 4.0})
-    >>> parts_of({"flop/bf16": 18.0, "flop/fp32": 4.0}, [product, sums], [1.0, 1.0], ())
-    {'flop/bf16': [9.0, 9.0], 'flop/fp32': [0.0, 4.0]}
     """
     told = [amounts_of(cost, units) for cost in costs]
     flops = [(cost.flops or 0.0) * n for cost, n in zip(costs, calls, strict=True)]
@@ -354,11 +348,7 @@ def _shares(values: Sequence[float]) -> list[float] | None:
 
 
 def whole_parts(total: float | None, weights: Sequence[float]) -> list[float | None]:
-    """Parts of an amount by weight that sum to it, whole numbers where it is one.
-
-    >>> whole_parts(10.0, [1 / 3, 2 / 3]), whole_parts(None, [1.0])
-    ([3.0, 7.0], [None])
-    """
+    """Parts of an amount by weight that sum to it, whole numbers where it is one."""
     if total is None:
         return [None] * len(weights)
     if not float(total).is_integer():

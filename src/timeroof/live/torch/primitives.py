@@ -161,7 +161,6 @@ class PrintedByC:
 
 
 def _memory() -> int:
-    """A file in memory, never under the number of a standard stream that the program closed."""
     import fcntl
 
     made = os.memfd_create("timeroof")
@@ -172,7 +171,6 @@ def _memory() -> int:
 
 
 def _flush_stdout() -> None:
-    """Python's and C's buffers of stdout: oneDNN prints through C's."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     with suppress(OSError, AttributeError):

@@ -71,7 +71,6 @@ def is_from_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: object) -> CodeType | None:
-    """The code of a function, a method, or an object that can be called."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     for found in (handler, getattr(handler, "__call__", None)):  # noqa: B004

@@ -68,7 +68,6 @@ def _left_in_frames(error: BaseException) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    """click's errors have their words apart from their details."""
     said = getattr(value, "format_message", None)
     try:
         return str(said() if callable(said) else value)
@@ -216,7 +215,6 @@ def _exited(error: SystemExit) -> Ended:
 
 
 def _show(error: BaseException) -> None:
-    """The traceback as the program alone would show it: without our frames."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
         trace = trace.tb_next

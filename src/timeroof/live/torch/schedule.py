@@ -108,7 +108,6 @@ class Schedule:
         return self._later(step)
 
     def _last_described(self) -> int:
-        """The last place of the first window that shows no primitives."""
         last = self.steps - 1
         return last - 1 if _shows_primitives(last) else last
 

@@ -122,7 +122,6 @@ class Session:
                 self._open(chosen)
 
     def _is_ours(self) -> bool:
-        """Whether we still watch, in this process and this thread."""
         if self._over or os.getpid() != self._pid:
             return False
         if threading.current_thread() != self._thread:
@@ -193,7 +192,6 @@ class Session:
         self._begin_ns = time.perf_counter_ns()
 
     def _describe(self) -> bool:
-        """Begin to describe a step; False where that cannot be."""
         self.recording.rank = process.rank_of_process()
         if self._refuses():
             return False
@@ -203,7 +201,6 @@ class Session:
         return True
 
     def _refuses(self) -> bool:
-        """Whether a step must not be described."""
         timed = self.recording.timed
         refused = finishing.cannot_describe(timed[-1].names if timed else ())
         if refused:
@@ -258,7 +255,6 @@ class Session:
             self._pass = Pass.UNSEEN
 
     def _drop_pass(self) -> None:
-        """Give up whatever pass is on."""
         self.abort_pass()
         if self._pass is Pass.DESCRIBED:
             self._describing.stop()
@@ -345,7 +341,6 @@ class Session:
         return found
 
     def _recall_former(self) -> None:
-        """Where no whole step was timed, the parts that were taken for steps first."""
         if self._former is not None and self._former[0]["timed"] and not self.recording.timed:
             self.recording.put_back(self._former[0])
             self._pending = self._former[1]

@@ -25,8 +25,6 @@ def is_profiling() -> bool:
 
 
 class _Profiling:
-    """Torch's profiler, switched on and off without its chatter."""
-
     def __init__(self) -> None:
         self._on = False
 
@@ -177,7 +175,6 @@ def used_devices() -> list[str]:
 
 
 def _synchronize() -> None:
-    """Let the devices finish: kernels of a step belong to its record."""
     import torch
 
     for name in used_devices():

@@ -67,7 +67,6 @@ class Limits:
 
 
 def _refused(what: str, rate_per_s: float, allowed_per_s: float, unit: str) -> str | None:
-    """The message for a value that cannot be, None for one that can."""
     if rate_per_s <= allowed_per_s * (1 + TOLERANCE):
         return None
     return (
@@ -134,7 +133,6 @@ def _level_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], l
 
 
 def _refuse_points(figures: LevelFigures, limits: Limits) -> list[str]:
-    """Take points above the ports' limit out of a level; one message for each."""
     errors = []
     for name, point in list(figures.by_pattern.items()):
         allowed = limits.bytes_per_s(point.pattern.loads, point.pattern.stores)

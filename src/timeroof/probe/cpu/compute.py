@@ -95,7 +95,6 @@ def _step(vector: Vector, j: int, *, fma: bool) -> list[str]:
 
 
 def _sum(vector: Vector, chains: int) -> list[str]:
-    """Sum of all lanes of all chains, as a whole number in %sum_count."""
     lines = []
     for j in range(chains):
         zero = f"{vector.element} -0.0"

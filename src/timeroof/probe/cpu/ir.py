@@ -103,11 +103,7 @@ work:
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector type of LLVM IR.
-
-    >>> Vector("double", 4).type
-    '<4 x double>'
-    """
+    """A vector type of LLVM IR."""
 
     element: str
     lanes: int

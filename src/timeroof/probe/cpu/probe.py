@@ -140,7 +140,6 @@ def _crews(
     *,
     quick: bool,
 ) -> list[Crew]:
-    """One crew per different set of cores: scopes with the same cores share one."""
     free = available_memory(root)
     most = (free or 8192 * MIB) // 4
     crews: dict[tuple[int, ...], Crew] = {}
@@ -218,7 +217,6 @@ def _latency(
 
 
 def _conclude(crew: Crew, found: CpuFindings) -> None:
-    """A crew's ceilings, for each of the scopes that are its cores."""
     limits = limits_of(crew, find_microarchitecture(host_cpu_name()))
     ceilings, errors = measured_ceilings(crew, limits)
     ceilings += limits.ceilings(tuple(found.features.units)) if limits else []

@@ -56,7 +56,6 @@ def stream_kernel(pattern: str, width_bits: int, *, fma: bool = True) -> str:
 
 
 def _loop(setup: list[str], phis: list[str], body: list[str], ending: list[str]) -> list[str]:
-    """Repetitions around blocks around the vectors of one block."""
     return [
         "entry:",
         *setup,

@@ -43,7 +43,6 @@ def _meminfo(root: Path, key: str) -> int | None:
 
 
 def _cgroup_folders(root: Path) -> list[Path]:
-    """The process's cgroup folder and all those above it."""
     base = root / "sys/fs/cgroup"
     lines = (_text(root / "proc/self/cgroup") or "").splitlines()
     # Inside a container the own folder is often mounted as the root.
@@ -184,7 +183,6 @@ def _cpus_in(path: Path) -> list[int] | None:
 
 
 def _one_per_core(root: Path, cpus: list[int], notes: list[str]) -> list[int]:
-    """The first allowed CPU of each physical core."""
     chosen: list[int] = []
     seen: set[int] = set()
     unknown = False

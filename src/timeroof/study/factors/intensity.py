@@ -123,7 +123,6 @@ def movement(sweep: Sweep) -> Movement | None:
 
 
 def _level_points(moved: Sequence[Movement]) -> list[str]:
-    """Which kernels' intensity is over the bytes of a cache."""
     names: dict[str, set[str]] = {}
     for m in (m for m in moved if m.level != DRAM):
         names.setdefault(m.sweep.op, set()).add(m.level.upper())
@@ -137,7 +136,6 @@ def _level_points(moved: Sequence[Movement]) -> list[str]:
 def _untold(
     every: Sequence[Sweep], found: Sequence[Movement], moved: Sequence[Movement]
 ) -> list[str]:
-    """Kernels that were swept and of which nothing is said, with the reason."""
     known, told = ({m.sweep.op for m in some} for some in (found, moved))
     swept = dict.fromkeys(s.op for s in every)
     reasons = {
@@ -164,7 +162,6 @@ def _follows(log_bound: Samples, rows: Sequence[Row]) -> tuple[float, float, flo
 
 
 def _rate_effect(m: Movement) -> Effect | None:
-    """Seconds per FLOP at the rich end over those at the poor end."""
     name, rows = m.sweep.parameter, m.sweep.rows
     poor, rich = (rows[0], rows[-1]) if m.ai_ratio > 1 else (rows[-1], rows[0])
     facts = {"parameter": name, "poor_limiter": poor.limiter}
@@ -180,7 +177,6 @@ def _same(m: Movement, effect: Effect) -> bool:
 
 
 def _is_cause(m: Movement, effect: Effect) -> bool:
-    """Whether intensity moved the seconds: memory limits the poor end and time follows."""
     follows = m.follows is not None and m.follows[0] > FOLLOWS
     memory = limiter_kind(str(effect.facts["poor_limiter"])) == "memory"
     return follows and memory and effect.verdict == "faster"

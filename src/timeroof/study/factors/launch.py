@@ -93,7 +93,6 @@ def _is_form(row: Row) -> bool:
 
 
 def _tells(row: Row) -> bool:
-    """Whether a row may enter the fit: a form of the design, counted, sampled, undisturbed."""
     return _is_form(row) and not row.busy and len(row.samples) >= stats.FEWEST_SAMPLES
 
 
@@ -136,13 +135,11 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
 
 
 def _weight(row: Row) -> float:
-    """One over the variance of a case's time; no case is trusted beyond 2 %."""
     spread = max(SMALLEST_SPREAD, stats.deviation(stats.positive(row.samples)))
     return float(1 / (spread * row.time_s) ** 2)
 
 
 def _centred(values: Samples, group_of: NDArray[np.int64], weights: Samples) -> Samples:
-    """Values less the weighted mean of their group."""
     every = range(int(group_of.max()) + 1)
     means = np.stack(
         [np.average(values[group_of == g], axis=0, weights=weights[group_of == g]) for g in every]
@@ -152,7 +149,6 @@ def _centred(values: Samples, group_of: NDArray[np.int64], weights: Samples) -> 
 
 
 def _start_s(group: WorkGroup, fit: LaunchFit) -> float:
-    """Seconds at no launches, which the fit leaves for the work."""
     left = [row.time_s - fit.cost_s * _count(row) for row in group.rows]
     return float(np.average(left, weights=[_weight(row) for row in group.rows]))
 
@@ -204,7 +200,6 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
 
 
 def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
-    """Why a design that was run gives no fit; None where none was run."""
     every = [row for group in members for row in group.rows]
     lost = sum(row.busy for row in every)
     why = (
@@ -230,7 +225,6 @@ def _against_machine(fit: LaunchFit, t0: float | None) -> str:
 
 
 def _largest_gain(members: Sequence[WorkGroup]) -> str:
-    """The group that fewer launches gain most, by its rows with most and fewest of them."""
     ends = [(max(g.rows, key=_count), min(g.rows, key=_count), g.title) for g in members]
     many, few, title = max(ends, key=lambda end: end[0].time_s / end[1].time_s)
     return (

@@ -59,7 +59,6 @@ def _is_cost(effect: Effect) -> bool:
 
 
 def _pairs(rows: Sequence[Row], free: str, first: str, second: str) -> list[Effect | None]:
-    """Second side over first, all else equal."""
     pairs = []
     for op in ops(rows):
         for group in groups(rows, op, free):
@@ -74,7 +73,6 @@ def _pairs(rows: Sequence[Row], free: str, first: str, second: str) -> list[Effe
 
 
 def _evidence(base: Row, other: Row) -> Facts:
-    """What is known of the cause: reorders with their seconds, and the bytes."""
     both = (base, other)
     return {
         "reorders": [r.reorders for r in both],
@@ -88,7 +86,6 @@ def _evidence(base: Row, other: Row) -> Facts:
 
 
 def _basis(rows: Sequence[Row]) -> str:
-    """Where the bytes come from, for all rows of the study."""
     origins = {row.origins.get("bytes/dram") for row in rows} - {None}
     if origins == {"measured"}:
         return "measured"
@@ -143,7 +140,6 @@ def _layout_text(effect: Effect) -> str:
 
 
 def _explained(facts: Facts) -> str:
-    """How much of the difference the reorders are."""
     saved = facts["reorder_s"][1] - facts["reorder_s"][0]
     if not facts["difference_s"] or saved / facts["difference_s"] <= 0:
         return " (they do not explain the difference)"

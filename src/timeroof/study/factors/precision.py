@@ -86,7 +86,6 @@ def _rate(row: Row) -> float | None:
 
 
 def _verdict(row: Row, has_unit: bool) -> tuple[str | None, str | None]:
-    """What counters or the implementation's name say."""
     total, on_unit = row.flops, row.flops_by.get(f"{_base(row)}-tensor")
     if row.measured("flops") and total and on_unit is not None:
         return ("used" if on_unit >= HALF * total else "missed"), "counters"
@@ -134,7 +133,6 @@ def _use(base: Row, row: Row, machine: Machine | None) -> MatrixUse:
 
 
 def _within_vectors(row: Row, machine: Machine | None) -> bool:
-    """Whether vectors alone could have run at the row's rate."""
     ceiling, rate = machine.rate(f"flop/{_base(row)}") if machine else None, _rate(row)
     return bool(ceiling and rate and rate <= ABOVE_VECTORS * ceiling)
 
@@ -249,7 +247,6 @@ def _shape_text(effect: Effect) -> str:
 
 
 def _told_by(effects: Sequence[Effect]) -> tuple[str, list[str]]:
-    """Which evidence the verdicts on the matrix unit rest on, and what that makes them."""
     told = sorted({e.facts["matrix_unit_told_by"] for e in effects} - {None})
     return "measured" if told == ["counters"] else "inferred" if told else "not known", told
 

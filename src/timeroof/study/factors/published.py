@@ -228,13 +228,11 @@ def tensor_cores(rows: Sequence[Row], machine: Machine) -> Finding:
 
 
 def _at(rows: Sequence[Row], op: str, *, but: str = "", **changed: int) -> list[Row]:
-    """Rows of the base case with some parameters changed, one of them free."""
     case = {name: v for name, v in (BASE_CASE[op] | changed).items() if name != but}
     return [row for row in rows if row.op == op and case.items() <= row.params.items()]
 
 
 def _by_series(rows: Sequence[Row], op: str, parameter: str) -> dict[str, Sweep]:
-    """The sweeps of a parameter, by framework and precision."""
     found = {_series(s.rows[0]): s for s in sweeps(rows, op) if s.parameter == parameter}
     return dict(sorted(found.items()))
 
@@ -244,7 +242,6 @@ def _series(row: Row) -> str:
 
 
 def _ratios(swept: Sweep) -> dict[str, float]:
-    """How far a sweep moves intensity, work and time, first value to last."""
     moved = movement(swept)
     assert moved is not None
     return {

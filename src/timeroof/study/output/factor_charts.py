@@ -34,10 +34,7 @@ GROWS = {
 }
 MOST_ROWS, MOST_GROUPS = 16, 6
 # Charts of time ratios: which effects, and what they are called.
-RATIOS = {
-    ("layout", "cache"): "layout and caches",
-    ("shape",): "odd shapes against fitting ones",
-}
+RATIOS = {("layout", "cache"): "layout and caches", ("shape",): "odd shapes against fitting ones"}
 CAPTIONS = {
     "sweeps": "The power of the parameter with which FLOPs, intensity and time grow, a symbol per"
     " series. Time beside FLOPs: along the roof. Time below FLOPs while intensity is above 0:"

@@ -199,7 +199,6 @@ def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None) -> Ta
 def _panel_notes(
     panel: Panel, lines: Sequence[Line], level: str, why: str, *, drawn: bool
 ) -> Iterable[str]:
-    """What is missing from a chart or its table, and what beats its roof."""
     if not drawn:
         yield "No chart: there are no ceilings for this work, or its FLOPs and bytes are not known."
     causes = [line.above_roof for line in lines if line.above_roof]

@@ -132,14 +132,12 @@ def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
 
 
 def _placed(units: list[Unit], roofs: Roofs) -> list[Unit]:
-    """Units that have bytes at the chart's level; the others are in the table."""
     return [unit for unit in units if drawable(unit, roofs.level)]
 
 
 def _theirs(
     panel: Panel, roofs: Roofs, overlay: Overlay | None
 ) -> tuple[list[Unit], list[LegendEntry]]:
-    """The other machine's rows, all with one symbol: the rest is in the table."""
     units = _placed([row_unit(row, OVERLAY) for row in panel.overlay], roofs)
     if overlay is None or not units:
         return [], []
@@ -148,7 +146,6 @@ def _theirs(
 
 
 def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[LegendEntry]]:
-    """Values in columns of five, or in a line where they are many."""
     values = panel.values
     if len(values) > MOST_VALUES:
         text = short(f"{panel.word} {values[0]} to {values[-1]}")
@@ -236,7 +233,6 @@ def _case(row: Row, names: Sequence[str]) -> tuple[Value | None, ...]:
 
 
 def _of(panel: Panel, overlay: Overlay) -> list[Row]:
-    """Rows of the same kernel, pass and framework, in the same precisions or in fp32."""
     framework = _FRAMEWORKS.get(panel.rows[0].framework, "PT")
     here = {row.precision.removesuffix("-autocast") for row in panel.rows}
     wanted = (panel.op, panel.pass_name, framework)

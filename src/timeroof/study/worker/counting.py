@@ -105,7 +105,6 @@ def _lasting(ranges: Sequence[Sequence[Range]]) -> set[Hashable]:
 
 
 def _crossing(ranges: Sequence[Sequence[Range]], lasting: set[Hashable]) -> list[Range]:
-    """What enters and leaves, were all ops one kernel."""
     every = dict.fromkeys(r for own in ranges for r in own)
     return [r for r in every if (r[0] in lasting if r[3] == "write" else not _made(r[0]))]
 

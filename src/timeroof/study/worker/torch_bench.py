@@ -213,7 +213,6 @@ def _unsupported(kernel: Kernel, case: Case) -> str | None:
 
 
 def _told(error: Exception) -> tuple[Status, str]:
-    """How an exception of torch is recorded: its kind and its first line."""
     first = (str(error).strip().splitlines() or [""])[0][:500]
     text = f"{type(error).__name__}: {first}".removesuffix(": ")
     if _NO_MEMORY.search(text):
@@ -256,7 +255,6 @@ def _load(before: CpuTimes | None, own_before_s: float) -> float | None:
 
 
 def _captured(ready: Runnable) -> Runnable:
-    """The same work as a CUDA graph that is replayed."""
     import torch
 
     cuda: Any = torch.cuda

@@ -200,7 +200,6 @@ def _with_tensors(
 def _label_graphs(
     ops: list[Described], graphs: Sequence[CompiledGraph], kernels: Sequence[CompiledKernel]
 ) -> None:
-    """Modules and lines of everything that ran in a compiled graph."""
     heads, lines = _around(ops, MODULE), _around(ops, SOURCE)
     below: dict[int, list[int]] = {}
     for at, op in enumerate(ops):
