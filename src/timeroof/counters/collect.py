@@ -71,11 +71,9 @@ def repetitions() -> int:
 
 @contextmanager
 def counted_region(name: str = RANGE_NAME) -> Iterator[None]:
-    """Mark what is counted: cudaProfilerStart and Stop with an NVTX range, or roctx on AMD.
-
-    Does nothing where no GPU is used. Pending work is waited for, so that none of it is
-    counted on the wrong side.
-    """
+    """Mark what is counted: cudaProfilerStart and Stop with an NVTX range, or roctx on AMD. Does
+    nothing where no GPU is used. Pending work is waited for, so that none of it is counted on the
+    wrong side."""
     torch = _torch_with_gpu()
     if torch is None:
         yield

@@ -169,9 +169,7 @@ def _by_occurrence(
     rows: pl.DataFrame, timeline: pl.DataFrame | None, launches: pl.DataFrame | None
 ) -> pl.DataFrame | None:
     """Amounts of rows from single launches: the n-th of a kernel's name takes the n-th counted.
-
-    Only kernels that both runs launched equally often are taken.
-    """
+    Only kernels that both runs launched equally often are taken."""
     if timeline is None or launches is None or not launches.height:
         return None
     order = timeline.sort("start_s").join(

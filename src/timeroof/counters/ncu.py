@@ -179,10 +179,8 @@ def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
 
 
 def _one_way_of_tensor(selection: Selection) -> Selection:
-    """Tensor instructions, where they have to stand in for one path, stand in for all paths.
-
-    The reader takes paths before instructions: a path that is missing would look unused.
-    """
+    """Tensor instructions, where they have to stand in for one path, stand in for all paths. The
+    reader takes paths before instructions: a path that is missing would look unused."""
     if all(s.choice.factor or s.entry.resource == TIME for s in selection.selected):
         return selection
     paths = [m for m in selection.metrics if m.startswith("sm__ops_path_tensor_")]

@@ -112,10 +112,8 @@ class Counts:
     subtract: bool = False
 
     def of(self, event: str) -> float | None:
-        """What the region counts: all of it, or two repetitions less one.
-
-        Less in two repetitions than in one is noise, and unknown.
-        """
+        """What the region counts: all of it, or two repetitions less one. Less in two repetitions
+        than in one is noise, and unknown."""
         one = self.values.get(1, {}).get(event)
         if not self.subtract or one is None:
             return one

@@ -55,10 +55,8 @@ def run(
     watch: Callable[[], object] = lambda: None,
     extra: dict[str, str] | None = None,
 ) -> Ran:
-    """Run a command to its end, or until it is interrupted or takes too long.
-
-    What it prints goes to files in the folder; `watch` is called now and then.
-    """
+    """Run a command to its end, or until it is interrupted or takes too long. What it prints goes
+    to files in the folder; `watch` is called now and then."""
     start_s = time.monotonic()
     # Pressed between its start and our watch, Ctrl-C would leave a program nobody ends.
     with interrupts_later() as pressed:

@@ -25,11 +25,9 @@ TIME = "time"
 
 
 class Choice(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Metrics that together tell one amount: their sum times a factor.
-
-    Without a factor the metric counts something without a fixed size: zero means none, and
-    more means that the amount is unknown.
-    """
+    """Metrics that together tell one amount: their sum times a factor. Without a factor the metric
+    counts something without a fixed size: zero means none, and more means that the amount is
+    unknown."""
 
     names: list[str]
     factor: float | None = None

@@ -104,11 +104,9 @@ def _kept(cut: Exclusive, owner: Ints, raw: Ints, self_ns: Ints, gap_ns: int) ->
 
 
 def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[IdleCause, int]) -> int:
-    """How long the program slept between its ops; 0 where that is too little to be believed.
-
-    A thread that waits for a data loader or a collective sleeps there. One that slept so many
-    times slept in at most so many gaps: what a busy machine took from all the others was no sleep.
-    """
+    """How long the program slept between its ops; 0 where that is too little to be believed. A
+    thread that waits for a data loader or a collective sleeps there. One that slept so many times
+    slept in at most so many gaps: what a busy machine took from all the others was no sleep."""
     asleep = max(0, step.asleep_ns - idle[IdleCause.DATA] - idle[IdleCause.COMMUNICATION])
     asleep = min(asleep, idle[IdleCause.PYTHON])
     if step.sleeps is not None and asleep:
@@ -117,10 +115,8 @@ def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[IdleCause
 
 
 def _longest_ns(step: TimedStep, cut: Exclusive, kind: Ints, count: int) -> int:
-    """Time of the program itself in its longest stretches between ops, at most so many.
-
-    Ops of other threads do not end a stretch: who waits for them sleeps once.
-    """
+    """Time of the program itself in its longest stretches between ops, at most so many. Ops of
+    other threads do not end a stretch: who waits for them sleeps once."""
     # A gap's owner, -1, is the last place.
     is_python = np.append(kind == _PYTHON, True)[cut.owner]
     is_stepping = np.append(step.thread == step.main_thread, True)[cut.owner]
@@ -290,9 +286,7 @@ def _fill(cover: list[Segment], more: list[Segment]) -> list[Segment]:
 @dataclass(frozen=True)
 class Balance:
     """An unprofiled step against profiled ones without the profiler's own cost, in seconds.
-
-    `error_s` is the difference's standard error.
-    """
+    `error_s` is the difference's standard error."""
 
     clean_s: float | None
     timed_s: float
@@ -345,10 +339,8 @@ LEAST_WAITING = 0.05
 
 
 def waiting_share(root: Path = Path("/")) -> float | None:
-    """The share of their runnable time that this process' threads waited for a CPU.
-
-    Linux counts it for every thread (`schedstat`); None elsewhere.
-    """
+    """The share of their runnable time that this process' threads waited for a CPU. Linux counts it
+    for every thread (`schedstat`); None elsewhere."""
     ran_ns = waited_ns = 0
     for task in (root / "proc/self/task").glob("*/schedstat"):
         # A thread may end while it is looked at.

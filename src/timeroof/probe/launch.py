@@ -54,10 +54,8 @@ def timed(function: Callable[[], object], clock: Clock) -> Callable[[int], float
 
 
 class TorchLaunches:
-    """Costs of torch ops on one element, sampled in several turns.
-
-    Between the turns other things are measured: a disturbance of a second spoils one turn only.
-    """
+    """Costs of torch ops on one element, sampled in several turns. Between the turns other things
+    are measured: a disturbance of a second spoils one turn only."""
 
     def __init__(self, plan: Plan, clock: Clock = time.perf_counter) -> None:
         self._plan, self._clock = plan, clock

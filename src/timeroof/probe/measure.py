@@ -132,10 +132,8 @@ def measure(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Measurement:
-    """Measure this machine's CPU, or another device through torch; keeps nothing.
-
-    `progress` is called with the name of each step and the share done so far.
-    """
+    """Measure this machine's CPU, or another device through torch; keeps nothing. `progress` is
+    called with the name of each step and the share done so far."""
     if _plain(device) != "cpu":
         return _measure_torch_device(device, quick=quick, progress=progress)
     budget = Budget(CPU_LIMIT_S[quick])
@@ -271,11 +269,9 @@ def load_or_measure(
     progress: Progress | None = None,
     measuring: Callable[..., Measurement] | None = None,
 ) -> Measurement:
-    """The kept measurement if there is a good enough one, else a new one, which is kept.
-
-    A full one serves where a quick one is asked for, not the other way round. The file is
-    only replaced once the new measurement is complete: Ctrl-C leaves it as it was.
-    """
+    """The kept measurement if there is a good enough one, else a new one, which is kept. A full one
+    serves where a quick one is asked for, not the other way round. The file is only replaced once
+    the new measurement is complete: Ctrl-C leaves it as it was."""
     device = _plain(device)
     key = current_fingerprint(threads=threads, device=device)
     notes: list[str] = []

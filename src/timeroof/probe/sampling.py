@@ -73,11 +73,9 @@ def calibrate(run: Callable[[int], float], plan: Plan) -> int:
 
 
 def sample(run: Callable[[int], float], plan: Plan | None = None) -> Samples:
-    """Sample `run(repetitions) -> seconds` until its best is confirmed.
-
-    On a quiet machine that is the least number of samples; on a busy one sampling goes on,
-    up to the plan's most, since a quiet moment is what shows the ceiling.
-    """
+    """Sample `run(repetitions) -> seconds` until its best is confirmed. On a quiet machine that is
+    the least number of samples; on a busy one sampling goes on, up to the plan's most, since a
+    quiet moment is what shows the ceiling."""
     plan = plan or Plan()
     repetitions = calibrate(run, plan)
     times_s: list[float] = []

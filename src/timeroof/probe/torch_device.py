@@ -82,10 +82,8 @@ def _describe(timer: DeviceTimer, found: DeviceFindings) -> None:
 
 
 def _precisions(device_type: str) -> Iterator[tuple[str, str, bool]]:
-    """Resource's precision, dtype's precision, and whether TF32 is allowed.
-
-    On a GPU torch multiplies short floats on the matrix units, hence the tensor resources.
-    """
+    """Resource's precision, dtype's precision, and whether TF32 is allowed. On a GPU torch
+    multiplies short floats on the matrix units, hence the tensor resources."""
     tensor = "-tensor" if device_type == "cuda" else ""
     if device_type != "mps":
         yield f"fp64{tensor}", "fp64", False

@@ -207,11 +207,8 @@ TOLERANCE = 0.05
 
 
 def operands(precision: str, size: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two random square matrices, the same in every run.
-
-    Random, because GPUs draw less power on regular data and then clock higher than they
-    ever do on real data.
-    """
+    """Two random square matrices, the same in every run. Random, because GPUs draw less power on
+    regular data and then clock higher than they ever do on real data."""
     import torch
 
     generator = torch.Generator().manual_seed(2009)

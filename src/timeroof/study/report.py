@@ -35,10 +35,8 @@ def profile_of(
     results: Sequence[Result], machine: Machine | None = None, *, command: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> Profile:  # fmt: skip
-    """The cases that were measured; failed and unsupported ones have no row.
-
-    Times, launches and amounts are those of one execution.
-    """
+    """The cases that were measured; failed and unsupported ones have no row. Times, launches and
+    amounts are those of one execution."""
     done = [r for r in results if r.status == "done" and r.samples_s]
     rows = [_row(r, machine) for r in done]
     source = Source(tool="timeroof study", command=command)

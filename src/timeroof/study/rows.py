@@ -36,11 +36,9 @@ _NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops
 
 @dataclass(frozen=True)
 class Row:
-    """One judged case: what it is, how it ran, what it used, and what the model says of it.
-
-    What nobody knows is None. A warm case whose working set stays in a cache moves nothing at
-    DRAM: that is known, and 0.
-    """
+    """One judged case: what it is, how it ran, what it used, and what the model says of it. What
+    nobody knows is None. A warm case whose working set stays in a cache moves nothing at DRAM: that
+    is known, and 0."""
 
     op: str = ""
     params: Mapping[str, Value] = field(default_factory=dict)
@@ -212,10 +210,8 @@ def ops(rows: Sequence[Row]) -> list[str]:
 
 
 def groups(rows: Sequence[Row], op: str, *free: str) -> list[list[Row]]:
-    """Rows of an op that are equal in all but what is named, two or more at a time.
-
-    Rows without a time are left out: a comparison needs one.
-    """
+    """Rows of an op that are equal in all but what is named, two or more at a time. Rows without a
+    time are left out: a comparison needs one."""
     found: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         if row.op == op and row.time_s > 0:

@@ -210,10 +210,8 @@ class Store(AbstractContextManager["Store"]):
 
 
 def set_aside(path: Path) -> Path | None:
-    """Give a store the next free number in its name; None where there is none.
-
-    Its journal goes with it. One that another process works on stays.
-    """
+    """Give a store the next free number in its name; None where there is none. Its journal goes
+    with it. One that another process works on stays."""
     if not path.exists():
         return None
     # A damaged store, and one of another version, may go too; what is no store stays.

@@ -75,9 +75,7 @@ def _done_below(ops: Sequence[Described], own: Sequence[float | None]) -> list[f
 
 def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
     """An op whose products are all done by ops below it owes none of its own.
-
-    ``convolution_backward`` does them itself with oneDNN, and calls an op for them without.
-    """
+    ``convolution_backward`` does them itself with oneDNN, and calls an op for them without."""
     inner = _done_below(ops, [cost.contraction_flops for cost in costs])
     return [
         FREE if c.contraction_flops and done >= 0.99 * c.contraction_flops else c
@@ -103,9 +101,7 @@ def _without_sparse(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cos
 
 def _without_wrappers(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
     """An op whose FLOPs and bytes are all on the account of ops that it calls owes nothing.
-
-    ``relu`` calls ``clamp_min``, ``square`` calls ``pow``, ``sum`` its variant with an output.
-    """
+    ``relu`` calls ``clamp_min``, ``square`` calls ``pow``, ``sum`` its variant with an output."""
     flops = _done_below(ops, [cost.flops for cost in costs])
     moved = _done_below(ops, [cost.bytes for cost in costs])
 

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 
 class Annotation:
-    """A name around ops that the program's dispatch modes (FlopCounterMode, a logger) do not see.
-
-    A mode would get to see an op of the profiler's that is none of the program's. What it does
-    with it is an event around the opening of the name, which ends first and takes the name along.
-    """
+    """A name around ops that the program's dispatch modes (FlopCounterMode, a logger) do not see. A
+    mode would get to see an op of the profiler's that is none of the program's. What it does with
+    it is an event around the opening of the name, which ends first and takes the name along."""
 
     def __init__(self, name: str) -> None:
         import torch

@@ -105,10 +105,8 @@ def read_surroundings(found: Recording) -> None:
 
 
 def read_described(found: Recording, pending: Sequence[Describing], workshop: Workshop) -> None:
-    """The described step that stands for the others, and the kernels that Inductor made.
-
-    The first one that can be read; where sizes have changed since, the last one.
-    """
+    """The described step that stands for the others, and the kernels that Inductor made. The first
+    one that can be read; where sizes have changed since, the last one."""
     found.compiled = workshop.kernels
     read: list[tuple[int, list[Described]]] = []
     for source in pending:

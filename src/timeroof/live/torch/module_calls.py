@@ -62,10 +62,8 @@ _LISTENERS: list[_Listener] = []
 def watch_calls(
     entered: Called, left: Called | None = None, *, only: Module | None = None
 ) -> Callable[[], None]:
-    """Be told of every module's call, or of those of one module; returns a way to end that.
-
-    What torch.compile compiles is not told. With `only`, calls of other modules cost a comparison.
-    """
+    """Be told of every module's call, or of those of one module; returns a way to end that. What
+    torch.compile compiles is not told. With `only`, calls of other modules cost a comparison."""
     told = _Listener(entered, left, None if only is None else weakref.ref(only))
     _LISTENERS.append(told)
     _fit_code()

@@ -64,10 +64,8 @@ class Key(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A primitive's share of its op's time, and its calls a step.
-
-    `least_ns` and `middle_ns` are by oneDNN's own clock, per call of the op, over all steps.
-    """
+    """A primitive's share of its op's time, and its calls a step. `least_ns` and `middle_ns` are by
+    oneDNN's own clock, per call of the op, over all steps."""
 
     share: float
     calls: float
@@ -118,10 +116,8 @@ def _of_step(
     step: PrimitiveStep, rows: Rows, ops: list[Described]
 ) -> tuple[dict[int, Below], int | None]:
     """Parts per row in one step, and how many primitives belong to no op (None: nobody knows).
-
-    oneDNN's durations are held against their ops' time in the same step: another step may have
-    been disturbed by other programs.
-    """
+    oneDNN's durations are held against their ops' time in the same step: another step may have been
+    disturbed by other programs."""
     primitives = primitives_in(step.lines)
     if not primitives:
         return {}, None
@@ -176,10 +172,8 @@ def parts_of_rows(
 
 
 def telling_ns(seen: Sequence[Seen], self_ns: Ints) -> float:
-    """What writing one line costs its op: an op's time less its primitive's, where it has one.
-
-    The lower quartile, as ops do a little more than calling a library.
-    """
+    """What writing one line costs its op: an op's time less its primitive's, where it has one. The
+    lower quartile, as ops do a little more than calling a library."""
     lines: dict[int, list[float]] = defaultdict(list)
     for primitive in seen:
         lines[primitive.event].append(primitive.ns)
@@ -325,11 +319,9 @@ def parts_of(
     amounts: Mapping[str, float | None], costs: Sequence[Cost], calls: Sequence[float],
     units: Collection[str],
 ) -> dict[str, list[float | None]]:  # fmt: skip
-    """Per amount of an op, the part of each primitive that works.
-
-    A sum for a bias is vector work of the primitive that does it, and takes nothing of the
-    products: both gradients of a convolution have as many, in their format.
-    """
+    """Per amount of an op, the part of each primitive that works. A sum for a bias is vector work
+    of the primitive that does it, and takes nothing of the products: both gradients of a
+    convolution have as many, in their format."""
     told = [amounts_of(cost, units) for cost in costs]
     flops = [(cost.flops or 0.0) * n for cost, n in zip(costs, calls, strict=True)]
     # Calls that tell no sizes are held to be alike.

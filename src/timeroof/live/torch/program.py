@@ -105,10 +105,8 @@ def give_way(folder: str) -> None:
 
 
 def come_back() -> None:
-    """After the program: our own modules again, and its folder is searched last.
-
-    Not never: what it leaves running, or does at exit, may still import from there.
-    """
+    """After the program: our own modules again, and its folder is searched last. Not never: what it
+    leaves running, or does at exit, may still import from there."""
     for folder, libraries in _PLACES:
         for name in _top_level_names() - _STAY - _OF_THE_RECORDING:
             origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None) or ""
@@ -144,10 +142,8 @@ class TerminatedError(BaseException):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: its exit code, and in words if it was not by itself.
-
-    `complaint` is what it said where it ended with an exit: None where it did not.
-    """
+    """How a program ended: its exit code, and in words if it was not by itself. `complaint` is what
+    it said where it ended with an exit: None where it did not."""
 
     code: int
     early: str | None = None
@@ -191,10 +187,8 @@ def run_program(execute: Callable[[], None]) -> Ended:
 
 
 def end_child(code: int) -> NoReturn:
-    """End a forked child as Python would, but for what C++ does last.
-
-    The profiler's threads are its parent's, and their owner's end would wait for them for ever.
-    """
+    """End a forked child as Python would, but for what C++ does last. The profiler's threads are
+    its parent's, and their owner's end would wait for them for ever."""
     with ignoring("threads of a child were not awaited"):
         threading._shutdown()  # type: ignore[attr-defined]
     with ignoring("functions of a child's exit failed"):

@@ -161,10 +161,8 @@ class CleanSample:
 
 
 def stand_in(found: Recording) -> None:
-    """Where no clean step was seen, take the quickest unsettled one; warm-up only adds time.
-
-    Its page faults may be those of the warm-up: at most as many count as in the timed steps.
-    """
+    """Where no clean step was seen, take the quickest unsettled one; warm-up only adds time. Its
+    page faults may be those of the warm-up: at most as many count as in the timed steps."""
     if found.clean or not found.timed or not found.unsettled:
         return
     quickest = min(found.unsettled, key=lambda step: step.duration_ns)

@@ -94,10 +94,8 @@ class Session:
         self.open_step()
 
     def restart(self) -> None:
-        """What was taken for steps were parts of steps: look at whole ones from the beginning.
-
-        The parts stand in where the program ends before a whole step was timed.
-        """
+        """What was taken for steps were parts of steps: look at whole ones from the beginning. The
+        parts stand in where the program ends before a whole step was timed."""
         if not self._is_ours():
             return
         with self._guard():

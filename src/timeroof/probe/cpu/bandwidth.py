@@ -120,10 +120,8 @@ class LevelFigures:
         return sorted(self.by_pattern.values(), key=lambda p: -p.rate_per_s)[:count]
 
     def settle(self) -> None:
-        """Leave out what memory reached in rare moments only.
-
-        For a quiet machine: on a busy one the rare moments are the undisturbed ones.
-        """
+        """Leave out what memory reached in rare moments only. For a quiet machine: on a busy one
+        the rare moments are the undisturbed ones."""
         ordered = [
             sorted((p.rate_per_s for p in points), reverse=True)
             for points in self.moments.values()
@@ -233,10 +231,8 @@ def measure_sweep(
     may_go_on: Callable[[], bool] = lambda: True,
     between: Callable[[], None] = lambda: None,
 ) -> list[SweepPoint]:
-    """The curve of each pattern over the working set; also raises the levels' figures.
-
-    `between` is called after each working set.
-    """
+    """The curve of each pattern over the working set; also raises the levels' figures. `between` is
+    called after each working set."""
     points: list[SweepPoint] = []
     widths = best_widths(figures, setup.features)
     for size in sizes:

@@ -157,11 +157,9 @@ def order_problems(crew: Crew) -> list[str]:
 
 
 def widened(ceilings: list[Ceiling]) -> list[Ceiling]:
-    """More cores are never a lower roof: one of them alone could do what it does alone.
-
-    Where several together came out below one (a busy machine, a host whose memory others
-    use), the wider scope takes the narrower one's figure and says so.
-    """
+    """More cores are never a lower roof: one of them alone could do what it does alone. Where
+    several together came out below one (a busy machine, a host whose memory others use), the wider
+    scope takes the narrower one's figure and says so."""
     order: list[Scope] = ["core", "socket", "all"]
     best: dict[str, Ceiling] = {}
     found: list[Ceiling] = []

@@ -18,10 +18,8 @@ CHAIN_ADDS = 256
 
 
 def accumulators(architecture: str) -> int:
-    """How many chains run side by side: above latency × ports, below the registers.
-
-    x86 needs 4 × 2 of its 16; ARM cores go up to 4 × 4 (Neoverse V) and 9 × 2 (A64FX) of 32.
-    """
+    """How many chains run side by side: above latency × ports, below the registers. x86 needs 4 × 2
+    of its 16; ARM cores go up to 4 × 4 (Neoverse V) and 9 × 2 (A64FX) of 32."""
     return 24 if architecture == "aarch64" else 12
 
 

@@ -66,11 +66,9 @@ def scope_cpus(topology: Topology, threads: int | None) -> dict[Scope, tuple[int
 
 
 class _Visits:
-    """Short looks at every ceiling, spread over the run.
-
-    On a shared host the memory of a virtual machine can be at half its speed for seconds: a
-    ceiling that is looked at in many moments comes out the same in the next run.
-    """
+    """Short looks at every ceiling, spread over the run. On a shared host the memory of a virtual
+    machine can be at half its speed for seconds: a ceiling that is looked at in many moments comes
+    out the same in the next run."""
 
     def __init__(self, crews: Sequence[Crew], budget: Budget, *, quick: bool) -> None:
         self._crews, self._budget, self._quick = crews, budget, quick
@@ -162,10 +160,8 @@ def _sit(
     *,
     quick: bool,
 ) -> None:
-    """Sittings at the ceilings with the sweep in between, until they stop rising.
-
-    Several, spread over the run: a disturbance of a few seconds then spoils only one.
-    """
+    """Sittings at the ceilings with the sweep in between, until they stop rising. Several, spread
+    over the run: a disturbance of a few seconds then spoils only one."""
     for crew in crews:
         crew.take_clock()
     for sitting in range(MOST_SITTINGS[quick]):

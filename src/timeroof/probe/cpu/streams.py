@@ -174,11 +174,9 @@ _BODIES = {"read": _read, "write": _write, "update": _update, "copy": _copy, "tr
 
 
 def chase_kernel() -> str:
-    """Follow a ring of pointers, each load needing the last one's result.
-
-    `count` × repetitions turns of CHASE_LOADS loads; b points to where the walk starts and
-    keeps where it ended, so that the next one goes on. The checksum is that address.
-    """
+    """Follow a ring of pointers, each load needing the last one's result. `count` × repetitions
+    turns of CHASE_LOADS loads; b points to where the walk starts and keeps where it ended, so that
+    the next one goes on. The checksum is that address."""
     loads = []
     for k in range(CHASE_LOADS):
         last = "%p" if k == 0 else f"%n{k - 1}"

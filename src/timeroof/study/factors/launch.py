@@ -104,10 +104,8 @@ def _equal_work(members: list[Row]) -> list[Row]:
 
 
 def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
-    """The cost per launch over all groups; None where there is nothing to fit.
-
-    Times scatter in proportion to their size: a case weighs by the inverse of its variance.
-    """
+    """The cost per launch over all groups; None where there is nothing to fit. Times scatter in
+    proportion to their size: a case weighs by the inverse of its variance."""
     rows = [row for group in members for row in group.rows]
     freedom = len(rows) - len(members) - 1
     if freedom < 1:

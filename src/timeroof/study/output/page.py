@@ -41,10 +41,8 @@ HEADS = (
 
 
 def write_study(study: Study, folder: Path, *, overlay: Report | None = None) -> Path:
-    """Write a study's folder and return its page.
-
-    `overlay` is a report of another machine, such as the paper's, to lay beside.
-    """
+    """Write a study's folder and return its page. `overlay` is a report of another machine, such as
+    the paper's, to lay beside."""
     other = charts.overlay_of(overlay) if overlay else None
     report = study.report
     # Data first: a folder that cannot be written says so before anything is drawn.
@@ -99,10 +97,8 @@ class Image(NamedTuple):
 
 
 def image(figure: Figure, caption: str) -> Image:
-    """A figure as SVG with its letters as outlines, so that every reader sees the same.
-
-    It is an address of an image, which cannot run a script whatever its texts say.
-    """
+    """A figure as SVG with its letters as outlines, so that every reader sees the same. It is an
+    address of an image, which cannot run a script whatever its texts say."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()

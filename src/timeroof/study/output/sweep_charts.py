@@ -71,9 +71,7 @@ def own_unit(row: Row, colours: dict[str, str], marker: str) -> Unit:
 
 def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
     """The pair of roofs of a chart: the highest compute ceiling that its rows use, and a memory.
-
-    The memory is DRAM, or the nearest level to it at which all rows move bytes.
-    """
+    The memory is DRAM, or the nearest level to it at which all rows move bytes."""
     roofs = machine.roofs(rows[0].scope)
     flops = {name for row in rows for name, amount in row.flops_by.items() if amount}
     used = [name for name in sorted(flops) if f"flop/{name}" in roofs]

@@ -70,12 +70,9 @@ def _bytes(
     cold: bool,
     fused: bool,
 ) -> dict[str, float | None]:
-    """The least bytes at every level.
-
-    Cold: what the ops read that none of them wrote, and their results, once each, and more
-    where an intermediate is larger than the caches. Warm: executions follow one another, so
-    that whatever fits into a cache may still be there.
-    """
+    """The least bytes at every level. Cold: what the ops read that none of them wrote, and their
+    results, once each, and more where an intermediate is larger than the caches. Warm: executions
+    follow one another, so that whatever fits into a cache may still be there."""
     order = completion_order(ops)
     ranges = all_ranges(ops, counted, order)
     lasting = _lasting(ranges)

@@ -87,10 +87,8 @@ def sample(
     flush: Callable[[], object] | None = None,
     now: Callable[[], float] = time.perf_counter,
 ) -> Sampled:
-    """Warm up, decide how many executions make a sample, and sample.
-
-    With `flush` every sample is one execution on cold caches.
-    """
+    """Warm up, decide how many executions make a sample, and sample. With `flush` every sample is
+    one execution on cold caches."""
     one_s = _warm_up(run, clock, plan, flush, now)
     times = 1
     if flush is None and one_s < plan.sample_s:

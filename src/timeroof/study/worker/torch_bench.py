@@ -46,11 +46,9 @@ SEED = 1234
 
 
 def flusher(machine: Machine | None, device: str) -> Callable[[], object]:
-    """A function that leaves nothing of a case in any cache, by streaming through more memory.
-
-    It reads: lines that it leaves behind are clean, so that the case does not pay for
-    writing them back.
-    """
+    """A function that leaves nothing of a case in any cache, by streaming through more memory. It
+    reads: lines that it leaves behind are clean, so that the case does not pay for writing them
+    back."""
     import torch
 
     cache = (machine.largest_cache_bytes if machine is not None else None) or UNKNOWN_CACHE_BYTES

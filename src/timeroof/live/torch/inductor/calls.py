@@ -92,10 +92,8 @@ class CompiledCalls:
             self._back.append(wrap(owner, "__call__", call))
 
     def _calling_line(self, place: int, frame: FrameType | None) -> str | None:
-        """The program's line that calls a graph: all that is known of torch's own modules.
-
-        A backward graph is called by `backward()`, which made none of its ops.
-        """
+        """The program's line that calls a graph: all that is known of torch's own modules. A
+        backward graph is called by `backward()`, which made none of its ops."""
         if self._graphs[place].phase == "backward":
             return None
         return program_line(frame, libraries())

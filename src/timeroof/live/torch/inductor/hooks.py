@@ -47,11 +47,9 @@ class CompiledGraph:
 
 
 class Workshop:
-    """Watches Inductor; nothing of it is imported before the program does so.
-
-    Graphs from its cache would come without what is kept here: they are compiled anew. The
-    compiler's own results (g++) are cached by source code, and those stay in use.
-    """
+    """Watches Inductor; nothing of it is imported before the program does so. Graphs from its cache
+    would come without what is kept here: they are compiled anew. The compiler's own results (g++)
+    are cached by source code, and those stay in use."""
 
     def __init__(self) -> None:
         self.kernels: list[CompiledKernel] = []
