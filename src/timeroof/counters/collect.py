@@ -26,12 +26,9 @@ TOOLS = tuple(_DRIVERS)
 
 
 def collect(
-    tool: str,
-    command: list[str],
-    *,
-    architecture: str | None = None,
+    tool: str, command: list[str], *, architecture: str | None = None,
     options: CollectOptions | None = None,
-) -> Collected:
+) -> Collected:  # fmt: skip
     """Run a program under a profiler and return what was counted.
 
     `architecture` names the chip (a machine's compute capability or architecture); without it

@@ -232,13 +232,9 @@ def known_selection(tool: Tool, metrics: MetricSet, options: CollectOptions) -> 
 
 
 def _run_all(
-    tool: Tool,
-    command: list[str],
-    options: CollectOptions,
-    space: Workspace,
-    selection: Selection,
+    tool: Tool, command: list[str], options: CollectOptions, space: Workspace, selection: Selection,
     state: _State,
-) -> None:
+) -> None:  # fmt: skip
     groups = selection.groups(options.metrics_per_run) or [()]
     repetitions = (1, 2) if options.subtract else (1,)
     # Interleaved, so that a slow minute of the machine meets all of them.

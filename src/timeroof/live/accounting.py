@@ -13,18 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from timeroof.core.vocabulary import IdleCause
+from timeroof.live.torch import recording as recorded
 from timeroof.live.torch.compiling import is_glue, is_handed_to_python
 from timeroof.live.torch.contexts import DATA, ENGINE, phase_of_name
 from timeroof.live.torch.costing import COST
 from timeroof.live.torch.pace import LEAST_SHARE
-from timeroof.live.torch.recording import (
-    BACKWARD_SCOPE,
-    USER_SCOPE,
-    CleanStep,
-    Ints,
-    Recording,
-    TimedStep,
-)
+from timeroof.live.torch.recording import CleanStep, Ints, Recording, TimedStep
 from timeroof.model.stats import median_error
 
 CAUSES = (
@@ -75,8 +69,9 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
     cut = exclusive(step)
     kinds = np.array([_kind(n) for n in step.names], np.int64)
     kind = kinds[step.name] if len(step) else np.zeros(0, np.int64)
-    kind = np.where((kind == 0) & ((step.scope == USER_SCOPE) | _glue(step)), _PYTHON, kind)
-    kind = np.where((kind == 0) & (step.scope == BACKWARD_SCOPE), _AUTOGRAD, kind)
+    by_user = step.scope == recorded.USER_SCOPE
+    kind = np.where((kind == 0) & (by_user | _glue(step)), _PYTHON, kind)
+    kind = np.where((kind == 0) & (step.scope == recorded.BACKWARD_SCOPE), _AUTOGRAD, kind)
     owner, phase = _inherit(step, cut.parent, kind)
     is_op = (kind[owner] >= 0).astype(np.int64) if len(step) else kind
     raw = np.zeros(len(step), np.int64)

@@ -209,14 +209,9 @@ def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
 
 
 def write_folder(
-    report: Report,
-    folder: Path,
-    figures: list[PaperFigure],
-    suffix: str,
-    advance: Callable[[str], None],
-    *,
-    whole: bool,
-) -> Path:
+    report: Report, folder: Path, figures: list[PaperFigure], suffix: str,
+    advance: Callable[[str], None], *, whole: bool,
+) -> Path:  # fmt: skip
     """Write pictures and, if the whole is wanted, page, JSON, CSV and run; return what to open."""
     rows = report.rows
     assert report.machine is not None

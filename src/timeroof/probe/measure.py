@@ -126,12 +126,9 @@ TOTAL_WEIGHT = 28.0
 
 
 def measure(
-    *,
-    quick: bool = False,
-    threads: int | None = None,
-    device: str = "cpu",
+    *, quick: bool = False, threads: int | None = None, device: str = "cpu",
     progress: Progress | None = None,
-) -> Measurement:
+) -> Measurement:  # fmt: skip
     """Measure this machine's CPU, or another device through torch; keeps nothing. `progress` is
     called with the name of each step and the share done so far."""
     if _plain(device) != "cpu":
@@ -261,14 +258,9 @@ def cached_machine() -> Machine | None:
 
 
 def load_or_measure(
-    *,
-    fresh: bool = False,
-    quick: bool = False,
-    threads: int | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    measuring: Callable[..., Measurement] | None = None,
-) -> Measurement:
+    *, fresh: bool = False, quick: bool = False, threads: int | None = None, device: str = "cpu",
+    progress: Progress | None = None, measuring: Callable[..., Measurement] | None = None,
+) -> Measurement:  # fmt: skip
     """The kept measurement if there is a good enough one, else a new one, which is kept. A full one
     serves where a quick one is asked for, not the other way round. The file is only replaced once
     the new measurement is complete: Ctrl-C leaves it as it was."""

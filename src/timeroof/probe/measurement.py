@@ -74,14 +74,9 @@ class Figure:
         return self if other is None or self.rate_per_s >= other.rate_per_s else other
 
     def ceiling(
-        self,
-        resource: str,
-        source: str,
-        *,
-        scope: Scope = "all",
-        threads: int | None = None,
+        self, resource: str, source: str, *, scope: Scope = "all", threads: int | None = None,
         variants: Mapping[str, float] | None = None,
-    ) -> Ceiling:
+    ) -> Ceiling:  # fmt: skip
         """The figure as a measured ceiling of a machine."""
         return Ceiling(
             resource=resource,

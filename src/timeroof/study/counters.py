@@ -108,13 +108,9 @@ class CaseCounts:
 
 
 def collect_case(
-    tool: str,
-    command: list[str],
-    *,
-    executions: int = 1,
-    architecture: str | None = None,
+    tool: str, command: list[str], *, executions: int = 1, architecture: str | None = None,
     options: CollectOptions | None = None,
-) -> CaseCounts:
+) -> CaseCounts:  # fmt: skip
     """Run a worker of one case under a profiler; amounts are those of one execution. The worker
     prepares and warms up, then calls `count_executions(run, executions)` once, and ends. Errors are
     those of `collect`; what was stopped before its end counts nothing."""

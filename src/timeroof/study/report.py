@@ -108,12 +108,9 @@ class Study:
 
 
 def judged_study(
-    results: Sequence[Result],
-    machine: Machine | None,
-    *,
-    command: str | None = None,
+    results: Sequence[Result], machine: Machine | None, *, command: str | None = None,
     notes: Sequence[str] = (),
-) -> Study:
+) -> Study:  # fmt: skip
     """Judge results: cases on one thread on one core's ceilings, all others on all cores'."""
     profile = profile_of(results, machine, command=command, notes=tuple(notes))
     verdicts = _judged(profile, machine)
@@ -128,15 +125,9 @@ def judged_study(
     names = {r.case.kernel: list(r.case.params) for r in results}
     rows = typed_rows(report.rows, names)
     told = dict.fromkeys((busy_sentence(rows), *profile.notes, *verdicts.notes))
-    return Study(
-        replace(
-            report,
-            notes=as_notes(text for text in told if text),
-            findings=tuple(conclude(rows, machine)),
-        ),
-        rows,
-        [r for r in results if r.status != "done"],
-    )
+    notes, findings = as_notes(text for text in told if text), tuple(conclude(rows, machine))
+    failures = [r for r in results if r.status != "done"]
+    return Study(replace(report, notes=notes, findings=findings), rows, failures)
 
 
 def busy_sentence(rows: Sequence[Row]) -> str:

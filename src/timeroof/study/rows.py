@@ -151,6 +151,7 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
 
     labels = {name: value for name, value in under(LABEL).items() if value is not None}
     counted = values.get(f"{ORIGIN}launches", "") is not None
+    own = {n: v for n, v in labels.items() if n in names}
     known: dict[str, Any] = {n: values.get(n) for n in _PLAIN}
     known |= {n: labels.get(n) for n in _WORDS}
     known |= {n: float(labels[n]) for n in _NUMBERS if n in labels}
@@ -161,7 +162,7 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         pass_name=labels.get("pass", ""),
         threads=int(labels["threads"]) if "threads" in labels else None,
         scope="core" if labels.get("scope") == "core" else "all",
-        params={n: _value(labels[n]) for n in labels if n in names},
+        params={n: int(v) if v.isascii() and v.isdecimal() else v for n, v in own.items()},
         samples=tuple(values.get("samples") or [values["time_s"]]),
         launches=values.get("launches") if counted else None,
         flops_by=under(FLOP),
@@ -169,10 +170,6 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         fault_s=values.get(f"{BOUND}fault"),
         origins={k: v for k, v in under(ORIGIN).items() if v is not None},
     )
-
-
-def _value(text: str) -> Value:
-    return int(text) if text.isascii() and text.isdecimal() else text
 
 
 @dataclass(frozen=True)
@@ -240,11 +237,8 @@ def in_order(members: Iterable[Row], parameter: str) -> list[Row]:
 def group_titles(members: Sequence[Sequence[Row]], free: str) -> list[str]:
     """What each group of a comparison is about: the op, and what tells it from the other groups."""
     firsts = [group[0] for group in members]
-    same = [
-        name
-        for name in ("framework", "device", "threads", "cache")
-        if len({getattr(row, name) for row in firsts}) == 1
-    ]
+    how_run = ("framework", "device", "threads", "cache")
+    same = [name for name in how_run if len({getattr(row, name) for row in firsts}) == 1]
     titles = []
     for row in firsts:
         alike = [r for r in firsts if r.op == row.op]

@@ -48,7 +48,9 @@ def changed_sizes(first: Sequence[Described], last: Sequence[Described]) -> Chan
         if then != now:
             a, b = next((a, b) for a, b in zip_longest(then, now) if a != b)
             # Ops that make something tell more than views, and large ones more than small ones.
-            telling = (_is_new(op), max(math.prod(a or ()), math.prod(b or ())))
+            made = {t.storage for t in tensors_in(op.outputs)}
+            is_new = bool(made - {t.storage for t in tensors_in(op.inputs)})
+            telling = (is_new, max(math.prod(a or ()), math.prod(b or ())))
             changed.append((telling, Changed(0.0, op.name, a, b)))
     if not changed:
         return None
@@ -78,16 +80,8 @@ def _shapes(op: Described) -> tuple[Shape, ...]:
     return tuple(t.shape for t in tensors_in((op.inputs, op.outputs)))
 
 
-def _is_new(op: Described) -> bool:
-    """Whether its results are no views of what it was given."""
-    made = {t.storage for t in tensors_in(op.outputs)}
-    return bool(made - {t.storage for t in tensors_in(op.inputs)})
-
-
 def _text(shape: Shape | None) -> str:
-    if shape is None:
-        return "no such tensor"
-    return "x".join(map(str, shape)) or "a scalar"
+    return "no such tensor" if shape is None else "x".join(map(str, shape)) or "a scalar"
 
 
 def nearer_to_last(timed: Sequence[TimedStep], first: int, last: int) -> list[TimedStep]:

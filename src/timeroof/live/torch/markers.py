@@ -26,11 +26,9 @@ class Markers:
     """Finds the steps of a program and calls `boundary` between them."""
 
     def __init__(
-        self,
-        wanted: str,
-        boundary: Callable[[], None],
+        self, wanted: str, boundary: Callable[[], None],
         restarted: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.kind = wanted
         self.found = ""
         self._boundary = boundary

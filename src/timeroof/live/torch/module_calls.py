@@ -89,14 +89,6 @@ def _fit_code() -> None:
     calls.__code__ = code
 
 
-def _entered(module: Module) -> None:
-    _tell(module, lambda listener: listener.entered)
-
-
-def _left(module: Module) -> None:
-    _tell(module, lambda listener: listener.left)
-
-
 def _tell(module: Module, action: Callable[[_Listener], Called | None]) -> None:
     if _is_no_call():
         return
@@ -167,8 +159,10 @@ def _template(condition: str) -> CodeType:
 
 def _filled(template: CodeType, only: int | None) -> CodeType:
     meant: dict[object, object] = {
-        _ENTERED: beside_dynamo(_entered), _LEFT: beside_dynamo(_left), _WHICH: only,
-    }  # fmt: skip
+        _ENTERED: beside_dynamo(lambda module: _tell(module, lambda each: each.entered)),
+        _LEFT: beside_dynamo(lambda module: _tell(module, lambda each: each.left)),
+        _WHICH: only,
+    }
     constants = tuple(
         meant.get(c, c) if isinstance(c, (str, int)) else c for c in template.co_consts
     )

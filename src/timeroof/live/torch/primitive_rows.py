@@ -274,21 +274,17 @@ def split_line(
 
 
 def _row(line: Line, key: Key, part: Part, number: int) -> Line:
-    return (
-        line
-        | _timed(line, part.share)
-        | {
-            "id": number,
-            "kind": "primitive",
-            "name": key.name,
-            "op": line["op"],
-            "shape": key.problem or line["shape"],
-            "parent": line["id"],
-            "calls": part.calls,
-            "launches": 0.0,
-            "label.formats": key.formats or None,
-        }
-    )
+    own = {
+        "id": number,
+        "kind": "primitive",
+        "name": key.name,
+        "shape": key.problem or line["shape"],
+        "parent": line["id"],
+        "calls": part.calls,
+        "launches": 0.0,
+        "label.formats": key.formats or None,
+    }
+    return line | _timed(line, part.share) | own
 
 
 def _timed(line: Line, share: float) -> Line:
@@ -360,7 +356,6 @@ def _moved(
     counted = amounts_of(key.cost, units).get(DRAM)
     caches = {"l1": 0, "dram": 0} | (dict(caches_above(machine)) if machine is not None else {})
     for level, cache in caches.items():
-        if f"byte/{level}" in amounts:
-            least = None if counted is None else max(0.0, counted - 2 * cache) * calls
-            found[f"byte/{level}"] = least
+        least = None if counted is None else max(0.0, counted - 2 * cache) * calls
+        found |= {f"byte/{level}": least} if f"byte/{level}" in amounts else {}
     return found

@@ -160,9 +160,8 @@ class Program:
 
     def prepare(self) -> Callable[[], None]:
         """Find the code and set argv, path and `__main__`; refuse what is not there."""
-        if self.is_module:
-            return _prepare_module(self.target, self.arguments)
-        return _prepare_script(self.target, self.arguments)
+        prepare = _prepare_module if self.is_module else _prepare_script
+        return prepare(self.target, self.arguments)
 
 
 def run_program(execute: Callable[[], None]) -> Ended:

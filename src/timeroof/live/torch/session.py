@@ -36,14 +36,9 @@ class Session:
     """Watches a program from torch's import to its end; never lets an error of ours into it."""
 
     def __init__(
-        self,
-        *,
-        warmup: int = 2,
-        steps: int = 20,
-        marker: str = AUTO,
-        told: Told | None = None,
+        self, *, warmup: int = 2, steps: int = 20, marker: str = AUTO, told: Told | None = None,
         source: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.recording = Recording(marker=marker, with_lines=source)
         # The first step is over when the first mark comes: it is one of the warm-up.
         self._plan = (max(0, warmup - 1), steps)

@@ -182,13 +182,9 @@ def measure_point(setup: Setup, pattern: Pattern, size_bytes: int, width_bits: i
 
 
 def measure_levels(
-    setup: Setup,
-    figures: Iterable[LevelFigures],
-    *,
-    quick: bool,
-    errors: list[str],
+    setup: Setup, figures: Iterable[LevelFigures], *, quick: bool, errors: list[str],
     may_go_on: Callable[[], bool] = lambda: True,
-) -> None:
+) -> None:  # fmt: skip
     """One sitting at the anchors of all levels; keeps what is better than before."""
     for held in figures:
         for size in held.level.anchors[:1] if quick else held.level.anchors:
@@ -222,15 +218,10 @@ def best_widths(figures: Sequence[LevelFigures], features: Features) -> dict[str
 
 
 def measure_sweep(
-    setup: Setup,
-    sizes: Sequence[int],
-    figures: Sequence[LevelFigures],
-    *,
-    errors: list[str],
-    patterns: Iterable[str] = tuple(PATTERNS),
-    may_go_on: Callable[[], bool] = lambda: True,
+    setup: Setup, sizes: Sequence[int], figures: Sequence[LevelFigures], *, errors: list[str],
+    patterns: Iterable[str] = tuple(PATTERNS), may_go_on: Callable[[], bool] = lambda: True,
     between: Callable[[], None] = lambda: None,
-) -> list[SweepPoint]:
+) -> list[SweepPoint]:  # fmt: skip
     """The curve of each pattern over the working set; also raises the levels' figures. `between` is
     called after each working set."""
     points: list[SweepPoint] = []

@@ -93,14 +93,9 @@ class _Visits:
 
 
 def measure_cpu(
-    *,
-    quick: bool,
-    threads: int | None,
-    steps: Steps,
-    budget: Budget,
-    root: Path = Path("/"),
+    *, quick: bool, threads: int | None, steps: Steps, budget: Budget, root: Path = Path("/"),
     topology: Topology | None = None,
-) -> CpuFindings:
+) -> CpuFindings:  # fmt: skip
     """Measure this CPU; `topology` stands in for what the system says."""
     features = read_features(architecture(), host_features(), root)
     shape = topology or read_topology(root)
@@ -129,15 +124,9 @@ def measure_cpu(
 
 
 def _crews(
-    stack: ExitStack,
-    shape: Topology,
-    cpus: dict[Scope, tuple[int, ...]],
-    features: Features,
-    root: Path,
-    found: CpuFindings,
-    *,
-    quick: bool,
-) -> list[Crew]:
+    stack: ExitStack, shape: Topology, cpus: dict[Scope, tuple[int, ...]], features: Features,
+    root: Path, found: CpuFindings, *, quick: bool,
+) -> list[Crew]:  # fmt: skip
     free = available_memory(root)
     most = (free or 8192 * MIB) // 4
     crews: dict[tuple[int, ...], Crew] = {}
@@ -152,14 +141,9 @@ def _crews(
 
 
 def _sit(
-    crews: Sequence[Crew],
-    found: CpuFindings,
-    steps: Steps,
-    budget: Budget,
-    visits: _Visits,
-    *,
+    crews: Sequence[Crew], found: CpuFindings, steps: Steps, budget: Budget, visits: _Visits, *,
     quick: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Sittings at the ceilings with the sweep in between, until they stop rising. Several, spread
     over the run: a disturbance of a few seconds then spoils only one."""
     for crew in crews:

@@ -123,13 +123,9 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
     error = math.hypot(float(slopes.std()), math.sqrt(rest / freedom / square))
     wide = student_quantile(freedom, stats.CONFIDENCE) * error
     total = float((weights * y**2).sum())
-    return LaunchFit(
-        cost_s=cost,
-        low_s=cost - wide,
-        high_s=cost + wide,
-        explained=1 - rest / total if total > 0 else 0.0,
-        sure_s=cost - student_quantile(freedom, 1 - 2 * stats.ALPHA) * error,
-    )
+    explained = 1 - rest / total if total > 0 else 0.0
+    sure_s = cost - student_quantile(freedom, 1 - 2 * stats.ALPHA) * error
+    return LaunchFit(cost, cost - wide, cost + wide, explained, sure_s)
 
 
 def _weight(row: Row) -> float:
@@ -165,7 +161,6 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     cost = format_seconds(fit.cost_s, 2)
     interval = f"{format_seconds(fit.low_s, 2)} to {format_seconds(fit.high_s, 2)}"
     basis = f"{len(every)} cases in {len(members)} group{'s' * (len(members) > 1)} of equal work"
-    title, points, action = "no cost per launch was found", [], None
     if found:
         title, action = f"each launch costs {cost}", ACTION
         points = [
@@ -177,34 +172,22 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
             _against_machine(fit, t0),
         ]
     else:
-        why = (
-            "it cannot be told from 0, so launches were not seen to matter here"
-            if fit.sure_s <= 0
-            else "it is real but below a tenth of the time of every case"
-        )
-        points = [
-            f"Over {basis} the fitted cost per launch is {cost}, with 95 % certainty {interval}:"
-            f" {why}."
-        ]
-    return Conclusion(
-        factor="launch",
-        found=found,
-        title=f"Launch overhead: {title}",
-        points=points,
-        kernels=[row.id for row in every],
-        facts=_facts(members, fit, share, t0),
-        action=action,
-    )
+        title, action = "no cost per launch was found", None
+        why = "it is real but below a tenth of the time of every case"
+        if fit.sure_s <= 0:
+            why = "it cannot be told from 0, so launches were not seen to matter here"
+        sure = f"with 95 % certainty {interval}: {why}."
+        points = [f"Over {basis} the fitted cost per launch is {cost}, {sure}"]
+    ids, facts = [row.id for row in every], _facts(members, fit, share, t0)
+    return Conclusion("launch", found, f"Launch overhead: {title}", points, (), ids, facts, action)
 
 
 def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
     every = [row for group in members for row in group.rows]
     lost = sum(row.busy for row in every)
-    why = (
-        f"other programs used the processor while {lost} of {len(every)} cases ran"
-        if lost
-        else "too few cases have both samples and a count of launches"
-    )
+    why = "too few cases have both samples and a count of launches"
+    if lost:
+        why = f"other programs used the processor while {lost} of {len(every)} cases ran"
     told = f"The same work ran in several numbers of launches, but {why}: no line can be fitted."
     title, ids = "Launch overhead: it cannot be told", [row.id for row in every]
     return Conclusion("launch", False, title, [told], kernels=ids) if every else None

@@ -127,14 +127,10 @@ def _use(base: Row, row: Row, machine: Machine | None) -> MatrixUse:
     """Missed where the fitting shape uses the unit and vectors alone could do the odd one."""
     fit, own = matrix_use(base, machine), matrix_use(row, machine)
     hidden = fit.matrix_unit == "used" and own.matrix_unit == "not shown"
-    if hidden and _within_vectors(row, machine):
+    ceiling, rate = machine.rate(f"flop/{_base(row)}") if machine else None, _rate(row)
+    if hidden and ceiling and rate and rate <= ABOVE_VECTORS * ceiling:
         return own._replace(matrix_unit="missed", matrix_unit_told_by="the rate")
     return own
-
-
-def _within_vectors(row: Row, machine: Machine | None) -> bool:
-    ceiling, rate = machine.rate(f"flop/{_base(row)}") if machine else None, _rate(row)
-    return bool(ceiling and rate and rate <= ABOVE_VECTORS * ceiling)
 
 
 def design(options: DesignOptions) -> list[Case]:
@@ -151,15 +147,11 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     if not effects:
         return None
     real = [e for e in effects if e.real]
-    return Conclusion(
-        factor="precision",
-        found=bool(real),
-        title=_title(effects, real),
-        points=_points(effects),
-        effects=effects,
-        facts={"matrix_unit_basis": _told_by(effects)[0]},
-        action=_action(effects),
+    facts, told = (
+        {"matrix_unit_basis": _told_by(effects)[0]},
+        (_title(effects, real), _points(effects)),
     )
+    return Conclusion("precision", bool(real), *told, effects, (), facts, _action(effects))
 
 
 def _gains(rows: Sequence[Row], machine: Machine | None) -> list[Effect | None]:
@@ -237,9 +229,9 @@ def _type_text(effect: Effect) -> str:
 
 
 def _shape_text(effect: Effect) -> str:
-    why = f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
-    if effect.facts["matrix_unit"] != "missed":
-        why = ""
+    missed = effect.facts["matrix_unit"] == "missed"
+    told_by = f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
+    why = told_by if missed else ""
     return (
         f"{effect.group}: a FLOP takes {effect.ratio.text()} as long in {effect.other} as in"
         f" {effect.base}{why}."

@@ -228,16 +228,9 @@ def panel_lines(panel: Panel, overlay: Overlay | None, level: str = DRAM) -> lis
         if overlay is not None and other:
             series = f"{overlay.short_name}, {row.framework} {row.precision}"
         if value in order:
-            line = Line(
-                value=short(value_text(panel.parameter, value), 24),
-                series=short(series, 60),
-                cells=cells(row, level),
-                above_roof=row.above_roof,
-                other=other,
-                disturbed=f"others used {format_percent(row.load)} of the processor"
-                if row.busy
-                else None,
-            )
+            busy = f"others used {format_percent(row.load)} of the processor" if row.busy else None
+            head = short(value_text(panel.parameter, value), 24), short(series, 60)
+            line = Line(*head, cells(row, level), row.above_roof, other, busy)
             found.append((order[value], other, charts.series_order(series), line))
     return [line for *_, line in sorted(found, key=lambda item: item[:3])]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from matplotlib.figure import Figure
@@ -46,12 +46,6 @@ def series_order(name: str) -> tuple[bool, str]:
     return not name.startswith("fp32"), name
 
 
-def series_colours(rows: Iterable[Row]) -> dict[str, str]:
-    """A colour per series, the paper's fp32 first, as many as may be told apart."""
-    names = sorted({series_name(row) for row in rows}, key=series_order)
-    return dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
-
-
 def row_unit(row: Row, look: Look) -> Unit:
     """A row as a unit of a chart; an amount that is not known is NaN."""
     return Unit(
@@ -62,11 +56,6 @@ def row_unit(row: Row, look: Look) -> Unit:
         launches=row.launches or 0.0,
         look=look,
     )
-
-
-def own_unit(row: Row, colours: dict[str, str], marker: str) -> Unit:
-    """Colour of the series, the value's marker, open for wide types and filled for narrow ones."""
-    return row_unit(row, Look(colours[series_name(row)], marker, row.precision not in WIDE))
 
 
 def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
@@ -102,14 +91,17 @@ def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
 
 def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
     """The combined chart of one sweep on its roofs."""
-    colours = series_colours(panel.rows)
+    # A colour per series, the paper's fp32 first, as many as may be told apart.
+    names = sorted({series_name(row) for row in panel.rows}, key=series_order)
+    colours = dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
     # One marker for all where there are more values than markers.
     many = len(panel.values) > len(MARKERS)
     markers = dict(zip(panel.values, ["o"] * len(panel.values) if many else MARKERS, strict=False))
+    # Colour of the series, the value's marker, open for wide types and filled for narrow ones.
+    kept = [(row, colours[name]) for row in panel.rows if (name := series_name(row)) in colours]
     units = [
-        own_unit(row, colours, markers[row.params[panel.parameter]])
-        for row in panel.rows
-        if series_name(row) in colours
+        row_unit(row, Look(colour, markers[row.params[panel.parameter]], row.precision not in WIDE))
+        for row, colour in kept
     ]
     theirs, entries = _theirs(panel, roofs, overlay)
     series = [

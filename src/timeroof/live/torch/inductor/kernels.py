@@ -332,13 +332,9 @@ def _arguments(
     found = []
     for names, can_read, can_write in _slots(args):
         size = _size_bytes(names[-1], graph)
-        found.append(
-            KernelArgument(
-                read_bytes=min(size, max(reads[n] for n in names)) if can_read else 0,
-                written_bytes=min(size, max(writes[n] for n in names)) if can_write else 0,
-                size_bytes=size,
-            )
-        )
+        read = min(size, max(reads[n] for n in names)) if can_read else 0
+        written_bytes = min(size, max(writes[n] for n in names)) if can_write else 0
+        found.append(KernelArgument(read_bytes=read, written_bytes=written_bytes, size_bytes=size))
     return found
 
 
