@@ -59,9 +59,8 @@ def _beside(timed: Profile, counted: Profile) -> list[str]:
 def _total(profile: Profile, prefix: str) -> float | None:
     columns = [c for c in amount_columns(profile.kernels) if c.startswith(prefix)]
     values = [profile.kernels[c] for c in columns]
-    if not values or any(v.null_count() for v in values):
-        return None
-    return float(sum(v.sum() for v in values))
+    unknown = not values or any(v.null_count() for v in values)
+    return None if unknown else float(sum(v.sum() for v in values))
 
 
 # One kernel, several spellings: traces and profilers demangle names in their own ways.
@@ -234,10 +233,8 @@ def join(timed: Profile, counted: Profile, launches: pl.DataFrame | None = None)
         f"Amounts of {found.height} of {table.height} rows ({format_percent(share)} of the time)"
         f" are measured by {counted.source.tool}; all times are from the clean run."
     )
-    joined = timed.with_kernels(table)
-    return replace(
-        joined, notes=tuple(dict.fromkeys((*timed.notes, first, *notes, *counted.notes)))
-    )
+    told = tuple(dict.fromkeys((*timed.notes, first, *notes, *counted.notes)))
+    return replace(timed.with_kernels(table), notes=told)
 
 
 def _with_amounts(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
@@ -269,12 +266,8 @@ def _flops(wide: pl.DataFrame, column: str, known: pl.Expr) -> pl.Expr:
     name = f"_{column}"
     new = pl.col(name) if name in wide.columns else pl.lit(0.0)
     had_flops = any(c.startswith("flop/") for c in wide.columns)
-    return (
-        pl.when(known)
-        .then(new)
-        .otherwise(_old(wide, column, 0.0 if had_flops else None))
-        .alias(column)
-    )
+    old = _old(wide, column, 0.0 if had_flops else None)
+    return pl.when(known).then(new).otherwise(old).alias(column)
 
 
 def _chosen(wide: pl.DataFrame, column: str, known: pl.Expr) -> pl.Expr:

@@ -30,23 +30,12 @@ def command_line(
     tool: Tool, metrics: tuple[str, ...], report: Path, options: CollectOptions, command: list[str]
 ) -> list[str]:
     """ncu around a program: metrics as CSV into a file, the program's output left alone."""
-    return [
-        tool.path,
-        "--csv",
-        "--log-file",
-        str(report),
-        "--metrics",
-        ",".join(metrics),
-        "--target-processes",
-        "all",
-        *("--print-kernel-base", "demangled", "--print-units", "base"),
-        "--cache-control",
-        "all" if options.cache == "flush" else "none",
-        "--clock-control",
-        "base",
-        *(("--profile-from-start", "off") if options.region == "profiler" else ()),
-        *command,
-    ]
+    line = [tool.path, "--csv", "--log-file", str(report), "--metrics", ",".join(metrics)]
+    line += ["--target-processes", "all", "--print-kernel-base", "demangled"]
+    line += ["--print-units", "base", "--cache-control"]
+    line += ["all" if options.cache == "flush" else "none", "--clock-control", "base"]
+    line += ["--profile-from-start", "off"] if options.region == "profiler" else []
+    return [*line, *command]
 
 
 # What Nsight Compute wrote: how far it is, what it complains about, its launches in order.
@@ -197,8 +186,8 @@ def _run_all(
     tool: Tool, command: list[str], options: CollectOptions, space: Workspace, state: _State
 ) -> None:
     done: set[str] = set()
-    while group := _next_group(state.selection, done, options):
-        total = len(state.selection.metrics)
+    while left := tuple(m for m in state.selection.metrics if m not in done):
+        group, total = left[: options.metrics_per_run or None], len(state.selection.metrics)
         report = _report(space, group)
         watch = Watch(report, options, len(done) / total, len(group) / total)
         options.progress(f"counting {group[0]}", len(done) / total)
@@ -207,13 +196,6 @@ def _run_all(
         state.rans.append(ran)
         if not _settle(ran, group, report, space, state, done):
             return
-
-
-def _next_group(
-    selection: Selection, done: set[str], options: CollectOptions
-) -> tuple[str, ...] | None:
-    left = tuple(m for m in selection.metrics if m not in done)
-    return left[: options.metrics_per_run or len(left)] or None
 
 
 def _report(space: Workspace, group: tuple[str, ...]) -> Path:

@@ -160,9 +160,8 @@ def _add_origin(row: dict[str, object], resource: str, origin: str) -> None:
 def _notes(lost: list[str], scaled: list[str]) -> list[str]:
     notes = []
     if lost:
-        notes.append(
-            f"Lost in noise or not counted: {shown_list(lost)}; their amounts are unknown."
-        )
+        unknown = f"{shown_list(lost)}; their amounts are unknown."
+        notes.append(f"Lost in noise or not counted: {unknown}")
     if scaled:
         notes.append(
             f"Counters took turns, so these are estimates: {shown_list(scaled)}. Fewer metrics"

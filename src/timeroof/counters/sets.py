@@ -115,16 +115,12 @@ def find_set(tool: str, architecture: str | None) -> MetricSet:
     known = [s for s in map(load_set, set_names()) if s.tool == tool and s.matches]
     for candidate in known:
         names = {candidate.architecture.lower(), *(m.lower() for m in candidate.matches)}
-        if wanted & names or _is_zen(plain, candidate):
+        if wanted & names or (candidate.architecture == "Zen" and plain.startswith("zen")):
             return candidate
     raise UsageError(
         f"{tool} has no metric set for {architecture!r}",
         advice=f"use one of {', '.join(s.architecture for s in known)}",
     )
-
-
-def _is_zen(plain: str, candidate: MetricSet) -> bool:
-    return candidate.architecture == "Zen" and plain.startswith("zen")
 
 
 def _folder() -> resources.abc.Traversable:

@@ -112,20 +112,12 @@ def _draw_hierarchy(
         for level, marker in markers.items()
         for unit in [_unit(row, marker)]
     ]
-    memory = {
-        name: rate
-        for level, name in LEVEL_NAMES.items()
-        if (rate := machine.rate(f"byte/{level}")) is not None
-    }
+    rates = {name: machine.rate(f"byte/{level}") for level, name in LEVEL_NAMES.items()}
+    memory = {name: rate for name, rate in rates.items() if rate is not None}
     levels = [LegendEntry(f"at {LEVEL_NAMES[v]}", Look(GREY, m)) for v, m in markers.items()]
-    return hierarchical_roofline(
-        units,
-        compute_roofs(machine),
-        memory,
-        title=f"{title}: base case at every level",
-        legend=[*_series_legend(), levels],
-        size=FigureSize(height=3.7),
-    )
+    title, size = f"{title}: base case at every level", FigureSize(height=3.7)
+    roofs, legend = compute_roofs(machine), [*_series_legend(), levels]
+    return hierarchical_roofline(units, roofs, memory, title=title, legend=legend, size=size)
 
 
 def paper_roofs(machine: Machine) -> Roofs:

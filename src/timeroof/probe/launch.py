@@ -103,9 +103,6 @@ def launch_ceiling(costs: list[LaunchCost]) -> Ceiling | None:
     if not native:
         return None
     best = max(native, key=lambda cost: cost.figure.rate_per_s)
-    return best.figure.ceiling(
-        LAUNCH,
-        f"{best.what}: one op on one element, best of samples",
-        threads=1,
-        variants={cost.what: cost.figure.rate_per_s for cost in costs},
-    )
+    source = f"{best.what}: one op on one element, best of samples"
+    rates = {cost.what: cost.figure.rate_per_s for cost in costs}
+    return best.figure.ceiling(LAUNCH, source, threads=1, variants=rates)

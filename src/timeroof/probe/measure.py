@@ -88,10 +88,8 @@ def load_best(fingerprint: str, *, quick: bool = True) -> tuple[Measurement | No
 
 def software() -> dict[str, str]:
     """Versions that a measured figure may depend on."""
-    found = {
-        "python": platform.python_version(),
-        "os": f"{platform.system()} {platform.release()}".strip(),
-    }
+    system = f"{platform.system()} {platform.release()}".strip()
+    found = {"python": platform.python_version(), "os": system}
     for package in ("timeroof", "torch", "llvmlite"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)

@@ -45,12 +45,8 @@ def read_features(architecture: str, extensions: Set[str], root: Path = Path("/"
     """What a CPU of an architecture with these extensions (LLVM's names) can do."""
     if architecture == "aarch64":
         extensions = extensions | _arm_extensions(root)
-    return Features(
-        architecture=architecture,
-        widths_bits=tuple(_widths(architecture, extensions, root)),
-        fma=architecture != "x86_64" or "fma" in extensions,
-        units=_units(extensions),
-    )
+    widths, fma = _widths(architecture, extensions, root), architecture != "x86_64"
+    return Features(architecture, tuple(widths), fma or "fma" in extensions, _units(extensions))
 
 
 def _widths(architecture: str, extensions: Set[str], root: Path) -> list[int]:

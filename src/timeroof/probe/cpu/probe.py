@@ -158,7 +158,11 @@ def _sit(
             crew.take_clock()
         if sitting == 0:
             _sweep(crews, found, steps, budget, visits)
-        rising = any(_rises(old, crew.rates()) for old, crew in zip(rates, crews, strict=True))
+        rising = any(
+            rate > old.get(name, 0.0) * (1 + STILL_RISING)
+            for old, crew in zip(rates, crews, strict=True)
+            for name, rate in crew.rates().items()
+        )
         wrong = any(order_problems(crew) for crew in crews)
         if (sitting > 0 and not (rising or wrong)) or not budget.left(0.85):
             break
@@ -174,10 +178,6 @@ def _sweep(
                 f"the sweep of {format_cores(crew.team.size)} was cut short to keep the time limit"
             )
         found.sweep += crew.sweep
-
-
-def _rises(old: dict[str, float], new: dict[str, float]) -> bool:
-    return any(rate > old.get(name, 0.0) * (1 + STILL_RISING) for name, rate in new.items())
 
 
 def _latency(
