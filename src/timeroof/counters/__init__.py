@@ -1,8 +1,4 @@
-"""Counters: drive a vendor's profiler and bring what it counted into a Profile.
-
-`collect` runs ncu, rocprofv3 or perf around a program; `join` gives the amounts that were
-counted to the clean run's times.
-"""
+"""Counters: drive a vendor's profiler and bring what it counted into a Profile."""
 
 from timeroof.counters.collect import TOOLS, check_tool, collect, counted_region, repetitions
 from timeroof.counters.join import join

@@ -26,12 +26,9 @@ TOOLS = tuple(_DRIVERS)
 
 
 def collect(
-    tool: str,
-    command: list[str],
-    *,
-    architecture: str | None = None,
+    tool: str, command: list[str], *, architecture: str | None = None,
     options: CollectOptions | None = None,
-) -> Collected:
+) -> Collected:  # fmt: skip
     """Run a program under a profiler and return what was counted.
 
     `architecture` names the chip (a machine's compute capability or architecture); without it
@@ -71,13 +68,11 @@ def repetitions() -> int:
 
 @contextmanager
 def counted_region(name: str = RANGE_NAME) -> Iterator[None]:
-    """Mark what is counted: cudaProfilerStart and Stop with an NVTX range, or roctx on AMD.
-
-    Does nothing where no GPU is used. Pending work is waited for, so that none of it is
-    counted on the wrong side.
-    """
-    torch = _torch_with_gpu()
-    if torch is None:
+    """Mark what is counted: cudaProfilerStart and Stop with an NVTX range, or roctx on AMD. Does
+    nothing where no GPU is used. Pending work is waited for, so that none of it is counted on the
+    wrong side."""
+    torch = sys.modules.get("torch")  # never imported for this
+    if torch is None or not torch.cuda.is_available():
         yield
         return
     torch.cuda.synchronize()
@@ -92,25 +87,12 @@ def counted_region(name: str = RANGE_NAME) -> Iterator[None]:
         stop()
 
 
-def _torch_with_gpu() -> ModuleType | None:
-    """The framework if the program uses it: it is never imported for this."""
-    torch = sys.modules.get("torch")
-    return torch if torch is not None and torch.cuda.is_available() else None
-
-
 def _switches(torch: ModuleType) -> tuple[Callable[[], object], Callable[[], object]]:
-    """How to start and stop the profiler's counting."""
     if not getattr(torch.version, "hip", None):
         runtime = torch.cuda.cudart()
         return runtime.cudaProfilerStart, runtime.cudaProfilerStop
-    library = _roctx()
-    if library is None:
-        return (lambda: None), (lambda: None)
-    return partial(library.roctxProfilerResume, 0), partial(library.roctxProfilerPause, 0)
-
-
-def _roctx() -> ctypes.CDLL | None:
     for name in _ROCTX:
         with suppress(OSError):
-            return ctypes.CDLL(name)
-    return None
+            library = ctypes.CDLL(name)
+            return partial(library.roctxProfilerResume, 0), partial(library.roctxProfilerPause, 0)
+    return (lambda: None), (lambda: None)

@@ -59,9 +59,8 @@ def _beside(timed: Profile, counted: Profile) -> list[str]:
 def _total(profile: Profile, prefix: str) -> float | None:
     columns = [c for c in amount_columns(profile.kernels) if c.startswith(prefix)]
     values = [profile.kernels[c] for c in columns]
-    if not values or any(v.null_count() for v in values):
-        return None
-    return float(sum(v.sum() for v in values))
+    unknown = not values or any(v.null_count() for v in values)
+    return None if unknown else float(sum(v.sum() for v in values))
 
 
 # One kernel, several spellings: traces and profilers demangle names in their own ways.
@@ -77,13 +76,7 @@ _GAPS = re.compile(r"\s+")
 
 
 def plain_name(name: str) -> str:
-    """A kernel's name without what demanglers spell differently.
-
-    >>> plain_name("void k<(int)4, <unnamed>::F>(float *)") == plain_name(
-    ...     "void k<4, (anonymous namespace)::F>(float*)"
-    ... )
-    True
-    """
+    """A kernel's name without what demanglers spell differently."""
     text = _SUFFIX.sub("", name)
     text = _NAMELESS.sub("{nameless}", text)
     text = _LAMBDA.sub("{lambda}", text)
@@ -175,9 +168,7 @@ def _by_occurrence(
     rows: pl.DataFrame, timeline: pl.DataFrame | None, launches: pl.DataFrame | None
 ) -> pl.DataFrame | None:
     """Amounts of rows from single launches: the n-th of a kernel's name takes the n-th counted.
-
-    Only kernels that both runs launched equally often are taken.
-    """
+    Only kernels that both runs launched equally often are taken."""
     if timeline is None or launches is None or not launches.height:
         return None
     order = timeline.sort("start_s").join(
@@ -210,7 +201,6 @@ def _counts(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count_notes(rows: pl.DataFrame, sums: pl.DataFrame) -> list[str]:
-    """Say where averages stand for single launches."""
     both = rows.group_by(_KEY).agg(pl.col("calls").sum()).join(sums, on=_KEY)
     differ = both.filter((pl.col("calls") - pl.col("counted_calls")).abs() > 1e-9)
     if not differ.height:
@@ -243,14 +233,11 @@ def join(timed: Profile, counted: Profile, launches: pl.DataFrame | None = None)
         f"Amounts of {found.height} of {table.height} rows ({format_percent(share)} of the time)"
         f" are measured by {counted.source.tool}; all times are from the clean run."
     )
-    joined = timed.with_kernels(table)
-    return replace(
-        joined, notes=tuple(dict.fromkeys((*timed.notes, first, *notes, *counted.notes)))
-    )
+    told = tuple(dict.fromkeys((*timed.notes, first, *notes, *counted.notes)))
+    return replace(timed.with_kernels(table), notes=told)
 
 
 def _with_amounts(table: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the amounts that were found for their id."""
     amounts = amount_columns(found)
     both = dict.fromkeys((*amount_columns(table), *amounts))
     flops = [c for c in both if c.startswith("flop/")]
@@ -279,12 +266,8 @@ def _flops(wide: pl.DataFrame, column: str, known: pl.Expr) -> pl.Expr:
     name = f"_{column}"
     new = pl.col(name) if name in wide.columns else pl.lit(0.0)
     had_flops = any(c.startswith("flop/") for c in wide.columns)
-    return (
-        pl.when(known)
-        .then(new)
-        .otherwise(_old(wide, column, 0.0 if had_flops else None))
-        .alias(column)
-    )
+    old = _old(wide, column, 0.0 if had_flops else None)
+    return pl.when(known).then(new).otherwise(old).alias(column)
 
 
 def _chosen(wide: pl.DataFrame, column: str, known: pl.Expr) -> pl.Expr:

@@ -27,30 +27,15 @@ from timeroof.read.open import open_input
 
 
 def command_line(
-    tool: Tool,
-    metrics: tuple[str, ...],
-    report: Path,
-    options: CollectOptions,
-    command: list[str],
+    tool: Tool, metrics: tuple[str, ...], report: Path, options: CollectOptions, command: list[str]
 ) -> list[str]:
     """ncu around a program: metrics as CSV into a file, the program's output left alone."""
-    return [
-        tool.path,
-        "--csv",
-        "--log-file",
-        str(report),
-        "--metrics",
-        ",".join(metrics),
-        "--target-processes",
-        "all",
-        *("--print-kernel-base", "demangled", "--print-units", "base"),
-        "--cache-control",
-        "all" if options.cache == "flush" else "none",
-        "--clock-control",
-        "base",
-        *(("--profile-from-start", "off") if options.region == "profiler" else ()),
-        *command,
-    ]
+    line = [tool.path, "--csv", "--log-file", str(report), "--metrics", ",".join(metrics)]
+    line += ["--target-processes", "all", "--print-kernel-base", "demangled"]
+    line += ["--print-units", "base", "--cache-control"]
+    line += ["all" if options.cache == "flush" else "none", "--clock-control", "base"]
+    line += ["--profile-from-start", "off"] if options.region == "profiler" else []
+    return [*line, *command]
 
 
 # What Nsight Compute wrote: how far it is, what it complains about, its launches in order.
@@ -135,8 +120,6 @@ UNKNOWN = "ncu does not know it on this machine"
 
 @dataclass
 class _State:
-    """What has been done so far."""
-
     selection: Selection
     rans: list[Ran] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
@@ -185,10 +168,8 @@ def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
 
 
 def _one_way_of_tensor(selection: Selection) -> Selection:
-    """Tensor instructions, where they have to stand in for one path, stand in for all paths.
-
-    The reader takes paths before instructions: a path that is missing would look unused.
-    """
+    """Tensor instructions, where they have to stand in for one path, stand in for all paths. The
+    reader takes paths before instructions: a path that is missing would look unused."""
     if all(s.choice.factor or s.entry.resource == TIME for s in selection.selected):
         return selection
     paths = [m for m in selection.metrics if m.startswith("sm__ops_path_tensor_")]
@@ -205,8 +186,8 @@ def _run_all(
     tool: Tool, command: list[str], options: CollectOptions, space: Workspace, state: _State
 ) -> None:
     done: set[str] = set()
-    while group := _next_group(state.selection, done, options):
-        total = len(state.selection.metrics)
+    while left := tuple(m for m in state.selection.metrics if m not in done):
+        group, total = left[: options.metrics_per_run or None], len(state.selection.metrics)
         report = _report(space, group)
         watch = Watch(report, options, len(done) / total, len(group) / total)
         options.progress(f"counting {group[0]}", len(done) / total)
@@ -217,25 +198,13 @@ def _run_all(
             return
 
 
-def _next_group(
-    selection: Selection, done: set[str], options: CollectOptions
-) -> tuple[str, ...] | None:
-    left = tuple(m for m in selection.metrics if m not in done)
-    return left[: options.metrics_per_run or len(left)] or None
-
-
 def _report(space: Workspace, group: tuple[str, ...]) -> Path:
     name = group[0] if len(group) == 1 else f"{len(group)}_metrics_from_{group[0]}"
     return space.reports / f"out.{name}.csv"
 
 
 def _settle(
-    ran: Ran,
-    group: tuple[str, ...],
-    report: Path,
-    space: Workspace,
-    state: _State,
-    done: set[str],
+    ran: Ran, group: tuple[str, ...], report: Path, space: Workspace, state: _State, done: set[str]
 ) -> bool:
     """Take what a run gave; False where no more runs should follow."""
     text = ends_of(report) + ran.text

@@ -51,13 +51,7 @@ def command_line(
 
 
 def parse(text: str) -> dict[str, Value]:
-    """The values of a report, by event.
-
-    >>> parse("<not supported>;;cycles;0;100.00;;")["cycles"].count is None
-    True
-    >>> parse("12,5;MiB;imc:u;99;50.00;;")["imc"]
-    Value(count=13107200.0, share=0.5)
-    """
+    """The values of a report, by event."""
     values: dict[str, Value] = {}
     for line in text.splitlines():
         fields = line.split(SEPARATOR)
@@ -118,10 +112,8 @@ class Counts:
     subtract: bool = False
 
     def of(self, event: str) -> float | None:
-        """What the region counts: all of it, or two repetitions less one.
-
-        Less in two repetitions than in one is noise, and unknown.
-        """
+        """What the region counts: all of it, or two repetitions less one. Less in two repetitions
+        than in one is noise, and unknown."""
         one = self.values.get(1, {}).get(event)
         if not self.subtract or one is None:
             return one
@@ -153,7 +145,6 @@ def amounts_of(selection: Selection, counts: Counts) -> tuple[dict[str, object],
 
 
 def _add(row: dict[str, object], resource: str, value: float | None) -> None:
-    """Add to an amount; unknown and something is unknown."""
     held = row.get(resource, 0.0)
     known = isinstance(held, float) and value is not None
     row[resource] = held + value if known else None  # type: ignore[operator]
@@ -169,9 +160,8 @@ def _add_origin(row: dict[str, object], resource: str, origin: str) -> None:
 def _notes(lost: list[str], scaled: list[str]) -> list[str]:
     notes = []
     if lost:
-        notes.append(
-            f"Lost in noise or not counted: {shown_list(lost)}; their amounts are unknown."
-        )
+        unknown = f"{shown_list(lost)}; their amounts are unknown."
+        notes.append(f"Lost in noise or not counted: {unknown}")
     if scaled:
         notes.append(
             f"Counters took turns, so these are estimates: {shown_list(scaled)}. Fewer metrics"
@@ -241,13 +231,9 @@ def known_selection(tool: Tool, metrics: MetricSet, options: CollectOptions) -> 
 
 
 def _run_all(
-    tool: Tool,
-    command: list[str],
-    options: CollectOptions,
-    space: Workspace,
-    selection: Selection,
+    tool: Tool, command: list[str], options: CollectOptions, space: Workspace, selection: Selection,
     state: _State,
-) -> None:
+) -> None:  # fmt: skip
     groups = selection.groups(options.metrics_per_run) or [()]
     repetitions = (1, 2) if options.subtract else (1,)
     # Interleaved, so that a slow minute of the machine meets all of them.

@@ -48,17 +48,11 @@ class Ran:
 
 
 def run(
-    command: list[str],
-    folder: Path,
-    options: CollectOptions,
-    *,
-    watch: Callable[[], object] = lambda: None,
-    extra: dict[str, str] | None = None,
-) -> Ran:
-    """Run a command to its end, or until it is interrupted or takes too long.
-
-    What it prints goes to files in the folder; `watch` is called now and then.
-    """
+    command: list[str], folder: Path, options: CollectOptions, *,
+    watch: Callable[[], object] = lambda: None, extra: dict[str, str] | None = None,
+) -> Ran:  # fmt: skip
+    """Run a command to its end, or until it is interrupted or takes too long. What it prints goes
+    to files in the folder; `watch` is called now and then."""
     start_s = time.monotonic()
     # Pressed between its start and our watch, Ctrl-C would leave a program nobody ends.
     with interrupts_later() as pressed:
@@ -123,18 +117,15 @@ def _started(
 
 
 def _tail(path: Path) -> str:
-    """The end of what was printed."""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
         return stream.read().decode(errors="replace")
 
 
 def _wait(
-    process: subprocess.Popen[bytes],
-    start_s: float,
-    options: CollectOptions,
+    process: subprocess.Popen[bytes], start_s: float, options: CollectOptions,
     watch: Callable[[], object],
-) -> str:
+) -> str:  # fmt: skip
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(POLL_S)
@@ -205,16 +196,9 @@ SHOWN = 12
 
 
 def finished(
-    tool: str,
-    version: str,
-    profile: Profile,
-    rans: list[Ran],
-    notes: list[str],
-    *,
-    architecture: str,
-    metrics: tuple[str, ...],
-    not_collected: dict[str, str],
-) -> Collected:
+    tool: str, version: str, profile: Profile, rans: list[Ran], notes: list[str], *,
+    architecture: str, metrics: tuple[str, ...], not_collected: dict[str, str],
+) -> Collected:  # fmt: skip
     """A collection whose profile says how it came about, and what is missing."""
     commands = tuple(ran.command for ran in rans)
     interrupted = any(ran.interrupted for ran in rans)

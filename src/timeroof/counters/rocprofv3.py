@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from timeroof.counters.options import Collected, CollectOptions
@@ -40,12 +41,8 @@ def collect_rocprofv3(
     with workspace(options.folder) as space:
         state = _State(selection.groups(options.metrics_per_run))
         _run_all(tool, command, options, space, state)
-        profile = read_reports(
-            space,
-            state.rans,
-            "rocprofv3",
-            lambda: read_files([space.reports], format="rocprofv3-csv"),
-        )
+        read = partial(read_files, [space.reports], format="rocprofv3-csv")
+        profile = read_reports(space, state.rans, "rocprofv3", read)
         return finished(
             "rocprofv3",
             tool.version_text,
@@ -66,11 +63,7 @@ def known_selection(tool: Tool, metrics: MetricSet) -> Selection:
 
 
 def command_line(
-    tool: Tool,
-    metrics: tuple[str, ...],
-    folder: Path,
-    options: CollectOptions,
-    command: list[str],
+    tool: Tool, metrics: tuple[str, ...], folder: Path, options: CollectOptions, command: list[str]
 ) -> list[str]:
     """rocprofv3 around a program: counters and a trace of its kernels, as CSV into a folder."""
     line = [tool.path, "--pmc", *metrics, "--kernel-trace", "--output-format", "csv"]

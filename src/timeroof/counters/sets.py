@@ -25,11 +25,9 @@ TIME = "time"
 
 
 class Choice(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Metrics that together tell one amount: their sum times a factor.
-
-    Without a factor the metric counts something without a fixed size: zero means none, and
-    more means that the amount is unknown.
-    """
+    """Metrics that together tell one amount: their sum times a factor. Without a factor the metric
+    counts something without a fixed size: zero means none, and more means that the amount is
+    unknown."""
 
     names: list[str]
     factor: float | None = None
@@ -109,11 +107,7 @@ def parse_set(text: str, where: str) -> MetricSet:
 
 
 def find_set(tool: str, architecture: str | None) -> MetricSet:
-    """The set for an architecture's name, compute capability or gfx number; None is refused.
-
-    >>> find_set("ncu", "sm_90").architecture, find_set("rocprofv3", "gfx942").architecture
-    ('Hopper', 'CDNA3')
-    """
+    """The set for an architecture's name, compute capability or gfx number; None is refused."""
     if architecture is None:
         raise UsageError("no file and no driver tells the chip", advice="name the machine")
     plain = architecture.strip().lower()
@@ -121,16 +115,12 @@ def find_set(tool: str, architecture: str | None) -> MetricSet:
     known = [s for s in map(load_set, set_names()) if s.tool == tool and s.matches]
     for candidate in known:
         names = {candidate.architecture.lower(), *(m.lower() for m in candidate.matches)}
-        if wanted & names or _is_zen(plain, candidate):
+        if wanted & names or (candidate.architecture == "Zen" and plain.startswith("zen")):
             return candidate
     raise UsageError(
         f"{tool} has no metric set for {architecture!r}",
         advice=f"use one of {', '.join(s.architecture for s in known)}",
     )
-
-
-def _is_zen(plain: str, candidate: MetricSet) -> bool:
-    return candidate.architecture == "Zen" and plain.startswith("zen")
 
 
 def _folder() -> resources.abc.Traversable:

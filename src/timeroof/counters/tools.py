@@ -49,10 +49,7 @@ class Trouble(NamedTuple):
 
 _KNOWN = (
     Trouble(
-        "ncu",
-        r"ERR_NVGPUCTRPERM",
-        "may not read the GPU's counters (ERR_NVGPUCTRPERM)",
-        _GPU_CURE,
+        "ncu", r"ERR_NVGPUCTRPERM", "may not read the GPU's counters (ERR_NVGPUCTRPERM)", _GPU_CURE
     ),
     Trouble(
         "ncu",
@@ -152,7 +149,6 @@ def _failure(tool: str, ran: Ran, report: str, folder: Path) -> TimeroofError:
 
 
 def _is_full(folder: Path) -> bool:
-    """Whether nothing more can be written: not every profiler says so."""
     try:
         return shutil.disk_usage(folder).free < FULL_BYTES
     except OSError:

@@ -13,18 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from timeroof.core.vocabulary import IdleCause
+from timeroof.live.torch import recording as recorded
 from timeroof.live.torch.compiling import is_glue, is_handed_to_python
 from timeroof.live.torch.contexts import DATA, ENGINE, phase_of_name
 from timeroof.live.torch.costing import COST
 from timeroof.live.torch.pace import LEAST_SHARE
-from timeroof.live.torch.recording import (
-    BACKWARD_SCOPE,
-    USER_SCOPE,
-    CleanStep,
-    Ints,
-    Recording,
-    TimedStep,
-)
+from timeroof.live.torch.recording import CleanStep, Ints, Recording, TimedStep
 from timeroof.model.stats import median_error
 
 CAUSES = (
@@ -75,8 +69,9 @@ def account(step: TimedStep, event_cost_ns: float) -> Account:
     cut = exclusive(step)
     kinds = np.array([_kind(n) for n in step.names], np.int64)
     kind = kinds[step.name] if len(step) else np.zeros(0, np.int64)
-    kind = np.where((kind == 0) & ((step.scope == USER_SCOPE) | _glue(step)), _PYTHON, kind)
-    kind = np.where((kind == 0) & (step.scope == BACKWARD_SCOPE), _AUTOGRAD, kind)
+    by_user = step.scope == recorded.USER_SCOPE
+    kind = np.where((kind == 0) & (by_user | _glue(step)), _PYTHON, kind)
+    kind = np.where((kind == 0) & (step.scope == recorded.BACKWARD_SCOPE), _AUTOGRAD, kind)
     owner, phase = _inherit(step, cut.parent, kind)
     is_op = (kind[owner] >= 0).astype(np.int64) if len(step) else kind
     raw = np.zeros(len(step), np.int64)
@@ -104,11 +99,9 @@ def _kept(cut: Exclusive, owner: Ints, raw: Ints, self_ns: Ints, gap_ns: int) ->
 
 
 def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[IdleCause, int]) -> int:
-    """How long the program slept between its ops; 0 where that is too little to be believed.
-
-    A thread that waits for a data loader or a collective sleeps there. One that slept so many
-    times slept in at most so many gaps: what a busy machine took from all the others was no sleep.
-    """
+    """How long the program slept between its ops; 0 where that is too little to be believed. A
+    thread that waits for a data loader or a collective sleeps there. One that slept so many times
+    slept in at most so many gaps: what a busy machine took from all the others was no sleep."""
     asleep = max(0, step.asleep_ns - idle[IdleCause.DATA] - idle[IdleCause.COMMUNICATION])
     asleep = min(asleep, idle[IdleCause.PYTHON])
     if step.sleeps is not None and asleep:
@@ -117,10 +110,8 @@ def _asleep_ns(step: TimedStep, cut: Exclusive, kind: Ints, idle: dict[IdleCause
 
 
 def _longest_ns(step: TimedStep, cut: Exclusive, kind: Ints, count: int) -> int:
-    """Time of the program itself in its longest stretches between ops, at most so many.
-
-    Ops of other threads do not end a stretch: who waits for them sleeps once.
-    """
+    """Time of the program itself in its longest stretches between ops, at most so many. Ops of
+    other threads do not end a stretch: who waits for them sleeps once."""
     # A gap's owner, -1, is the last place.
     is_python = np.append(kind == _PYTHON, True)[cut.owner]
     is_stepping = np.append(step.thread == step.main_thread, True)[cut.owner]
@@ -181,11 +172,7 @@ def _without_profiler(
 
 
 def middle_half(durations: Sequence[int]) -> list[int]:
-    """The places of the values around the median, so that means are exact sums and robust.
-
-    >>> middle_half([5, 1, 100, 6])
-    [0, 3]
-    """
+    """The places of the values around the median, so that means are exact sums and robust."""
     order = sorted(range(len(durations)), key=lambda i: durations[i])
     keep = max(1, math.ceil(len(order) / 2)) if len(order) > 2 else len(order)
     first = (len(order) - keep) // 2
@@ -239,7 +226,6 @@ def exclusive(step: TimedStep) -> Exclusive:
 
 
 def _segments(step: TimedStep, rows: Ints, parent: Ints) -> list[Segment]:
-    """Self segments of one thread's events in order of time; notes every event's parent."""
     starts, ends = step.start_ns[rows].tolist(), step.end_ns[rows].tolist()
     found: list[Segment] = []
     stack: list[tuple[int, int]] = []  # event, end
@@ -295,9 +281,7 @@ def _fill(cover: list[Segment], more: list[Segment]) -> list[Segment]:
 @dataclass(frozen=True)
 class Balance:
     """An unprofiled step against profiled ones without the profiler's own cost, in seconds.
-
-    `error_s` is the difference's standard error.
-    """
+    `error_s` is the difference's standard error."""
 
     clean_s: float | None
     timed_s: float
@@ -350,10 +334,8 @@ LEAST_WAITING = 0.05
 
 
 def waiting_share(root: Path = Path("/")) -> float | None:
-    """The share of their runnable time that this process' threads waited for a CPU.
-
-    Linux counts it for every thread (`schedstat`); None elsewhere.
-    """
+    """The share of their runnable time that this process' threads waited for a CPU. Linux counts it
+    for every thread (`schedstat`); None elsewhere."""
     ran_ns = waited_ns = 0
     for task in (root / "proc/self/task").glob("*/schedstat"):
         # A thread may end while it is looked at.
@@ -365,11 +347,7 @@ def waiting_share(root: Path = Path("/")) -> float | None:
 
 
 def contention_note(share: float | None) -> str | None:
-    """A word where others held the CPUs.
-
-    >>> contention_note(0.01) is contention_note(None) is None
-    True
-    """
+    """A word where others held the CPUs."""
     if share is None or share < LEAST_WAITING:
         return None
     return (

@@ -134,7 +134,6 @@ def _described(
 def _add_faults(
     recording: Recording, rows: Rows, work: Work, totals: list[Total], fault_rate: float | None
 ) -> None:
-    """Fault bounds of the ops that write fresh memory."""
     if not recording.clean or work.traffic is None:
         return
     usual = statistics.median(s.faults for s in recording.clean)
@@ -252,13 +251,8 @@ LEAST_SHARE = 0.05
 
 
 def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -> list[float]:
-    """Faults per op: blocks that are always fresh first, then the others, by their pages.
-
-    No op gets more faults than it has pages; what is left over is nobody's.
-
-    >>> share_faults(100, [{1: 64 << 20}, {2: 4096}])
-    [100.0, 0.0]
-    """
+    """Faults per op: blocks that are always fresh first, then the others, by their pages. No op
+    gets more faults than it has pages; what is left over is nobody's."""
     page = mmap.PAGESIZE
     left = faults
     found = [0.0] * len(fresh_bytes)
@@ -273,11 +267,9 @@ def share_faults(faults: float, fresh_bytes: Sequence[Mapping[Hashable, int]]) -
 
 
 def faults_in_bounds(clean: Sequence[CleanStep], fault_s: float) -> float:
-    """Page faults a step that bounds count: the usual number if it matters, else the fewest.
-
-    How many pages an allocator gives back and takes again changes from step to step and from run
-    to run. Where that is a small part of a step, it must not decide what an op is bound by.
-    """
+    """Page faults a step that bounds count: the usual number if it matters, else the fewest. How
+    many pages an allocator gives back and takes again changes from step to step and from run to
+    run. Where that is a small part of a step, it must not decide what an op is bound by."""
     usual = statistics.median(step.faults for step in clean)
     step_s = statistics.median(step.duration_ns for step in clean) / 1e9
     return usual if usual * fault_s >= LEAST_SHARE * step_s else min(s.faults for s in clean)
@@ -290,11 +282,9 @@ NAMED = 3
 
 
 def other_threads_note(ops: Iterable[Described], steps: Sequence[TimedStep]) -> str | None:
-    """A word where a described step has ops in threads in which no timed step has any.
-
-    torch's profiler is switched on for the thread that steps, and autograd's. To switch it on for
-    all would end programs whose ops run on while it is switched off.
-    """
+    """A word where a described step has ops in threads in which no timed step has any. torch's
+    profiler is switched on for the thread that steps, and autograd's. To switch it on for all would
+    end programs whose ops run on while it is switched off."""
     followed = {int(thread) for step in steps for thread in set(step.thread.tolist())}
     names = Counter(
         op.name
@@ -318,10 +308,8 @@ FLOPS = ("flop/", "padding_flops")
 
 
 def rungs(work: Work, table: pl.DataFrame) -> pl.DataFrame | None:
-    """Rows `fused` (one per phase that works) and `ideal`; None without tensor identities.
-
-    Fusing never needs more memory traffic than the ops one by one have in their caches.
-    """
+    """Rows `fused` (one per phase that works) and `ideal`; None without tensor identities. Fusing
+    never needs more memory traffic than the ops one by one have in their caches."""
     found, amounts = work.traffic, work.amounts
     if found is None or not amounts:
         return None

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
 
 class CountedPlan(msgspec.Struct, kw_only=True, frozen=True):
-    """What to do with which steps of which program.
-
-    "count" marks the region for a profiler, "repeat" lets the program make its steps once or
-    twice (as TIMEROOF_REPETITIONS says), "trace" records them with torch's profiler.
-    """
+    """What to do with which steps of which program. "count" marks the region for a profiler,
+    "repeat" lets the program make its steps once or twice (as TIMEROOF_REPETITIONS says), "trace"
+    records them with torch's profiler."""
 
     what: Literal["count", "repeat", "trace"]
     target: str

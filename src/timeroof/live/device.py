@@ -27,10 +27,8 @@ DEVICE_KINDS = ("kernel", "collective", "copy", "memset")
 def device_profile(
     recording: Recording, machine: Machine | None, command: str | None
 ) -> tuple[Profile, Machine | None] | None:
-    """The device's kernels of a typical step, and its machine; None where no kernel was seen.
-
-    A machine that is named wins; else it is the one that the trace names.
-    """
+    """The device's kernels of a typical step, and its machine; None where no kernel was seen. A
+    machine that is named wins; else it is the one that the trace names."""
     read = [read_files([path]) for path in recording.device_traces]
     seen = [p for p in read if p.kernels["kind"].is_in(DEVICE_KINDS).any()]
     if not seen:

@@ -19,11 +19,9 @@ from timeroof.work.locality.accesses import LadderBytes, Range
 
 
 class Lives:
-    """Numbers the lives of every storage, op by op in the order in which they end.
-
-    An op that returns a storage which it was not given, and which no op that it called has
-    made, has made it: a new life begins.
-    """
+    """Numbers the lives of every storage, op by op in the order in which they end. An op that
+    returns a storage which it was not given, and which no op that it called has made, has made it:
+    a new life begins."""
 
     def __init__(self, ops: Sequence[Described]) -> None:
         self._ops = ops
@@ -92,10 +90,8 @@ def all_ranges(
     ops: Sequence[Described], counted: Sequence[Counted], order: Sequence[int]
 ) -> list[list[Range]]:
     """Ranges of all ops as they end; what an op had written by one that it called is not its own.
-
     The gradient of an embedding is filled with zeros below, and then a few rows are added to.
-    Products are left alone: they read and write the whole result again.
-    """
+    Products are left alone: they read and write the whole result again."""
     written: list[dict[Hashable, int]] = [{} for _ in ops]
     found: list[list[Range]] = []
     lives = Lives(ops)
@@ -116,10 +112,8 @@ def all_ranges(
 
 
 def completion_order(ops: Sequence[Described]) -> list[int]:
-    """Places of the ops in the order in which they end: what is called before its caller.
-
-    An op that fills a table with zeros by calling another writes its own rows afterwards.
-    """
+    """Places of the ops in the order in which they end: what is called before its caller. An op
+    that fills a table with zeros by calling another writes its own rows afterwards."""
     order: list[int] = []
     open_: list[int] = []
     for place, op in enumerate(ops):
@@ -192,7 +186,6 @@ def _changed(ranges: list[list[Range]]) -> set[Hashable]:
 
 
 def _fresh(ranges: list[list[Range]]) -> list[dict[Hashable, int]]:
-    """Bytes of storages made in the step that each op is the first to write."""
     seen: set[Hashable] = set()
     found: list[dict[Hashable, int]] = []
     for op in ranges:

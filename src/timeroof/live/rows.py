@@ -64,9 +64,7 @@ class Rows:
 @dataclass(frozen=True)
 class Timed:
     """Seconds and calls per timed step (lines) and row (columns), and the row of every event.
-
-    `profiled` are the seconds with the profiler's own cost.
-    """
+    `profiled` are the seconds with the profiler's own cost."""
 
     seconds: Floats
     profiled: Floats
@@ -89,11 +87,9 @@ def phases_of(
 
 
 def _timed_phases(ops: Sequence[Described], accounts: Sequence[Account]) -> dict[int, str]:
-    """Phases that annotations of a timed step tell, by the place of the described op.
-
-    Of the first timed step; what that did not do (an optimizer that does more with every
-    step, as LBFGS) from the longest one.
-    """
+    """Phases that annotations of a timed step tell, by the place of the described op. Of the first
+    timed step; what that did not do (an optimizer that does more with every step, as LBFGS) from
+    the longest one."""
     seen: dict[int, str | None] = {}
     longest = max(range(len(accounts)), key=lambda i: len(accounts[i].step), default=0)
     for a in [a for i, a in enumerate(accounts) if i in (0, longest)]:
@@ -125,10 +121,8 @@ def described_rows(
 
 
 def timed_rows(rows: Rows, ops: Sequence[Described], accounts: Sequence[Account]) -> Timed:
-    """Put the events of all timed steps into rows; new ones for what was not described.
-
-    The time of ops that do no work of their own is noted as the dispatcher's.
-    """
+    """Put the events of all timed steps into rows; new ones for what was not described. The time of
+    ops that do no work of their own is noted as the dispatcher's."""
     described = list(ops)
     row_of_event = [_rows_of_events(rows, described, a) for a in accounts]
     shape = (len(accounts), len(rows.keys))
@@ -180,10 +174,8 @@ Amounts = dict[str, float | None]
 def op_amounts(
     counted: Sequence[Counted], found: Traffic | None, units: Collection[str]
 ) -> list[Amounts]:
-    """Amounts of every described op; bytes at each level from the residency model.
-
-    Compiled kernels whose tensors were not seen move what their code says, at every level.
-    """
+    """Amounts of every described op; bytes at each level from the residency model. Compiled kernels
+    whose tensors were not seen move what their code says, at every level."""
     listed: list[Amounts] = []
     for place, c in enumerate(counted):
         amount = dict(amounts_of(c.cost, units))
@@ -206,11 +198,9 @@ def matrix_units(machine: Machine | None) -> list[str]:
 
 
 def launches_of(ops: Sequence[Described], counted: Sequence[Counted]) -> list[int]:
-    """Launches of every op: 1 where it does work of its own, at whatever depth.
-
-    A dozen ops inside one call of Python (an LSTM's cells) and a dozen calls count alike; views,
-    and ops that only call others, do not count.
-    """
+    """Launches of every op: 1 where it does work of its own, at whatever depth. A dozen ops inside
+    one call of Python (an LSTM's cells) and a dozen calls count alike; views, and ops that only
+    call others, do not count."""
     return [int(_works(op, one.cost)) for op, one in zip(ops, counted, strict=True)]
 
 

@@ -50,11 +50,7 @@ class PaperFigure:
 
 
 def paper_figures() -> list[PaperFigure]:
-    """All figures, in the order of the paper.
-
-    >>> sum(f.drawn_by_authors for f in paper_figures())
-    12
-    """
+    """All figures, in the order of the paper."""
     figures = []
     for phase, op in product(("forward", "backward"), PARAMETERS):
         tail = "" if phase == "forward" else f"_{phase}"
@@ -116,20 +112,12 @@ def _draw_hierarchy(
         for level, marker in markers.items()
         for unit in [_unit(row, marker)]
     ]
-    memory = {
-        name: rate
-        for level, name in LEVEL_NAMES.items()
-        if (rate := machine.rate(f"byte/{level}")) is not None
-    }
+    rates = {name: machine.rate(f"byte/{level}") for level, name in LEVEL_NAMES.items()}
+    memory = {name: rate for name, rate in rates.items() if rate is not None}
     levels = [LegendEntry(f"at {LEVEL_NAMES[v]}", Look(GREY, m)) for v, m in markers.items()]
-    return hierarchical_roofline(
-        units,
-        compute_roofs(machine),
-        memory,
-        title=f"{title}: base case at every level",
-        legend=[*_series_legend(), levels],
-        size=FigureSize(height=3.7),
-    )
+    title, size = f"{title}: base case at every level", FigureSize(height=3.7)
+    roofs, legend = compute_roofs(machine), [*_series_legend(), levels]
+    return hierarchical_roofline(units, roofs, memory, title=title, legend=legend, size=size)
 
 
 def paper_roofs(machine: Machine) -> Roofs:
@@ -155,7 +143,6 @@ def _unit(row: dict[str, Any], marker: str) -> Unit:
 
 
 def _series_legend(*, paired: bool = False, boxed: bool = False) -> list[list[LegendEntry]]:
-    """Frameworks by colour, precisions by filling; for the combined chart work and time by size."""
     frameworks = {"PT": "PyTorch", "TF1": "TensorFlow 1", "TF2": "TensorFlow 2"}
     colours = [LegendEntry(text, Look(COLOURS[key], "o")) for key, text in frameworks.items()]
     fillings = [
@@ -214,14 +201,9 @@ def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
 
 
 def write_folder(
-    report: Report,
-    folder: Path,
-    figures: list[PaperFigure],
-    suffix: str,
-    advance: Callable[[str], None],
-    *,
-    whole: bool,
-) -> Path:
+    report: Report, folder: Path, figures: list[PaperFigure], suffix: str,
+    advance: Callable[[str], None], *, whole: bool,
+) -> Path:  # fmt: skip
     """Write pictures and, if the whole is wanted, page, JSON, CSV and run; return what to open."""
     rows = report.rows
     assert report.machine is not None

@@ -110,10 +110,8 @@ def base_case(rows: pl.DataFrame, op: str, phase: str, free: str | None = None) 
 
 
 def direct_flops(framework: str, params: Mapping[str, int | str]) -> float:
-    """FLOPs of a direct forward convolution: 2 N K C R S P Q.
-
-    TensorFlow pads to "same", PyTorch not at all (the authors' scripts).
-    """
+    """FLOPs of a direct forward convolution: 2 N K C R S P Q. TensorFlow pads to "same", PyTorch
+    not at all (the authors' scripts)."""
     batch, filters, kernel, stride = (
         int(params[p]) for p in ("batch", "filters", "kernel", "stride")
     )

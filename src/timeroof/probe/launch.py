@@ -54,10 +54,8 @@ def timed(function: Callable[[], object], clock: Clock) -> Callable[[int], float
 
 
 class TorchLaunches:
-    """Costs of torch ops on one element, sampled in several turns.
-
-    Between the turns other things are measured: a disturbance of a second spoils one turn only.
-    """
+    """Costs of torch ops on one element, sampled in several turns. Between the turns other things
+    are measured: a disturbance of a second spoils one turn only."""
 
     def __init__(self, plan: Plan, clock: Clock = time.perf_counter) -> None:
         self._plan, self._clock = plan, clock
@@ -105,9 +103,6 @@ def launch_ceiling(costs: list[LaunchCost]) -> Ceiling | None:
     if not native:
         return None
     best = max(native, key=lambda cost: cost.figure.rate_per_s)
-    return best.figure.ceiling(
-        LAUNCH,
-        f"{best.what}: one op on one element, best of samples",
-        threads=1,
-        variants={cost.what: cost.figure.rate_per_s for cost in costs},
-    )
+    source = f"{best.what}: one op on one element, best of samples"
+    rates = {cost.what: cost.figure.rate_per_s for cost in costs}
+    return best.figure.ceiling(LAUNCH, source, threads=1, variants=rates)

@@ -88,10 +88,8 @@ def load_best(fingerprint: str, *, quick: bool = True) -> tuple[Measurement | No
 
 def software() -> dict[str, str]:
     """Versions that a measured figure may depend on."""
-    found = {
-        "python": platform.python_version(),
-        "os": f"{platform.system()} {platform.release()}".strip(),
-    }
+    system = f"{platform.system()} {platform.release()}".strip()
+    found = {"python": platform.python_version(), "os": system}
     for package in ("timeroof", "torch", "llvmlite"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
@@ -114,11 +112,7 @@ def hardware(topology: Topology, cpu_name: str, memory_bytes: int | None) -> dic
 
 
 def fingerprint(*parts: object) -> str:
-    """A short hash of plain data.
-
-    >>> fingerprint({"a": 1}) == fingerprint({"a": 1}) != fingerprint({"a": 2})
-    True
-    """
+    """A short hash of plain data."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -130,16 +124,11 @@ TOTAL_WEIGHT = 28.0
 
 
 def measure(
-    *,
-    quick: bool = False,
-    threads: int | None = None,
-    device: str = "cpu",
+    *, quick: bool = False, threads: int | None = None, device: str = "cpu",
     progress: Progress | None = None,
-) -> Measurement:
-    """Measure this machine's CPU, or another device through torch; keeps nothing.
-
-    `progress` is called with the name of each step and the share done so far.
-    """
+) -> Measurement:  # fmt: skip
+    """Measure this machine's CPU, or another device through torch; keeps nothing. `progress` is
+    called with the name of each step and the share done so far."""
     if _plain(device) != "cpu":
         return _measure_torch_device(device, quick=quick, progress=progress)
     budget = Budget(CPU_LIMIT_S[quick])
@@ -267,19 +256,12 @@ def cached_machine() -> Machine | None:
 
 
 def load_or_measure(
-    *,
-    fresh: bool = False,
-    quick: bool = False,
-    threads: int | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-    measuring: Callable[..., Measurement] | None = None,
-) -> Measurement:
-    """The kept measurement if there is a good enough one, else a new one, which is kept.
-
-    A full one serves where a quick one is asked for, not the other way round. The file is
-    only replaced once the new measurement is complete: Ctrl-C leaves it as it was.
-    """
+    *, fresh: bool = False, quick: bool = False, threads: int | None = None, device: str = "cpu",
+    progress: Progress | None = None, measuring: Callable[..., Measurement] | None = None,
+) -> Measurement:  # fmt: skip
+    """The kept measurement if there is a good enough one, else a new one, which is kept. A full one
+    serves where a quick one is asked for, not the other way round. The file is only replaced once
+    the new measurement is complete: Ctrl-C leaves it as it was."""
     device = _plain(device)
     key = current_fingerprint(threads=threads, device=device)
     notes: list[str] = []

@@ -36,11 +36,9 @@ class Clock(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Measurement(msgspec.Struct, kw_only=True, frozen=True):
-    """A measured machine with its curve, its clocks and what there is to say about it.
-
-    `notes` say what was assumed or left out, `warnings` what may have disturbed the figures
-    and what to do, `errors` which values were refused because they cannot be right.
-    """
+    """A measured machine with its curve, its clocks and what there is to say about it. `notes` say
+    what was assumed or left out, `warnings` what may have disturbed the figures and what to do,
+    `errors` which values were refused because they cannot be right."""
 
     machine: Machine
     schema: str = MEASUREMENT_SCHEMA
@@ -76,14 +74,9 @@ class Figure:
         return self if other is None or self.rate_per_s >= other.rate_per_s else other
 
     def ceiling(
-        self,
-        resource: str,
-        source: str,
-        *,
-        scope: Scope = "all",
-        threads: int | None = None,
+        self, resource: str, source: str, *, scope: Scope = "all", threads: int | None = None,
         variants: Mapping[str, float] | None = None,
-    ) -> Ceiling:
+    ) -> Ceiling:  # fmt: skip
         """The figure as a measured ceiling of a machine."""
         return Ceiling(
             resource=resource,

@@ -73,25 +73,20 @@ def calibrate(run: Callable[[int], float], plan: Plan) -> int:
 
 
 def sample(run: Callable[[int], float], plan: Plan | None = None) -> Samples:
-    """Sample `run(repetitions) -> seconds` until its best is confirmed.
-
-    On a quiet machine that is the least number of samples; on a busy one sampling goes on,
-    up to the plan's most, since a quiet moment is what shows the ceiling.
-    """
+    """Sample `run(repetitions) -> seconds` until its best is confirmed. On a quiet machine that is
+    the least number of samples; on a busy one sampling goes on, up to the plan's most, since a
+    quiet moment is what shows the ceiling."""
     plan = plan or Plan()
     repetitions = calibrate(run, plan)
     times_s: list[float] = []
     while len(times_s) < plan.most:
         times_s.append(run(repetitions) / repetitions)
-        enough = sum(times_s) * repetitions > plan.limit_s
-        if len(times_s) >= plan.least and (enough or _confirmed(times_s, plan)):
+        limit = min(times_s) * (1 + plan.close)
+        near = sum(time_s <= limit for time_s in times_s)
+        enough = sum(times_s) * repetitions > plan.limit_s or near >= plan.confirmed
+        if len(times_s) >= plan.least and enough:
             break
     return Samples(times_s, repetitions)
-
-
-def _confirmed(times_s: Sequence[float], plan: Plan) -> bool:
-    limit = min(times_s) * (1 + plan.close)
-    return sum(time_s <= limit for time_s in times_s) >= plan.confirmed
 
 
 # Was the machine quiet while we measured? Warnings are values that say what to try.

@@ -82,10 +82,8 @@ def _describe(timer: DeviceTimer, found: DeviceFindings) -> None:
 
 
 def _precisions(device_type: str) -> Iterator[tuple[str, str, bool]]:
-    """Resource's precision, dtype's precision, and whether TF32 is allowed.
-
-    On a GPU torch multiplies short floats on the matrix units, hence the tensor resources.
-    """
+    """Resource's precision, dtype's precision, and whether TF32 is allowed. On a GPU torch
+    multiplies short floats on the matrix units, hence the tensor resources."""
     tensor = "-tensor" if device_type == "cuda" else ""
     if device_type != "mps":
         yield f"fp64{tensor}", "fp64", False
@@ -99,18 +97,15 @@ def _compute(timer: DeviceTimer, settings: Settings, found: DeviceFindings) -> N
     for resource, precision, allow_tf32 in _precisions(timer.device.type):
         try:
             with kernels.tf32(allow_tf32):
-                found.ceilings.append(_peak(resource, precision, timer, settings))
+                figures = {
+                    f"{n}×{n}": kernels.measure_gemm(precision, n, timer, settings.plan)
+                    for n in settings.gemm_sizes
+                }
+            best = _best_of(f"flop/{resource}", figures, "torch matrix product, best")
+            found.ceilings.append(best)
         except (RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
             found.notes.append(f"{resource}: torch cannot multiply it here ({reason})")
-
-
-def _peak(resource: str, precision: str, timer: DeviceTimer, settings: Settings) -> Ceiling:
-    figures = {
-        f"{n}×{n}": kernels.measure_gemm(precision, n, timer, settings.plan)
-        for n in settings.gemm_sizes
-    }
-    return _best_of(f"flop/{resource}", figures, "torch matrix product, best")
 
 
 def _memory(timer: DeviceTimer, settings: Settings, found: DeviceFindings) -> None:
@@ -150,9 +145,8 @@ def _links(timer: DeviceTimer, settings: Settings, found: DeviceFindings) -> Non
 def _launch(timer: DeviceTimer, settings: Settings, found: DeviceFindings) -> None:
     costs = kernels.measure_device_launches(timer, settings.plan)
     # A graph's nodes are launched by the device: the smallest cost there is.
-    best = max(
-        (cost for cost in costs if "submit" not in cost.what), key=lambda c: c.figure.rate_per_s
-    )
+    run = [cost for cost in costs if "submit" not in cost.what]
+    best = max(run, key=lambda cost: cost.figure.rate_per_s)
     variants = {cost.what: cost.figure.rate_per_s for cost in costs}
     source = f"torch zero_ on one element: {best.what}"
     found.ceilings.append(best.figure.ceiling(LAUNCH, source, variants=variants))

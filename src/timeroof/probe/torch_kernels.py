@@ -134,9 +134,8 @@ def stream(pattern: str, size_bytes: int, device: str) -> Streaming:
         "copy": lambda: a.copy_(b),
         "triad": lambda: torch.add(b, c, alpha=3.0, out=a),
     }
-    return Streaming(
-        calls[pattern], float(moves * count * VALUE_BYTES), arrays * count * VALUE_BYTES
-    )
+    size = count * VALUE_BYTES
+    return Streaming(calls[pattern], float(moves * size), arrays * size)
 
 
 def check_stream(pattern: str, call: Call) -> None:
@@ -207,23 +206,19 @@ TOLERANCE = 0.05
 
 
 def operands(precision: str, size: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two random square matrices, the same in every run.
-
-    Random, because GPUs draw less power on regular data and then clock higher than they
-    ever do on real data.
-    """
+    """Two random square matrices, the same in every run. Random, because GPUs draw less power on
+    regular data and then clock higher than they ever do on real data."""
     import torch
 
     generator = torch.Generator().manual_seed(2009)
     shape = (size, size)
-    if precision == "int8":
-        pair = [
-            torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8) for _ in range(2)
-        ]
-    else:
-        dtype = getattr(torch, DTYPES[precision])
-        pair = [torch.randn(shape, generator=generator).to(dtype) for _ in range(2)]
-    return pair[0].to(device), pair[1].to(device)
+
+    def one() -> torch.Tensor:
+        if precision == "int8":
+            return torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8)
+        return torch.randn(shape, generator=generator).to(getattr(torch, DTYPES[precision]))
+
+    return one().to(device), one().to(device)
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> Call:

@@ -60,11 +60,9 @@ class Result(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """How carefully a case is measured.
-
-    Sampling ends when the 95 % confidence interval of the median is within `precision` of it
-    on either side, or when the time is used up; never before `least` samples.
-    """
+    """How carefully a case is measured. Sampling ends when the 95 % confidence interval of the
+    median is within `precision` of it on either side, or when the time is used up; never before
+    `least` samples."""
 
     warmup_s: float = 0.3
     budget_s: float = 2.0

@@ -57,10 +57,8 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
 
 
 def counts_nothing(tool: str) -> bool:
-    """Whether a profiler that is there counts neither FLOPs nor bytes on this machine.
-
-    Found out by trying each event once; a want of permission is an error with its remedy.
-    """
+    """Whether a profiler that is there counts neither FLOPs nor bytes on this machine. Found out by
+    trying each event once; a want of permission is an error with its remedy."""
     if tool != "perf":
         return False
     from timeroof.counters.perf import known_selection
@@ -75,11 +73,9 @@ def counts_nothing(tool: str) -> bool:
 
 @dataclass(frozen=True)
 class CaseCounts:
-    """What one execution of a case did, as it was counted; null is unknown.
-
-    `origins` are those of a row's `origin.<what>` columns: "flops", "bytes/dram". Only what was
-    counted is here: the rest of a case stays as it was.
-    """
+    """What one execution of a case did, as it was counted; null is unknown. `origins` are those of
+    a row's `origin.<what>` columns: "flops", "bytes/dram". Only what was counted is here: the rest
+    of a case stays as it was."""
 
     amounts: dict[str, float | None] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
@@ -112,18 +108,12 @@ class CaseCounts:
 
 
 def collect_case(
-    tool: str,
-    command: list[str],
-    *,
-    executions: int = 1,
-    architecture: str | None = None,
+    tool: str, command: list[str], *, executions: int = 1, architecture: str | None = None,
     options: CollectOptions | None = None,
-) -> CaseCounts:
-    """Run a worker of one case under a profiler; amounts are those of one execution.
-
-    The worker prepares and warms up, then calls `count_executions(run, executions)` once, and
-    ends. Errors are those of `collect`; what was stopped before its end counts nothing.
-    """
+) -> CaseCounts:  # fmt: skip
+    """Run a worker of one case under a profiler; amounts are those of one execution. The worker
+    prepares and warms up, then calls `count_executions(run, executions)` once, and ends. Errors are
+    those of `collect`; what was stopped before its end counts nothing."""
     if executions < 1:
         raise UsageError(f"executions is {executions}", advice="use 1 or more")
     told = replace(options or CollectOptions(), region="profiler", subtract=tool == "perf")

@@ -23,24 +23,16 @@ LARGEST = 1 << 40
 
 def all_cores() -> int:
     """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def grid_cases(  # noqa: PLR0913
-    kernel: str,
-    *,
-    sweeps: Mapping[str, Sequence[Value]] | None = None,
-    passes: Sequence[str] | None = None,
-    precisions: Sequence[str] = ("fp32",),
-    caches: Sequence[str] = ("warm",),
-    threads: Sequence[int] | None = None,
-    variants: Sequence[str] = ("eager",),
-    quick: bool = False,
-    framework: str = "torch",
+    kernel: str, *, sweeps: Mapping[str, Sequence[Value]] | None = None,
+    passes: Sequence[str] | None = None, precisions: Sequence[str] = ("fp32",),
+    caches: Sequence[str] = ("warm",), threads: Sequence[int] | None = None,
+    variants: Sequence[str] = ("eager",), quick: bool = False, framework: str = "torch",
     device: str = "cpu",
-) -> list[Case]:
+) -> list[Case]:  # fmt: skip
     """The cases of a kernel's grid, each once, the base case first.
 
     Without `sweeps` every parameter takes the kernel's own values. Given ones are the only
@@ -106,7 +98,6 @@ class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
 def _points(
     kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
 ) -> list[dict[str, Value]]:
-    """Parameter values: the base case, then one parameter at a time."""
     given = own_sweeps(kernel, quick=quick) if sweeps is None else sweeps
     checked = {name: _checked(kernel, name, values) for name, values in given.items()}
     base = kernel.base | {name: v[0] for name, v in checked.items() if len(v) == 1}

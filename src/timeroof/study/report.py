@@ -35,10 +35,8 @@ def profile_of(
     results: Sequence[Result], machine: Machine | None = None, *, command: str | None = None,
     notes: tuple[str, ...] = (),
 ) -> Profile:  # fmt: skip
-    """The cases that were measured; failed and unsupported ones have no row.
-
-    Times, launches and amounts are those of one execution.
-    """
+    """The cases that were measured; failed and unsupported ones have no row. Times, launches and
+    amounts are those of one execution."""
     done = [r for r in results if r.status == "done" and r.samples_s]
     rows = [_row(r, machine) for r in done]
     source = Source(tool="timeroof study", command=command)
@@ -86,11 +84,7 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
 
 
 def case_name(case: Case) -> str:
-    """What a case is called: what differs from the base case, and what is special of how it ran.
-
-    >>> case_name(Case(kernel="gemm", params={"m": 8}, pass_name="forward", threads=all_cores()))
-    'gemm forward fp32 m=8'
-    """
+    """What a case is called: what differs from the base case, and what is special of how it ran."""
     found = kernels().get(case.kernel)
     base = found.base if found is not None else {}
     words = [case.kernel, case.pass_name, case.precision]
@@ -114,12 +108,9 @@ class Study:
 
 
 def judged_study(
-    results: Sequence[Result],
-    machine: Machine | None,
-    *,
-    command: str | None = None,
+    results: Sequence[Result], machine: Machine | None, *, command: str | None = None,
     notes: Sequence[str] = (),
-) -> Study:
+) -> Study:  # fmt: skip
     """Judge results: cases on one thread on one core's ceilings, all others on all cores'."""
     profile = profile_of(results, machine, command=command, notes=tuple(notes))
     verdicts = _judged(profile, machine)
@@ -134,23 +125,13 @@ def judged_study(
     names = {r.case.kernel: list(r.case.params) for r in results}
     rows = typed_rows(report.rows, names)
     told = dict.fromkeys((busy_sentence(rows), *profile.notes, *verdicts.notes))
-    return Study(
-        replace(
-            report,
-            notes=as_notes(text for text in told if text),
-            findings=tuple(conclude(rows, machine)),
-        ),
-        rows,
-        [r for r in results if r.status != "done"],
-    )
+    notes, findings = as_notes(text for text in told if text), tuple(conclude(rows, machine))
+    failures = [r for r in results if r.status != "done"]
+    return Study(replace(report, notes=notes, findings=findings), rows, failures)
 
 
 def busy_sentence(rows: Sequence[Row]) -> str:
-    """How much others used while cases ran; nothing where they used little.
-
-    >>> busy_sentence([Row(load=0.5), Row(load=0.01)])[:49]
-    'others used 50 % of the processor in 1 of 2 cases'
-    """
+    """How much others used while cases ran; nothing where they used little."""
     loads = [row.load or 0.0 for row in rows if row.busy]
     if not loads:
         return ""

@@ -36,11 +36,9 @@ _NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops
 
 @dataclass(frozen=True)
 class Row:
-    """One judged case: what it is, how it ran, what it used, and what the model says of it.
-
-    What nobody knows is None. A warm case whose working set stays in a cache moves nothing at
-    DRAM: that is known, and 0.
-    """
+    """One judged case: what it is, how it ran, what it used, and what the model says of it. What
+    nobody knows is None. A warm case whose working set stays in a cache moves nothing at DRAM: that
+    is known, and 0."""
 
     op: str = ""
     params: Mapping[str, Value] = field(default_factory=dict)
@@ -118,11 +116,7 @@ class Row:
         return work / moved if work is not None and moved else None
 
     def series(self, *without: str) -> str:
-        """How it ran, in words: what is usual is not said.
-
-        >>> Row(cache="cold", threads=2).series()
-        'forward, fp32, cold, 2 threads'
-        """
+        """How it ran, in words: what is usual is not said."""
         told = {n: getattr(self, n) for n in (*SERIES[:2], "pass_name", "precision", "variant")}
         told |= {"cache": self.cache}
         words = [v for n, v in told.items() if v and n not in without and USUAL.get(n) != v]
@@ -157,6 +151,7 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
 
     labels = {name: value for name, value in under(LABEL).items() if value is not None}
     counted = values.get(f"{ORIGIN}launches", "") is not None
+    own = {n: v for n, v in labels.items() if n in names}
     known: dict[str, Any] = {n: values.get(n) for n in _PLAIN}
     known |= {n: labels.get(n) for n in _WORDS}
     known |= {n: float(labels[n]) for n in _NUMBERS if n in labels}
@@ -167,7 +162,7 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         pass_name=labels.get("pass", ""),
         threads=int(labels["threads"]) if "threads" in labels else None,
         scope="core" if labels.get("scope") == "core" else "all",
-        params={n: _value(labels[n]) for n in labels if n in names},
+        params={n: int(v) if v.isascii() and v.isdecimal() else v for n, v in own.items()},
         samples=tuple(values.get("samples") or [values["time_s"]]),
         launches=values.get("launches") if counted else None,
         flops_by=under(FLOP),
@@ -175,10 +170,6 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         fault_s=values.get(f"{BOUND}fault"),
         origins={k: v for k, v in under(ORIGIN).items() if v is not None},
     )
-
-
-def _value(text: str) -> Value:
-    return int(text) if text.isascii() and text.isdecimal() else text
 
 
 @dataclass(frozen=True)
@@ -216,10 +207,8 @@ def ops(rows: Sequence[Row]) -> list[str]:
 
 
 def groups(rows: Sequence[Row], op: str, *free: str) -> list[list[Row]]:
-    """Rows of an op that are equal in all but what is named, two or more at a time.
-
-    Rows without a time are left out: a comparison needs one.
-    """
+    """Rows of an op that are equal in all but what is named, two or more at a time. Rows without a
+    time are left out: a comparison needs one."""
     found: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         if row.op == op and row.time_s > 0:
@@ -248,11 +237,8 @@ def in_order(members: Iterable[Row], parameter: str) -> list[Row]:
 def group_titles(members: Sequence[Sequence[Row]], free: str) -> list[str]:
     """What each group of a comparison is about: the op, and what tells it from the other groups."""
     firsts = [group[0] for group in members]
-    same = [
-        name
-        for name in ("framework", "device", "threads", "cache")
-        if len({getattr(row, name) for row in firsts}) == 1
-    ]
+    how_run = ("framework", "device", "threads", "cache")
+    same = [name for name in how_run if len({getattr(row, name) for row in firsts}) == 1]
     titles = []
     for row in firsts:
         alike = [r for r in firsts if r.op == row.op]

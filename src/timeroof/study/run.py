@@ -85,16 +85,13 @@ def check_store(store: Store, keys: Sequence[str], *, resume: bool) -> None:
 
 
 def run_cases(
-    cases: Sequence[Case],
-    store: Store,
-    place: Place,
-    plan: Plan,
-    told: Callable[[str], None],
+    cases: Sequence[Case], store: Store, place: Place, plan: Plan, told: Callable[[str], None],
     counting: Callable[[Result], Result] | None = None,
-) -> Done:
+) -> Done:  # fmt: skip
     """Measure what is not finished, and what failed once more; `told` hears of every case."""
     keys = {place.key(case): case for case in cases}
     over = {key for key, status in store.finished().items() if status != "failed"}
+    on = {"machine": place.machine_key, "software": place.software}
     with ExitStack() as stack:
         workers: dict[tuple[str, str], Worker] = {}
         for key, case in keys.items():
@@ -106,14 +103,7 @@ def run_cases(
                 result = workers[where].measure(case, plan)
                 if counting is not None and result.status == "done":
                     result = counting(result)
-                store.keep(
-                    Kept(
-                        case_key=key,
-                        result=result,
-                        machine=place.machine_key,
-                        software=place.software,
-                    )
-                )
+                store.keep(Kept(case_key=key, result=result, **on))
             told(case_name(case))
     return Done([kept.result for kept in store.read(keys)], len(over & set(keys)))
 
@@ -205,7 +195,6 @@ class Worker:
             raise _GoneError(self._why()) from None
 
     def _line(self, limit_s: float) -> bytes:
-        """The next line of the worker."""
         end = time.monotonic() + limit_s
         while b"\n" not in self._rest:
             left = end - time.monotonic()
@@ -220,7 +209,6 @@ class Worker:
         return line
 
     def _why(self) -> str:
-        """How the process ended, and its last words."""
         assert self._process is not None
         assert self._errors is not None
         with suppress(subprocess.TimeoutExpired):

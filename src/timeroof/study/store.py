@@ -158,7 +158,6 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """One transaction; nothing of it stays where it fails."""
         self._sql.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -180,7 +179,6 @@ class Store(AbstractContextManager["Store"]):
         return ForeignFileError(what, where=str(self.path), advice="name another file with --db")
 
     def _trouble(self, error: Exception) -> InputError:
-        """What happened to the file, and what to do; finished cases are where they were."""
         text = str(getattr(error, "strerror", None) or error)
         advice = "check that the folder exists and may be written to"
         if "full" in text or "disk I/O" in text or "No space" in text:
@@ -212,10 +210,8 @@ class Store(AbstractContextManager["Store"]):
 
 
 def set_aside(path: Path) -> Path | None:
-    """Give a store the next free number in its name; None where there is none.
-
-    Its journal goes with it. One that another process works on stays.
-    """
+    """Give a store the next free number in its name; None where there is none. Its journal goes
+    with it. One that another process works on stays."""
     if not path.exists():
         return None
     # A damaged store, and one of another version, may go too; what is no store stays.

@@ -49,18 +49,13 @@ def _middle(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
     if not ours or not theirs:
         return []
     if max(len(ours), len(theirs)) > MOST_COMPARED:
-        return _by_occurrence(ours, theirs)
+        places = {named: place for place, named in enumerate(_numbered(theirs))}
+        return [(i, places[named]) for i, named in enumerate(_numbered(ours)) if named in places]
     blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     return [(b.a + i, b.b + i) for b in blocks for i in range(b.size)]
 
 
-def _by_occurrence(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
-    places = {named: place for place, named in enumerate(_numbered(theirs))}
-    return [(i, places[named]) for i, named in enumerate(_numbered(ours)) if named in places]
-
-
 def _numbered(names: list[str]) -> Iterator[tuple[str, int]]:
-    """Every name with how often it came before."""
     seen: Counter[str] = Counter()
     for name in names:
         yield name, seen[name]

@@ -39,9 +39,7 @@ def close_ops() -> Callable[[], None]:
 
 def ops_apart() -> Callable[[], None]:
     """A small convolution net with its backward pass: kernels of ten microseconds between events.
-
-    The kernels push the profiler's code and data out of the near caches.
-    """
+    The kernels push the profiler's code and data out of the near caches."""
     import torch
     from torch.nn import functional
 
@@ -92,11 +90,9 @@ class EventCost(NamedTuple):
 
 
 class Rounds:
-    """Turns of one small program, each round once without the profiler and once with it.
-
-    Measured in the thread's own time, which a busy machine does not change much, and then
-    stretched as much as the rounds were.
-    """
+    """Turns of one small program, each round once without the profiler and once with it. Measured
+    in the thread's own time, which a busy machine does not change much, and then stretched as much
+    as the rounds were."""
 
     def __init__(self, make: Callable[[], Callable[[], None]]) -> None:
         self._make = make

@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from timeroof.core.errors import trace_ignored
+from timeroof.live.torch import recording
 from timeroof.live.torch.compiling import is_glue, is_view
 from timeroof.live.torch.costing import COST
-from timeroof.live.torch.recording import (
-    CompiledKernel,
-    Described,
-    LoopOp,
-    TensorSeen,
-    is_meta,
-    leaves,
-    tensors_in,
-)
+from timeroof.live.torch.recording import CompiledKernel, Described, LoopOp, TensorSeen
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
 from timeroof.work.call import Arg, Unrecorded, frozen, is_floating, parse_dtype
 from timeroof.work.cost import unknown
@@ -56,11 +49,9 @@ def count_ops(ops: Sequence[Described], compiled: Sequence[CompiledKernel] = ())
 
 
 def _cost(op: Described, call: Call, compiled: Sequence[CompiledKernel]) -> Cost:
-    if op.scope or is_glue(op.name, op.sequence) or is_meta(op):
+    if op.scope or is_glue(op.name, op.sequence) or recording.is_meta(op):
         return FREE
-    if op.kernel is not None:
-        return compiled_cost(compiled[op.kernel], op)
-    return count(call, derive)
+    return count(call, derive) if op.kernel is None else compiled_cost(compiled[op.kernel], op)
 
 
 def _done_below(ops: Sequence[Described], own: Sequence[float | None]) -> list[float]:
@@ -75,9 +66,7 @@ def _done_below(ops: Sequence[Described], own: Sequence[float | None]) -> list[f
 
 def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
     """An op whose products are all done by ops below it owes none of its own.
-
-    ``convolution_backward`` does them itself with oneDNN, and calls an op for them without.
-    """
+    ``convolution_backward`` does them itself with oneDNN, and calls an op for them without."""
     inner = _done_below(ops, [cost.contraction_flops for cost in costs])
     return [
         FREE if c.contraction_flops and done >= 0.99 * c.contraction_flops else c
@@ -93,26 +82,20 @@ def _without_sparse(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cos
         while above is not None and not sparse[above]:
             sparse[above] = not ops[above].scope
             above = ops[above].parent
-    return [
-        unknown("a sparse tensor: how many values it holds is not recorded")
-        if inside and not cost.free
-        else cost
-        for cost, inside in zip(costs, sparse, strict=True)
-    ]
+    held = unknown("a sparse tensor: how many values it holds is not recorded")
+    return [held if on and not c.free else c for c, on in zip(costs, sparse, strict=True)]
 
 
 def _without_wrappers(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
     """An op whose FLOPs and bytes are all on the account of ops that it calls owes nothing.
-
-    ``relu`` calls ``clamp_min``, ``square`` calls ``pow``, ``sum`` its variant with an output.
-    """
+    ``relu`` calls ``clamp_min``, ``square`` calls ``pow``, ``sum`` its variant with an output."""
     flops = _done_below(ops, [cost.flops for cost in costs])
     moved = _done_below(ops, [cost.bytes for cost in costs])
 
     def is_wrapper(place: int, cost: Cost) -> bool:
-        if cost.free or not cost.known or not cost.bytes:
-            return False
-        return flops[place] >= 0.99 * (cost.flops or 0.0) and moved[place] >= 0.99 * cost.bytes
+        owes = cost.bytes if cost.known and not cost.free else None
+        all_flops = flops[place] >= 0.99 * (cost.flops or 0.0)
+        return bool(owes) and all_flops and moved[place] >= 0.99 * (owes or 0.0)
 
     return [FREE if is_wrapper(place, cost) else cost for place, cost in enumerate(costs)]
 
@@ -130,7 +113,8 @@ def call_of(op: Described) -> Call:
     """A described op as a call."""
     seen: list[TensorSeen] = []
     inputs = tuple(_argument(value, seen) for value in op.inputs)
-    return Call(op.name, inputs, tuple(_tensor(t, None) for t in tensors_in(op.outputs)))
+    outputs = tuple(_tensor(t, None) for t in recording.tensors_in(op.outputs))
+    return Call(op.name, inputs, outputs)
 
 
 def _argument(value: object, seen: list[TensorSeen]) -> Arg:
@@ -140,9 +124,7 @@ def _argument(value: object, seen: list[TensorSeen]) -> Arg:
         place = next((i for i, t in enumerate(seen) if _is_same(t, value)), None)
         seen.append(value)
         return _tensor(value, place)
-    if isinstance(value, tuple):
-        return tuple(_argument(v, seen) for v in value)
-    return frozen(value)
+    return tuple(_argument(v, seen) for v in value) if isinstance(value, tuple) else frozen(value)
 
 
 def _is_same(a: TensorSeen, b: TensorSeen) -> bool:
@@ -160,7 +142,7 @@ def shape_text(call: Call, most: int = 4) -> str | None:
     >>> shape_text(Call.of("aten::mm", Tensor((2, 3)), Tensor((3, 4))))
     '2x3, 3x4'
     """
-    tensors = [t for t in leaves(call.inputs) if isinstance(t, Tensor)]
+    tensors = [t for t in recording.leaves(call.inputs) if isinstance(t, Tensor)]
     texts = ["x".join(map(str, t.shape)) or "scalar" for t in tensors[:most]]
     if len(tensors) > most:
         texts.append(f"and {len(tensors) - most} more")
@@ -169,8 +151,8 @@ def shape_text(call: Call, most: int = 4) -> str | None:
 
 def dtype_of(call: Call) -> str | None:
     """The format of a call's first tensor, inputs before outputs."""
-    tensors = [t for t in leaves((call.inputs, call.outputs or ())) if isinstance(t, Tensor)]
-    return tensors[0].dtype if tensors else None
+    values = recording.leaves((call.inputs, call.outputs or ()))
+    return next((t.dtype for t in values if isinstance(t, Tensor)), None)
 
 
 # The cost of a compiled kernel: its loops' operations by the formulas of ops, its arguments.
@@ -190,12 +172,9 @@ def compiled_cost(kernel: CompiledKernel, op: Described) -> Cost:
             return cost
         _add(contraction, cost.contraction)
         _add(other, cost.other)
-    return Cost(
-        contraction=contraction,
-        other=other,
-        bytes_read=float(sum(a.read_bytes for a in kernel.arguments)),
-        bytes_written=float(sum(a.written_bytes for a in kernel.arguments)),
-    )
+    read = float(sum(a.read_bytes for a in kernel.arguments))
+    written = float(sum(a.written_bytes for a in kernel.arguments))
+    return Cost(contraction=contraction, other=other, bytes_read=read, bytes_written=written)
 
 
 def _add(total: dict[str, float], more: Mapping[str, float]) -> None:
@@ -226,7 +205,7 @@ def _same_sizes(kernel: CompiledKernel, op: Described) -> bool:
 
 
 def _sizes(values: tuple[object, ...]) -> list[int]:
-    return [math.prod(tensor.shape) * tensor.item_bytes for tensor in tensors_in(values)]
+    return [math.prod(t.shape) * t.item_bytes for t in recording.tensors_in(values)]
 
 
 # What torch can say of an op without running it: a fallback for ops without a formula.
@@ -250,11 +229,7 @@ class MetaResult:
 
 
 def derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> MetaResult | None:
-    """Run an op on the meta device; None where torch does not know it or refuses.
-
-    >>> derive("nothing::like_this", [], {}) is None
-    True
-    """
+    """Run an op on the meta device; None where torch does not know it or refuses."""
     try:
         import torch
     except ImportError:
@@ -293,17 +268,13 @@ def _attempt(
     except Exception:  # torch raises many kinds where arguments do not fit an overload
         trace_ignored(f"{function} does not take these arguments")
         return None
-    results = leaves(tuple(result) if isinstance(result, list) else result)
+    results = recording.leaves(tuple(result) if isinstance(result, list) else result)
     tensors = [t for t in results if isinstance(t, torch.Tensor)]
-    return MetaResult(
-        outputs=[(tuple(t.shape), str(t.dtype), tuple(t.stride())) for t in tensors],
-        pointwise=torch.Tag.pointwise in function.tags,
-        moves_nothing=is_view(schema),
-    )
+    outputs = [(tuple(t.shape), str(t.dtype), tuple(t.stride())) for t in tensors]
+    return MetaResult(outputs, torch.Tag.pointwise in function.tags, is_view(schema))
 
 
 def _meta(value: object) -> object:
-    """A tensor as one on the meta device; other values as they are."""
     if isinstance(value, Tensor):
         return _meta_tensor(value)
     if isinstance(value, tuple | list):

@@ -74,10 +74,8 @@ def missing_compiler() -> str | None:
 
 
 def beside_dynamo(action: Callable[..., None]) -> Callable[..., None]:
-    """The same function, with torch.compile's eye closed for it and for all that it calls.
-
-    What `torch.compiler.disable` does, without loading the compiler into a program that has none.
-    """
+    """The same function, with torch.compile's eye closed for it and for all that it calls. What
+    `torch.compiler.disable` does, without loading the compiler into a program that has none."""
     from torch._C._dynamo.eval_frame import set_eval_frame
 
     def act(*args: object) -> None:
@@ -94,7 +92,6 @@ def beside_dynamo(action: Callable[..., None]) -> Callable[..., None]:
 
 
 def _let_run(code: CodeType) -> None:
-    """Have Dynamo run a function as it is."""
     from torch._C._dynamo import eval_frame
 
     module: Any = eval_frame

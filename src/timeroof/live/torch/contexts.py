@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 
 class Annotation:
-    """A name around ops that the program's dispatch modes (FlopCounterMode, a logger) do not see.
-
-    A mode would get to see an op of the profiler's that is none of the program's. What it does
-    with it is an event around the opening of the name, which ends first and takes the name along.
-    """
+    """A name around ops that the program's dispatch modes (FlopCounterMode, a logger) do not see. A
+    mode would get to see an op of the profiler's that is none of the program's. What it does with
+    it is an event around the opening of the name, which ends first and takes the name along."""
 
     def __init__(self, name: str) -> None:
         import torch
@@ -144,7 +142,9 @@ def _mode() -> TorchFunctionMode:
             kwargs: dict[str, object] | None = None,
         ) -> object:  # fmt: skip
             line = None
-            if getattr(func, "__name__", "") != "__get__" and not _is_annotation(func):
+            name = str(getattr(func, "__name__", ""))
+            # One around the opening or closing of another would close first and take it along.
+            if name != "__get__" and "_record_function_" not in name + str(func):
                 line = program_line(sys._getframe(1), skipped)
             if line is None:
                 return func(*args, **(kwargs or {}))
@@ -152,12 +152,6 @@ def _mode() -> TorchFunctionMode:
                 return func(*args, **(kwargs or {}))
 
     return Lines()
-
-
-def _is_annotation(func: object) -> bool:
-    """Whether a call opens or closes an annotation (a module's): one around it would close first
-    and take it along."""
-    return "_record_function_" in str(getattr(func, "__name__", "")) + str(func)
 
 
 def libraries() -> tuple[str, ...]:
@@ -244,13 +238,14 @@ def contexts(ops: list[Described]) -> list[Context]:
         if here.phase == "backward":
             made_by = maker.get(number)
             made = inside[made_by] if made_by is not None else _Inside()
-            found.append(
-                Context("backward", here.module or made.module, made.source or here.source)
-            )
+            module, source = here.module or made.module, made.source or here.source
+            found.append(Context("backward", module, source))
         else:
             caller, makes = (found[above] if above is not None else None), place in making
             is_firm = _is_forward(op, here, makes, caller)
-            other = here.phase or _by_annotation(op, makes, caller)
+            # In no module, a program's annotation around a forward op is forward.
+            forward = makes or (caller is not None and caller.phase == "forward")
+            other = here.phase or op.phase or ("forward" if forward else "other")
             phase = "forward" if is_firm else other
             found.append(Context(phase, here.module, here.source, is_firm))
     return found
@@ -266,16 +261,8 @@ def _is_forward(op: Described, here: _Inside, makes: bool, above: Context | None
     return op.scope == OP_SCOPE and (makes or op.phase == "forward" or by_caller)
 
 
-def _by_annotation(op: Described, makes: bool, above: Context | None) -> str:
-    """The phase of what is in no module: a program's annotation around a forward op is forward."""
-    by_annotation = makes or (above is not None and above.phase == "forward")
-    return op.phase or ("forward" if by_annotation else "other")
-
-
 @dataclass(frozen=True)
 class _Inside:
-    """What the annotations and engine calls around an op say."""
-
     phase: str | None = None
     module: str | None = None
     source: str | None = None
@@ -288,13 +275,9 @@ def _inside(ops: list[Described]) -> list[_Inside]:
         module = _after(MODULE, op.name) or op.module
         # A module that is called below an optimizer's step is called by its closure.
         is_closure = module is not None and above.phase == "optimizer"
-        found.append(
-            _Inside(
-                phase_of_name(op.name) or (None if is_closure else above.phase),
-                module or above.module,
-                _after(SOURCE, op.name) or op.source or above.source,
-            )
-        )
+        phase = phase_of_name(op.name) or (None if is_closure else above.phase)
+        source = _after(SOURCE, op.name) or op.source or above.source
+        found.append(_Inside(phase, module or above.module, source))
     return found
 
 
@@ -303,7 +286,6 @@ def _after(head: str, name: str) -> str | None:
 
 
 def _makers(ops: list[Described], inside: list[_Inside], evaluated: set[int]) -> dict[int, int]:
-    """The forward op behind every sequence number: the last one that saw it."""
     return {
         op.sequence: place
         for place, op in enumerate(ops)

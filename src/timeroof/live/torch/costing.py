@@ -52,7 +52,6 @@ def _checked(what: str, value: object) -> float | None:
 
 
 def _shown(value: object) -> str:
-    """A figure in one short line."""
     words = " ".join(repr(value).split())
     return words if len(words) <= LONGEST_SHOWN else f"{words[:LONGEST_SHOWN]}…"
 
@@ -73,11 +72,7 @@ def _region(
 def annotation(
     name: str, flops: float | Mapping[str, float | None] | None, size_bytes: float | None
 ) -> str:
-    """The annotation's name. Torch writes names into its trace as they are, so it is letters only.
-
-    >>> stated(annotation('a "b"', {"fp32": 2}, None))
-    {'name': 'a "b"', 'flops': {'fp32': 2}, 'bytes': None}
-    """
+    """The annotation's name: letters only, as torch writes names into its trace as they are."""
     readable = str(name).encode("utf-8", "replace").decode()
     figures = {"name": readable, "flops": flops, "bytes": size_bytes}
     data = msgspec.json.encode(figures, enc_hook=float)

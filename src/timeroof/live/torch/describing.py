@@ -120,12 +120,8 @@ def _described(node: Node, place: dict[int, int]) -> Described:
 
 
 def _values(side: Side) -> tuple[object, ...]:
-    return tuple(
-        _value(value, shape, kind, strides)
-        for value, shape, kind, strides in zip(
-            side.values, side.shapes, side.types, side.strides, strict=False
-        )
-    )
+    each = zip(side.values, side.shapes, side.types, side.strides, strict=False)
+    return tuple(_value(value, shape, kind, strides) for value, shape, kind, strides in each)
 
 
 def _value(value: object, shape: object, kind: str, strides: object) -> object:
@@ -133,20 +129,14 @@ def _value(value: object, shape: object, kind: str, strides: object) -> object:
     if tensor is not None:
         return _tensor(value, shape, tensor[1], strides)
     if kind.startswith("GenericList[") and isinstance(value, list):
-        kinds = _list_kinds(kind)
-        if len(kinds) == len(value):
-            return tuple(
-                _value(v, _at(shape, i), kinds[i], _at(strides, i)) for i, v in enumerate(value)
-            )
-        return tuple(value)
-    if kind == "None" or value == _NO_VALUE:
-        return None
-    return value
-
-
-def _list_kinds(kind: str) -> list[str]:
-    inner = kind.removeprefix("GenericList[").removesuffix("]")
-    return inner.split(",") if inner else []
+        inner = kind.removeprefix("GenericList[").removesuffix("]")
+        kinds = inner.split(",") if inner else []
+        if len(kinds) != len(value):
+            return tuple(value)
+        return tuple(
+            _value(v, _at(shape, i), kinds[i], _at(strides, i)) for i, v in enumerate(value)
+        )
+    return None if kind == "None" or value == _NO_VALUE else value
 
 
 def _at(values: object, place: int) -> object:

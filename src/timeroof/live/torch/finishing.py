@@ -35,11 +35,7 @@ class Changed:
 
     @property
     def example(self) -> str:
-        """The op and the tensor of it that changed.
-
-        >>> Changed(0.5, "aten::bmm", (8, 1, 17), (8, 1, 724)).example
-        'aten::bmm 8x1x17, then 8x1x724'
-        """
+        """The op and the tensor of it that changed."""
         return f"{self.op} {_text(self.then)}, then {_text(self.now)}"
 
 
@@ -52,7 +48,9 @@ def changed_sizes(first: Sequence[Described], last: Sequence[Described]) -> Chan
         if then != now:
             a, b = next((a, b) for a, b in zip_longest(then, now) if a != b)
             # Ops that make something tell more than views, and large ones more than small ones.
-            telling = (_is_new(op), max(math.prod(a or ()), math.prod(b or ())))
+            made = {t.storage for t in tensors_in(op.outputs)}
+            is_new = bool(made - {t.storage for t in tensors_in(op.inputs)})
+            telling = (is_new, max(math.prod(a or ()), math.prod(b or ())))
             changed.append((telling, Changed(0.0, op.name, a, b)))
     if not changed:
         return None
@@ -63,7 +61,6 @@ def changed_sizes(first: Sequence[Described], last: Sequence[Described]) -> Chan
 def _matched(
     first: Sequence[Described], last: Sequence[Described]
 ) -> Iterator[tuple[Described, Described]]:
-    """Ops of two steps by the order of their names, per thread."""
     theirs = _by_thread(first)
     for thread, ops in _by_thread(last).items():
         before = theirs.get(thread, [])
@@ -83,16 +80,8 @@ def _shapes(op: Described) -> tuple[Shape, ...]:
     return tuple(t.shape for t in tensors_in((op.inputs, op.outputs)))
 
 
-def _is_new(op: Described) -> bool:
-    """Whether its results are no views of what it was given."""
-    made = {t.storage for t in tensors_in(op.outputs)}
-    return bool(made - {t.storage for t in tensors_in(op.inputs)})
-
-
 def _text(shape: Shape | None) -> str:
-    if shape is None:
-        return "no such tensor"
-    return "x".join(map(str, shape)) or "a scalar"
+    return "no such tensor" if shape is None else "x".join(map(str, shape)) or "a scalar"
 
 
 def nearer_to_last(timed: Sequence[TimedStep], first: int, last: int) -> list[TimedStep]:
@@ -110,10 +99,8 @@ def read_surroundings(found: Recording) -> None:
 
 
 def read_described(found: Recording, pending: Sequence[Describing], workshop: Workshop) -> None:
-    """The described step that stands for the others, and the kernels that Inductor made.
-
-    The first one that can be read; where sizes have changed since, the last one.
-    """
+    """The described step that stands for the others, and the kernels that Inductor made. The first
+    one that can be read; where sizes have changed since, the last one."""
     found.compiled = workshop.kernels
     read: list[tuple[int, list[Described]]] = []
     for source in pending:

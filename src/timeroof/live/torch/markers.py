@@ -26,11 +26,9 @@ class Markers:
     """Finds the steps of a program and calls `boundary` between them."""
 
     def __init__(
-        self,
-        wanted: str,
-        boundary: Callable[[], None],
+        self, wanted: str, boundary: Callable[[], None],
         restarted: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.kind = wanted
         self.found = ""
         self._boundary = boundary
@@ -65,10 +63,8 @@ class Markers:
         self._boundary()
 
     def _optimizer_stepped(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
-        """With several optimizers a step ends when the first one comes round again.
-
-        Forward calls that were taken for steps before it were parts of one.
-        """
+        """With several optimizers a step ends when the first one comes round again. Forward calls
+        that were taken for steps before it were parts of one."""
         if self._first is None or self._first() is None:
             self._first = weakref.ref(optimizer)
             self._unwatch_calls()
@@ -108,11 +104,9 @@ class Markers:
 
 
 def watch_optimizers(stepped: Callable[[Optimizer, object, object], None]) -> Callable[[], None]:
-    """Call a function after every optimizer's step; returns a way to end that.
-
-    Under a key of our own: torch numbers all hooks in a row, and a program's own hooks keep their
-    numbers in its checkpoints.
-    """
+    """Call a function after every optimizer's step; returns a way to end that. Under a key of our
+    own: torch numbers all hooks in a row, and a program's own hooks keep their numbers in its
+    checkpoints."""
     from torch.optim import optimizer
 
     hooks: dict[object, object] = optimizer._global_optimizer_post_hooks  # type: ignore[assignment]

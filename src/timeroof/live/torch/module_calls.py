@@ -60,15 +60,10 @@ _LISTENERS: list[_Listener] = []
 
 
 def watch_calls(
-    entered: Called,
-    left: Called | None = None,
-    *,
-    only: Module | None = None,
+    entered: Called, left: Called | None = None, *, only: Module | None = None
 ) -> Callable[[], None]:
-    """Be told of every module's call, or of those of one module; returns a way to end that.
-
-    What torch.compile compiles is not told. With `only`, calls of other modules cost a comparison.
-    """
+    """Be told of every module's call, or of those of one module; returns a way to end that. What
+    torch.compile compiles is not told. With `only`, calls of other modules cost a comparison."""
     told = _Listener(entered, left, None if only is None else weakref.ref(only))
     _LISTENERS.append(told)
     _fit_code()
@@ -92,14 +87,6 @@ def _fit_code() -> None:
     else:
         code = _filled(_template(_EVERY), None)
     calls.__code__ = code
-
-
-def _entered(module: Module) -> None:
-    _tell(module, lambda listener: listener.entered)
-
-
-def _left(module: Module) -> None:
-    _tell(module, lambda listener: listener.left)
 
 
 def _tell(module: Module, action: Callable[[_Listener], Called | None]) -> None:
@@ -172,8 +159,10 @@ def _template(condition: str) -> CodeType:
 
 def _filled(template: CodeType, only: int | None) -> CodeType:
     meant: dict[object, object] = {
-        _ENTERED: beside_dynamo(_entered), _LEFT: beside_dynamo(_left), _WHICH: only,
-    }  # fmt: skip
+        _ENTERED: beside_dynamo(lambda module: _tell(module, lambda each: each.entered)),
+        _LEFT: beside_dynamo(lambda module: _tell(module, lambda each: each.left)),
+        _WHICH: only,
+    }
     constants = tuple(
         meant.get(c, c) if isinstance(c, (str, int)) else c for c in template.co_consts
     )

@@ -104,17 +104,15 @@ class Asleep:
 
     def slept(self) -> Slept:
         """What was slept in the step; 0 ns where that is too little to be believed."""
-        elapsed, own, queued, switches = (
-            n - b for n, b in zip(self._end, self._begin, strict=True)
-        )
+        both = zip(self._end, self._begin, strict=True)
+        elapsed, own, queued, switches = (end - begin for end, begin in both)
         # Counts of threads that have ended meanwhile are gone.
         others_ns = max(0, _others_queued_ns() - self._others_ns)
         asleep_ns = elapsed - own - queued - others_ns
         if asleep_ns < LEAST_SHARE * elapsed:
             asleep_ns = 0
-        if not self._counts_sleeps:
-            return Slept(asleep_ns, None)
-        return Slept(asleep_ns if switches else 0, switches)
+        told = Slept(asleep_ns if switches else 0, switches)
+        return told if self._counts_sleeps else Slept(asleep_ns, None)
 
 
 @cache
@@ -130,7 +128,6 @@ def _voluntary_switches() -> int:
 
 
 def _others_queued_ns() -> int:
-    """What the process's other threads have waited for a CPU, all together."""
     me = str(threading.get_native_id())
     tasks = _TASKS.glob("*/schedstat")
     return sum(_queued_ns(task) for task in tasks if task.parent.name != me)

@@ -64,10 +64,8 @@ class Key(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A primitive's share of its op's time, and its calls a step.
-
-    `least_ns` and `middle_ns` are by oneDNN's own clock, per call of the op, over all steps.
-    """
+    """A primitive's share of its op's time, and its calls a step. `least_ns` and `middle_ns` are by
+    oneDNN's own clock, per call of the op, over all steps."""
 
     share: float
     calls: float
@@ -118,10 +116,8 @@ def _of_step(
     step: PrimitiveStep, rows: Rows, ops: list[Described]
 ) -> tuple[dict[int, Below], int | None]:
     """Parts per row in one step, and how many primitives belong to no op (None: nobody knows).
-
-    oneDNN's durations are held against their ops' time in the same step: another step may have
-    been disturbed by other programs.
-    """
+    oneDNN's durations are held against their ops' time in the same step: another step may have been
+    disturbed by other programs."""
     primitives = primitives_in(step.lines)
     if not primitives:
         return {}, None
@@ -176,10 +172,8 @@ def parts_of_rows(
 
 
 def telling_ns(seen: Sequence[Seen], self_ns: Ints) -> float:
-    """What writing one line costs its op: an op's time less its primitive's, where it has one.
-
-    The lower quartile, as ops do a little more than calling a library.
-    """
+    """What writing one line costs its op: an op's time less its primitive's, where it has one. The
+    lower quartile, as ops do a little more than calling a library."""
     lines: dict[int, list[float]] = defaultdict(list)
     for primitive in seen:
         lines[primitive.event].append(primitive.ns)
@@ -280,25 +274,20 @@ def split_line(
 
 
 def _row(line: Line, key: Key, part: Part, number: int) -> Line:
-    return (
-        line
-        | _timed(line, part.share)
-        | {
-            "id": number,
-            "kind": "primitive",
-            "name": key.name,
-            "op": line["op"],
-            "shape": key.problem or line["shape"],
-            "parent": line["id"],
-            "calls": part.calls,
-            "launches": 0.0,
-            "label.formats": key.formats or None,
-        }
-    )
+    own = {
+        "id": number,
+        "kind": "primitive",
+        "name": key.name,
+        "shape": key.problem or line["shape"],
+        "parent": line["id"],
+        "calls": part.calls,
+        "launches": 0.0,
+        "label.formats": key.formats or None,
+    }
+    return line | _timed(line, part.share) | own
 
 
 def _timed(line: Line, share: float) -> Line:
-    """A share of an op's time: the op's is measured, how it divides is the library's word."""
     return {
         "time_s": line["time_s"] * share,
         "timed_s": line["timed_s"] * share,
@@ -326,16 +315,9 @@ def parts_of(
     amounts: Mapping[str, float | None], costs: Sequence[Cost], calls: Sequence[float],
     units: Collection[str],
 ) -> dict[str, list[float | None]]:  # fmt: skip
-    """Per amount of an op, the part of each primitive that works.
-
-    A sum for a bias is vector work of the primitive that does it, and takes nothing of the
-    products: both gradients of a convolution have as many, in their format.
-
-    >>> product, sums = Cost(contraction={"bf16": 9.0}), Cost(contraction={"bf16": 9.0},
-    ...     other={"fp32": 4.0})
-    >>> parts_of({"flop/bf16": 18.0, "flop/fp32": 4.0}, [product, sums], [1.0, 1.0], ())
-    {'flop/bf16': [9.0, 9.0], 'flop/fp32': [0.0, 4.0]}
-    """
+    """Per amount of an op, the part of each primitive that works. A sum for a bias is vector work
+    of the primitive that does it, and takes nothing of the products: both gradients of a
+    convolution have as many, in their format."""
     told = [amounts_of(cost, units) for cost in costs]
     flops = [(cost.flops or 0.0) * n for cost, n in zip(costs, calls, strict=True)]
     # Calls that tell no sizes are held to be alike.
@@ -354,11 +336,7 @@ def _shares(values: Sequence[float]) -> list[float] | None:
 
 
 def whole_parts(total: float | None, weights: Sequence[float]) -> list[float | None]:
-    """Parts of an amount by weight that sum to it, whole numbers where it is one.
-
-    >>> whole_parts(10.0, [1 / 3, 2 / 3]), whole_parts(None, [1.0])
-    ([3.0, 7.0], [None])
-    """
+    """Parts of an amount by weight that sum to it, whole numbers where it is one."""
     if total is None:
         return [None] * len(weights)
     if not float(total).is_integer():
@@ -378,7 +356,6 @@ def _moved(
     counted = amounts_of(key.cost, units).get(DRAM)
     caches = {"l1": 0, "dram": 0} | (dict(caches_above(machine)) if machine is not None else {})
     for level, cache in caches.items():
-        if f"byte/{level}" in amounts:
-            least = None if counted is None else max(0.0, counted - 2 * cache) * calls
-            found[f"byte/{level}"] = least
+        least = None if counted is None else max(0.0, counted - 2 * cache) * calls
+        found |= {f"byte/{level}": least} if f"byte/{level}" in amounts else {}
     return found

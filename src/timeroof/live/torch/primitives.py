@@ -97,11 +97,9 @@ def primitives_in(lines: Sequence[bytes]) -> list[PrimitiveSeen]:
 
 
 class PrintedByC:
-    """Catches what C code prints (``printf``): its stream is led into memory for a while.
-
-    File descriptor 1 stays as it is. Whatever Python and other processes write goes straight to
-    where it belongs, and is there however the program ends.
-    """
+    """Catches what C code prints (``printf``): its stream is led into memory for a while. File
+    descriptor 1 stays as it is. Whatever Python and other processes write goes straight to where it
+    belongs, and is there however the program ends."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -142,11 +140,9 @@ class PrintedByC:
         return os.fstat(self._descriptor).st_size
 
     def stop(self) -> bytes:
-        """End, and hand over what was caught.
-
-        C's small object of the stream is left to itself, leading nowhere: a thread may be about to
-        print with it, and its descriptor must not become that of a file of the program's.
-        """
+        """End, and hand over what was caught. C's small object of the stream is left to itself,
+        leading nowhere: a thread may be about to print with it, and its descriptor must not become
+        that of a file of the program's."""
         if self._descriptor is None or self._stream is None:
             return b""
         self._stream.value = self._before
@@ -161,7 +157,6 @@ class PrintedByC:
 
 
 def _memory() -> int:
-    """A file in memory, never under the number of a standard stream that the program closed."""
     import fcntl
 
     made = os.memfd_create("timeroof")
@@ -172,7 +167,6 @@ def _memory() -> int:
 
 
 def _flush_stdout() -> None:
-    """Python's and C's buffers of stdout: oneDNN prints through C's."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     with suppress(OSError, AttributeError):

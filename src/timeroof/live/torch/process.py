@@ -71,7 +71,6 @@ def is_from_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: object) -> CodeType | None:
-    """The code of a function, a method, or an object that can be called."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     for found in (handler, getattr(handler, "__call__", None)):  # noqa: B004
@@ -88,10 +87,8 @@ def switching(pass_: Pass) -> AbstractContextManager[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM reach the program's handlers when the block has ended.
-
-    Nothing happens in other threads than the main one: handlers never run there.
-    """
+    """Ctrl-C and SIGTERM reach the program's handlers when the block has ended. Nothing happens in
+    other threads than the main one: handlers never run there."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -261,12 +258,9 @@ def after_import(name: str, action: Callable[[], None]) -> Callable[[], None]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module through the others, and has it loaded by a loader that tells.
-
-    Looking is not loading: a program may ask for the spec first (`importlib.util.find_spec`), as
-    often as it likes, and an import may fail and be tried again. So it stays until the module is
-    there.
-    """
+    """Finds one module through the others, and has it loaded by a loader that tells. Looking is not
+    loading: a program may ask for the spec first (`importlib.util.find_spec`), as often as it
+    likes, and an import may fail and be tried again. So it stays until the module is there."""
 
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self._name, self._action = name, action

@@ -68,7 +68,6 @@ def _left_in_frames(error: BaseException) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    """click's errors have their words apart from their details."""
     said = getattr(value, "format_message", None)
     try:
         return str(said() if callable(said) else value)
@@ -106,10 +105,8 @@ def give_way(folder: str) -> None:
 
 
 def come_back() -> None:
-    """After the program: our own modules again, and its folder is searched last.
-
-    Not never: what it leaves running, or does at exit, may still import from there.
-    """
+    """After the program: our own modules again, and its folder is searched last. Not never: what it
+    leaves running, or does at exit, may still import from there."""
     for folder, libraries in _PLACES:
         for name in _top_level_names() - _STAY - _OF_THE_RECORDING:
             origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None) or ""
@@ -145,10 +142,8 @@ class TerminatedError(BaseException):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: its exit code, and in words if it was not by itself.
-
-    `complaint` is what it said where it ended with an exit: None where it did not.
-    """
+    """How a program ended: its exit code, and in words if it was not by itself. `complaint` is what
+    it said where it ended with an exit: None where it did not."""
 
     code: int
     early: str | None = None
@@ -165,9 +160,8 @@ class Program:
 
     def prepare(self) -> Callable[[], None]:
         """Find the code and set argv, path and `__main__`; refuse what is not there."""
-        if self.is_module:
-            return _prepare_module(self.target, self.arguments)
-        return _prepare_script(self.target, self.arguments)
+        prepare = _prepare_module if self.is_module else _prepare_script
+        return prepare(self.target, self.arguments)
 
 
 def run_program(execute: Callable[[], None]) -> Ended:
@@ -192,10 +186,8 @@ def run_program(execute: Callable[[], None]) -> Ended:
 
 
 def end_child(code: int) -> NoReturn:
-    """End a forked child as Python would, but for what C++ does last.
-
-    The profiler's threads are its parent's, and their owner's end would wait for them for ever.
-    """
+    """End a forked child as Python would, but for what C++ does last. The profiler's threads are
+    its parent's, and their owner's end would wait for them for ever."""
     with ignoring("threads of a child were not awaited"):
         threading._shutdown()  # type: ignore[attr-defined]
     with ignoring("functions of a child's exit failed"):
@@ -216,7 +208,6 @@ def _exited(error: SystemExit) -> Ended:
 
 
 def _show(error: BaseException) -> None:
-    """The traceback as the program alone would show it: without our frames."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
         trace = trace.tb_next

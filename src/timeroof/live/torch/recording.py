@@ -28,11 +28,9 @@ class CleanStep:
 
 @dataclass(frozen=True)
 class TimedStep:
-    """The ops of one step with their times, outer before inner, as columns.
-
-    Threads are torch's numbers; `main_thread` is the one that steps. `scope` is torch's
-    RecordScope: 0 an op, 1 a backward function, 7 a user's annotation.
-    """
+    """The ops of one step with their times, outer before inner, as columns. Threads are torch's
+    numbers; `main_thread` is the one that steps. `scope` is torch's RecordScope: 0 an op, 1 a
+    backward function, 7 a user's annotation."""
 
     names: tuple[str, ...]
     name: Ints
@@ -108,9 +106,7 @@ def tensors_in(values: object) -> list[TensorSeen]:
 
 def is_meta(op: Described) -> bool:
     """Whether an op only works out shapes: its results (or all it has) are on the meta device.
-
-    Numbers among its arguments are tensors of the CPU's.
-    """
+    Numbers among its arguments are tensors of the CPU's."""
     found = tensors_in(op.outputs) or tensors_in(op.inputs)
     return bool(found) and all(tensor.device.startswith("meta") for tensor in found)
 

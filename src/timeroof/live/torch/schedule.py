@@ -108,7 +108,6 @@ class Schedule:
         return self._later(step)
 
     def _last_described(self) -> int:
-        """The last place of the first window that shows no primitives."""
         last = self.steps - 1
         return last - 1 if _shows_primitives(last) else last
 
@@ -162,10 +161,8 @@ class CleanSample:
 
 
 def stand_in(found: Recording) -> None:
-    """Where no clean step was seen, take the quickest unsettled one; warm-up only adds time.
-
-    Its page faults may be those of the warm-up: at most as many count as in the timed steps.
-    """
+    """Where no clean step was seen, take the quickest unsettled one; warm-up only adds time. Its
+    page faults may be those of the warm-up: at most as many count as in the timed steps."""
     if found.clean or not found.timed or not found.unsettled:
         return
     quickest = min(found.unsettled, key=lambda step: step.duration_ns)

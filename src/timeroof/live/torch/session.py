@@ -36,14 +36,9 @@ class Session:
     """Watches a program from torch's import to its end; never lets an error of ours into it."""
 
     def __init__(
-        self,
-        *,
-        warmup: int = 2,
-        steps: int = 20,
-        marker: str = AUTO,
-        told: Told | None = None,
+        self, *, warmup: int = 2, steps: int = 20, marker: str = AUTO, told: Told | None = None,
         source: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.recording = Recording(marker=marker, with_lines=source)
         # The first step is over when the first mark comes: it is one of the warm-up.
         self._plan = (max(0, warmup - 1), steps)
@@ -94,10 +89,8 @@ class Session:
         self.open_step()
 
     def restart(self) -> None:
-        """What was taken for steps were parts of steps: look at whole ones from the beginning.
-
-        The parts stand in where the program ends before a whole step was timed.
-        """
+        """What was taken for steps were parts of steps: look at whole ones from the beginning. The
+        parts stand in where the program ends before a whole step was timed."""
         if not self._is_ours():
             return
         with self._guard():
@@ -122,7 +115,6 @@ class Session:
                 self._open(chosen)
 
     def _is_ours(self) -> bool:
-        """Whether we still watch, in this process and this thread."""
         if self._over or os.getpid() != self._pid:
             return False
         if threading.current_thread() != self._thread:
@@ -193,7 +185,6 @@ class Session:
         self._begin_ns = time.perf_counter_ns()
 
     def _describe(self) -> bool:
-        """Begin to describe a step; False where that cannot be."""
         self.recording.rank = process.rank_of_process()
         if self._refuses():
             return False
@@ -203,7 +194,6 @@ class Session:
         return True
 
     def _refuses(self) -> bool:
-        """Whether a step must not be described."""
         timed = self.recording.timed
         refused = finishing.cannot_describe(timed[-1].names if timed else ())
         if refused:
@@ -258,7 +248,6 @@ class Session:
             self._pass = Pass.UNSEEN
 
     def _drop_pass(self) -> None:
-        """Give up whatever pass is on."""
         self.abort_pass()
         if self._pass is Pass.DESCRIBED:
             self._describing.stop()
@@ -345,7 +334,6 @@ class Session:
         return found
 
     def _recall_former(self) -> None:
-        """Where no whole step was timed, the parts that were taken for steps first."""
         if self._former is not None and self._former[0]["timed"] and not self.recording.timed:
             self.recording.put_back(self._former[0])
             self._pending = self._former[1]

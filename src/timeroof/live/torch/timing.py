@@ -25,8 +25,6 @@ def is_profiling() -> bool:
 
 
 class _Profiling:
-    """Torch's profiler, switched on and off without its chatter."""
-
     def __init__(self) -> None:
         self._on = False
 
@@ -136,9 +134,7 @@ def _columns(rows: list[_Event], low: int, high: int, thread: int) -> TimedStep:
 
 class DevicePass(_Profiling):
     """The device pass: a step with shapes and device kernels, kept as the file that torch writes.
-
-    It is read as trace files are: a kernel of a running program and one of a file are the same.
-    """
+    It is read as trace files are: a kernel of a running program and one of a file are the same."""
 
     def start(self, activities: set[ProfilerActivity], *, on_cpu: bool = False) -> bool:
         """Begin, when everything launched before has ended; False where there is no device."""
@@ -177,7 +173,6 @@ def used_devices() -> list[str]:
 
 
 def _synchronize() -> None:
-    """Let the devices finish: kernels of a step belong to its record."""
     import torch
 
     for name in used_devices():

@@ -120,10 +120,8 @@ class LevelFigures:
         return sorted(self.by_pattern.values(), key=lambda p: -p.rate_per_s)[:count]
 
     def settle(self) -> None:
-        """Leave out what memory reached in rare moments only.
-
-        For a quiet machine: on a busy one the rare moments are the undisturbed ones.
-        """
+        """Leave out what memory reached in rare moments only. For a quiet machine: on a busy one
+        the rare moments are the undisturbed ones."""
         ordered = [
             sorted((p.rate_per_s for p in points), reverse=True)
             for points in self.moments.values()
@@ -184,18 +182,17 @@ def measure_point(setup: Setup, pattern: Pattern, size_bytes: int, width_bits: i
 
 
 def measure_levels(
-    setup: Setup,
-    figures: Iterable[LevelFigures],
-    *,
-    quick: bool,
-    errors: list[str],
+    setup: Setup, figures: Iterable[LevelFigures], *, quick: bool, errors: list[str],
     may_go_on: Callable[[], bool] = lambda: True,
-) -> None:
+) -> None:  # fmt: skip
     """One sitting at the anchors of all levels; keeps what is better than before."""
     for held in figures:
         for size in held.level.anchors[:1] if quick else held.level.anchors:
-            for pattern in _patterns(held.level, quick=quick):
-                for width in _widths(held.level, setup.features, quick=quick):
+            names = QUICK_PATTERNS if quick else tuple(PATTERNS)
+            # Which width is best differs from level to level, also on one CPU; least so in DRAM.
+            widths = setup.features.widths_bits[-1 if quick and held.level.name == "dram" else -2 :]
+            for pattern in (PATTERNS[n] for n in names if _serves(PATTERNS[n], held.level)):
+                for width in widths:
                     # Short of time, one figure per level is still needed.
                     if held.best is not None and not may_go_on():
                         continue
@@ -203,42 +200,18 @@ def measure_levels(
                         held.take(measure_point(setup, pattern, size, width))
 
 
-def _widths(level: Level, features: Features, *, quick: bool) -> tuple[int, ...]:
-    """Which width is best differs from level to level, also on one CPU; least so in DRAM."""
-    return (
-        features.widths_bits[-1:] if quick and level.name == "dram" else features.widths_bits[-2:]
-    )
-
-
-def _patterns(level: Level, *, quick: bool) -> list[Pattern]:
-    names = QUICK_PATTERNS if quick else tuple(PATTERNS)
-    return [PATTERNS[name] for name in names if _serves(PATTERNS[name], level)]
-
-
-def best_widths(figures: Sequence[LevelFigures], features: Features) -> dict[str, int]:
-    """The width to draw each pattern's curve with: the best at the innermost level."""
-    widths = dict.fromkeys(PATTERNS, features.widths_bits[-1])
-    for held in reversed(figures):
-        widths |= {name: point.width_bits for name, point in held.by_pattern.items()}
-    return widths
-
-
 def measure_sweep(
-    setup: Setup,
-    sizes: Sequence[int],
-    figures: Sequence[LevelFigures],
-    *,
-    errors: list[str],
-    patterns: Iterable[str] = tuple(PATTERNS),
-    may_go_on: Callable[[], bool] = lambda: True,
+    setup: Setup, sizes: Sequence[int], figures: Sequence[LevelFigures], *, errors: list[str],
+    patterns: Iterable[str] = tuple(PATTERNS), may_go_on: Callable[[], bool] = lambda: True,
     between: Callable[[], None] = lambda: None,
-) -> list[SweepPoint]:
-    """The curve of each pattern over the working set; also raises the levels' figures.
-
-    `between` is called after each working set.
-    """
+) -> list[SweepPoint]:  # fmt: skip
+    """The curve of each pattern over the working set; also raises the levels' figures. `between` is
+    called after each working set."""
     points: list[SweepPoint] = []
-    widths = best_widths(figures, setup.features)
+    # The width to draw each pattern's curve with: the best at the innermost level.
+    widths = dict.fromkeys(PATTERNS, setup.features.widths_bits[-1])
+    for held in reversed(figures):
+        widths |= {name: best.width_bits for name, best in held.by_pattern.items()}
     for size in sizes:
         if not may_go_on():
             break

@@ -13,6 +13,7 @@ from timeroof.core.resources import Scope
 from timeroof.probe.cpu.bandwidth import LevelFigures
 from timeroof.probe.cpu.crew import Crew
 from timeroof.probe.cpu.features import Microarchitecture
+from timeroof.probe.measurement import Figure
 
 # The clock is not the same in every millisecond: a value may lie this far above.
 TOLERANCE = 0.03
@@ -67,7 +68,6 @@ class Limits:
 
 
 def _refused(what: str, rate_per_s: float, allowed_per_s: float, unit: str) -> str | None:
-    """The message for a value that cannot be, None for one that can."""
     if rate_per_s <= allowed_per_s * (1 + TOLERANCE):
         return None
     return (
@@ -101,16 +101,10 @@ def _flop_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], li
                 errors.append(error)
                 del kept[name]
         if kept:
-            best = max(kept, key=lambda name: kept[name].rate_per_s)
-            found.append(
-                kept[best].ceiling(
-                    f"flop/{precision}",
-                    f"micro-kernel: {best}, best of samples",
-                    scope=crew.scope,
-                    threads=crew.team.size,
-                    variants={name: figure.rate_per_s for name, figure in kept.items()},
-                )
-            )
+            rates = {name: figure.rate_per_s for name, figure in kept.items()}
+            best = max(rates, key=lambda name: rates[name])
+            source = f"micro-kernel: {best}, best of samples"
+            found.append(_ceiling(crew, f"flop/{precision}", kept[best], source, rates))
     return found, errors
 
 
@@ -120,21 +114,21 @@ def _level_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], l
         errors += _refuse_points(held, limits) if limits else []
         best = held.best
         if best is not None:
-            found.append(
-                best.figure.ceiling(
-                    f"byte/{held.level.name}",
-                    f"micro-kernel: {best.pattern.name} with {best.width_bits}-bit vectors over"
-                    f" {best.size_bytes} bytes, useful bytes, best of samples",
-                    scope=crew.scope,
-                    threads=crew.team.size,
-                    variants={n: p.rate_per_s for n, p in held.by_pattern.items()},
-                )
+            source = (
+                f"micro-kernel: {best.pattern.name} with {best.width_bits}-bit vectors over"
+                f" {best.size_bytes} bytes, useful bytes, best of samples"
             )
+            rates = {name: point.rate_per_s for name, point in held.by_pattern.items()}
+            found.append(_ceiling(crew, f"byte/{held.level.name}", best.figure, source, rates))
     return found, errors
 
 
+def _ceiling(crew: Crew, what: str, best: Figure, source: str, rates: dict[str, float]) -> Ceiling:
+    scope, threads = crew.scope, crew.team.size
+    return best.ceiling(what, source, scope=scope, threads=threads, variants=rates)
+
+
 def _refuse_points(figures: LevelFigures, limits: Limits) -> list[str]:
-    """Take points above the ports' limit out of a level; one message for each."""
     errors = []
     for name, point in list(figures.by_pattern.items()):
         allowed = limits.bytes_per_s(point.pattern.loads, point.pattern.stores)
@@ -159,11 +153,9 @@ def order_problems(crew: Crew) -> list[str]:
 
 
 def widened(ceilings: list[Ceiling]) -> list[Ceiling]:
-    """More cores are never a lower roof: one of them alone could do what it does alone.
-
-    Where several together came out below one (a busy machine, a host whose memory others
-    use), the wider scope takes the narrower one's figure and says so.
-    """
+    """More cores are never a lower roof: one of them alone could do what it does alone. Where
+    several together came out below one (a busy machine, a host whose memory others use), the wider
+    scope takes the narrower one's figure and says so."""
     order: list[Scope] = ["core", "socket", "all"]
     best: dict[str, Ceiling] = {}
     found: list[Ceiling] = []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 
+from timeroof.probe.cpu import ir
 from timeroof.probe.cpu.features import Features
-from timeroof.probe.cpu.ir import SIGNATURE, Compiled, Vector, compile_ir, module, width_attributes
+from timeroof.probe.cpu.ir import Compiled, Vector, compile_ir, loop_kernel, module
 from timeroof.probe.cpu.threads import Outcome, Team, Work
 from timeroof.probe.measurement import Figure, wrong_result
 from timeroof.probe.sampling import Plan, sample
@@ -18,10 +19,8 @@ CHAIN_ADDS = 256
 
 
 def accumulators(architecture: str) -> int:
-    """How many chains run side by side: above latency × ports, below the registers.
-
-    x86 needs 4 × 2 of its 16; ARM cores go up to 4 × 4 (Neoverse V) and 9 × 2 (A64FX) of 32.
-    """
+    """How many chains run side by side: above latency × ports, below the registers. x86 needs 4 × 2
+    of its 16; ARM cores go up to 4 × 4 (Neoverse V) and 9 × 2 (A64FX) of 32."""
     return 24 if architecture == "aarch64" else 12
 
 
@@ -36,7 +35,7 @@ def compute_kernel(precision: str, lanes: int, *, fma: bool, chains: int) -> str
     return "\n".join(
         [
             *_declarations(vector, fma=fma),
-            f"{SIGNATURE} #0 {{",
+            f"{ir.SIGNATURE} #0 {{",
             "entry:",
             f"%a_value = load {vector.element}, ptr %a, align 8",
             f"%b_value = load {vector.element}, ptr %b, align 8",
@@ -95,7 +94,6 @@ def _step(vector: Vector, j: int, *, fma: bool) -> list[str]:
 
 
 def _sum(vector: Vector, chains: int) -> list[str]:
-    """Sum of all lanes of all chains, as a whole number in %sum_count."""
     lines = []
     for j in range(chains):
         zero = f"{vector.element} -0.0"
@@ -120,27 +118,11 @@ def chain_kernel() -> str:
     for k in range(CHAIN_ADDS // 2):
         last = "%x" if k == 0 else f"%p{k - 1}"
         lines += [f"%q{k} = xor i64 {last}, %av", f"%p{k} = add i64 %q{k}, %bv"]
-    return "\n".join(
-        [
-            f"{SIGNATURE} #0 {{",
-            "entry:",
-            "%av = load i64, ptr %a, align 8",
-            "%bv = load i64, ptr %b, align 8",
-            "%turns = mul i64 %count, %repetitions",
-            "br label %step",
-            "step:",
-            "%i = phi i64 [ 0, %entry ], [ %i_next, %step ]",
-            f"%x = phi i64 [ 0, %entry ], [ %p{CHAIN_ADDS // 2 - 1}, %step ]",
-            *lines,
-            "%i_next = add i64 %i, 1",
-            "%more = icmp ult i64 %i_next, %turns",
-            "br i1 %more, label %step, label %out",
-            "out:",
-            f"ret i64 %p{CHAIN_ADDS // 2 - 1}",
-            "}",
-            "",
-        ]
-    )
+    end = f"%p{CHAIN_ADDS // 2 - 1}"
+    loads = ["%av = load i64, ptr %a, align 8", "%bv = load i64, ptr %b, align 8"]
+    setup = [*loads, "%turns = mul i64 %count, %repetitions"]
+    phis = [f"%x = phi i64 [ 0, %entry ], [ {end}, %step ]"]
+    return loop_kernel(setup, phis, lines, [f"ret i64 {end}"])
 
 
 PRECISIONS = ("fp64", "fp32")
@@ -168,7 +150,7 @@ def _compute(precision: str, width_bits: int, fma: bool, architecture: str) -> C
     lanes = width_bits // ELEMENT_BITS[precision]
     chains = accumulators(architecture)
     kernel = compute_kernel(precision, lanes, fma=fma, chains=chains)
-    return compile_ir(module(kernel, attributes=width_attributes(width_bits, architecture)))
+    return compile_ir(module(kernel, attributes=ir.width_attributes(width_bits, architecture)))
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from timeroof.core.resources import FAULT, Scope
 from timeroof.model import stats
 from timeroof.probe.cpu import bandwidth, compute
 from timeroof.probe.cpu.bandwidth import Level, LevelFigures, Setup
+from timeroof.probe.cpu.compute import measure_flops
 from timeroof.probe.cpu.features import Features
 from timeroof.probe.cpu.latency import SIZE_BYTES, sample_faults
 from timeroof.probe.cpu.streams import PATTERNS
@@ -72,19 +73,14 @@ class Crew:
                 if name in held and held[name].rate_per_s < least_share * fastest:
                     continue
                 with recorded(self.errors):
-                    figure = compute.measure_flops(
-                        self.team, precision, width, self.features, self.plan
-                    )
+                    figure = measure_flops(self.team, precision, width, self.features, self.plan)
                     held[name] = figure.better(held.get(name))
 
     def take_levels(self, may_go_on: Callable[[], bool]) -> None:
         """Measure every level at its anchors."""
+        setup, errors = self.setup(self.plan), self.errors
         bandwidth.measure_levels(
-            self.setup(self.plan),
-            self.levels,
-            quick=self.quick,
-            errors=self.errors,
-            may_go_on=may_go_on,
+            setup, self.levels, quick=self.quick, errors=errors, may_go_on=may_go_on
         )
 
     def take_faults(self) -> None:

@@ -45,12 +45,8 @@ def read_features(architecture: str, extensions: Set[str], root: Path = Path("/"
     """What a CPU of an architecture with these extensions (LLVM's names) can do."""
     if architecture == "aarch64":
         extensions = extensions | _arm_extensions(root)
-    return Features(
-        architecture=architecture,
-        widths_bits=tuple(_widths(architecture, extensions, root)),
-        fma=architecture != "x86_64" or "fma" in extensions,
-        units=_units(extensions),
-    )
+    widths, fma = _widths(architecture, extensions, root), architecture != "x86_64"
+    return Features(architecture, tuple(widths), fma or "fma" in extensions, _units(extensions))
 
 
 def _widths(architecture: str, extensions: Set[str], root: Path) -> list[int]:
@@ -74,7 +70,6 @@ def _arm_extensions(root: Path) -> frozenset[str]:
 
 
 def _sve_bits(root: Path) -> int:
-    """Length of scalable vectors, which differs from CPU to CPU."""
     try:
         return int((root / "proc/sys/abi/sve_default_vector_length").read_text()) * 8
     except (OSError, ValueError):
@@ -118,19 +113,11 @@ class Microarchitecture:
     short_operations: tuple[tuple[str, int], ...] = ()
 
     def flops_per_cycle(self, precision: str) -> int:
-        """FLOPs per cycle with FMA = 2.
-
-        >>> TABLE["znver4"].flops_per_cycle("fp64"), TABLE["znver4"].flops_per_cycle("fp32")
-        (16, 32)
-        """
+        """FLOPs per cycle with FMA = 2."""
         return self.fma_bits // {"fp64": 64, "fp32": 32}[precision] * 2
 
     def bytes_per_cycle(self, loads: int, stores: int) -> float:
-        """Most bytes per cycle for a kernel that does so many loads and stores at a time.
-
-        >>> TABLE["znver4"].bytes_per_cycle(2, 1), TABLE["znver4"].bytes_per_cycle(1, 0)
-        (96.0, 64.0)
-        """
+        """Most bytes per cycle for a kernel that does so many loads and stores at a time."""
         size = self.access_bytes
         cycles = max(
             loads * size / self.load_bytes,
@@ -158,15 +145,9 @@ _CORES = (
         "skylake-avx512 cascadelake cooperlake",
         Microarchitecture("Intel Skylake-SP family (two 512-bit FMA units)", 1024, 128, 64, 3, 64),
     ),
-    (
-        "icelake-client tigerlake",
-        Microarchitecture("Intel Ice Lake (client)", 512, 128, 64, 4, 64),
-    ),
+    ("icelake-client tigerlake", Microarchitecture("Intel Ice Lake (client)", 512, 128, 64, 4, 64)),
     ("icelake-server", Microarchitecture("Intel Ice Lake-SP", 1024, 128, 64, 4, 64)),
-    (
-        "alderlake raptorlake",
-        Microarchitecture("Intel Golden Cove (client)", 512, 96, 64, 5, 32),
-    ),
+    ("alderlake raptorlake", Microarchitecture("Intel Golden Cove (client)", 512, 96, 64, 5, 32)),
     (
         "sapphirerapids emeraldrapids graniterapids",
         Microarchitecture("Intel Golden Cove (server) and after", 1024, 128, 64, 4, 64),

@@ -12,6 +12,7 @@ import ctypes
 import functools
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,11 +104,7 @@ work:
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector type of LLVM IR.
-
-    >>> Vector("double", 4).type
-    '<4 x double>'
-    """
+    """A vector type of LLVM IR."""
 
     element: str
     lanes: int
@@ -137,18 +134,23 @@ class Vector:
 
 def module(kernel: str, *, platform: str = sys.platform, attributes: str = "") -> str:
     """The whole text of a module: the kernel, the clock and the common way in."""
+    # CLOCK_MONOTONIC has another number on macOS.
+    clock, give_way = _POSIX_CLOCK.format(clock=6 if platform == "darwin" else 1), "sched_yield"
     if platform == "win32":
-        clock = _WINDOWS_CLOCK
-    else:
-        # CLOCK_MONOTONIC has another number on macOS.
-        clock = _POSIX_CLOCK.format(clock=6 if platform == "darwin" else 1)
-    start = _RUN.format(
-        most_looks=MOST_LOOKS,
-        looks_at_once=LOOKS_AT_ONCE,
-        give_way="SwitchToThread" if platform == "win32" else "sched_yield",
-    )
-    flags = f"attributes #0 = {{ noinline nounwind {attributes} }}\n"
-    return kernel + clock + start + flags
+        clock, give_way = _WINDOWS_CLOCK, "SwitchToThread"
+    start = _RUN.format(most_looks=MOST_LOOKS, looks_at_once=LOOKS_AT_ONCE, give_way=give_way)
+    return f"{kernel}{clock}{start}attributes #0 = {{ noinline nounwind {attributes} }}\n"
+
+
+def loop_kernel(
+    setup: Sequence[str], phis: Sequence[str], body: Sequence[str], ending: Sequence[str],
+    turns: str = "%turns",
+) -> str:  # fmt: skip
+    """A kernel of one loop that makes so many turns, numbered %i from 0 on."""
+    begin = [f"{SIGNATURE} #0 {{", "entry:", *setup, "br label %step", "step:"]
+    number = ["%i = phi i64 [ 0, %entry ], [ %i_next, %step ]", *phis, "%i_next = add i64 %i, 1"]
+    again = [f"%more = icmp ult i64 %i_next, {turns}", "br i1 %more, label %step, label %out"]
+    return "\n".join([*begin, *number, *body, *again, "out:", *ending, "}", ""])
 
 
 def width_attributes(width_bits: int, architecture: str) -> str:

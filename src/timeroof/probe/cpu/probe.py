@@ -66,11 +66,9 @@ def scope_cpus(topology: Topology, threads: int | None) -> dict[Scope, tuple[int
 
 
 class _Visits:
-    """Short looks at every ceiling, spread over the run.
-
-    On a shared host the memory of a virtual machine can be at half its speed for seconds: a
-    ceiling that is looked at in many moments comes out the same in the next run.
-    """
+    """Short looks at every ceiling, spread over the run. On a shared host the memory of a virtual
+    machine can be at half its speed for seconds: a ceiling that is looked at in many moments comes
+    out the same in the next run."""
 
     def __init__(self, crews: Sequence[Crew], budget: Budget, *, quick: bool) -> None:
         self._crews, self._budget, self._quick = crews, budget, quick
@@ -95,14 +93,9 @@ class _Visits:
 
 
 def measure_cpu(
-    *,
-    quick: bool,
-    threads: int | None,
-    steps: Steps,
-    budget: Budget,
-    root: Path = Path("/"),
+    *, quick: bool, threads: int | None, steps: Steps, budget: Budget, root: Path = Path("/"),
     topology: Topology | None = None,
-) -> CpuFindings:
+) -> CpuFindings:  # fmt: skip
     """Measure this CPU; `topology` stands in for what the system says."""
     features = read_features(architecture(), host_features(), root)
     shape = topology or read_topology(root)
@@ -131,16 +124,9 @@ def measure_cpu(
 
 
 def _crews(
-    stack: ExitStack,
-    shape: Topology,
-    cpus: dict[Scope, tuple[int, ...]],
-    features: Features,
-    root: Path,
-    found: CpuFindings,
-    *,
-    quick: bool,
-) -> list[Crew]:
-    """One crew per different set of cores: scopes with the same cores share one."""
+    stack: ExitStack, shape: Topology, cpus: dict[Scope, tuple[int, ...]], features: Features,
+    root: Path, found: CpuFindings, *, quick: bool,
+) -> list[Crew]:  # fmt: skip
     free = available_memory(root)
     most = (free or 8192 * MIB) // 4
     crews: dict[tuple[int, ...], Crew] = {}
@@ -155,18 +141,11 @@ def _crews(
 
 
 def _sit(
-    crews: Sequence[Crew],
-    found: CpuFindings,
-    steps: Steps,
-    budget: Budget,
-    visits: _Visits,
-    *,
+    crews: Sequence[Crew], found: CpuFindings, steps: Steps, budget: Budget, visits: _Visits, *,
     quick: bool,
-) -> None:
-    """Sittings at the ceilings with the sweep in between, until they stop rising.
-
-    Several, spread over the run: a disturbance of a few seconds then spoils only one.
-    """
+) -> None:  # fmt: skip
+    """Sittings at the ceilings with the sweep in between, until they stop rising. Several, spread
+    over the run: a disturbance of a few seconds then spoils only one."""
     for crew in crews:
         crew.take_clock()
     for sitting in range(MOST_SITTINGS[quick]):
@@ -179,7 +158,11 @@ def _sit(
             crew.take_clock()
         if sitting == 0:
             _sweep(crews, found, steps, budget, visits)
-        rising = any(_rises(old, crew.rates()) for old, crew in zip(rates, crews, strict=True))
+        rising = any(
+            rate > old.get(name, 0.0) * (1 + STILL_RISING)
+            for old, crew in zip(rates, crews, strict=True)
+            for name, rate in crew.rates().items()
+        )
         wrong = any(order_problems(crew) for crew in crews)
         if (sitting > 0 and not (rising or wrong)) or not budget.left(0.85):
             break
@@ -195,10 +178,6 @@ def _sweep(
                 f"the sweep of {format_cores(crew.team.size)} was cut short to keep the time limit"
             )
         found.sweep += crew.sweep
-
-
-def _rises(old: dict[str, float], new: dict[str, float]) -> bool:
-    return any(rate > old.get(name, 0.0) * (1 + STILL_RISING) for name, rate in new.items())
 
 
 def _latency(
@@ -218,7 +197,6 @@ def _latency(
 
 
 def _conclude(crew: Crew, found: CpuFindings) -> None:
-    """A crew's ceilings, for each of the scopes that are its cores."""
     limits = limits_of(crew, find_microarchitecture(host_cpu_name()))
     ceilings, errors = measured_ceilings(crew, limits)
     ceilings += limits.ceilings(tuple(found.features.units)) if limits else []

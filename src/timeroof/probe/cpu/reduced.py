@@ -130,12 +130,9 @@ def measure_reduced(
 
 
 def _take_round(
-    precision: str,
-    teams: set[tuple[int, ...]],
-    best: dict[tuple[str, tuple[int, ...]], Figure],
-    *,
+    precision: str, teams: set[tuple[int, ...]], best: dict[tuple[str, tuple[int, ...]], Figure], *,
     quick: bool,
-) -> None:
+) -> None:  # fmt: skip
     for own in teams:
         with Team(own) as team:
             for size in SIZES[:1] if quick else SIZES:

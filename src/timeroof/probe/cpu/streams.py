@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from timeroof.probe.cpu import ir
 from timeroof.probe.cpu.features import Features
-from timeroof.probe.cpu.ir import SIGNATURE, Compiled, Vector, compile_ir, module, width_attributes
+from timeroof.probe.cpu.ir import Compiled, Vector, compile_ir, loop_kernel, module
 from timeroof.probe.cpu.threads import PAGE_BYTES, Region, Work
 from timeroof.probe.measurement import wrong_result
 
@@ -42,7 +43,7 @@ def stream_kernel(pattern: str, width_bits: int, *, fma: bool = True) -> str:
     flag = ", !nontemporal !0" if streaming else ""
     lines = [
         *([_FMA_DECLARATION] if name == "triad" and fma else []),
-        f"{SIGNATURE} #0 {{",
+        f"{ir.SIGNATURE} #0 {{",
         *_BODIES[name](width_bits // 64, flag, fma),
         # Non-temporal stores wait in buffers: a fence, so that the time contains their end.
         *(["fence seq_cst"] if streaming else []),
@@ -56,7 +57,6 @@ def stream_kernel(pattern: str, width_bits: int, *, fma: bool = True) -> str:
 
 
 def _loop(setup: list[str], phis: list[str], body: list[str], ending: list[str]) -> list[str]:
-    """Repetitions around blocks around the vectors of one block."""
     return [
         "entry:",
         *setup,
@@ -175,61 +175,23 @@ _BODIES = {"read": _read, "write": _write, "update": _update, "copy": _copy, "tr
 
 
 def chase_kernel() -> str:
-    """Follow a ring of pointers, each load needing the last one's result.
-
-    `count` × repetitions turns of CHASE_LOADS loads; b points to where the walk starts and
-    keeps where it ended, so that the next one goes on. The checksum is that address.
-    """
-    loads = []
-    for k in range(CHASE_LOADS):
-        last = "%p" if k == 0 else f"%n{k - 1}"
-        loads.append(f"%n{k} = load ptr, ptr {last}, align 8")
-    end = f"%n{CHASE_LOADS - 1}"
-    return "\n".join(
-        [
-            f"{SIGNATURE} #0 {{",
-            "entry:",
-            "%first = load ptr, ptr %b, align 8",
-            "%turns = mul i64 %count, %repetitions",
-            "br label %step",
-            "step:",
-            "%i = phi i64 [ 0, %entry ], [ %i_next, %step ]",
-            f"%p = phi ptr [ %first, %entry ], [ {end}, %step ]",
-            *loads,
-            "%i_next = add i64 %i, 1",
-            "%more = icmp ult i64 %i_next, %turns",
-            "br i1 %more, label %step, label %out",
-            "out:",
-            f"store ptr {end}, ptr %b, align 8",
-            f"%checksum = ptrtoint ptr {end} to i64",
-            "ret i64 %checksum",
-            "}",
-            "",
-        ]
-    )
+    """Follow a ring of pointers, each load needing the last one's result. `count` × repetitions
+    turns of CHASE_LOADS loads; b points to where the walk starts and keeps where it ended, so that
+    the next one goes on. The checksum is that address."""
+    lasts = ["%p", *(f"%n{k}" for k in range(CHASE_LOADS))]
+    loads = [f"%n{k} = load ptr, ptr {lasts[k]}, align 8" for k in range(CHASE_LOADS)]
+    end = lasts[-1]
+    setup = ["%first = load ptr, ptr %b, align 8", "%turns = mul i64 %count, %repetitions"]
+    phis = [f"%p = phi ptr [ %first, %entry ], [ {end}, %step ]"]
+    kept = [f"store ptr {end}, ptr %b, align 8", f"%checksum = ptrtoint ptr {end} to i64"]
+    return loop_kernel(setup, phis, loads, [*kept, "ret i64 %checksum"])
 
 
 def touch_kernel(page_bytes: int) -> str:
     """Write one value to each of `count` pages from a on; the checksum counts them."""
-    return "\n".join(
-        [
-            f"{SIGNATURE} #0 {{",
-            "entry:",
-            "br label %step",
-            "step:",
-            "%i = phi i64 [ 0, %entry ], [ %i_next, %step ]",
-            f"%at = mul i64 %i, {page_bytes}",
-            "%page = getelementptr i8, ptr %a, i64 %at",
-            "%i_next = add i64 %i, 1",
-            "store i64 %i_next, ptr %page, align 8",
-            "%more = icmp ult i64 %i_next, %count",
-            "br i1 %more, label %step, label %out",
-            "out:",
-            "ret i64 %i_next",
-            "}",
-            "",
-        ]
-    )
+    at = [f"%at = mul i64 %i, {page_bytes}", "%page = getelementptr i8, ptr %a, i64 %at"]
+    body = [*at, "store i64 %i_next, ptr %page, align 8"]
+    return loop_kernel([], [], body, ["ret i64 %i_next"], turns="%count")
 
 
 # Eight-byte values of one block; between 1 and 2, so that sums and products are exact and
@@ -280,7 +242,7 @@ PATTERNS = {
 @functools.cache
 def _compiled(name: str, width_bits: int, fma: bool, architecture: str) -> Compiled:
     kernel = stream_kernel(name, width_bits, fma=fma)
-    return compile_ir(module(kernel, attributes=width_attributes(width_bits, architecture)))
+    return compile_ir(module(kernel, attributes=ir.width_attributes(width_bits, architecture)))
 
 
 def compiled_stream(pattern: Pattern, width_bits: int, features: Features) -> Compiled:
@@ -333,11 +295,8 @@ class Stream:
 
     def check_sum(self, checksum: int, passes: int) -> None:
         """Raise unless a kernel's checksum is what the data give."""
-        if self.pattern.name == "read":
-            expected = passes * self.blocks * (int(TEMPLATE_BITS.astype(object).sum()))
-        else:
-            expected = passes * self.blocks
-        if checksum != expected % (1 << 64):
+        block = int(TEMPLATE_BITS.astype(object).sum()) if self.pattern.name == "read" else 1
+        if checksum != passes * self.blocks * block % (1 << 64):
             raise wrong_result(self.pattern.name)
 
     def _expected(self, passes: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]] | None:
@@ -346,9 +305,7 @@ class Stream:
             return np.full(BLOCK_VALUES, ONE_BITS + passes, dtype=np.uint64)
         if name == "update":
             return TEMPLATE_BITS + np.uint64(passes)
-        if name == "triad":
-            return (TEMPLATE + FACTOR * TEMPLATE).view(np.uint64)
-        return TEMPLATE_BITS
+        return (TEMPLATE + FACTOR * TEMPLATE).view(np.uint64) if name == "triad" else TEMPLATE_BITS
 
     def _offset(self, index: int) -> int:
         """Arrays begin on pages of their own, so that no two share a line."""

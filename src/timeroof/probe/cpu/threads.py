@@ -119,10 +119,8 @@ class Team:
         return [results[index] for index in range(self.size)]
 
     def _wait_for(self, ended: list[bool]) -> None:
-        """After Ctrl-C: wait for kernels that still run, whose memory is about to go.
-
-        By flags, as Ctrl-C takes the result with it that the queue was about to hand over.
-        """
+        """After Ctrl-C: wait for kernels that still run, whose memory is about to go. By flags, as
+        Ctrl-C takes the result with it that the queue was about to hand over."""
         patience = time.monotonic() + LONGEST_KERNEL_S
         while not all(ended) and time.monotonic() < patience:
             time.sleep(0.005)

@@ -43,7 +43,6 @@ def _meminfo(root: Path, key: str) -> int | None:
 
 
 def _cgroup_folders(root: Path) -> list[Path]:
-    """The process's cgroup folder and all those above it."""
     base = root / "sys/fs/cgroup"
     lines = (_text(root / "proc/self/cgroup") or "").splitlines()
     # Inside a container the own folder is often mounted as the root.
@@ -69,12 +68,8 @@ def sysctl_caches(read: Callable[[str], int | None] | None = None) -> list[tuple
         if platform.system() != "Darwin":
             return []
         read = _read
-    found = []
-    for level, names in _NAMES.items():
-        size = next((value for name in names if (value := read(name))), None)
-        if size:
-            found.append((level, size))
-    return found
+    sizes = {n: next((v for name in names if (v := read(name))), 0) for n, names in _NAMES.items()}
+    return [(level, size) for level, size in sizes.items() if size]
 
 
 def _read(name: str) -> int | None:
@@ -134,34 +129,25 @@ def parse_cpu_list(text: str) -> list[int]:
 def read_topology(root: Path = ROOT, allowed: Iterable[int] | None = None) -> Topology:
     """Read the machine's shape; what is not there is assumed and noted."""
     notes: list[str] = []
-    cpus = sorted(allowed if allowed is not None else _allowed_cpus())
-    cores = _one_per_core(root, cpus, notes)
-    cores = _within_quota(root, cores, notes)
+    if allowed is None:  # a container's cpuset is already taken off
+        has_set = hasattr(os, "sched_getaffinity")
+        allowed = os.sched_getaffinity(0) if has_set else range(os.cpu_count() or 1)
+    cpus = sorted(allowed)
+    cores = _within_quota(root, _one_per_core(root, cpus, notes), notes)
     caches = _caches(root, cpus)
     if not caches and root == ROOT:
         caches = _shared_out(sysctl_caches(), cpus)
     known = bool(caches)
     if not known:
-        caches = _assumed_caches(cores)
+        private = [(1, 32 * KIB), (2, MIB)]
+        caches = [Cache(*each, frozenset([cpu])) for each in private for cpu in cores]
+        caches.append(Cache(3, 64 * MIB, frozenset(cores)))
         notes.append(
             "the system does not say its cache sizes: 32 KiB and 1 MiB per core and 64 MiB for all"
             " were assumed"
         )
-    return Topology(
-        cores=tuple(cores),
-        sockets=_sockets(root, cores),
-        caches=tuple(caches),
-        model_name=_model_name(root),
-        notes=tuple(notes),
-        caches_known=known,
-    )
-
-
-def _allowed_cpus() -> list[int]:
-    """The CPUs that this process may use: a container's cpuset is already taken off."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    shape = tuple(cores), _sockets(root, cores), tuple(caches)
+    return Topology(*shape, _model_name(root), tuple(notes), known)
 
 
 def _cpu_folder(root: Path, cpu: int) -> Path:
@@ -184,7 +170,6 @@ def _cpus_in(path: Path) -> list[int] | None:
 
 
 def _one_per_core(root: Path, cpus: list[int], notes: list[str]) -> list[int]:
-    """The first allowed CPU of each physical core."""
     chosen: list[int] = []
     seen: set[int] = set()
     unknown = False
@@ -260,12 +245,6 @@ def _shared_out(sizes: list[tuple[int, int]], cpus: list[int]) -> list[Cache]:
         for level, size in sizes
         for group in ([[cpu] for cpu in cpus] if level == 1 else [cpus])
     ]
-
-
-def _assumed_caches(cores: list[int]) -> list[Cache]:
-    private = [Cache(1, 32 * KIB, frozenset([cpu])) for cpu in cores]
-    private += [Cache(2, MIB, frozenset([cpu])) for cpu in cores]
-    return [*private, Cache(3, 64 * MIB, frozenset(cores))]
 
 
 def _model_name(root: Path) -> str:

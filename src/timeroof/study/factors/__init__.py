@@ -14,13 +14,8 @@ from timeroof.study.rows import Row
 
 __all__ = ["FACTOR_NAMES", "Conclusion", "Effect", "conclude", "conclusions", "designs"]
 
-_DESIGNS = {
-    "intensity": intensity.design,
-    "locality": locality.design,
-    "autotune": autotune.design,
-    "launch": launch.design,
-    "precision": precision.design,
-}
+_FACTORS = (intensity, locality, autotune, launch, precision)
+_DESIGNS = {factor.__name__.rpartition(".")[2]: factor.design for factor in _FACTORS}
 FACTOR_NAMES = tuple(_DESIGNS)
 
 
@@ -33,7 +28,7 @@ def designs(names: Sequence[str], options: DesignOptions) -> list[Case]:
 
 def conclusions(rows: Sequence[Row], machine: Machine | None) -> list[Conclusion]:
     """What each factor came to; factors for which nothing was compared are left out."""
-    found = [m.conclude(rows, machine) for m in (intensity, locality, autotune, launch, precision)]
+    found = [factor.conclude(rows, machine) for factor in _FACTORS]
     return [conclusion.left_open() for conclusion in found if conclusion is not None]
 
 

@@ -41,14 +41,9 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
         return None
     real = sorted((e for e in effects if e.real), key=lambda e: e.ratio.value)
     gains = [e for e in real if e.ratio.value < 1]
-    return Conclusion(
-        factor="autotune",
-        found=bool(real),
-        title=_title(real),
-        points=_points(effects, real),
-        effects=effects,
-        action=f"Run it as {gains[0].other}: {gains[0].group}." if gains else None,
-    )
+    action = f"Run it as {gains[0].other}: {gains[0].group}." if gains else None
+    told = _title(real), _points(effects, real)
+    return Conclusion("autotune", bool(real), *told, effects, action=action)
 
 
 def _effects(rows: Sequence[Row]) -> list[Effect | None]:
@@ -83,9 +78,8 @@ def _facts(*rows: Row) -> Facts:
 def executed_share(row: Row) -> float | None:
     """Executed FLOPs over those of the definition; None where no counter saw them."""
     defined, executed = row.contraction_flops, row.flops
-    if not row.measured("flops") or not defined or executed is None:
-        return None
-    return digits(executed / defined)
+    seen = row.measured("flops") and executed is not None
+    return digits((executed or 0.0) / defined) if seen and defined else None
 
 
 def _title(real: Sequence[Effect]) -> str:
@@ -101,17 +95,14 @@ def _title(real: Sequence[Effect]) -> str:
 
 
 def _points(effects: Sequence[Effect], real: Sequence[Effect]) -> list[str]:
-    told = [
-        f"{e.group}: {e.other} takes {e.ratio.text()} the time of {e.base}{_names(e)}."
-        for e in real
-    ]
-    if not real:
-        many = "s" * (len(effects) > 1)
-        told = [
-            f"{len(effects)} comparison{many} of the same work by another algorithm: none differs"
-            " beyond the spread of the samples."
-        ]
-    return [*told, _executed(effects)]
+    many = "s" * (len(effects) > 1)
+    nothing = (
+        f"{len(effects)} comparison{many} of the same work by another algorithm: none differs"
+        " beyond the spread of the samples."
+    )
+    told = "{0.group}: {0.other} takes {1} the time of {0.base}{2}."
+    found = [told.format(e, e.ratio.text(), _names(e)) for e in real]
+    return [*(found or [nothing]), _executed(effects)]
 
 
 def _names(effect: Effect) -> str:
@@ -137,6 +128,5 @@ def _executed(effects: Sequence[Effect]) -> str:
         for name, share in shares.items()
         if not 1 / OTHER_WORK < share < OTHER_WORK
     ]
-    if not other:
-        return "By the counters all of them execute the FLOPs of the definition."
-    return f"By the counters {'; '.join(other)}."
+    told = "; ".join(other) or "all of them execute the FLOPs of the definition"
+    return f"By the counters {told}."

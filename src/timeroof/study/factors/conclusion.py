@@ -63,12 +63,9 @@ class Effect:
 
 
 def compared(
-    title: str,
-    base: tuple[str, Row],
-    other: tuple[str, Row],
-    facts: Facts,
+    title: str, base: tuple[str, Row], other: tuple[str, Row], facts: Facts,
     per: Callable[[Row], float | None] = lambda row: 1.0,
-) -> Effect | None:
+) -> Effect | None:  # fmt: skip
     """The samples of two named rows, each over its amount; None where there are too few."""
     ratio = two_samples(
         *([s / (per(row) or math.nan) for s in row.samples] for _, row in (base, other))

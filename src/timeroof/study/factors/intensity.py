@@ -75,17 +75,11 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     if not moved:
         return None
     effects = settle([_rate_effect(m) for m in moved if m.moves_intensity])
-    causes = [(m, e) for m in moved for e in effects if _same(m, e) and _is_cause(m, e)]
-    return Conclusion(
-        factor="intensity",
-        found=bool(causes),
-        title=_title(moved, causes),
-        points=_points(moved, causes),
-        effects=effects,
-        kernels=[row.id for m in moved for row in m.sweep.rows],
-        facts={"sweeps": [_facts(m) for m in moved]},
-        always=(*_level_points(moved), *_untold(every, found, moved)),
-    )
+    causes = [(m, e) for m in moved for e in effects if _is_cause(m, e)]
+    told = _title(moved, causes), _points(moved, causes)
+    ids, facts = [r.id for m in moved for r in m.sweep.rows], {"sweeps": [_facts(m) for m in moved]}
+    always = (*_level_points(moved), *_untold(every, found, moved))
+    return Conclusion("intensity", bool(causes), *told, effects, ids, facts, always=always)
 
 
 def _is_numeric(sweep: Sweep) -> bool:
@@ -103,14 +97,9 @@ def movement(sweep: Sweep) -> Movement | None:
     f, b = np.array(work), np.array(traffic)
     bound = np.array([row.work_bound_s or math.nan for row in sweep.rows])
     known = bool(np.isfinite(bound).all())
-    columns = {
-        "flops": f,
-        "bytes": b,
-        "ai": f / b,
-        "time": np.array([r.time_s for r in sweep.rows]),
-    }
-    if known:
-        columns["bound"] = bound
+    times = np.array([row.time_s for row in sweep.rows])
+    columns = {"flops": f, "bytes": b, "ai": f / b, "time": times}
+    columns |= {"bound": bound} if known else {}
     return Movement(
         sweep=sweep,
         ai=(float(f[0] / b[0]), float(f[-1] / b[-1])),
@@ -123,7 +112,6 @@ def movement(sweep: Sweep) -> Movement | None:
 
 
 def _level_points(moved: Sequence[Movement]) -> list[str]:
-    """Which kernels' intensity is over the bytes of a cache."""
     names: dict[str, set[str]] = {}
     for m in (m for m in moved if m.level != DRAM):
         names.setdefault(m.sweep.op, set()).add(m.level.upper())
@@ -137,7 +125,6 @@ def _level_points(moved: Sequence[Movement]) -> list[str]:
 def _untold(
     every: Sequence[Sweep], found: Sequence[Movement], moved: Sequence[Movement]
 ) -> list[str]:
-    """Kernels that were swept and of which nothing is said, with the reason."""
     known, told = ({m.sweep.op for m in some} for some in (found, moved))
     swept = dict.fromkeys(s.op for s in every)
     reasons = {
@@ -164,7 +151,6 @@ def _follows(log_bound: Samples, rows: Sequence[Row]) -> tuple[float, float, flo
 
 
 def _rate_effect(m: Movement) -> Effect | None:
-    """Seconds per FLOP at the rich end over those at the poor end."""
     name, rows = m.sweep.parameter, m.sweep.rows
     poor, rich = (rows[0], rows[-1]) if m.ai_ratio > 1 else (rows[-1], rows[0])
     facts = {"parameter": name, "poor_limiter": poor.limiter}
@@ -174,16 +160,12 @@ def _rate_effect(m: Movement) -> Effect | None:
     return effect and replace(effect, disturbed=any(row.busy for row in rows))
 
 
-def _same(m: Movement, effect: Effect) -> bool:
-    ends = {m.sweep.rows[0].id, m.sweep.rows[-1].id}
-    return effect.facts["parameter"] == m.sweep.parameter and set(effect.kernels) == ends
-
-
 def _is_cause(m: Movement, effect: Effect) -> bool:
-    """Whether intensity moved the seconds: memory limits the poor end and time follows."""
+    ends = {m.sweep.rows[0].id, m.sweep.rows[-1].id}
+    same = effect.facts["parameter"] == m.sweep.parameter and set(effect.kernels) == ends
     follows = m.follows is not None and m.follows[0] > FOLLOWS
     memory = limiter_kind(str(effect.facts["poor_limiter"])) == "memory"
-    return follows and memory and effect.verdict == "faster"
+    return same and follows and memory and effect.verdict == "faster"
 
 
 def _title(moved: Sequence[Movement], causes: Sequence[tuple[Movement, Effect]]) -> str:
@@ -218,11 +200,9 @@ def _sentence(members: Sequence[Movement], cause: Effect | None) -> str:
     if not moving:
         stays = f"intensity stays at {_number_span([a for x in members for a in x.ai])} FLOP/B"
         return f"{head} {stays}, work moves {work}, time {time}: {_roof(m)}{limits}."
-    gain = (
-        f", and a FLOP takes {cause.ratio.text()} the seconds at the richer end"
-        if cause
-        else ", but seconds per FLOP do not follow it"
-    )
+    gain = ", but seconds per FLOP do not follow it"
+    if cause:
+        gain = f", and a FLOP takes {cause.ratio.text()} the seconds at the richer end"
     return f"{head} intensity moves {ai}, work {work}, time {time}{gain}{limits}."
 
 

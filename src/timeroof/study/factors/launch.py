@@ -93,7 +93,6 @@ def _is_form(row: Row) -> bool:
 
 
 def _tells(row: Row) -> bool:
-    """Whether a row may enter the fit: a form of the design, counted, sampled, undisturbed."""
     return _is_form(row) and not row.busy and len(row.samples) >= stats.FEWEST_SAMPLES
 
 
@@ -105,10 +104,8 @@ def _equal_work(members: list[Row]) -> list[Row]:
 
 
 def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
-    """The cost per launch over all groups; None where there is nothing to fit.
-
-    Times scatter in proportion to their size: a case weighs by the inverse of its variance.
-    """
+    """The cost per launch over all groups; None where there is nothing to fit. Times scatter in
+    proportion to their size: a case weighs by the inverse of its variance."""
     rows = [row for group in members for row in group.rows]
     freedom = len(rows) - len(members) - 1
     if freedom < 1:
@@ -126,23 +123,17 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
     error = math.hypot(float(slopes.std()), math.sqrt(rest / freedom / square))
     wide = student_quantile(freedom, stats.CONFIDENCE) * error
     total = float((weights * y**2).sum())
-    return LaunchFit(
-        cost_s=cost,
-        low_s=cost - wide,
-        high_s=cost + wide,
-        explained=1 - rest / total if total > 0 else 0.0,
-        sure_s=cost - student_quantile(freedom, 1 - 2 * stats.ALPHA) * error,
-    )
+    explained = 1 - rest / total if total > 0 else 0.0
+    sure_s = cost - student_quantile(freedom, 1 - 2 * stats.ALPHA) * error
+    return LaunchFit(cost, cost - wide, cost + wide, explained, sure_s)
 
 
 def _weight(row: Row) -> float:
-    """One over the variance of a case's time; no case is trusted beyond 2 %."""
     spread = max(SMALLEST_SPREAD, stats.deviation(stats.positive(row.samples)))
     return float(1 / (spread * row.time_s) ** 2)
 
 
 def _centred(values: Samples, group_of: NDArray[np.int64], weights: Samples) -> Samples:
-    """Values less the weighted mean of their group."""
     every = range(int(group_of.max()) + 1)
     means = np.stack(
         [np.average(values[group_of == g], axis=0, weights=weights[group_of == g]) for g in every]
@@ -152,7 +143,6 @@ def _centred(values: Samples, group_of: NDArray[np.int64], weights: Samples) -> 
 
 
 def _start_s(group: WorkGroup, fit: LaunchFit) -> float:
-    """Seconds at no launches, which the fit leaves for the work."""
     left = [row.time_s - fit.cost_s * _count(row) for row in group.rows]
     return float(np.average(left, weights=[_weight(row) for row in group.rows]))
 
@@ -171,7 +161,6 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     cost = format_seconds(fit.cost_s, 2)
     interval = f"{format_seconds(fit.low_s, 2)} to {format_seconds(fit.high_s, 2)}"
     basis = f"{len(every)} cases in {len(members)} group{'s' * (len(members) > 1)} of equal work"
-    title, points, action = "no cost per launch was found", [], None
     if found:
         title, action = f"each launch costs {cost}", ACTION
         points = [
@@ -183,35 +172,22 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
             _against_machine(fit, t0),
         ]
     else:
-        why = (
-            "it cannot be told from 0, so launches were not seen to matter here"
-            if fit.sure_s <= 0
-            else "it is real but below a tenth of the time of every case"
-        )
-        points = [
-            f"Over {basis} the fitted cost per launch is {cost}, with 95 % certainty {interval}:"
-            f" {why}."
-        ]
-    return Conclusion(
-        factor="launch",
-        found=found,
-        title=f"Launch overhead: {title}",
-        points=points,
-        kernels=[row.id for row in every],
-        facts=_facts(members, fit, share, t0),
-        action=action,
-    )
+        title, action = "no cost per launch was found", None
+        why = "it is real but below a tenth of the time of every case"
+        if fit.sure_s <= 0:
+            why = "it cannot be told from 0, so launches were not seen to matter here"
+        sure = f"with 95 % certainty {interval}: {why}."
+        points = [f"Over {basis} the fitted cost per launch is {cost}, {sure}"]
+    ids, facts = [row.id for row in every], _facts(members, fit, share, t0)
+    return Conclusion("launch", found, f"Launch overhead: {title}", points, (), ids, facts, action)
 
 
 def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
-    """Why a design that was run gives no fit; None where none was run."""
     every = [row for group in members for row in group.rows]
     lost = sum(row.busy for row in every)
-    why = (
-        f"other programs used the processor while {lost} of {len(every)} cases ran"
-        if lost
-        else "too few cases have both samples and a count of launches"
-    )
+    why = "too few cases have both samples and a count of launches"
+    if lost:
+        why = f"other programs used the processor while {lost} of {len(every)} cases ran"
     told = f"The same work ran in several numbers of launches, but {why}: no line can be fitted."
     title, ids = "Launch overhead: it cannot be told", [row.id for row in every]
     return Conclusion("launch", False, title, [told], kernels=ids) if every else None
@@ -230,7 +206,6 @@ def _against_machine(fit: LaunchFit, t0: float | None) -> str:
 
 
 def _largest_gain(members: Sequence[WorkGroup]) -> str:
-    """The group that fewer launches gain most, by its rows with most and fewest of them."""
     ends = [(max(g.rows, key=_count), min(g.rows, key=_count), g.title) for g in members]
     many, few, title = max(ends, key=lambda end: end[0].time_s / end[1].time_s)
     return (

@@ -41,25 +41,14 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     effects = settle([*pairs, *working_sets.level_drops(levels)])
     if not effects:
         return None
-    real = [e for e in effects if e.real and _is_cost(e)]
-    return Conclusion(
-        factor="locality",
-        found=bool(real),
-        title=_title(real),
-        points=_points(effects, real, levels),
-        effects=effects,
-        facts={"bytes": _basis(rows), **working_sets.curve_facts(rows, machine, levels)},
-        action=_action(real),
-    )
-
-
-def _is_cost(effect: Effect) -> bool:
-    """Layouts may cost or gain; a cold cache and a lower level can only cost."""
-    return effect.kind == "layout" or effect.ratio.value > 1
+    # Layouts may cost or gain; a cold cache and a lower level can only cost.
+    real = [e for e in effects if e.real and (e.kind == "layout" or e.ratio.value > 1)]
+    facts = {"bytes": _basis(rows), **working_sets.curve_facts(rows, machine, levels)}
+    told = _title(real), _points(effects, real, levels)
+    return Conclusion("locality", bool(real), *told, effects, (), facts, _action(real))
 
 
 def _pairs(rows: Sequence[Row], free: str, first: str, second: str) -> list[Effect | None]:
-    """Second side over first, all else equal."""
     pairs = []
     for op in ops(rows):
         for group in groups(rows, op, free):
@@ -74,7 +63,6 @@ def _pairs(rows: Sequence[Row], free: str, first: str, second: str) -> list[Effe
 
 
 def _evidence(base: Row, other: Row) -> Facts:
-    """What is known of the cause: reorders with their seconds, and the bytes."""
     both = (base, other)
     return {
         "reorders": [r.reorders for r in both],
@@ -88,7 +76,6 @@ def _evidence(base: Row, other: Row) -> Facts:
 
 
 def _basis(rows: Sequence[Row]) -> str:
-    """Where the bytes come from, for all rows of the study."""
     origins = {row.origins.get("bytes/dram") for row in rows} - {None}
     if origins == {"measured"}:
         return "measured"
@@ -120,14 +107,12 @@ def _points(
         drops = [e for e in effects if e.kind == "level"]
         parts.append(working_sets.levels_text(levels, drops))
     measured = [e for e in effects if e.facts["bytes_measured"]]
-    parts.append(
-        "Bytes are those that counters measured."
-        if len(measured) == len(effects)
-        else "Bytes of some rows were measured by counters, the others counted from the operands."
-        if measured
-        else "Bytes are counted from the operands, not measured."
-    )
-    return parts
+    basis = "are counted from the operands, not measured"
+    if measured:
+        basis = "of some rows were measured by counters, the others counted from the operands"
+    if len(measured) == len(effects):
+        basis = "are those that counters measured"
+    return [*parts, f"Bytes {basis}."]
 
 
 def _layout_text(effect: Effect) -> str:
@@ -143,7 +128,6 @@ def _layout_text(effect: Effect) -> str:
 
 
 def _explained(facts: Facts) -> str:
-    """How much of the difference the reorders are."""
     saved = facts["reorder_s"][1] - facts["reorder_s"][0]
     if not facts["difference_s"] or saved / facts["difference_s"] <= 0:
         return " (they do not explain the difference)"

@@ -86,7 +86,6 @@ def _rate(row: Row) -> float | None:
 
 
 def _verdict(row: Row, has_unit: bool) -> tuple[str | None, str | None]:
-    """What counters or the implementation's name say."""
     total, on_unit = row.flops, row.flops_by.get(f"{_base(row)}-tensor")
     if row.measured("flops") and total and on_unit is not None:
         return ("used" if on_unit >= HALF * total else "missed"), "counters"
@@ -128,15 +127,10 @@ def _use(base: Row, row: Row, machine: Machine | None) -> MatrixUse:
     """Missed where the fitting shape uses the unit and vectors alone could do the odd one."""
     fit, own = matrix_use(base, machine), matrix_use(row, machine)
     hidden = fit.matrix_unit == "used" and own.matrix_unit == "not shown"
-    if hidden and _within_vectors(row, machine):
+    ceiling, rate = machine.rate(f"flop/{_base(row)}") if machine else None, _rate(row)
+    if hidden and ceiling and rate and rate <= ABOVE_VECTORS * ceiling:
         return own._replace(matrix_unit="missed", matrix_unit_told_by="the rate")
     return own
-
-
-def _within_vectors(row: Row, machine: Machine | None) -> bool:
-    """Whether vectors alone could have run at the row's rate."""
-    ceiling, rate = machine.rate(f"flop/{_base(row)}") if machine else None, _rate(row)
-    return bool(ceiling and rate and rate <= ABOVE_VECTORS * ceiling)
 
 
 def design(options: DesignOptions) -> list[Case]:
@@ -153,15 +147,11 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     if not effects:
         return None
     real = [e for e in effects if e.real]
-    return Conclusion(
-        factor="precision",
-        found=bool(real),
-        title=_title(effects, real),
-        points=_points(effects),
-        effects=effects,
-        facts={"matrix_unit_basis": _told_by(effects)[0]},
-        action=_action(effects),
+    facts, told = (
+        {"matrix_unit_basis": _told_by(effects)[0]},
+        (_title(effects, real), _points(effects)),
     )
+    return Conclusion("precision", bool(real), *told, effects, (), facts, _action(effects))
 
 
 def _gains(rows: Sequence[Row], machine: Machine | None) -> list[Effect | None]:
@@ -239,9 +229,9 @@ def _type_text(effect: Effect) -> str:
 
 
 def _shape_text(effect: Effect) -> str:
-    why = f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
-    if effect.facts["matrix_unit"] != "missed":
-        why = ""
+    missed = effect.facts["matrix_unit"] == "missed"
+    told_by = f": the matrix unit is missed, told by {effect.facts['matrix_unit_told_by']}"
+    why = told_by if missed else ""
     return (
         f"{effect.group}: a FLOP takes {effect.ratio.text()} as long in {effect.other} as in"
         f" {effect.base}{why}."
@@ -249,7 +239,6 @@ def _shape_text(effect: Effect) -> str:
 
 
 def _told_by(effects: Sequence[Effect]) -> tuple[str, list[str]]:
-    """Which evidence the verdicts on the matrix unit rest on, and what that makes them."""
     told = sorted({e.facts["matrix_unit_told_by"] for e in effects} - {None})
     return "measured" if told == ["counters"] else "inferred" if told else "not known", told
 

@@ -18,6 +18,7 @@ from timeroof.core.report import Finding, Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.paper.build import build_paper
 from timeroof.paper.data import BASE_CASE, PARAMETERS, direct_flops
+from timeroof.study.factors.conclusion import Facts
 from timeroof.study.factors.intensity import movement
 from timeroof.study.rows import Row, Sweep, groups, in_order, sweeps, typed_rows
 
@@ -76,13 +77,8 @@ def arithmetic_intensity(rows: Sequence[Row]) -> Finding:
         f" {_span(moves['filters'], 'ai_ratio')}."
     )
     swept = in_order(_at(rows, "conv2d", but="batch"), "batch")
-    return Finding(
-        code="paper/intensity",
-        title="Arithmetic intensity: batch scales work and time, not intensity",
-        why=why,
-        kernels=[row.id for row in swept],
-        evidence=evidence,
-    )
+    title = "Arithmetic intensity: batch scales work and time, not intensity"
+    return _finding("intensity", title, why, [row.id for row in swept], evidence)
 
 
 def cache_locality(rows: Sequence[Row]) -> Finding:
@@ -108,13 +104,9 @@ def cache_locality(rows: Sequence[Row]) -> Finding:
         f" DRAM {levels['TF2']['dram']:.1f} FLOP/B; PyTorch: L1 {levels['PT']['l1']:.1f},"
         f" L2 {levels['PT']['l2']:.1f}, DRAM {levels['PT']['dram']:.1f}."
     )
-    return Finding(
-        code="paper/locality",
-        title="Cache locality: the same convolution, several times the traffic",
-        why=why,
-        kernels=[row.id for row in base],
-        evidence={"intensity_per_level": levels, "traffic_ratio": traffic, "time_ratio": time},
-    )
+    title = "Cache locality: the same convolution, several times the traffic"
+    evidence = {"intensity_per_level": levels, "traffic_ratio": traffic, "time_ratio": time}
+    return _finding("locality", title, why, [row.id for row in base], evidence)
 
 
 def auto_tuning(rows: Sequence[Row]) -> Finding:
@@ -136,13 +128,9 @@ def auto_tuning(rows: Sequence[Row]) -> Finding:
         f" {min(reduced):.2f} to {max(reduced):.2f} of the FLOPs of a direct convolution: a"
         " reduced-work algorithm such as Winograd's, so fewer FLOP/s would not mean slower."
     )
-    return Finding(
-        code="paper/autotune",
-        title="Auto-tuning: same job, another algorithm, another time",
-        why=why,
-        kernels=[row.id for row in every],
-        evidence={"executed_over_direct_flops": work, "time_ratio": slow.time_s / fast.time_s},
-    )
+    title = "Auto-tuning: same job, another algorithm, another time"
+    evidence = {"executed_over_direct_flops": work, "time_ratio": slow.time_s / fast.time_s}
+    return _finding("autotune", title, why, [row.id for row in every], evidence)
 
 
 def launch_overhead(rows: Sequence[Row], machine: Machine) -> Finding:
@@ -179,18 +167,14 @@ def launch_overhead(rows: Sequence[Row], machine: Machine) -> Finding:
         f" forward LSTM time by only {min(flat):.2f} to {max(flat):.2f} times; launches grow per"
         f" time step by: {', '.join(f'{k} {v:.1f}' for k, v in steps.items())}."
     )
-    return Finding(
-        code="paper/launch",
-        title="Launch overhead: small recurrent steps are bound by being launched",
-        why=why,
-        kernels=inside,
-        evidence={
-            "overhead_share": {k: [round(v, 4) for v in span] for k, span in spans.items()},
-            "launches_per_time_step": {k: round(v, 3) for k, v in steps.items()},
-            "inside_overhead_box": len(inside),
-            "hidden_16_to_128_time_ratio": [round(v, 4) for v in (min(flat), max(flat))],
-        },
-    )
+    title = "Launch overhead: small recurrent steps are bound by being launched"
+    evidence = {
+        "overhead_share": {k: [round(v, 4) for v in span] for k, span in spans.items()},
+        "launches_per_time_step": {k: round(v, 3) for k, v in steps.items()},
+        "inside_overhead_box": len(inside),
+        "hidden_16_to_128_time_ratio": [round(v, 4) for v in (min(flat), max(flat))],
+    }
+    return _finding("launch", title, why, inside, evidence)
 
 
 def tensor_cores(rows: Sequence[Row], machine: Machine) -> Finding:
@@ -213,28 +197,26 @@ def tensor_cores(rows: Sequence[Row], machine: Machine) -> Finding:
         f" ({len(used)} cases), {min(missed):.1f} to {max(missed):.1f} times where"
         f" they are missed ({len(missed)} cases)."
     )
-    return Finding(
-        code="paper/tensor-cores",
-        title="Tensor cores: FP16 pays only where they are used",
-        why=why,
-        kernels=[best.id],
-        evidence={
-            "best_flop_per_s": rate,
-            "share_of_peak": share,
-            "gain_where_used": [min(used), max(used)],
-            "gain_where_missed": [min(missed), max(missed)],
-        },
-    )
+    evidence = {
+        "best_flop_per_s": rate,
+        "share_of_peak": share,
+        "gain_where_used": [min(used), max(used)],
+        "gain_where_missed": [min(missed), max(missed)],
+    }
+    title = "Tensor cores: FP16 pays only where they are used"
+    return _finding("tensor-cores", title, why, [best.id], evidence)
+
+
+def _finding(code: str, title: str, why: str, ids: list[int], evidence: Facts) -> Finding:
+    return Finding(code=f"paper/{code}", title=title, why=why, kernels=ids, evidence=evidence)
 
 
 def _at(rows: Sequence[Row], op: str, *, but: str = "", **changed: int) -> list[Row]:
-    """Rows of the base case with some parameters changed, one of them free."""
     case = {name: v for name, v in (BASE_CASE[op] | changed).items() if name != but}
     return [row for row in rows if row.op == op and case.items() <= row.params.items()]
 
 
 def _by_series(rows: Sequence[Row], op: str, parameter: str) -> dict[str, Sweep]:
-    """The sweeps of a parameter, by framework and precision."""
     found = {_series(s.rows[0]): s for s in sweeps(rows, op) if s.parameter == parameter}
     return dict(sorted(found.items()))
 
@@ -244,7 +226,6 @@ def _series(row: Row) -> str:
 
 
 def _ratios(swept: Sweep) -> dict[str, float]:
-    """How far a sweep moves intensity, work and time, first value to last."""
     moved = movement(swept)
     assert moved is not None
     return {

@@ -192,13 +192,10 @@ def levels_text(levels: Sequence[Level], drops: Sequence[Effect]) -> str:
         for e in drops
         if e.real and e.ratio.value > 1
     ]
-    fall = (
-        "; ".join(real)
-        if real
-        else "nothing is claimed, other programs ran meanwhile"
-        if any(e.disturbed for e in drops)
-        else "no level is slower than the one above it beyond the spread"
-    )
+    none = "no level is slower than the one above it beyond the spread"
+    if any(e.disturbed for e in drops):
+        none = "nothing is claimed, other programs ran meanwhile"
+    fall = "; ".join(real) or none
     return f"Over the working set the element-wise kernel moves {rates}: {fall}."
 
 

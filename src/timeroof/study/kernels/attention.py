@@ -21,9 +21,8 @@ def _contraction(params: Params, pass_name: str) -> float | None:
     """Two products forward. Backward depends on the algorithm: flash recomputes one product."""
     if pass_name != FORWARD:
         return None if pass_name.startswith("backward") else 0.0
-    batch, heads, length, width = (
-        int(params[n]) for n in ("batch", "heads", "sequence", "head_dim")
-    )
+    names = ("batch", "heads", "sequence", "head_dim")
+    batch, heads, length, width = (int(params[name]) for name in names)
     pairs = length * (length + 1) / 2 if params["causal"] == "yes" else length * length
     return 4.0 * batch * heads * pairs * width
 

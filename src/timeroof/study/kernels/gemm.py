@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from timeroof.study.kernel import FLOATS, Kernel, Parameter, Params, Setting, Workload, like_forward
+import math
+
+from timeroof.study.kernel import FLOATS, Kernel, Parameter, Setting, Workload, like_forward
 
 _SIZES = (128, 256, 512, 1024, 2048)
 
@@ -20,15 +22,11 @@ def _prepare(given: Setting) -> Workload:
     return Workload(lambda: (given.random(m, k), given.random(k, n)), torch.mm)
 
 
-def _contraction(params: Params, pass_name: str) -> float:
-    """2 m n k; the gradient of either factor as much again."""
-    return like_forward(2.0 * int(params["m"]) * int(params["n"]) * int(params["k"]), pass_name)
-
-
 KERNEL = Kernel(
     name="gemm",
     parameters=tuple(Parameter(name, 512, _SIZES, (512, 1024)) for name in "mnk"),
     prepare=_prepare,
-    contraction=_contraction,
+    # 2 m n k; the gradient of either factor as much again.
+    contraction=lambda p, name: like_forward(2.0 * math.prod(int(p[n]) for n in "mnk"), name),
     precisions=(*FLOATS, "int8"),
 )

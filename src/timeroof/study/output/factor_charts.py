@@ -34,10 +34,7 @@ GROWS = {
 }
 MOST_ROWS, MOST_GROUPS = 16, 6
 # Charts of time ratios: which effects, and what they are called.
-RATIOS = {
-    ("layout", "cache"): "layout and caches",
-    ("shape",): "odd shapes against fitting ones",
-}
+RATIOS = {("layout", "cache"): "layout and caches", ("shape",): "odd shapes against fitting ones"}
 CAPTIONS = {
     "sweeps": "The power of the parameter with which FLOPs, intensity and time grow, a symbol per"
     " series. Time beside FLOPs: along the roof. Time below FLOPs while intensity is above 0:"
@@ -91,16 +88,10 @@ class Mark(NamedTuple):
 
 
 def line_chart(
-    title: str,
-    axis: str,
-    names: Sequence[tuple[str, str]],
-    marks: Sequence[Mark],
-    legend: Sequence[LegendEntry],
-    *,
-    centre: float,
-    bars: Sequence[float] = (),
+    title: str, axis: str, names: Sequence[tuple[str, str]], marks: Sequence[Mark],
+    legend: Sequence[LegendEntry], *, centre: float, bars: Sequence[float] = (),
     ratio: bool = False,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """A line of text and symbols per row, the first on top; of each what, and of which case."""
     size = FigureSize(width=5.0, height=1.0 + 0.3 * max(len(names), 1))
     margins = frame.Margins(left=1.95, right=0.15, top=0.3, bottom=0.46)
@@ -176,10 +167,6 @@ def _span(moves: Sequence[Facts]) -> str:
     return short(f"{values[0]} to {values[-1]}{series}", 40)
 
 
-def _verdict_look(effect: Effect) -> Look:
-    return Look(*VERDICTS[effect.verdict][1:])
-
-
 def _verdict_legend(effects: Sequence[Effect]) -> list[LegendEntry]:
     seen = {e.verdict for e in effects}
     return [LegendEntry(t, Look(c, m)) for name, (t, c, m) in VERDICTS.items() if name in seen]
@@ -193,7 +180,7 @@ def ratio_chart(effects: Sequence[Effect], title: str) -> Figure:
         title = f"{title}: the {MOST_ROWS} largest of {len(effects)}"
     names = [(short(f"{e.other} / {e.base}", 34), short(e.group, 48)) for e in ordered]
     marks = [
-        Mark(line, e.ratio.value, _verdict_look(e), (e.ratio.low, e.ratio.high))
+        Mark(line, e.ratio.value, Look(*VERDICTS[e.verdict][1:]), (e.ratio.low, e.ratio.high))
         for line, e in enumerate(ordered)
     ]
     axis, legend = "time ratio (left of 1 is faster)", _verdict_legend(ordered)
@@ -212,10 +199,9 @@ def gain_chart(effects: Sequence[Effect]) -> Figure:
         case = members[0].group if len(members) == 1 else f"{op}, {len(members)} cases"
         names.append((short(f"{kind}{emulated}", 34), short(case, 48)))
         bars.append(sorted(1 / e.ratio.value for e in members)[len(members) // 2])
-        marks += [
-            Mark(line, 1 / e.ratio.value, _verdict_look(e), (1 / e.ratio.high, 1 / e.ratio.low))
-            for e in members
-        ]
+        for e in members:
+            span, look = (1 / e.ratio.high, 1 / e.ratio.low), Look(*VERDICTS[e.verdict][1:])
+            marks.append(Mark(line, 1 / e.ratio.value, look, span))
     axis, legend = "times as fast as fp32", _verdict_legend(effects)
     return line_chart("gain over fp32", axis, names, marks, legend, centre=1, bars=bars)
 

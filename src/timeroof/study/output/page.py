@@ -41,10 +41,8 @@ HEADS = (
 
 
 def write_study(study: Study, folder: Path, *, overlay: Report | None = None) -> Path:
-    """Write a study's folder and return its page.
-
-    `overlay` is a report of another machine, such as the paper's, to lay beside.
-    """
+    """Write a study's folder and return its page. `overlay` is a report of another machine, such as
+    the paper's, to lay beside."""
     other = charts.overlay_of(overlay) if overlay else None
     report = study.report
     # Data first: a folder that cannot be written says so before anything is drawn.
@@ -99,10 +97,8 @@ class Image(NamedTuple):
 
 
 def image(figure: Figure, caption: str) -> Image:
-    """A figure as SVG with its letters as outlines, so that every reader sees the same.
-
-    It is an address of an image, which cannot run a script whatever its texts say.
-    """
+    """A figure as SVG with its letters as outlines, so that every reader sees the same. It is an
+    address of an image, which cannot run a script whatever its texts say."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
@@ -199,7 +195,6 @@ def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None) -> Ta
 def _panel_notes(
     panel: Panel, lines: Sequence[Line], level: str, why: str, *, drawn: bool
 ) -> Iterable[str]:
-    """What is missing from a chart or its table, and what beats its roof."""
     if not drawn:
         yield "No chart: there are no ceilings for this work, or its FLOPs and bytes are not known."
     causes = [line.above_roof for line in lines if line.above_roof]
@@ -233,16 +228,9 @@ def panel_lines(panel: Panel, overlay: Overlay | None, level: str = DRAM) -> lis
         if overlay is not None and other:
             series = f"{overlay.short_name}, {row.framework} {row.precision}"
         if value in order:
-            line = Line(
-                value=short(value_text(panel.parameter, value), 24),
-                series=short(series, 60),
-                cells=cells(row, level),
-                above_roof=row.above_roof,
-                other=other,
-                disturbed=f"others used {format_percent(row.load)} of the processor"
-                if row.busy
-                else None,
-            )
+            busy = f"others used {format_percent(row.load)} of the processor" if row.busy else None
+            head = short(value_text(panel.parameter, value), 24), short(series, 60)
+            line = Line(*head, cells(row, level), row.above_roof, other, busy)
             found.append((order[value], other, charts.series_order(series), line))
     return [line for *_, line in sorted(found, key=lambda item: item[:3])]
 

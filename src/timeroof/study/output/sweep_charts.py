@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from matplotlib.figure import Figure
@@ -46,12 +46,6 @@ def series_order(name: str) -> tuple[bool, str]:
     return not name.startswith("fp32"), name
 
 
-def series_colours(rows: Iterable[Row]) -> dict[str, str]:
-    """A colour per series, the paper's fp32 first, as many as may be told apart."""
-    names = sorted({series_name(row) for row in rows}, key=series_order)
-    return dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
-
-
 def row_unit(row: Row, look: Look) -> Unit:
     """A row as a unit of a chart; an amount that is not known is NaN."""
     return Unit(
@@ -64,16 +58,9 @@ def row_unit(row: Row, look: Look) -> Unit:
     )
 
 
-def own_unit(row: Row, colours: dict[str, str], marker: str) -> Unit:
-    """Colour of the series, the value's marker, open for wide types and filled for narrow ones."""
-    return row_unit(row, Look(colours[series_name(row)], marker, row.precision not in WIDE))
-
-
 def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
     """The pair of roofs of a chart: the highest compute ceiling that its rows use, and a memory.
-
-    The memory is DRAM, or the nearest level to it at which all rows move bytes.
-    """
+    The memory is DRAM, or the nearest level to it at which all rows move bytes."""
     roofs = machine.roofs(rows[0].scope)
     flops = {name for row in rows for name, amount in row.flops_by.items() if amount}
     used = [name for name in sorted(flops) if f"flop/{name}" in roofs]
@@ -104,14 +91,17 @@ def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
 
 def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
     """The combined chart of one sweep on its roofs."""
-    colours = series_colours(panel.rows)
+    # A colour per series, the paper's fp32 first, as many as may be told apart.
+    names = sorted({series_name(row) for row in panel.rows}, key=series_order)
+    colours = dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
     # One marker for all where there are more values than markers.
     many = len(panel.values) > len(MARKERS)
     markers = dict(zip(panel.values, ["o"] * len(panel.values) if many else MARKERS, strict=False))
+    # Colour of the series, the value's marker, open for wide types and filled for narrow ones.
+    kept = [(row, colours[name]) for row in panel.rows if (name := series_name(row)) in colours]
     units = [
-        own_unit(row, colours, markers[row.params[panel.parameter]])
-        for row in panel.rows
-        if series_name(row) in colours
+        row_unit(row, Look(colour, markers[row.params[panel.parameter]], row.precision not in WIDE))
+        for row, colour in kept
     ]
     theirs, entries = _theirs(panel, roofs, overlay)
     series = [
@@ -132,14 +122,12 @@ def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
 
 
 def _placed(units: list[Unit], roofs: Roofs) -> list[Unit]:
-    """Units that have bytes at the chart's level; the others are in the table."""
     return [unit for unit in units if drawable(unit, roofs.level)]
 
 
 def _theirs(
     panel: Panel, roofs: Roofs, overlay: Overlay | None
 ) -> tuple[list[Unit], list[LegendEntry]]:
-    """The other machine's rows, all with one symbol: the rest is in the table."""
     units = _placed([row_unit(row, OVERLAY) for row in panel.overlay], roofs)
     if overlay is None or not units:
         return [], []
@@ -148,7 +136,6 @@ def _theirs(
 
 
 def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[LegendEntry]]:
-    """Values in columns of five, or in a line where they are many."""
     values = panel.values
     if len(values) > MOST_VALUES:
         text = short(f"{panel.word} {values[0]} to {values[-1]}")
@@ -236,7 +223,6 @@ def _case(row: Row, names: Sequence[str]) -> tuple[Value | None, ...]:
 
 
 def _of(panel: Panel, overlay: Overlay) -> list[Row]:
-    """Rows of the same kernel, pass and framework, in the same precisions or in fp32."""
     framework = _FRAMEWORKS.get(panel.rows[0].framework, "PT")
     here = {row.precision.removesuffix("-autocast") for row in panel.rows}
     wanted = (panel.op, panel.pass_name, framework)

@@ -93,10 +93,8 @@ def tie_to(driver: int) -> None:
 
 
 def limit_memory(more_bytes: int | None) -> None:
-    """Make a too large allocation fail here instead of bringing the machine to its knees.
-
-    Beyond the address space in use already: libraries reserve much that they never touch.
-    """
+    """Make a too large allocation fail here instead of bringing the machine to its knees. Beyond
+    the address space in use already: libraries reserve much that they never touch."""
     with suppress(OSError, ValueError, IndexError):
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         if more_bytes is not None:

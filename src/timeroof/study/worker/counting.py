@@ -64,30 +64,25 @@ def used(
 
 
 def _bytes(
-    ops: Sequence[Described],
-    counted: Sequence[Counted],
-    machine: Machine | None,
-    cold: bool,
+    ops: Sequence[Described], counted: Sequence[Counted], machine: Machine | None, cold: bool,
     fused: bool,
-) -> dict[str, float | None]:
-    """The least bytes at every level.
-
-    Cold: what the ops read that none of them wrote, and their results, once each, and more
-    where an intermediate is larger than the caches. Warm: executions follow one another, so
-    that whatever fits into a cache may still be there.
-    """
+) -> dict[str, float | None]:  # fmt: skip
+    """The least bytes at every level. Cold: what the ops read that none of them wrote, and their
+    results, once each, and more where an intermediate is larger than the caches. Warm: executions
+    follow one another, so that whatever fits into a cache may still be there."""
     order = completion_order(ops)
     ranges = all_ranges(ops, counted, order)
     lasting = _lasting(ranges)
     if fused:
-        ranges = [_crossing(ranges, lasting)]
+        # What enters and leaves, were all ops one kernel.
+        every = dict.fromkeys(r for own in ranges for r in own)
+        kept = [r for r in every if (r[0] in lasting if r[3] == "write" else not _made(r[0]))]
+        ranges = [kept]
     accesses = Accesses.of(ranges, lasting)
     levels = caches_above(machine) if machine is not None else [("dram", 0)]
     found: dict[str, float | None] = {"byte/l1": float(sum(r[2] for own in ranges for r in own))}
-    sizes = [size for _, size in levels]
-    for (level, _), moved in zip(
-        levels, ideal_traffics(accesses, sizes, warm=not cold), strict=True
-    ):
+    traffics = ideal_traffics(accesses, [size for _, size in levels], warm=not cold)
+    for (level, _), moved in zip(levels, traffics, strict=True):
         found[f"byte/{level}"] = float(moved.total_bytes)
     return found
 
@@ -102,12 +97,6 @@ def _lasting(ranges: Sequence[Sequence[Range]]) -> set[Hashable]:
     return {storage for storage, kind in last.items() if kind == "write"} | {
         r[0] for own in ranges for r in own if r[3] == "write" and not _made(r[0])
     }
-
-
-def _crossing(ranges: Sequence[Sequence[Range]], lasting: set[Hashable]) -> list[Range]:
-    """What enters and leaves, were all ops one kernel."""
-    every = dict.fromkeys(r for own in ranges for r in own)
-    return [r for r in every if (r[0] in lasting if r[3] == "write" else not _made(r[0]))]
 
 
 def _made(storage: Hashable) -> bool:

@@ -81,17 +81,19 @@ class Sampled:
 
 
 def sample(
-    run: Callable[[], object],
-    clock: Clock,
-    plan: Plan,
-    flush: Callable[[], object] | None = None,
+    run: Callable[[], object], clock: Clock, plan: Plan, flush: Callable[[], object] | None = None,
     now: Callable[[], float] = time.perf_counter,
-) -> Sampled:
-    """Warm up, decide how many executions make a sample, and sample.
-
-    With `flush` every sample is one execution on cold caches.
-    """
-    one_s = _warm_up(run, clock, plan, flush, now)
+) -> Sampled:  # fmt: skip
+    """Warm up, decide how many executions make a sample, and sample. With `flush` every sample is
+    one execution on cold caches."""
+    end, last = now() + plan.warmup_s, clock(run, 1).time_s
+    while True:  # until two readings in a row agree or the time is over
+        if flush is not None:
+            flush()
+        one_s = clock(run, 1).time_s
+        if abs(one_s - last) <= STABLE * one_s or now() >= end:
+            break
+        last = one_s
     times = 1
     if flush is None and one_s < plan.sample_s:
         times = min(MOST_EXECUTIONS, math.ceil(plan.sample_s / max(one_s, 1e-7)))
@@ -110,22 +112,3 @@ def sample(
             if now() >= end or (found.confidence or 0.0) <= plan.precision:
                 break
     return found
-
-
-def _warm_up(
-    run: Callable[[], object],
-    clock: Clock,
-    plan: Plan,
-    flush: Callable[[], object] | None,
-    now: Callable[[], float],
-) -> float:
-    """Run until two readings in a row agree or the time is over; the seconds of one execution."""
-    end = now() + plan.warmup_s
-    last = clock(run, 1).time_s
-    while True:
-        if flush is not None:
-            flush()
-        this = clock(run, 1).time_s
-        if abs(this - last) <= STABLE * this or now() >= end:
-            return this
-        last = this

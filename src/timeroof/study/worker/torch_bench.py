@@ -46,11 +46,9 @@ SEED = 1234
 
 
 def flusher(machine: Machine | None, device: str) -> Callable[[], object]:
-    """A function that leaves nothing of a case in any cache, by streaming through more memory.
-
-    It reads: lines that it leaves behind are clean, so that the case does not pay for
-    writing them back.
-    """
+    """A function that leaves nothing of a case in any cache, by streaming through more memory. It
+    reads: lines that it leaves behind are clean, so that the case does not pay for writing them
+    back."""
     import torch
 
     cache = (machine.largest_cache_bytes if machine is not None else None) or UNKNOWN_CACHE_BYTES
@@ -213,7 +211,6 @@ def _unsupported(kernel: Kernel, case: Case) -> str | None:
 
 
 def _told(error: Exception) -> tuple[Status, str]:
-    """How an exception of torch is recorded: its kind and its first line."""
     first = (str(error).strip().splitlines() or [""])[0][:500]
     text = f"{type(error).__name__}: {first}".removesuffix(": ")
     if _NO_MEMORY.search(text):
@@ -256,7 +253,6 @@ def _load(before: CpuTimes | None, own_before_s: float) -> float | None:
 
 
 def _captured(ready: Runnable) -> Runnable:
-    """The same work as a CUDA graph that is replayed."""
     import torch
 
     cuda: Any = torch.cuda

@@ -102,7 +102,6 @@ def _optimizer(w: Workload, function: Function) -> Runnable:
 
 
 def _bytes(values: object) -> int:
-    """Bytes of all tensors in nested tuples, each storage once."""
     import torch
 
     found: dict[int, int] = {}

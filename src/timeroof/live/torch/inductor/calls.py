@@ -14,18 +14,13 @@ from functools import cache, partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from timeroof.live.torch import recording
 from timeroof.live.torch.alignment import pairs
 from timeroof.live.torch.compiling import is_compiled
 from timeroof.live.torch.contexts import MODULE, SOURCE, libraries, program_line
 from timeroof.live.torch.inductor.hooks import CompiledGraph
 from timeroof.live.torch.process import wrap
-from timeroof.live.torch.recording import (
-    USER_SCOPE,
-    CompiledKernel,
-    Described,
-    TensorSeen,
-    tensors_in,
-)
+from timeroof.live.torch.recording import USER_SCOPE, CompiledKernel, Described, TensorSeen
 
 if TYPE_CHECKING:
     from torch._ops import _OpNamespace
@@ -48,7 +43,10 @@ class CompiledCalls:
         """Have calls tell what they are given, from here on."""
         if not self._graphs:
             return
-        marks = _marks()
+        import torch
+
+        _library()
+        marks = torch.ops.timeroof_marks
         for graph in self._graphs:
             names: dict[str, object] = getattr(graph.code, "__dict__", {})
             for name, number in graph.kernels.items():
@@ -92,10 +90,8 @@ class CompiledCalls:
             self._back.append(wrap(owner, "__call__", call))
 
     def _calling_line(self, place: int, frame: FrameType | None) -> str | None:
-        """The program's line that calls a graph: all that is known of torch's own modules.
-
-        A backward graph is called by `backward()`, which made none of its ops.
-        """
+        """The program's line that calls a graph: all that is known of torch's own modules. A
+        backward graph is called by `backward()`, which made none of its ops."""
         if self._graphs[place].phase == "backward":
             return None
         return program_line(frame, libraries())
@@ -134,13 +130,6 @@ def _library() -> Any:
     return library
 
 
-def _marks() -> _OpNamespace:
-    import torch
-
-    _library()
-    return torch.ops.timeroof_marks
-
-
 # What marks in a described step say, put where it belongs: on kernels and on ops of graphs.
 
 
@@ -176,7 +165,7 @@ def _take_marks(ops: list[Described], kernels: Sequence[CompiledKernel]) -> None
         elif op.name == KERNEL:
             tensors, number = op.inputs[:2]
             if isinstance(number, int):
-                waiting[op.thread] = (tensors_in(tensors), number)
+                waiting[op.thread] = (recording.tensors_in(tensors), number)
             ops[at] = replace(op, scope=USER_SCOPE, inputs=(), outputs=())
         elif op.thread in waiting and is_compiled(op.name):  # templates have names of their own
             tensors, number = waiting.pop(op.thread)
@@ -189,18 +178,14 @@ def _with_tensors(
     if len(tensors) != len(kernel.arguments):
         return replace(op, kernel=number)
     both = list(zip(tensors, kernel.arguments, strict=True))
-    return replace(
-        op,
-        kernel=number,
-        inputs=tuple(t for t, a in both if a.read_bytes),
-        outputs=tuple(t for t, a in both if a.written_bytes),
-    )
+    read = tuple(t for t, a in both if a.read_bytes)
+    written = tuple(t for t, a in both if a.written_bytes)
+    return replace(op, kernel=number, inputs=read, outputs=written)
 
 
 def _label_graphs(
     ops: list[Described], graphs: Sequence[CompiledGraph], kernels: Sequence[CompiledKernel]
 ) -> None:
-    """Modules and lines of everything that ran in a compiled graph."""
     heads, lines = _around(ops, MODULE), _around(ops, SOURCE)
     below: dict[int, list[int]] = {}
     for at, op in enumerate(ops):

@@ -10,13 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from timeroof.core.errors import ignoring
-from timeroof.live.torch.inductor.kernels import (
-    captured,
-    line_of_nodes,
-    module_of_nodes,
-    op_name,
-    phase_of,
-)
+from timeroof.live.torch.inductor import kernels
 from timeroof.live.torch.process import after_import, wrap
 from timeroof.live.torch.recording import CompiledKernel
 
@@ -47,11 +41,9 @@ class CompiledGraph:
 
 
 class Workshop:
-    """Watches Inductor; nothing of it is imported before the program does so.
-
-    Graphs from its cache would come without what is kept here: they are compiled anew. The
-    compiler's own results (g++) are cached by source code, and those stay in use.
-    """
+    """Watches Inductor; nothing of it is imported before the program does so. Graphs from its cache
+    would come without what is kept here: they are compiled anew. The compiler's own results (g++)
+    are cached by source code, and those stay in use."""
 
     def __init__(self) -> None:
         self.kernels: list[CompiledKernel] = []
@@ -119,7 +111,7 @@ class Workshop:
         from torch._inductor.virtualized import V
 
         if name not in self._open.kernels:
-            self.kernels.append(captured(name, nodes, args, V.graph))
+            self.kernels.append(kernels.captured(name, nodes, args, V.graph))
             self._open.kernels[name] = len(self.kernels) - 1
 
     def _called(
@@ -127,13 +119,12 @@ class Workshop:
     ) -> object:
         with ignoring("an op of compiled code is not known"):
             node: Any = scheduled.node
-            op = op_name(getattr(node, "op_overload", None)) or _extern_name(node)
+            op = kernels.op_name(getattr(node, "op_overload", None)) or _extern_name(node)
             if op is not None:
                 origin = node.get_origin_node()
                 origins = [origin] if origin is not None else list(node.get_origins())
-                self._open.externs.append(
-                    ExternCall(op, module_of_nodes(origins), line_of_nodes(origins))
-                )
+                module, line = kernels.module_of_nodes(origins), kernels.line_of_nodes(origins)
+                self._open.externs.append(ExternCall(op, module, line))
         return original(scheduled, *args)
 
     def _made(
@@ -142,7 +133,7 @@ class Workshop:
         self._open = CompiledGraph()
         code = original(lowering, *args)
         self._open.code, self._open.cache_key = code, getattr(lowering, "cache_key", None)
-        self._open.phase = phase_of(lowering, any(e.module for e in self._open.externs))
+        self._open.phase = kernels.phase_of(lowering, any(e.module for e in self._open.externs))
         self.graphs.append(self._open)
         return code
 

@@ -110,7 +110,6 @@ def _operations(node: Node, target: str, formats: Formats) -> list[tuple[str, ob
 
 
 def _format(node: Node, target: str, formats: Formats) -> torch.dtype | None:
-    """The number format of an operation's result."""
     import torch
     from torch._inductor.virtualized import V
 
@@ -123,7 +122,6 @@ def _format(node: Node, target: str, formats: Formats) -> torch.dtype | None:
 
 
 def _widest(node: Node, formats: Formats) -> torch.dtype | None:
-    """The format that holds those of all operands."""
     import torch
 
     known = _operands(node, formats)
@@ -131,7 +129,6 @@ def _widest(node: Node, formats: Formats) -> torch.dtype | None:
 
 
 def _operands(node: Node, formats: Formats) -> list[torch.dtype]:
-    """Formats of an operation's operands, as often as they stand there."""
     from torch.fx import Node
     from torch.utils._pytree import tree_leaves
 
@@ -163,7 +160,6 @@ def schema_of(target: object) -> torch.FunctionSchema | None:
 
 
 def _only_looks(target: object) -> bool:
-    """Whether every result is another look at an argument."""
     schema = schema_of(target)
     return schema is not None and is_view(schema)
 
@@ -305,7 +301,6 @@ def _products(node: BaseSchedulerNode) -> list[Described]:
 
 
 def _sizes(node: BaseSchedulerNode) -> list[Expr]:
-    """How far each of a node's loops runs."""
     if getattr(node, "_body", None) is None:
         return []
     return [size for group in node.get_ranges() for size in group]  # type: ignore[attr-defined]
@@ -337,13 +332,9 @@ def _arguments(
     found = []
     for names, can_read, can_write in _slots(args):
         size = _size_bytes(names[-1], graph)
-        found.append(
-            KernelArgument(
-                read_bytes=min(size, max(reads[n] for n in names)) if can_read else 0,
-                written_bytes=min(size, max(writes[n] for n in names)) if can_write else 0,
-                size_bytes=size,
-            )
-        )
+        read = min(size, max(reads[n] for n in names)) if can_read else 0
+        written_bytes = min(size, max(writes[n] for n in names)) if can_write else 0
+        found.append(KernelArgument(read_bytes=read, written_bytes=written_bytes, size_bytes=size))
     return found
 
 
