@@ -12,7 +12,7 @@ import polars as pl
 from timeroof.api.reports import Report, analyze
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Profile, Source
-from timeroof.study.rows import Row, typed_rows
+from timeroof.study.judged_cases import Row, typed_rows
 
 PEAK, BF16_VECTOR, BF16_UNIT, DRAM, LAUNCH_S = 100e9, 200e9, 1600e9, 20e9, 0.5e-6
 

@@ -26,7 +26,7 @@ from tests.study.factor_samples import (
 )
 from timeroof.study.factors import Conclusion, conclude, conclusions
 from timeroof.study.factors.published import paper_report, published_cases
-from timeroof.study.rows import parameters_of
+from timeroof.study.judged_cases import parameters_of
 
 SEEDS = range(6)
 

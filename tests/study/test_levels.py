@@ -13,10 +13,10 @@ from tests.study.test_output import parsed, study_of
 from timeroof.live.torch.recording import PrimitiveSeen
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.intensity import conclude
+from timeroof.study.judged_cases import LEVELS, Row, level_note, level_of
 from timeroof.study.output.page import heads, panel_lines, write_study
 from timeroof.study.output.sweep_charts import chart_pair, panel_chart, panel_roofs, panels
 from timeroof.study.report import busy_sentence
-from timeroof.study.rows import LEVELS, Row, level_note, level_of
 from timeroof.study.worker.torch_bench import primitive_labels
 
 amounts = st.one_of(st.none(), st.just(0.0), st.floats(1.0, 1e12))

@@ -24,8 +24,8 @@ from timeroof.study import kernel as k
 from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclude
 from timeroof.study.grid import all_cores
+from timeroof.study.judged_cases import Row, typed_rows
 from timeroof.study.kernels import kernels
-from timeroof.study.rows import Row, typed_rows
 
 SCOPE = f"{LABEL}scope"
 _PHASES = {k.CALIBRATE: "data", k.FORWARD: "forward", k.OPTIMIZER: "optimizer"}

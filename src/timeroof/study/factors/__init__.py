@@ -10,7 +10,7 @@ from timeroof.study.case import Case
 from timeroof.study.factors import autotune, intensity, launch, locality, precision
 from timeroof.study.factors.conclusion import Conclusion, Effect
 from timeroof.study.grid import DesignOptions, check_choice, unique
-from timeroof.study.rows import Row
+from timeroof.study.judged_cases import Row
 
 __all__ = ["FACTOR_NAMES", "Conclusion", "Effect", "conclude", "conclusions", "designs"]
 

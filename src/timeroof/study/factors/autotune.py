@@ -15,7 +15,7 @@ from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
 from timeroof.study.factors.launch import FEWEST_MORE
 from timeroof.study.grid import DesignOptions
-from timeroof.study.rows import Row, group_titles, groups, ops
+from timeroof.study.judged_cases import Row, group_titles, groups, ops
 
 BASE = "eager"
 VARIANTS = ("eager", "no-onednn", "compile", "max-autotune", "cudnn-benchmark")

@@ -9,7 +9,7 @@ from typing import Any
 
 from timeroof.core.report import Finding
 from timeroof.model.stats import Ratio, holm, two_samples
-from timeroof.study.rows import Row
+from timeroof.study.judged_cases import Row
 
 # Evidence as it is written to JSON.
 Facts = dict[str, Any]

@@ -22,7 +22,7 @@ from timeroof.model.stats import CONFIDENCE, Samples, resampled_medians
 from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
 from timeroof.study.grid import DesignOptions
-from timeroof.study.rows import DRAM, Row, Sweep, level_of, ops, sweeps
+from timeroof.study.judged_cases import DRAM, Row, Sweep, level_of, ops, sweeps
 
 # Intensity that moves by less than this over a whole sweep stays where it is.
 MOVES = 1.15

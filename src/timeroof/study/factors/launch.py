@@ -27,7 +27,7 @@ from timeroof.model.stats import Samples, student_quantile
 from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Facts
 from timeroof.study.grid import DesignOptions
-from timeroof.study.rows import Row, group_titles, groups, ops
+from timeroof.study.judged_cases import Row, group_titles, groups, ops
 
 VARIANTS = ("cell-loop", "cell-loop-compile", "eager", "fused", "compile", "graph")
 # Forms that exist to change the number of launches; without one, a group compares something else.

@@ -17,7 +17,7 @@ from timeroof.study.case import Case
 from timeroof.study.factors import working_sets
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, settle
 from timeroof.study.grid import DesignOptions
-from timeroof.study.rows import Row, group_titles, groups, ops
+from timeroof.study.judged_cases import Row, group_titles, groups, ops
 
 LAYOUTS = ("contiguous", "channels_last")
 CACHES = ("warm", "cold")

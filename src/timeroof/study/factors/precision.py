@@ -20,7 +20,7 @@ from timeroof.core.units import format_percent
 from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
 from timeroof.study.grid import DesignOptions
-from timeroof.study.rows import Row, Sweep, group_titles, groups, ops, sweeps
+from timeroof.study.judged_cases import Row, Sweep, group_titles, groups, ops, sweeps
 
 # Share of FLOPs on the unit from which a row is said to use it.
 HALF = 0.5

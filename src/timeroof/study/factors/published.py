@@ -20,7 +20,7 @@ from timeroof.paper.build import build_paper
 from timeroof.paper.data import BASE_CASE, PARAMETERS, direct_flops
 from timeroof.study.factors.conclusion import Facts
 from timeroof.study.factors.intensity import movement
-from timeroof.study.rows import Row, Sweep, groups, in_order, sweeps, typed_rows
+from timeroof.study.judged_cases import Row, Sweep, groups, in_order, sweeps, typed_rows
 
 # Below this share of FLOPs on tensor cores, a pass is said to miss them.
 TENSOR_SHARE = 0.5

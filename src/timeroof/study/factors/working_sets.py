@@ -14,7 +14,7 @@ from timeroof.model.stats import two_samples
 from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Effect, Facts, digits
 from timeroof.study.grid import DesignOptions
-from timeroof.study.rows import Row, sweeps
+from timeroof.study.judged_cases import Row, sweeps
 
 OP = "elementwise"
 # Two operands and a result of four bytes each.

@@ -17,11 +17,11 @@ from timeroof.core.machine import Machine
 from timeroof.core.report import Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors import conclusions
+from timeroof.study.judged_cases import DRAM, Row, level_note, level_of, ops
 from timeroof.study.output import sweep_charts as charts
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.sweep_charts import Overlay, Panel, series_name, short
 from timeroof.study.report import Study, busy_sentence, case_name
-from timeroof.study.rows import DRAM, Row, level_note, level_of, ops
 from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
 from timeroof.views.pictures.frame import styled
 from timeroof.views.pictures.marks import value_text

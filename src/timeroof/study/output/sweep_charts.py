@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from timeroof.core.machine import Machine
 from timeroof.core.report import Report
-from timeroof.study import rows as cases
+from timeroof.study import judged_cases as cases
 from timeroof.study.factors.published import published_cases
-from timeroof.study.rows import LEVELS, USUAL, Row, Sweep, Value
+from timeroof.study.judged_cases import LEVELS, USUAL, Row, Sweep, Value
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, combined_chart, marks
 from timeroof.views.pictures.frame import LEGEND_ROW, LegendEntry
