@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from timeroof.advice import rule_of
-from timeroof.advice.rules.memory import KEEP_MEMORY
+from timeroof.advice.rules.fresh_memory import KEEP_MEMORY
 
 pytest.importorskip("torch")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +11,7 @@ import polars as pl
 
 from timeroof.advice.context import Context
 from timeroof.advice.rule import Rule
-from timeroof.advice.rules import arithmetic, launching, measurement, memory, traffic, waiting
+from timeroof.advice.rules import FILES
 from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ GROUPS = {
     "TR9": "The measurement itself",
 }
 
-_MODULES = (arithmetic, launching, measurement, memory, traffic, waiting)
-_KINDS = [kind for module in _MODULES for kind in vars(module).values() if isinstance(kind, type)]
+_MODULES = [import_module(f"timeroof.advice.rules.{file}") for file in FILES]
+_KINDS = {kind for module in _MODULES for kind in vars(module).values() if isinstance(kind, type)}
 RULES: tuple[Rule, ...] = tuple(
     sorted((k() for k in _KINDS if issubclass(k, Rule) and k is not Rule), key=lambda r: r.code)
 )

@@ -1,0 +1,59 @@
+"""TR903."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent
+
+MIN_TIME_SHARE = 0.01
+
+
+class AboveRoof(Rule):
+    """Kernels faster than their roof: a number is wrong.
+
+    **What.** Rows above their roof beyond the spread for another reason than data in a cache
+    (TR205) or noise, with 1 % of the run or more.
+
+    **Why.** A roof cannot be beaten. Either the work is less than counted (Winograd, FFT,
+    sparsity, a wrong formula), or the ceiling is too low (a datasheet's base clock, a probe on
+    a busy machine, another device than assumed).
+
+    **Example.** A run of an H100 judged on the ceilings of an A100.
+
+    **Seconds.** None are claimed.
+
+    **Silent** below 1 % of the run.
+    """
+
+    code = "TR903"
+    name = "above-roof"
+    title = "Kernels are faster than their roof"
+    actions = {
+        "any": "Check the machine (--machine, or measure it: `timeroof machine --fresh`) and the"
+        " counts of these kernels; bounds and efficiencies of the run are off until then."
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Rows above the roof, by cause."""
+        rows = context.rows.filter(
+            pl.col("above_roof").is_not_null(),
+            ~pl.col("above_roof").is_in(["cache-resident", "noise"]),
+        )
+        time_s = float(rows["time_s"].sum())
+        share = time_s / (float(context.rows["time_s"].sum()) or 1.0)
+        if not rows.height or share < MIN_TIME_SHARE:
+            return []
+        causes = dict(
+            rows.group_by("above_roof").agg(pl.col("time_s").sum()).sort("above_roof").iter_rows()
+        )
+        likely = ", ".join(causes)
+        excess = float(rows["work_bound_s"].sum()) / time_s
+        why = (
+            f"{rows.height} rows with {format_percent(share)} of the time run at"
+            f" {format_percent(excess)} of their roof; likely causes: {likely}."
+        )
+        evidence = {"seconds_by_cause": causes, "times_roof": excess}
+        return self.inform(context, rows, why, evidence)

@@ -1,0 +1,100 @@
+"""TR203."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context, in_family
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.vocabulary import OpFamily
+
+# A chain is at least this many calls on tensors of one shape in one place.
+MIN_CALLS = 2
+MIN_TIME_SHARE = 0.05
+CHAIN = ["phase", "module", "shape_of_output", "stream", "rank"]
+
+
+class ElementwiseChain(Rule):
+    """Element-wise ops in a row, each reading and writing what the next one needs.
+
+    **What.** Two or more element-wise calls on tensors of the same shape, in the same phase,
+    module and stream, bound by memory or by fresh memory, together 5 % of the run or more.
+
+    **Why.** Every op reads its inputs from memory and writes its result back. Fused into one
+    kernel, the intermediate results stay in registers: the bytes between the ops vanish, and so
+    do the allocations.
+
+    **Example.** `y = torch.tanh(x * a + b) * x`: four ops move nine tensors; fused, it is two.
+
+    **Seconds.** The chain's time less that of one kernel which moves as much as its smallest
+    member. Which tensors are inputs from outside is not known, so it is a limit.
+
+    **Silent** without shapes or bytes, for chains that fit one launch (TR101), below 5 % of the
+    run.
+    """
+
+    code = "TR203"
+    name = "elementwise-chain"
+    title = "Element-wise ops could be one kernel"
+    actions = {
+        "torch": "torch.compile the function; or use fused ops (F.gelu, addcmul, SwiGLU and norm"
+        " kernels of the libraries), and in-place ops where autograd allows.",
+        "tensorflow": "tf.function(jit_compile=True).",
+        "jax": "Put the chain under one jax.jit.",
+        "any": "Fuse the ops into one kernel.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Groups of element-wise calls that one kernel could do."""
+        rows = _chains(context)
+        time_s = float(rows["time_s"].sum())
+        if time_s < MIN_TIME_SHARE * context.total_s:
+            return []
+        moved, kept = float(rows["moved_bytes"].sum()), float(rows["kept_bytes"].sum())
+        chains = rows.select(CHAIN).n_unique()
+        why = (
+            f"{rows['calls'].sum():,.0f} element-wise calls in {chains} places take"
+            f" {format_seconds(time_s)} ({format_percent(time_s / context.total_s)}) and move"
+            f" {format_amount(moved, 'B')}; fused, up to {format_amount(moved - kept, 'B')} of that"
+            " vanish."
+        )
+        evidence = {
+            "calls": float(rows["calls"].sum()),
+            "chains": chains,
+            "bytes": moved,
+            "bytes_vanishing": moved - kept,
+        }
+        return self.claim(context, rows, why, evidence)
+
+
+def _chains(context: Context) -> pl.DataFrame:
+    """Element-wise rows of chains, with the bytes that fusion keeps and the seconds it saves."""
+    rows = context.rows.filter(
+        in_family(OpFamily.ELEMENTWISE),
+        ~pl.col("tiny") & (pl.col("limit") != "unknown"),
+        pl.col("shape").is_not_null() & (pl.col("moved_bytes") > 0),
+    ).with_columns(_first_shape().alias("shape_of_output"))
+    rows = rows.with_columns(
+        pl.col("calls").sum().over(CHAIN).alias("chain_calls"),
+        _one_kernel("moved_bytes").over(CHAIN).alias("chain_bytes"),
+        _one_kernel("memory_s").over(CHAIN).fill_null(0.0).alias("chain_bound_s"),
+        pl.col("time_s").sum().over(CHAIN).alias("chain_s"),
+        pl.col("moved_bytes").sum().over(CHAIN).alias("chain_moved"),
+    ).filter(pl.col("chain_calls") >= MIN_CALLS)
+    share = pl.col("time_s") / pl.col("chain_s")
+    return rows.with_columns(
+        (pl.col("chain_bytes") * share).alias("kept_bytes"),
+        (pl.col("time_s") - pl.col("chain_bound_s") * share).alias("busy_gain_s"),
+    ).filter(pl.col("chain_bytes") < 0.75 * pl.col("chain_moved"))
+
+
+def _one_kernel(amount: str) -> pl.Expr:
+    """One kernel per repetition of the chain, which takes what the smallest member takes."""
+    return (pl.col(amount) / pl.col("calls")).min() * pl.col("calls").min()
+
+
+def _first_shape() -> pl.Expr:
+    """The first shape that a row's shapes name: for element-wise ops as good as the output's."""
+    first = pl.col("shape").str.extract(r"([\d]+(?:\s*[,x×]\s*\d+)*)", 1)
+    return first.str.replace_all(r"\s", "")

@@ -1,0 +1,72 @@
+"""TR107."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import LINK, Context, idle_seconds, with_idle_gain
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
+
+
+class ExposedCommunication(Rule):
+    """Communication that no computation hides.
+
+    **What.** Collectives during which their device runs no other kernel, and idle time whose cause
+    is communication.
+
+    **Why.** Gradients can be exchanged while the rest of the backward pass runs. What is
+    exposed lengthens the step by its full time, on every rank.
+
+    **Example.** DDP with one bucket that is ready only when the backward pass is over.
+
+    **Seconds.** The exposed part of the collectives, and the idle seconds of that cause.
+
+    **Silent** where the source has neither timestamps nor idle causes, and below 1 % of the run.
+    """
+
+    code = "TR107"
+    name = "exposed-communication"
+    title = "Communication is not overlapped"
+    seen = removes = True
+    actions = {
+        "torch": "Overlap it: DDP with smaller buckets (bucket_cap_mb) and"
+        " gradient_as_bucket_view=True, FSDP with prefetching; accumulate gradients under"
+        " no_sync(); compress them (bf16 hooks).",
+        "any": "Start collectives as soon as their data are ready, on their own stream; send fewer"
+        " bytes, less often.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Exposed collectives and waits for the link."""
+        waiting_s = idle_seconds(context, LINK)
+        idle, outside = with_idle_gain(context, LINK)
+        rows = context.rows.filter(pl.col("kind") == "collective").with_columns(
+            pl.col("exclusive_s").fill_null(0.0).alias("busy_gain_s"),
+            pl.lit(0.0).alias("idle_gain_s"),
+            # Collectives beside one another wait for the same link: together they are exposed.
+            pl.lit(None, pl.Float64).alias("most_gain_s"),
+        )
+        exposed_s = float(rows["busy_gain_s"].sum())
+        if not exposed_s + waiting_s:
+            return []
+        time_s = float(rows["time_s"].sum())
+        known = time_s > 0 and not rows["exclusive_s"].null_count()
+        share = exposed_s / time_s if known else None
+        evidence = {"exposed_s": exposed_s, "exposed_share": share, "waiting_s": waiting_s}
+        why = _why(context, time_s, share, waiting_s)
+        both = pl.concat([rows, idle], how="diagonal") if waiting_s else rows
+        return self.claim(context, both, why, evidence, outside_s=outside)
+
+
+def _why(context: Context, time_s: float, share: float | None, waiting_s: float) -> str:
+    """Collectives and waiting, whichever there is; how much is exposed only where that is known."""
+    sentences = []
+    if time_s:
+        exposed = "" if share is None else f", {format_percent(share)} of it exposed"
+        sentences.append(f"Collectives take {format_seconds(time_s)}{exposed}.")
+    if waiting_s:
+        who = "program" if context.device_kind == "cpu" else "device"
+        more = "another " if time_s else ""
+        sentences.append(f"The {who} waits {more}{format_seconds(waiting_s)} for communication.")
+    return " ".join(sentences)

@@ -1,0 +1,48 @@
+"""TR106."""
+
+from __future__ import annotations
+
+from timeroof.advice.context import SYNC, Context, idle_seconds, with_idle_gain
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
+
+
+class HostWaits(Rule):
+    """A host that waits for the device, and so leaves it without work afterwards.
+
+    **What.** Idle time of the device that follows a synchronisation.
+
+    **Why.** After the host has waited, the queue is empty: the device idles until the host has
+    issued enough work again.
+
+    **Example.** `loss.item()`, `print(loss)`, `tensor.cpu()`, `if (x > 0).any():` in every
+    step.
+
+    **Seconds.** The idle seconds of that cause.
+
+    **Silent** where the source has no timestamps, and below 1 % of the run.
+    """
+
+    code = "TR106"
+    name = "host-waits"
+    title = "Synchronisation empties the device's queue"
+    actions = {
+        "torch": "Keep values on the device (.detach() sums, logging every n steps), copy with"
+        " non_blocking=True from pinned memory, avoid branches on device values;"
+        " torch.cuda.set_sync_debug_mode('warn') names the lines.",
+        "tensorflow": "Do not fetch values every step; log inside tf.function with tf.summary.",
+        "jax": "Do not call block_until_ready or float(x) inside the loop.",
+        "any": "Read results back rarely and late.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Idle seconds after synchronisation."""
+        seconds = idle_seconds(context, SYNC)
+        if not seconds:
+            return []
+        rows, outside = with_idle_gain(context, SYNC)
+        why = (
+            f"The device idles {format_seconds(seconds)}"
+            f" ({format_percent(seconds / context.total_s)}) after the host has waited for it."
+        )
+        return self.claim(context, rows, why, {"idle_s": seconds}, outside_s=outside)

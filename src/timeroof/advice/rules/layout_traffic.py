@@ -1,0 +1,102 @@
+"""TR201."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context, is_layout
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.model.bounds import where_settled
+
+MIN_TIME_SHARE = 0.05
+# Reorders that are a smaller part of their op leave its kernels as they are.
+MIN_OP_SHARE = 0.1
+# Kernels without FLOPs whose results are needed all the same.
+NEEDED = r"(?i)(index|gather|scatter|embedding|sort|top_?k|pool|random|philox|dropout|fill|nccl)"
+
+
+class LayoutTraffic(Rule):
+    """Copies and layout changes: bytes moved without a single FLOP.
+
+    **What.** Rows without FLOPs that only rearrange or copy data: reorders between memory
+    formats, transposes, `contiguous`, `clone`, `cat`, casts and copies between host and device;
+    and kernels that counters saw no FLOPs in, where no op tells what they are for. Together 5 %
+    of the run or more.
+
+    **Why.** They produce nothing new. Libraries insert them where a kernel wants another memory
+    format than it is given: in the paper TensorFlow's FP32 convolutions move four to five times
+    the bytes of PyTorch's that way, and 40 to 57 % of DeepCAM's launches have no FLOPs.
+
+    **Example.** A convolution net in NCHW on a CPU: oneDNN reorders the input and output of
+    every layer to its blocked format and back.
+
+    **Seconds.** All of their time: the cure removes them. Beside it what kernels of the same op are
+    above their bounds, where reorders are a tenth of the op or more: in the other format they are
+    other kernels. Some copies may be needed and some kernels stay as they are, so it is a limit.
+
+    **Silent** below 5 % of the run, and where FLOPs of the rows are not known to be zero.
+    """
+
+    code = "TR201"
+    name = "layout-traffic"
+    title = "Data are copied and reordered"
+    removes = True
+    actions = {
+        "torch": "Keep one memory format: model.to(memory_format=torch.channels_last) and the same"
+        " for inputs; avoid permute().contiguous(), repeated .to() and cat in inner loops; write"
+        " into slices of one tensor.",
+        "tensorflow": "Keep the data format that the kernels want (NHWC on tensor cores and CPUs,"
+        " NCHW for FP32 on a GPU), and let grappler's layout optimizer on.",
+        "any": "Choose one memory format for the whole model, the one that the kernels use.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Rows that only move data."""
+        rows = context.rows.filter(
+            is_layout() | _without_purpose(),
+            (pl.col("known_flops") == 0) | (pl.col("kind") == "copy"),
+            pl.col("phase").fill_null("other") != "data",
+        ).with_columns(pl.col("time_s").alias("busy_gain_s"))
+        time_s = float(rows["time_s"].sum())
+        if time_s < MIN_TIME_SHARE * context.total_s:
+            return []
+        moved = float(rows["moved_bytes"].fill_null(0.0).sum())
+        beside = _between(context, rows)
+        beside_s = float(beside["busy_gain_s"].sum())
+        why = (
+            f"{rows.height} kinds of copies and reorders, {rows['launches'].sum():,.0f} launches,"
+            f" move {format_amount(moved, 'B')} in {format_seconds(time_s)}"
+            f" ({format_percent(time_s / context.total_s)} of the run) and compute nothing."
+        )
+        evidence = {"time_s": time_s, "bytes": moved, "launches": float(rows["launches"].sum())}
+        if beside_s > 0:
+            why += (
+                f" The kernels that they serve are {format_seconds(beside_s)} above their bounds;"
+                " in another format they are other kernels."
+            )
+            evidence["served_kernels_gap_s"] = beside_s
+        return self.claim(context, pl.concat([rows, beside], how="vertical"), why, evidence)
+
+
+def _between(context: Context, copies: pl.DataFrame) -> pl.DataFrame:
+    """Kernels of ops that reorder their data, with what each is above its bound."""
+    place = ["op", "module", "phase"]
+    below = pl.col("kind").is_in(["primitive", "kernel"]) & pl.col("op").is_not_null()
+    of_op = context.rows.filter(below)
+    shares = of_op.group_by(place).agg(
+        pl.col("time_s").filter(pl.col("id").is_in(copies["id"].to_list())).sum().alias("copied_s"),
+        pl.col("time_s").sum().alias("op_s"),
+    )
+    reordering = shares.filter(pl.col("copied_s") >= MIN_OP_SHARE * pl.col("op_s"))
+    served = of_op.join(reordering.select(place), on=place, how="semi", nulls_equal=True)
+    gap = pl.col("time_s") - context.bound_after(pl.col("work_bound_s"))
+    return served.filter(~pl.col("id").is_in(copies["id"].to_list())).with_columns(
+        where_settled(gap).fill_null(0.0).clip(lower_bound=0.0).alias("busy_gain_s")
+    )
+
+
+def _without_purpose() -> pl.Expr:
+    """Device kernels that no op explains and whose name is not one of those that are needed."""
+    device = pl.col("kind").is_in(["kernel", "unit"]) & pl.col("op").is_null()
+    return device & ~pl.col("name").str.contains(NEEDED)

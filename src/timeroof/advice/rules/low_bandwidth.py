@@ -1,0 +1,76 @@
+"""TR207."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context, is_layout
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.resources import DRAM
+from timeroof.core.units import format_percent, format_seconds
+
+LOW = 0.5
+
+
+class LowBandwidth(Rule):
+    """Kernels bound by memory that reach less than half of its bandwidth.
+
+    **What.** Rows limited by a memory level that run at less than 50 % of its roof, although
+    each launch lasts long enough to reach it. Copies and reorders have TR201, page faults
+    TR206.
+
+    Data that a model says could stay in a cache may come from memory all the same; such rows
+    count only if they are slower than that, too.
+
+    **Why.** Accesses that are strided, gathered or too narrow use a part of every line; too few
+    threads or outstanding loads leave the memory waiting; or it moves more bytes than are
+    counted.
+
+    **Example.** A reduction over the first dimension of a row-major matrix.
+
+    **Seconds.** Time less the bound.
+
+    **Silent** for rows that DRAM bytes are not known of, and below 1 % of the run.
+    """
+
+    code = "TR207"
+    name = "low-bandwidth"
+    last_resort = True
+    title = "Memory is used at less than half of its speed"
+    actions = {
+        "torch cpu": "Check threads (OMP_NUM_THREADS, pinning, NUMA), make inputs contiguous in the"
+        " dimension that is walked, and use wider tensors per call.",
+        "torch": "Make the walked dimension contiguous, use torch.compile for gathers and"
+        " reductions, larger tensors per kernel.",
+        "any": "Walk memory in order, with more parallel accesses.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Slow rows among those that memory limits."""
+        rows = context.rows.filter(
+            pl.col("limit") == "memory",
+            pl.col("kernel_efficiency") < LOW,
+            ~pl.col("tiny") & (pl.col("work_bound_s") > 0),
+            pl.col("fault_s") < pl.col("work_bound_s"),
+            _slower_than_memory(context),
+            ~is_layout(),
+        ).with_columns(
+            (pl.col("time_s") - context.bound_after(pl.col("work_bound_s"))).alias("busy_gain_s")
+        )
+        time_s = float(rows["time_s"].sum())
+        if not time_s:
+            return []
+        reached = float(rows["work_bound_s"].sum()) / time_s
+        why = (
+            f"{rows.height} rows that memory limits take {format_seconds(time_s)} and reach"
+            f" {format_percent(reached)} of its roof."
+        )
+        return self.claim(context, rows, why, {"time_s": time_s, "efficiency": reached})
+
+
+def _slower_than_memory(context: Context) -> pl.Expr:
+    """Whether a row takes twice as long as if every byte that it moves came from DRAM."""
+    rate = context.rate(DRAM)
+    if rate is None:
+        return pl.lit(True)
+    return pl.col("moved_bytes") / rate < LOW * pl.col("time_s")

@@ -1,0 +1,88 @@
+"""TR304."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context, shapes_in
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
+
+LOW = 0.5
+TILE = 16
+
+
+class LowComputeEfficiency(Rule):
+    """Kernels bound by arithmetic that reach less than half of its roof.
+
+    **What.** Rows limited by a FLOP ceiling that run at less than 50 % of it, where no other
+    finding explains them.
+
+    **Why.** The algorithm does not fit the shape (another one might), the last tiles are mostly
+    padding (a side just above a multiple of the tile), there are fewer tiles than cores,
+    threads are missing or share cores, or the clock is low.
+
+    **Example.** A product with a side of 129 in tiles of 128: half of the second tile is
+    wasted.
+
+    **Seconds.** Time less the bound.
+
+    **Silent** below 1 % of the run; rows without FLOPs or a ceiling have no such limit.
+    """
+
+    code = "TR304"
+    name = "low-compute-efficiency"
+    last_resort = True
+    title = "Arithmetic runs at less than half of its roof"
+    actions = {
+        "torch cpu": "Check the threads (torch.get_num_threads(), OMP_NUM_THREADS = physical cores,"
+        " pinning), sides that are multiples of 16, channels_last, larger batches.",
+        "torch": "torch.backends.cudnn.benchmark = True (another algorithm), sides that are"
+        " multiples"
+        " of 64 or 128, channels_last, torch.compile(mode='max-autotune'), larger batches.",
+        "tensorflow": "Keep cuDNN auto-tuning on (TF_CUDNN_USE_AUTOTUNE=1), pad sides to"
+        " multiples of"
+        " 64, larger batches.",
+        "any": "Try another algorithm, sides that fill the tiles, and more parallel work.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Slow rows among those that arithmetic limits."""
+        rows = context.rows.filter(
+            pl.col("limit") == "compute",
+            pl.col("kernel_efficiency") < LOW,
+            ~pl.col("tiny") & (pl.col("work_bound_s") > 0),
+        ).with_columns(
+            (pl.col("time_s") - context.bound_after(pl.col("work_bound_s"))).alias("busy_gain_s")
+        )
+        time_s = float(rows["time_s"].sum())
+        if not time_s:
+            return []
+        reached = float(rows["work_bound_s"].sum()) / time_s
+        odd = [s for s in rows["shape"].drop_nulls().to_list() if has_odd_side(s)]
+        why = (
+            f"{rows.height} rows that arithmetic limits take {format_seconds(time_s)} and reach"
+            f" {format_percent(reached)} of their roof"
+            + (
+                f"; {len(odd)} of them have sides that do not fill a tile of {TILE}."
+                if odd
+                else "."
+            )
+        )
+        evidence = {
+            "time_s": time_s,
+            "efficiency": reached,
+            "rows_with_odd_sides": len(odd),
+            "threads": context.threads,
+        }
+        return self.claim(context, rows, why, evidence)
+
+
+def has_odd_side(shape: str) -> bool:
+    """Whether a matrix has a side that is no multiple of a small tile.
+
+    >>> has_odd_side("[[129, 64], [64, 64]]"), has_odd_side("[[128, 64]]"), has_odd_side("?")
+    (True, False, False)
+    """
+    sides = [side for sizes in shapes_in(shape) if len(sizes) >= 2 for side in sizes[-2:]]
+    return any(side > TILE and side % TILE for side in sides)

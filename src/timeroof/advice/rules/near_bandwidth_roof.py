@@ -1,0 +1,55 @@
+"""TR204."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
+
+NEAR = 0.8
+MIN_TIME_SHARE = 0.1
+
+
+class NearBandwidthRoof(Rule):
+    """Kernels that already move their bytes as fast as the memory can.
+
+    **What.** Rows bound by memory that reach 80 % of their roof or more, together a tenth of
+    the run or more.
+
+    **Why.** There is nothing to tune in them: no better kernel for the same bytes exists. Only
+    less traffic helps, and whether that is possible depends on the model.
+
+    **Example.** A large layer norm or an embedding lookup at 90 % of the memory bandwidth.
+
+    **Seconds.** None are claimed.
+
+    **Silent** below a tenth of the run.
+    """
+
+    code = "TR204"
+    name = "near-bandwidth-roof"
+    title = "At the memory's roof: only less traffic helps"
+    actions = {
+        "any": "Leave these kernels as they are. Fusing them with their neighbours, a narrower"
+        " format or not doing the work are the only ways to take less time."
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Rows that are as fast as memory allows."""
+        rows = context.rows.filter(
+            pl.col("limit") == "memory",
+            pl.col("kernel_efficiency") >= NEAR,
+            pl.col("above_roof").is_null(),
+        )
+        time_s = float(rows["time_s"].sum())
+        if time_s < MIN_TIME_SHARE * context.total_s or not time_s:
+            return []
+        reached = float(rows["work_bound_s"].sum()) / time_s
+        why = (
+            f"{rows.height} rows, {format_seconds(time_s)}"
+            f" ({format_percent(time_s / context.total_s)} of the run), run at"
+            f" {format_percent(reached)} of the memory's roof."
+        )
+        return self.inform(context, rows, why, {"time_s": time_s, "efficiency": reached})

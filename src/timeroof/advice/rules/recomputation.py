@@ -1,0 +1,66 @@
+"""TR305."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
+
+CASE = ["op", "shape", "dtype", "module"]
+MIN_TIME_SHARE = 0.03
+# Ops that a backward pass calls by itself with the shapes of the forward pass.
+OWN_OF_BACKWARD = r"(?i)(_backward|::(add|mul|sum|copy|clone|fill|zero|view|t|div|neg|empty)_?$)"
+
+
+class Recomputation(Rule):
+    """The same work done again: a forward pass repeated inside the backward pass.
+
+    **What.** Contractions of the backward phase with the op, shape, dtype and module of a row
+    of the forward phase, together 3 % of the run or more.
+
+    **Why.** Activation checkpointing trades memory for a second forward pass; where memory
+    suffices, it is time for nothing. It also comes in through reversible layers, and compilers
+    that recompute.
+
+    **Example.** `torch.utils.checkpoint` around every block of a model that would fit without.
+
+    **Seconds.** The time of the repeated rows: keeping the activations instead removes them.
+
+    **Silent** without phases, modules or shapes: then nothing tells that it is the same work.
+    """
+
+    code = "TR305"
+    name = "recomputation"
+    title = "Forward work is repeated in the backward pass"
+    removes = True
+    actions = {
+        "torch": "Checkpoint fewer blocks, or select what is kept"
+        " (create_selective_checkpoint_contexts: keep the products, recompute the cheap ops).",
+        "tensorflow": "Use tf.recompute_grad for fewer layers.",
+        "jax": "Use jax.checkpoint with a policy such as dots_saveable.",
+        "any": "Keep the results where memory allows.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Rows of the backward pass that repeat rows of the forward pass."""
+        named = context.rows.filter(
+            pl.col("op").is_not_null() & pl.col("module").is_not_null(),
+            pl.col("shape").is_not_null() & pl.col("contraction"),
+            ~pl.col("op").str.contains(OWN_OF_BACKWARD),
+        )
+        forward = named.filter(pl.col("phase") == "forward").select(CASE).unique()
+        rows = named.filter(pl.col("phase") == "backward")
+        rows = rows.join(forward, on=CASE, how="semi", nulls_equal=True).with_columns(
+            pl.col("time_s").alias("busy_gain_s")
+        )
+        time_s = float(rows["time_s"].sum())
+        if not time_s or time_s < MIN_TIME_SHARE * context.total_s:
+            return []
+        why = (
+            f"{rows.height} rows of the forward pass run again in the backward pass, for"
+            f" {format_seconds(time_s)} ({format_percent(time_s / context.total_s)} of the run)."
+        )
+        evidence = {"time_s": time_s, "modules": rows["module"].n_unique()}
+        return self.claim(context, rows, why, evidence)

@@ -1,0 +1,111 @@
+"""TR101."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import HOST, Context, idle_seconds, idle_share
+from timeroof.advice.rule import Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
+from timeroof.model.bounds import MOST_OP_COSTS, op_cost_s
+
+# Every program starts some small ops; below this share they are not worth a line.
+LEAST_SHARE = 0.1
+
+
+class TinyKernels(Rule):
+    """Kernels that take longer to launch than their work takes at the roof.
+
+    **What.** On a device with a queue: rows whose launches cost at least as much as their work
+    would at the roof, and whose kernels are at most four launches long. On a CPU: rows whose
+    ops take at most fifty times what an op from Python costs, at most half of it work; views
+    too. Optimizer steps have their own rule, TR103.
+
+    **Why.** A launch has a smallest cost, 4 µs on a V100, around 1 µs for an eager op on a CPU.
+    Below it, better kernels change nothing: only fewer launches do. The paper's LSTMs spend 90
+    to 115 % of their time there in TensorFlow.
+
+    **Example.** An `LSTMCell` called in a Python loop: 256 time steps are thousands of ops of a
+    few microseconds. `nn.LSTM` is one.
+
+    **Seconds.** The rows' time, and the idle before them that the host causes, less the work at
+    the roof: what one kernel that does it all could reach. Rows whose work is unknown are not
+    counted. Where rows do not know the idle before them, they get
+    their launches' share of the idle that the host causes, at most fifty times what an op costs
+    for each: more is the program's own work (NumPy, Python), not launching.
+
+    **Silent** below a tenth of the run, below the rows' own spread, and without a launch ceiling.
+    """
+
+    code = "TR101"
+    name = "tiny-kernels"
+    title = "Launching takes longer than the work"
+    actions = {
+        "torch gpu": "Give the device fewer, larger kernels: torch.compile(model,"
+        " mode='reduce-overhead') (CUDA graphs), nn.LSTM/nn.GRU instead of a cell in a loop, a"
+        " larger batch, foreach or fused optimizers.",
+        "torch cpu": "Call fewer, larger ops: nn.LSTM/nn.GRU instead of a cell in a loop,"
+        " torch.compile, vectorised code instead of Python loops, a larger batch.",
+        "tensorflow": "Use keras.layers.LSTM with its default arguments (one cuDNN kernel) instead"
+        " of a cell in RNN or dynamic_rnn, tf.function(jit_compile=True), a larger batch.",
+        "jax": "Put the whole step under jax.jit, use lax.scan for loops, and a larger batch.",
+        "any": "Fuse small kernels, replay them as a graph, or give each more work.",
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """Rows that are launched more than they work."""
+        cost_s = op_cost_s(context.machine)
+        if cost_s is None:
+            return []
+        tiny = context.rows.filter(
+            pl.col("tiny"), pl.col("phase").fill_null("other") != "optimizer"
+        ).with_columns(
+            (pl.col("time_s") - _after()).alias("busy_gain_s"),
+            (pl.col("idle_s") * idle_share(context, HOST)).alias("idle_gain_s"),
+        )
+        if not tiny.height:
+            return []
+        beside = _idle_share(context, tiny, cost_s)
+        return self.claim(
+            context,
+            tiny,
+            *_words(tiny, cost_s, sum(beside.values())),
+            outside_s=beside,
+            least_share=LEAST_SHARE,
+        )
+
+
+def _after() -> pl.Expr:
+    return pl.max_horizontal("work_bound_s", "fault_s")
+
+
+def _idle_share(context: Context, tiny: pl.DataFrame, cost_s: float) -> dict[str, float]:
+    """Idle that the host causes, by share of launches, where rows do not know theirs."""
+    launches = float(context.rows["launches"].sum())
+    if context.rows["idle_s"].sum() > 0 or not launches:
+        return {}
+    own = float(tiny["launches"].sum())
+    seconds = min(idle_seconds(context, HOST) / launches, MOST_OP_COSTS * cost_s) * own
+    return {HOST: seconds} if seconds else {}
+
+
+def _words(tiny: pl.DataFrame, cost_s: float, beside_s: float) -> tuple[str, dict[str, float]]:
+    launches, time_s = float(tiny["launches"].sum()), float(tiny["time_s"].sum())
+    ops = max(launches, float(tiny["calls"].sum()))
+    launch_s, work_s = float(tiny["launch_s"].sum()), float(tiny.select(_after().sum()).item())
+    idle_s = beside_s + float(tiny["idle_gain_s"].sum())
+    around = f" The host leaves the device idle for {format_seconds(idle_s)} around them."
+    why = (
+        f"{ops:,.0f} launches or calls of {format_seconds(time_s / ops)} each; starting one takes"
+        f" {format_seconds(cost_s)} or more, together {format_percent(ops * cost_s / time_s)} of"
+        f" their time, while the work at the roof takes {format_seconds(work_s)}."
+        f"{around if idle_s else ''}"
+    )
+    return why, {
+        "launches": launches,
+        "time_s": time_s,
+        "seconds_per_call": time_s / ops,
+        "launch_bound_s": launch_s,
+        "work_bound_s": work_s,
+        "idle_s": idle_s,
+    }

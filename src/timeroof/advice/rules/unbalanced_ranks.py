@@ -1,0 +1,63 @@
+"""TR401."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from timeroof.advice.context import Context
+from timeroof.advice.rule import MIN_SHARE, Claim, Rule
+from timeroof.core.units import format_percent, format_seconds
+
+MIN_IMBALANCE = 0.05
+
+
+class UnbalancedRanks(Rule):
+    """Ranks that have more to do than others, for whom the others wait.
+
+    **What.** Computing time by rank, collectives left out, where the busiest rank has 5 % more
+    than the mean.
+
+    **Why.** Every collective ends when the last rank arrives. The others' waiting looks like
+    slow communication, and no faster network helps.
+
+    **Example.** Sequences of different length distributed as they come, experts with different
+    load, one node with a lower clock.
+
+    **Seconds.** The busiest rank's time less the mean: what perfect balance would give.
+
+    **Silent** with one rank.
+    """
+
+    code = "TR401"
+    name = "unbalanced-ranks"
+    title = "One rank has more to do than the others"
+    actions = {
+        "any": "Balance the work: bucket samples by length, shard by cost instead of count,"
+        " and check"
+        " the slow rank's clock, temperature and data path."
+    }
+
+    def claims(self, context: Context) -> list[Claim]:
+        """The busiest rank against the mean."""
+        work = context.rows.filter(pl.col("rank").is_not_null(), pl.col("kind") != "collective")
+        # Rows are a mean rank's: its share of them.
+        count = context.rows["rank"].drop_nulls().n_unique()
+        ranks = (
+            work.group_by("rank")
+            .agg(pl.col("time_s").sum() * count)
+            .sort("time_s", descending=True)
+        )
+        if ranks.height < 2:
+            return []
+        most_s, mean_s = float(ranks["time_s"].max() or 0.0), float(ranks["time_s"].mean() or 0.0)  # type: ignore[arg-type]
+        if most_s < (1 + MIN_IMBALANCE) * mean_s or most_s - mean_s < MIN_SHARE * context.total_s:
+            return []
+        slowest = ranks["rank"][0]
+        rows = work.filter(pl.col("rank") == slowest)
+        why = (
+            f"Rank {slowest} computes {format_seconds(most_s)}, the mean of {ranks.height} ranks is"
+            f" {format_seconds(mean_s)}: {format_percent(most_s / mean_s - 1)} more."
+        )
+        evidence = {"rank": slowest, "most_s": most_s, "mean_s": mean_s, "ranks": ranks.height}
+        gains = rows.with_columns(pl.lit(0.0).alias("busy_gain_s"))
+        return self.claim(context, gains, why, evidence, outside_s={"imbalance": most_s - mean_s})
