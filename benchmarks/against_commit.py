@@ -12,17 +12,13 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
-import resource
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+from read_small import ROOT, environment, measured, worktree
+
 TRACE_COPIES = 40
 JUDGE = """
 import numpy as np, polars as pl, timeroof
@@ -90,43 +86,9 @@ def repeated_trace() -> dict[str, object]:
 NUMBERS = frozenset({"correlation", "External id", "Ev Idx"})
 
 
-def cost_of(words: list[str], source: Path, scratch: Path) -> Cost:
-    """Run one process with the package of a source tree."""
-    environment = os.environ | {
-        "PYTHONPATH": str(source),
-        "TIMEROOF_HOME": str(scratch / f"home-{source.parent.name}"),
-        "OMP_NUM_THREADS": "1",
-    }
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        done = subprocess.run(
-            [sys.executable, *words], env=environment, cwd=scratch, capture_output=True, check=False
-        )
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        text = json.dumps([done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024])
-        os.write(writer, text.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as answers:
-        code, cpu_s, peak_mb = json.loads(answers.read())
-    os.waitpid(child, 0)
-    if code:
-        raise SystemExit(f"{words[:3]} of {source} ended with exit code {code}")
-    return Cost(cpu_s, peak_mb)
-
-
-@contextmanager
-def checked_out(commit: str, scratch: Path) -> Iterator[Path]:
-    """The source folder of another commit."""
-    folder = scratch / "other"
-    git = ["git", "-C", str(ROOT), "worktree"]
-    subprocess.run([*git, "add", "--detach", "--quiet", str(folder), commit], check=True)
-    try:
-        yield folder / "src"
-    finally:
-        subprocess.run([*git, "remove", "--force", str(folder)], check=True)
+def cost_of(words: list[str], variables: dict[str, str], scratch: Path) -> Cost:
+    """Run one process under the variables of a source tree."""
+    return Cost(*measured([sys.executable, *words], variables, scratch))
 
 
 def main() -> int:
@@ -140,15 +102,19 @@ def main() -> int:
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        with checked_out(asked.commit, scratch) as other:
+        with worktree(asked.commit, scratch / "other") as other:
+            sources = (other, ROOT / "src")
+            variables = {
+                source: environment(source, scratch / f"caches-{n}") | {"OMP_NUM_THREADS": "1"}
+                for n, source in enumerate(sources)
+            }
             for name, words in commands(scratch).items():
                 if asked.only and not name.startswith(tuple(asked.only.split(","))):
                     continue
-                sources = (other, ROOT / "src")
                 found: dict[Path, list[Cost]] = {source: [] for source in sources}
                 for n in range(asked.rounds + 1):
                     for source in sources if n % 2 else sources[::-1]:
-                        found[source].append(cost_of(words, source, scratch))
+                        found[source].append(cost_of(words, variables[source], scratch))
                 # The first round fills caches that both keep.
                 before, now = (
                     Cost(*(min(costs) for costs in zip(*found[source][1:], strict=True)))

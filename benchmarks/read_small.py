@@ -52,17 +52,33 @@ def environment(source: Path, caches: Path) -> dict[str, str]:
     }
 
 
-def measure(variables: dict[str, str], what: Path, page: Path) -> tuple[float, float]:
-    """CPU seconds with children and peak megabytes of reading something to a page."""
-    command = [sys.executable, "-P", "-m", "timeroof", "read", str(what), "--html", str(page)]
-    process = subprocess.Popen(
-        command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode or not page.stat().st_size:
+# A process counts the memory of the one that started it until it is replaced: a small one starts
+# each command, and tells its exit code, CPU seconds and peak.
+STARTER = """
+import os, resource, sys
+null = os.open(os.devnull, os.O_WRONLY)
+files = [(os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, null, 2)]
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=files)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(code, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
+def measured(command: list[str], variables: dict[str, str], folder: Path) -> tuple[float, float]:
+    """CPU seconds with children and peak megabytes of one process."""
+    started = [sys.executable, "-S", "-c", STARTER, *command]
+    done = subprocess.run(started, env=variables, cwd=folder, capture_output=True, check=True)
+    code, cpu_s, peak_kb = map(float, done.stdout.split())
+    if code:
         raise SystemExit(f"{' '.join(command)} failed with PYTHONPATH={variables['PYTHONPATH']}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+    return cpu_s, peak_kb * 1024 / 1e6
+
+
+def measure(variables: dict[str, str], what: Path, page: Path) -> tuple[float, float]:
+    """What reading something to a page takes."""
+    command = [sys.executable, "-P", "-m", "timeroof", "read", str(what), "--html", str(page)]
+    return measured(command, variables, page.parent)
 
 
 def compare(
