@@ -67,7 +67,7 @@ def shares(asked: dict[str, list[str]], variables: dict[str, str]) -> dict[str, 
     lines = "".join(json.dumps(item) + "\n" for item in asked.items())
     done = subprocess.run(
         [sys.executable, "-P", "-c", READ], input=lines, env=variables, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+        capture_output=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise SystemExit(f"reading failed:\n{done.stderr[-2000:]}")

@@ -131,7 +131,7 @@ function boundsOf(i) {
 // FLOPs per byte at a level; at DRAM it is the report's own column.
 const intensityOf = (level, i) => (level === "byte/dram" ? numbers("ai")[i] : owed[i] / amountOf(level, i));
 
-const limiterKind = (resource) => payload.kind_of_head[(resource || "").split("/")[0]] || "unknown";
+const limiterKind = (resource) => payload.kind_of_head[(resource || "").replace(/^pipe\//, "").split("/")[0]] || "unknown";
 
 // The precision that most FLOPs of a row are in.
 function precisionOf(i) {
