@@ -133,7 +133,7 @@ def first_of(*choices: tuple[pl.Expr, object], otherwise: object) -> pl.Expr:
 
 
 def _limit(_: Sequence[str]) -> pl.Expr:
-    head = pl.col("limiter").str.extract(r"^([^/]*)")
+    head = pl.col("limiter").str.strip_prefix("pipe/").str.extract(r"^([^/]*)")
     return head.replace_strict(KIND_OF_HEAD, default="unknown", return_dtype=pl.String)
 
 
