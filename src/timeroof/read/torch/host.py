@@ -87,6 +87,8 @@ def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts, dict[int, RecordedC
     asked = grouped.select(
         "id", "name", "signature", pl.lit(None, pl.Float64).alias("times"),
         pl.lit(None, pl.Int64).alias("launched"), pl.col("children").is_not_null(),
+        pl.lit(None, pl.Int64).alias("kernel"), pl.lit(0, pl.Int64).alias("layouts"),
+        pl.lit(0, pl.Int64).alias("gradient"),
     )  # fmt: skip
     calls = recorded_calls(trace, recorded, asked)
     return _shown(trace, contexts, grouped, texts, recorded), contexts, calls

@@ -223,8 +223,9 @@ def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Pro
     rows = row_maker.device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
-    kept = [f".{c}" for c in ("op", "signature", "times", "launched")]
-    asked = rows.select("id", *kept, children=pl.lit(False)).rename(lambda c: c.removeprefix("."))
+    kept = [pl.col(f".{c}").alias(c) for c in ("op", "signature", "times", "launched")]
+    more = [pl.col(f".{c}").alias(c) for c in ("name", "layouts", "gradient")]
+    asked = rows.select("id", *kept, pl.lit(False).alias("children"), *more)
     idling = work.idling
     busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
     idle_s = (wall_us - busy_us) * _US
