@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-slow test-long setup lint web bundle bench coverage schemas clean
+.PHONY: run test test-slow test-long setup lint web bundle bench pictures schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
@@ -50,6 +50,9 @@ bundle: web/node_modules  ## build the bundles that the pages carry anew
 
 bench: setup
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+pictures: setup  ## make the pictures of README and docs anew (needs chromium)
+	$(BIN)/python tools/pictures.py
 
 schemas: setup  ## write docs/schemas anew from the code
 	$(BIN)/python -m timeroof.core.published_schemas docs/schemas

@@ -1,6 +1,7 @@
 """Train an LSTM written as a Python loop over nn.LSTMCell: thousands of small ops.
 
 python examples/lstm_loop.py --steps 3
+python examples/lstm_loop.py --fused       # the same network as one nn.LSTM
 """
 
 import argparse
@@ -28,6 +29,20 @@ class LoopedLSTM(nn.Module):
         return out
 
 
+class FusedLSTM(nn.Module):
+    """The same network, the loop over time steps inside the library."""
+
+    def __init__(self, features: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(features, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        states, _ = self.lstm(x)
+        out: Tensor = self.head(states[:, -1])
+        return out
+
+
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=20)
@@ -36,6 +51,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--hidden", type=int, default=16)
     parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--fused", action="store_true", help="nn.LSTM in place of the loop")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
@@ -53,7 +69,8 @@ def main() -> None:
         torch.set_num_threads(args.threads)
     device = torch.device(args.device)
 
-    model = LoopedLSTM(args.features, args.hidden, args.classes).to(device)
+    network = FusedLSTM if args.fused else LoopedLSTM
+    model = network(args.features, args.hidden, args.classes).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss_fn = nn.CrossEntropyLoss()
 

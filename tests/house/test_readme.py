@@ -1,4 +1,4 @@
-"""The commands of README.md and examples/README.md run as they stand, in their order."""
+"""The commands of README, examples/README, the tutorial and the how-to pages run as they stand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from tests.example_trace import DEVICE, packed
 from timeroof.api.reports import load
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "examples/README.md")
+PAGES = (
+    "README.md",
+    "examples/README.md",
+    "docs/tutorial.md",
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("howto-*.md")),
+)
 PROGRAMS = (".venv/bin/timeroof", "timeroof", "python", "make")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|^((?: {4}\S[^\n]*\n)+)", re.DOTALL | re.MULTILINE)
 # They take minutes: only in `make test-long`.
@@ -83,10 +88,12 @@ def test_what_is_left_out_is_on_a_page() -> None:
 
 
 def test_every_line_of_a_shell_block_is_a_command_that_is_run() -> None:
-    fenced = re.findall(
-        r"^```\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
-    )
-    assert len(commands("README.md")) == sum(len(text.splitlines()) for text in fenced) >= 10
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        fenced = re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        assert all(block.strip() for block in fenced)
+        assert len(commands(page)) >= sum(len(block.splitlines()) for block in fenced), page
+    assert len(commands("README.md")) >= 4
 
 
 def test_make_knows_its_targets(root: Path) -> None:
