@@ -53,6 +53,8 @@ _MAX_PS = 2**62
 _GRID = re.compile(r"\b(grid|block):([\d,]+)")
 _SIZE = re.compile(r"\bsize:(\d+)")
 _COPY = re.compile(r"(?i)^mem(?:cpy|set)|^copy-?(?:start|done)?$")
+# XLA names a stream after what runs on it: "Stream #22(MemcpyOther)".
+_COPY_STREAM = re.compile(r"\((?:Mem(?:cpy|set)\w*(?:,\s*)?)+\)$")
 _SCHEMA = {
     "kind": pl.String, "name": pl.String,
     "start_ns": pl.Float64, "end_ns": pl.Float64, "self_ns": pl.Float64,
@@ -90,7 +92,8 @@ def _row(
 ) -> tuple[Cell, ...]:
     stats = event.stats
     tf_op = _known(stats.get("tf_op"))
-    is_copy = kind == "kernel" and bool(_COPY.match(event.name))
+    copies = bool(_COPY.match(event.name) or _COPY_STREAM.search(line.name))
+    is_copy = kind == "kernel" and copies
     link, dram = _moved(event) if is_copy else (None, None)
     sizes = dict(_GRID.findall(str(stats.get("kernel_details", ""))))
     memset = is_copy and "set" in event.name.lower()

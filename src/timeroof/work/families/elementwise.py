@@ -77,9 +77,9 @@ _ARGUMENTS = {
         1: "neg negative abs absolute sign sgn square floor ceil trunc fix frac round relu"
         " hardswish hardsigmoid bitwise_not conj_physical _conj_physical erfinv deg2rad rad2deg exp"
         " exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan arccos arcsin"
-        " arctan sinh cosh tanh asinh acosh atanh erf erfc lgamma digamma i0 sinc reciprocal sigmoid silu mish"
-        " log_sigmoid special_entr special_expit special_erfcx special_log_ndtr special_ndtr angle"
-        " isnan isinf isposinf isneginf signbit logical_not",
+        " arctan sinh cosh tanh asinh acosh atanh erf erfc lgamma digamma i0 sinc reciprocal"
+        " sigmoid silu mish log_sigmoid special_entr special_expit special_erfcx"
+        " special_log_ndtr special_ndtr angle isnan isinf isposinf isneginf signbit logical_not",
         2: "clamp_min clamp_max leaky_relu celu softshrink hardshrink mul multiply maximum minimum"
         " fmax fmin fmod remainder floor_divide pow float_power hypot copysign heaviside ldexp"
         " logaddexp logaddexp2 nextafter xlogy gcd lcm bitwise_and bitwise_or bitwise_xor"
