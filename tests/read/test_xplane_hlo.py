@@ -113,7 +113,7 @@ def test_copies_on_a_stream_of_copies_are_copies(tmp_path: Path) -> None:
 
 
 def traced(folder: Path, function: Any, *args: Any, times: int = 3) -> timeroof.Report:
-    jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'timeroof[jax]'")
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
     run = jax.jit(function)
     jax.block_until_ready(run(*args))
     options = jax.profiler.ProfileOptions()
@@ -136,7 +136,7 @@ def recorded_program(folder: Path, name: str) -> Program:
 
 @pytest.mark.slow
 def test_a_recorded_jax_program_on_a_cpu_is_known(tmp_path: Path) -> None:
-    pytest.importorskip("jax", reason="JAX is not installed: pip install 'timeroof[jax]'")
+    pytest.importorskip("jax", reason="JAX is not installed")
     from tests.work.hlo.test_against_xla import LSTM, convolve, gradients, jnp, lstm
 
     given = (jnp.ones((6, 32)), jnp.ones((8, 32)), jnp.ones((16, 4, 6)))

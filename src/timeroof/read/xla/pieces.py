@@ -34,7 +34,6 @@ _SET = re.compile(r"(?i)memset|fillBuffer")
 _COPY_STREAM = re.compile(r"^Stream[^(]*\((?:Mem(?:cpy|set)\w*(?:,\s*)?)+\)$")
 _OP_NAME = re.compile(r"[/(]")
 _POOL = "XLA threads"
-_MOST_SHAPES = 8
 # Counts of an instruction's kernels that differ by less are those of one execution each, the
 # window cut some of them off.
 _CUT = 1.5
@@ -128,12 +127,11 @@ def _detail(piece: Piece, numbers: dict[Call, int], details: dict[int, _Detail])
         call = numbers.setdefault(instruction_call(cost), len(numbers))
         operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
         sizes = ["x".join(map(str, shape.dims)) for shape in operands if shape.dims]
-        more = ", …" if len(sizes) > _MOST_SHAPES else ""
         name = instruction.op_name
         details[id(instruction)] = _Detail(
             cost=cost,
             call=call,
-            shape=", ".join(sizes[:_MOST_SHAPES]) + more or None,
+            shape=", ".join(sizes) or None,
             dtype=instruction.shape.format,
             module=module_of(name) or program.module.name or None,
             phase=phase_of(name),
