@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from timeroof.core.shapes import SHOWN_TENSORS, shape_text
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Cell, Column, fitted_table
@@ -24,7 +25,11 @@ def print_why(why: Why, *, stderr: bool = False) -> None:
     out = console(stderr=stderr)
     op = f" ({why.op})" if why.op else ""
     out.print(Text(plain_text(f"Row {why.id}: {why.short_name}{op}"), style="bold"))
-    facts = {"module": why.module, "shape": why.shape, "kernel": why.name}
+    facts = {
+        "module": why.module,
+        "shape": shape_text(why.shape, SHOWN_TENSORS),
+        "kernel": why.name,
+    }
     for name, text in facts.items():
         if text and text != why.short_name:
             out.print(Text(f"{name}: {plain_text(text)}"))

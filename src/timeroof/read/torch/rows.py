@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.profile import RECORDED_CALL
+from timeroof.core.shapes import SHAPE, shape_series
 from timeroof.model.bounds import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import CAUSES, Ints
@@ -228,6 +229,13 @@ def text_of(column: str, texts: Sequence[object]) -> pl.Expr:
     return pl.lit(found).gather(pl.col(column)) if values else pl.lit(None, pl.String)
 
 
+def shape_of(recorded: Sequence[Signature]) -> pl.Expr:
+    """The shapes that the codes of a column `signature` stand for."""
+    shapes = shape_series([s.shape for s in recorded])
+    found = pl.lit(shapes).gather(pl.col("signature")) if recorded else pl.lit(None, SHAPE)
+    return found.alias("shape")
+
+
 def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Expr]:
     devices = [device_names.get(str(d)) for d in trace.devices.values_in_order()]
     names = trace.names.values_in_order()
@@ -240,7 +248,7 @@ def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Ex
         text_of("module", module_paths(work.contexts.modules)).alias("module"),
         text_of("device", devices).alias("device"),
         stream_name(trace).alias("stream"),
-        text_of("signature", [s.shape for s in recorded]).alias("shape"),
+        shape_of(recorded),
         text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
         text_of("outer", names).alias("label.outer_op"),
         text_of("link", linking.LINK_NAMES).alias("label.link"),
