@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from timeroof.core.report import Finding
-from timeroof.model.stats import Ratio, holm, two_samples
+from timeroof.model.stats import Ratio, holm, in_turns_beside_others, two_samples
 from timeroof.study.judged_cases import Row
 
 # Evidence as it is written to JSON.
@@ -67,14 +67,33 @@ def compared(
     per: Callable[[Row], float | None] = lambda row: 1.0,
 ) -> Effect | None:  # fmt: skip
     """The samples of two named rows, each over its amount; None where there are too few."""
-    ratio = two_samples(
-        *([s / (per(row) or math.nan) for s in row.samples] for _, row in (base, other))
-    )
+    rows = (base[1], other[1])
+    samples = [[s / (per(row) or math.nan) for s in row.samples] for row in rows]
+    ratio, disturbed = ratio_of(rows, samples)
     if ratio is None:
         return None
-    rows = (base[1], other[1])
-    ids, disturbed = tuple(row.id for row in rows), any(row.busy for row in rows)
+    ids = tuple(row.id for row in rows)
     return Effect(title, base[0], other[0], ratio, ids, facts, disturbed)
+
+
+def ratio_of(
+    rows: tuple[Row, Row], samples: Sequence[Sequence[float]]
+) -> tuple[Ratio | None, bool]:
+    """How many times the second is of the first, and whether neighbours forbid a claim.
+
+    Beside other programs only CPU times of one thread, taken in turns, are compared.
+    """
+    first, second = samples
+    if not any(row.busy for row in rows):
+        return two_samples(first, second), False
+    if not in_one_turn(rows):
+        return two_samples(first, second), True
+    return in_turns_beside_others(first, second), False
+
+
+def in_one_turn(rows: Sequence[Row]) -> bool:
+    """Whether rows were timed in turns, each by the CPU time of its one thread."""
+    return all(row.timed_alone for row in rows) and len({row.turn for row in rows}) == 1
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ SIDES = {
 BASE = "fp32"
 FITTING, ODD = 512, 509
 TYPES = ("fp32", "bf16", "fp16", "bf16-autocast")
+UNIT_TYPES = ("bf16", "int8")
 _UNIT_NAMES = re.compile(
     r"amx|tensorop|tensor_op|[hiq]gmma|wgmma|[hi]mma|mfma|wmma|xmma|s\d{3,5}gemm|\bsme",
     re.IGNORECASE,
@@ -137,8 +138,27 @@ def design(options: DesignOptions) -> list[Case]:
     """A matrix product in every precision, its inner side fitting the matrix unit or prime."""
     extra = () if options.device == "cpu" else ("tf32",)
     wanted = list(dict.fromkeys([*TYPES, *extra, *options.precisions]))
-    products = options.cases("gemm", {"k": [FITTING, ODD]}, precisions=wanted)
-    return products + ([] if options.quick else options.cases("conv2d", precisions=wanted))
+    if not options.quick:
+        products = options.cases("gemm", {"k": [FITTING, ODD]}, precisions=wanted)
+        return products + options.cases("conv2d", precisions=wanted)
+    # Types that have a unit of their own, and the one that is slow without: enough for an answer.
+    own = [t for t in UNIT_TYPES if has_own_unit(options.machine, t)]
+    quick = list(dict.fromkeys([BASE, *(own or UNIT_TYPES[:1]), *extra, *options.precisions]))
+    sides = [FITTING, ODD] if any(matrix_unit(options.machine, t) for t in own) else [FITTING]
+    return options.cases("gemm", {"k": sides}, precisions=quick)
+
+
+def matrix_unit(machine: Machine | None, precision: str) -> bool:
+    """Whether a machine has a matrix unit for a type."""
+    unit = f"flop/{precision}-tensor"
+    return machine is not None and unit in machine.roofs() and unit not in machine.emulated
+
+
+def has_own_unit(machine: Machine | None, precision: str) -> bool:
+    """Whether a machine computes in a type by vectors or a matrix unit; yes where nobody knows."""
+    name = f"flop/{precision}"
+    known = machine is not None and name in machine.roofs() and name not in machine.emulated
+    return machine is None or known or matrix_unit(machine, precision)
 
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
