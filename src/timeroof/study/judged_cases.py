@@ -14,8 +14,9 @@ import polars as pl
 
 from timeroof.core.columns import BOUND, BYTE, FLOP
 from timeroof.core.profile import LABEL, ORIGIN
-from timeroof.core.resources import Scope
+from timeroof.core.resources import Scope, limiter_kind
 from timeroof.study.case import BUSY
+from timeroof.views.palette import LIMITER_WORDS
 
 # How a case was run; equal ones make a series.
 SERIES = ("framework", "device", "precision", "pass_name", "cache", "threads", "variant")
@@ -178,6 +179,31 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         fault_s=values.get(f"{BOUND}fault"),
         origins={k: v for k, v in under(ORIGIN).items() if v is not None},
     )
+
+
+def limiter_words(resource: str | None) -> str:
+    """What limits a case, as it is written in a sentence.
+
+    >>> limiter_words("fault"), limiter_words("flop/fp32"), limiter_words("byte/l2")
+    ('page faults', 'compute', 'L2 bandwidth')
+    """
+    kind = limiter_kind(resource or "")
+    if kind == "memory":
+        return f"{str(resource).partition('/')[2].upper()} bandwidth"
+    if kind == "latency":
+        return "overhead"
+    return LIMITER_WORDS[kind] if kind != "unknown" else "an unknown limit"
+
+
+def threads_words(row: Row) -> str:
+    """On how many threads and by which clock.
+
+    >>> threads_words(Row(threads=1, clock="cpu")), threads_words(Row(threads=2))
+    ('1 thread in CPU time', '2 threads')
+    """
+    count = "?" if row.threads is None else row.threads
+    clock = " in CPU time" if row.clock == "cpu" else ""
+    return f"{count} thread{'s' * (count != 1)}{clock}"
 
 
 @dataclass(frozen=True)

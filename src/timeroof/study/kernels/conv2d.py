@@ -65,7 +65,7 @@ KERNEL = Kernel(
     parameters=(
         Parameter("batch", 16, (16, 32, 64), (16, 32)),
         Parameter("filters", 64, (64, 128, 256, 512), (64, 128)),
-        Parameter("kernel", 3, (3, 7, 9), (1, 3, 7)),
+        Parameter("kernel", 3, (3, 7, 9), (3, 7)),
         Parameter("stride", 2, (1, 2, 3), (1, 2, 3)),
         Parameter("channels", 64),
         Parameter("size", 112),
