@@ -21,6 +21,7 @@ import polars as pl
 
 from timeroof.core.notes import Note
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
+from timeroof.machines.catalogue import fitting_machine, inferred_machine, machine_of_device
 from timeroof.model.bounds import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, idle_parts, seconds_by_cause, with_idle
@@ -110,6 +111,23 @@ def one_device(names: Iterable[str | None]) -> tuple[str | None, list[Note]]:
         text = f"Kernels ran on different devices: {', '.join(known)}."
         return None, [Note(text, "several-devices")]
     return None, [Note("The file names no device: name it with --machine.", "no-device")]
+
+
+def fitting_device(
+    name: str | None, capability: str | None, memory_bytes: float | None, cores: int | None
+) -> tuple[str | None, list[Note]]:
+    """The device that properties tell where its name tells none, and a note that says so."""
+    known = name is not None and (machine_of_device(name) or inferred_machine(name))
+    machine = fitting_machine(capability, memory_bytes, cores) if capability else None
+    if known or machine is None or capability is None:
+        return name, []
+    chip = capability if capability.startswith("gfx") else f"compute capability {capability}"
+    facts = [chip, *([f"{memory_bytes / 2**30:.0f} GiB"] if memory_bytes else [])]
+    facts += [f"{cores} cores"] if cores else []
+    said = f"calls its device {name!r}" if name else "names no device"
+    like = f"{machine.name}, the fastest GPU with {', '.join(facts)}"
+    text = f"The file {said}: it is compared with {like}. --machine names another."
+    return machine.device_names[0], [Note(text, "inferred-machine", "warning")]
 
 
 def kernel_kind(name: str = "name") -> pl.Expr:
