@@ -105,6 +105,8 @@ class Ratio:
     high: float
     p: float
     tolerance: float
+    # Within this of 1 on either side a difference is not worth a word; the tolerance, if not given.
+    same_within: float | None = None
 
     @property
     def beyond_spread(self) -> bool:
@@ -114,7 +116,8 @@ class Ratio:
     @property
     def settled(self) -> bool:
         """Whether the interval leaves no room for a difference worth a word."""
-        return max(abs(math.log(self.low)), abs(math.log(self.high))) <= math.log(self.tolerance)
+        within = math.log(self.same_within or self.tolerance)
+        return max(abs(math.log(self.low)), abs(math.log(self.high))) <= within
 
     def counts(self, p: float | None = None) -> bool:
         """Whether the difference counts; `p` is the chance corrected for many comparisons."""
@@ -160,6 +163,7 @@ def two_samples(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
 # the spread of one run, so that its interval holds the quiet ratio in two runs of three only;
 # three times as wide it does in nine of ten.
 SMALLEST_RATIO_BESIDE_OTHERS = 1.25
+SAME_BESIDE_OTHERS = 1.10
 WIDER_BESIDE_OTHERS = 3.0
 
 
@@ -191,6 +195,7 @@ def in_turns_beside_others(a: Sequence[float], b: Sequence[float]) -> Ratio | No
         high=high,
         p=plain.p if sure else 1.0,
         tolerance=max(SMALLEST_RATIO_BESIDE_OTHERS, math.exp(apart)),
+        same_within=SAME_BESIDE_OTHERS,
     )
 
 
