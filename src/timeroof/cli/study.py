@@ -30,8 +30,8 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compile, max-autotune, cudnn-benchmark; lstm, gru, rnn: cell-loop,"
-    " cell-loop-compile, graph; adam: foreach, fused"
+    "eager, no-onednn, compile, max-autotune; conv2d: im2col, cudnn-benchmark; lstm, gru, rnn:"
+    " cell-loop, cell-loop-compile, graph; adam: foreach, fused"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"
 STORE = f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"
@@ -147,7 +147,9 @@ def study(
         stage.store, stage.keys = target, [place.key(case) for case in cases]
         with Store(target) as store:
             check_store(store, stage.keys, resume=resume)
-            done = _run(cases, store, place, quick=quick, counters=counting_tool)
+            # Threads that are asked for stay; otherwise cases run on one beside other programs.
+            may = threads == "all"
+            done = _run(cases, store, place, quick=quick, counters=counting_tool, may_reduce=may)
         command = "timeroof " + " ".join(sys.argv[1:])
         found = judged_study(done.results, other or place.machine, command=command, notes=notes)
         if not found.rows:
@@ -198,13 +200,21 @@ def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, l
 
 
 def _run(
-    cases: list[Case], store: Store, place: Place, *, quick: bool, counters: str | None
+    cases: list[Case],
+    store: Store,
+    place: Place,
+    *,
+    quick: bool,
+    counters: str | None,
+    may_reduce: bool,
 ) -> Done:
+    import msgspec
+
     from timeroof.cli.process import progress_bar
     from timeroof.study.case import FULL, QUICK
     from timeroof.study.run import run_cases
 
-    plan = QUICK if quick else FULL
+    plan = msgspec.structs.replace(QUICK if quick else FULL, one_thread_beside_others=may_reduce)
     counting = None
     if counters is not None:
         from timeroof.study.counters import counting_with
