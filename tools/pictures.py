@@ -26,12 +26,12 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LARGEST_BYTES = 300_000
 # One command per page; later ones read what earlier ones saved.
 COMMANDS = (
-    "run --save loop.troof --html loop.html {examples}/lstm_loop.py",
-    "run --save fused.troof --html fused.html {examples}/lstm_loop.py --fused",
+    "run --save loop.troof --html loop.html {examples}/lstm_loop.py --threads 1",
+    "run --save fused.troof --html fused.html {examples}/lstm_loop.py --threads 1 --fused",
     "compare loop.troof fused.troof --html compare.html",
     "read {examples}/trace.json.gz --html trace.html",
     "report {examples}/trace.json.gz --annotate -o trace.png",
-    "study conv2d lstm --quick --fresh --overlay paper --out study",
+    "study conv2d lstm --pass forward --factor all --quick --fresh --overlay paper --out study",
 )
 # Picture, page, width and height of the window, and what to scroll to first.
 WINDOWS: tuple[tuple[str, str, int, int, str | None], ...] = (
