@@ -1,4 +1,4 @@
-"""Makes the pictures of README.md and docs anew: runs the tutorial's commands and looks at their pages.
+"""Makes the pictures of README.md and docs anew, from the pages of the tutorial's commands.
 
 make pictures                               # needs chromium; a few minutes
 
