@@ -40,8 +40,8 @@ def is_contraction() -> pl.Expr:
     return pl.coalesce(pl.col("contraction_flops") > 0, in_family(*CONTRACTIONS))
 
 
-# A program whose convolutions take less of its time is no convolution network.
-CONVOLVES = 0.05
+# A program whose convolutions take less of its products' time is no convolution network.
+MOSTLY = 0.5
 # Places that a finding names, tensors of each, and rows that are looked at.
 NAMED_PLACES, NAMED_TENSORS, MOST_PLACED = 2, 2, 500
 
@@ -49,6 +49,10 @@ NAMED_PLACES, NAMED_TENSORS, MOST_PLACED = 2, 2, 500
 def kernel_count(rows: pl.DataFrame) -> int:
     """How many different kernels rows are of, whatever their sizes."""
     return rows.select("short_name", "op").n_unique()
+
+
+def _products_s(rows: pl.DataFrame) -> float:
+    return float(rows.filter(in_family(*CONTRACTIONS))["time_s"].sum())
 
 
 def places(rows: pl.DataFrame, count: int = NAMED_PLACES) -> str:
@@ -61,7 +65,7 @@ def places(rows: pl.DataFrame, count: int = NAMED_PLACES) -> str:
     line = pl.col("label.source") if "label.source" in rows.columns else pl.lit(None, pl.String)
     longest = rows.sort("time_s", descending=True).head(MOST_PLACED)
     named = longest.select(
-        pl.col("module").str.replace_all(r"\d+", "*"), "op", "short_name",
+        _layer("module"), "op", "short_name",
         pl.Series("shape", [shape_text(s, NAMED_TENSORS) for s in longest["shape"].to_list()],
                   dtype=pl.String),
         line.alias("line"), "time_s",
@@ -74,6 +78,13 @@ def places(rows: pl.DataFrame, count: int = NAMED_PLACES) -> str:
     )
     texts = [_place(row) for row in largest.iter_rows(named=True)]
     return f" Largest: {'; '.join(texts)}."
+
+
+def _layer(column: str) -> pl.Expr:
+    """The last two names of a module's path, without the numbers of repeated layers."""
+    plain = pl.col(column).str.replace_all(r"_\d+(/|$)", "$1")
+    plain = plain.str.replace_all(r"\.\d+(\.|$)", ".*$1")
+    return plain.str.extract(r"([^/]+(?:/[^/]+)?)$").alias(column)
 
 
 def _place(row: Mapping[str, Any]) -> str:
@@ -172,23 +183,40 @@ class Context:
         found = (n for t in told for n, pattern in _FRAMEWORKS.items() if re.search(pattern, t))
         return next(found, "any")
 
-    @cached_property
-    def convolves(self) -> bool:
-        """Whether convolutions hold a good part of the time: advice on layouts is for those."""
-        time_s = float(self.rows["time_s"].sum())
-        convolution_s = float(self.rows.filter(in_family(OpFamily.CONVOLUTION))["time_s"].sum())
-        return convolution_s >= CONVOLVES * time_s > 0
+    def kinds(self, rows: pl.DataFrame | None = None) -> list[str]:
+        """What a program, or some rows of it, mostly does: the kinds of advice that fit it.
 
-    def action(self, actions: Mapping[str, str]) -> str:
-        """The advice that fits program, framework and device best.
+        Rows without a product or convolution are of the program's kind.
+        """
+        if rows is not None and "op_family" not in rows.columns:
+            rows = None
+        of_rows = self.rows if rows is None or not _products_s(rows) else rows
+        kinds = []
+        convolution_s = float(of_rows.filter(in_family(OpFamily.CONVOLUTION))["time_s"].sum())
+        if convolution_s >= MOSTLY * _products_s(of_rows) > 0:
+            kinds.append("convolution")
+        if self._recurs:
+            kinds.append("recurrent")
+        if rows is not None and rows.height:
+            family = rows.group_by("op_family").agg(pl.col("time_s").sum())
+            largest = family.sort("time_s", descending=True)["op_family"][0]
+            kinds += [largest] if largest and largest not in kinds else []
+        return kinds
+
+    @cached_property
+    def _recurs(self) -> bool:
+        names = self.rows.select(pl.concat_str("op", "name", "module", ignore_nulls=True))
+        return bool(names.to_series().str.contains(r"(?i)lstm|gru_|grucell|rnn").any())
+
+    def action(self, actions: Mapping[str, str], rows: pl.DataFrame | None = None) -> str:
+        """The advice that fits the rows it is about, framework and device best.
 
         Keys such as `torch convolution`, `torch cpu`, `torch`, `gpu`; `any` fits all.
         """
-        program = ("convolution ",) if self.convolves else ()
         keys = [
             f"{framework}{kind}{device}".strip()
             for framework in (f"{self.framework} ", "")
-            for kind in (*program, "")
+            for kind in (*(f"{kind} " for kind in self.kinds(rows)), "")
             for device in (self.device_kind, "")
         ]
         return next(actions[key] for key in [*keys, "any"] if key in actions)

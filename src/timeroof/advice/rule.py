@@ -106,7 +106,7 @@ class Rule(ABC):
             code=self.code,
             title=title or self.title,
             why=why,
-            action=action or context.action(self.actions),
+            action=action or context.action(self.actions, rows),
             kernels=gains["id"].to_list(),
             evidence={**evidence, "share_of_time": _share(rows, context)},
             gains=gains,

@@ -40,6 +40,10 @@ class LowBandwidth(Rule):
     actions = {
         "torch cpu": "Access memory in order: call .contiguous() before the op. Check the threads"
         " (OMP_NUM_THREADS, pinning, NUMA).",
+        "torch attention": "Try another attention backend: torch.nn.attention.sdpa_kernel. Short"
+        " sequences and small heads do not fill the device; a larger batch does.",
+        "torch indexing": "Gather fewer, wider rows: sort the indices, keep hot rows in a cache, or"
+        " batch all tables into one lookup (FBGEMM).",
         "torch": "Access memory in order: call .contiguous() before the op, or let torch.compile"
         " fuse the gather or reduction.",
         "any": "Access memory in order, with more accesses in flight.",

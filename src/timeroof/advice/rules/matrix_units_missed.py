@@ -113,7 +113,7 @@ class MatrixUnitsMissed(Rule):
         evidence = {"flops": flops, "matrix_unit_share": share, "unit": name, "time_s": time_s}
         words, hint = reason
         title = f"{words}: {context.of_run(time_s)}"
-        action = hint + context.action(self.actions)
+        action = hint + context.action(self.actions, rows)
         return self.claim(context, rows, why, evidence, title=title, action=action)
 
 

@@ -41,12 +41,18 @@ class TinyKernels(Rule):
     name = "tiny-kernels"
     title = "Tiny kernels are launch-bound"
     actions = {
+        "torch recurrent gpu": "Use nn.LSTM or nn.GRU instead of a cell in a loop: one cuDNN kernel"
+        " does all time steps. Or compile: torch.compile(model, mode='reduce-overhead').",
+        "torch recurrent cpu": "Use nn.LSTM or nn.GRU instead of a cell in a loop, or compile the"
+        " loop with torch.compile.",
         "torch gpu": "Launch fewer, larger kernels: torch.compile(model, mode='reduce-overhead')"
-        " fuses ops and records CUDA graphs. Use nn.LSTM or nn.GRU instead of a cell in a loop.",
+        " fuses ops and records CUDA graphs. A larger batch gives each kernel more work.",
         "torch cpu": "Call fewer, larger ops: torch.compile, or vectorised code instead of Python"
-        " loops. Use nn.LSTM or nn.GRU instead of a cell in a loop.",
-        "tensorflow": "Use keras.layers.LSTM with its default arguments (one cuDNN kernel) instead"
-        " of a cell in RNN. Compile with tf.function(jit_compile=True).",
+        " loops.",
+        "tensorflow recurrent": "Use keras.layers.LSTM with its default arguments (one cuDNN"
+        " kernel) instead of a cell in RNN. Compile with tf.function(jit_compile=True).",
+        "tensorflow": "Compile the step with tf.function(jit_compile=True), and use a larger"
+        " batch.",
         "jax": "Put the whole step under jax.jit, and use lax.scan for loops.",
         "any": "Fuse small kernels, replay them as a graph, or give each more work.",
     }

@@ -40,7 +40,7 @@ class UnknownShare(Rule):
         NO_SHAPES: "Record shapes: torch.profiler.profile(record_shapes=True), or use"
         " `timeroof run`.",
         NO_OP: "Record CPU activity too, and start the profiler before the step. Kernels of a"
-        " replayed CUDA graph have no op: profile a run without graphs to see their work.",
+        " replayed graph have no op: profile a run without graphs to see their work.",
         NO_FORMULA: "State the cost of custom ops with @timeroof.cost_of, and of regions with"
         " timeroof.cost(flops=…, bytes=…).",
     }
