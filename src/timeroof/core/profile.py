@@ -166,7 +166,7 @@ class Profile:
     def ran_on_a_cpu(self) -> bool:
         """Whether rows are those of a CPU (kinds op and primitive); a device has kernels."""
         kinds = set(self.kernels["kind"].drop_nulls().unique().to_list())
-        return "op" in kinds and kinds <= {"op", "primitive"}
+        return "op" in kinds and kinds <= {"op", "primitive", "collective"}
 
     @property
     def label_names(self) -> list[str]:
