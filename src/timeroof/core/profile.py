@@ -20,7 +20,7 @@ Columns beside the fixed ones of `KERNEL_COLUMNS`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -108,6 +108,16 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     kinds: list[StepKind] = []
 
 
+class RankTotals(msgspec.Struct, kw_only=True, frozen=True):
+    """Seconds of one rank of a distributed run."""
+
+    rank: int
+    wall_s: float | None
+    kernel_s: float | None
+    communication_s: float | None
+    idle_s: float | None
+
+
 @dataclass(frozen=True)
 class Profile:
     """What ran: the table of kernels, and what is known of the whole.
@@ -129,6 +139,8 @@ class Profile:
     timeline: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    # Of several ranks, whose mean the seconds above are, each one's own.
+    ranks: Sequence[RankTotals] = ()
     # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
     # `work.recorded` counts and `work.derivation` explains.
     calls: Mapping[int, object] = field(default_factory=dict)
@@ -309,6 +321,6 @@ assert is_resource(FAULT)
 
 __all__ = [
     "CALL_LABELS", "FLOP_FREE_KINDS", "KERNEL_COLUMNS", "LABEL", "ORIGIN", "RECORDED_CALL",
-    "TIMELINE_COLUMNS", "Framework", "Profile", "Source", "SourceFile", "StepKind", "Steps",
-    "amount_columns", "complete_kernels", "in_unprofiled_seconds",
+    "TIMELINE_COLUMNS", "Framework", "Profile", "RankTotals", "Source", "SourceFile", "StepKind",
+    "Steps", "amount_columns", "complete_kernels", "in_unprofiled_seconds",
 ]  # fmt: skip
