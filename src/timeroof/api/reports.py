@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
+    from timeroof.core.why import Why
 
 HERE = "here"
 
@@ -50,6 +51,17 @@ class Report(core_report.Report):
     def save(self, path: str | Path) -> None:
         """Write it by suffix: .troof, html, json, md, csv, parquet, png, svg, pdf."""
         save(self, path)
+
+    def why(self, row_id: int) -> Why:
+        """How every number of one row came about: formula, sizes, ceiling, division.
+
+        >>> row = load("tests/golden/read/tidy.csv", "v100-paper").why(0)  # doctest: +SKIP
+        >>> row.line("bound_s").formula  # doctest: +SKIP
+        'max(work_bound_s, overhead_time_s)'
+        """
+        from timeroof.model.why import why
+
+        return why(self, row_id)
 
     def figure(self, name: str = "combined") -> Figure:
         """A chart of the rows as a matplotlib figure: combined, complexity, time or roofline."""

@@ -237,7 +237,8 @@ def _write(
 
 def _tell(found: Study, done: Done, store: Path) -> None:
     from timeroof.study.report import busy_sentence, case_name
-    from timeroof.views.terminal import print_findings, print_summary
+    from timeroof.views.run_summary import print_summary
+    from timeroof.views.terminal import print_findings
 
     print_summary(found.report)
     print_findings(found.report.findings)

@@ -132,8 +132,8 @@ class Profile:
     timeline: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
-    # The calls that a file recorded, by the ids of their rows, until `work.recorded` has counted
-    # them: `RecordedCall`s. They are not saved.
+    # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
+    # `work.recorded` counts and `work.derivation` explains.
     calls: Mapping[int, object] = field(default_factory=dict)
 
     @classmethod

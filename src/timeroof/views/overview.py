@@ -16,14 +16,7 @@ import polars as pl
 from timeroof.core.columns import Row
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model.groups import kernel_groups
-from timeroof.model.totals import (
-    COMMUNICATION,
-    COPY,
-    IDLE,
-    UNEXPLAINED,
-    device_count,
-    exclusive_s,
-)
+from timeroof.model.totals import COMMUNICATION, COPY, IDLE, UNEXPLAINED, device_count, exclusive_s
 from timeroof.views.doubts import Doubt, doubts_of, is_empty
 from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.plain import clip
@@ -273,7 +266,7 @@ def _seconds(seconds: float | None) -> str:
 def is_host(report: Report) -> bool:
     """Whether the rows are ops of a CPU, and not kernels of a device."""
     if report.machine is not None:
-        return report.machine.kind == "cpu"
+        return report.machine.kind == "cpu" or report.machine.launching == "synchronous"
     kinds = report.profile.kernels["kind"]
     return bool(len(kinds)) and bool((kinds == "op").all())
 
@@ -335,8 +328,10 @@ def _largest_kernels(report: Report) -> dict[str, tuple[str, float]]:
 def row_class() -> pl.Expr:
     """The class of time that a row's own seconds count in."""
     kinds = {"collective": COMMUNICATION, "copy": COPY, "memset": COPY}
-    return pl.col("kind").replace_strict(kinds, default=None, return_dtype=pl.String).fill_null(
-        pl.col("limit")
+    return (
+        pl.col("kind")
+        .replace_strict(kinds, default=None, return_dtype=pl.String)
+        .fill_null(pl.col("limit"))
     )
 
 
@@ -485,13 +480,15 @@ def first_sentence(text: str) -> str:
     return head if head.endswith(".") or not head else f"{head}."
 
 
+# Bounded, and only from the start of a word: texts of files are searched, too.
+_NAME = r"[A-Za-z_]\w{0,60}"
 _CODE = re.compile(
-    r"`(?P<quoted>[^`]+)`"
-    # A call with what stands before it, a setting, an option of a command.
-    r"|(?P<bare>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*\([^()]*(?:\([^()]*\)[^()]*)*\)"
-    r"|(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w+(?:\s=\s\w+)?"
-    r"|(?<![\w-])--[a-z][\w-]+(?:\s(?:NAME|FILE|\d+))?"
-    r"|\b[a-z]+(?:_[a-z]+)+(?:=[\w.]+)?)"
+    r"`(?P<quoted>[^`]{1,300})`"
+    # A call with what stands before it, a name with dots, an option of a command, a snake_case.
+    rf"|(?<![\w.])(?P<bare>(?:{_NAME}\.){{0,6}}{_NAME}\([^()]{{0,120}}\)"
+    rf"|(?:{_NAME}\.){{1,6}}{_NAME}(?: = \w{{1,20}})?"
+    r"|(?<!-)--[a-z][\w-]{0,40}(?: (?:NAME|FILE|\d+))?"
+    r"|[a-z]{1,30}(?:_[a-z]{1,30}){1,6}(?:=[\w.]{1,40})?)(?!\w)"
 )
 
 

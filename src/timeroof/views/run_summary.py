@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -61,20 +62,30 @@ LINE_COLUMNS = (
 )
 
 
-def print_run(report: Report, *, verbose: bool = False, page: str | None = None) -> None:
-    """The whole summary, on stderr; `page` is where the page was written."""
-    seen, out = overview(report), console(stderr=True)
+def print_run(
+    report: Report, *, verbose: bool = False, page: Path | None = None, stderr: bool = True
+) -> None:
+    """The whole summary; `page` is where the page was written, `verbose` adds every note."""
+    seen, out = overview(report), console(stderr=stderr)
     out.print()
     _print_doubts(seen, out, verbose=verbose)
     _print_head(seen, out)
     if seen.is_empty:
-        print_notes([n for n in report.notes if n.level == "info"])
+        print_notes([n for n in report.notes if n.level == "info"], stderr=stderr)
         return
     print_parts(seen, out)
     _print_actions(seen, out)
     _print_kernels(seen, out)
     _print_lines(report, out)
     _print_end(report, seen, out, verbose=verbose, page=page)
+
+
+def print_summary(report: Report, *, stderr: bool = True) -> None:
+    """What ran where, how long it took and where the time goes: the first lines of a run."""
+    seen, out = overview(report), console(stderr=stderr)
+    _print_doubts(seen, out, verbose=False)
+    _print_head(seen, out)
+    print_parts(seen, out)
 
 
 def _print_doubts(seen: Overview, out: Console, *, verbose: bool) -> None:
@@ -93,6 +104,7 @@ def _print_head(seen: Overview, out: Console) -> None:
     out.print(Text(plain_text(seen.title), style="bold"))
     facts = [seen.time_label.lower(), *filter(None, (seen.potential,))]
     out.print(Text.assemble((seen.time, "bold"), " ", " · ".join(facts)))
+    out.print()
     out.print(Text("\n".join(wrapped(plain_text(seen.sentence), out.width))))
 
 
@@ -215,17 +227,18 @@ def _why_no_line(rows: pl.DataFrame) -> str:
 
 
 def _print_end(
-    report: Report, seen: Overview, out: Console, *, verbose: bool, page: str | None
+    report: Report, seen: Overview, out: Console, *, verbose: bool, page: Path | None
 ) -> None:
     """Notes where they were asked for, else how many there are, and where to go from here."""
     notes = _quiet_notes(report, seen, verbose=verbose)
     if verbose and notes:
         out.print()
-        print_notes(notes)
+        for note in notes:
+            out.print(Text(f"Note: {plain_text(note)}"))
     many = "1 note" if len(notes) == 1 else f"{len(notes)} notes"
     parts = [
         "Why and how: timeroof explain FILE" if report.findings else "",
-        f"Page: {page}" if page else "Page: --html FILE",
+        f"Page: {plain_text(str(page))}" if page else "Page: --html FILE",
         f"{many}: -v" if notes and not verbose else "",
     ]
     out.print()

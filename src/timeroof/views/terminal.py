@@ -6,36 +6,24 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
 from timeroof.core import units
-from timeroof.core.columns import Row
-from timeroof.core.units import format_percent, format_rate, format_seconds
-from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
+from timeroof.core.units import format_rate, format_seconds
 from timeroof.views.plain import plain_text
-from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
+from timeroof.views.terminal_table import Column, fitted_table
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
-    from timeroof.core.report import Finding, Report
+    from timeroof.core.report import Finding
 
 __all__ = [
-    "console", "plain_text", "print_findings", "print_gaps", "print_machine", "print_machines",
-    "print_notes", "print_summary",
+    "console", "plain_text", "print_findings", "print_machine", "print_machines", "print_notes",
 ]  # fmt: skip
 
-# Below this share of time with known amounts, sums say more about ignorance than about the run.
-ENOUGH_KNOWN = 0.5
 PIPE_WIDTH = 160
-LIMITER_COLUMNS = (
-    Column("", "whole"),
-    Column("", "bar", least=8, most=30, leaves=1),
-    Column("", "figure"),
-    Column("", "figure"),
-)
 # A catalogue's names are what one types: they stay whole, titles give way.
 CATALOGUE_COLUMNS = (
     Column("name", "whole"),
@@ -130,63 +118,6 @@ def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     ]  # fmt: skip
 
 
-def print_summary(report: Report, *, stderr: bool = True) -> None:
-    """Time by limiter, efficiency, coverage: the report in a few lines.
-
-    All seconds are those of a step without instruments, where there was one.
-    """
-    out = console(stderr=stderr)
-    totals = report.totals
-    if totals.ladder.measured_s is None:
-        out.print("Nothing was timed: there are no seconds to account for.")
-        return
-    known = totals.known_time_share
-    told = (
-        f"bound {format_seconds(totals.bound_s)}, at most"
-        f" {format_seconds(totals.recoverable_s)} recoverable; efficiency"
-        f" {format_percent(totals.efficiency)}"
-    )
-    if known is None or known < ENOUGH_KNOWN:
-        told = "too little is known for a bound of the whole"
-    measured = (format_seconds(totals.ladder.measured_s), "bold")
-    share = f"amounts known for {format_percent(known)} of the time"
-    out.print(Text.assemble(measured, f" measured, {told}, {share}"))
-    idle_s, by_cause = totals.idle_s, totals.idle_by_cause
-    if idle_s is not None and idle_s > 0:
-        causes = sorted(by_cause.items(), key=lambda item: -item[1])
-        words = ", ".join(f"{plain_text(c)} {format_seconds(s)}" for c, s in causes if s > 0)
-        out.print(Text(f"  idle     {format_seconds(idle_s)}" + (f": {words}" if words else "")))
-    whole = sum(totals.by_limiter.values()) or 1.0
-    bars = [
-        (LIMITER_WORDS[k], Bar([(s / whole, "█", TERMINAL_COLOURS[k])]), format_seconds(s),
-         format_percent(s / whole))
-        for k, s in totals.by_limiter.items() if s > 0
-    ]  # fmt: skip
-    if bars:
-        out.print(fitted_table(LIMITER_COLUMNS, bars, out.width, indent=2))
-    _print_above_roof(out, report)
-
-
-def _print_above_roof(out: Console, report: Report) -> None:
-    """Rows that beat a roof: a bound of the whole that contains them is no bound."""
-    verdicts = report.verdicts.table
-    above = verdicts.filter(verdicts["above_roof"].is_not_null())
-    if not above.height:
-        return
-    worst = above.sort("kernel_efficiency", descending=True, nulls_last=True).row(0, named=True)
-    names = dict(report.profile.kernels.select("id", "short_name").iter_rows())
-    share = worst["kernel_efficiency"]
-    at = "" if share is None else f" at {format_percent(share)} of it"
-    rows = "1 row is" if above.height == 1 else f"{above.height} rows are"
-    out.print(
-        Text.assemble(
-            (f"{rows} above the roof", "yellow"),
-            f", most {plain_text(names[worst['id']])[:60]}{at} ({worst['above_roof']});"
-            " `timeroof explain` says more",
-        )
-    )
-
-
 def print_findings(findings: Iterable[Finding], *, stderr: bool = True) -> None:
     """Findings in words."""
     out = console(stderr=stderr)
@@ -202,58 +133,3 @@ def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:
     out = console(stderr=stderr)
     for note in notes:
         out.print(Text(f"Note: {plain_text(note)}"))
-
-
-# Where seconds could come back, in the terminal: the largest gaps and the first findings.
-
-ROWS = 5
-FINDINGS = 3
-COLUMNS = (
-    Column("largest gaps", "name"),
-    Column("time", "figure"),
-    Column("gap", "figure"),
-    Column("limiter", "whole", leaves=1),
-    Column("bound in time", "bar", least=13, most=20, leaves=2),
-)
-
-
-def print_gaps(report: Report, *, stderr: bool = True) -> None:
-    """The kernels with the largest gaps, time against bound, then the first findings."""
-    rows = report.rows.filter(pl.col("gap_s") > 0)
-    if not rows.height:
-        return
-    out = console(stderr=stderr)
-    named = (
-        rows.group_by("short_name", "op", maintain_order=True)
-        .agg(pl.col("elapsed_s", "bound_s", "gap_s").sum(), pl.col("limiter").first())
-        .sort("gap_s", descending=True)
-        .head(ROWS)
-    )
-    longest = float(named["elapsed_s"].max() or 1.0)  # type: ignore[arg-type]
-    lines = [_cells(row, longest) for row in named.iter_rows(named=True)]
-    out.print(fitted_table(COLUMNS, lines, out.width))
-    _print_findings(report, out)
-
-
-def _cells(row: Row, longest_s: float) -> list[Cell]:
-    bound = min(row["bound_s"], row["elapsed_s"]) / longest_s
-    bar = Bar([(bound, "█", ""), (row["elapsed_s"] / longest_s - bound, "░", "")])
-    seconds = [format_seconds(row[c]) for c in ("elapsed_s", "gap_s")]
-    return [plain_text(_title(row)), *seconds, row["limiter"], bar]
-
-
-def _title(row: Row) -> str:
-    op = (row["op"] or "").removeprefix("aten::")
-    name = row["short_name"] or ""
-    return name if not op or op in name else f"{name} ({op})"
-
-
-def _print_findings(report: Report, out: Console) -> None:
-    gains = [f for f in report.findings if f.gain_s]
-    measured = report.totals.ladder.measured_s
-    for finding in gains[:FINDINGS]:
-        share = format_percent(finding.gain_s / measured) if finding.gain_s and measured else ""
-        title, gain = plain_text(finding.title), format_seconds(finding.gain_s)
-        out.print(Text(f"{finding.code} {title}: at most {gain} ({share})"))
-    if gains:
-        out.print(Text("`timeroof explain` says why and what to do."))

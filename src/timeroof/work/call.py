@@ -94,6 +94,16 @@ def parse_dtype(text: str) -> str | None:
     return name if name in FORMATS else _SPELLINGS.get(name)
 
 
+def bytes_of(elements: int, dtype: str) -> int:
+    """Bytes of so many elements; those of narrow formats share bytes.
+
+    >>> bytes_of(3, "fp32"), bytes_of(3, "fp4")
+    (12, 2)
+    """
+    bits = FORMATS[dtype].bits
+    return elements * (bits // 8) if bits % 8 == 0 else -(-elements * bits // 8)
+
+
 def scalar_type(number: int) -> str | None:
     """The format behind a number of torch's ScalarType, as traces record dtype arguments.
 
@@ -159,7 +169,7 @@ class Tensor(msgspec.Struct, frozen=True, cache_hash=True):
     @property
     def size_bytes(self) -> int:
         """Bytes of a dense tensor of this shape; the format must be a known one."""
-        return -(-self.count * FORMATS[self.dtype].bits // 8)
+        return bytes_of(self.count, self.dtype)
 
 
 class Unrecorded(msgspec.Struct, frozen=True, cache_hash=True):
@@ -242,7 +252,7 @@ def shaped(value: Arg, what: str = "a tensor") -> Tensor:
     if not isinstance(value, Tensor):
         raise UncountableError(f"{what} is missing")
     for size in value.shape:
-        if type(size) is not int:
+        if not isinstance(size, int) or isinstance(size, bool):
             raise UncountableError(f"{what} has the symbolic size {size!r}")
         if size < 0:
             raise UncountableError(f"{what} has the negative size {size}")

@@ -18,6 +18,7 @@ from timeroof.views.doubts import is_empty
 from timeroof.views.overview import overview
 from timeroof.views.page import headline, payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
+from timeroof.views.page.strip import strip_of
 from timeroof.views.page.templates import (
     asset,
     content_policy,
@@ -25,7 +26,6 @@ from timeroof.views.page.templates import (
     page_styles,
     page_template,
 )
-from timeroof.views.page.strip import strip_of
 from timeroof.views.palette import LIMITERS
 from timeroof.views.plain import clip, plain_line
 from timeroof.views.title import run_title, workload_name
@@ -33,13 +33,6 @@ from timeroof.views.title import run_title, workload_name
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
-# Order matters: a later file uses what an earlier one defines.
-SCRIPTS = (
-    "format.js", "data.js", "state.js", "colours.js", "dom.js", "tooltip.js", "points.js",
-    "ticks.js", "guides.js", "rooflabels.js", "roofline.js", "planes.js", "empty.js", "charts.js",
-    "controls.js", "columns.js", "groups.js", "detail.js", "table.js", "seconds.js", "icicle.js",
-    "timeline.js", "main.js",
-)  # fmt: skip
 STYLES = ("base.css", "headline.css", "charts.css", "table.css", "seconds.css", "print.css")
 
 # plotly.js begins and ends with a function for module loaders, within so many characters.
@@ -59,9 +52,8 @@ def script_safe_json(data: object) -> bytes:
 
 
 def page_script() -> str:
-    """The page's own script: its files in one function, so that they share names with nobody."""
-    parts = [f"// {name}\n{asset(f'report/{name}')}" for name in SCRIPTS]
-    return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
+    """The page's own script: the bundle of the modules in web/src, committed with them."""
+    return asset("scripts/report.js")
 
 
 class _Plotly(msgspec.Struct, frozen=True):

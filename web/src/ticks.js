@@ -9,7 +9,7 @@ function tickText(value, unit) {
   return `${Number((value / 10 ** third).toPrecision(3))} ${PREFIX[third]}${unit}`.trim();
 }
 
-function logTicks(low, high, pixels, unit) {
+export function logTicks(low, high, pixels, unit) {
   const decades = high - low;
   const room = Math.max(2, pixels / 62);
   const subs = decades * 3 <= room ? [1, 2, 5] : decades * 2 <= room ? [1, 3] : [1];
@@ -21,7 +21,7 @@ function logTicks(low, high, pixels, unit) {
 }
 
 // Limits around positive values in powers of ten, with room on both sides.
-function logRange(values, pad = 0.06) {
+export function logRange(values, pad = 0.06) {
   let low = Infinity;
   let high = -Infinity;
   for (const value of values) {

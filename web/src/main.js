@@ -1,4 +1,20 @@
 // Joins the parts: colours, what happens when the selection changes, links of the static page.
+import { chart, chartKeys, current, draw, drawLit, pixelOf, writeLegend } from "./charts.js";
+import { cssCache, systemDark } from "./colours.js";
+import { escapeKey, makeChartTabs, writeSelection } from "./controls.js";
+import { byTime, rowCount, rowOfId, runOf, runs, word } from "./data.js";
+import { announce, around, byId, closePopsOnOutside, markTab, soon, tabKeys } from "./dom.js";
+import { formatAmount, formatCount, formatPercent, formatSeconds } from "./format.js";
+import { boundOfSums } from "./groups.js";
+import { writeIcicle, writeIcicleControls } from "./icicle.js";
+import { placesOn } from "./points.js";
+import { ceilingList, runUses } from "./roofline.js";
+import { writePareto, writeParetoControls } from "./seconds.js";
+import { filter, isolate, on, refilter, shownRows, state } from "./state.js";
+import { lightTable, tableEvents, tableState, writeTable, writeTableControls } from "./table.js";
+import { drawTimeline, makeTimeline, timelineState } from "./timeline.js";
+import { rowName } from "./tooltip.js";
+
 const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
 let theme = "auto";
 const remembered = { get: () => { try { return localStorage.getItem("timeroof-theme"); } catch { return null; } }, set: (value) => { try { localStorage.setItem("timeroof-theme", value); } catch { /* a page from disk may not remember */ } } };
@@ -36,7 +52,7 @@ function goTo(id) {
 
 function staticLinks() {
   document.addEventListener("click", (event) => {
-    const kernel = event.target.closest(".kernel-link");
+    const kernel = around(event, ".kernel-link");
     if (kernel) {
       const r = Number(kernel.dataset.run);
       const ids = kernel.dataset.finding !== undefined ? runs[r].findings[Number(kernel.dataset.finding)] : [Number(kernel.dataset.kernels)];
@@ -46,9 +62,21 @@ function staticLinks() {
       isolate(rows, rows.length === 1 ? rowName(rows[0]) : `${formatCount(rows.length)} rows of a finding`);
       goTo("charts");
     }
-    const limiter = event.target.closest(".limiter-link");
-    if (limiter) {
-      filter({ limiter: state.limiter === limiter.dataset.limiter ? null : limiter.dataset.limiter });
+    const group = around(event, ".group-link");
+    if (group) {
+      const run = Number(group.dataset.run);
+      const rows = [...byTime].filter((row) => runOf[row] === run && word("short_name", row) === group.dataset.name);
+      if (!rows.length) return;
+      state.isolated = null;
+      isolate(rows, group.dataset.name);
+      goTo("charts");
+    }
+    // Time in which no kernel runs has no rows: it is seen on the timeline.
+    const part = around(event, ".part-link");
+    if (part && ["idle", "unexplained"].includes(part.dataset.part)) {
+      if (!byId("timeline").hidden) goTo("timeline");
+    } else if (part) {
+      filter({ limiter: state.limiter === part.dataset.part ? null : part.dataset.part });
       announce(byId("selection").textContent);
     }
   });
@@ -59,9 +87,11 @@ function runTabs() {
   if (!list) return;
   const choose = (tab) => {
     markTab(list, tab);
-    for (const panel of document.querySelectorAll(".run-panel")) panel.hidden = panel.id !== tab.getAttribute("aria-controls");
+    /** @type {NodeListOf<HTMLElement>} */
+    const panels = document.querySelectorAll(".run-panel");
+    for (const panel of panels) panel.hidden = panel.id !== tab.getAttribute("aria-controls");
   };
-  list.addEventListener("click", (event) => { const tab = event.target.closest('[role="tab"]'); if (tab) choose(tab); });
+  list.addEventListener("click", (event) => { const tab = around(event, '[role="tab"]'); if (tab) choose(tab); });
   tabKeys(list, choose);
 }
 
@@ -111,6 +141,7 @@ function start() {
   escapeKey();
   printing();
   on("filter", () => {
+    for (const part of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("button.part-link"))) part.setAttribute("aria-pressed", String(part.dataset.part === state.limiter));
     writeSelection();
     soon("draw", draw);
     writeLegend();

@@ -1,8 +1,13 @@
 // Where rows stand: work in bytes and FLOPs, time on the same two axes. Small rows are merged.
-const MAX_SINGLE = 800;
+import { categories } from "./colours.js";
+import { amountOf, boundNames, boundOf, byTime, calls, launchCost, launches, numbers, owed, runOf, runs, seconds, time } from "./data.js";
+import { known } from "./format.js";
+import { state } from "./state.js";
+
+export const MAX_SINGLE = 800;
 const MAX_MERGED = 400;
 
-function chartRoofs() {
+export function chartRoofs() {
   const run = runs[state.roofRun];
   const rate = (resource) => (resource && run.roofs[resource] ? run.roofs[resource][0] : NaN);
   const own = state.roof === "own";
@@ -38,7 +43,7 @@ function placeOf(i, roofs) {
 }
 
 // Places of all rows, longest first, on roofs of one's choice.
-function placesOn(level, compute) {
+export function placesOn(level, compute) {
   const rate = (resource) => runs[state.roofRun].roofs[resource][0];
   return Array.from(byTime, (i) => placeOf(i, { level, beta: rate(level), compute, peak: rate(compute), own: false }));
 }
@@ -66,7 +71,7 @@ function merge(list, cell) {
 }
 
 // Points of rows (longest first), and the rows that have no place with their seconds.
-function collect(list, roofs) {
+export function collect(list, roofs) {
   const found = [];
   const lost = [];
   for (const i of list) {

@@ -1,10 +1,17 @@
 // The timeline of one step: kernels per stream, phases above them, idle time with its cause.
+import { PALETTES, css, isDark, rowColour } from "./colours.js";
+import { cellsOf, rowOfId, runs, word } from "./data.js";
+import { announce, byId, make, selectControl, shorten, soon } from "./dom.js";
+import { formatCount, formatSeconds } from "./format.js";
+import { isolate, light, shown, state } from "./state.js";
+import { hideTooltip, rowName, showTooltip } from "./tooltip.js";
+
 const canvas = byId("timeline-canvas");
 const LANE = 26;
 const AXIS = 24;
 const PHASES_LANE = 20;
 const gutter = () => (timelineState.lanes.length > 1 ? 74 : 0);
-const timelineState = { run: runs.findIndex((run) => run.timeline), from: 0, to: 1, at: -1, events: [], lanes: [], drag: null };
+export const timelineState = { run: runs.findIndex((run) => run.timeline), from: 0, to: 1, at: -1, events: [], lanes: [], drag: null };
 
 function plainColumn(column, n, words_) {
   const cells = words_ || "c" in column ? null : cellsOf(column);
@@ -20,7 +27,7 @@ function loadTimeline() {
   const [start, duration, kernel] = ["start_s", "duration_s", "kernel"].map((name) => plainColumn(source[name], n, false));
   const [stream, cause] = ["stream", "idle_cause"].map((name) => plainColumn(source[name], n, true));
   // Streams are numbers, or a device's number and a stream's: 7 before 14, 0:7 before 1:7.
-  timelineState.lanes = [...new Set(stream)].sort((a, b) => (a === null) - (b === null) || String(a).localeCompare(String(b), "en", { numeric: true }));
+  timelineState.lanes = [...new Set(stream)].sort((a, b) => Number(a === null) - Number(b === null) || String(a).localeCompare(String(b), "en", { numeric: true }));
   timelineState.events = start.map((s, k) => ({
     start: s, end: s + duration[k], lane: timelineState.lanes.indexOf(stream[k]), row: kernel[k] === null ? -1 : rowOfId[timelineState.run].get(kernel[k]) ?? -1, cause: cause[k],
   })).sort((a, b) => a.start - b.start);
@@ -102,7 +109,7 @@ function fitted(pen, text, room) {
   return length > 1 ? `${text.slice(0, length)}…` : "";
 }
 
-function drawTimeline() {
+export function drawTimeline() {
   if (timelineState.run < 0 || byId("timeline").hidden) return;
   const width = canvas.clientWidth;
   const ratio = window.devicePixelRatio || 1;
@@ -223,7 +230,7 @@ function timelineEvents() {
   canvas.addEventListener("blur", hideTooltip);
 }
 
-function makeTimeline() {
+export function makeTimeline() {
   if (timelineState.run < 0) return;
   byId("timeline").hidden = false;
   byId("timeline-link").hidden = false;

@@ -1,4 +1,11 @@
 // Why a chart would be empty, in words, and the memory levels that would fill it.
+import { chart } from "./charts.js";
+import { writeControls } from "./controls.js";
+import { amountOf, byteNames, flops, runs } from "./data.js";
+import { make } from "./dom.js";
+import { formatCount, known, resourceLabel } from "./format.js";
+import { look, shownRows, state } from "./state.js";
+
 const levelsWithBytes = () => byteNames.filter((name) => runs[state.roofRun].roofs[name] && shownRows.some((i) => amountOf(name, i) > 0));
 
 const isDrawn = (figure) => (figure.kind === "roofline" ? figure.points.length > 0 : figure.points.some((p) => p.B > 0));
@@ -11,7 +18,7 @@ function noneOf(verb, thing) {
 
 // Nothing where the chart has something to show; rows without bytes still show their FLOPs
 // where no level has any.
-function whyEmpty(figure) {
+export function whyEmpty(figure) {
   if (!shownRows.length || isDrawn(figure)) return null;
   const roofline = figure.kind === "roofline";
   const level = state.level ? resourceLabel(state.level) : "memory";
@@ -25,7 +32,7 @@ function whyEmpty(figure) {
   return figure.points.length ? null : `FLOPs, bytes at ${level} or time are not known for any of these rows.`;
 }
 
-function levelButtons() {
+export function levelButtons() {
   const choose = (level) => { look({ level, views: {} }); writeControls(); chart.focus(); };
   return levelsWithBytes().filter((name) => name !== state.level).map((name) => make("button", { type: "button", "data-level": name, onclick: () => choose(name) }, `Show ${resourceLabel(name)}`));
 }

@@ -1,10 +1,20 @@
 // The classic roofline with every memory level and every ceiling.
-const LEVEL_SYMBOLS = { "byte/l1": "triangle-up", "byte/l2": "square", "byte/l3": "diamond", "byte/dram": "circle" };
+import { css, rowColour } from "./colours.js";
+import { byTime, byteNames, intensityOf, numbers, runs } from "./data.js";
+import { formatOf, known, resourceLabel } from "./format.js";
+import { FAR, lineTrace, noteAt, p10 } from "./guides.js";
+import { ghostTrace, markTrace, markerSize } from "./planes.js";
+import { MAX_SINGLE, chartRoofs, collect } from "./points.js";
+import { roofNotes } from "./rooflabels.js";
+import { ghost, isFiltered, shownRows, state } from "./state.js";
+import { logRange, logTicks } from "./ticks.js";
+
+export const LEVEL_SYMBOLS = { "byte/l1": "triangle-up", "byte/l2": "square", "byte/l3": "diamond", "byte/dram": "circle" };
 const MAX_LEVELLED = 150;
 
-const runUses = (resource) => runs.some((run) => run.amounts.includes(resource)) && (resource.startsWith("byte/") || numbers(resource, 0).some((v) => v > 0));
+export const runUses = (resource) => runs.some((run) => run.amounts.includes(resource)) && (resource.startsWith("byte/") || numbers(resource, 0).some((v) => v > 0));
 
-function ceilingList() {
+export function ceilingList() {
   const run = runs[state.roofRun];
   return Object.entries(run.roofs).filter(([resource]) => /^(flop|byte)\//.test(resource))
     .map(([resource, [rate, origin]]) => ({ resource, rate, origin, printed: run.printed[resource] }))
@@ -78,7 +88,7 @@ function rooflineRange(roofs) {
   return { x: logRange([...intensities, top / Math.min(...speeds) * 4, top / Math.max(...speeds) / 10]), y: logRange([...points.map((p) => p.F / p.T), top * 1.4]) };
 }
 
-function rooflineFigure(size) {
+export function rooflineFigure(size) {
   const roofs = { ...chartRoofs(), own: false };
   const { points: found, lost, placed } = collect(shownRows, roofs);
   const ghosts = (isFiltered() ? collect(byTime.filter((i) => ghost[i]), roofs).points : []).filter((p) => p.F > 0 && p.B > 0).slice(0, MAX_SINGLE);

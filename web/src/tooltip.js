@@ -1,10 +1,18 @@
 // What a pointer or a key stands on: name, place, shapes, time, bound, limiter, gap, origins.
+import { KIND_WORDS } from "./colours.js";
+import {
+  amountOf, bound, calls, efficiency, flops, gap, idle, intensityOf, limiterKind, originNames, runOf, runs, saidLabels, seconds, spread, time, word, workUnit,
+} from "./data.js";
+import { byId, make, shorten, shortenStart } from "./dom.js";
+import { digitsFor, formatAmount, formatCount, formatIntensity, formatPercent, formatSeconds, known, resourceLabel } from "./format.js";
+import { allTime, state, sums } from "./state.js";
+
 const tooltip = byId("tooltip");
 
-const rowName = (i) => word("short_name", i) || word("name", i) || "?";
+export const rowName = (i) => word("short_name", i) || word("name", i) || "?";
 
 // What tells rows of one short name apart: the module, the rest of the full name, or the shapes.
-function rowHint(i) {
+export function rowHint(i) {
   const [short, full] = [rowName(i), word("name", i) || ""];
   const rest = full.startsWith(short) ? full.slice(short.length).replace(/^[,\s]+/, "") : "";
   const module = word("module", i);
@@ -20,7 +28,7 @@ function originsOf(i) {
   return [...found].map(([origin, names]) => `${names.join(", ")} ${origin}`).join("; ");
 }
 
-function limiterText(i) {
+export function limiterText(i) {
   const limiter = word("limiter", i);
   if (!limiter || limiter === "unknown") return "unknown";
   const kind = limiterKind(limiter);
@@ -35,9 +43,9 @@ function timeText(i) {
   return `${text}${around}${callsText(i)} (${formatPercent(seconds(i) / (runs[runOf[i]].measured_s || allTime))} of the run)`;
 }
 
-const labelsOf = (names, i) => names.map((name) => [name, word(`label.${name}`, i)]).filter(([, value]) => value);
+export const labelsOf = (names, i) => names.map((name) => [name, word(`label.${name}`, i)]).filter(([, value]) => value);
 
-function factsOf(i) {
+export function factsOf(i) {
   const level = state.level || "byte/dram";
   const moved = amountOf(level, i);
   const unit = workUnit([i]);
@@ -77,7 +85,7 @@ function fillTooltip(rows) {
   if (above) tooltip.append(make("div", { class: "flag" }, `Above its roof: ${above}`));
 }
 
-function showTooltip(rows, x, y) {
+export function showTooltip(rows, x, y) {
   fillTooltip(rows);
   tooltip.hidden = false;
   const { width, height } = tooltip.getBoundingClientRect();
@@ -86,4 +94,4 @@ function showTooltip(rows, x, y) {
   tooltip.style.left = `${Math.max(6, Math.min(left, window.innerWidth - width - 6))}px`;
   tooltip.style.top = `${Math.max(6, Math.min(top, window.innerHeight - height - 6))}px`;
 }
-const hideTooltip = () => { tooltip.hidden = true; };
+export const hideTooltip = () => { tooltip.hidden = true; };

@@ -1,4 +1,13 @@
 // A row opened: its bounds as bars against the measured time, its full name, where numbers come from.
+import { kindColour } from "./colours.js";
+import {
+  amountNames, amountOf, boundsOf, callLabels, elapsed, kernelEfficiency, padding, saidLabels, seconds, spread, time, word,
+} from "./data.js";
+import { announce, make } from "./dom.js";
+import { digitsFor, formatAmount, formatOf, formatPercent, formatSeconds, known, resourceLabel } from "./format.js";
+import { isolate, state } from "./state.js";
+import { factsOf, labelsOf, rowName } from "./tooltip.js";
+
 function boundBars(i) {
   const bounds = boundsOf(i);
   const longestBar = Math.max(elapsed[i] || 0, ...bounds.map((b) => b.seconds)) || 1;
@@ -24,7 +33,7 @@ function detailFacts(i) {
   return facts.filter(([, value]) => value);
 }
 
-function detailBox(i) {
+export function detailBox(i) {
   const full = word("name", i) || "";
   return make("div", { class: "detail-box" },
     make("div", {}, make("h4", {}, "Bounds against the measured time"), boundBars(i),
@@ -36,7 +45,7 @@ function detailBox(i) {
 }
 
 // The clipboard where the browser allows it, a hidden field where not.
-async function copyText(text, done) {
+export async function copyText(text, done) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {

@@ -1,20 +1,22 @@
 // The embedded columns of all runs as one table. A number that is not known is NaN.
-const payload = JSON.parse(document.getElementById("data").textContent);
-const runs = payload.runs;
+import { isInteger, known } from "./format.js";
+
+export const payload = JSON.parse(document.getElementById("data").textContent);
+export const runs = payload.runs;
 const runStart = [];
-let rowCount = 0;
+export let rowCount = 0;
 for (const run of runs) {
   runStart.push(rowCount);
   rowCount += run.rows;
 }
-const runOf = new Int32Array(rowCount);
+export const runOf = new Int32Array(rowCount);
 runs.forEach((run, r) => runOf.fill(r, runStart[r], runStart[r] + run.rows));
 
 const numberCache = new Map();
 const wordCache = new Map();
 
 // Numbers of a column: a list, or the bytes of 32-bit floats in base64.
-function cellsOf(column) {
+export function cellsOf(column) {
   if (column.v) return column.v;
   const text = atob(column.f);
   const bytes = new Uint8Array(text.length);
@@ -34,7 +36,7 @@ function each(name, absent, put) {
 }
 
 // A column of numbers; `absent` is what a run without that column has.
-function numbers(name, absent = null) {
+export function numbers(name, absent = null) {
   if (!numberCache.has(name)) {
     const values = new Float64Array(rowCount);
     each(name, absent, (i, value) => { values[i] = value === null ? NaN : value; });
@@ -44,7 +46,7 @@ function numbers(name, absent = null) {
 }
 
 // A column of words: the different ones, and which of them each row has (-1: none).
-function words(name) {
+export function words(name) {
   if (wordCache.has(name)) return wordCache.get(name);
   const dict = [];
   const place = new Map();
@@ -76,51 +78,51 @@ function words(name) {
   return result;
 }
 
-const word = (name, i) => {
+export const word = (name, i) => {
   const column = words(name);
   return column.codes[i] < 0 ? null : column.dict[column.codes[i]];
 };
 
-const amountNames = [...new Set(runs.flatMap((run) => run.amounts))];
+export const amountNames = [...new Set(runs.flatMap((run) => run.amounts))];
 const flopNames = amountNames.filter((a) => a.startsWith("flop/"));
 // From the level next to the cores outwards.
-const byteNames = amountNames.filter((a) => a.startsWith("byte/")).sort((a, b) => (a === "byte/dram") - (b === "byte/dram") || a.localeCompare(b));
-const labelNames = [...new Set(runs.flatMap((run) => run.labels))];
+export const byteNames = amountNames.filter((a) => a.startsWith("byte/")).sort((a, b) => Number(a === "byte/dram") - Number(b === "byte/dram") || a.localeCompare(b));
+export const labelNames = [...new Set(runs.flatMap((run) => run.labels))];
 // Calls as a tool recorded them, for counting: shapes and dtype say the same for people.
-const callLabels = [...new Set(runs.flatMap((run) => run.call_labels))];
-const saidLabels = labelNames.filter((name) => !callLabels.includes(name));
-const originNames = [...new Set(runs.flatMap((run) => run.origins))];
-const time = numbers("time_s");
-const calls = numbers("calls");
-const launches = numbers("launches");
-const bound = numbers("bound_s");
-const workBound = numbers("work_bound_s");
-const gap = numbers("gap_s");
-const idle = numbers("idle_before_s");
-const spread = numbers("time_spread");
-const elapsed = numbers("elapsed_s");
-const efficiency = numbers("efficiency");
-const kernelEfficiency = numbers("kernel_efficiency");
-const padding = numbers("padding_flops");
+export const callLabels = [...new Set(runs.flatMap((run) => run.call_labels))];
+export const saidLabels = labelNames.filter((name) => !callLabels.includes(name));
+export const originNames = [...new Set(runs.flatMap((run) => run.origins))];
+export const time = numbers("time_s");
+export const calls = numbers("calls");
+export const launches = numbers("launches");
+export const bound = numbers("bound_s");
+export const workBound = numbers("work_bound_s");
+export const gap = numbers("gap_s");
+export const idle = numbers("idle_before_s");
+export const spread = numbers("time_spread");
+export const elapsed = numbers("elapsed_s");
+export const efficiency = numbers("efficiency");
+export const kernelEfficiency = numbers("kernel_efficiency");
+export const padding = numbers("padding_flops");
 // All FLOPs, and those that have to be done: a convolution's padding is counted, not owed.
-const flops = numbers("total_flops");
-const owed = numbers("owed_flops");
-const seconds = (i) => time[i] || 0;
+export const flops = numbers("total_flops");
+export const owed = numbers("owed_flops");
+export const seconds = (i) => time[i] || 0;
 
 // Bytes at a level are unknown to a run that has no such column; FLOPs of a precision are none.
-const amountOf = (name, i) => numbers(name, name.startsWith("byte/") ? null : 0)[i];
+export const amountOf = (name, i) => numbers(name, name.startsWith("byte/") ? null : 0)[i];
 
 // The unit of the operations of rows: FLOP, unless some are on integers.
-const integerNames = flopNames.filter(isInteger);
-const workUnit = (rows) => (integerNames.some((name) => rows.some((i) => amountOf(name, i) > 0)) ? "OP" : "FLOP");
+export const integerNames = flopNames.filter(isInteger);
+export const workUnit = (rows) => (integerNames.some((name) => rows.some((i) => amountOf(name, i) > 0)) ? "OP" : "FLOP");
 
 const roofRate = (i, resource) => (runs[runOf[i]].roofs[resource] || [NaN])[0];
-const launchCost = (r) => (runs[r].roofs.launch ? 1 / runs[r].roofs.launch[0] : NaN);
+export const launchCost = (r) => (runs[r].roofs.launch ? 1 / runs[r].roofs.launch[0] : NaN);
 
 // Bounds of a row: seconds per resource, largest first.
-const boundNames = [...new Set(runs.flatMap((run) => run.bounds))];
-const boundOf = (resource, i) => numbers(`bound.${resource}`)[i];
-function boundsOf(i) {
+export const boundNames = [...new Set(runs.flatMap((run) => run.bounds))];
+export const boundOf = (resource, i) => numbers(`bound.${resource}`)[i];
+export function boundsOf(i) {
   return boundNames
     .map((resource) => ({ resource, seconds: boundOf(resource, i), rate: roofRate(i, resource) }))
     .filter((b) => known(b.seconds) && b.seconds > 0)
@@ -129,9 +131,9 @@ function boundsOf(i) {
 }
 
 // FLOPs per byte at a level; at DRAM it is the report's own column.
-const intensityOf = (level, i) => (level === "byte/dram" ? numbers("ai")[i] : owed[i] / amountOf(level, i));
+export const intensityOf = (level, i) => (level === "byte/dram" ? numbers("ai")[i] : owed[i] / amountOf(level, i));
 
-const limiterKind = (resource) => payload.kind_of_head[(resource || "").split("/")[0]] || "unknown";
+export const limiterKind = (resource) => payload.kind_of_head[(resource || "").split("/")[0]] || "unknown";
 
 // The precision that most FLOPs of a row are in.
 function precisionOf(i) {
@@ -154,10 +156,10 @@ derivedWords("precision", precisionOf);
 derivedWords("run", (i) => runs[runOf[i]].name);
 
 // All rows, longest first.
-const byTime = Int32Array.from({ length: rowCount }, (_, i) => i);
+export const byTime = Int32Array.from({ length: rowCount }, (_, i) => i);
 if (runs.length > 1) byTime.sort((a, b) => seconds(b) - seconds(a) || a - b);
 
-const rowOfId = runs.map((run, r) => {
+export const rowOfId = runs.map((run, r) => {
   const ids = numbers("id");
   const map = new Map();
   for (let k = 0; k < run.rows; k++) map.set(ids[runStart[r] + k], runStart[r] + k);
@@ -166,9 +168,9 @@ const rowOfId = runs.map((run, r) => {
 
 // What rows can be coloured and grouped by, where it says anything.
 const varies = (name) => words(name).dict.length > 0;
-const DIMENSIONS = [
+export const DIMENSIONS = /** @type {[string, string][]} */ ([
   ["limit", "limiter"], ["phase", "phase"], ["op", "op"], ["module", "module"], ["precision", "precision"],
   ["dtype", "dtype"], ["kind", "kind"], ["device", "device"], ["stream", "stream"], ["paper_class", "paper's class"],
   ...labelNames.map((name) => [`label.${name}`, name]),
-].filter(([name]) => varies(name) && (words(name).dict.length > 1 || ["limit", "precision"].includes(name)));
+]).filter(([name]) => varies(name) && (words(name).dict.length > 1 || ["limit", "precision"].includes(name)));
 if (runs.length > 1) DIMENSIONS.unshift(["run", "run"]);

@@ -1,4 +1,12 @@
 // Seconds by place: from the whole down through modules (or phases, ops) to kernels.
+import { KIND_WORDS } from "./colours.js";
+import { runOf, runs, saidLabels, seconds, word, words } from "./data.js";
+import { byId, make, selectControl, shorten } from "./dom.js";
+import { formatPercent, formatSeconds } from "./format.js";
+import { topLimiter } from "./groups.js";
+import { allTime, isolate, light, shownRows, sums } from "./state.js";
+import { rowName } from "./tooltip.js";
+
 const HIERARCHIES = {
   module: ["module", (i) => [...(word("module", i) || "no module").split(/[./]/), rowName(i)]],
   op: ["phase, op, kernel", (i) => [word("phase", i) || "no phase", word("op", i) || word("kind", i) || "no op", rowName(i)]],
@@ -56,7 +64,7 @@ function levelsOf(root, depth) {
   return levels;
 }
 
-function writeIcicle() {
+export function writeIcicle() {
   const root = tree(shownRows, HIERARCHIES[icicleState.by][1]);
   let focus = root;
   const crumbs = [root];
@@ -67,12 +75,12 @@ function writeIcicle() {
   }
   icicleState.path = icicleState.path.slice(0, crumbs.length - 1);
   const box = byId("icicle");
-  box.replaceChildren(...levelsOf(focus, window.innerWidth < 640 ? 5 : 7).map((row) => make("div", { class: "level" }, ...row.map((entry) => icicleButton(entry, focus)))));
+  box.replaceChildren(...levelsOf(focus, window.innerWidth < 640 ? 5 : 7).map((row) => make("div", { class: "level" }, ...row.map((entry) => icicleButton(entry)))));
   byId("crumbs").replaceChildren(...crumbs.map((node, k) => make("button", { type: "button", class: "quiet", onclick: () => { icicleState.path = icicleState.path.slice(0, k); writeIcicle(); byId("crumbs").lastElementChild.focus(); } }, k ? `› ${shorten(node.name, 60)}` : node.name)));
   byId("icicle-words").textContent = `Width is time, colour what limits most of it. Press a part to go into it, a kernel to isolate it; parts under ${formatPercent(NARROWEST)} are left out.`;
 }
 
-function icicleButton(entry, focus) {
+function icicleButton(entry) {
   const { node, name, left, width, path, leaf } = entry;
   const total = sums(node.rows);
   const top = topLimiter(node.rows.length ? node.rows : [0]);
@@ -91,7 +99,7 @@ function icicleButton(entry, focus) {
   }, width > 0.05 ? `${shorten(name, 60)}${width > 0.14 ? ` · ${formatSeconds(node.time)}` : ""}` : "");
 }
 
-function writeIcicleControls() {
+export function writeIcicleControls() {
   const offeredTrees = Object.entries(HIERARCHIES).filter(([key]) => (key === "module" ? words("module").dict.length : key === "labels" ? saidLabels.length : true)).map(([key, [text]]) => [key, text]);
   byId("icicle-controls").replaceChildren(selectControl("From", offeredTrees, icicleState.by, (by) => { icicleState.by = by; icicleState.path = []; writeIcicle(); }, "icicle-by"));
 }

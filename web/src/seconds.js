@@ -1,4 +1,12 @@
 // Where the seconds are: rows or groups by recoverable time, largest first.
+import { css } from "./colours.js";
+import { rowCount, word, words } from "./data.js";
+import { byId, endThatFits, make, selectControl, shorten } from "./dom.js";
+import { formatCount, formatPercent, formatSeconds, known } from "./format.js";
+import { GROUPINGS, PATHS, groupRows, topLimiter } from "./groups.js";
+import { isolate, light, shownRows, sums } from "./state.js";
+import { rowHint, rowName } from "./tooltip.js";
+
 const paretoState = { by: words("name").dict.length < 0.6 * rowCount ? "name" : "row", more: 15 };
 
 function paretoEntries() {
@@ -19,7 +27,7 @@ function fitPaths(list, entries) {
   labels.forEach((label, k) => { label.firstChild.textContent = endThatFits(entries[k].label, rooms[k], getComputedStyle(label).font); });
 }
 
-function writePareto() {
+export function writePareto() {
   const list = byId("pareto");
   const entries = paretoEntries();
   const whole = entries.reduce((sum, e) => sum + e.total.gap, 0);
@@ -41,6 +49,6 @@ function writePareto() {
   byId("pareto-words").textContent = entries.length ? "Solid: the bound. Hatched: the gap above it, what better kernels could bring back. Right: the gap and its share with all above." : "No gap is known.";
 }
 
-function writeParetoControls() {
+export function writeParetoControls() {
   byId("pareto-controls").replaceChildren(selectControl("By", [["row", "row"], ...GROUPINGS.slice(1)], paretoState.by, (by) => { paretoState.by = by; paretoState.more = 15; writePareto(); }, "pareto-by"));
 }

@@ -3,7 +3,7 @@ const BIG = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3
 const SMALL = [[1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
 const UNKNOWN_TEXT = "?";
 
-const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
+export const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
 function digitsText(value, digits) {
   if (value === 0) return "0";
@@ -16,20 +16,20 @@ function prefixOf(size, prefixes, digits) {
   return prefixes.find(([factor]) => size / factor >= reach) || prefixes[prefixes.length - 1];
 }
 
-function formatSeconds(value, digits = 3) {
+export function formatSeconds(value, digits = 3) {
   if (!known(value)) return UNKNOWN_TEXT;
   if (value === 0) return "0 s";
   const [factor, prefix] = prefixOf(Math.abs(value), SMALL, digits);
   return `${digitsText(value / factor, digits)} ${prefix}s`;
 }
 
-function formatAmount(value, unit, digits = 3) {
+export function formatAmount(value, unit, digits = 3) {
   if (!known(value)) return UNKNOWN_TEXT;
   const [factor, prefix] = prefixOf(Math.abs(value), BIG, digits);
   return `${digitsText(value / factor, digits)} ${prefix}${unit}`.trim();
 }
 
-function formatPercent(share, digits = 2) {
+export function formatPercent(share, digits = 2) {
   if (!known(share)) return UNKNOWN_TEXT;
   const percent = share * 100;
   if (percent > 0 && percent < 0.01) return "< 0.01 %";
@@ -37,21 +37,21 @@ function formatPercent(share, digits = 2) {
   return `${whole ? percent.toFixed(0) : String(Number(percent.toPrecision(digits)))} %`;
 }
 
-function formatCount(value) {
+export function formatCount(value) {
   if (!known(value)) return UNKNOWN_TEXT;
   return Number.isInteger(value) ? value.toLocaleString("en") : digitsText(value, 3);
 }
 
-const formatIntensity = (value) => (known(value) ? Number(value.toPrecision(3)).toLocaleString("en") : UNKNOWN_TEXT);
+export const formatIntensity = (value) => (known(value) ? Number(value.toPrecision(3)).toLocaleString("en") : UNKNOWN_TEXT);
 
 // Digits that a relative spread supports: a time that varies by a tenth has two.
-const digitsFor = (spread) => (!known(spread) ? 3 : spread < 0.002 ? 4 : spread < 0.05 ? 3 : 2);
+export const digitsFor = (spread) => (!known(spread) ? 3 : spread < 0.002 ? 4 : spread < 0.05 ? 3 : 2);
 
 // Operations on integers are operations, but none of floating point.
-const isInteger = (resource) => resource.startsWith("flop/int");
+export const isInteger = (resource) => resource.startsWith("flop/int");
 
 // A rate or an amount in the unit of its resource.
-function formatOf(resource, value, perSecond = false) {
+export function formatOf(resource, value, perSecond = false) {
   const head = resource.split("/")[0];
   const suffix = perSecond ? "/s" : "";
   if (head === "flop") return formatAmount(value, `${isInteger(resource) ? "OP" : "FLOP"}${suffix}`);
@@ -62,7 +62,7 @@ function formatOf(resource, value, perSecond = false) {
   return formatAmount(value, `B${suffix}`);
 }
 
-const resourceLabel = (resource) => {
+export const resourceLabel = (resource) => {
   const [head, tail] = resource.split("/");
   if (head === "byte") return tail === "dram" ? "DRAM" : tail.toUpperCase();
   if (head === "flop") return tail;

@@ -1,13 +1,17 @@
 // Lines that guide the eye: constant intensity, balance, equal times, launch boxes, the axis of zero.
-const FAR = 8;
-const MAX_BOXES = 12;
-const p10 = (power) => 10 ** power;
+import { css, rowColour } from "./colours.js";
+import { formatIntensity, known } from "./format.js";
+import { state } from "./state.js";
 
-const lineTrace = (x, y, colour, width, dash = "solid") => ({
+export const FAR = 8;
+const MAX_BOXES = 12;
+export const p10 = (power) => 10 ** power;
+
+export const lineTrace = (x, y, colour, width, dash = "solid") => ({
   type: "scatter", mode: "lines", x, y, line: { color: colour, width, dash }, hoverinfo: "skip", showlegend: false,
 });
 
-const noteAt = (x, y, text, more = {}) => ({
+export const noteAt = (x, y, text, more = {}) => ({
   x, y, xref: "x", yref: "y", text, showarrow: false, font: { size: 11, color: css("--soft") }, bgcolor: css("--sheet"), borderpad: 1, opacity: 0.9, ...more,
 });
 
@@ -26,7 +30,7 @@ function diagonal(shift, text, area, strong) {
   return { trace, note: noteAt(at, at + shift, text, { textangle: -Math.atan2(slopeY, slopeX) * 180 / Math.PI }) };
 }
 
-function intensityGuides(roofs, area) {
+export function intensityGuides(roofs, area) {
   const { x: [x0, x1], y: [y0, y1] } = area.range;
   const low = Math.ceil(y0 - x1);
   const high = Math.floor(y1 - x0);
@@ -41,7 +45,7 @@ function intensityGuides(roofs, area) {
   return lines;
 }
 
-function timeGuides(area) {
+export function timeGuides(area) {
   const { x: [x0, x1], y: [y0, y1] } = area.range;
   const lines = [];
   for (let power = Math.ceil(Math.min(x0, y0)); power <= Math.floor(Math.max(x1, y1)); power++) {
@@ -53,13 +57,13 @@ function timeGuides(area) {
 }
 
 // Dashed boxes: of one launch, and of the numbers of launches that rows have.
-function boxTrace(n, roofs, area, inSeconds, colour, width) {
+export function boxTrace(n, roofs, area, inSeconds, colour, width) {
   const t = n * roofs.t0;
   const [x, y] = inSeconds ? [t, t] : [t * roofs.beta, t * roofs.peak];
   return lineTrace([p10(area.range.x[0] - FAR), x, x], [y, y, p10(area.range.y[0] - FAR)], colour, width, "5px,4px");
 }
 
-function launchBoxes(points, roofs, area, inSeconds) {
+export function launchBoxes(points, roofs, area, inSeconds) {
   if (!state.boxes || !known(roofs.t0) || !known(roofs.beta * roofs.peak)) return [];
   const counts = new Map();
   for (const p of points) {
@@ -76,7 +80,7 @@ function launchBoxes(points, roofs, area, inSeconds) {
 }
 
 // Where rows without FLOPs (or bytes) stand on an axis that has no zero.
-function zeroAxis(values) {
+export function zeroAxis(values) {
   let low = Infinity;
   let high = 0;
   for (const value of values) if (value > 0) { low = Math.min(low, value); high = Math.max(high, value); }

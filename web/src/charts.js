@@ -1,12 +1,23 @@
 // The chart on the page: drawn by plotly, lit and isolated by pointer and keys.
-const CHARTS = [["combined", "Combined (4D)"], ["complexity", "Complexity plane"], ["time", "Time plane"], ["roofline", "Roofline"]];
-const chart = byId("chart");
-let current = null;
+import { categories, css } from "./colours.js";
+import { amountOf, byteNames, flops, rowCount, runs, seconds, time, word } from "./data.js";
+import { announce, byId, make, shorten, soon } from "./dom.js";
+import { levelButtons, whyEmpty } from "./empty.js";
+import { formatCount, formatPercent, formatSeconds, known, resourceLabel } from "./format.js";
+import { boxTrace, lineTrace, noteAt, p10 } from "./guides.js";
+import { LEADS, markerSize, planeFigure } from "./planes.js";
+import { LEVEL_SYMBOLS, rooflineFigure } from "./roofline.js";
+import { allTime, filter, isolate, light, shownRows, state, sums } from "./state.js";
+import { hideTooltip, limiterText, rowName, showTooltip } from "./tooltip.js";
+
+export const CHARTS = [["combined", "Combined (4D)"], ["complexity", "Complexity plane"], ["time", "Time plane"], ["roofline", "Roofline"]];
+export const chart = byId("chart");
+export let current = null;
 let litTrace = -1;
 let keyAt = -1;
 
 const escapeMarkup = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-const narrow = () => chart.clientWidth < 560;
+export const narrow = () => chart.clientWidth < 560;
 
 function margins(kind) {
   const second = kind === "combined" || kind === undefined;
@@ -25,7 +36,7 @@ function axisLayout(axis, range, more = {}) {
 }
 
 // A place of the chart's data in pixels from its lower left corner.
-function pixelsIn({ range, width, height }) {
+export function pixelsIn({ range, width, height }) {
   return (mark) => [(Math.log10(mark[0]) - range.x[0]) / (range.x[1] - range.x[0]) * width, (Math.log10(mark[1]) - range.y[0]) / (range.y[1] - range.y[0]) * height];
 }
 
@@ -80,7 +91,7 @@ function figureOf(kind) {
   return kind === "roofline" ? rooflineFigure(size) : planeFigure(kind, size);
 }
 
-function draw() {
+export function draw() {
   if (!window.Plotly) return null;
   // Without a chart there is a message, which takes less room than the next chart.
   if (!current) chart.textContent = "";
@@ -142,7 +153,7 @@ function litTraces() {
   ];
 }
 
-function drawLit() {
+export function drawLit() {
   if (!current) return;
   const [box, marks] = litTraces();
   Plotly.restyle(chart, { x: [box.x, marks.x], y: [box.y, marks.y] }, [litTrace, litTrace + 1]);
@@ -182,7 +193,7 @@ function listen() {
 }
 
 // Where a point's last symbol is in the window.
-function pixelOf(p) {
+export function pixelOf(p) {
   const { left, top } = chart.getBoundingClientRect();
   const room = margins(current.kind);
   const [x, y] = p.marks[current.last].map(Math.log10);
@@ -191,7 +202,7 @@ function pixelOf(p) {
 }
 
 // Arrow keys go through the points by time.
-function chartKeys() {
+export function chartKeys() {
   chart.addEventListener("keydown", (event) => {
     if (!current || !current.points.length) return;
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -240,7 +251,7 @@ function writeWords(figure) {
   byId("chart-words").textContent = texts.join(" ");
 }
 
-function writeLegend() {
+export function writeLegend() {
   const category = categories(state.colour);
   const legend = byId("legend");
   legend.textContent = "";

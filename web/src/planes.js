@@ -1,12 +1,20 @@
 // The complexity plane, the time plane, and the combined chart of both.
-const LEADS = {
+import { categories, css, rowColour } from "./colours.js";
+import { byTime, word } from "./data.js";
+import { formatOf, known, resourceLabel } from "./format.js";
+import { FAR, intensityGuides, launchBoxes, lineTrace, noteAt, p10, timeGuides, zeroAxis } from "./guides.js";
+import { MAX_SINGLE, chartRoofs, collect } from "./points.js";
+import { ghost, isFiltered, shownRows, state } from "./state.js";
+import { logRange, logTicks } from "./ticks.js";
+
+export const LEADS = {
   combined: "Every row twice on one diagonal: small and open is its work, filled its time. Touching symbols are at the roof; a long segment is headroom.",
   complexity: "Work alone: above the balance line compute limits, below it bandwidth; inside a dashed box launching does.",
   time: "Where the time goes: as far right or up as the row took; below the diagonal memory sets the pace, above it compute.",
   roofline: "Speed over intensity, with every ceiling; one symbol per memory level. Rows without FLOPs have no place here.",
 };
 
-const markerSize = (share, largest) => Math.max(5, 34 * Math.sqrt(share / (largest || 1)));
+export const markerSize = (share, largest) => Math.max(5, 34 * Math.sqrt(share / (largest || 1)));
 
 function symbolOf(point, open) {
   const shape = point.zeroY ? "triangle-down" : point.zeroX ? "triangle-left" : point.merged ? "square" : "circle";
@@ -53,7 +61,7 @@ function measureWhole(kind, roofs) {
   return { floor, range: { x: logRange(values(0)), y: logRange(values(1)) } };
 }
 
-function markTrace(points, which, largest, open) {
+export function markTrace(points, which, largest, open) {
   return {
     type: "scatter", mode: "markers", hoverinfo: "none", showlegend: false,
     x: points.map((p) => p.marks[which][0]), y: points.map((p) => p.marks[which][1]), customdata: points.map((_, k) => k),
@@ -68,7 +76,7 @@ function markTrace(points, which, largest, open) {
   };
 }
 
-function ghostTrace(points, which) {
+export function ghostTrace(points, which) {
   return {
     type: "scatter", mode: "markers", hoverinfo: "skip", showlegend: false,
     x: points.map((p) => p.marks[which][0]), y: points.map((p) => p.marks[which][1]),
@@ -102,7 +110,7 @@ function zeroNotes(floor, area) {
   return lines;
 }
 
-function planeFigure(kind, size) {
+export function planeFigure(kind, size) {
   const roofs = chartRoofs();
   const timed = known(roofs.beta) && known(roofs.peak);
   if (kind === "time" && !timed) return { message: "Times need a machine with a compute and a memory ceiling: name one with --machine." };

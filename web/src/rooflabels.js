@@ -1,5 +1,8 @@
 // Names of the slanted roofs: along their lines where there is room, else in a list above the
 // chart, fastest first.
+import { narrow, pixelsIn } from "./charts.js";
+import { noteAt } from "./guides.js";
+
 const LABEL_GAP = 17;
 
 // Points along a text of that many pixels, centred on a place of a line with that direction.
@@ -25,7 +28,7 @@ function placeOnRoof(rate, text, end, area, taken) {
 }
 
 // `roofs` are { text, rate, end } with the intensity at which each ends.
-function roofNotes(roofs, points, area) {
+export function roofNotes(roofs, points, area) {
   const pixel = pixelsIn(area);
   const taken = points.flatMap((p) => p.marks.map((mark) => [...pixel(mark), 12]));
   const notes = [];

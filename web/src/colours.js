@@ -1,16 +1,19 @@
 // Colours of categories, in light and in dark.
-const PALETTES = payload.look;
+import { limiterKind, payload, rowCount, runs, seconds, words } from "./data.js";
+import { state } from "./state.js";
+
+export const PALETTES = payload.look;
 const OTHER = "other";
 const NONE = "none";
-const KIND_WORDS = payload.look.words;
+export const KIND_WORDS = payload.look.words;
 
-const cssCache = new Map();
-function css(name) {
+export const cssCache = new Map();
+export function css(name) {
   if (!cssCache.has(name)) cssCache.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   return cssCache.get(name);
 }
-const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
-const isDark = () => document.documentElement.dataset.theme === "dark";
+export const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
+export const isDark = () => document.documentElement.dataset.theme === "dark";
 
 // Modules cut to the depth that leaves a handful of them.
 function moduleCategory() {
@@ -26,7 +29,7 @@ function moduleCategory() {
 const categoryCache = new Map();
 
 // Categories of a dimension: names by time, the category of a row, its colour.
-function categories(dimension) {
+export function categories(dimension) {
   if (categoryCache.has(dimension)) return categoryCache.get(dimension);
   const column = words(dimension);
   const raw = dimension === "module" ? moduleCategory() : (i) => (column.codes[i] < 0 ? NONE : column.dict[column.codes[i]]);
@@ -50,6 +53,5 @@ function categories(dimension) {
   return result;
 }
 
-const rowColour = (i) => { const c = categories(state.colour); return c.colour(c.of(i)); };
-const limiterColour = (i) => css(`--${word("limit", i)}`);
-const kindColour = (resource) => css(`--${limiterKind(resource)}`);
+export const rowColour = (i) => { const c = categories(state.colour); return c.colour(c.of(i)); };
+export const kindColour = (resource) => css(`--${limiterKind(resource)}`);

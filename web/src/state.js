@@ -1,5 +1,11 @@
 // One selection for all charts, the table and the lists.
-const state = {
+import { categories } from "./colours.js";
+import {
+  bound, byTime, byteNames, calls, efficiency, elapsed, gap, kernelEfficiency, labelNames, launches, rowCount, runs, seconds, time, word, words, workBound,
+} from "./data.js";
+import { known } from "./format.js";
+
+export const state = {
   tab: "combined", colour: runs.length > 1 ? "run" : "limit", level: null, roof: null, roofRun: 0, perCall: false,
   minTime: 0, search: "", limiter: null, box: null, isolated: null, isolatedName: "", hidden: new Set(),
   lit: [], drag: "zoom", views: {}, boxes: true, guides: true, segments: true, names: true, printed: false,
@@ -12,12 +18,12 @@ state.level = runs[state.roofRun].level;
 if (state.level === null) state.level = byteNames.includes("byte/dram") ? "byte/dram" : byteNames[0] || null;
 
 const listeners = { filter: [], look: [], lit: [] };
-const on = (event, run) => listeners[event].push(run);
+export const on = (event, run) => listeners[event].push(run);
 const emit = (event) => listeners[event].forEach((run) => run());
 
-const shown = new Uint8Array(rowCount);
-const ghost = new Uint8Array(rowCount);
-let shownRows = [];
+export const shown = new Uint8Array(rowCount);
+export const ghost = new Uint8Array(rowCount);
+export let shownRows = [];
 
 const SEARCHED = ["name", "short_name", "op", "module", "shape", "dtype", "phase", "kind", "limiter", "run"].concat(
   labelNames.map((name) => `label.${name}`));
@@ -33,48 +39,52 @@ function searchTests(text) {
   });
 }
 
-function refilter() {
+const PART_OF_KIND = { collective: "communication", copy: "copy", memset: "copy" };
+// The class of the run's time that a row counts in: communication, copies, else what limits it.
+const partOf = (i) => PART_OF_KIND[word("kind", i)] ?? word("limit", i);
+
+export function refilter() {
   const tests = searchTests(state.search);
   const category = categories(state.colour);
   shownRows = [];
   for (const i of byTime) {
     const drawn = seconds(i) >= state.minTime && !state.hidden.has(category.of(i));
     const chosen = (!state.isolated || state.isolated.has(i)) && (!state.box || state.box.has(i)) &&
-      (!state.limiter || word("limit", i) === state.limiter) && tests.every((test) => test(i));
+      (!state.limiter || partOf(i) === state.limiter) && tests.every((test) => test(i));
     shown[i] = drawn && chosen ? 1 : 0;
     ghost[i] = drawn && !chosen ? 1 : 0;
     if (shown[i]) shownRows.push(i);
   }
 }
 
-function filter(changes) {
+export function filter(changes) {
   Object.assign(state, changes);
   refilter();
   emit("filter");
 }
 
-function look(changes) {
+export function look(changes) {
   Object.assign(state, changes);
   emit("look");
 }
 
-function light(rows) {
+export function light(rows) {
   const same = rows.length === state.lit.length && rows.every((row, k) => row === state.lit[k]);
   if (same) return;
   state.lit = rows;
   emit("lit");
 }
 
-function isolate(rows, name) {
+export function isolate(rows, name) {
   const same = state.isolated && rows.length === state.isolated.size && rows.every((row) => state.isolated.has(row));
   filter(same ? { isolated: null, isolatedName: "" } : { isolated: new Set(rows), isolatedName: name });
 }
 
-const showAll = () => filter({ isolated: null, isolatedName: "", box: null, search: "", limiter: null, hidden: new Set(), minTime: 0 });
-const isFiltered = () => Boolean(state.isolated || state.box || state.search || state.limiter || state.hidden.size || state.minTime);
+export const showAll = () => filter({ isolated: null, isolatedName: "", box: null, search: "", limiter: null, hidden: new Set(), minTime: 0 });
+export const isFiltered = () => Boolean(state.isolated || state.box || state.search || state.limiter || state.hidden.size || state.minTime);
 
 // Sums over rows; a sum is NaN where nothing is known.
-function sums(list) {
+export function sums(list) {
   const total = { rows: list.length, time: 0, elapsed: 0, bound: NaN, gap: NaN, work: NaN, calls: 0, launches: 0, settledBound: 0, settledElapsed: 0, settledWork: 0, settledTime: 0 };
   const add = (key, value) => { if (known(value)) total[key] = (known(total[key]) ? total[key] : 0) + value; };
   for (const i of list) {
@@ -86,4 +96,4 @@ function sums(list) {
   }
   return total;
 }
-const allTime = sums(byTime).time;
+export const allTime = sums(byTime).time;

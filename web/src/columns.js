@@ -1,15 +1,23 @@
 // The table's columns: how a row and a group fill them, as values (to sort, to copy) and as text.
-const onPhone = window.innerWidth < 640;
+import {
+  amountOf, bound, byteNames, calls, efficiency, flops, gap, idle, integerNames, kernelEfficiency, labelNames, launches, numbers, owed, payload, runOf, runs, saidLabels, spread, time, word, words, workUnit,
+} from "./data.js";
+import { digitsFor, formatAmount, formatCount, formatIntensity, formatPercent, formatSeconds, known, resourceLabel } from "./format.js";
+import { boundOfSums } from "./groups.js";
+import { allTime } from "./state.js";
+import { rowName } from "./tooltip.js";
+
+export const onPhone = window.innerWidth < 640;
 const textColumn = (key, title, width, of) => ({ key, title, width, of, group: (g) => sharedWord(g.rows, of), text: (value) => value || "" });
 const numberColumn = (key, title, width, of, group, text) => ({ key, title, width, number: true, of, group, text });
 
 // The word that all rows of a group share, or nothing.
-function sharedWord(list, of) {
+export function sharedWord(list, of) {
   const first = of(list[0]);
   return list.every((i) => of(i) === first) ? first : null;
 }
 
-const sumOf = (list, of) => { let total = NaN; for (const i of list) { const v = of(i); if (known(v)) total = (known(total) ? total : 0) + v; } return total; };
+export const sumOf = (list, of) => { let total = NaN; for (const i of list) { const v = of(i); if (known(v)) total = (known(total) ? total : 0) + v; } return total; };
 const summed = (key, title, width, of, text) => numberColumn(key, title, width, of, (g) => sumOf(g.rows, of), text);
 
 // Operations, in the unit of the row or group that they are of.
@@ -59,11 +67,11 @@ for (const field of payload.fields.filter(({ name }) => !OTHERS.has(name))) {
   const text = field.unit === "s" ? formatSeconds : (value) => (field.unit ? formatAmount(value, field.unit) : formatIntensity(value));
   columnList.push(isWord ? textColumn(field.name, field.title, 120, (i) => word(field.name, i)) : numberColumn(field.name, field.title, 110, (i) => numbers(field.name)[i], () => NaN, text));
 }
-const columnOf = new Map(columnList.map((column) => [column.key, column]));
+export const columnOf = new Map(columnList.map((column) => [column.key, column]));
 
 // Columns that say nothing in this report are not offered; few are shown at first.
 const says = (column) => !/^(op|module|phase|shape|dtype|device|stream|paper_class|above_roof|label\.)/.test(column.key) || words(column.key).dict.length > 0;
-const offered = columnList.filter((column) => says(column) && !(column.key === "time_spread" && !spread.some(known)) && !(column.key === "idle_before_s" && !idle.some(known)));
-const firstColumns = ["name", "run", "op", "module", "phase", "calls", "time_s", "share", "bound_s", "limiter", "gap_s", "efficiency"];
+export const offered = columnList.filter((column) => says(column) && !(column.key === "time_spread" && !spread.some(known)) && !(column.key === "idle_before_s" && !idle.some(known)));
+export const firstColumns = ["name", "run", "op", "module", "phase", "calls", "time_s", "share", "bound_s", "limiter", "gap_s", "efficiency"];
 if (onPhone) firstColumns.splice(0, firstColumns.length, "name", "time_s", "gap_s", "limiter", "efficiency");
 else if (!words("module").dict.length) firstColumns.push(...saidLabels.slice(0, 2).map((name) => `label.${name}`));

@@ -1,7 +1,17 @@
 // The table: sorted, grouped, only the rows in sight are in the document.
+import { KIND_WORDS } from "./colours.js";
+import { columnOf, firstColumns, offered, onPhone } from "./columns.js";
+import { limiterKind, rowCount, seconds, word } from "./data.js";
+import { copyText, detailBox } from "./detail.js";
+import { announce, around, byId, checkControl, endThatFits, make, selectControl, shorten, soon } from "./dom.js";
+import { formatCount, formatSeconds } from "./format.js";
+import { GROUPINGS, PATHS, groupRows, topLimiter } from "./groups.js";
+import { allTime, filter, isolate, light, shownRows, state, sums } from "./state.js";
+import { limiterText, rowName } from "./tooltip.js";
+
 const ROW = 32;
 const DETAIL = 300;
-const tableState = { sort: "time_s", down: true, group: "none", columns: new Set(firstColumns), open: new Set(), details: new Set(), at: 0, printing: false };
+export const tableState = { sort: "time_s", down: true, group: "none", columns: new Set(firstColumns), open: new Set(), details: new Set(), at: 0, printing: false };
 const grid = byId("grid");
 const gridBox = byId("grid-box");
 let items = [];
@@ -16,7 +26,7 @@ const tableColumns = () => offered.filter(({ key }) => (tableState.printing ? PR
 function compare(a, b) {
   const unknownA = a === null || a === undefined || Number.isNaN(a);
   const unknownB = b === null || b === undefined || Number.isNaN(b);
-  if (unknownA || unknownB) return unknownA - unknownB;
+  if (unknownA || unknownB) return Number(unknownA) - Number(unknownB);
   const order = typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
   return tableState.down ? -order : order;
 }
@@ -153,6 +163,7 @@ function itemAt(y) {
 
 function renderWindow() {
   if (!body) return;
+  /** @type {HTMLElement} */
   const focused = document.activeElement?.closest?.("#grid tr.item");
   const keep = focused ? Number(focused.dataset.item) : null;
   const innerFocus = document.activeElement?.closest?.(".detail-box") !== null && document.activeElement?.closest?.(".detail-box") !== undefined;
@@ -171,12 +182,12 @@ function renderWindow() {
 }
 
 // Another order or other rows start at the top; other columns leave the rows where they are.
-function writeTable({ top = false } = {}) {
+export function writeTable({ top = false } = {}) {
   if (top) gridBox.scrollTop = 0;
   arrange();
   largestShare = items.reduce((most, item) => Math.max(most, item.type === "group" ? item.group.total.time / allTime : item.type === "row" ? seconds(item.i) / allTime : 0), 1e-12);
   writeHead();
-  grid.setAttribute("aria-rowcount", items.length + 1);
+  grid.setAttribute("aria-rowcount", String(items.length + 1));
   tableState.forced = true;
   renderWindow();
   const total = sums(shownRows);
@@ -210,24 +221,24 @@ function moveTo(k) {
 
 const lightItem = (item) => { if (item) light(item.type === "group" ? item.group.rows : [item.i]); };
 
-function tableEvents() {
+export function tableEvents() {
   gridBox.addEventListener("scroll", () => soon("table", renderWindow));
   new ResizeObserver(() => soon("table", renderWindow)).observe(gridBox);
   grid.addEventListener("click", (event) => {
-    const tr = event.target.closest("tr.item");
+    const tr = around(event, "tr.item");
     if (tr && !String(window.getSelection()).trim()) toggle(Number(tr.dataset.item));
   });
   grid.addEventListener("pointerover", (event) => {
-    const tr = event.target.closest("tr.item");
+    const tr = around(event, "tr.item");
     if (tr) lightItem(items[Number(tr.dataset.item)]);
   });
   grid.addEventListener("pointerleave", () => light([]));
   grid.addEventListener("focusin", (event) => {
-    const tr = event.target.closest("tr.item");
+    const tr = around(event, "tr.item");
     if (tr && event.target === tr) lightItem(items[Number(tr.dataset.item)]);
   });
   grid.addEventListener("keydown", (event) => {
-    const tr = event.target.closest("tr.item");
+    const tr = around(event, "tr.item");
     if (!tr || event.target !== tr) return;
     const k = Number(tr.dataset.item);
     const page = Math.floor(gridBox.clientHeight / ROW) - 2;
@@ -239,7 +250,7 @@ function tableEvents() {
 }
 
 // Rows light up with their points; a row out of sight is brought into the table's window.
-function lightTable() {
+export function lightTable() {
   litSet = new Set(state.lit);
   const inside = gridBox.contains(document.activeElement) || gridBox.matches(":hover");
   if (state.lit.length === 1 && !inside) {
@@ -274,7 +285,7 @@ function tableCsv() {
   return lines.map((line) => line.join(",")).join("\n") + "\n";
 }
 
-function writeTableControls() {
+export function writeTableControls() {
   const box = byId("table-controls");
   const search = make("input", { type: "search", id: "search", placeholder: "name, op, module, shape…", value: state.search, oninput: (event) => { state.search = event.target.value; soon("search", () => filter({})); } });
   const chooser = make("div", { class: "ceiling-list" }, ...offered.slice(1).map((column) => checkControl(column.title, tableState.columns.has(column.key), (checked) => {

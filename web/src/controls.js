@@ -1,4 +1,13 @@
 // Controls of the charts, and the line that says what is selected.
+import { CHARTS, chart } from "./charts.js";
+import { KIND_WORDS, categories } from "./colours.js";
+import { DIMENSIONS, byTime, byteNames, rowCount, runs, seconds } from "./data.js";
+import { announce, byId, checkControl, closePops, make, markTab, selectControl, shorten, soon, tabKeys } from "./dom.js";
+import { formatCount, formatOf, formatPercent, formatSeconds, resourceLabel } from "./format.js";
+import { ceilingList, runUses } from "./roofline.js";
+import { allTime, filter, isFiltered, light, look, showAll, shownRows, state, sums } from "./state.js";
+import { hideTooltip } from "./tooltip.js";
+
 function chooseChart(kind) {
   look({ tab: kind });
   const list = byId("chart-tabs");
@@ -8,7 +17,7 @@ function chooseChart(kind) {
   writeControls();
 }
 
-function makeChartTabs() {
+export function makeChartTabs() {
   const list = byId("chart-tabs");
   for (const [kind, text] of CHARTS) {
     list.append(make("button", { type: "button", role: "tab", id: `tab-${kind}`, "data-chart": kind, "aria-controls": "chart-panel", onclick: () => chooseChart(kind) }, text));
@@ -70,7 +79,7 @@ function ceilingControl() {
   return make("details", { class: "pop", id: "ceilings" }, make("summary", {}, "Ceilings"), list);
 }
 
-function writeControls() {
+export function writeControls() {
   const box = byId("controls");
   box.textContent = "";
   const roofline = state.tab === "roofline";
@@ -96,7 +105,7 @@ function writeControls() {
 }
 
 // What is selected, in chips that can be taken away, and what it sums to.
-function writeSelection() {
+export function writeSelection() {
   const line = byId("selection");
   line.textContent = "";
   const total = sums(shownRows);
@@ -108,7 +117,7 @@ function writeSelection() {
   const chip = (name, clear) => line.append(make("button", { type: "button", class: "chip", title: "Take this filter away", onclick: () => { clear(); byId("selection").querySelector("button")?.focus(); } }, make("span", { class: "clip" }, name), "✕"));
   if (state.isolated) chip(`only ${shorten(state.isolatedName, 80)}`, () => filter({ isolated: null, isolatedName: "" }));
   if (state.box) chip(`box: ${formatCount(state.box.size)} rows`, () => filter({ box: null }));
-  if (state.limiter) chip(`limited by ${KIND_WORDS[state.limiter]}`, () => filter({ limiter: null }));
+  if (state.limiter) chip(`only ${{ communication: "communication", copy: "copies" }[state.limiter] ?? `limited by ${KIND_WORDS[state.limiter]}`}`, () => filter({ limiter: null }));
   if (state.search) chip(`search: ${shorten(state.search, 60)}`, () => filter({ search: "" }));
   if (state.minTime) chip(`at least ${formatSeconds(state.minTime, 2)}`, () => { filter({ minTime: 0 }); writeControls(); });
   if (state.hidden.size) chip(`without ${[...state.hidden].map((name) => categories(state.colour).label(name)).join(", ")}`, () => filter({ hidden: new Set() }));
@@ -116,13 +125,13 @@ function writeSelection() {
 }
 
 // Escape, wherever the focus is: a list closes, the search empties, else what was picked is let go.
-function escapeKey() {
+export function escapeKey() {
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
     if (closePops()) return;
     hideTooltip();
     light([]);
-    if (event.target.id === "search" && event.target.value) {
+    if (event.target === byId("search") && state.search) {
       event.preventDefault();
       filter({ search: "" });
     } else if (state.isolated || state.box || state.limiter) {
