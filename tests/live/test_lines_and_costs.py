@@ -100,7 +100,7 @@ def test_the_summary_is_in_seconds_of_an_unprofiled_step(
     text = capsys.readouterr().err
     assert "10.0 s step time" in text
     assert "· 1 step\n" in text
-    assert re.search(r"outside ops .* 1\.00 s +10 % +Python between ops 1\.00 s", text)
+    assert re.search(r"idle .* 1\.00 s +10 % +Python between ops 1\.00 s", text)
     assert re.search(r"unexplained .* 2\.00 s +20 %", text)
     assert re.search(r"\nlong .* 6\.00 s", text)
     assert re.search(r"\nshort .* 1\.00 s", text)

@@ -30,6 +30,7 @@ from timeroof.read.formats import Progress, ReadOptions, silent
 from timeroof.read.load import read_run
 from timeroof.read.open import DEFAULT_MAX_BYTES
 from timeroof.work.recorded import with_recorded_work
+from timeroof.work.saved_calls import packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -156,7 +157,8 @@ def save(report: core_report.Report, path: str | Path) -> None:
     """Save a report by suffix: .troof (the run itself), html, json, md, csv, parquet, pictures."""
     path = Path(path)
     if path.suffix == ".troof":
-        run = SavedRun(report.profile, report.machine, report.created, report.version)
+        calls = packed(report.profile.calls)
+        run = SavedRun(report.profile, report.machine, report.created, report.version, calls)
         save_run(run, path, report.totals)
         return
     from timeroof.views.render import render

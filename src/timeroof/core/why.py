@@ -38,7 +38,7 @@ class Why(msgspec.Struct, kw_only=True, frozen=True):
     short_name: str
     op: str | None
     module: str | None
-    shape: str | None
+    shape: list[list[int]] | None
     calls: Number
     lines: list[WhyLine]
     change: list[str]

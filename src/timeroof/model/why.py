@@ -357,7 +357,7 @@ def limiter_words(report: Report, row: Row) -> str:
         return f"Neither launching nor its work explains the time: at most {share}.{per}"
     if largest is None or limiter not in dict(bounds):
         return "The source says so."
-    return f"{_resource_title(limiter)} has the largest bound, {share} of the elapsed time."
+    return f"The bound by {_resource_title(limiter)} is the largest: {share} of the elapsed time."
 
 
 def known_bounds(row: Row) -> list[tuple[str, float]]:
@@ -392,7 +392,7 @@ def _changes(report: Report, row: Row) -> Iterator[str]:
         )
     if kind in ("compute", "memory", "launch", "fault", "link") and bounds:
         resource, seconds = bounds[0]
-        yield f"Without this limit {_resource_title(resource)} binds at {format_seconds(seconds)}."
+        yield f"The next bound is that by {_resource_title(resource)}, {format_seconds(seconds)}."
 
 
 def is_close(value: Number | None, formula: Written) -> bool:

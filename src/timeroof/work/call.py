@@ -13,6 +13,8 @@ from typing import NamedTuple, Union
 
 import msgspec
 
+from timeroof.core.shapes import Shape, Sizes, is_size
+
 # Number formats under one name each, whatever a framework or profiler calls them.
 
 
@@ -204,6 +206,25 @@ class Call(msgspec.Struct, frozen=True, cache_hash=True):
             None if outputs is None else tuple(outputs),
             tuple(sorted((k, frozen(v)) for k, v in kwargs.items())),
         )
+
+
+def input_shape(call: Call) -> Shape | None:
+    """The sizes of a call's input tensors, lists of them one by one; None where one is unknown.
+
+    >>> input_shape(Call.of("aten::cat", [Tensor((2, 3)), Tensor(())])), input_shape(Call("x"))
+    (((2, 3), ()), None)
+    """
+    shape = tuple(_sizes(call.inputs))
+    known = all(is_size(size) for sizes in shape for size in sizes)
+    return shape if shape and known else None
+
+
+def _sizes(value: Arg) -> Iterator[Sizes]:
+    if isinstance(value, Tensor):
+        yield value.shape
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _sizes(part)
 
 
 def frozen(value: object) -> Arg:
