@@ -71,13 +71,19 @@ class Framework(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Source(msgspec.Struct, kw_only=True, frozen=True):
-    """The tool that made the numbers, its files and its command."""
+    """The tool that made the numbers, its files and its command.
+
+    `name` is the file or folder that was read, without the path to it; `ranks` how many processes
+    the program has, where a file of one of them says it.
+    """
 
     tool: str
     version: str | None = None
     files: list[SourceFile] = []
     command: str | None = None
     frameworks: list[Framework] = []
+    name: str | None = None
+    ranks: int | None = None
 
 
 class StepKind(msgspec.Struct, kw_only=True, frozen=True):

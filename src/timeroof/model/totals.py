@@ -245,6 +245,13 @@ def _mean_device(profile: Profile, rows: pl.DataFrame) -> float:
     return min(1.0, profile.kernel_s / own_s)
 
 
+def device_count(profile: Profile, rows: pl.DataFrame) -> int:
+    """How many devices rows are summed over, of all ranks: totals are those of a mean one."""
+    own_s = float(rows.select(exclusive_s().sum()).item())
+    summed = round(own_s / profile.kernel_s) if profile.kernel_s else 1
+    return max(rank_count(rows), summed)
+
+
 def bounded_share(rows: pl.DataFrame) -> float | None:
     """Share of the rows' time that a limiter is known for; None without time."""
     return _time_share(rows, is_settled())
