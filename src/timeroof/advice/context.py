@@ -50,6 +50,10 @@ _FRAMEWORKS = {
 }
 
 
+# From this share of the kernels' time on a program is one that replays graphs.
+MOST_REPLAYED = 0.5
+
+
 @dataclass(frozen=True)
 class Context:
     """One judged run, ready to be read by rules.
@@ -123,9 +127,23 @@ class Context:
         found = (n for t in told for n, pattern in _FRAMEWORKS.items() if re.search(pattern, t))
         return next(found, "any")
 
+    @cached_property
+    def replays_graphs(self) -> bool:
+        """Whether most of the kernels' time is that of graphs that the program replays."""
+        if "label.link" not in self.rows.columns:
+            return False
+        replayed = pl.when(pl.col("label.link") == "graph").then(pl.col("time_s")).sum()
+        most = replayed > MOST_REPLAYED * pl.col("time_s").sum()
+        return bool(self.rows.select(most).item())
+
     def action(self, actions: Mapping[str, str]) -> str:
-        """The advice that fits framework and device best; keys such as `torch cpu`, `torch`."""
-        keys = (f"{self.framework} {self.device_kind}", self.framework, self.device_kind, "any")
+        """The advice that fits framework and device best; keys such as `torch cpu`, `torch`.
+
+        `torch gpu graphs` is for programs that replay graphs already.
+        """
+        place = f"{self.framework} {self.device_kind}"
+        graphs = [f"{place} graphs"] if self.replays_graphs else []
+        keys = (*graphs, place, self.framework, self.device_kind, "any")
         return next(actions[key] for key in keys if key in actions)
 
     def rate(self, resource: str) -> float | None:

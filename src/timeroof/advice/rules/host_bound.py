@@ -34,6 +34,8 @@ class HostBound(Rule):
         "torch gpu": "Take the host out of the loop: torch.compile, CUDA graphs"
         " (mode='reduce-overhead'), a larger batch; profile the Python side (timeroof run,"
         " py-spy).",
+        "torch gpu graphs": "Graphs are replayed already. Shorten what the host does between"
+        " replays: scheduling, sampling, copies and Python; or give each replay more work.",
         "torch cpu": "Spend less time between ops: torch.compile, fewer Python loops and small"
         " ops, hooks and logging out of the step.",
         "tensorflow": "Wrap the step in tf.function, run several steps per call"

@@ -44,6 +44,8 @@ class TinyKernels(Rule):
         "torch gpu": "Give the device fewer, larger kernels: torch.compile(model,"
         " mode='reduce-overhead') (CUDA graphs), nn.LSTM/nn.GRU instead of a cell in a loop, a"
         " larger batch, foreach or fused optimizers.",
+        "torch gpu graphs": "Graphs are replayed already. Make their kernels fewer and larger:"
+        " fused ops (torch.compile), a larger batch.",
         "torch cpu": "Call fewer, larger ops: nn.LSTM/nn.GRU instead of a cell in a loop,"
         " torch.compile, vectorised code instead of Python loops, a larger batch.",
         "tensorflow": "Use keras.layers.LSTM with its default arguments (one cuDNN kernel) instead"
