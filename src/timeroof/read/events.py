@@ -8,7 +8,8 @@ events into one table and ends here. Columns of that table:
 * ``gpu``: which device of the machine an event ran on; ``stream``: its queue there;
 * ``launch_start_ns``, ``launch_end_ns``, ``process``, ``in_graph``: see `idle`;
 * ``launches``, other fields of a row, amounts, ``label.*`` and ``origin.*``: where known;
-* ``call``: the number of the recorded call behind the event, see `Whole`;
+* ``call``: the number of the recorded call behind the event, see `Whole`; ``call_times``: how much
+  of such a call the event is, where several kernels share one;
 * ``sum.*``: numbers that are summed over a row's events and kept as a label.
 """
 
@@ -31,6 +32,7 @@ from timeroof.work.recorded import RecordedCall
 TIMELINE_EVENTS = 20_000
 NS = 1e9
 SUM = "sum."
+_TIMES = "call_times"
 # More of anything than one event can use.
 MAX_AMOUNT = 1e24
 
@@ -98,8 +100,11 @@ def _with_calls(
     """Rows without the numbers of their calls, and the calls by the ids of rows."""
     if "call" not in rows.columns:
         return rows, {}
-    numbered = rows.select("id", "call").drop_nulls().iter_rows()
-    return rows.drop("call"), {row: RecordedCall(calls[code]) for row, code in numbered}
+    if _TIMES not in rows.columns:
+        rows = rows.with_columns(pl.lit(None, pl.Float64).alias(_TIMES))
+    numbered = rows.select("id", "call", _TIMES).drop_nulls("call").iter_rows()
+    found = {row: RecordedCall(calls[code], times) for row, code, times in numbered}
+    return rows.drop("call", _TIMES), found
 
 
 def one_device(names: Iterable[str | None]) -> tuple[str | None, list[Note]]:
@@ -200,8 +205,7 @@ def rows_of(events: pl.DataFrame) -> pl.DataFrame:
     if "exclusive_ns" in events.columns:
         own = pl.col("exclusive_ns", "alone_ns").sum().truediv(NS)
         totals.append(own.name.map(lambda name: f"{name.removesuffix('_ns')}_s"))
-    if "launches" in events.columns:
-        totals.append(known_sum("launches").alias("launches"))
+    totals += [known_sum(c).alias(c) for c in ("launches", _TIMES) if c in events.columns]
     rows = events.group_by(keys, maintain_order=True).agg(totals)
     rows = rows.sort("time_s", descending=True, maintain_order=True)
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
