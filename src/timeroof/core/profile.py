@@ -20,7 +20,7 @@ Columns beside the fixed ones of `KERNEL_COLUMNS`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -103,6 +103,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
 
     `mark` says what ends a step. `samples` are the seconds of single unprofiled steps, in their
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
+    `pause_s` are idle seconds of a device outside of all steps: no step can give them back.
     """
 
     count: int
@@ -112,6 +113,17 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     samples: list[float] = []
     pace_samples: list[float] = []
     kinds: list[StepKind] = []
+    pause_s: float | None = None
+
+
+class RankTotals(msgspec.Struct, kw_only=True, frozen=True):
+    """Seconds of one rank of a distributed run."""
+
+    rank: int
+    wall_s: float | None
+    kernel_s: float | None
+    communication_s: float | None
+    idle_s: float | None
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,8 @@ class Profile:
     timeline: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    # Of several ranks, whose mean the seconds above are, each one's own.
+    ranks: Sequence[RankTotals] = ()
     # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
     # `work.recorded` counts and `work.derivation` explains.
     calls: Mapping[int, object] = field(default_factory=dict)
@@ -315,6 +329,6 @@ assert is_resource(FAULT)
 
 __all__ = [
     "CALL_LABELS", "FLOP_FREE_KINDS", "KERNEL_COLUMNS", "LABEL", "ORIGIN", "RECORDED_CALL",
-    "TIMELINE_COLUMNS", "Framework", "Profile", "Source", "SourceFile", "StepKind", "Steps",
-    "amount_columns", "complete_kernels", "in_unprofiled_seconds",
+    "TIMELINE_COLUMNS", "Framework", "Profile", "RankTotals", "Source", "SourceFile", "StepKind",
+    "Steps", "amount_columns", "complete_kernels", "in_unprofiled_seconds",
 ]  # fmt: skip
