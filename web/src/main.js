@@ -1,15 +1,18 @@
 // Joins the parts: colours, what happens when the selection changes, links of the static page.
-import { chart, chartKeys, current, draw, drawLit, pixelOf, writeLegend } from "./charts.js";
+import { chart, chartKeys, chartPointer, current, draw, drawLit, pixelOf } from "./charts.js";
 import { cssCache, systemDark } from "./colours.js";
-import { escapeKey, makeChartTabs, writeSelection } from "./controls.js";
+import { chooseChart, escapeKey, makeChartTabs, writeSelection } from "./controls.js";
 import { rowCount, rowOfId, runs } from "./data.js";
 import { announce, around, byId, closePopsOnOutside, markTab, soon, tabKeys } from "./dom.js";
 import { formatAmount, formatCount, formatPercent, formatSeconds } from "./format.js";
 import { boundOfSums } from "./groups.js";
+import { readHash, writeHash } from "./hash.js";
 import { writeIcicle, writeIcicleControls } from "./icicle.js";
+import { recall, remember } from "./memory.js";
 import { placesOn } from "./points.js";
 import { ceilingList, runUses } from "./roofline.js";
 import { writePareto, writeParetoControls } from "./seconds.js";
+import { exampleSwitch, writeLegend } from "./side.js";
 import { filter, isolate, on, refilter, shownRows, state } from "./state.js";
 import { lightTable, tableEvents, tableState, writeTable, writeTableControls } from "./table.js";
 import { drawTimeline, makeTimeline, timelineState } from "./timeline.js";
@@ -17,7 +20,6 @@ import { rowName } from "./tooltip.js";
 
 const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
 let theme = "auto";
-const remembered = { get: () => { try { return localStorage.getItem("timeroof-theme"); } catch { return null; } }, set: (value) => { try { localStorage.setItem("timeroof-theme", value); } catch { /* a page from disk may not remember */ } } };
 
 function applyTheme() {
   document.documentElement.dataset.theme = theme === "auto" ? (systemDark.matches ? "dark" : "light") : theme;
@@ -39,7 +41,7 @@ function themeButton() {
   byId("theme").addEventListener("click", () => {
     const names = Object.keys(THEMES);
     theme = names[(names.indexOf(theme) + 1) % names.length];
-    remembered.set(theme);
+    remember("theme", theme);
     applyTheme();
     redrawAll();
   });
@@ -103,11 +105,13 @@ function printing() {
 }
 
 function start() {
-  theme = remembered.get() in THEMES ? remembered.get() : "auto";
+  theme = recall("theme") in THEMES ? recall("theme") : "auto";
   applyTheme();
   for (const c of ceilingList()) if (!runUses(c.resource) && c.resource !== state.roof && c.resource !== "byte/dram") state.ceilingsOff.add(c.resource);
   if (window.matchMedia("(pointer: coarse)").matches) state.drag = "none";
   if (window.innerWidth < 960) byId("controls-box").open = false;
+  exampleSwitch();
+  readHash();
   refilter();
   writeSelection();
   writeTableControls();
@@ -121,6 +125,7 @@ function start() {
   writeLegend();
   drawTimeline();
   tableEvents();
+  chartPointer();
   chartKeys();
   staticLinks();
   runTabs();
@@ -140,16 +145,19 @@ function start() {
     if (search && search.value !== state.search) search.value = state.search;
   });
   on("look", () => soon("draw", draw));
+  for (const event of ["filter", "look", "table"]) on(event, writeHash);
+  window.addEventListener("hashchange", () => {
+    if (!readHash()) return;
+    chooseChart(state.tab);
+    writeTableControls();
+    filter({});
+  });
   on("lit", () => { soon("lit", () => { drawLit(); lightTable(); drawTimeline(); }); });
   window.addEventListener("resize", () => soon("draw", () => { draw(); drawTimeline(); }));
   document.documentElement.dataset.usable = String(Math.round(performance.now()));
-}
-
-// The charts come last: plotly is large, and the table need not wait for it.
-async function startCharts() {
-  await draw();
+  draw();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
 start();
-window.timeroofPage = { startCharts, boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };
+window.timeroofPage = { boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };
