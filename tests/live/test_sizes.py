@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from timeroof.core.shapes import SHAPE
 from timeroof.live.torch.describing import first_and_latest
 from timeroof.live.torch.finishing import changed_sizes, nearer_to_last, read_described
 from timeroof.live.torch.primitives import PrintedByC
@@ -161,11 +162,11 @@ def test_what_c_prints_is_caught_and_the_rest_is_not(capfd: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("kind", "shape", "why"),
     [
-        ("kernel", "2x2", "compiled"),
+        ("kernel", [[2, 2]], "compiled"),
         ("op", None, "no step was described"),
-        ("op", "2x2", "no call"),
+        ("op", [[2, 2]], "no call"),
     ],
 )
-def test_no_line_has_its_reason(kind: str, shape: str | None, why: str) -> None:
-    rows = pl.DataFrame({"kind": [kind], "shape": [shape]}, schema_overrides={"shape": pl.String})
+def test_no_line_has_its_reason(kind: str, shape: list[list[int]] | None, why: str) -> None:
+    rows = pl.DataFrame({"kind": [kind], "shape": [shape]}, schema_overrides={"shape": SHAPE})
     assert why in _why_no_line(rows)

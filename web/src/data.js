@@ -134,7 +134,7 @@ export function boundsOf(i) {
 // FLOPs per byte at a level; at DRAM it is the report's own column.
 export const intensityOf = (level, i) => (level === "byte/dram" ? numbers("ai")[i] : owed[i] / amountOf(level, i));
 
-export const limiterKind = (resource) => payload.kind_of_head[(resource || "").split("/")[0]] || "unknown";
+export const limiterKind = (resource) => payload.kind_of_head[(resource || "").replace(/^pipe\//, "").split("/")[0]] || "unknown";
 
 // The precision that most FLOPs of a row are in.
 function precisionOf(i) {

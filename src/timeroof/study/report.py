@@ -68,7 +68,6 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
         "name": case_name(case),
         "op": case.kernel,
         "phase": _PHASES.get(case.pass_name, "backward"),
-        "shape": " ".join(f"{n}={v}" for n, v in case.params.items()),
         "dtype": case.precision,
         "device": case.device,
         "calls": 1.0,
