@@ -72,7 +72,16 @@ def test_the_keyboard_reaches_everything(step: Opened) -> None:
         )
         outline = opened.js("getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none"
-    assert {"theme", "tab-combined", "colour", "level", "roof", "size", "drag", "chart"} <= seen
+    assert {
+        "theme",
+        "tab-combined",
+        "points",
+        "colour",
+        "level",
+        "More",
+        "reset-view",
+        "chart",
+    } <= seen
 
 
 @pytest.mark.slow
@@ -182,7 +191,7 @@ def test_a_run_without_a_machine_has_its_page(
         opened.page.click(f"#tab-{tab}")
         opened.settle()
     assert opened.rows() == 3
-    assert "nothing is bounded" in opened.page.inner_text("#headline")
+    assert "No machine is named" in opened.page.inner_text("#headline")
     opened.check()
 
 

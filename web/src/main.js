@@ -2,7 +2,7 @@
 import { chart, chartKeys, chartPointer, current, draw, drawLit, pixelOf } from "./charts.js";
 import { cssCache, systemDark } from "./colours.js";
 import { chooseChart, escapeKey, makeChartTabs, writeSelection } from "./controls.js";
-import { rowCount, rowOfId, runs } from "./data.js";
+import { byTime, rowCount, rowOfId, runOf, runs, word } from "./data.js";
 import { announce, around, byId, closePopsOnOutside, markTab, soon, tabKeys } from "./dom.js";
 import { formatAmount, formatCount, formatPercent, formatSeconds } from "./format.js";
 import { boundOfSums } from "./groups.js";
@@ -15,7 +15,7 @@ import { writePareto, writeParetoControls } from "./seconds.js";
 import { exampleSwitch, writeLegend } from "./side.js";
 import { filter, isolate, on, refilter, shownRows, state } from "./state.js";
 import { lightTable, tableEvents, tableState, writeTable, writeTableControls } from "./table.js";
-import { drawTimeline, makeTimeline, timelineState } from "./timeline.js";
+import { drawTimeline, makeTimeline, timelineState, writeTimelineKey } from "./timeline.js";
 import { rowName } from "./tooltip.js";
 
 const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
@@ -57,16 +57,28 @@ function staticLinks() {
     const kernel = around(event, ".kernel-link");
     if (kernel) {
       const r = Number(kernel.dataset.run);
-      const ids = kernel.dataset.finding !== undefined ? runs[r].findings[Number(kernel.dataset.finding)] : [Number(kernel.dataset.kernels)];
+      const ids = kernel.dataset.finding !== undefined ? runs[r].findings[Number(kernel.dataset.finding)] : kernel.dataset.kernels.split(",").map(Number);
       const rows = ids.map((id) => rowOfId[r].get(id)).filter((row) => row !== undefined);
       if (!rows.length) return;
       state.isolated = null;
       isolate(rows, rows.length === 1 ? rowName(rows[0]) : `${formatCount(rows.length)} rows of a finding`);
       goTo("charts");
     }
-    const limiter = around(event, ".limiter-link");
-    if (limiter) {
-      filter({ limiter: state.limiter === limiter.dataset.limiter ? null : limiter.dataset.limiter });
+    const group = around(event, ".group-link");
+    if (group) {
+      const run = Number(group.dataset.run);
+      const rows = [...byTime].filter((row) => runOf[row] === run && word("short_name", row) === group.dataset.name);
+      if (!rows.length) return;
+      state.isolated = null;
+      isolate(rows, group.dataset.name);
+      goTo("charts");
+    }
+    // Time in which no kernel runs has no rows: it is seen on the timeline.
+    const part = around(event, ".part-link");
+    if (part && ["idle", "unexplained"].includes(part.dataset.part)) {
+      if (!byId("timeline").hidden) goTo("timeline");
+    } else if (part) {
+      filter({ limiter: state.limiter === part.dataset.part ? null : part.dataset.part });
       announce(byId("selection").textContent);
     }
   });
@@ -91,12 +103,14 @@ function printing() {
     document.documentElement.dataset.theme = "light";
     cssCache.clear();
     tableState.printing = true;
+    if (tableState.group === "none") Object.assign(tableState, { group: "name", groupedForPrint: true });
     chart.style.width = "680px";
     redrawAll();
     writeTable();
   });
   window.addEventListener("afterprint", () => {
     tableState.printing = false;
+    if (tableState.groupedForPrint) Object.assign(tableState, { group: "none", groupedForPrint: false });
     chart.style.width = "";
     applyTheme();
     redrawAll();
@@ -134,6 +148,7 @@ function start() {
   escapeKey();
   printing();
   on("filter", () => {
+    for (const part of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("button.part-link"))) part.setAttribute("aria-pressed", String(part.dataset.part === state.limiter));
     writeSelection();
     soon("draw", draw);
     writeLegend();
@@ -141,6 +156,7 @@ function start() {
     writePareto();
     writeIcicle();
     drawTimeline();
+    if (timelineState.run >= 0) writeTimelineKey();
     const search = byId("search");
     if (search && search.value !== state.search) search.value = state.search;
   });

@@ -11,7 +11,7 @@ import { limiterText, rowName } from "./tooltip.js";
 
 const ROW = 32;
 const DETAIL = 300;
-export const tableState = { sort: "time_s", down: true, group: "none", columns: new Set(firstColumns), open: new Set(), details: new Set(), at: 0, printing: false };
+export const tableState = { sort: "time_s", down: true, group: "none", columns: new Set(firstColumns), open: new Set(), details: new Set(), at: 0, printing: false, groupedForPrint: false, forced: false };
 const grid = byId("grid");
 const gridBox = byId("grid-box");
 let items = [];

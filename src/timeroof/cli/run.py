@@ -21,6 +21,7 @@ from timeroof.cli.options import (
     PageTarget,
     PlainCommand,
     RunTarget,
+    Verbose,
 )
 from timeroof.cli.outputs import RunOutputs, said
 from timeroof.cli.process import left_to_program, say
@@ -96,9 +97,8 @@ def run(
             " or timeroof.step() in the program."
         ),
     ] = StepMarker.AUTO,
-    source: Annotated[
-        bool, typer.Option("--source", help="Tell ops apart by the line of the program.")
-    ] = False,
+    source: Annotated[bool, typer.Option("--source", help="Split ops by source line.")] = False,
+    verbose: Verbose = False,
     machine: JudgingMachine = None,
     out: FolderTarget = None,
     json: JsonTarget = None,
@@ -160,7 +160,7 @@ def run(
             report = report_of(recording, judged_on, command, say)
             # Kept whatever becomes of the summary or of a counted run.
             outputs.write(report, stdout=counting is None)
-            _print_whole(report)
+            _print_whole(report, verbose=verbose, page=html or (out and out / "report.html"))
             if counting is not None:
                 counting = replace(counting, marker=recording.marker or counting.marker)
                 report, code = c.run_counted(counting, report, recording, code, clean_s)
@@ -231,11 +231,11 @@ def _teller() -> Any:
     return told
 
 
-def _print_whole(report: Report) -> None:
+def _print_whole(report: Report, *, verbose: bool, page: Path | None) -> None:
     from timeroof.live.torch.program import without_reader
     from timeroof.views.run_summary import print_run
 
     if rank_here():
         say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")
     else:
-        without_reader(lambda: print_run(report))
+        without_reader(lambda: print_run(report, verbose=verbose, page=page))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
 from timeroof.core.notes import PARTIAL, Note, NoteDocument, note_documents, notes_of_documents
-from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
+from timeroof.core.profile import Profile, RankTotals, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
 from timeroof.core.vocabulary import idle_cause, known_causes
 
@@ -41,6 +42,7 @@ class _Whole(msgspec.Struct, kw_only=True):
     steps: Steps | None
     notes: list[NoteDocument]
     unexplained_error_s: float | None = None
+    ranks: Sequence[RankTotals] = ()
 
 
 class _Meta(msgspec.Struct, kw_only=True):

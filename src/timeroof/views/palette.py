@@ -71,11 +71,16 @@ def limiter_styles() -> str:
         " ".join(f"--{kind}: {getattr(look, theme)};" for kind, look in LIMITERS.items())
         for theme in ("light", "dark")
     )
-    classes = " ".join(f".kind-{kind} {{ background: var(--{kind}); }}" for kind in LIMITERS)
-    # Unknown is hatched: no other part of a bar is.
+    classes = " ".join(
+        f".kind-{kind} {{ background: var(--{kind}); }}"
+        f" .ink-{kind} {{ color: var(--{kind}); fill: var(--{kind}); }}"
+        for kind in LIMITERS
+    )
+    # Unknown is hatched: no other part of a bar is. As a text it has the colour of soft words.
     classes += (
         " .kind-unknown { background: repeating-linear-gradient("
         "135deg, var(--unknown) 0 4px, var(--faint) 4px 7px); }"
+        " .ink-unknown { color: var(--soft); fill: var(--soft); }"
     )
     return (
         f":root {{ {light} }}\n"

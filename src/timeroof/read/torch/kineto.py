@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TypeGuard
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -177,14 +178,19 @@ def _source(found: Input, top: dict[str, object], trace: Trace) -> Source:
         return source_of("Chrome trace", found)
     schema = top.get("schemaVersion")
     version = f"schema {schema}" if isinstance(schema, int) else None
-    return source_of("Kineto", found, version=version)
+    source = source_of("Kineto", found, version=version)
+    return msgspec.structs.replace(source, ranks=_distributed(top, "world_size"))
 
 
 def _ranked(rows: pl.DataFrame, top: dict[str, object]) -> pl.DataFrame:
+    return rows.with_columns(pl.lit(_distributed(top, "rank"), pl.Int64).alias("rank"))
+
+
+def _distributed(top: dict[str, object], what: str) -> int | None:
+    """A number of the distributed program that a trace is one rank of."""
     info = top.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else None
-    known = rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
-    return rows.with_columns(pl.lit(known, pl.Int64).alias("rank"))
+    found = info.get(what) if isinstance(info, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
 def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
