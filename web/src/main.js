@@ -176,4 +176,4 @@ function start() {
 }
 
 start();
-window.timeroofPage = { boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };
+window.timeroofPage = { nameOf: (i) => word("name", i), boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };
