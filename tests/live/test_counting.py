@@ -22,7 +22,7 @@ from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
 from timeroof.counters import CollectOptions
 from timeroof.live.torch.program import Program
-from timeroof.live.torch.recording import Recording
+from timeroof.live.recording import Recording
 
 GOOD = WRITE_TABLE + "write(table())\n"
 

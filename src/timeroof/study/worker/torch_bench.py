@@ -15,11 +15,10 @@ from typing import Any
 
 from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
+from timeroof.live.recording import PrimitiveSeen
 from timeroof.live.rows import launches_of
-from timeroof.live.torch.calls import count_ops
-from timeroof.live.torch.primitives import PrimitivePass, primitives_in
-from timeroof.live.torch.recording import PrimitiveSeen
-from timeroof.live.torch.timing import Timing
+from timeroof.live.torch.derive import count_ops
+from timeroof.live.torch.primitives import primitives_in
 from timeroof.probe.sampling import CpuTimes, read_cpu_times
 from timeroof.read.onednn import MOVERS
 from timeroof.study.case import Case, Plan, Result, Status
@@ -29,6 +28,8 @@ from timeroof.study.worker import torch_passes as passes
 from timeroof.study.worker.counting import Used, describe, used
 from timeroof.study.worker.sampling import Sampled, clock_for, sample
 from timeroof.study.worker.torch_passes import Context, Runnable, runnable
+from timeroof_recorder.torch.primitives import PrimitivePass
+from timeroof_recorder.torch.timing import Timing
 
 TIMES_THE_CACHE = 2
 # Where nobody knows the cache: larger than any that is common.
@@ -67,7 +68,7 @@ def primitives_of(run: Callable[[], object]) -> list[PrimitiveSeen] | None:
         watching.abort()
         raise
     seen = watching.stop()
-    return [] if seen is None else primitives_in(seen.lines)
+    return [] if seen is None else primitives_in(seen[1])
 
 
 def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:
