@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from timeroof_recorder.session import Session
 
-# "<pid of the parent>:<folder>"
+# Holds the pid of the parent, a colon, and the folder.
 VARIABLE = b"TIMEROOF_RECORD"
 
 
@@ -144,7 +144,7 @@ def _teller(plan: dict[str, object]):  # type: ignore[no-untyped-def]
 
     def told(step: int, what: str) -> None:
         if what not in ("free", "settling"):
-            try:
+            try:  # noqa: SIM105
                 posix.write(2, f"\r\x1b[Ktimeroof: step {step}, {what}\r".encode())
             except OSError:
                 pass

@@ -54,9 +54,7 @@ class Log:
         if self.path is None:
             ranks = {k.decode(): posix.environ[k].decode() for k in RANKS if k in posix.environ}
             words = [word.encode("utf-8", "surrogateescape") for word in sys.orig_argv]
-            self.write(
-                "process", self.pid, posix.getppid(), self.forked, words, ranks, sys.version
-            )
+            self.write("process", self.pid, posix.getppid(), self.forked, words, ranks, sys.version)
 
     def file_for(self, what: str, suffix: str) -> str:
         """A path of this process's own beside its records."""

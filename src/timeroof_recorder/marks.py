@@ -216,9 +216,7 @@ class Marks:
             self.label = self._labels[key]
             self._boundary(now_ns)
 
-    def _note(
-        self, key: object, label: str, now_ns: int, is_alive: "Callable[[], bool]"
-    ) -> None:
+    def _note(self, key: object, label: str, now_ns: int, is_alive: "Callable[[], bool]") -> None:
         self._labels[key], self._alive[key] = label, is_alive
         times = self._times.setdefault(key, [])
         if len(times) < MOST_TIMES:

@@ -139,7 +139,7 @@ class QuietErrors:
     def __enter__(self) -> None:
         """Begin."""
         self._kept: int | None = None
-        try:
+        try:  # noqa: SIM105
             sys.stderr.flush()
         except (OSError, ValueError, AttributeError):
             pass

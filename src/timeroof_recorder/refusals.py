@@ -30,9 +30,9 @@ def listen(log: "Log") -> None:
         words = "\n".join(text for text in texts if text)
         log.write("refused", words[:_MOST_CHARACTERS])
         sys.exit = original
-        original(status)
+        original(status)  # type: ignore[arg-type]
 
-    sys.exit = exit  # type: ignore[assignment]
+    sys.exit = exit
 
 
 def _own(status: object) -> "Iterator[str]":

@@ -111,7 +111,7 @@ _TYPES: dict[str, Callable[..., object]] = {
 _MARK = "\0"
 
 
-def plain(value: object) -> object:
+def plain(value: object) -> object:  # noqa: PLR0911
     """A value as plain data that a record can hold.
 
     >>> restored(plain((TensorSeen((2,), "float", (1,), 7, 0, 4, "cpu"), [1, None])))

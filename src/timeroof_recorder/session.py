@@ -14,14 +14,7 @@ from timeroof_recorder.instruments import Events, Instruments
 from timeroof_recorder.log import Log
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
-from timeroof_recorder.schedule import (
-    INSTRUMENTED,
-    RECORDING,
-    UNTOUCHED,
-    Kinds,
-    Pass,
-    Schedule,
-)
+from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,13 +11,7 @@ from tests.recorded_data import DATA
 from timeroof.api.live import report_of
 from timeroof.api.reports import load
 from timeroof.live.device import with_compiled
-from timeroof.live.recording import (
-    CleanStep,
-    CompiledKernel,
-    KernelArgument,
-    LoopOp,
-    Recording,
-)
+from timeroof.live.recording import CleanStep, CompiledKernel, KernelArgument, LoopOp, Recording
 
 KINETO = DATA / "kineto"
 
@@ -29,7 +23,12 @@ def recorded(*names: str) -> Recording:
             pytest.skip(f"{path.name} is not here")
     steps = [CleanStep(20_000_000 + i, 0) for i in range(5)]
     return Recording(
-        clean=steps, has_torch=True, uses_gpu=True, steps_seen=12, rank=3, device_traces=paths
+        clean=steps,
+        frameworks=[("torch", "2.9")],
+        uses_gpu=True,
+        steps_seen=12,
+        rank=3,
+        device_traces=paths,
     )
 
 

@@ -156,6 +156,8 @@ def test_only_the_first_rank_speaks(
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        say_misplaced(line("--html", "r"), Ended(2, complaint="unrecognized arguments: --html r"), None)
+        say_misplaced(
+            line("--html", "r"), Ended(2, complaint="unrecognized arguments: --html r"), None
+        )
     said = "timeroof: --html is an option of timeroof and goes before the script\n"
     assert capsys.readouterr().err == said

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.live.recording import CleanStep, Recording
 from timeroof.live.kinds import StepSeen
 from timeroof.live.reading import MOST_CLEAN, stand_in, take_unprofiled
+from timeroof.live.recording import CleanStep, Recording
 from timeroof_recorder.schedule import Pass, Schedule
 
 STEP = timed([("a", 10, 60, 1)])  # of 100 ns

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import shutil
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from timeroof.api.reports import analyze, machine as find_machine
@@ -235,7 +238,7 @@ class Profiler:
     ) -> None:
         self._machine, self._framework = machine, framework
         self._plan: dict[str, object] = {"warmup": warmup, "steps": steps, "marker": "manual"}
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
         self._session: Session | None = None
         self._report: Report | None = None
         self._open = False
@@ -258,9 +261,10 @@ class Profiler:
         if self._session is not None:
             return self._session
         import_module(self._framework)
-        self._folder = TemporaryDirectory(prefix="timeroof-", ignore_cleanup_errors=True)
+        self._folder = Path(mkdtemp(prefix="timeroof-"))
+        weakref.finalize(self, _remove, self._folder, os.getpid())
         plan = self._plan | {"calibrated": list(kept_calibrations())}
-        session = Session(Log(self._folder.name), plan, instruments_of(self._framework))
+        session = Session(Log(str(self._folder)), plan, instruments_of(self._framework))
         mind_forks(session)
         session.start()
         return session
@@ -299,11 +303,17 @@ class Profiler:
             version = str(getattr(sys.modules.get(self._framework), "__version__", ""))
             loaded = [(self._framework, version)]
             return Recording(why_nothing=WORDS[self._why], frameworks=loaded)
-        found = recordings_in(Path(self._folder.name))[0][0]
+        found = recordings_in(self._folder)[0][0]
         found.partial = self._partial
         if self._elsewhere:
             found.note("calls in other threads than the first are not looked at")
         return found
+
+
+def _remove(folder: Path, maker: int) -> None:
+    """A forked child has the finalizers of its parent; the files are not its own."""
+    if os.getpid() == maker:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @overload

@@ -19,11 +19,11 @@ from timeroof.core.run_file import LIVE_TOOL
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live import accounting, rows as row_table
 from timeroof.live.accounting import Account, Balance
-from timeroof.live.memory import Traffic, traffic
-from timeroof.live.rows import Amounts, Rows, Total
 from timeroof.live.calls import Counted
 from timeroof.live.framework import Framework, framework_of
+from timeroof.live.memory import Traffic, traffic
 from timeroof.live.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
+from timeroof.live.rows import Amounts, Rows, Total
 from timeroof.model.judge import scope_for
 
 # Page faults a step that come and go; fewer are not worth a word.
@@ -193,9 +193,7 @@ def partial_notes(recording: Recording) -> list[Note]:
     return [Note(words, PARTIAL, "warning")]
 
 
-def notes_of(
-    recording: Recording, rows: Rows, found: Balance, framework: Framework
-) -> list[Note]:
+def notes_of(recording: Recording, rows: Rows, found: Balance, framework: Framework) -> list[Note]:
     """What the reader has to know of how the numbers came about."""
     notes = [*partial_notes(recording), *own_notes(recording), *_step_notes(recording, found)]
     if not recording.described and recording.why_undescribed is None:

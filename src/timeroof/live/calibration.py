@@ -105,7 +105,9 @@ def between(close: EventCost, far: EventCost, place: float) -> EventCost:
 def spacing_ns(steps: Sequence[TimedStep]) -> float:
     """Time per event, without what the program slept or waited for a CPU."""
     events = sum(len(step) for step in steps)
-    return sum(step.duration_ns - step.asleep_ns - step.waited_ns for step in steps) / max(events, 1)
+    return sum(step.duration_ns - step.asleep_ns - step.waited_ns for step in steps) / max(
+        events, 1
+    )
 
 
 # Calibrations are kept per machine and version of a framework: a program's end is quick then.

@@ -158,9 +158,7 @@ def dtype_of(call: Call) -> str | None:
 # The cost of a compiled kernel: its loops' operations by the formulas of ops, its arguments.
 
 
-def compiled_cost(
-    kernel: CompiledKernel, op: Described, derive: Derive | None = None
-) -> Cost:
+def compiled_cost(kernel: CompiledKernel, op: Described, derive: Derive | None = None) -> Cost:
     """FLOPs as ops have them, and each argument's bytes once; unknown where sizes have changed."""
     if kernel.symbolic and not _same_sizes(kernel, op):
         return unknown("a compiled kernel whose sizes differ from those it was compiled with")

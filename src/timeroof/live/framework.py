@@ -32,7 +32,7 @@ class Context:
 class Framework:
     """How the record of a framework's instruments is read.
 
-    A framework whose instruments describe ops as the protocol says (`timeroof_recorder.instruments`)
+    A framework whose instruments describe ops as `timeroof_recorder.instruments` says
     needs nothing of its own here.
     """
 

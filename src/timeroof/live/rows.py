@@ -14,11 +14,11 @@ from timeroof.core.profile import TIMELINE_COLUMNS
 from timeroof.core.resources import DRAM
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import GAP, Account, Floats
-from timeroof.live.memory import Traffic
 from timeroof.live.alignment import NO_MATCH, align
 from timeroof.live.calls import Counted, dtype_of, shape_text
-from timeroof.live.framework import Context
 from timeroof.live.costing import stated
+from timeroof.live.framework import Context
+from timeroof.live.memory import Traffic
 from timeroof.live.recording import OP_SCOPE, CompiledKernel, Described, Ints
 from timeroof.model.stats import spread
 from timeroof.work.cost import Cost, amounts as amounts_of

@@ -100,9 +100,7 @@ def refuse_absent(module: str | None, words: Sequence[str]) -> None:
         finders = (BuiltinImporter, FrozenImporter)
         places = [str(Path.cwd()), *sys.path]
         if not any(f.find_spec(top) for f in finders) and not PathFinder.find_spec(top, places):
-            raise UsageError(
-                f"no module named {module}", advice="check the name and where you are"
-            )
+            raise UsageError(f"no module named {module}", advice="check the name and where you are")
         return
     if words[0] in ("-", "-c") or Path(words[0]).name == "torchrun":
         return

@@ -10,7 +10,7 @@ def _begin():  # type: ignore[no-untyped-def]
     here = __file__.rpartition("/")[0]
     root = here.rpartition("/")[0].rpartition("/")[0]
     try:
-        if sys.version_info >= (3, 11):
+        if sys.version_info >= (3, 11):  # noqa: UP036
             __import__("timeroof_recorder").start()
     except ImportError:
         pass

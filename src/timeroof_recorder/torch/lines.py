@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.overrides import TorchFunctionMode
 
+
 class Annotation:
     """A name around ops that the program's dispatch modes (FlopCounterMode, a logger) do not see. A
     mode would get to see an op of the profiler's that is none of the program's. What it does with
@@ -183,5 +184,3 @@ def shown_path(name: str) -> str:
     except OSError:  # the program has removed it
         return name
     return os.path.join(here, name).removeprefix(here + os.sep)  # noqa: PTH118
-
-

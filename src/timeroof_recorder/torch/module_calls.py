@@ -42,12 +42,6 @@ if {{condition}}:
         timeroof_tell = {_LEFT!r}
         timeroof_tell(self, args, kwargs)
 """
-# Where nobody wants to know of the end.
-_BEFORE = f"""
-if {{condition}}:
-    timeroof_tell = {_ENTERED!r}
-    timeroof_tell(self, args, kwargs)
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +83,13 @@ def _fit_code() -> None:
     """Give torch's function the cheapest code that tells what somebody listens for."""
     calls, original = _function(), _original()
     listening = [each for each in _LISTENERS if each.only is None or each.only]
-    around = _AROUND if any(each.left is not None for each in listening) else _BEFORE
     if not listening:
         code = original
     elif any(each.only is None for each in listening):
-        code = _filled(_template(_EVERY, around), None)
+        code = _filled(_template(_EVERY), None)
     else:
         wanted = frozenset(each for one in listening for each in one.only or ())
-        code = _filled(_template(_SOME, around), wanted)
+        code = _filled(_template(_SOME), wanted)
     calls.__code__ = code
 
 
@@ -151,21 +144,21 @@ def _original() -> CodeType:
 
 
 @cache
-def _template(condition: str, lines: str) -> CodeType:
+def _template(condition: str) -> CodeType:
     """Torch's function with our lines around its own, which keep their numbers."""
     original = _original()
     # In a class, as torch has it: columns stay right, too.
     tree = ast.parse("class Module:\n" + inspect.getsource(original))
     ast.increment_lineno(tree, original.co_firstlineno - 2)
     (function,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    (around,) = ast.parse(lines.format(condition=condition)).body
+    (around,) = ast.parse(_AROUND.format(condition=condition)).body
     for node in ast.walk(around):
         ast.copy_location(node, function)
         if isinstance(node, ast.Name) and node.id in ("args", "kwargs"):
             theirs = function.args.vararg if node.id == "args" else function.args.kwarg
             node.id = theirs.arg if theirs is not None else node.id
-    for guarded in (node for node in ast.walk(around) if isinstance(node, ast.Try)):
-        guarded.body = function.body
+    (guarded,) = (node for node in ast.walk(around) if isinstance(node, ast.Try))
+    guarded.body = function.body
     function.body = [around, *function.body]
     tree.body = [function]
     compiled = compile(tree, original.co_filename, "exec", dont_inherit=True)

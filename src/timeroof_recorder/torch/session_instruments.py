@@ -244,7 +244,7 @@ class TorchInstruments(Instruments):
         self._described = None
 
     def describe(self) -> dict[str, object] | None:
-        """The file that torch wrote, or oneDNN's lines; compiled kernels where there are new ones."""
+        """The file that torch wrote, or oneDNN's lines; compiled kernels where some are new."""
         described, self._described = self._described, None
         if described is not None and "lines" not in described:
             kernels, graphs = self._workshop.kernels, self._workshop.graphs

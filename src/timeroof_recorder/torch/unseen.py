@@ -1,4 +1,4 @@
-"""Beside the program: ops of ours that its modes do not see, and its own profiler, which goes first."""
+"""Beside the program: ops of ours that its modes do not see; its own profiler goes first."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ import polars as pl
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
 from timeroof.live.accounting import Account, account
-from timeroof.live.memory import caches_above
-from timeroof.live.rows import Rows
 from timeroof.live.alignment import NO_MATCH, align
-from timeroof.live.torch.primitives import primitives_in
+from timeroof.live.memory import caches_above
 from timeroof.live.recording import Described, Ints, PrimitiveSeen, PrimitiveStep, Recording
+from timeroof.live.rows import Rows
+from timeroof.live.torch.primitives import primitives_in
 from timeroof.read.onednn import MOVERS
 from timeroof.work import Cost, count
 from timeroof.work.cost import amounts as amounts_of

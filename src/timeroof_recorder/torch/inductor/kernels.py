@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from timeroof_recorder.torch.compiled_code import is_view
-from timeroof_recorder.torch.lines import libraries, shown_path
 from timeroof_recorder.seen import (
     OP_SCOPE,
     CompiledKernel,
@@ -20,6 +18,8 @@ from timeroof_recorder.seen import (
     LoopOp,
     TensorSeen,
 )
+from timeroof_recorder.torch.compiled_code import is_view
+from timeroof_recorder.torch.lines import libraries, shown_path
 
 if TYPE_CHECKING:
     import torch
