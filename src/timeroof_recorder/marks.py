@@ -103,6 +103,8 @@ class Marks:
         self._tally: dict[tuple[str, ...], int] = {}
         self._sizes: list[tuple[int, ...]] = []
         self.thread: int | None = None
+        # While a mark is looked at, no window may end.
+        self._is_busy = False
         # Marks in other threads than the one whose steps are looked at.
         self.elsewhere: dict[int, int] = {}
 
@@ -118,6 +120,13 @@ class Marks:
 
     def stepped(self, key: object, label: str, is_alive: "Callable[[], bool]") -> None:
         """An optimizer has stepped."""
+        self._is_busy = True
+        try:
+            self._stepped(key, label, is_alive)
+        finally:
+            self._is_busy = False
+
+    def _stepped(self, key: object, label: str, is_alive: "Callable[[], bool]") -> None:
         now_ns = time.perf_counter_ns()
         if not self.wants_steps or self.found == MANUAL or not self._is_here(now_ns):
             return
@@ -141,6 +150,16 @@ class Marks:
         is_alive: "Callable[[], bool]",
     ) -> None:  # fmt: skip
         """A module is called from outside of any other: a step of its own, unless one trains."""
+        self._is_busy = True
+        try:
+            self._called(key, label, flags, sizes, is_alive)
+        finally:
+            self._is_busy = False
+
+    def _called(
+        self, key: int, label: str, flags: str, sizes: tuple[int, ...],
+        is_alive: "Callable[[], bool]",
+    ) -> None:  # fmt: skip
         now_ns = time.perf_counter_ns()
         if self.found in (MANUAL, OPTIMIZER):
             if self.found == OPTIMIZER and _thread.get_ident() == self.thread:
@@ -199,7 +218,7 @@ class Marks:
 
     def window(self) -> None:
         """Nothing marks a step: a stretch of time ends."""
-        if self.found in ("", WINDOW):
+        if self.found in ("", WINDOW) and not self._is_busy:
             self.found, self.label = WINDOW, "a time window"
             self.thread = _thread.get_ident()
             self._boundary(time.perf_counter_ns())

@@ -9,7 +9,7 @@ import posix
 import time
 
 from timeroof_recorder.calibration import Calibration
-from timeroof_recorder.clocks import Clocks, Pace, page_faults, threads_times
+from timeroof_recorder.clocks import Clocks, Pace, page_faults, queued_ns, threads_times
 from timeroof_recorder.instruments import Events, Instruments
 from timeroof_recorder.log import Log
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
@@ -28,6 +28,8 @@ FLUSH_NS = 50_000_000
 MOST_STEPS = 20_000
 # Steps of a kind whose times tell what is usual, and how many times longer a step of another is.
 RECENT, LONGER = 15, 4.0
+# Of steps that take longer it is asked what they waited for a CPU, which takes a few microseconds.
+SLOW_NS = 1_000_000
 # Several pairs of described steps are kept: the first of every kind and its latest.
 MOST_SIZES = 4
 
@@ -63,6 +65,8 @@ class Session:
             is_known=f"{instruments.name} {instruments.version}" in _words(plan, "calibrated"),
         )  # fmt: skip
         self._begin_ns = self._begin_faults = 0
+        self._queued_ns: int | None = None
+        self._is_slow = False
         self.steps_seen = self._events = self._written = 0
         self._waiting: list[tuple[object, ...]] = []
         self._later: dict[int, list[int]] = {}
@@ -73,6 +77,8 @@ class Session:
         self._traces: dict[int, list[tuple[int, str]]] = {}
         self._in_block = self._forked_in_block = False
         self._is_begun = self._over = False
+        # Whether nothing ran in the last timed step.
+        self.is_empty = False
         self._mark = ""
         self._notes: set[str] = set()
 
@@ -125,8 +131,8 @@ class Session:
             self._drop_pass()
             self._flush()
             self.log.write("restart", times)
-            self.steps_seen = len(times)
-            self._events = self._written = 0
+            self.steps_seen, self._mark = len(times), ""
+            self._events = self._written = self._begin_ns = 0
             self._later, self._traces = {}, {}
             self.schedule, self.kinds = Schedule(*self._plan), Kinds()
 
@@ -156,7 +162,7 @@ class Session:
 
     def _close(self, end_ns: int) -> None:
         done, self._pass = self._pass, Pass.UNSEEN
-        duration_ns = end_ns - self._begin_ns if self._begin_ns else 0
+        duration_ns = max(0, end_ns - self._begin_ns) if self._begin_ns else 0
         faults = page_faults() - self._begin_faults
         is_foreign = self.instruments.is_foreign() if done not in INSTRUMENTED else False
         clocks = None
@@ -165,6 +171,7 @@ class Session:
             clocks = self._clocks.read() if done == Pass.TIMED else self._clocks.quick()
         events = self.instruments.stop(done) if done in INSTRUMENTED else None
         kind = self._kind(duration_ns, done)
+        self._is_slow = duration_ns > SLOW_NS
         self.kinds.came(kind, self.steps_seen, done, duration_ns)
         self._write_step(done, duration_ns, faults, kind, is_foreign, clocks, end_ns)
         if done == Pass.TIMED:
@@ -181,10 +188,11 @@ class Session:
         usual = self._recent.setdefault(key, [])
         is_long = False
         if done != Pass.UNSEEN and self.marks.found != WINDOW:
+            own_ns = duration_ns - self._waited_ns()
             if len(usual) >= 2:
-                is_long = duration_ns > LONGER * sorted(usual)[len(usual) // 2]
+                is_long = own_ns > LONGER * sorted(usual)[len(usual) // 2]
             if not is_long and done not in (Pass.DESCRIBED, Pass.WARMUP):
-                usual.append(duration_ns)
+                usual.append(own_ns)
                 del usual[:-RECENT]
         key = (*key, is_long)
         number = self._keys.get(key)
@@ -192,6 +200,10 @@ class Session:
             number = self._keys[key] = len(self._keys)
             self.log.write("kind", number, key)
         return number
+
+    def _waited_ns(self) -> int:
+        """What the thread waited for a CPU in the step; 0 of short steps, where nobody looked."""
+        return 0 if self._queued_ns is None else max(0, queued_ns() - self._queued_ns)
 
     def _size_of(
         self, items: tuple[object, ...], sizes: tuple[tuple[int, ...], ...]
@@ -230,6 +242,7 @@ class Session:
             self.log.write("later", self.steps_seen, later)
 
     def _keep(self, events: Events | None, faults: int, clocks: object) -> None:
+        self.is_empty = events is None or not len(events)
         if events is None or not len(events):
             return
         self.log.write("timed", self.steps_seen, self._plain(events), faults, clocks)
@@ -293,6 +306,7 @@ class Session:
         self._begin_faults = page_faults()
         if chosen in (Pass.TIMED, Pass.CLEAN):
             self._clocks.begin()
+        self._queued_ns = queued_ns() if self._is_slow else None
         self._begin_ns = time.perf_counter_ns()
 
     def _switch_on(self, chosen: str) -> bool:

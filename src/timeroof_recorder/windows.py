@@ -84,8 +84,8 @@ class Windows:
             if not self._is_over and self._session.marks.found in ("", WINDOW):
                 self._taken += 1
                 self._session.marks.window()
-                # A long program is looked at ever more rarely.
-                if self._taken % 20 == 0:
+                # A long program is looked at ever more rarely, one that runs no op hardly ever.
+                if self._taken % 20 == 0 or self._session.is_empty:
                     self._length_s = min(LONGEST_S, 2 * self._length_s)
                 self._next_s = time.monotonic() + self._length_s
         return 0

@@ -67,8 +67,10 @@ class Watcher:
 
     def __init__(self, plan: CountedPlan) -> None:
         self.plan, self.seen = plan, Marks()
-        self.markers: StepMarks | None = None
         self._instruments: TorchInstruments | None = None
+        self.markers = StepMarks(
+            plan.marker, self._boundary, watch=self._watch, will_train=self._will_train
+        )
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._open = ExitStack()
         self._tracing: profile | None = None
@@ -78,11 +80,15 @@ class Watcher:
         with self._guard():
             from timeroof_recorder.torch.session_instruments import TorchInstruments
 
-            found = self._instruments = TorchInstruments()
-            self.markers = StepMarks(
-                self.plan.marker, self._boundary, watch=found.watch, will_train=found.will_train
-            )
-            found.attach_marks(self.markers)
+            self._instruments = TorchInstruments()
+            self._instruments.attach_marks(self.markers)
+
+    def _watch(self, roots: frozenset[int] | None) -> None:
+        if self._instruments is not None:
+            self._instruments.watch(roots)
+
+    def _will_train(self) -> bool:
+        return self._instruments is not None and self._instruments.will_train()
 
     def _detach(self) -> None:
         if self._instruments is not None:
@@ -90,8 +96,7 @@ class Watcher:
 
     def step(self) -> None:
         """The program says that a step ended."""
-        if self.markers is not None:
-            self.markers.manual()
+        self.markers.manual()
 
     def _boundary(self, _end_ns: int) -> None:
         if (os.getpid(), threading.get_ident()) != (self._pid, self._thread):

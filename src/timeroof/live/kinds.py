@@ -14,6 +14,10 @@ from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 # Kinds that are told apart; what is left over is one more.
 MOST_KINDS = 8
 OTHER = "other steps"
+# Single steps this early are no kind: what happened before is in them.
+FIRST_STEPS = 2
+# Steps that took far longer for no known reason are a kind where they hold this share of the time.
+LEAST_LONGER = 0.1
 VARYING = "varying"
 
 
@@ -98,9 +102,34 @@ def kinds_of(
         kind.sizes_vary = any(keys[n].items in varying for n in numbers)
         if kind.count:
             found.append(kind)
+    found = _without_chance(found, keys)
     found.sort(key=lambda kind: -kind.total_s)
     kept = _with_rest(found)
     _name(kept, keys)
+    return kept
+
+
+def _without_chance(found: list[Kind], keys: Mapping[int, KindKey]) -> list[Kind]:
+    """Kinds without those that are none: single steps at the beginning, and steps that took longer
+    too rarely, or too little, to be anything but chance."""
+    whole_s = sum(kind.total_s for kind in found)
+    usual = max(found, key=lambda kind: kind.count, default=None)
+    kept: list[Kind] = []
+    for kind in found:
+        key = keys[min(kind.numbers)]
+        goes_to = None
+        if kind.count == 1 and kind.steps and kind.steps[0].number <= FIRST_STEPS:
+            goes_to = usual
+        elif key.is_long and (kind.count < 2 or kind.total_s < LEAST_LONGER * whole_s):
+            goes_to = next(
+                (k for k in found if k is not kind and keys[min(k.numbers)].items == key.items),
+                None,
+            )
+        if goes_to is None or goes_to is kind:
+            kept.append(kind)
+            continue
+        goes_to.steps = sorted([*goes_to.steps, *kind.steps], key=lambda step: step.number)
+        goes_to.later = (goes_to.later[0] + kind.later[0], goes_to.later[1] + kind.later[1])
     return kept
 
 

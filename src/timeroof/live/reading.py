@@ -27,7 +27,7 @@ from timeroof.live.recording import (
 )
 from timeroof.live.sizes import mind_sizes
 from timeroof_recorder.log import SUFFIX, records
-from timeroof_recorder.marks import FORWARD
+from timeroof_recorder.marks import FORWARD, WINDOW
 from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 from timeroof_recorder.seen import restored
 
@@ -112,7 +112,8 @@ class ProcessSeen:
     @property
     def has_steps(self) -> bool:
         """Whether it did anything that a report can be made of."""
-        return bool(self.timed or self.block or self.devices or self.steps_seen)
+        marked = self.steps_seen and self.marker != WINDOW
+        return bool(self.timed or self.block or self.devices or marked)
 
 
 def read_folder(folder: Path) -> list[ProcessSeen]:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from timeroof.core.columns import Row
+from timeroof.core.profile import StepKind, Steps
 from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
@@ -44,11 +45,32 @@ def _print_step(report: Report, out: Console) -> None:
     steps = report.profile.steps
     if steps is None:
         return
+    out.print(Text(f"\n{whole_run(steps)}", style="bold"))
     step_s, profiled_s = steps.unprofiled_s, steps.profiled_s
     step = f"a step takes {format_seconds(step_s)}" if step_s else "no unprofiled step"
     profiled = f", {format_seconds(profiled_s)} when profiled" if profiled_s else ""
     seen = "1 step" if steps.count == 1 else f"{steps.count} steps"
     out.print(Text(f"\n{step}{profiled}; {seen} seen", style="bold"))
+
+
+def whole_run(steps: Steps) -> str:
+    """What marks a step, and whose the time of all of them was.
+
+    >>> kinds = [StepKind(name="training", count=56, total_s=0.06),
+    ...          StepKind(name="training with evaluation", count=8, total_s=51.7)]
+    >>> whole_run(Steps(count=64, mark="SGD.step", kinds=kinds))
+    '64 steps (SGD.step) took 51.8 s: 56 training 60.0 ms, 8 training with evaluation 51.7 s'
+    """
+    seen = "1 step" if steps.count == 1 else f"{steps.count} steps"
+    mark = f" ({plain_text(steps.mark)})" if steps.mark else ""
+    known = [kind for kind in steps.kinds if kind.total_s is not None]
+    if not known:
+        return f"{seen}{mark}"
+    took = f"{seen}{mark} took {format_seconds(sum(kind.total_s or 0.0 for kind in known))}"
+    if len(known) < 2:
+        return took
+    parts = [f"{k.count} {plain_text(k.name)} {format_seconds(k.total_s)}" for k in known]
+    return f"{took}: {', '.join(parts)}"
 
 
 def _print_account(report: Report, out: Console) -> None:
