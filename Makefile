@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-slow test-long setup lint bench coverage schemas clean
+.PHONY: run test test-slow test-long setup lint web bundle bench coverage schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
-	$(BIN)/timeroof study conv2d lstm --quick --fresh --overlay paper --out out/study
+	$(BIN)/timeroof study conv2d lstm --pass forward --factor all --quick --fresh --overlay paper --out out/study
 
 setup: $(STAMP)
 
@@ -36,6 +36,17 @@ test-slow: setup  ## tests of whole programs and studies that take seconds each;
 
 test-long: setup  ## tests that take longer still
 	$(BIN)/python -m pytest -m long
+
+# Node is a development tool: the bundles of web/src are committed, and only a change of it needs them.
+web/node_modules: web/package.json web/package-lock.json
+	cd web && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+web: web/node_modules  ## check the pages' scripts: is the committed bundle their build, eslint, tsc
+	cd web && npm run --silent check
+
+bundle: web/node_modules  ## build the bundles that the pages carry anew
+	cd web && npm run --silent build
 
 bench: setup
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

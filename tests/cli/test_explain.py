@@ -164,3 +164,18 @@ def test_every_command_has_help_with_an_example(
 ) -> None:
     assert run(command, "--help") == 0
     assert "Example" in capsys.readouterr().out
+
+
+def test_explain_unfolds_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.troof"
+    save(analyze(Profile.of(rows(), Source(tool="t")), make_machine()), path)
+    assert run("explain", path, "--row", "0", "--json", tmp_path / "why.json") == 0
+    document = json.loads((tmp_path / "why.json").read_text())
+    assert document["schema"] == "timeroof.why/1"
+    text = capsys.readouterr().err
+    assert "time_s + idle_before_s" in text or "= time_s" in text
+    assert "\x1b[31m" not in text
+    assert run("explain", path, "--row", "0") == 0
+    assert "elapsed_s - bound_s" in capsys.readouterr().out
+    assert run("explain", path, "--row", "77") == 2
+    assert "no row has the id 77" in capsys.readouterr().err

@@ -44,8 +44,8 @@ def ncu_amount(
     metrics: list[str], raised: str, capability: str | None, resource: str
 ) -> float | None:
     roles = {r.name: 10.0 + (m == raised) for m in metrics if (r := role_of(m)) is not None}
-    table = pl.DataFrame({k: [v] for k, v in roles.items()} | {"time_s": [1.0]})
-    amounts = ncu_amounts.amounts_of(table, set(table.columns), capability)
+    table = pl.DataFrame({k: [v] for k, v in roles.items()} | {"time_s": [1.0], "name": ["k"]})
+    amounts = ncu_amounts.amounts_of(table, {*table.columns} - {"name"}, capability)
     return table.with_columns(amounts.columns)[resource][0]
 
 

@@ -34,7 +34,7 @@ AMOUNTS = ("flop/fp32", "byte/l1", "byte/dram", "contraction_flops", "fault")
 
 def op(**more: Any) -> dict[str, Any]:
     line = {
-        "id": 7, "kind": "op", "name": "aten::op", "op": "aten::op", "shape": "64x16, 16x32",
+        "id": 7, "kind": "op", "name": "aten::op", "op": "aten::op", "shape": [[64, 16], [16, 32]],
         "calls": 1.0, "launches": 1.0, "time_s": 1e-3, "timed_s": 2e-3, "samples": [1e-3, 1.2e-3],
         "origin.time": "measured", "flop/fp32": 65537.0, "byte/l1": 4000.0, "byte/dram": 1001.0,
         "contraction_flops": 65536.0, "fault": 3.0,

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from timeroof.core.shapes import SHAPE
 from timeroof.live.recording import Described, Recording, TensorSeen, TimedStep
 from timeroof.live.sizes import changed_sizes, mind_sizes, nearer_to_last
 from timeroof.views.run_summary import _why_no_line
@@ -131,11 +132,11 @@ def test_what_c_prints_is_caught_and_the_rest_is_not(capfd: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("kind", "shape", "why"),
     [
-        ("kernel", "2x2", "compiled"),
+        ("kernel", [[2, 2]], "compiled"),
         ("op", None, "no step was described"),
-        ("op", "2x2", "no call"),
+        ("op", [[2, 2]], "no call"),
     ],
 )
-def test_no_line_has_its_reason(kind: str, shape: str | None, why: str) -> None:
-    rows = pl.DataFrame({"kind": [kind], "shape": [shape]}, schema_overrides={"shape": pl.String})
+def test_no_line_has_its_reason(kind: str, shape: list[list[int]] | None, why: str) -> None:
+    rows = pl.DataFrame({"kind": [kind], "shape": [shape]}, schema_overrides={"shape": SHAPE})
     assert why in _why_no_line(rows)

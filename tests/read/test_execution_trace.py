@@ -80,7 +80,7 @@ def test_shapes_are_lent_by_the_order_of_ops(tmp_path: Path, layout: Any) -> Non
     et = {**ET, "nodes": [layout(n) for n in reversed(NODES)]}
     profile = read_text(tmp_path, json.dumps(document(kineto())), companion(tmp_path, et))
     found = row(profile, name="k_aten::mm")
-    assert (found["shape"], found["dtype"], found["calls"]) == ("4x8, 8x2", "fp32", 2)
+    assert (found["shape"], found["dtype"], found["calls"]) == ([[4, 8], [8, 2]], "fp32", 2)
     assert json.loads(found["label.input_types"]) == ["float", "float"]
     total = row(profile, name="k_aten::sum")
     assert json.loads(total["label.concrete_inputs"]) == ["", "[0, 1]", "True"]
@@ -106,7 +106,7 @@ def test_shapes_are_lent_where_torch_wrote_what_is_no_json(tmp_path: Path) -> No
     path = tmp_path / "et.json"
     path.write_text(text.replace("[0, 1], true", "[0, 1], -inf"))
     profile = read_text(tmp_path, json.dumps(document(kineto())), (path,))
-    assert row(profile, name="k_aten::mm")["shape"] == "4x8, 8x2"
+    assert row(profile, name="k_aten::mm")["shape"] == [[4, 8], [8, 2]]
 
 
 def test_shapes_are_lent_by_record_function_id(tmp_path: Path) -> None:

@@ -245,11 +245,11 @@ def products(*unlinked_us: float) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("time_us", "shape"),
-    [(29, "4x8, 8x2"), (36, "4x8, 8x2"), (74, "4x80, 80x2"), (80, "4x80, 80x2"),
-     (400, None), (11, None), (0, None)],
+    [(29, [[4, 8], [8, 2]]), (36, [[4, 8], [8, 2]]), (74, [[4, 80], [80, 2]]),
+     (80, [[4, 80], [80, 2]]), (400, None), (11, None), (0, None)],
 )  # fmt: skip
 def test_products_lend_to_products_that_take_as_long(
-    tmp_path: Path, time_us: float, shape: str | None
+    tmp_path: Path, time_us: float, shape: list[list[int]] | None
 ) -> None:
     found = read(tmp_path, products(time_us)).kernels
     borrowed = found.filter(found["label.link"].is_in(["inferred", "none"]))

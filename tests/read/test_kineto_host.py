@@ -25,7 +25,7 @@ def test_every_second_is_in_one_row(tmp_path: Path) -> None:
     assert set(profile.kernels["kind"]) == {"op"}
     assert row(profile, name="aten::linear")["time_s"] == pytest.approx(15e-6)
     assert row(profile, name="aten::linear")["label.child_ops"] == "aten::addmm aten::t"
-    assert row(profile, name="aten::addmm")["shape"] == "4x8, 8x2"
+    assert row(profile, name="aten::addmm")["shape"] == [[4, 8], [8, 2]]
     assert profile.kernels["time_s"].sum() == pytest.approx(110e-6)
     assert profile.kernel_s == pytest.approx(110e-6)
     assert profile.wall_s == pytest.approx(160e-6)

@@ -170,7 +170,7 @@ def test_a_kernel_has_its_op_shapes_module_and_phase(tmp_path: Path) -> None:
     assert forward["label.outer_op"] == "aten::linear"
     assert forward["module"] == "Net_0/Linear_1"
     assert forward["phase"] == "forward"
-    assert (forward["shape"], forward["dtype"]) == ("4x8, 8x2", "fp32")
+    assert (forward["shape"], forward["dtype"]) == ([[4, 8], [8, 2]], "fp32")
     assert json.loads(forward["label.input_dims"]) == MM["Input Dims"]
     assert json.loads(forward["label.input_types"]) == MM["Input type"]
     assert json.loads(forward["label.input_strides"]) == MM["Input Strides"]
@@ -211,7 +211,11 @@ def test_two_kernels_of_one_name_share_their_op(tmp_path: Path) -> None:
 def test_kernels_without_a_launch_borrow_by_name_and_grid(tmp_path: Path) -> None:
     profile = read(tmp_path, TRAINING)
     inferred = row(profile, **{"name": "sgemm", "label.link": "inferred"})
-    assert (inferred["op"], inferred["shape"], inferred["calls"]) == ("aten::mm", "4x8, 8x2", 1)
+    assert (inferred["op"], inferred["shape"], inferred["calls"]) == (
+        "aten::mm",
+        [[4, 8], [8, 2]],
+        1,
+    )
     assert inferred["label.inferred"] == "op"
     other_grid = row(profile, **{"name": "sgemm", "label.link": "none"})
     assert (other_grid["op"], other_grid["shape"]) == (None, None)

@@ -128,7 +128,7 @@ def test_copies_use_the_link_or_the_memory(tmp_path: Path) -> None:
 def test_ranges_give_op_shape_module_and_phase(tmp_path: Path) -> None:
     profile = read(write_export(tmp_path / "a"))
     gemm = row(profile, short_name="gemm")
-    assert (gemm["op"], gemm["shape"]) == ("aten::mm", "[[2, 3], [3, 4]]")
+    assert (gemm["op"], gemm["shape"]) == ("aten::mm", [[2, 3], [3, 4]])
     assert (gemm["module"], gemm["phase"]) == ("step/forward", "forward")
     assert row(profile, short_name="add", phase="backward")["module"] == "step/autograd backward"
     assert profile.steps is not None

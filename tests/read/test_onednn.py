@@ -13,6 +13,7 @@ from timeroof.read.onednn import parse_execution
 from timeroof.read.open import open_input
 
 CONV = "mb2_ic16oc16_ih7oh7kh5sh1dh0ph2_iw7ow7kw5sw1dw0pw2"
+CONV_SHAPE = [[2, 16, 7, 7], [16, 16, 5, 5]]
 TAIL = f"convolution,jit:avx2,forward_training,src_f32::blocked:aBcd8b:f0 wei_f32::blocked:ABcd8b8a:f0 dst_f32::blocked:aBcd8b:f0,,alg:convolution_direct,{CONV},0.039"
 LINES = {
     "0.x": f"mkldnn_verbose,exec,convolution,jit:avx2,forward_training,fsrc:nChw8c fwei:OIhw8i8o fdst:nChw8c,alg:convolution_direct,{CONV},0.039",
@@ -79,7 +80,8 @@ def test_a_log_among_other_text(tmp_path: Path) -> None:
     conv, reorder = sorted(
         profile.kernels.iter_rows(named=True), key=lambda r: str(r["short_name"])
     )
-    assert (conv["kind"], conv["calls"], conv["shape"]) == ("primitive", 2, CONV)
+    assert (conv["kind"], conv["calls"], conv["label.onednn_problem"]) == ("primitive", 2, CONV)
+    assert conv["shape"] == CONV_SHAPE
     assert (conv["phase"], conv["dtype"], conv["flop/fp32"]) == ("forward", "fp32", None)
     assert conv["time_s"] == pytest.approx(78e-6)
     assert (reorder["flop/fp32"], reorder["label.onednn_kind"]) == (0, "reorder")

@@ -58,11 +58,32 @@ def test_every_documented_column(tmp_path: Path) -> None:
     assert row["link/nvlink-c2c"] == 13.0
     assert row["label.batch"] == "16"
     assert (row["rank"], row["launches"], row["idle_before_s"]) == (3, 5.0, 1e-4)
-    assert [row[c] for c in ("op", "phase", "module", "dtype", "shape", "stream")] == [
-        values[c] for c in ("op", "phase", "module", "dtype", "shape", "stream")
+    assert [row[c] for c in ("op", "phase", "module", "dtype", "stream")] == [
+        values[c] for c in ("op", "phase", "module", "dtype", "stream")
     ]
+    assert row["shape"] == [[4, 4]]
     assert profile.device == "GPU"
     assert row["origin.time"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("written", "shape"),
+    [
+        ("2x3, 4", [[2, 3], [4]]),
+        ("[[2, 3], [3, 4]]", [[2, 3], [3, 4]]),
+        ("(64, 10)", [[64, 10]]),
+        ("scalar", [[]]),
+        ("s0x64", None),
+        ("n=64", None),
+    ],
+)
+def test_shapes_are_lists_and_other_texts_a_label(
+    tmp_path: Path, written: str, shape: list[list[int]] | None
+) -> None:
+    kernels = read_text(tmp_path, f'name,time_s,shape\nk,1,"{written}"\n').kernels
+    assert kernels["shape"].to_list() == [shape]
+    label = kernels["label.shape"][0] if "label.shape" in kernels.columns else None
+    assert label == (None if shape else written)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
+from timeroof.core.wire import BrokenMessageError, fields, read_varint, signed
 from timeroof.read.formats import ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
-from timeroof.read.xla.space import BrokenMessageError, fields, read_varint, signed
 
 
 def varint(value: int) -> bytes:

@@ -36,20 +36,6 @@ def is_contraction() -> pl.Expr:
     return pl.coalesce(pl.col("contraction_flops") > 0, in_family(*CONTRACTIONS))
 
 
-_DIMS = re.compile(r"[\[(]([\d\s,x×]*)[\])]|\b(\d+(?:\s*[x×]\s*\d+)+)\b")
-
-
-def shapes_in(text: str | None) -> list[tuple[int, ...]]:
-    """The shapes that a text has, in any of the usual notations.
-
-    >>> shapes_in("[[16, 64], [64, 10]]"), shapes_in("16x64 (64, 10)"), shapes_in(None)
-    ([(16, 64), (64, 10)], [(16, 64), (64, 10)], [])
-    """
-    texts = [match[1] or match[2] or "" for match in _DIMS.finditer(text or "")]
-    shapes = [tuple(int(s) for s in re.findall(r"\d+", written)) for written in texts]
-    return [sizes for sizes in shapes if sizes]
-
-
 # How sources spell the formats that precisions are named after.
 _FORMATS = {
     "fp64": r"(?i)float64|double|fp64|f64",

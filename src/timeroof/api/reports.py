@@ -27,6 +27,7 @@ from timeroof.read.formats import Progress, ReadOptions, silent
 from timeroof.read.load import read_run
 from timeroof.read.open import DEFAULT_MAX_BYTES
 from timeroof.work.recorded import with_recorded_work
+from timeroof.work.saved_calls import packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
+    from timeroof.core.why import Why
 
 HERE = "here"
 
@@ -47,6 +49,17 @@ class Report(core_report.Report):
     def save(self, path: str | Path) -> None:
         """Write it by suffix: .troof, html, json, md, csv, parquet, png, svg, pdf."""
         save(self, path)
+
+    def why(self, row_id: int) -> Why:
+        """How every number of one row came about: formula, sizes, ceiling, division.
+
+        >>> row = load("tests/golden/read/tidy.csv", "v100-paper").why(0)  # doctest: +SKIP
+        >>> row.line("bound_s").formula  # doctest: +SKIP
+        'max(work_bound_s, overhead_time_s)'
+        """
+        from timeroof.model.why import why
+
+        return why(self, row_id)
 
     def figure(self, name: str = "combined") -> Figure:
         """A chart of the rows as a matplotlib figure: combined, complexity, time or roofline."""
@@ -141,7 +154,8 @@ def save(report: core_report.Report, path: str | Path) -> None:
     """Save a report by suffix: .troof (the run itself), html, json, md, csv, parquet, pictures."""
     path = Path(path)
     if path.suffix == ".troof":
-        run = SavedRun(report.profile, report.machine, report.created, report.version)
+        calls = packed(report.profile.calls)
+        run = SavedRun(report.profile, report.machine, report.created, report.version, calls)
         save_run(run, path, report.totals)
         return
     from timeroof.views.render import render

@@ -1,4 +1,4 @@
-"""`timeroof explain RUN`: the ladder of limits and the findings."""
+"""`timeroof explain RUN`: the ladder of limits and the findings; `--row ID`: one row's numbers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,25 @@ def explain(
         list[str] | None,
         typer.Option(help="Show only findings with this code, such as TR101; may be repeated."),
     ] = None,
+    row: Annotated[
+        int | None,
+        typer.Option(
+            help="Unfold every number of this row instead: formula, sizes, ceiling, division.",
+            show_default=False,
+        ),
+    ] = None,
     machine: JudgingMachine = None,
     json: JsonTarget = None,
 ) -> None:
-    """Say which seconds can come back, by what change, with what evidence.
+    """List what to optimise, how much it could save, and why.
 
-    First the ladder of limits: as it ran, every kernel at its roof, fused, ideal. Then the
-    findings, largest gain first; a second that several claim counts once in the total.
+    First how fast it could be: as it ran, every kernel at its bound, fused, ideal. Then the
+    findings, largest gain first; time that several findings claim counts once in the total.
+    With --row every number of one row: its formula with the sizes filled in, where they are
+    from, the ceiling with its source, the division. Ids are in --json and on the page.
 
     Example: `timeroof explain run.troof --code TR101`
+    Example: `timeroof explain run.troof --row 0`
     """
     from dataclasses import replace
 
@@ -32,10 +42,17 @@ def explain(
     from timeroof.api.reports import load
     from timeroof.cli.outputs import keep_inputs, write_json
     from timeroof.views.explain import print_explanation
+    from timeroof.views.why import print_why
 
     codes = None if not code else [rule_of(c).code for c in code]
     keep_inputs((run, machine), (json,))
     report = load(run, machine=machine)
+    if row is not None:
+        why = report.why(row)
+        if json is not None:
+            write_json(why.to_json(), json)
+        print_why(why, stderr=json is not None)
+        return
     findings = list(report.findings) if codes is None else advise(report, codes)
     if json is not None:
         write_json(replace(report, findings=tuple(findings)).to_json(), json)

@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.resources import DRAM, KIND_OF_HEAD, is_resource
+from timeroof.core.shapes import SHAPE
 from timeroof.core.vocabulary import row_family
 
 LABEL = "label."
@@ -132,7 +133,7 @@ def first_of(*choices: tuple[pl.Expr, object], otherwise: object) -> pl.Expr:
 
 
 def _limit(_: Sequence[str]) -> pl.Expr:
-    head = pl.col("limiter").str.extract(r"^([^/]*)")
+    head = pl.col("limiter").str.strip_prefix("pipe/").str.extract(r"^([^/]*)")
     return head.replace_strict(KIND_OF_HEAD, default="unknown", return_dtype=pl.String)
 
 
@@ -172,7 +173,10 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("phase", pl.String, "phase", "forward, backward, optimizer, data or other."),
     Column("module", pl.String, "module", "Path of the module in the model."),
-    Column("shape", pl.String, "shape", "Shapes of the inputs."),
+    Column(
+        "shape", SHAPE, "shape",
+        "Shapes of the inputs, a list of sizes per tensor; null unless all sizes are known.",
+    ),
     Column("dtype", pl.String, "dtype", "Data type of the inputs."),
     Column("device", pl.String, "device", "Device that ran it."),
     Column("stream", pl.String, "stream", "Stream or thread that ran it."),

@@ -13,6 +13,8 @@ Columns beside the fixed ones of `KERNEL_COLUMNS`:
 * ``padding_flops`` are FLOPs that convention counts (torch's FlopCounterMode, the paper) and
   that nobody has to do, since one factor is a convolution's padding: they are in the flop
   columns, and no bound contains them. Null means none.
+* ``shape`` is a list of sizes per input tensor, all of them known; what a source writes instead
+  (symbols, a case's parameters) is ``label.shape``, see `core.shapes`.
 * ``label.<key>`` holds whatever else a source says of a row.
 """
 
@@ -27,6 +29,7 @@ import polars as pl
 from timeroof.core.columns import FLOP_FREE_KINDS, LABEL, ORIGIN, DataType, columns_from
 from timeroof.core.errors import InputError
 from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
+from timeroof.core.shapes import with_shape_lists
 
 KERNEL_COLUMNS: dict[str, DataType] = {c.name: c.dtype for c in columns_from("profile")}
 TIMELINE_COLUMNS: dict[str, DataType] = {
@@ -126,8 +129,8 @@ class Profile:
     timeline: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
-    # The calls that a file recorded, by the ids of their rows, until `work.recorded` has counted
-    # them: `RecordedCall`s. They are not saved.
+    # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
+    # `work.recorded` counts and `work.derivation` explains.
     calls: Mapping[int, object] = field(default_factory=dict)
 
     @classmethod
@@ -163,7 +166,7 @@ class Profile:
     def ran_on_a_cpu(self) -> bool:
         """Whether rows are those of a CPU (kinds op and primitive); a device has kernels."""
         kinds = set(self.kernels["kind"].drop_nulls().unique().to_list())
-        return "op" in kinds and kinds <= {"op", "primitive"}
+        return "op" in kinds and kinds <= {"op", "primitive", "collective"}
 
     @property
     def label_names(self) -> list[str]:
@@ -249,6 +252,7 @@ def _sorted(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(table: pl.DataFrame, where: str) -> pl.DataFrame:
+    table = with_shape_lists(table)
     wanted = [
         (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
         for name, dtype in KERNEL_COLUMNS.items()

@@ -31,30 +31,35 @@ FAULT = "fault"
 LATENCY = "latency"
 DRAM = "byte/dram"
 
+# A vendor's own throughput percentages, where a file has them and no amounts: an amount is the
+# seconds that the pipe would take at its peak.
+PIPES = ("pipe/compute", "pipe/memory")
+
 _LINK = re.compile(r"^link/[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 RESOURCES = (*(f"flop/{p}" for p in PRECISIONS), *(f"byte/{m}" for m in LEVELS), LAUNCH, FAULT)
 
 
 def is_resource(name: str) -> bool:
-    """Whether a name is a resource: one of `RESOURCES`, or a link of any name.
+    """Whether a name is a resource: one of `RESOURCES` or `PIPES`, or a link of any name.
 
     >>> is_resource("flop/fp32"), is_resource("link/nvlink"), is_resource("flop/fp17")
     (True, True, False)
     """
-    return name in RESOURCES or bool(_LINK.match(name))
+    return name in RESOURCES or name in PIPES or bool(_LINK.match(name))
 
 
 def limiter_kind(resource: str) -> str:
     """The kind of limit a resource sets: compute, memory, launch, latency, fault, link, unknown.
 
-    >>> limiter_kind("flop/fp32"), limiter_kind("byte/l2"), limiter_kind("launch")
-    ('compute', 'memory', 'launch')
+    >>> limiter_kind("flop/fp32"), limiter_kind("byte/l2"), limiter_kind("pipe/memory")
+    ('compute', 'memory', 'memory')
     """
-    return KIND_OF_HEAD.get(resource.split("/", 1)[0], "unknown")
+    return KIND_OF_HEAD.get(resource.removeprefix("pipe/").split("/", 1)[0], "unknown")
 
 
-# What the first part of a resource's name says of the kind of limit that it sets.
+# What the first part of a resource's name says of the kind of limit that it sets; a pipe's name
+# is its kind.
 KIND_OF_HEAD = {
     "flop": "compute",
     "byte": "memory",
@@ -62,5 +67,7 @@ KIND_OF_HEAD = {
     "latency": "latency",
     "fault": "fault",
     "link": "link",
+    "compute": "compute",
+    "memory": "memory",
 }
 LIMITER_KINDS = ("compute", "memory", "launch", "latency", "fault", "link", "unknown")

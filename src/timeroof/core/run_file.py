@@ -27,6 +27,7 @@ LIVE_TOOL = "timeroof run"
 MAX_MEMBER_BYTES = 16 * 2**30
 MAX_META_BYTES = 256 * 2**20
 MAX_PACKING = 200
+CALLS_MEMBER = "calls.msgpack"
 
 
 class _Whole(msgspec.Struct, kw_only=True):
@@ -95,6 +96,8 @@ class SavedRun:
     machine: Machine | None
     created: str = ""
     version: str = ""
+    # The recorded calls as `work.saved_calls` packs them.
+    calls: bytes = b""
 
 
 def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
@@ -123,6 +126,8 @@ def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
             buffer = io.BytesIO()
             table.write_parquet(buffer, compression="zstd")
             archive.writestr(f"{name}.parquet", buffer.getvalue(), zipfile.ZIP_STORED)
+        if run.calls:
+            archive.writestr(CALLS_MEMBER, run.calls, zipfile.ZIP_DEFLATED)
 
 
 def load_run(path: Path) -> SavedRun:
@@ -176,7 +181,8 @@ def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
     )
     if is_old and meta.source.tool == LIVE_TOOL:
         profile = in_unprofiled_seconds(profile)
-    return SavedRun(profile, meta.machine, created=meta.created, version=meta.version)
+    calls = archive.read(CALLS_MEMBER) if CALLS_MEMBER in archive.namelist() else b""
+    return SavedRun(profile, meta.machine, meta.created, meta.version, calls)
 
 
 def _renamed(raw: bytes) -> _Meta:

@@ -25,6 +25,7 @@ from timeroof.live.memory import Traffic, traffic
 from timeroof.live.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
 from timeroof.live.rows import Amounts, Rows, Total
 from timeroof.model.judge import scope_for
+from timeroof.work.recorded import RecordedCall
 
 # Page faults a step that come and go; fewer are not worth a word.
 LEAST_CHANGING = 1000
@@ -85,7 +86,17 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         timeline=row_table.timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work, table),
         notes=(*notes_of(recording, rows, found, framework), *more),
+        calls=_calls_of_rows(rows, work),
     )
+
+
+def _calls_of_rows(rows: Rows, work: Work) -> dict[int, RecordedCall]:
+    """A call of each row that was described and does work, to explain its amounts by."""
+    calls: dict[int, RecordedCall] = {}
+    for row, counted in zip(rows.of_described, work.counted, strict=True):
+        if row >= 0 and not counted.cost.free and not counted.without_tensors:
+            calls.setdefault(row, RecordedCall(counted.call))
+    return calls
 
 
 def live_source(recording: Recording, command: str | None) -> Source:

@@ -136,19 +136,6 @@ def _tensor(seen: TensorSeen, place: int | None) -> Tensor:
     return Tensor(seen.shape, parse_dtype(seen.dtype) or seen.dtype, strides, place)
 
 
-def shape_text(call: Call, most: int = 4) -> str | None:
-    """The shapes of a call's tensors, as a row shows them.
-
-    >>> shape_text(Call.of("aten::mm", Tensor((2, 3)), Tensor((3, 4))))
-    '2x3, 3x4'
-    """
-    tensors = [t for t in recording.leaves(call.inputs) if isinstance(t, Tensor)]
-    texts = ["x".join(map(str, t.shape)) or "scalar" for t in tensors[:most]]
-    if len(tensors) > most:
-        texts.append(f"and {len(tensors) - most} more")
-    return ", ".join(texts) or None
-
-
 def dtype_of(call: Call) -> str | None:
     """The format of a call's first tensor, inputs before outputs."""
     values = recording.leaves((call.inputs, call.outputs or ()))

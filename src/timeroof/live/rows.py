@@ -9,18 +9,21 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from timeroof.core.columns import DataType
 from timeroof.core.machine import Machine
 from timeroof.core.profile import TIMELINE_COLUMNS
 from timeroof.core.resources import DRAM
+from timeroof.core.shapes import SHAPE, Shape
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import GAP, Account, Floats
 from timeroof.live.alignment import NO_MATCH, align
-from timeroof.live.calls import Counted, dtype_of, shape_text
+from timeroof.live.calls import Counted, dtype_of
 from timeroof.live.costing import stated
 from timeroof.live.framework import Context
 from timeroof.live.memory import Traffic
 from timeroof.live.recording import OP_SCOPE, CompiledKernel, Described, Ints
 from timeroof.model.stats import spread
+from timeroof.work.call import input_shape
 from timeroof.work.cost import Cost, amounts as amounts_of
 from timeroof.work.counting import as_cost
 
@@ -29,7 +32,7 @@ class RowKey(NamedTuple):
     """What is one row: ops that agree in all of this."""
 
     name: str
-    shape: str | None
+    shape: Shape | None
     dtype: str | None
     module: str | None
     phase: str
@@ -109,7 +112,7 @@ def described_rows(
     for op, c, context, phase in zip(ops, counted, found, phases, strict=True):
         line = context.source if with_lines else None
         key = RowKey(
-            op.name, shape_text(c.call), dtype_of(c.call), context.module, phase, op.thread, line
+            op.name, input_shape(c.call), dtype_of(c.call), context.module, phase, op.thread, line
         )
         is_row = op.scope == OP_SCOPE and not c.cost.free
         row = rows.place(key) if is_row else -1
@@ -272,7 +275,8 @@ def kernel_table(
     numbers = dict.fromkeys(
         (*names, "calls", "launches", "time_s", "timed_s", "time_spread"), pl.Float64
     )
-    return pl.DataFrame(lines, schema_overrides=numbers, infer_schema_length=None)
+    types: dict[str, DataType] = {**numbers, "shape": SHAPE}
+    return pl.DataFrame(lines, schema_overrides=types, infer_schema_length=None)
 
 
 def _line(

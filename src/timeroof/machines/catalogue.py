@@ -204,6 +204,57 @@ def inferred_machine(device: str | None, kernels: Iterable[str] = ()) -> Machine
     return max(found, key=lambda machine: _likeness_and_speed(machine, words), default=None)
 
 
+# What a device reports of its memory is a little less than what it has.
+_REPORTED_MEMORY = (0.85, 1.02)
+# First-level caches come in pieces of this size per core.
+_CACHE_PIECE_BYTES = 8192
+
+
+def fitting_machine(
+    capability: str, memory_bytes: float | None = None, cores: int | None = None
+) -> Machine | None:
+    """The GPU of the catalogue that a device's properties fit; of several the fastest.
+
+    `capability` is NVIDIA's compute capability (`9.0`), AMD's architecture (`gfx942`) or the
+    beginning of it (`gfx94`), which is all that some tools record.
+
+    >>> gib = 2**30
+    >>> fitting_machine("gfx94", 192 * gib, 304).name, fitting_machine("gfx90", 64 * gib, 104).name
+    ('mi300x', 'mi210')
+    >>> fitting_machine("9.0", 79.1 * gib, 114).name, fitting_machine("12.0").name
+    ('h100-pcie', 'rtx-5090')
+    >>> fitting_machine("9.0", 16 * gib), fitting_machine("3.5")
+    (None, None)
+    """
+    found = [
+        machine
+        for name in machine_names()
+        if capability in _toml(name) and _fits(machine := catalogue_machine(name), capability)
+        if _has_memory(machine, memory_bytes) and _has_cores(machine, cores)
+    ]
+    return max(found, key=lambda machine: _likeness_and_speed(machine, set()), default=None)
+
+
+def _fits(machine: Machine, capability: str) -> bool:
+    known = machine.compute_capability or ""
+    begins = capability.startswith("gfx") and known.startswith(capability)
+    return machine.kind == "gpu" and bool(machine.device_names) and (begins or known == capability)
+
+
+def _has_memory(machine: Machine, memory_bytes: float | None) -> bool:
+    sizes = [m.size_bytes for m in machine.memory if m.level == "dram"]
+    if not memory_bytes or not sizes:
+        return True
+    least, most = _REPORTED_MEMORY
+    return least * sizes[0] <= memory_bytes <= most * sizes[0]
+
+
+def _has_cores(machine: Machine, cores: int | None) -> bool:
+    """Whether its first-level caches can be those of so many cores."""
+    sizes = [m.size_bytes for m in machine.memory if m.level == "l1"]
+    return not cores or not sizes or int(sizes[0]) % (cores * _CACHE_PIECE_BYTES) == 0
+
+
 def _of_chip(name: str, words: set[str]) -> Machine | None:
     """The machine if it is a GPU that the words name; a bare number must be its whole name."""
     if not any(_tells(word) and word in f"{name}\n{_toml(name)}".lower() for word in words):
@@ -224,11 +275,15 @@ def _words_of(machine: Machine) -> set[str]:
     return set(_plain(" ".join(names)).split())
 
 
-def _likeness_and_speed(machine: Machine, words: set[str]) -> tuple[int, float, float]:
-    def fastest(of: str) -> float:
-        return max((c.rate for c in machine.ceilings if c.resource.startswith(of)), default=0.0)
+def _likeness_and_speed(machine: Machine, words: set[str]) -> tuple[float, ...]:
+    """By words, then by arithmetic, memory and links; rates are equal to two digits."""
 
-    return len(words & _words_of(machine)), fastest("flop/"), fastest("byte/dram")
+    def fastest(of: str) -> float:
+        rates = (c.rate for c in machine.ceilings if c.resource.startswith(of))
+        return float(f"{max(rates, default=0.0):.1e}")
+
+    speeds = (fastest(of) for of in ("flop/", "byte/dram", "link/"))
+    return (len(words & _words_of(machine)), *speeds)
 
 
 def _may_name(name: str, asked: str) -> bool:

@@ -25,7 +25,7 @@ from timeroof.core.columns import bytes_known, first_of, flops_known
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import ORIGIN
 from timeroof.core.report import BOUND
-from timeroof.core.resources import FAULT, LATENCY, LAUNCH
+from timeroof.core.resources import DRAM, FAULT, LATENCY, LAUNCH, PIPES
 
 FAULT_BOUND = f"{BOUND}{FAULT}"
 
@@ -158,6 +158,9 @@ def _room_below_theory(ceiling: Ceiling, machine: Machine | None) -> float:
 # amount of 0 beside unknown ones bounds nothing: then the bound is unknown, not 0.
 # * A limiter is unknown unless FLOPs and DRAM bytes are known (of a collective what it sends), or
 # a known bound already explains nearly all of the time.
+# * Where amounts do not settle it, the vendor's own throughput percentages do: the larger pipe
+# limits, and neither does where both are far below their peaks. One percentage without the other
+# must explain nearly all of the time.
 # * Gap and efficiency of a row without a limiter are unknown, and so is what a cure of its work
 # gives back: no rule claims busy seconds of it. It keeps its time wherever rows are added up.
 # * A sum over amounts is that of the known ones, and stands with the share of time that it
@@ -170,6 +173,8 @@ UNKNOWN = "unknown"
 EXPLAINING_SHARE = 0.9
 # Launching explains a row that takes at most so many launch costs per launch.
 MOST_LAUNCH_COSTS = 2.0
+# Pipes that are busy for less of the time do not limit it: Nsight Compute's own rule.
+LEAST_BUSY = 0.6
 # A largest bound below this share of the elapsed time explains nothing.
 LEAST_EXPLAINED = 0.05
 
@@ -207,19 +212,62 @@ def limiter(
 ) -> pl.Expr:
     """The resource of the largest bound, `latency` where none explains the time, or `unknown`."""
     resources = [a for a in amounts if a in roofs] + ([LAUNCH] if LAUNCH in roofs else [])
+    by_pipes = _busiest_pipe(amounts, roofs)
     if not resources:
-        return pl.lit(UNKNOWN)
+        return by_pipes
     largest = pl.max_horizontal(f"{BOUND}{r}" for r in resources)
-    explains = largest >= EXPLAINING_SHARE * pl.col("elapsed_s")
-    settled = amounts_known(amounts) | explains
     return first_of(
-        (~settled.fill_null(False) | largest.is_null(), UNKNOWN),
+        (~_settled_by_work(amounts, resources), by_pipes),
         (_unexplained(largest, roofs, launch_cost_s), LATENCY),
         # Known to do no work, not even a launch of its own: overhead, whatever the columns' order.
         (largest == 0, LAUNCH if LAUNCH in roofs else UNKNOWN),
         *((pl.col(f"{BOUND}{r}") == largest, r) for r in resources),
         otherwise=UNKNOWN,
     )
+
+
+def _settled_by_work(amounts: Sequence[str], resources: Sequence[str]) -> pl.Expr:
+    """Whether known amounts, or a bound that explains nearly all of the time, tell the limiter."""
+    largest = pl.max_horizontal(f"{BOUND}{r}" for r in resources)
+    explains = largest >= EXPLAINING_SHARE * pl.col("elapsed_s")
+    return (amounts_known(amounts) | explains).fill_null(False) & largest.is_not_null()
+
+
+def _busiest_pipe(amounts: Sequence[str], roofs: Mapping[str, Ceiling]) -> pl.Expr:
+    """The limiter by a vendor's percentages, unknown where they are not there.
+
+    Where only that of compute was collected, the bound of DRAM bytes stands for memory. It may be
+    of a faster machine than the one that ran, so that it can settle memory, but no latency.
+    """
+    pipes = [p for p in PIPES if p in amounts]
+    if not pipes:
+        return pl.lit(UNKNOWN)
+    both = pl.lit(len(pipes) == len(PIPES)) & pl.all_horizontal(pl.col(*pipes).is_not_null())
+    shares = {p: pl.col(p) for p in pipes}
+    if DRAM in amounts and DRAM in roofs:
+        stands = pl.col(PIPES[1]).is_null() if PIPES[1] in pipes else pl.lit(True)
+        shares[DRAM] = pl.when(stands).then(pl.col(f"{BOUND}{DRAM}"))
+    busiest = pl.max_horizontal(shares.values())
+    known = both | (pl.lit(DRAM in shares) & pl.all_horizontal(pl.col(*pipes).is_not_null()))
+    least = pl.when(known).then(LEAST_BUSY).otherwise(EXPLAINING_SHARE) * pl.col("time_s")
+    return first_of(
+        (both.fill_null(False) & (busiest < least), LATENCY),
+        (~(busiest >= least).fill_null(False), UNKNOWN),
+        *((share == busiest, name) for name, share in shares.items()),
+        otherwise=UNKNOWN,
+    )
+
+
+def with_pipes(amounts: Sequence[str], roofs: Mapping[str, Ceiling]) -> pl.Expr:
+    """The bound of a judged row, with what its pipes take where they settled its limiter."""
+    pipes = [p for p in PIPES if p in amounts]
+    bound = pl.col("bound_s")
+    if not pipes:
+        return bound
+    resources = [a for a in amounts if a in roofs] + ([LAUNCH] if LAUNCH in roofs else [])
+    by_work = _settled_by_work(amounts, resources) if resources else pl.lit(False)
+    by_pipes = ~by_work & is_settled()
+    return pl.when(by_pipes).then(pl.max_horizontal(bound, *pipes)).otherwise(bound)
 
 
 def _unexplained(

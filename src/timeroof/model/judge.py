@@ -14,7 +14,7 @@ from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND, RoofPair, Verdicts
-from timeroof.core.resources import DRAM, FAULT, LAUNCH, Scope
+from timeroof.core.resources import DRAM, FAULT, LAUNCH, PIPES, Scope
 from timeroof.model import bounds as of
 from timeroof.model.bounds import combined_bound, where_settled
 
@@ -80,6 +80,7 @@ def judge(
         )
         .with_columns(_pair_bounds(amounts, roofs, pair))
         .with_columns(of.limiter(amounts, roofs, of.launch_cost_s(machine)).alias("limiter"))
+        .with_columns(of.with_pipes(amounts, roofs).alias("bound_s"))
         .with_columns(
             # What the unknown amounts would bound is unknown too: no gap is claimed for it.
             where_settled(_gap()).alias("gap_s"),
@@ -109,6 +110,7 @@ def _bounds(amounts: list[str], roofs: dict[str, Ceiling]) -> list[pl.Expr]:
         (pl.col(a) * (owed if a.startswith("flop/") else 1.0) / roofs[a].rate).alias(f"{BOUND}{a}")
         for a in _bounded(amounts, roofs)
     ]
+    bounds += [pl.col(pipe).alias(f"{BOUND}{pipe}") for pipe in PIPES if pipe in amounts]
     if LAUNCH in roofs:
         bounds.append((pl.col("launches") / roofs[LAUNCH].rate).alias(f"{BOUND}{LAUNCH}"))
     return bounds
@@ -181,7 +183,8 @@ def _paper_class() -> pl.Expr:
 
 
 def _verdict_columns(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:
-    bounded = [*_bounded(amounts, roofs), *([LAUNCH] if LAUNCH in roofs else [])]
+    bounded = [*_bounded(amounts, roofs), *(p for p in PIPES if p in amounts)]
+    bounded += [LAUNCH] if LAUNCH in roofs else []
     return ["id", *(f"{BOUND}{a}" for a in bounded), *(c.name for c in columns_from("verdict"))]
 
 
@@ -191,7 +194,8 @@ def _notes(
     if machine is None:
         words = "No machine is known for this profile, so nothing is bounded; name one with"
         return (Note(f"{words} --machine.", "no-machine", "warning"),)
-    used = [a for a in profile.amount_columns if _is_used(profile, a)]
+    amounts = [a for a in profile.amount_columns if a not in PIPES]
+    used = [a for a in amounts if _is_used(profile, a)]
     notes = [
         Note(f"{machine.name} has no ceiling for {resource}: it bounds nothing.", "no-ceiling")
         for resource in [*used, LAUNCH]

@@ -8,7 +8,8 @@ events into one table and ends here. Columns of that table:
 * ``gpu``: which device of the machine an event ran on; ``stream``: its queue there;
 * ``launch_start_ns``, ``launch_end_ns``, ``process``, ``in_graph``: see `idle`;
 * ``launches``, other fields of a row, amounts, ``label.*`` and ``origin.*``: where known;
-* ``call``: the number of the recorded call behind the event, see `Whole`;
+* ``call``: the number of the recorded call behind the event, see `Whole`; ``call_times``: how much
+  of such a call the event is, where several kernels share one;
 * ``sum.*``: numbers that are summed over a row's events and kept as a label.
 """
 
@@ -21,6 +22,7 @@ import polars as pl
 
 from timeroof.core.notes import Note
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
+from timeroof.machines.catalogue import fitting_machine, inferred_machine, machine_of_device
 from timeroof.model.bounds import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import cause_texts, idle_parts, seconds_by_cause, with_idle
@@ -30,6 +32,7 @@ from timeroof.work.recorded import RecordedCall
 TIMELINE_EVENTS = 20_000
 NS = 1e9
 SUM = "sum."
+_TIMES = "call_times"
 # More of anything than one event can use.
 MAX_AMOUNT = 1e24
 
@@ -97,8 +100,11 @@ def _with_calls(
     """Rows without the numbers of their calls, and the calls by the ids of rows."""
     if "call" not in rows.columns:
         return rows, {}
-    numbered = rows.select("id", "call").drop_nulls().iter_rows()
-    return rows.drop("call"), {row: RecordedCall(calls[code]) for row, code in numbered}
+    if _TIMES not in rows.columns:
+        rows = rows.with_columns(pl.lit(None, pl.Float64).alias(_TIMES))
+    numbered = rows.select("id", "call", _TIMES).drop_nulls("call").iter_rows()
+    found = {row: RecordedCall(calls[code], times) for row, code, times in numbered}
+    return rows.drop("call", _TIMES), found
 
 
 def one_device(names: Iterable[str | None]) -> tuple[str | None, list[Note]]:
@@ -110,6 +116,23 @@ def one_device(names: Iterable[str | None]) -> tuple[str | None, list[Note]]:
         text = f"Kernels ran on different devices: {', '.join(known)}."
         return None, [Note(text, "several-devices")]
     return None, [Note("The file names no device: name it with --machine.", "no-device")]
+
+
+def fitting_device(
+    name: str | None, capability: str | None, memory_bytes: float | None, cores: int | None
+) -> tuple[str | None, list[Note]]:
+    """The device that properties tell where its name tells none, and a note that says so."""
+    known = name is not None and (machine_of_device(name) or inferred_machine(name))
+    machine = fitting_machine(capability, memory_bytes, cores) if capability else None
+    if known or machine is None or capability is None:
+        return name, []
+    chip = capability if capability.startswith("gfx") else f"compute capability {capability}"
+    facts = [chip, *([f"{memory_bytes / 2**30:.0f} GiB"] if memory_bytes else [])]
+    facts += [f"{cores} cores"] if cores else []
+    said = f"calls its device {name!r}" if name else "names no device"
+    like = f"{machine.name}, the fastest GPU with {', '.join(facts)}"
+    text = f"The file {said}: it is compared with {like}. --machine names another."
+    return machine.device_names[0], [Note(text, "inferred-machine", "warning")]
 
 
 def kernel_kind(name: str = "name") -> pl.Expr:
@@ -182,8 +205,7 @@ def rows_of(events: pl.DataFrame) -> pl.DataFrame:
     if "exclusive_ns" in events.columns:
         own = pl.col("exclusive_ns", "alone_ns").sum().truediv(NS)
         totals.append(own.name.map(lambda name: f"{name.removesuffix('_ns')}_s"))
-    if "launches" in events.columns:
-        totals.append(known_sum("launches").alias("launches"))
+    totals += [known_sum(c).alias(c) for c in ("launches", _TIMES) if c in events.columns]
     rows = events.group_by(keys, maintain_order=True).agg(totals)
     rows = rows.sort("time_s", descending=True, maintain_order=True)
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))

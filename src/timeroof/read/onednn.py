@@ -1,7 +1,7 @@
 """oneDNN's verbose log (``ONEDNN_VERBOSE=1``, ``DNNL_VERBOSE=1``): one line per primitive.
 
-FLOPs are not counted here: a row keeps the problem's text as its shape, and `work.onednn` knows
-the call behind it.
+FLOPs are not counted here: `work.onednn` knows the call behind a primitive, and its shapes; the
+problem's text stays as a label.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
+from timeroof.core.shapes import SHAPE, Shape
 from timeroof.read.events import Whole, profile_of
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.open import Entry, Input
-from timeroof.work.call import Call, parse_dtype
+from timeroof.work.call import Call, input_shape, parse_dtype
 from timeroof.work.onednn import call_from_onednn
 
 # One line of oneDNN's verbose log, in the spellings of versions 0.x to 3.x.
@@ -191,7 +192,11 @@ class _Log:
         start = np.frombuffer(self.starts_ms) * 1e6
         timed = bool(np.isfinite(start).all())
         start = start - start.min() if timed else np.cumsum(length) - length
-        rows = pl.DataFrame([_row(p) for p in self.primitives], infer_schema_length=None)
+        rows = pl.DataFrame(
+            [_row(p) for p in self.primitives],
+            infer_schema_length=None,
+            schema_overrides={"shape": SHAPE},
+        )
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("call"))
         events = rows[np.frombuffer(self.which, dtype=np.int64)]
         return events.with_columns(
@@ -199,18 +204,19 @@ class _Log:
         ), timed
 
 
-def _row(primitive: Primitive) -> dict[str, str | float | None]:
+def _row(primitive: Primitive) -> dict[str, Shape | str | float | None]:
     """The fields of a profile's row, times apart."""
     return {
         "kind": "primitive",
         "name": f"{primitive.kind} {primitive.implementation}",
         "short_name": primitive.kind,
-        "shape": primitive.problem or None,
+        "shape": input_shape(primitive.call),
         "dtype": primitive.dtype,
         "phase": next((p for p in ("forward", "backward") if primitive.prop.startswith(p)), None),
         "gpu": primitive.engine,
         "flop/fp32": 0.0 if primitive.kind in MOVERS else None,
         "label.onednn_kind": primitive.kind,
+        "label.onednn_problem": primitive.problem or None,
         "label.onednn_implementation": primitive.implementation,
         "label.onednn_prop": primitive.prop or None,
         "label.onednn_formats": primitive.formats or None,

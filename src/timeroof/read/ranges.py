@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from timeroof.core.shapes import Shape, parse_shape, shape_series
 from timeroof.read.idle import host_spans, link_launches
 
 MAX_DEPTH = 64
+PLACE_FIELDS = ("op", "shape", "module", "phase")
 MAX_MODULE_CHARS = 200
 
 _OP = re.compile(r"^(?:aten|prims|prim|torch|c10d|c10d_functional|quantized|torchvision)::[\w.]+")
@@ -41,7 +43,7 @@ class Mark:
 
     text: str
     is_op: bool = False
-    shape: str | None = None
+    shape: Shape | None = None
     phase: str | None = None
     is_step: bool = False
 
@@ -50,7 +52,7 @@ def read_mark(text: str) -> Mark:
     """The meaning of a range's text.
 
     >>> read_mark("aten::mm, op_id = 3, sizes = [[2, 3], [3, 4]]").shape
-    '[[2, 3], [3, 4]]'
+    ((2, 3), (3, 4))
     >>> read_mark("step 17").text, read_mark("layer1/backward").phase
     ('step', 'backward')
     """
@@ -59,9 +61,15 @@ def read_mark(text: str) -> Mark:
     if autograd or _OP.match(text) or _SUFFIX.search(text):
         sizes = _SIZES.search(text)
         name = autograd.group(1) if autograd else _SUFFIX.split(text, maxsplit=1)[0]
-        return Mark(name, is_op=True, shape=sizes.group(1) if sizes else None, phase=phase)
+        return Mark(name, is_op=True, shape=_shape(sizes), phase=phase)
     plain = _STEP.sub(lambda found: found.group(1), text)
     return Mark(plain[:MAX_MODULE_CHARS], phase=phase, is_step=plain != text)
+
+
+def _shape(sizes: re.Match[str] | None) -> Shape | None:
+    """The shape of an op's tensors; `[]` stands for what is no tensor too."""
+    shape = parse_shape(sizes[1]) if sizes is not None else None
+    return tuple(filter(None, shape)) or None if shape else None
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Place:
     """Where in the program a launch happened."""
 
     op: str | None = None
-    shape: str | None = None
+    shape: Shape | None = None
     module: str | None = None
     phase: str | None = None
 
@@ -145,9 +153,14 @@ class Places:
             rows = np.flatnonzero(thread == key)
             at = np.searchsorted(changes, times[rows], side="right") - 1
             which[rows] = np.where(at >= 0, places[np.maximum(at, 0)], 0)
-        fields = ("op", "shape", "module", "phase")
-        table = {f: [getattr(p, f) for p in self._places] for f in fields}
-        return pl.DataFrame(table, schema=dict.fromkeys(fields, pl.String))[which]
+        shapes = shape_series([place.shape for place in self._places])
+        columns = [
+            shapes
+            if f == "shape"
+            else pl.Series(f, [getattr(p, f) for p in self._places], pl.String)
+            for f in PLACE_FIELDS
+        ]
+        return pl.DataFrame(columns)[which]
 
 
 def linked(events: pl.DataFrame, calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -172,20 +185,23 @@ def lend_places(events: pl.DataFrame, like: list[str]) -> tuple[pl.DataFrame, in
     Only where all linked events alike agree; they are marked ``label.inferred = op``. Returns
     the table and how many events were helped.
     """
-    fields = ("op", "shape", "module", "phase")
     known = events.filter(pl.col("op").is_not_null())
     if not known.height or known.height == events.height:
         return events, 0
     agreed = known.group_by(like).agg(
-        pl.when(pl.col(f).n_unique() == 1).then(pl.col(f).first()).alias(f"_{f}") for f in fields
+        pl.when(pl.col(f).n_unique() == 1).then(pl.col(f).first()).alias(f"_{f}")
+        for f in PLACE_FIELDS
     )
     events = events.join(agreed, on=like, how="left", nulls_equal=True, maintain_order="left")
     unlinked = pl.col("launch_start_ns").is_null() & (pl.col("kind") == "kernel")
     helped = unlinked & pl.col("op").is_null() & pl.col("_op").is_not_null()
     events = events.with_columns(
-        *(pl.when(helped).then(pl.col(f"_{f}")).otherwise(pl.col(f)).alias(f) for f in fields),
+        *(
+            pl.when(helped).then(pl.col(f"_{f}")).otherwise(pl.col(f)).alias(f)
+            for f in PLACE_FIELDS
+        ),
         pl.when(helped).then(pl.lit("op")).alias("label.inferred"),
-    ).drop([f"_{f}" for f in fields])
+    ).drop([f"_{f}" for f in PLACE_FIELDS])
     return events, int(events["label.inferred"].count())
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run
 from timeroof.read.formats import ReadOptions
 from timeroof.read.open import Entry, Input
 from timeroof.read.text import plain_file
+from timeroof.work.saved_calls import unpacked
 
 
 def load_entry(entry: Entry) -> SavedRun:
-    """The run of an entry, with the machine that it was judged on."""
+    """The run of an entry, with the machine that it was judged on and its recorded calls."""
     with plain_file(entry, ".troof") as path:
-        return load_run(path)
+        run = load_run(path)
+        calls = unpacked(run.calls, str(path))
+        return replace(run, profile=replace(run.profile, calls=calls))
 
 
 def read(found: Input, options: ReadOptions) -> Profile:
-    """The profile alone."""
-    return load_entry(found.only).profile
+    """The profile alone; its amounts are counted already."""
+    return replace(load_entry(found.only).profile, calls={})

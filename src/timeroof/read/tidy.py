@@ -12,6 +12,7 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
 from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
+from timeroof.core.shapes import SHAPE
 from timeroof.read.csv import find_table, split_ways
 from timeroof.read.events import shown_list
 from timeroof.read.formats import ReadOptions
@@ -102,11 +103,23 @@ def _target(column: str, where: str) -> str:
 def _column(table: pl.DataFrame, name: str, where: str) -> pl.Series | None:
     target = _target(name, where)
     cells = table[name]
+    if target == "shape" and cells.dtype.is_nested():
+        return _shapes(cells, where)
     if target in TEXTS or target.startswith((LABEL, ORIGIN)):
         text = _text(cells).alias(target)
         return None if text.null_count() == len(text) and target.startswith(LABEL) else text
     numbers = _numbers(cells, name, where)
     return numbers.cast(pl.Int64 if target == "rank" else pl.Float64, strict=False).alias(target)
+
+
+def _shapes(cells: pl.Series, where: str) -> pl.Series:
+    """Shapes that a Parquet file has as lists."""
+    try:
+        return cells.cast(SHAPE).alias("shape")
+    except pl.exceptions.PolarsError as error:
+        what = f"column 'shape' has the type {cells.dtype}"
+        advice = "use lists of lists of integers, or texts such as 2x3, 3x4"
+        raise InputError(what, where, advice) from error
 
 
 def _text(cells: pl.Series) -> pl.Series:

@@ -13,6 +13,7 @@ import polars as pl
 from timeroof.core.errors import UsageError
 from timeroof.core.files import atomic_path, write_atomically
 from timeroof.core.resources import limiter_kind
+from timeroof.core.shapes import shape_texts
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.page import headline
 from timeroof.views.palette import LIMITER_WORDS
@@ -43,6 +44,8 @@ def csv_bytes(rows: pl.DataFrame) -> bytes:
 
 def table_csv(table: pl.DataFrame) -> bytes:
     """A table as CSV; columns that say nothing are left out."""
+    if "shape" in table.columns:
+        table = table.with_columns(shape_texts(table["shape"]))
     said = [c for c in table.columns if table[c].null_count() < table.height]
     buffer = io.BytesIO()
     table.select(said or table.columns).write_csv(buffer)

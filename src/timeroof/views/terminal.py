@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -14,6 +13,7 @@ from rich.text import Text
 from timeroof.core import units
 from timeroof.core.columns import Row
 from timeroof.core.units import format_percent, format_rate, format_seconds
+from timeroof.model.groups import kernel_groups
 from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
@@ -204,42 +204,68 @@ def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:
         out.print(Text(f"Note: {plain_text(note)}"))
 
 
-# Where seconds could come back, in the terminal: the largest gaps and the first findings.
+# The largest kernels, whatever is known of them, and the first findings.
 
 ROWS = 5
 FINDINGS = 3
 COLUMNS = (
-    Column("largest gaps", "name"),
+    Column("largest kernels", "name"),
     Column("time", "figure"),
-    Column("gap", "figure"),
-    Column("limiter", "whole", leaves=1),
-    Column("bound in time", "bar", least=13, most=20, leaves=2),
+    Column("idle before", "figure", leaves=4),
+    Column("FLOP/s", "figure", leaves=2),
+    Column("DRAM B/s", "figure", leaves=2),
+    Column("bound by", "whole", leaves=1),
+    Column("of its bound", "figure", leaves=3),
+    Column("gap", "figure", leaves=1),
+    Column("bound in time", "bar", least=13, most=20, leaves=5),
 )
 
 
 def print_gaps(report: Report, *, stderr: bool = True) -> None:
-    """The kernels with the largest gaps, time against bound, then the first findings."""
-    rows = report.rows.filter(pl.col("gap_s") > 0)
-    if not rows.height:
-        return
+    """The largest kernels with what they achieve and what bounds them, then the first findings."""
+    groups = kernel_groups(report.rows).head(ROWS)
     out = console(stderr=stderr)
-    named = (
-        rows.group_by("short_name", "op", maintain_order=True)
-        .agg(pl.col("elapsed_s", "bound_s", "gap_s").sum(), pl.col("limiter").first())
-        .sort("gap_s", descending=True)
-        .head(ROWS)
-    )
-    longest = float(named["elapsed_s"].max() or 1.0)  # type: ignore[arg-type]
-    lines = [_cells(row, longest) for row in named.iter_rows(named=True)]
-    out.print(fitted_table(COLUMNS, lines, out.width))
+    if groups.height:
+        longest = float(groups["time_s"].max() or 0.0) or 1.0  # type: ignore[arg-type]
+        lines = [_cells(row, longest) for row in groups.iter_rows(named=True)]
+        out.print(fitted_table(_told(COLUMNS, lines), _told_cells(lines), out.width))
     _print_findings(report, out)
 
 
 def _cells(row: Row, longest_s: float) -> list[Cell]:
-    bound = min(row["bound_s"], row["elapsed_s"]) / longest_s
-    bar = Bar([(bound, "█", ""), (row["elapsed_s"] / longest_s - bound, "░", "")])
-    seconds = [format_seconds(row[c]) for c in ("elapsed_s", "gap_s")]
-    return [plain_text(_title(row)), *seconds, row["limiter"], bar]
+    bound = min(row["bound_s"] or 0.0, row["time_s"]) / longest_s if row["gap_s"] else 0.0
+    bar = Bar([(bound, "█", ""), (row["time_s"] / longest_s - bound, "░", "")])
+    return [
+        plain_text(_title(row)),
+        format_seconds(row["time_s"]),
+        _figure(row["idle_before_s"], format_seconds),
+        _figure(row["achieved_flop_per_s"], lambda rate: units.format_amount(rate, "FLOP/s")),
+        _figure(row["achieved_byte_per_s"], lambda rate: units.format_amount(rate, "B/s")),
+        LIMITER_WORDS[row["limit"]],
+        _figure(row["kernel_efficiency"], format_percent),
+        _figure(row["gap_s"], format_seconds),
+        bar,
+    ]
+
+
+def _figure(value: float | None, written: Callable[[float], str]) -> str:
+    """A figure, or a dash where it is unknown."""
+    return "-" if value is None else written(value)
+
+
+def _is_told(cells: Sequence[Cell]) -> bool:
+    return any(cell != "-" for cell in cells)
+
+
+def _told(columns: Sequence[Column], lines: Sequence[Sequence[Cell]]) -> list[Column]:
+    """The columns in which a line has something."""
+    cells = list(zip(*lines, strict=True))
+    return [c for c, of_column in zip(columns, cells, strict=True) if _is_told(of_column)]
+
+
+def _told_cells(lines: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+    cells = [of_column for of_column in zip(*lines, strict=True) if _is_told(of_column)]
+    return [list(line) for line in zip(*cells, strict=True)]
 
 
 def _title(row: Row) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from timeroof.core.columns import Row
+from timeroof.core.shapes import SHOWN_TENSORS, shape_text
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.palette import TERMINAL_COLOURS
 from timeroof.views.terminal import console, plain_text
@@ -131,7 +132,9 @@ def told_apart(rows: Sequence[Row]) -> dict[int, str]:
     counts = Counter(row["short_name"] for row in rows)
     names = {}
     for row in rows:
-        where = (row["module"] or row["shape"]) if counts[row["short_name"]] > 1 else None
+        where = None
+        if counts[row["short_name"]] > 1:
+            where = row["module"] or shape_text(row["shape"], SHOWN_TENSORS)
         names[row["id"]] = f"{row['short_name']} {where}" if where else row["short_name"]
     return names
 

@@ -13,6 +13,8 @@ from typing import NamedTuple, Union
 
 import msgspec
 
+from timeroof.core.shapes import Shape, Sizes, is_size
+
 # Number formats under one name each, whatever a framework or profiler calls them.
 
 
@@ -94,6 +96,16 @@ def parse_dtype(text: str) -> str | None:
     return name if name in FORMATS else _SPELLINGS.get(name)
 
 
+def bytes_of(elements: int, dtype: str) -> int:
+    """Bytes of so many elements; those of narrow formats share bytes.
+
+    >>> bytes_of(3, "fp32"), bytes_of(3, "fp4")
+    (12, 2)
+    """
+    bits = FORMATS[dtype].bits
+    return elements * (bits // 8) if bits % 8 == 0 else -(-elements * bits // 8)
+
+
 def scalar_type(number: int) -> str | None:
     """The format behind a number of torch's ScalarType, as traces record dtype arguments.
 
@@ -159,7 +171,7 @@ class Tensor(msgspec.Struct, frozen=True, cache_hash=True):
     @property
     def size_bytes(self) -> int:
         """Bytes of a dense tensor of this shape; the format must be a known one."""
-        return -(-self.count * FORMATS[self.dtype].bits // 8)
+        return bytes_of(self.count, self.dtype)
 
 
 class Unrecorded(msgspec.Struct, frozen=True, cache_hash=True):
@@ -194,6 +206,25 @@ class Call(msgspec.Struct, frozen=True, cache_hash=True):
             None if outputs is None else tuple(outputs),
             tuple(sorted((k, frozen(v)) for k, v in kwargs.items())),
         )
+
+
+def input_shape(call: Call) -> Shape | None:
+    """The sizes of a call's input tensors, lists of them one by one; None where one is unknown.
+
+    >>> input_shape(Call.of("aten::cat", [Tensor((2, 3)), Tensor(())])), input_shape(Call("x"))
+    (((2, 3), ()), None)
+    """
+    shape = tuple(_sizes(call.inputs))
+    known = all(is_size(size) for sizes in shape for size in sizes)
+    return shape if shape and known else None
+
+
+def _sizes(value: Arg) -> Iterator[Sizes]:
+    if isinstance(value, Tensor):
+        yield value.shape
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _sizes(part)
 
 
 def frozen(value: object) -> Arg:
@@ -242,7 +273,7 @@ def shaped(value: Arg, what: str = "a tensor") -> Tensor:
     if not isinstance(value, Tensor):
         raise UncountableError(f"{what} is missing")
     for size in value.shape:
-        if type(size) is not int:
+        if not isinstance(size, int) or isinstance(size, bool):
             raise UncountableError(f"{what} has the symbolic size {size!r}")
         if size < 0:
             raise UncountableError(f"{what} has the negative size {size}")

@@ -13,7 +13,8 @@ from math import prod
 import msgspec
 
 from timeroof.core.resources import DRAM, TENSOR_PRECISIONS, Origin
-from timeroof.work.call import COMPLEX, FORMATS, REAL_PART, Tensor, is_floating, nature
+from timeroof.work.call import COMPLEX, REAL_PART, Tensor, bytes_of, is_floating, nature
+from timeroof.work.traced import real
 
 # Compulsory bytes: what an op must read and write at least once, however good its cache.
 #
@@ -39,7 +40,7 @@ def unique_elements(tensor: Tensor) -> int:
 
 def unique_bytes(tensor: Tensor) -> int:
     """Bytes of a tensor that lie at different places."""
-    return -(-unique_elements(tensor) * FORMATS[tensor.dtype].bits // 8)
+    return bytes_of(unique_elements(tensor), tensor.dtype)
 
 
 def read_bytes(tensors: Iterable[Tensor | None]) -> int:
@@ -85,14 +86,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def contraction_flops(self) -> float | None:
         """FLOPs that torch's FlopCounterMode would count too."""
-        return None if self.contraction is None else float(sum(self.contraction.values()))
+        return None if self.contraction is None else real(sum(self.contraction.values()))
 
     @property
     def flops(self) -> float | None:
         """All FLOPs."""
         if self.contraction is None or self.other is None:
             return None
-        return float(sum(self.contraction.values()) + sum(self.other.values()))
+        return real(sum(self.contraction.values()) + sum(self.other.values()))
 
     @property
     def bytes(self) -> float | None:
@@ -149,8 +150,8 @@ def cost(
     return Cost(
         contraction=contraction_in(computed, contraction),
         other=other_in(computed, other),
-        bytes_read=float(read_bytes(reads)),
-        bytes_written=float(written_bytes(writes)),
+        bytes_read=real(read_bytes(reads)),
+        bytes_written=real(written_bytes(writes)),
         origin=origin,
         notes=notes,
     )
@@ -166,10 +167,10 @@ def computing_dtype(tensors: Iterable[Tensor | None]) -> str:
 def contraction_in(dtype: str, flops: float) -> dict[str, float]:
     """FLOPs of a contraction by format; complex numbers as the real operations they are."""
     if nature(dtype) == COMPLEX:
-        return {REAL_PART[dtype]: float(flops * _COMPLEX_CONTRACTION)} if flops else {}
+        return {REAL_PART[dtype]: real(flops * _COMPLEX_CONTRACTION)} if flops else {}
     if dtype == "uint8":
         dtype = "int8"
-    return {dtype: float(flops)} if flops else {}
+    return {dtype: real(flops)} if flops else {}
 
 
 def other_in(dtype: str, flops: float) -> dict[str, float]:
@@ -177,8 +178,8 @@ def other_in(dtype: str, flops: float) -> dict[str, float]:
     if not flops or not is_floating(dtype):
         return {}
     if nature(dtype) == COMPLEX:
-        return {REAL_PART[dtype]: float(flops * _COMPLEX_OTHER)}
-    return {dtype: float(flops)}
+        return {REAL_PART[dtype]: real(flops * _COMPLEX_OTHER)}
+    return {dtype: real(flops)}
 
 
 def merged(*parts: Mapping[str, float] | None) -> dict[str, float] | None:
@@ -192,7 +193,7 @@ def merged(*parts: Mapping[str, float] | None) -> dict[str, float] | None:
         if part is None:
             return None
         for dtype, flops in part.items():
-            total[dtype] = total.get(dtype, 0.0) + float(flops)
+            total[dtype] = total.get(dtype, 0.0) + real(flops)
     return total
 
 
@@ -216,7 +217,7 @@ def together(costs: Iterable[Cost]) -> Cost:
 
 def _sum(values: list[float | None]) -> float | None:
     known = [v for v in values if v is not None]
-    return float(sum(known)) if len(known) == len(values) else None
+    return real(sum(known)) if len(known) == len(values) else None
 
 
 # From a cost to amounts of resources (docs/model.md): which unit of a device does which FLOPs.

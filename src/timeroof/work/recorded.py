@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -201,7 +200,7 @@ def with_recorded_work(profile: Profile, machine: Machine | None) -> Profile:
     of_kernel = ~pl.col("kind").is_in(["op", "unit"])
     rows = rows.with_columns(pl.when(of_kernel).then(pl.col(c)).alias(c) for c in NAME_FACTS)
     spare = [c for c in facts.columns if c not in profile.kernels.columns]
-    return replace(profile.with_kernels(rows.drop(*spare, "short_name_read")), calls={})
+    return profile.with_kernels(rows.drop(*spare, "short_name_read"))
 
 
 def _matrix_units(machine: Machine | None) -> Collection[str]:
@@ -267,6 +266,18 @@ def _amounts_of(
     )
     origin = cost.origin if cost.flops is not None else None
     return found | {"origin.flops": origin, _PER_LAUNCH: float(single)}
+
+
+def amounts_of_row(
+    recorded: RecordedCall, row: Mapping[str, Any], machine: Machine | None
+) -> tuple[dict[str, float | str | None], bool]:
+    """Amounts of one call of a row as they were counted, and whether they are of one launch.
+
+    `row` has the columns of a profile's row and what its name tells.
+    """
+    name = row["name"] if recorded.launched else None
+    found = _amounts_of(recorded, {**row, _COUNTED_NAME: name}, _matrix_units(machine))
+    return found, found.pop(_PER_LAUNCH) == 1
 
 
 def _cost_of(recorded: RecordedCall, row: Mapping[str, Any]) -> tuple[Cost, bool]:

@@ -43,6 +43,8 @@ class Rule(msgspec.Struct, frozen=True):
     takes_call: bool
     composite: bool
     kinds: dict[str, str] = {}
+    # What the sizes of tensors are called, by parameter: see `formula`.
+    sizes: dict[str, tuple[str, ...]] = {}
 
     def apply(self, call: Call) -> Cost:
         """Bind the call's arguments to the formula's parameters and count."""
@@ -62,19 +64,23 @@ _RULES: dict[str, Rule] = {}
 
 
 def formula(
-    *names: str, composite: bool = False, order: str = ""
+    *names: str, composite: bool = False, order: str = "", sizes: str = ""
 ) -> Callable[[Function], Function]:
     """Register a function as the formula of one op under all these names.
 
     A composite op only calls others; see `timeroof.work.counting`. `order` names the op's
     arguments where they are not the function's parameters in order; `_` is of no interest.
+    `sizes` names the sizes of its tensors, as the formula's text shows them ("a=M,K b=K,N");
+    those that it leaves out are called after their parameter and place (x0, x1). A family whose
+    formulas share names states them once, as `SIZES`.
     """
 
     def register(function: Function) -> Function:
         kinds = {n: p.annotation for n, p in inspect.signature(function).parameters.items()}
         takes_call = kinds.pop("call", None) is not None
         parameters = tuple(order.split()) or tuple(kinds)
-        rule = Rule(function, parameters, takes_call, composite, kinds)
+        named = sizes or function.__globals__.get("SIZES", "")
+        rule = Rule(function, parameters, takes_call, composite, kinds, _size_names(named))
         for name in names:
             if name in _RULES:
                 raise UsageError(
@@ -85,6 +91,16 @@ def formula(
         return function
 
     return register
+
+
+def _size_names(text: str) -> dict[str, tuple[str, ...]]:
+    """Names of sizes by parameter.
+
+    >>> _size_names("a=M,K b=K,N")
+    {'a': ('M', 'K'), 'b': ('K', 'N')}
+    """
+    pairs = (part.split("=") for part in text.split())
+    return {parameter: tuple(names.split(",")) for parameter, names in pairs}
 
 
 _DOTTED = re.compile(r"^(?:torch\.ops\.)?([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\.\w+)?$")

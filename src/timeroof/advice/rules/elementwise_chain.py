@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import polars as pl
 
 from timeroof.advice.context import Context, in_family
@@ -74,7 +76,8 @@ def _chains(context: Context) -> pl.DataFrame:
         in_family(OpFamily.ELEMENTWISE),
         ~pl.col("tiny") & (pl.col("limit") != "unknown"),
         pl.col("shape").is_not_null() & (pl.col("moved_bytes") > 0),
-    ).with_columns(_first_shape().alias("shape_of_output"))
+    )
+    rows = rows.with_columns(_largest(rows["shape"]).alias("shape_of_output"))
     rows = rows.with_columns(
         pl.col("calls").sum().over(CHAIN).alias("chain_calls"),
         _one_kernel("moved_bytes").over(CHAIN).alias("chain_bytes"),
@@ -94,7 +97,6 @@ def _one_kernel(amount: str) -> pl.Expr:
     return (pl.col(amount) / pl.col("calls")).min() * pl.col("calls").min()
 
 
-def _first_shape() -> pl.Expr:
-    """The first shape that a row's shapes name: for element-wise ops as good as the output's."""
-    first = pl.col("shape").str.extract(r"([\d]+(?:\s*[,x×]\s*\d+)*)", 1)
-    return first.str.replace_all(r"\s", "")
+def _largest(shapes: pl.Series) -> pl.Series:
+    """The largest tensor of each row: for element-wise ops the output has its shape."""
+    return pl.Series([max(shape, key=prod) for shape in shapes.to_list()], dtype=pl.List(pl.Int64))

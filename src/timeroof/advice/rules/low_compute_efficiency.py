@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from timeroof.advice.context import Context, shapes_in
+from timeroof.advice.context import Context
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 
@@ -78,11 +80,11 @@ class LowComputeEfficiency(Rule):
         return self.claim(context, rows, why, evidence)
 
 
-def has_odd_side(shape: str) -> bool:
+def has_odd_side(shape: Sequence[Sequence[int]]) -> bool:
     """Whether a matrix has a side that is no multiple of a small tile.
 
-    >>> has_odd_side("[[129, 64], [64, 64]]"), has_odd_side("[[128, 64]]"), has_odd_side("?")
+    >>> has_odd_side([[129, 64], [64, 64]]), has_odd_side([[128, 64]]), has_odd_side([[129]])
     (True, False, False)
     """
-    sides = [side for sizes in shapes_in(shape) if len(sizes) >= 2 for side in sizes[-2:]]
+    sides = [side for sizes in shape if len(sizes) >= 2 for side in sizes[-2:]]
     return any(side > TILE and side % TILE for side in sides)

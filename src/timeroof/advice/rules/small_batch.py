@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from timeroof.advice.context import Context, in_family, shapes_in
+from timeroof.advice.context import Context, in_family
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.report import BOUND
 from timeroof.core.units import format_percent, format_seconds
@@ -57,7 +59,7 @@ class SmallBatch(Rule):
         if not products.height or not flops:
             return []
         thin = products.filter(
-            pl.col("shape").replace_strict(_thin(products), return_dtype=pl.Boolean),
+            _is_thin(products["shape"]),
             pl.max_horizontal(flops) <= MOST_COMPUTE * pl.col("time_s"),
         ).with_columns((pl.col("time_s") - pl.max_horizontal(flops)).alias("busy_gain_s"))
         time_s = float(thin["time_s"].sum())
@@ -74,22 +76,22 @@ class SmallBatch(Rule):
         return self.claim(context, thin, why, evidence)
 
 
-def _thin(rows: pl.DataFrame) -> dict[str, bool]:
-    sides = {shape: smallest_side(shape) for shape in rows["shape"].unique().to_list()}
-    return {shape: side is not None and side <= SMALL for shape, side in sides.items()}
+def _is_thin(shapes: pl.Series) -> pl.Series:
+    sides = [smallest_side(shape) for shape in shapes.to_list()]
+    return pl.Series([side is not None and side <= SMALL for side in sides], dtype=pl.Boolean)
 
 
-def smallest_side(shape: str) -> int | None:
+def smallest_side(shape: Sequence[Sequence[int]]) -> int | None:
     """The smallest side of the matrices of a product, vectors being one row.
 
     A library's product is one triple of sides, m × n × k; tensors come at least in pairs.
 
-    >>> smallest_side("[[1, 2048], [2048, 2048]]"), smallest_side("[[10], [64, 32], [32, 10]]")
+    >>> smallest_side([[1, 2048], [2048, 2048]]), smallest_side([[10], [64, 32], [32, 10]])
     (1, 10)
-    >>> smallest_side("2048x1x2048"), smallest_side("[[8, 1, 64], [8, 64, 64]]")
+    >>> smallest_side([[2048, 1, 2048]]), smallest_side([[8, 1, 64], [8, 64, 64]])
     (1, 8)
     """
-    matrices = [s for s in shapes_in(shape) if len(s) >= 2]
+    matrices = [s for s in shape if len(s) >= 2]
     if not matrices:
         return None
     if len(matrices) == 1 and len(matrices[0]) == 3:
@@ -98,7 +100,7 @@ def smallest_side(shape: str) -> int | None:
     return min(sides)
 
 
-def _flat_sides(sizes: tuple[int, ...]) -> tuple[int, int]:
+def _flat_sides(sizes: Sequence[int]) -> tuple[int, int]:
     """Rows and columns of a matrix, leading dimensions being more rows."""
     rows = 1
     for size in sizes[:-1]:

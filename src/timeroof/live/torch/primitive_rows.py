@@ -13,6 +13,7 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
+from timeroof.core.shapes import SHAPE
 from timeroof.live.accounting import Account, account
 from timeroof.live.alignment import NO_MATCH, align
 from timeroof.live.memory import caches_above
@@ -21,6 +22,7 @@ from timeroof.live.rows import Rows
 from timeroof.live.torch.primitives import primitives_in
 from timeroof.read.onednn import MOVERS
 from timeroof.work import Cost, count
+from timeroof.work.call import Call, input_shape
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.onednn import call_from_onednn
 from timeroof_recorder.torch.primitives import TIMESTAMP
@@ -61,7 +63,12 @@ class Key(NamedTuple):
     @property
     def cost(self) -> Cost:
         """What one call owes."""
-        return count(call_from_onednn(self.kind, self.propagation, self.formats, self.problem))
+        return count(self.call)
+
+    @property
+    def call(self) -> Call:
+        """The call that the primitive is."""
+        return call_from_onednn(self.kind, self.propagation, self.formats, self.problem)
 
 
 class Part(NamedTuple):
@@ -107,7 +114,8 @@ def split_primitives(
         next_id += len(below)
     outside = max(outside or 0 for _, outside in steps)
     notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []
-    return pl.DataFrame(lines, infer_schema_length=None), notes
+    shapes = {"shape": SHAPE}
+    return pl.DataFrame(lines, infer_schema_length=None, schema_overrides=shapes), notes
 
 
 # Which share of an op's time each of its primitives takes.
@@ -279,11 +287,12 @@ def _row(line: Line, key: Key, part: Part, number: int) -> Line:
         "id": number,
         "kind": "primitive",
         "name": key.name,
-        "shape": key.problem or line["shape"],
+        "shape": input_shape(key.call) if key.problem else line["shape"],
         "parent": line["id"],
         "calls": part.calls,
         "launches": 0.0,
         "label.formats": key.formats or None,
+        "label.problem": key.problem or None,
     }
     return line | _timed(line, part.share) | own
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import LABEL
+from timeroof.core.shapes import parse_shape, shape_text, shown_shapes
 from timeroof.core.units import parse_seconds, parse_size
 
 METRICS = ("time", "launches", "efficiency", "kernel_efficiency", "bytes", "flops", "share", "gap")
@@ -42,6 +43,10 @@ class LimitRule:
                     f"rule {self.text!r}: rows have no {column!r}",
                     advice="use phase, op, module, name, kind, dtype, limiter or a label",
                 )
+            if found == "shape":
+                written = shape_text(parse_shape(value)) or value
+                table = table.filter(shown_shapes(table, most=None) == written)
+                continue
             table = table.filter(pl.col(found).cast(pl.String) == value)
         return table
 

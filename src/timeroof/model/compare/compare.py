@@ -11,6 +11,7 @@ from timeroof.core.columns import Row
 from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Report, Totals
+from timeroof.core.shapes import shown_shapes
 from timeroof.model.compare import causes as of, notes as told
 from timeroof.model.compare.causes import CAUSES, run_deviation_s, run_least_s, with_causes
 from timeroof.model.compare.match import AMOUNTS, match, with_primitives_in_their_ops
@@ -156,11 +157,15 @@ def _side(report: Report, against: Report) -> pl.DataFrame:
     """The rows of one run with what matching and causes need."""
     moved = _work_on_roofs_of(against, report)
     rows = report.rows
-    rows = rows.with_columns(moved.alias("work_other_s"), _labels(rows).alias("labels"))
+    rows = rows.with_columns(
+        moved.alias("work_other_s"),
+        _labels(rows).alias("labels"),
+        shown_shapes(rows).alias("shapes_shown"),
+    )
     synchronous = report.machine is not None and report.machine.launching == "synchronous"
     rows = rows.filter(pl.col("time_s").is_not_null()).with_columns(
         pl.col("short_name").alias("title"),
-        pl.coalesce("module", "shape").alias("where"),
+        pl.coalesce("module", "shapes_shown").alias("where"),
         _launching(synchronous=synchronous).alias("launch_s"),
         pl.col("work_bound_s").fill_null(0.0).alias("work_s"),
         pl.when(pl.col("work_bound_s").is_null()).then(0.0).otherwise("elapsed_s").alias("known_s"),

@@ -9,6 +9,7 @@ import polars as pl
 from timeroof.core.notes import Note
 from timeroof.core.units import FLOPS_PER_FMA
 from timeroof.read.nvidia import ncu_metrics
+from timeroof.work.names import name_facts_table
 
 
 @dataclass
@@ -69,6 +70,7 @@ def amounts_of(table: pl.DataFrame, roles: set[str], capability: str | None) -> 
         if value is not None:
             amounts.add(f"flop/{precision}", value)
     _bytes(roles, amounts)
+    _pipes(roles, amounts)
     return amounts
 
 
@@ -188,7 +190,11 @@ def _note_tensor_instructions(
     table: pl.DataFrame, capability: str | None, amounts: Amounts
 ) -> None:
     """Say which launches have unknown FLOPs because their tensor instructions have no size."""
-    some = table.filter(pl.col("tensor_inst") > 0).height
+    facts = name_facts_table(table["name"])
+    # A kernel whose name tells that it uses no tensor cores has no FLOPs there.
+    without = facts.filter(~pl.col("tensor_core"))["name"].to_list()
+    counts = (pl.col("tensor_inst") > 0) & ~pl.col("name").is_in(without)
+    some = table.filter(counts).height
     if capability in ncu_metrics.TENSOR_FLOPS_PER_INSTRUCTION or not some:
         return
     chip = f"compute capability {capability}" if capability else "a chip that no file names"
@@ -230,6 +236,24 @@ def _bytes(roles: set[str], amounts: Amounts) -> None:
         if value is not None:
             amounts.add(f"byte/{level}", value)
             amounts.origin(f"bytes/{level}", "measured")
+
+
+def _pipes(roles: set[str], amounts: Amounts) -> None:
+    """Seconds that the SMs and memory would take at their peaks, by Nsight Compute's percentages.
+
+    Memory as a whole is as busy as the busiest of its parts that were collected.
+    """
+    parts = [pl.col(r) for r in ("dram_pct", "l2_pct", "l1_pct") if r in roles]
+    memory = [pl.col("memory_pct")] if "memory_pct" in roles else []
+    memory += [pl.max_horizontal(parts)] if parts else []
+    found = {
+        "compute": pl.col("compute_pct") if "compute_pct" in roles else None,
+        "memory": pl.coalesce(memory) if memory else None,
+    }
+    for pipe, share in found.items():
+        if share is not None:
+            amounts.add(f"pipe/{pipe}", share * pl.col("time_s"))
+            amounts.origin(f"pipe/{pipe}", "measured")
 
 
 def _dram(roles: set[str]) -> tuple[pl.Expr | None, str]:

@@ -173,7 +173,7 @@ def read_transposed(text_lines: Iterator[str], name: str, folder: str) -> ncu_pr
         if "__" in heading[0] and ":" not in heading[0]:
             metrics.add(heading[0])
         is_fact = any(heading[0] in names for names in _FACT_HEADINGS.values())
-        if is_fact or role_of(heading[0]) is not None:
+        if is_fact or role_of(heading[0], heading[1] or "") is not None:
             headings.append(heading)
             cells.append(fields[1:])
     even = zip(*zip_longest(*cells), strict=True)

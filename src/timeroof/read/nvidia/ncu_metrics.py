@@ -131,6 +131,7 @@ _UNITS = (("sm", "avg"), ("smsp", "avg"), ("sm", "max"), ("gpc", "avg"), ("gpc",
 _CYCLES = tuple(f"{unit}__cycles_elapsed.{over}" for unit, over in _UNITS)
 _CLOCK = tuple(f"{metric}.per_second" for metric in _CYCLES)
 _DRAM_RATE = ("dram__bytes.sum.per_second", "DRAM Bandwidth", "Memory Throughput")
+_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _PIPES = ("sm__{}.sum", "smsp__{}.sum", "sm__{}_op_hmma.sum")
 _TENSOR = tuple(pipe.format("inst_executed_pipe_tensor") for pipe in _PIPES)
 NAMED_ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -156,13 +157,28 @@ NAMED_ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "l1": ("byte", ("l1tex__t_bytes.sum",)),
     "l1_sectors": ("count", ("l1tex__t_sectors.sum",)),
     "tensor_inst": ("count", _TENSOR),
-}
+    # Nsight Compute's own verdict, in percent of the peak: of the SMs, of memory as a whole, and
+    # of its parts where the whole was not collected. Sections call them differently over the years.
+    "compute_pct": ("%", (f"sm__throughput.{_PEAK}", "Compute (SM) Throughput",
+                          "Compute (SM) [%]", "SM [%]", "SOL SM")),
+    "memory_pct": ("%", (f"gpu__compute_memory_throughput.{_PEAK}", "Memory Throughput",
+                         "Memory [%]", "SOL Memory")),
+    "dram_pct": ("%", (f"dram__throughput.{_PEAK}", f"gpu__dram_throughput.{_PEAK}",
+                       "DRAM Throughput", "SOL DRAM")),
+    "l2_pct": ("%", (f"lts__throughput.{_PEAK}", "L2 Cache Throughput", "SOL L2 Cache")),
+    "l1_pct": ("%", (f"l1tex__throughput.{_PEAK}", "L1/TEX Cache Throughput",
+                     "SOL L1/TEX Cache")),
+}  # fmt: skip
 
-_NAMED = {
-    metric: (role, rank, kind)
-    for role, (kind, metrics) in NAMED_ROLES.items()
-    for rank, metric in enumerate(metrics)
-}
+_NAMED, _PERCENTAGES = (
+    {
+        metric: (role, rank, kind)
+        for role, (kind, metrics) in NAMED_ROLES.items()
+        for rank, metric in enumerate(metrics)
+        if (kind == "%") == percent
+    }
+    for percent in (False, True)
+)
 _SASS = re.compile(
     r"(sm|smsp)__sass_thread_inst_executed_op_([dfh](?:add|mul|fma)|f(?:add|mul|fma)2)_pred_on\.sum"
     r"(\.per_cycle_elapsed)?"
@@ -184,16 +200,19 @@ class Role(NamedTuple):
 
 
 @lru_cache(maxsize=65536)
-def role_of(metric: str) -> Role | None:
+def role_of(metric: str, unit: str = "") -> Role | None:
     """The role of a metric, None where it says nothing that counts here.
+
+    Sections give one name to a rate and to a percentage: the unit tells which one it is.
 
     >>> role_of("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum")
     Role(name='ffma', rank=1, kind='any')
-    >>> role_of("sm__throughput.avg.pct_of_peak_sustained_elapsed") is None
-    True
+    >>> role_of("Memory Throughput", "%").name, role_of("Memory Throughput", "Gbyte/second").name
+    ('memory_pct', 'dram_rate')
     """
-    if metric in _NAMED:
-        return Role(*_NAMED[metric])
+    percent = unit.strip() == "%" or metric.endswith((_PEAK, "[%]"))
+    if named := (_PERCENTAGES if percent else _NAMED).get(metric):
+        return Role(*named)
     if match := _SASS.fullmatch(metric):
         rank = 0 if match[1] == "sm" else 1
         return Role(match[2] + ("_per_cycle" if match[3] else ""), rank, "any")

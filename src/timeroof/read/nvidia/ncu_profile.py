@@ -13,7 +13,13 @@ from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import in_base_units, numbers, unit_factor
-from timeroof.read.events import drop_impossible, one_device, rows_of_launches, shown_list
+from timeroof.read.events import (
+    drop_impossible,
+    fitting_device,
+    one_device,
+    rows_of_launches,
+    shown_list,
+)
 from timeroof.read.nvidia.ncu_amounts import amounts_of, time_of
 from timeroof.read.nvidia.ncu_metrics import capability_of, capability_of_names, role_of
 from timeroof.read.open import Input, short_name
@@ -65,12 +71,14 @@ class Reading(NamedTuple):
 def reading_of(metric: str, unit: str) -> Reading | None:
     """How to read a metric's cells, None where metric or unit say nothing that counts.
 
-    >>> reading_of("gpu__time_duration.sum", "usecond"), reading_of("Memory Throughput", "%")
+    >>> reading_of("gpu__time_duration.sum", "usecond"), reading_of("Duration", "%")
     (Reading(role='time', rank=0, factor=1e-06), None)
     """
-    role = role_of(metric)
+    role = role_of(metric, unit)
     if role is None:
         return None
+    if role.kind == "%":
+        return Reading(role.name, role.rank, 0.01)
     known = unit_factor(unit)
     if role.kind in ("any", "count"):
         usable = known is not None and known[1] in ("count", "ratio")
@@ -115,7 +123,7 @@ def some_metrics(names: set[str]) -> tuple[str, ...]:
 # scaled values with three digits.
 SAME_VALUE = 0.01
 # Clocks and rates differ between passes of one measurement.
-_RATES = ("clock", "rate", "per_cycle", "shown_cycles")
+_RATES = ("clock", "rate", "per_cycle", "shown_cycles", "_pct")
 
 
 @dataclass
@@ -252,6 +260,11 @@ def profile_of_parts(parts: list[Part], found: Input, architecture: str | None) 
     if not launches.height:
         raise InputError("has no launch with a time", where=where, advice="record it again")
     device, unnamed = one_device(w.device for w in wholes)
+    if device is None and architecture is None:
+        stated = {c for w in wholes if (c := capability_of(w.capability))}
+        chip = stated.pop() if len(stated) == 1 else None
+        device, inferred = fitting_device(None, chip, None, None)
+        unnamed = inferred or unnamed
     notes = list(dict.fromkeys([*notes, *unnamed, *dropped]))
     source = Source(tool=TOOL)
     return Profile.of(rows_of_launches(launches), source, device=device, notes=tuple(notes))

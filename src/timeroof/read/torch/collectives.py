@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from timeroof.core.shapes import Shape, tensor_shape
 from timeroof.read.events import COLLECTIVE
 from timeroof.read.torch.json_stream import DECODE_ERRORS
 from timeroof.work.call import FORMATS, parse_dtype
 from timeroof.work.recorded import KINETO_ARGUMENTS
 
 _FLOATING = ("fp", "bf", "complex")
-_MAX_SHOWN = 8
 
 
 class Signature(NamedTuple):
@@ -21,7 +21,7 @@ class Signature(NamedTuple):
 
     texts: tuple[str | None, ...]
     arguments: dict[str, object]
-    shape: str | None
+    shape: Shape | None
     dtype: str | None
 
 
@@ -31,26 +31,16 @@ def signature(recorded: tuple[bytes, ...]) -> Signature:
     Texts of the result's shape and type may follow, where somebody knows them.
 
     >>> signature((b"[[2, 3], [3, 4], []]", b'["float", "float", "Scalar"]', b"", b""))[2:]
-    ('2x3, 3x4', 'fp32')
+    (((2, 3), (3, 4)), 'fp32')
     """
     texts = [t.decode("utf-8", "replace") or None for t in recorded]
     arguments = {k: decoded(t) for k, t in zip(KINETO_ARGUMENTS, texts, strict=False) if t}
     sizes, kinds = (_list(arguments.get(key)) for key in KINETO_ARGUMENTS[:2])
-    tensors = [_tensor(s) for s in sizes if isinstance(s, list) and s]
-    more = f", … {len(tensors) - _MAX_SHOWN} more" if len(tensors) > _MAX_SHOWN else ""
-    shape = ", ".join(tensors[:_MAX_SHOWN]) + more
+    shape = tensor_shape(sizes)
     known = [d for k in kinds if isinstance(k, str) and (d := parse_dtype(k))]
     floating = [k for k in known if k.startswith(_FLOATING)]
     dtype = next(iter(floating or known), None)
-    return Signature((*texts, *[None] * (6 - len(texts))), arguments, shape or None, dtype)
-
-
-def _tensor(sizes: list[object]) -> str:
-    lists = [s for s in sizes if isinstance(s, list)]
-    if len(lists) == len(sizes):
-        shown = ", ".join(_tensor(s) for s in lists[:_MAX_SHOWN] if s)
-        return f"[{shown}{', …' if len(sizes) > _MAX_SHOWN else ''}]"
-    return "x".join(str(s) for s in sizes)
+    return Signature((*texts, *[None] * (6 - len(texts))), arguments, shape, dtype)
 
 
 def decoded(text: str | bytes) -> object:

@@ -23,6 +23,7 @@ from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_pat
 from timeroof.read.torch.links import op_phases
 from timeroof.read.torch.rows import (
     recorded_calls,
+    shape_of,
     signature_labels,
     signatures_of,
     spread_and_samples,
@@ -86,6 +87,8 @@ def host_rows(trace: Trace) -> tuple[pl.DataFrame, Contexts, dict[int, RecordedC
     asked = grouped.select(
         "id", "name", "signature", pl.lit(None, pl.Float64).alias("times"),
         pl.lit(None, pl.Int64).alias("launched"), pl.col("children").is_not_null(),
+        pl.lit(None, pl.Int64).alias("kernel"), pl.lit(0, pl.Int64).alias("layouts"),
+        pl.lit(0, pl.Int64).alias("gradient"),
     )  # fmt: skip
     calls = recorded_calls(trace, recorded, asked)
     return _shown(trace, contexts, grouped, texts, recorded), contexts, calls
@@ -138,7 +141,7 @@ def _shown(
         text_of("name", names).alias("op"),
         text_of("phase", PHASE_NAMES).alias("phase"),
         text_of("module", module_paths(contexts.modules)).alias("module"),
-        text_of("signature", [s.shape for s in recorded]).alias("shape"),
+        shape_of(recorded),
         text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
         text_of("stream", [t for _, t in trace.threads.values_in_order()]).alias("stream"),
         pl.col("calls", "time_s", "time_spread", "samples"),
@@ -220,7 +223,9 @@ def _plain_events(
 
 
 def _device_kind() -> pl.Expr:
-    kind = pl.lit("kernel")
+    # XLA names a stream after what runs on it: Stream #22(MemcpyOther).
+    only_copies = pl.col("stream").fill_null("").str.contains(r"\((?:Memcpy\w*(?:,\s*)?)+\)$")
+    kind = pl.when(only_copies).then(pl.lit("copy")).otherwise(pl.lit("kernel"))
     for pattern, name in ((_COLLECTIVE, "collective"), (_COPY, "copy"), (_MEMSET, "memset")):
         kind = pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     return kind

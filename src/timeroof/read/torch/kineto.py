@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,14 @@ import polars as pl
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.read.events import cut_note, devices_note, known_sum, one_device, timeline_of
+from timeroof.read.events import (
+    cut_note,
+    devices_note,
+    fitting_device,
+    known_sum,
+    one_device,
+    timeline_of,
+)
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Floats, seconds_by_cause
 from timeroof.read.open import Input
@@ -22,7 +30,7 @@ from timeroof.read.torch.collect import collect
 from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
-from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
+from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, OP, Trace
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
 _STEP = re.compile(r"ProfilerStep#\d+")
@@ -120,6 +128,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     trace = Trace()
     for events in stream:
         collect(trace, events)
+    _take_marks_for_annotations(trace)
     notes = [*text.notes, *stream.notes, *trace.notes]
     if options.companions:
         from timeroof.read.torch.execution_trace import lend_shapes
@@ -131,6 +140,22 @@ def read(found: Input, options: ReadOptions) -> Profile:
     profile = _profile(trace, stream.top, source)
     options.progress("read", 1.0)
     return replace(profile, notes=(*notes, *profile.notes))
+
+
+# What PyTorch's profiler and its users mark. Old traces record these as ops.
+_MARK = re.compile(
+    r"ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)|DataParallel\.|## "
+    r"|DistributedDataParallel\."
+)
+
+
+def _take_marks_for_annotations(trace: Trace) -> None:
+    """A marked stretch of time is nobody's op, in whatever category it was recorded."""
+    marks = np.array([*(bool(_MARK.match(n)) for n in trace.names.values_in_order()), False])
+    if trace.frames.height and marks.any():
+        kind = trace.frames["kind"]
+        as_op = marks[trace.frames["name"]] & (kind == OP)
+        trace.frames["kind"] = np.where(as_op, ANNOTATION, kind)
 
 
 def _profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
@@ -178,16 +203,46 @@ def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
     return found
 
 
+def named_device(top: dict[str, object], used: list[str]) -> tuple[str | None, list[Note]]:
+    """The device of a trace by its name, else by what its properties fit."""
+    device, notes = one_device(device_names(top, used).get(d) for d in used)
+    if any(note.code == "several-devices" for note in notes):
+        return device, notes
+    listed = top.get("deviceProperties")
+    facts = {_facts(one) for one in listed if isinstance(one, dict)} if _is_list(listed) else set()
+    if len(facts) != 1:
+        return device, notes
+    found, inferred = fitting_device(device, *facts.pop())
+    return (found, inferred) if inferred else (device, notes)
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+def _facts(one: dict[str, object]) -> tuple[str | None, float | None, int | None]:
+    """Architecture, memory and cores of a device; AMD's wavefronts have 64 threads."""
+    major, minor, memory, cores, warp = (
+        value if isinstance(value := one.get(key), int) else None
+        for key in ("computeMajor", "computeMinor", "totalGlobalMem", "numSms", "warpSize")
+    )
+    if major is None or minor is None:
+        return None, None, None
+    capability = f"gfx{major}{minor}" if warp == 64 else f"{major}.{minor}"
+    return capability, memory, cores
+
+
 def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:
     work = row_maker.device_work(trace)
     used = [str(d) for d in trace.devices.values_in_order()]
     names = device_names(top, used)
-    device, notes = one_device(names.get(d) for d in used)
+    device, notes = named_device(top, used)
     rows = row_maker.device_rows(trace, work, names, device)
     wall_us = float(trace.device["end"].max() - trace.device["start"].min())
     table = rows.select(c for c in rows.columns if not c.startswith("."))
-    kept = [f".{c}" for c in ("op", "signature", "times", "launched")]
-    asked = rows.select("id", *kept, children=pl.lit(False)).rename(lambda c: c.removeprefix("."))
+    kept = [pl.col(f".{c}").alias(c) for c in ("op", "signature", "times", "launched")]
+    more = [pl.col(f".{c}").alias(c) for c in ("name", "layouts", "gradient")]
+    asked = rows.select("id", *kept, pl.lit(False).alias("children"), *more)
     idling = work.idling
     busy_us = sum(idling.busy_us.values()) / len(idling.busy_us)
     idle_s = (wall_us - busy_us) * _US
@@ -238,7 +293,7 @@ def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Prof
     rows = range_rows(trace.ranges)
     used = rows["device"].unique().to_list()
     names = device_names(top, used)
-    device, notes = one_device(names.get(d) for d in used)
+    device, notes = named_device(top, used)
     shown = pl.col("device").replace_strict(names, default=None, return_dtype=pl.String)
     return Profile.of(
         _ranked(rows.with_columns(shown), top), source, device=device, notes=(*notes, REPLAYED)

@@ -13,6 +13,7 @@ import polars as pl
 from timeroof.read import idle as idling
 from timeroof.read.torch import contexts as around
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
+from timeroof.work.parts import changes_layout, computes_gradients, gradient_of, is_beside
 
 # How a kernel got its op, or why it has none.
 NO_LINK, BY_LAUNCH, BY_ID, BY_GRAPH, INFERRED, OUTSIDE = range(6)
@@ -175,16 +176,11 @@ def _host(trace: Trace, contexts: around.Contexts) -> idling.Host:
 
 # Ops for kernels that have none, and the share of an op's work that a kernel does.
 _IS_KERNEL = pl.col("kind").is_in([KERNEL, COLLECTIVE])
-# Kernels that only prepare or finish what another kernel of their op computes.
-_BESIDE = re.compile(
-    r"^transpose_|batched_transpose|nchwToNhwc|nhwcToNchw|im2(?:d2)?col|SubTensorOp|splitKreduce"
-    r"|reduce_1Block|epilogue::impl::globalKernel",
-    re.I,
-)
 # How many steps of a quarter the time of a kernel may be from its lender's (three: not quite
 # double), and up to when a time says nothing.
 _STEP, _ALIKE_STEPS, _TOO_SHORT_US = 1.25, 3, 10.0
-KEYS = ["op", "signature", "outer", "phase"]
+_SHORTEST_LENGTH = int(np.floor(np.log(_TOO_SHORT_US) / np.log(_STEP)))
+KEYS = ["op", "signature", "outer", "phase", "layouts", "gradient"]
 
 
 def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
@@ -195,8 +191,13 @@ def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     stands for the call, or several of that name share it; the others stand for none. One
     that by its name only changes a layout or adds up partial results stands for a call
     only where there is no other.
+
+    Kernels that do a part of their op's work also have `part_calls`, how many calls' parts they
+    stand for: of those that change layouts beside another kernel (`layouts`: how many of these
+    their call has) the share by time, of a convolution's two gradients (`gradient`) one each.
     """
-    beside = [code for code, name in enumerate(names) if _BESIDE.search(name)]
+    beside = [code for code, name in enumerate(names) if is_beside(name)]
+    moving = [code for code in beside if changes_layout(names[code])]
     of_op = ["op", "signature", "name"]
     launched = _IS_KERNEL & (pl.col("call") >= 0)
     kernels = work.filter(launched)
@@ -207,7 +208,55 @@ def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     shares = longest.select("call", "name", (1 / pl.col("len")).alias("op_calls"))
     joined = work.join(shares, on=["call", "name"], how="left", maintain_order="left")
     known = pl.col("op_calls").fill_null(0.0)
-    return joined.with_columns(pl.when(launched).then(known).alias("op_calls"))
+    joined = joined.with_columns(pl.when(launched).then(known).alias("op_calls"))
+    moves = launched & pl.col("name").is_in(moving) & (pl.col("op_calls") == 0)
+    joined = joined.with_columns(
+        pl.lit(0, pl.Int64).alias("layouts"), pl.lit(0, pl.Int64).alias("gradient"),
+        pl.lit(0.0).alias("part_calls"),
+    )  # fmt: skip
+    if moving and joined.select(moves.any()).item():
+        share = pl.col("duration") / pl.col("duration").sum().over("call")
+        parts = joined.filter(moves).with_columns(
+            pl.len().over("call").cast(pl.Int64).alias("layouts"), share.alias("part_calls")
+        )
+        joined = _put_back(joined, moves, parts)
+    return _with_gradients(joined, names)
+
+
+def _with_gradients(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Tell the kernels of a convolution's two gradients apart, where a call has both."""
+    backward = [code for code, name in enumerate(names) if computes_gradients(name)]
+    of_backward = pl.col("op").is_in(backward) & (pl.col("call") >= 0) & (pl.col("layouts") == 0)
+    asked = work.filter(of_backward)["name"].unique().to_list() if backward else []
+    told = {code: gradient for code in asked if (gradient := gradient_of(names[code]))}
+    if len(set(told.values())) < 2:
+        return work
+    of_name = pl.col("name").replace_strict(told, default=0, return_dtype=pl.Int64)
+    one_of = pl.len().over("call", "gradient").cast(pl.Float64)
+    parts = (
+        work.with_columns(of_name.alias("gradient"))
+        .filter(of_backward & (pl.col("gradient") > 0))
+        .filter(pl.col("gradient").n_unique().over("call") == 2)
+        .with_columns((1 / one_of).alias("part_calls"))
+    )
+    return _put_back(work, of_backward, parts)
+
+
+def _put_back(work: pl.DataFrame, where: pl.Expr, parts: pl.DataFrame) -> pl.DataFrame:
+    """The table with changed rows in their old places: `parts` are some of those at `where`."""
+    numbered = work.with_row_index(".row")
+    key = ["name", "call", "start", "stream", "device"]
+    columns = ["layouts", "gradient", "part_calls"]
+    rows = numbered.filter(where).select(".row", *key)
+    changed = parts.select(*key, *columns).join(rows, on=key, nulls_equal=True)
+    return (
+        numbered.join(
+            changed.select(".row", *columns), on=".row", how="left", suffix=".new",
+            maintain_order="left",
+        )
+        .with_columns(pl.coalesce(f"{c}.new", c).alias(c) for c in columns)
+        .select(work.columns)
+    )  # fmt: skip
 
 
 def with_inferred(work: pl.DataFrame) -> pl.DataFrame:
@@ -215,33 +264,44 @@ def with_inferred(work: pl.DataFrame) -> pl.DataFrame:
 
     A product's grid does not tell how much is summed over, but its time does: of several
     ops those lend whose kernels take about as long, of these the most frequent, and none
-    where the times are far apart. Kernels whose grid was not recorded lend and borrow
-    nothing: a name alone says too little of the shapes.
+    where the times are far apart. Where grids were not recorded (AMD), name and time tell alone:
+    the times must be closer, and where a kernel is too short for its time to tell anything, all of
+    its name must have one and the same op. What a graph replays borrows nothing then: its
+    kernels are of another run of the program.
     """
-    is_kernel = _IS_KERNEL & pl.col("grid").is_not_null()
-    place = ["name", "grid"]
+    work = work.with_columns(pl.col("grid").fill_null(NONE).alias("at"))
+    gridless = pl.col("at") == NONE
+    is_kernel = _IS_KERNEL & (~gridless | (pl.col("link") != BY_GRAPH))
+    place = ["name", "at"]
     linked = work.filter(is_kernel & pl.col("op").is_not_null())
     borrows = is_kernel & pl.col("op").is_null()
     if not linked.height:
-        return work
+        return work.drop("at")
+    # Kernels without a grid ask all of their name.
+    anywhere = linked.filter(~gridless).with_columns(pl.lit(NONE, linked["at"].dtype).alias("at"))
+    linked = pl.concat([linked, anywhere])
     timed = work.with_columns(_length(pl.col("duration")).alias("length"))
     asking = timed.filter(borrows).select(*place, "length").unique()
     chosen = (
         asking.join(_lenders(linked, place), on=place)
         .with_columns((pl.col("lent_length") - pl.col("length")).abs().alias("apart"))
-        .filter(pl.col("apart") <= _ALIKE_STEPS)
+        .filter(pl.col("apart") <= pl.when(gridless).then(1).otherwise(_ALIKE_STEPS))
+        .filter(~gridless | (pl.col("length") > _SHORTEST_LENGTH) | (pl.col("ops") == 1))
         .sort(pl.col("apart") // 2, -pl.col("count"), "lent_op", maintain_order=True)
         .unique([*place, "length"], keep="first", maintain_order=True)
-        .drop("count", "apart", "lent_length")
+        .drop("count", "apart", "lent_length", "ops")
     )
     joined = timed.join(chosen, on=[*place, "length"], how="left", maintain_order="left")
     takes = borrows & pl.col("lent_op").is_not_null()
     taken = [pl.when(takes).then(pl.col(f"lent_{k}")).otherwise(pl.col(k)).alias(k) for k in KEYS]
     return joined.with_columns(
         *taken,
-        pl.when(takes).then(pl.col("lent_calls")).otherwise(pl.col("op_calls")).alias("op_calls"),
+        *(
+            pl.when(takes).then(pl.col(f"lent_{c}")).otherwise(pl.col(c)).alias(c)
+            for c in ("op_calls", "part_calls")
+        ),
         pl.when(takes).then(INFERRED).otherwise(pl.col("link")).cast(pl.Int8).alias("link"),
-    ).select(work.columns)
+    ).select(c for c in work.columns if c != "at")
 
 
 def _lenders(linked: pl.DataFrame, place: list[str]) -> pl.DataFrame:
@@ -250,7 +310,8 @@ def _lenders(linked: pl.DataFrame, place: list[str]) -> pl.DataFrame:
     counts = pl.len().cast(pl.Int64).alias("count")
     return (
         linked.group_by(*place, *KEYS)
-        .agg(counts, pl.col("op_calls").mean().alias("lent_calls"), lent)
+        .agg(counts, pl.col("op_calls", "part_calls").mean().name.prefix("lent_"), lent)
+        .with_columns(pl.len().over(place).alias("ops"))
         .sort("count", *KEYS, descending=True, maintain_order=True)
         .unique([*place, "lent_length"], keep="first", maintain_order=True)
         .rename({k: f"lent_{k}" for k in KEYS})

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.profile import RECORDED_CALL
+from timeroof.core.shapes import SHAPE, shape_series
 from timeroof.model.bounds import own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import CAUSES, Ints
@@ -17,6 +18,7 @@ from timeroof.read.torch.collectives import Message, Signature, is_collective, m
 from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
 from timeroof.read.torch.tables import COLLECTIVE, COPY, KERNEL, KIND_NAMES, NONE, Codes, Trace
 from timeroof.work.call import Call
+from timeroof.work.parts import part_of
 from timeroof.work.recorded import RecordedCall, call_from_kineto
 
 # All work of a trace's devices as one table: a row per kernel, copy, memset and collective.
@@ -166,7 +168,7 @@ def peer_link(device: str | None) -> str | None:
 
 KEY = [
     "kind", "name", "op", "signature", "outer", "module", "phase",
-    "device", "stream", "link", "collective", "launched",
+    "device", "stream", "link", "collective", "launched", "layouts", "gradient",
 ]  # fmt: skip
 _US = 1e-6
 # Single times are kept where they are few enough to be looked at.
@@ -182,7 +184,8 @@ def device_rows(
     single pieces of work can still be joined.
     """
     grouped = _grouped(work.table).sort("time_s", descending=True, maintain_order=True)
-    stands_for = pl.when("has_calls").then(pl.col("op_calls").round(6)).alias(".times")
+    shared = pl.when((pl.col("layouts") > 0) | (pl.col("gradient") > 0)).then(pl.col("part_calls"))
+    stands_for = shared.when("has_calls").then(pl.col("op_calls").round(6)).alias(".times")
     keys = grouped.select(*(pl.col(k).alias(f".{k}") for k in KEY), stands_for)
     text = grouped.select(*_texts(trace, work, device_names), *_numbers(), *_labels())
     rows = pl.concat([keys, text, _messages(trace, grouped)], how="horizontal")
@@ -203,7 +206,7 @@ def _grouped(table: pl.DataFrame) -> pl.DataFrame:
         worst.alias("cause"),
         pl.col("bytes").sum(),
         pl.col("bytes").is_nan().any().alias("bytes_unknown"),
-        pl.col("op_calls").sum(),
+        pl.col("op_calls", "part_calls").sum(),
         pl.col("op_calls").is_not_null().any().alias("has_calls"),
         (pl.col("launch_delay").fill_nan(None).mean() * _US).alias("launch_delay_s"),
     )
@@ -226,6 +229,13 @@ def text_of(column: str, texts: Sequence[object]) -> pl.Expr:
     return pl.lit(found).gather(pl.col(column)) if values else pl.lit(None, pl.String)
 
 
+def shape_of(recorded: Sequence[Signature]) -> pl.Expr:
+    """The shapes that the codes of a column `signature` stand for."""
+    shapes = shape_series([s.shape for s in recorded])
+    found = pl.lit(shapes).gather(pl.col("signature")) if recorded else pl.lit(None, SHAPE)
+    return found.alias("shape")
+
+
 def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Expr]:
     devices = [device_names.get(str(d)) for d in trace.devices.values_in_order()]
     names = trace.names.values_in_order()
@@ -238,7 +248,7 @@ def _texts(trace: Trace, work: Work, device_names: dict[str, str]) -> list[pl.Ex
         text_of("module", module_paths(work.contexts.modules)).alias("module"),
         text_of("device", devices).alias("device"),
         stream_name(trace).alias("stream"),
-        text_of("signature", [s.shape for s in recorded]).alias("shape"),
+        shape_of(recorded),
         text_of("signature", [s.dtype for s in recorded]).alias("dtype"),
         text_of("outer", names).alias("label.outer_op"),
         text_of("link", linking.LINK_NAMES).alias("label.link"),
@@ -277,15 +287,22 @@ def recorded_calls(
     """The calls of rows by their ids.
 
     `rows` has id, op and signature as codes, how many calls a row stands for, a code of `telling`
-    kernels and whether ops below the op are rows.
+    kernels, whether ops below the op are rows, the kernel's name as a code, how many kernels of the
+    call change layouts, and which gradient of a convolution it is.
     """
     names, made = trace.names.values_in_order(), dict[tuple[int, int], Call]()
     found = {}
-    for row, op, code, times, told, children in rows.filter(pl.col("signature") >= 0).iter_rows():
+    shaped = rows.filter(pl.col("signature") >= 0)
+    for row, op, code, times, told, children, name, layouts, gradient in shaped.iter_rows():
         if (op, code) not in made:
             made[op, code] = call_from_kineto(names[op], recorded[code].arguments)
         launched = () if told is None else telling[told]
-        found[row] = RecordedCall(made[op, code], times, launched, children)
+        part = None if name is None else part_of(made[op, code], names[name], layouts, gradient)
+        if part is not None:
+            found[row] = RecordedCall(part, times if layouts or gradient else None)
+        else:
+            stands_for = 0.0 if layouts or gradient else times
+            found[row] = RecordedCall(made[op, code], stands_for, launched, children)
     return found
 
 

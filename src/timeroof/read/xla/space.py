@@ -2,83 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from timeroof.core.errors import InputError
+from timeroof.core.wire import Span, double, fields, signed, text
 
-# Protobuf's wire format, as far as an XSpace needs it: bounded, and safe with hostile bytes.
-# A message is a row of (field number, value); a value is an integer or a span of bytes. Nothing
-# nests by itself: every level is decoded by a call that knows its message.
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_MAX_VARINT_BYTES = 10
-_SIGN = 1 << 63
-
-Span = tuple[int, int]
-
-
-class BrokenMessageError(InputError):
-    """Bytes that are no protobuf message, or one that is cut."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(f"is cut or damaged (no protobuf at byte {at})")
-
-
-def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """An integer and where it ends."""
-    value = shift = 0
-    for position in range(at, min(at + _MAX_VARINT_BYTES, end)):
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position + 1
-        shift += 7
-    raise BrokenMessageError(at)
-
-
-def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
-    """The fields of a message: integers as they are, everything else as a span."""
-    at, end = span
-    while at < end:
-        tag, at = read_varint(data, at, end)
-        kind = tag & 7
-        if kind == VARINT:
-            value, at = read_varint(data, at, end)
-            yield tag >> 3, value
-            continue
-        if kind == BYTES:
-            size, at = read_varint(data, at, end)
-        elif kind in (FIXED64, FIXED32):
-            size = 8 if kind == FIXED64 else 4
-        else:
-            raise BrokenMessageError(at)
-        if size > end - at:
-            raise BrokenMessageError(at)
-        yield tag >> 3, (at, at + size)
-        at += size
-
-
-def text(data: bytes, value: int | Span) -> str:
-    """A string field."""
-    return data[value[0] : value[1]].decode("utf-8", "replace") if isinstance(value, tuple) else ""
-
-
-def signed(value: int | Span) -> int:
-    """An int64 field."""
-    if isinstance(value, tuple):
-        return 0
-    return value - (1 << 64) if value >= _SIGN else value
-
-
-def double(data: bytes, value: int | Span) -> float:
-    """A double field."""
-    if isinstance(value, tuple) and value[1] - value[0] == 8:
-        return float(struct.unpack("<d", data[value[0] : value[1]])[0])
-    return 0.0
-
-
-Value = int | float | str
+Value = int | float | str | bytes
+# A duration beyond a year or a time beyond int64 is no measurement.
+MAX_PS = 2**62
 
 
 @dataclass
@@ -218,23 +149,34 @@ def _event(plane: Plane, span: Span) -> Event:
 def _stats(plane: Plane, spans: list[Span]) -> dict[str, Value]:
     """Statistics by name; a reference points to another name."""
     found: dict[str, Value] = {}
-    data = plane.data
     for span in spans:
         name = ""
         value: Value | None = None
-        for number, raw in fields(data, span):
+        for number, raw in fields(plane.data, span):
             if number == 1:
                 name = plane.stat_names.get(signed(raw), "")
-            elif number == 2:
-                value = double(data, raw)
-            elif number == 3 and isinstance(raw, int):
-                value = raw
-            elif number == 4:
-                value = signed(raw)
-            elif number in (5, 6):
-                value = text(data, raw)
-            elif number == 7:
-                value = plane.stat_names.get(signed(raw), "")
+            else:
+                told = _value(plane, number, raw)
+                value = value if told is None else told
         if name and value is not None:
             found[name] = value
+    return found
+
+
+def _value(plane: Plane, number: int, raw: int | Span) -> Value | None:
+    """A statistic's value by the field that holds it."""
+    data = plane.data
+    found: Value | None = None
+    if number == 2:
+        found = double(data, raw)
+    elif number == 3 and isinstance(raw, int):
+        found = raw
+    elif number == 4:
+        found = signed(raw)
+    elif number == 5:
+        found = text(data, raw)
+    elif number == 6 and isinstance(raw, tuple):
+        found = data[raw[0] : raw[1]]
+    elif number == 7:
+        found = plane.stat_names.get(signed(raw), "")
     return found

@@ -2,131 +2,25 @@
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import polars as pl
 
+from timeroof.core import wire
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
-from timeroof.read.events import Whole, kernel_kind, profile_of
+from timeroof.read.events import Whole, profile_of
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import host_spans, link_launches
 from timeroof.read.open import Entry, Input
 from timeroof.read.xla import space
-
-# Which device an xplane is of. The file holds its properties, seldom its name.
-GIB = 2**30
-# (maker, capability, cores, GiB at least, GiB at most) → the one product that fits.
-_FITTING = (
-    ("AMD", (9, 4), 304, 180, 200, "AMD Instinct MI300X"),
-    ("AMD", (9, 4), 304, 240, 260, "AMD Instinct MI325X"),
-    ("AMD", (9, 4), 228, 100, 130, "AMD Instinct MI300A"),
-    ("NVIDIA", (9, 0), 132, 78, 82, "NVIDIA H100 80GB HBM3"),
-    ("NVIDIA", (9, 0), 132, 135, 145, "NVIDIA H200"),
-    ("NVIDIA", (9, 0), 114, 78, 82, "NVIDIA H100 PCIe"),
-)
-
-
-def device_of(planes: list[space.Plane]) -> tuple[str | None, list[Note]]:
-    """The device's name as far as the planes tell it, and a note on how it is known."""
-    names = {_named(plane) for plane in planes}
-    if len(names) == 1 and (name := names.pop()):
-        return name, []
-    fitting = {_fitting(plane) for plane in planes}
-    if len(fitting) == 1 and (name := fitting.pop()):
-        text = f"The file names no device; cores, memory and capability fit {name}."
-        return name, [Note(text, "inferred-device")]
-    return None, []
-
-
-def _named(plane: space.Plane) -> str | None:
-    for key in ("device_name", "device_type_string", "device_type"):
-        value = plane.stats.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-    return None
-
-
-def _fitting(plane: space.Plane) -> str | None:
-    stats = plane.stats
-    vendor = str(stats.get("device_vendor", "")).upper()
-    capability = (stats.get("compute_cap_major"), stats.get("compute_cap_minor"))
-    memory = stats.get("memory_size", 0)
-    size = memory / GIB if isinstance(memory, int | float) else 0
-    for maker, wanted, cores, low, high, name in _FITTING:
-        alike = capability == wanted and stats.get("core_count") == cores
-        if maker in vendor and alike and low <= size <= high:
-            return name
-    return None
-
-
-# Events of an XSpace as the table that every trace ends in.
-# A duration beyond a year or a time beyond int64 is no measurement.
-_MAX_PS = 2**62
-_GRID = re.compile(r"\b(grid|block):([\d,]+)")
-_SIZE = re.compile(r"\bsize:(\d+)")
-_COPY = re.compile(r"(?i)^mem(?:cpy|set)|^copy-?(?:start|done)?$")
-_SCHEMA = {
-    "kind": pl.String, "name": pl.String,
-    "start_ns": pl.Float64, "end_ns": pl.Float64, "self_ns": pl.Float64,
-    "gpu": pl.String, "stream": pl.String, "correlation": pl.Int64,
-    "op": pl.String, "module": pl.String, "phase": pl.String,
-    "link/pcie": pl.Float64, "byte/dram": pl.Float64,
-    "label.grid": pl.String, "label.block": pl.String,
-    "label.tf_op": pl.String, "label.hlo_category": pl.String,
-}  # fmt: skip
-# A cell of such a row.
-Cell = str | float | int | None
-
-
-def table_of(lines: list[tuple[space.Line, str, str]], base_ns: int) -> pl.DataFrame:
-    """The events of lines, each with the device and the kind of its rows."""
-    rows = [row for line, gpu, kind in lines for row in _rows(line, gpu, kind, base_ns)]
-    table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-    kind = pl.when(pl.col("kind") == "kernel").then(kernel_kind()).otherwise(pl.col("kind"))
-    empty = [c for c in ("link/pcie", "byte/dram") if table[c].null_count() == table.height]
-    return table.with_columns(kind.alias("kind")).drop(empty)
-
-
-def _rows(line: space.Line, gpu: str, kind: str, base_ns: int) -> Iterator[tuple[Cell, ...]]:
-    start_ns = line.timestamp_ns - base_ns
-    events = [e for e in line.events() if 0 <= e.duration_ps < _MAX_PS > abs(e.offset_ps)]
-    if kind == "op":
-        events = [e for e in events if "hlo_op" in e.stats]
-    for event, self_ps in zip(events, _self_ps(events), strict=True):
-        start = start_ns + event.offset_ps / 1e3
-        yield _row(event, start, self_ps / 1e3, gpu, line, kind)
-
-
-def _row(
-    event: space.Event, start: float, self_ns: float, gpu: str, line: space.Line, kind: str
-) -> tuple[Cell, ...]:
-    stats = event.stats
-    tf_op = _known(stats.get("tf_op"))
-    is_copy = kind == "kernel" and bool(_COPY.match(event.name))
-    link, dram = _moved(event) if is_copy else (None, None)
-    sizes = dict(_GRID.findall(str(stats.get("kernel_details", ""))))
-    memset = is_copy and "set" in event.name.lower()
-    return (
-        "memset" if memset else "copy" if is_copy else kind,
-        (event.name or "unnamed").removesuffix(".kd"),
-        start,
-        start + event.duration_ps / 1e3,
-        self_ns,
-        gpu,
-        line.name or str(line.id),
-        _integer(stats.get("correlation_id")),
-        _known(stats.get("hlo_op")),
-        _known(stats.get("hlo_module")),
-        _phase(tf_op),
-        link,
-        dram,
-        *(sizes[w].replace(",", "x") if w in sizes else None for w in ("grid", "block")),
-        tf_op,
-        _known(stats.get("hlo_category")),
-    )
+from timeroof.read.xla.devices import device_of
+from timeroof.read.xla.pieces import Piece, share_costs, table_of
+from timeroof.read.xla.programs import Key, Programs, key_of_event, key_of_name, op_of_event
+from timeroof.read.xla.thunks import thunks_of
 
 
 def _self_ps(events: list[space.Event]) -> list[int]:
@@ -144,46 +38,20 @@ def _self_ps(events: list[space.Event]) -> list[int]:
     return [max(value, 0) for value in own]
 
 
-def _moved(event: space.Event) -> tuple[float | None, float | None]:
-    """Bytes over PCI Express and in device memory of a copy or memset."""
-    found = _SIZE.search(str(event.stats.get("memcpy_details", event.stats.get("memset_details"))))
-    size = float(found.group(1)) if found else None
-    if not size:
-        return None, None
-    name = event.name.lower()
-    over = "h2d" in name or "d2h" in name or "htod" in name or "dtoh" in name
-    inside = "d2d" in name or "dtod" in name
-    return (size if over else 0.0), (2 * size if inside else size)
-
-
 def launches(plane: space.Plane, base_ns: int) -> list[tuple[int, int, int, float, float, str]]:
     """Host calls that carry a correlation: process, correlation, thread, start, end, name."""
     found = []
     for line in plane.lines():
         start_ns = line.timestamp_ns - base_ns
         for event in line.events():
-            correlation = _integer(event.stats.get("correlation_id"))
-            if correlation is not None and 0 <= event.duration_ps < _MAX_PS > abs(event.offset_ps):
+            correlation = event.stats.get("correlation_id")
+            if isinstance(correlation, int) and 0 <= event.duration_ps < space.MAX_PS > abs(
+                event.offset_ps
+            ):
                 start = start_ns + event.offset_ps / 1e3
                 end = start + event.duration_ps / 1e3
                 found.append((0, correlation, line.id % 2**62, start, end, event.name))
     return found
-
-
-def _phase(tf_op: str | None) -> str | None:
-    """JAX names what autodiff made: a transpose is the backward pass."""
-    if tf_op is None:
-        return None
-    return "backward" if "transpose(" in tf_op else "forward" if "jvp(" in tf_op else None
-
-
-def _known(value: object) -> str | None:
-    text = str(value).strip() if value is not None else ""
-    return text if text and text != "XlaModule:" else None
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and abs(value) < 2**62 else None
 
 
 MAX_BYTES = 4 * 2**30
@@ -191,7 +59,7 @@ _PLANE = re.compile(r"^(?:/[\w-]+:[\w:#.-]+|Task Environment|/host:metadata|#Chi
 _DEVICE = re.compile(r"^/device:(?!CPU)(\w+):(\d+)")
 # Derived lines show the same time once more, by module, step or source.
 _STREAM = re.compile(r"^Stream")
-_OPS = "XLA Ops"
+_OPS, _MODULES = "XLA Ops", "XLA Modules"
 
 
 def sniff(found: Input) -> bool:
@@ -205,7 +73,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     options.progress("decoding", 0.2)
     try:
         return _profile(list(space.planes(data)), found)
-    except space.BrokenMessageError as error:
+    except wire.BrokenMessageError as error:
         raise InputError(error.what, where=found.name, advice="copy it again") from error
 
 
@@ -213,10 +81,10 @@ def _starts_with_plane(head: bytes) -> bool:
     if not head.startswith(b"\x0a"):
         return False
     try:
-        size, at = space.read_varint(head, 1, len(head))
-        for number, value in space.fields(head, (at, min(at + size, len(head)))):
+        size, at = wire.read_varint(head, 1, len(head))
+        for number, value in wire.fields(head, (at, min(at + size, len(head)))):
             if number == 2:
-                return bool(_PLANE.match(space.text(head, value)))
+                return bool(_PLANE.match(wire.text(head, value)))
             if number > 2:
                 return False
     except InputError:
@@ -234,39 +102,133 @@ def _bytes(entry: Entry) -> bytes:
 
 
 def _profile(found: list[space.Plane], named: Input) -> Profile:
-    lines, notes = _chosen(found)
-    if not lines:
+    devices = [plane for plane in found if _DEVICE.match(plane.name)]
+    device, notes = device_of(devices)
+    tpu = any(plane.name.startswith("/device:TPU") for plane in devices)
+    programs = Programs(found, tpu=tpu)
+    chosen = _device_lines(devices)
+    host = [plane for plane in found if plane.name.startswith("/host:CPU")]
+    lines = [line for line, _, _ in chosen] or [line for plane in host for line in plane.lines()]
+    base_ns = min((line.timestamp_ns for line in lines), default=0)
+    if chosen:
+        pieces = _device_pieces(chosen, programs, base_ns)
+    else:
+        pieces = _host_pieces(lines, programs, base_ns)
+        text = "No device is in the file: rows are XLA's ops on the host's threads."
+        notes = [Note(text, "host-rows"), *notes]
+    if not pieces:
         advice = "profile while the program runs on the device"
         raise InputError("has neither device events nor XLA ops of the host", named.name, advice)
-    base_ns = min(line.timestamp_ns for line, _, _ in lines)
-    events = table_of(lines, base_ns)
-    calls = [c for p in found if p.name.startswith("/host:CPU") for c in launches(p, base_ns)]
+    events, recorded = table_of(pieces, device)
+    calls = [c for plane in host for c in launches(plane, base_ns)]
     names = ("process", "correlation", "thread", "start_ns", "end_ns", "name")
     types = (pl.Int64, pl.Int64, pl.Int64, pl.Float64, pl.Float64, pl.String)
     table = pl.DataFrame(calls, schema=dict(zip(names, types, strict=True)), orient="row")
     events = events.with_columns(pl.lit(0, pl.Int64).alias("process"))
     events = link_launches(events, table).drop("launch_thread", "correlation", strict=False)
-    device, inferred = device_of([p for p in found if _DEVICE.match(p.name)])
-    whole = Whole(source_of("XLA", named), device, (*notes, *inferred), host=host_spans(table))
+    notes += _program_notes(programs, pieces)
+    whole = Whole(
+        source_of("XLA", named), device, tuple(notes), host=host_spans(table), calls=recorded
+    )
     return profile_of(events, whole)
 
 
-def _chosen(found: list[space.Plane]) -> tuple[list[tuple[space.Line, str, str]], list[Note]]:
-    """The lines whose events are the work: streams, else XLA ops, else ops on the host."""
-    chosen: list[tuple[space.Line, str, str]] = []
-    for plane in found:
+def _program_notes(programs: Programs, pieces: list[Piece]) -> list[Note]:
+    """Where FLOPs and bytes come from, and what could not be read."""
+    notes = []
+    if programs:
+        whole = sum(piece.duration_ns for piece in pieces)
+        tied = sum(piece.duration_ns for piece in pieces if piece.linked is not None)
+        text = (
+            f"FLOPs and bytes come from the compiled programs (HLO) in the file, which"
+            f" {tied / whole if whole else 0.0:.1%} of the time is tied to."
+        )
+        notes.append(Note(text, "hlo-work"))
+    if programs.broken:
+        text = f"{programs.broken} compiled programs in the file are damaged and left out."
+        notes.append(Note(text, "broken-hlo", "warning"))
+    return notes
+
+
+def _device_lines(devices: list[space.Plane]) -> list[tuple[space.Line, str, bool]]:
+    """The lines whose events are the work, with their device: streams, else XLA ops, which nest."""
+    chosen: list[tuple[space.Line, str, bool]] = []
+    for plane in devices:
         device = _DEVICE.match(plane.name)
-        if device is None:
-            continue
         lines = list(plane.lines())
         streams = [line for line in lines if _STREAM.match(line.name)]
+        nested = not streams
         streams = streams or [line for line in lines if line.name == _OPS]
-        chosen += [(line, device.group(2), "kernel") for line in streams]
-    if chosen:
-        return chosen, []
-    host = [p for p in found if p.name.startswith("/host:CPU")]
-    for line in (line for p in host for line in p.lines()):
-        if any("hlo_op" in event.stats for event in line.events()):
-            chosen.append((line, "host", "op"))
-    text = "No device is in the file: rows are XLA's ops on the host's threads."
-    return chosen, [Note(text, "host-rows")]
+        chosen += [(line, device.group(2) if device else "0", nested) for line in streams]
+    return chosen
+
+
+def _device_pieces(
+    chosen: list[tuple[space.Line, str, bool]], programs: Programs, base_ns: int
+) -> list[Piece]:
+    pieces: list[Piece] = []
+    keys: list[Key] = []
+    for line, gpu, nested in chosen:
+        start_ns = line.timestamp_ns - base_ns
+        events = _possible(line)
+        module_at = _modules(line) if nested else None
+        for event, self_ps in zip(events, _self_ps(events), strict=True):
+            start = start_ns + event.offset_ps / 1e3
+            own = self_ps / 1e3 if nested else None
+            op = op_of_event(event, by_name=nested)
+            end = start + event.duration_ps / 1e3
+            pieces.append(Piece(event, line, gpu, "kernel", start, end, op, self_ns=own))
+            key = key_of_event(event)
+            if key == Key(None, "") and module_at is not None:
+                key = module_at(event.offset_ps)
+            keys.append(key)
+    named = [(key, piece.op) for key, piece in zip(keys, pieces, strict=True)]
+    programs.choose((key, op) for key, op in named if op is not None)
+    for key, piece in zip(keys, pieces, strict=True):
+        if piece.op is not None:
+            piece.linked = programs.find(key, piece.op, piece.event.name.removesuffix(".kd"))
+    share_costs([piece for piece in pieces if piece.self_ns is None])
+    return pieces
+
+
+def _modules(line: space.Line) -> Callable[[int], Key]:
+    """Which program ran when, by the line of modules beside a TPU's line of ops."""
+    spans = sorted(
+        (event.offset_ps + (other.timestamp_ns - line.timestamp_ns) * 1000, event.name)
+        for other in line.plane.lines()
+        if other.name == _MODULES
+        for event in _possible(other)
+    )
+    starts = [start for start, _ in spans]
+
+    def at(offset_ps: int) -> Key:
+        place = bisect.bisect_right(starts, offset_ps) - 1
+        return key_of_name(spans[place][1]) if place >= 0 else Key(None, "")
+
+    return at
+
+
+def _host_pieces(lines: list[space.Line], programs: Programs, base_ns: int) -> list[Piece]:
+    """XLA's ops on the host's threads: with the ends of their work where the program is known."""
+    if programs:
+        return [
+            Piece(
+                thunk.event, thunk.line, thunk.device, "op", thunk.start_ps / 1e3 - base_ns,
+                thunk.end_ps / 1e3 - base_ns, thunk.op, thunk.linked,
+            )
+            for thunk in thunks_of(lines, programs)
+        ]  # fmt: skip
+    pieces = []
+    for line in lines:
+        events = [event for event in _possible(line) if op_of_event(event) is not None]
+        start_ns = line.timestamp_ns - base_ns
+        for event, self_ps in zip(events, _self_ps(events), strict=True):
+            start, op = start_ns + event.offset_ps / 1e3, op_of_event(event)
+            end = start + event.duration_ps / 1e3
+            pieces.append(Piece(event, line, "host", "op", start, end, op, self_ns=self_ps / 1e3))
+    return pieces
+
+
+def _possible(line: space.Line) -> list[space.Event]:
+    """Events whose times can be true."""
+    return [e for e in line.events() if 0 <= e.duration_ps < space.MAX_PS > abs(e.offset_ps)]

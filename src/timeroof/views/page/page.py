@@ -28,13 +28,6 @@ from timeroof.views.plain import clip, plain_line
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
-# Order matters: a later file uses what an earlier one defines.
-SCRIPTS = (
-    "format.js", "data.js", "state.js", "colours.js", "dom.js", "tooltip.js", "points.js",
-    "ticks.js", "guides.js", "rooflabels.js", "roofline.js", "planes.js", "empty.js", "charts.js",
-    "controls.js", "columns.js", "groups.js", "detail.js", "table.js", "seconds.js", "icicle.js",
-    "timeline.js", "main.js",
-)  # fmt: skip
 STYLES = ("base.css", "headline.css", "charts.css", "table.css", "seconds.css", "print.css")
 
 # plotly.js begins and ends with a function for module loaders, within so many characters.
@@ -54,9 +47,8 @@ def script_safe_json(data: object) -> bytes:
 
 
 def page_script() -> str:
-    """The page's own script: its files in one function, so that they share names with nobody."""
-    parts = [f"// {name}\n{asset(f'report/{name}')}" for name in SCRIPTS]
-    return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n"
+    """The page's own script: the bundle of the modules in web/src, committed with them."""
+    return asset("scripts/report.js")
 
 
 class _Plotly(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ import polars as pl
 from timeroof.core.columns import Row, column_list
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN, TIMELINE_COLUMNS
 from timeroof.core.report import BOUND
-from timeroof.core.resources import KIND_OF_HEAD, LAUNCH
+from timeroof.core.resources import KIND_OF_HEAD, LAUNCH, PIPES
+from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
 from timeroof.views.palette import page_look
 from timeroof.views.plain import clip, plain_line
@@ -271,10 +272,11 @@ def run_payload(report: Report, name: str) -> Row:
     All seconds are those of an unprofiled step, where the run is a live one.
     """
     rows = report.rows.head(MAX_ROWS)
-    amounts = report.profile.amount_columns
+    amounts = [a for a in report.profile.amount_columns if a not in PIPES]
     labels = [c for c in rows.columns if c.startswith(LABEL)]
     origins = [c for c in rows.columns if c.startswith(ORIGIN)]
-    columns = columns_of(rows.drop(NOT_SHOWN & set(rows.columns)))
+    shown = rows.with_columns(shown_shapes(rows)).drop(NOT_SHOWN & set(rows.columns))
+    columns = columns_of(shown)
     return {
         "name": clip(plain_line(name), 80),
         "rows": rows.height,

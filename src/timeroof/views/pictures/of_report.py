@@ -135,7 +135,7 @@ def chart_roofs(report: Report) -> Roofs | None:
 def used_ceilings(report: Report) -> tuple[dict[str, float], dict[str, float]]:
     """Compute and memory ceilings of what the run uses, by resource."""
     rows, roofs = report.rows, report.verdicts.roofs
-    rates = {r: roofs[r].rate for r in report.verdicts.resources if r != LAUNCH}
+    rates = {r: roofs[r].rate for r in report.verdicts.resources if r in roofs}
     compute = {
         r: rate for r, rate in rates.items() if r.startswith("flop/") and bool((rows[r] > 0).any())
     }

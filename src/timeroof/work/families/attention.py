@@ -124,10 +124,12 @@ def _sized(q: Arg, k: Arg, v: Arg, starts: Arg, causal: Arg, *, inside: bool = T
 
 
 _SDPA = "aten::_scaled_dot_product_"
+# B samples, H heads (Hk of keys and values), L queries, S keys, depth D.
+SDPA_SIZES = "q=B,H,L,D k=B,Hk,S,D v=B,Hk,S,Dv"
 
 
 @formula("aten::scaled_dot_product_attention", "jax::dot_product_attention",
-         f"{_SDPA}attention_math", composite=True)  # fmt: skip
+         f"{_SDPA}attention_math", composite=True, sizes=SDPA_SIZES)  # fmt: skip
 def any_attention(
     q: Arg, k: Arg, v: Arg, attn_mask: Tensor | None = None, dropout_p: Arg = 0.0,
     is_causal: Arg = False,
@@ -136,10 +138,13 @@ def any_attention(
     return forward_cost(attention(q, k, v, is_causal), attn_mask, statistics=False)
 
 
-@formula(f"{_SDPA}flash_attention", composite=True, order="q k v dropout_p is_causal")
-@formula(f"{_SDPA}flash_attention_for_cpu", order="q k v dropout_p is_causal attn_mask")
+@formula(f"{_SDPA}flash_attention", composite=True, order="q k v dropout_p is_causal",
+         sizes=SDPA_SIZES)  # fmt: skip
+@formula(f"{_SDPA}flash_attention_for_cpu", order="q k v dropout_p is_causal attn_mask",
+         sizes=SDPA_SIZES)  # fmt: skip
 @formula(f"{_SDPA}efficient_attention", f"{_SDPA}cudnn_attention", composite=True,
-         order="q k v attn_bias compute_log_sumexp dropout_p is_causal")  # fmt: skip
+         order="q k v attn_bias compute_log_sumexp dropout_p is_causal",
+         sizes=SDPA_SIZES)  # fmt: skip
 @formula(f"{_SDPA}fused_attention_overrideable", order="q k v attn_bias dropout_p is_causal")
 def fused(
     q: Arg, k: Arg, v: Arg, attn_mask: Tensor | None = None, attn_bias: Tensor | None = None,

@@ -16,6 +16,11 @@ from timeroof.work.cost import Cost, cost
 from timeroof.work.padding import real_taps
 from timeroof.work.registry import formula
 from timeroof.work.shapes import touched, window_count
+from timeroof.work.traced import called, real
+
+# Names of sizes in the formulas' texts: N samples, C channels of H·W places, K filters of R·S
+# taps on Cg channels each; P·Q are the windows.
+SIZES = "x=N,C,H,W weight=K,Cg,R,S grad=N,K,P,Q bias=K"
 
 
 class Convolution(msgspec.Struct, frozen=True):
@@ -50,7 +55,7 @@ class Convolution(msgspec.Struct, frozen=True):
             there.shape[2:], here.shape[2:], kernel, self.stride, self.padding, self.dilation,
             self.spread or (1,) * len(kernel), strict=True,
         )  # fmt: skip
-        taps = prod(real_taps(*p) for p in places)
+        taps = prod(called(f"taps{i}", real_taps(*p)) for i, p in enumerate(places))
         return 2 * here.shape[0] * taps * (self.weight.count // max(prod(kernel), 1))
 
     @property
@@ -100,6 +105,7 @@ def convolution(
         sizes, channels = tuple(window_count(*p) for p in places), w.shape[0]
         if isinstance(padding, str) and padding.lower() == "same":
             sizes = x.shape[2:]  # an odd place of padding goes behind
+    sizes = tuple(called(name, n) for name, n in zip("PQT", sizes, strict=False))
     out = Tensor((x.shape[0], channels, *sizes), x.dtype)
     return Convolution(x, w, out, step, pad, wide, parts, transposed)
 
@@ -132,7 +138,7 @@ def forward_cost(
         other=other + (conv.out.count if bias else 0),
         dtype=conv.x.dtype,
     )
-    return msgspec.structs.replace(found, padding_flops=float(conv.padding_flops))
+    return msgspec.structs.replace(found, padding_flops=real(conv.padding_flops))
 
 
 @formula(
@@ -219,7 +225,7 @@ def backward_cost(conv: Convolution, grad: Tensor, mask: tuple[bool, ...]) -> Co
         other=grad.count if mask[2] else 0,
         dtype=grad.dtype,
     )
-    return msgspec.structs.replace(found, padding_flops=float(conv.padding_flops * passes))
+    return msgspec.structs.replace(found, padding_flops=real(conv.padding_flops * passes))
 
 
 @formula("aten::convolution_backward", "aten::convolution_backward_overrideable",

@@ -311,3 +311,14 @@ _QUESTIONS = (
 def moves_nothing(call: Call) -> Cost:
     """A new look at the same bytes, fresh memory, or a question: zero by nature."""
     return FREE
+
+
+# A kernel beside the one that does an op's work, see `timeroof.work.parts`; no framework's op.
+CHANGE_LAYOUT = "timeroof::change_layout"
+
+
+@formula(CHANGE_LAYOUT)
+def change_layout(call: Call) -> Cost:
+    """Every tensor is read and written once."""
+    tensors = [t for t in call.inputs if isinstance(t, Tensor)]
+    return cost(tensors, tensors, origin="inferred")

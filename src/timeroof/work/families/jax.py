@@ -12,6 +12,7 @@ from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, forward_cost
 from timeroof.work.families.elementwise import elementwise
 from timeroof.work.families.reduction import reduction
+from timeroof.work.hlo import opcodes
 from timeroof.work.registry import formula
 
 _ELEMENTWISE = {
@@ -20,10 +21,9 @@ _ELEMENTWISE = {
     "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "logistic": 4, "erf": 1, "erfc": 1, "erf_inv": 1,
     "pow": 1, "integer_pow": 1, "square": 1, "floor": 1, "ceil": 1, "round": 1, "rem": 2,
     "clamp": 2, "select_n": 0, "select": 0, "nextafter": 1, "atan2": 1, "add_any": 1, "not": 0,
-    "and": 0, "or": 0, "xor": 0, "copy": 0, "copy_p": 0, "maximum": 1, "minimum": 1, "negate": 1,
-    "subtract": 1, "multiply": 1, "divide": 1, "exponential": 1, "power": 1,
+    "and": 0, "or": 0, "xor": 0, "copy": 0, "copy_p": 0,
 }  # fmt: skip
-_TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "is_finite", "compare")
+_TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "is_finite")
 
 
 def _counter(flops: int, *, truth: bool = False) -> Callable[[Call], Cost]:
@@ -34,9 +34,13 @@ def _counter(flops: int, *, truth: bool = False) -> Callable[[Call], Cost]:
 
 
 for _name, _flops in _ELEMENTWISE.items():
-    formula(f"jax::{_name}", f"xla::{_name}")(_counter(_flops))
+    formula(f"jax::{_name}")(_counter(_flops))
 for _name in _TRUTHS:
-    formula(f"jax::{_name}", f"xla::{_name}")(_counter(1, truth=True))
+    formula(f"jax::{_name}")(_counter(1, truth=True))
+for _name, _flops in opcodes.ELEMENTWISE.items():
+    if _name != "convert":
+        formula(f"xla::{_name}")(_counter(_flops, truth=_name in opcodes.TRUTHS))
+formula("xla::copy")(_counter(0))
 
 
 def _pairs(value: Arg) -> tuple[tuple[int, ...], ...]:

@@ -10,6 +10,7 @@ from timeroof.work.cost import Cost, cost
 from timeroof.work.registry import formula
 from timeroof.work.shapes import broadcast
 
+LINEAR_SIZES = "x=M,K weight=N,K bias=N"
 SIXTEEN_BIT_RESULT = {"fp8": "bf16", "fp4": "bf16", "int8": "int32", "uint8": "int32"}
 
 
@@ -47,7 +48,8 @@ def _added(
     return bias, out.count * (1 + (beta != 1) + (alpha != 1))
 
 
-@formula("aten::mm", "aten::_int_mm", "aten::mv", "aten::dot", "aten::vdot", "onednn::matmul")
+@formula("aten::mm", "aten::_int_mm", "aten::mv", "aten::dot", "aten::vdot", "onednn::matmul",
+         sizes="a=M,K b=K,N")  # fmt: skip
 def mm(call: Call, a: Arg, b: Arg) -> Cost:
     """Two matrices, a matrix and a vector, or two vectors."""
     x, y = args.ranked(a, "the first operand", 1, 2), args.ranked(b, "the second operand", 1, 2)
@@ -60,7 +62,8 @@ def _result(x: Tensor, y: Tensor, shape: tuple[int, ...], dtype: str | None = No
     return Tensor(shape, dtype or ("int32" if same in ("int8", "uint8") else same))
 
 
-@formula("aten::addmm", "aten::_addmm_activation", "aten::addmv", "aten::addr")
+@formula("aten::addmm", "aten::_addmm_activation", "aten::addmv", "aten::addr",
+         sizes="a=M,K b=K,N")  # fmt: skip
 def addmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
     """``beta·bias + alpha·(a @ b)``; the addition is no contraction."""
     x, y = args.ranked(a, "the first operand", 1, 2), args.ranked(b, "the second operand", 1, 2)
@@ -73,7 +76,7 @@ def addmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha:
     return product(call, x, y, out, inner, (extra,), other)
 
 
-@formula("aten::bmm", "tf::BatchMatMul", "tf::BatchMatMulV2")
+@formula("aten::bmm", "tf::BatchMatMul", "tf::BatchMatMulV2", sizes="a=B,M,K b=B,K,N")
 def bmm(call: Call, a: Arg, b: Arg) -> Cost:
     """A batch of matrix products."""
     x, y = args.ranked(a, "the first operand", 3), args.ranked(b, "the second operand", 3)
@@ -83,7 +86,7 @@ def bmm(call: Call, a: Arg, b: Arg) -> Cost:
     return product(call, x, y, _result(x, y, (*x.shape[:2], y.shape[2])), inner)
 
 
-@formula("aten::baddbmm", "aten::addbmm")
+@formula("aten::baddbmm", "aten::addbmm", sizes="a=B,M,K b=B,K,N")
 def baddbmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1) -> Cost:
     """``beta·bias + alpha·(a @ b)`` for a batch; addbmm also sums over the batch."""
     x, y = args.ranked(a, "the first operand", 3), args.ranked(b, "the second operand", 3)
@@ -95,7 +98,8 @@ def baddbmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alph
     return product(call, x, y, out, inner * batch, (extra,), other)
 
 
-@formula("aten::matmul", "aten::__matmul__", "aten::inner", composite=True)
+@formula("aten::matmul", "aten::__matmul__", composite=True, sizes="a=M,K b=K,N")
+@formula("aten::inner", composite=True)
 def matmul(call: Call, a: Tensor, b: Tensor) -> Cost:
     """NumPy's matmul: leading dimensions are batches and broadcast."""
     if not a.shape or not b.shape:
@@ -106,9 +110,11 @@ def matmul(call: Call, a: Tensor, b: Tensor) -> Cost:
     return product(call, a, b, _result(a, b, (*batch, *rows, *columns)), inner)
 
 
-@formula("aten::linear", "onednn::inner_product", composite=True)
-@formula("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "vllm::rocm_unquantized_gemm")
-@formula("aten::_mkl_linear", "mkl::_mkl_linear", order="x packed weight bias batch_size")
+@formula("aten::linear", "onednn::inner_product", composite=True, sizes=LINEAR_SIZES)
+@formula("aten::mkldnn_linear", "mkldnn::_linear_pointwise", "vllm::rocm_unquantized_gemm",
+         sizes=LINEAR_SIZES)  # fmt: skip
+@formula("aten::_mkl_linear", "mkl::_mkl_linear", order="x packed weight bias batch_size",
+         sizes=LINEAR_SIZES)  # fmt: skip
 def linear(call: Call, x: Tensor, weight: Arg, bias: Tensor | None = None) -> Cost:
     """``x @ weight.T + bias`` over the last dimension; a packed weight's shape says nothing."""
     w = args.ranked(weight, "the weight", 1, 2)
@@ -135,7 +141,7 @@ def linear_backward(
     )
 
 
-@formula("aten::_scaled_mm", "aten::_scaled_mm_v2")
+@formula("aten::_scaled_mm", "aten::_scaled_mm_v2", sizes="a=M,K b=K,N")
 def scaled_mm(
     call: Call, a: Arg, b: Arg, scale_a: Tensor | None = None, scale_b: Tensor | None = None,
     bias: Tensor | None = None, scale_result: Tensor | None = None, out_dtype: Arg = None,

@@ -1,0 +1,105 @@
+"""What an instruction's metadata says of the user's program: module, phase, line.
+
+XLA keeps with every instruction the name of the op that it was made of. JAX writes transformations
+and scopes into it (``jit(step)/transpose(jvp(Net))/conv1/dot_general``), TensorFlow its name scopes
+(``gradient_tape/net/conv1/Conv2D``).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import PurePath, PureWindowsPath
+
+from timeroof.work.hlo.proto import Instruction, Module
+
+_MOST_FRAMES = 200
+# Scopes that the frameworks make themselves.
+_OWN = re.compile(
+    r"^(?:while|body|cond|branch_\d+_fun|closed_call|core_call|checkpoint|remat\d*|shard_map|scan"
+    r"|rematted_computation|custom_[jv]vp_call\w*|xla_call|gradient_tape|gradients(?:_\d+)?|map"
+    r"|(?:Stateful)?PartitionedCall(?:_\d+)?|(?:loop|while)_body\w*|(?:loop|while)_cond\w*"
+    r"|Identity|main|body_fun|cond_fun)$"
+)
+_WRAPPED = re.compile(r"^(\w+)\((.*)\)$")
+_SCOPE = re.compile(r"^[A-Za-z_][\w.\-]*$")
+# Transformations whose argument is the scope; of others (jit) it is a function's name.
+_THROUGH = ("jvp", "transpose", "vmap", "remat", "checkpoint", "linearize")
+_OPTIMIZER = re.compile(
+    r"(?i)^(?:\w*optimi[sz]er\w*|adam\w*|sgd|rmsprop|adagrad|lamb|lion|nadam|adafactor|muon)(?:_\d+)?$"
+)
+_LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^<|[/\\]runfiles[/\\]"
+    r"|tensorflow[/\\]python[/\\]|keras[/\\]src[/\\]|jax[/\\]_src[/\\]"
+)
+
+
+@lru_cache(maxsize=65536)
+def module_of(op_name: str) -> str | None:
+    """The path of the module that an op belongs to.
+
+    >>> module_of("jit(step)/transpose(jvp(Net))/conv1/conv_general_dilated")
+    'Net.conv1'
+    >>> module_of("gradient_tape/net/conv1/Conv2D/Conv2DBackpropFilter"), module_of("jit(f)/add")
+    ('net.conv1', None)
+    """
+    parts = op_name.split("/")
+    path = [scope for part in parts[:-1] if (scope := _scope(part))]
+    # A gradient's name ends with the op that it is the gradient of.
+    if "gradient_tape" in parts and len(path) > 1 and path[-1][:1].isupper():
+        path.pop()
+    return ".".join(path) or None
+
+
+def _scope(part: str) -> str | None:
+    wrapped = _WRAPPED.match(part)
+    while wrapped and wrapped[1] in _THROUGH:
+        part = wrapped[2]
+        wrapped = _WRAPPED.match(part)
+    return part if _SCOPE.match(part) and not _OWN.match(part) else None
+
+
+@lru_cache(maxsize=65536)
+def phase_of(op_name: str) -> str | None:
+    """The phase that an op's name tells.
+
+    >>> phase_of("jit(f)/jvp(Net)/dot_general"), phase_of("jit(f)/transpose(jvp(Net))/dot_general")
+    ('forward', 'backward')
+    >>> phase_of("gradient_tape/net/MatMul"), phase_of("adam/update/Mul"), phase_of("jit(f)/add")
+    ('backward', 'optimizer', None)
+    """
+    parts = op_name.split("/")
+    if "transpose(" in op_name or "gradient_tape" in parts:
+        return "backward"
+    if "jvp(" in op_name:
+        return "forward"
+    if any(_OPTIMIZER.match(part) for part in parts[:-1]):
+        return "optimizer"
+    return None
+
+
+def source_of(module: Module, instruction: Instruction) -> str | None:
+    """File and line of the program that an instruction was made for: ``train.py:12``.
+
+    The stack's innermost line that is not a library's; TensorFlow keeps only its own.
+    """
+    stack = _stack(module, instruction)
+    if not stack and instruction.file:
+        stack = [(instruction.file, instruction.line)]
+    own = [place for place in stack if not _LIBRARY.search(place[0])]
+    for file, line in own[:1]:
+        parts = PureWindowsPath(file) if "\\" in file else PurePath(file)
+        return f"{parts.name}:{line}" if line else parts.name
+    return None
+
+
+def _stack(module: Module, instruction: Instruction) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = []
+    at = instruction.frame
+    while 0 < at <= len(module.frames) and len(found) < _MOST_FRAMES:
+        place, at = module.frames[at - 1]
+        if 0 < place <= len(module.locations):
+            file, _, line = module.locations[place - 1]
+            if 0 < file <= len(module.files):
+                found.append((module.files[file - 1], line))
+    return found

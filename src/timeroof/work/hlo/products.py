@@ -1,0 +1,209 @@
+"""Products of HLO: `dot` and `convolution` in every form, and custom calls that are products.
+
+A convolution counts the products of real data: taps that fall into padding or into the holes
+of a dilated input are nobody's work. So either gradient has as many as the forward pass, however
+XLA writes it (as a window-dilated, base-dilated or batch-grouped convolution).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from math import isqrt, prod
+from typing import NamedTuple
+
+from timeroof.work.call import UncountableError
+from timeroof.work.hlo.proto import ConvNumbers, Instruction, Shape, WindowDim
+from timeroof.work.padding import real_taps
+
+
+def dot_flops(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """2 per element of the result and of the contracted dimensions."""
+    if len(operands) < 2 or instruction.dot is None:
+        raise UncountableError("a dot without its operands")
+    inner = _sizes(operands[0], instruction.dot.lhs_contracted)
+    return 2.0 * instruction.shape.count * inner
+
+
+def ragged_dot_flops(operands: Sequence[Shape]) -> float:
+    """Every row of the left operand meets the matrix of its own group."""
+    if len(operands) < 2 or len(operands[0].dims) != 2 or len(operands[1].dims) != 3:
+        raise UncountableError("a ragged dot of other than rows and one matrix per group")
+    return 2.0 * operands[0].count * operands[1].dims[2]
+
+
+def _sizes(shape: Shape, dims: Sequence[int]) -> int:
+    if any(not 0 <= d < len(shape.dims) for d in dims):
+        raise UncountableError("a dimension that is not there")
+    return prod(shape.dims[d] for d in dims)
+
+
+def convolution_flops(instruction: Instruction, x: Shape, kernel: Shape, out: Shape) -> float:
+    """2 per pair of a real input element and a kernel element that some result needs."""
+    numbers, window = instruction.conv, instruction.window
+    if numbers is None or len(window) != len(numbers.out_spatial):
+        raise UncountableError("a convolution without its dimensions")
+    taps = prod(_taps(x, out, numbers, place, dim) for place, dim in enumerate(window))
+    channels = _sizes(kernel, [numbers.kernel_in])  # those of one group
+    filters = _sizes(out, [numbers.out_feature])
+    batch = _sizes(x, [numbers.in_batch]) // instruction.batch_groups
+    return 2.0 * taps * batch * filters * channels
+
+
+def _taps(x: Shape, out: Shape, numbers: ConvNumbers, place: int, dim: WindowDim) -> int:
+    size = _sizes(x, [numbers.in_spatial[place]])
+    windows = _sizes(out, [numbers.out_spatial[place]])
+    return real_taps(size, windows, dim.size, dim.stride, dim.low, dim.dilation, dim.base)
+
+
+def custom_flops(instruction: Instruction, operands: Sequence[Shape]) -> float | None:
+    """FLOPs of a custom call that is a product, by its target; None where nobody knows them."""
+    target = instruction.target.lower()
+    for words, count in _TARGETS:
+        if any(word in target for word in words):
+            return count(instruction, operands)
+    return None
+
+
+def result_of(instruction: Instruction) -> Shape:
+    """The first array of an instruction's result."""
+    shape = instruction.shape
+    while shape.parts:
+        shape = shape.parts[0]
+    return shape
+
+
+def _library_convolution(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """cuDNN's and MIOpen's: window and dimensions are always those of the forward pass."""
+    out, target = result_of(instruction), instruction.target.lower()
+    x, kernel = operands[0], operands[1]
+    if "backwardinput" in target:
+        x, kernel, out = out, operands[1], operands[0]
+    elif "backwardfilter" in target:
+        x, kernel, out = operands[0], out, operands[1]
+    return convolution_flops(instruction, x, kernel, out)
+
+
+def _library_product(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """cuBLAS, Triton and oneDNN: the backend's settings say which dimensions are contracted."""
+    said = instruction.settings
+    for key in ("gemm_backend_config", "onednn_matmul_config", "triton_gemm_config"):
+        inner = said.get(key)
+        said = inner if isinstance(inner, dict) else said
+    numbers = said.get("dot_dimension_numbers")
+    listed = numbers.get("lhs_contracting_dimensions") if isinstance(numbers, dict) else None
+    out = result_of(instruction).count
+    if isinstance(listed, list) and all(str(d).isdecimal() for d in listed):
+        return 2.0 * out * _sizes(operands[0], [int(d) for d in listed])
+    # No settings: of one product, m·k times k·n over m·n is k².
+    inner_squared, rest = divmod(operands[0].count * operands[1].count, max(out, 1))
+    inner_size = isqrt(inner_squared)
+    if rest or inner_size**2 != inner_squared:
+        raise UncountableError("a product whose contracted dimensions are not recorded")
+    return 2.0 * out * inner_size
+
+
+class _Attention(NamedTuple):
+    """Sizes of fused attention; depths of queries and of values may differ."""
+
+    batch: int
+    heads: int
+    queries: int
+    keys: int
+    depth: int
+    value_depth: int
+    causal: bool = False
+
+    def flops(self, backward: bool) -> float:
+        """Two products forward; five backward, which computes the scores again."""
+        pairs = self.queries * self.keys
+        if self.causal and self.queries <= self.keys:
+            pairs -= self.queries * (self.queries - 1) // 2
+        wide = 3 * self.depth + 2 * self.value_depth if backward else self.depth + self.value_depth
+        return 2.0 * self.batch * self.heads * pairs * wide
+
+
+_ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(-?\d+)")
+# TransformerEngine's masks that keep what lies before: causal, with padding, from the bottom.
+_CAUSAL_MASKS = (2, 3, 4, 5)
+
+
+def _attention(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """Fused attention of cuDNN and TransformerEngine, and of flash attention's custom calls."""
+    target = instruction.target.lower()
+    sizes = _by_attributes(instruction) or _by_scores(instruction, operands) or _by_shapes(operands)
+    return sizes.flops("backward" in target or "bwd" in target)
+
+
+def _by_attributes(instruction: Instruction) -> _Attention | None:
+    """TransformerEngine's own words for the sizes."""
+    said = {name: int(value) for name, value in _ATTRIBUTE.findall(instruction.config)}
+    names = ("input_batch", "attn_heads", "q_max_seqlen", "kv_max_seqlen")
+    depth = said.get("qk_head_dim", said.get("head_dim"))
+    if depth is None or any(name not in said for name in names):
+        return None
+    batch, heads, queries, keys = (said[name] for name in names)
+    causal = said.get("mask_type") in _CAUSAL_MASKS
+    return _Attention(batch, heads, queries, keys, depth, said.get("v_head_dim", depth), causal)
+
+
+def _by_scores(instruction: Instruction, operands: Sequence[Shape]) -> _Attention | None:
+    """cuDNN's settings have the shape of the scores: batch, heads, queries, keys."""
+    said = instruction.settings.get("cudnn_fmha_backend_config")
+    scores = said.get("intermediate_tensor_shape") if isinstance(said, dict) else None
+    listed = scores.get("dimensions") if isinstance(scores, dict) else None
+    if not isinstance(said, dict) or not isinstance(listed, list) or len(listed) != 4:
+        return None
+    if not operands or not all(str(d).isdecimal() for d in listed):
+        return None
+    batch, heads, queries, keys = (int(d) for d in listed)
+    depth, causal = operands[0].dims[-1], "CAUSAL" in str(said.get("mask_type"))
+    return _Attention(batch, heads, queries, keys, depth, depth, causal)
+
+
+def _by_shapes(operands: Sequence[Shape]) -> _Attention:
+    """Queries are (batch, length, heads, depth), or one array (batch, length, 3, heads, depth) with
+    keys and values; keys and values may be one array (batch, length, 2, heads, depth)."""
+    wide = [o.dims for o in operands if len(o.dims) >= 4]
+    if not wide:
+        raise UncountableError("attention whose sizes are not recorded")
+    query = wide[0]
+    keys = wide[1][1] if len(wide) > 1 and len(query) == 4 else query[1]
+    return _Attention(query[0], query[-2], query[1], keys, query[-1], query[-1])
+
+
+def _cube(part: float) -> Callable[[Instruction, Sequence[Shape]], float]:
+    """Factorisations: a part of n³ for every n × n matrix."""
+
+    def count(instruction: Instruction, operands: Sequence[Shape]) -> float:
+        return operands[0].count * operands[0].dims[-1] * part
+
+    return count
+
+
+def _triangular(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    return float(result_of(instruction).count * operands[0].dims[-1])
+
+
+def _nothing(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    return 0.0
+
+
+# Words of a target, in lower case, and what counts it; the first that fits decides.
+_TARGETS: tuple[tuple[tuple[str, ...], Callable[[Instruction, Sequence[Shape]], float]], ...] = (
+    (("cudnn$conv", "miopen$conv", "onednn$conv"), _library_convolution),
+    (("fmha", "fused_attn", "flash_attn", "flash_attention"), _attention),
+    (("cublas$", "matmul", "gemm"), _library_product),
+    (("potrf", "cholesky"), _cube(1 / 3)),
+    (("getrf", "lu_decomposition"), _cube(2 / 3)),
+    (("geqrf", "householder", "orgqr", "ungqr"), _cube(4 / 3)),
+    (("trsm", "triangular_solve", "triangularsolve"), _triangular),
+    (
+        (
+            "topk", "sharding", "spmd", "annotate_device_placement", "annotatedeviceplacement",
+            "movetohost", "movetodevice", "allocatebuffer", "createbuffer", "padtostatic",
+            "xla_python_cpu_callback", "xla_ffi_python_cpu_callback", "layoutconstraint", "nop",
+        ),
+        _nothing,
+    ),
+)  # fmt: skip

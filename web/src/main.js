@@ -1,0 +1,155 @@
+// Joins the parts: colours, what happens when the selection changes, links of the static page.
+import { chart, chartKeys, current, draw, drawLit, pixelOf, writeLegend } from "./charts.js";
+import { cssCache, systemDark } from "./colours.js";
+import { escapeKey, makeChartTabs, writeSelection } from "./controls.js";
+import { rowCount, rowOfId, runs } from "./data.js";
+import { announce, around, byId, closePopsOnOutside, markTab, soon, tabKeys } from "./dom.js";
+import { formatAmount, formatCount, formatPercent, formatSeconds } from "./format.js";
+import { boundOfSums } from "./groups.js";
+import { writeIcicle, writeIcicleControls } from "./icicle.js";
+import { placesOn } from "./points.js";
+import { ceilingList, runUses } from "./roofline.js";
+import { writePareto, writeParetoControls } from "./seconds.js";
+import { filter, isolate, on, refilter, shownRows, state } from "./state.js";
+import { lightTable, tableEvents, tableState, writeTable, writeTableControls } from "./table.js";
+import { drawTimeline, makeTimeline, timelineState } from "./timeline.js";
+import { rowName } from "./tooltip.js";
+
+const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
+let theme = "auto";
+const remembered = { get: () => { try { return localStorage.getItem("timeroof-theme"); } catch { return null; } }, set: (value) => { try { localStorage.setItem("timeroof-theme", value); } catch { /* a page from disk may not remember */ } } };
+
+function applyTheme() {
+  document.documentElement.dataset.theme = theme === "auto" ? (systemDark.matches ? "dark" : "light") : theme;
+  cssCache.clear();
+  const [sign, text] = THEMES[theme];
+  byId("theme").textContent = sign;
+  byId("theme").setAttribute("aria-label", `Colours: ${text}`);
+}
+
+function redrawAll() {
+  draw();
+  writeLegend();
+  writePareto();
+  writeIcicle();
+  drawTimeline();
+}
+
+function themeButton() {
+  byId("theme").addEventListener("click", () => {
+    const names = Object.keys(THEMES);
+    theme = names[(names.indexOf(theme) + 1) % names.length];
+    remembered.set(theme);
+    applyTheme();
+    redrawAll();
+  });
+  systemDark.addEventListener("change", () => { applyTheme(); redrawAll(); });
+}
+
+function goTo(id) {
+  byId(id).scrollIntoView({ block: "start" });
+}
+
+function staticLinks() {
+  document.addEventListener("click", (event) => {
+    const kernel = around(event, ".kernel-link");
+    if (kernel) {
+      const r = Number(kernel.dataset.run);
+      const ids = kernel.dataset.finding !== undefined ? runs[r].findings[Number(kernel.dataset.finding)] : [Number(kernel.dataset.kernels)];
+      const rows = ids.map((id) => rowOfId[r].get(id)).filter((row) => row !== undefined);
+      if (!rows.length) return;
+      state.isolated = null;
+      isolate(rows, rows.length === 1 ? rowName(rows[0]) : `${formatCount(rows.length)} rows of a finding`);
+      goTo("charts");
+    }
+    const limiter = around(event, ".limiter-link");
+    if (limiter) {
+      filter({ limiter: state.limiter === limiter.dataset.limiter ? null : limiter.dataset.limiter });
+      announce(byId("selection").textContent);
+    }
+  });
+}
+
+function runTabs() {
+  const list = byId("run-tabs");
+  if (!list) return;
+  const choose = (tab) => {
+    markTab(list, tab);
+    /** @type {NodeListOf<HTMLElement>} */
+    const panels = document.querySelectorAll(".run-panel");
+    for (const panel of panels) panel.hidden = panel.id !== tab.getAttribute("aria-controls");
+  };
+  list.addEventListener("click", (event) => { const tab = around(event, '[role="tab"]'); if (tab) choose(tab); });
+  tabKeys(list, choose);
+}
+
+// On paper: light colours, a chart that fits the sheet, the first rows of the table.
+function printing() {
+  window.addEventListener("beforeprint", () => {
+    document.documentElement.dataset.theme = "light";
+    cssCache.clear();
+    tableState.printing = true;
+    chart.style.width = "680px";
+    redrawAll();
+    writeTable();
+  });
+  window.addEventListener("afterprint", () => {
+    tableState.printing = false;
+    chart.style.width = "";
+    applyTheme();
+    redrawAll();
+    writeTable();
+  });
+}
+
+function start() {
+  theme = remembered.get() in THEMES ? remembered.get() : "auto";
+  applyTheme();
+  for (const c of ceilingList()) if (!runUses(c.resource) && c.resource !== state.roof && c.resource !== "byte/dram") state.ceilingsOff.add(c.resource);
+  if (window.matchMedia("(pointer: coarse)").matches) state.drag = "none";
+  if (window.innerWidth < 960) byId("controls-box").open = false;
+  refilter();
+  writeSelection();
+  writeTableControls();
+  writeTable();
+  writeParetoControls();
+  writePareto();
+  writeIcicleControls();
+  writeIcicle();
+  makeTimeline();
+  makeChartTabs();
+  writeLegend();
+  drawTimeline();
+  tableEvents();
+  chartKeys();
+  staticLinks();
+  runTabs();
+  themeButton();
+  closePopsOnOutside();
+  escapeKey();
+  printing();
+  on("filter", () => {
+    writeSelection();
+    soon("draw", draw);
+    writeLegend();
+    writeTable({ top: true });
+    writePareto();
+    writeIcicle();
+    drawTimeline();
+    const search = byId("search");
+    if (search && search.value !== state.search) search.value = state.search;
+  });
+  on("look", () => soon("draw", draw));
+  on("lit", () => { soon("lit", () => { drawLit(); lightTable(); drawTimeline(); }); });
+  window.addEventListener("resize", () => soon("draw", () => { draw(); drawTimeline(); }));
+  document.documentElement.dataset.usable = String(Math.round(performance.now()));
+}
+
+// The charts come last: plotly is large, and the table need not wait for it.
+async function startCharts() {
+  await draw();
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+}
+
+start();
+window.timeroofPage = { startCharts, boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };

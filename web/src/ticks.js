@@ -1,0 +1,37 @@
+// Ticks of logarithmic axes in units that people read. Ranges are powers of ten.
+const PREFIX = { "-18": "a", "-15": "f", "-12": "p", "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E" };
+
+function tickText(value, unit) {
+  const power = Math.floor(Math.log10(value) + 1e-9);
+  if (!unit && power >= -3 && power < 4) return String(Number(value.toPrecision(3)));
+  const third = Math.max(-18, Math.min(18, 3 * Math.floor(power / 3)));
+  if (power < -18 || power > 20) return `10<sup>${power}</sup> ${unit}`;
+  return `${Number((value / 10 ** third).toPrecision(3))} ${PREFIX[third]}${unit}`.trim();
+}
+
+export function logTicks(low, high, pixels, unit) {
+  const decades = high - low;
+  const room = Math.max(2, pixels / 62);
+  const subs = decades * 3 <= room ? [1, 2, 5] : decades * 2 <= room ? [1, 3] : [1];
+  const step = subs.length > 1 ? 1 : Math.max(1, Math.ceil(decades / room));
+  const vals = [];
+  const start = Math.floor(low / step) * step - 4 * step;
+  for (let power = start; power <= high + 4 * step; power += step) for (const sub of subs) vals.push(sub * 10 ** power);
+  return { tickmode: "array", tickvals: vals, ticktext: vals.map((value) => tickText(value, unit)) };
+}
+
+// Limits around positive values in powers of ten, with room on both sides.
+export function logRange(values, pad = 0.06) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    if (!(value > 0) || !Number.isFinite(value)) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  if (low > high) [low, high] = [1, 10];
+  let [a, b] = [Math.log10(low), Math.log10(high)];
+  if (b - a < 1) [a, b] = [(a + b) / 2 - 0.5, (a + b) / 2 + 0.5];
+  const room = Math.max(0.15, (b - a) * pad);
+  return [a - room, b + room];
+}
