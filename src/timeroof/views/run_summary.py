@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from timeroof.core.columns import Row
-from timeroof.core.profile import StepKind, Steps
+from timeroof.core.profile import Steps
 from timeroof.core.report import Report, Totals
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_seconds
