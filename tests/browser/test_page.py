@@ -182,7 +182,7 @@ def test_a_run_without_a_machine_has_its_page(
         opened.page.click(f"#tab-{tab}")
         opened.settle()
     assert opened.rows() == 3
-    assert "nothing is bounded" in opened.page.inner_text("#headline")
+    assert "No machine is named" in opened.page.inner_text("#headline")
     opened.check()
 
 

@@ -117,7 +117,7 @@ export function writeSelection() {
   const chip = (name, clear) => line.append(make("button", { type: "button", class: "chip", title: "Take this filter away", onclick: () => { clear(); byId("selection").querySelector("button")?.focus(); } }, make("span", { class: "clip" }, name), "✕"));
   if (state.isolated) chip(`only ${shorten(state.isolatedName, 80)}`, () => filter({ isolated: null, isolatedName: "" }));
   if (state.box) chip(`box: ${formatCount(state.box.size)} rows`, () => filter({ box: null }));
-  if (state.limiter) chip(`limited by ${KIND_WORDS[state.limiter]}`, () => filter({ limiter: null }));
+  if (state.limiter) chip(`only ${{ communication: "communication", copy: "copies" }[state.limiter] ?? `limited by ${KIND_WORDS[state.limiter]}`}`, () => filter({ limiter: null }));
   if (state.search) chip(`search: ${shorten(state.search, 60)}`, () => filter({ search: "" }));
   if (state.minTime) chip(`at least ${formatSeconds(state.minTime, 2)}`, () => { filter({ minTime: 0 }); writeControls(); });
   if (state.hidden.size) chip(`without ${[...state.hidden].map((name) => categories(state.colour).label(name)).join(", ")}`, () => filter({ hidden: new Set() }));

@@ -2,7 +2,7 @@
 import { chart, chartKeys, current, draw, drawLit, pixelOf, writeLegend } from "./charts.js";
 import { cssCache, systemDark } from "./colours.js";
 import { escapeKey, makeChartTabs, writeSelection } from "./controls.js";
-import { rowCount, rowOfId, runs } from "./data.js";
+import { byTime, rowCount, rowOfId, runOf, runs, word } from "./data.js";
 import { announce, around, byId, closePopsOnOutside, markTab, soon, tabKeys } from "./dom.js";
 import { formatAmount, formatCount, formatPercent, formatSeconds } from "./format.js";
 import { boundOfSums } from "./groups.js";
@@ -62,9 +62,21 @@ function staticLinks() {
       isolate(rows, rows.length === 1 ? rowName(rows[0]) : `${formatCount(rows.length)} rows of a finding`);
       goTo("charts");
     }
-    const limiter = around(event, ".limiter-link");
-    if (limiter) {
-      filter({ limiter: state.limiter === limiter.dataset.limiter ? null : limiter.dataset.limiter });
+    const group = around(event, ".group-link");
+    if (group) {
+      const run = Number(group.dataset.run);
+      const rows = [...byTime].filter((row) => runOf[row] === run && word("short_name", row) === group.dataset.name);
+      if (!rows.length) return;
+      state.isolated = null;
+      isolate(rows, group.dataset.name);
+      goTo("charts");
+    }
+    // Time in which no kernel runs has no rows: it is seen on the timeline.
+    const part = around(event, ".part-link");
+    if (part && ["idle", "unexplained"].includes(part.dataset.part)) {
+      if (!byId("timeline").hidden) goTo("timeline");
+    } else if (part) {
+      filter({ limiter: state.limiter === part.dataset.part ? null : part.dataset.part });
       announce(byId("selection").textContent);
     }
   });
@@ -129,6 +141,7 @@ function start() {
   escapeKey();
   printing();
   on("filter", () => {
+    for (const part of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("button.part-link"))) part.setAttribute("aria-pressed", String(part.dataset.part === state.limiter));
     writeSelection();
     soon("draw", draw);
     writeLegend();

@@ -39,6 +39,10 @@ function searchTests(text) {
   });
 }
 
+const PART_OF_KIND = { collective: "communication", copy: "copy", memset: "copy" };
+// The class of the run's time that a row counts in: communication, copies, else what limits it.
+const partOf = (i) => PART_OF_KIND[word("kind", i)] ?? word("limit", i);
+
 export function refilter() {
   const tests = searchTests(state.search);
   const category = categories(state.colour);
@@ -46,7 +50,7 @@ export function refilter() {
   for (const i of byTime) {
     const drawn = seconds(i) >= state.minTime && !state.hidden.has(category.of(i));
     const chosen = (!state.isolated || state.isolated.has(i)) && (!state.box || state.box.has(i)) &&
-      (!state.limiter || word("limit", i) === state.limiter) && tests.every((test) => test(i));
+      (!state.limiter || partOf(i) === state.limiter) && tests.every((test) => test(i));
     shown[i] = drawn && chosen ? 1 : 0;
     ghost[i] = drawn && !chosen ? 1 : 0;
     if (shown[i]) shownRows.push(i);

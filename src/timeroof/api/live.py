@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import shutil
 import sys
 import threading
@@ -16,10 +17,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+import msgspec
+
 from timeroof.api.reports import analyze, machine as find_machine
 from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError, UsageError
-from timeroof.core.machine import Machine
+from timeroof.core.machine import HUGE_PAGES, Machine
 from timeroof.core.notes import Note
 from timeroof.core.report import Report
 from timeroof.live.accounting import contention_note
@@ -47,6 +50,7 @@ __all__ = ["HERE", "machine_for", "scope_for"]
 
 HERE = "here"
 LIMIT_S = 180
+HUGE_PAGE_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def machine_for(
@@ -58,10 +62,23 @@ def machine_for(
     if name not in (None, HERE):
         return find_machine(str(name)), []
     try:
-        return _this_machine(told)
+        found, notes = _this_machine(told)
+        return with_page_setting(found), notes
     except Exception as error:  # a report without bounds is better than none
         words = f"this machine could not be measured ({error}): nothing is bounded"
         return None, [Note(words, "machine-not-measured", "warning")]
+
+
+def with_page_setting(machine: Machine, setting: Path = HUGE_PAGE_SETTING) -> Machine:
+    """The machine with a word on who gets huge pages, where the system says so."""
+    try:
+        chosen = re.search(r"\[(\w+)\]", setting.read_text())
+    except OSError:
+        return machine
+    if chosen is None:
+        return machine
+    software = machine.software | {HUGE_PAGES: chosen[1]}
+    return msgspec.structs.replace(machine, software=software)
 
 
 def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str]]:

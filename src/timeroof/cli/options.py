@@ -22,6 +22,7 @@ PageTarget = Annotated[
 MarkdownTarget = Annotated[
     Path | None, typer.Option(help="Write the result as Markdown to this file.")
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every note.")]
 JudgingMachine = Annotated[
     str | None,
     typer.Option(

@@ -21,6 +21,7 @@ from timeroof.cli.options import (
     PageTarget,
     PlainCommand,
     RunTarget,
+    Verbose,
 )
 from timeroof.cli.outputs import RunOutputs, said
 from timeroof.cli.process import ignored_before, say, without_reader
@@ -93,9 +94,7 @@ def run(
             " or timeroof.step() in the program."
         ),
     ] = StepMarker.AUTO,
-    source: Annotated[
-        bool, typer.Option("--source", help="Tell ops apart by the line of the program.")
-    ] = False,
+    source: Annotated[bool, typer.Option("--source", help="Split ops by source line.")] = False,
     step_kind: Annotated[
         str | None,
         typer.Option(
@@ -104,6 +103,7 @@ def run(
             " [default: the kind with the most time]",
         ),
     ] = None,
+    verbose: Verbose = False,
     machine: JudgingMachine = None,
     out: FolderTarget = None,
     json: JsonTarget = None,
@@ -180,7 +180,7 @@ def run(
             steps_seen = recording.steps_seen
             # Kept whatever becomes of the summary or of a counted run.
             outputs.write(report, stdout=counting is None)
-            _print_whole(report)
+            _print_whole(report, verbose=verbose, page=html or (out and out / "report.html"))
             if counting is not None:
                 counting = replace(counting, marker=recording.marker or counting.marker)
                 report, code = c.run_counted(counting, report, recording, code, clean_s)
@@ -203,10 +203,10 @@ def _script(module: str | None, words: list[str]) -> Path | None:
     return script / "__main__.py" if script.is_dir() else script
 
 
-def _print_whole(report: Report) -> None:
+def _print_whole(report: Report, *, verbose: bool, page: Path | None) -> None:
     from timeroof.views.run_summary import print_run
 
     if rank_here():
         say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")
     else:
-        without_reader(lambda: print_run(report))
+        without_reader(lambda: print_run(report, verbose=verbose, page=page))

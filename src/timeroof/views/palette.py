@@ -66,7 +66,11 @@ def limiter_styles() -> str:
         " ".join(f"--{kind}: {getattr(look, theme)};" for kind, look in LIMITERS.items())
         for theme in ("light", "dark")
     )
-    classes = " ".join(f".kind-{kind} {{ background: var(--{kind}); }}" for kind in LIMITERS)
+    classes = " ".join(
+        f".kind-{kind} {{ background: var(--{kind}); }}"
+        f" .ink-{kind} {{ color: var(--{kind}); fill: var(--{kind}); }}"
+        for kind in LIMITERS
+    )
     return (
         f":root {{ {light} }}\n"
         f':root[data-theme="dark"] {{ {dark} }}\n'

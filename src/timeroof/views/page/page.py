@@ -14,8 +14,11 @@ from markupsafe import Markup
 
 from timeroof.core.files import kept, stamp
 from timeroof.core.units import format_percent
+from timeroof.views.doubts import is_empty
+from timeroof.views.overview import overview
 from timeroof.views.page import headline, payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
+from timeroof.views.page.strip import strip_of
 from timeroof.views.page.templates import (
     asset,
     content_policy,
@@ -23,7 +26,9 @@ from timeroof.views.page.templates import (
     page_styles,
     page_template,
 )
+from timeroof.views.palette import LIMITERS
 from timeroof.views.plain import clip, plain_line
+from timeroof.views.title import run_title, workload_name
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -149,6 +154,7 @@ def html_bytes(
     page = page_template("report/page.html.j2").render(
         title=heading,
         panels=panels,
+        kinds=LIMITERS,
         is_empty=all(panel.is_empty for panel in panels),
         policy=content_policy(script, START_CHARTS, hashes=[plotly_hash()]),
         styles=page_styles(STYLES),
@@ -166,50 +172,36 @@ def run_names(reports: Sequence[Report]) -> list[str]:
     """A short and different name for every run."""
     names: list[str] = []
     for report in reports:
-        name = _run_name(report)
+        name = clip(plain_line(workload_name(report)), 60)
         same = sum(n == name or n.startswith(f"{name} #") for n in names)
         names.append(f"{name} #{same + 1}" if same else name)
     return names
-
-
-def _run_name(report: Report) -> str:
-    source = report.profile.source
-    given = report.extras.get("name")
-    file = source.files[0].name.split(": ")[0].rsplit("/", 1)[-1] if source.files else None
-    return clip(plain_line(str(given or file or source.command or source.tool)), 60)
 
 
 def page_title(reports: Sequence[Report], names: Sequence[str]) -> str:
     """A title for runs that were given none."""
     if len(reports) > 1:
         return f"{len(reports)} runs: {', '.join(names[:3])}{'…' if len(names) > 3 else ''}"
-    machine = reports[0].machine
-    return f"{names[0]} on {machine.device}" if machine else names[0]
+    return run_title(reports[0])
 
 
 def _panel(index: int, name: str, report: Report) -> SimpleNamespace:
     """One run's part of the static page."""
-    totals = report.totals
-    limiters, idle = headline.limiter_parts(totals), headline.idle_parts(totals)
     return SimpleNamespace(
         index=index,
         name=name,
         report=report,
-        cards=headline.cards(report),
+        first=overview(report),
+        strip=strip_of(report),
         ladder=headline.ladder(report),
-        limiters=limiters,
-        limiters_sum=headline.sum_text(limiters),
-        idle=idle,
-        idle_sum=headline.sum_text(idle),
         seconds=headline.seconds_words(report),
-        verdict=headline.verdict_sentence(report),
-        amounts=headline.amounts_line(totals),
+        amounts=headline.amounts_line(report.totals),
         ceilings=ceilings.ceiling_lines(report),
         facts=ceilings.machine_facts(report.machine) if report.machine else [],
         findings=finding_cards(report),
         origins=headline.origin_rows(report),
         notes=[*report.notes, *_page_notes(report)],
-        is_empty=headline.is_empty(report),
+        is_empty=is_empty(report),
     )
 
 

@@ -22,6 +22,7 @@ from timeroof.core.files import kept, stamp
 from timeroof.core.notes import Note
 from timeroof.core.units import format_seconds
 from timeroof.core.version import VERSION
+from timeroof.views.overview import code_parts, percent
 from timeroof.views.palette import limiter_styles
 from timeroof.views.plain import clip, plain_lines
 
@@ -90,7 +91,7 @@ def page_template(path: str, package: str = VIEWS) -> Template:
         loader=Kept(), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
-    environment.filters["seconds"] = format_seconds
+    environment.filters |= {"seconds": format_seconds, "share": percent, "code_parts": code_parts}
     return environment.get_template(path)
 
 
