@@ -175,10 +175,10 @@ SURROUNDINGS = """
 import json, os, signal, subprocess, sys, warnings
 def seen():
     return {
-        **{f"variable {k}": v for k, v in os.environ.items() if k != "_"},
+        **{f"variable {k}": v for k, v in os.environ.items() if k not in ("_", "TIMEROOF_RECORD")},
         "child": sorted(
             line for line in subprocess.run(["env"], capture_output=True, text=True).stdout.split()
-            if "_=" not in line[:2]
+            if "_=" not in line[:2] and not line.startswith("TIMEROOF_RECORD=")
         ),
         "filters": [str(f) for f in warnings.filters],
         "interrupt": str(signal.getsignal(signal.SIGINT)),

@@ -103,6 +103,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
 
     `mark` says what ends a step. `samples` are the seconds of single unprofiled steps, in their
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
+    `pause_s` are idle seconds of a device outside of all steps: no step can give them back.
     """
 
     count: int
@@ -112,6 +113,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     samples: list[float] = []
     pace_samples: list[float] = []
     kinds: list[StepKind] = []
+    pause_s: float | None = None
 
 
 class RankTotals(msgspec.Struct, kw_only=True, frozen=True):

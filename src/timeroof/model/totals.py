@@ -212,8 +212,11 @@ def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope
 
     A row whose limiter is unknown keeps its time on the second rung: no gain is
     claimed where nothing is known. Kernels that overlap today overlap as much at their bounds.
+    A pause outside of all steps is on no rung: no step can give it back.
     """
     measured_s = profile.wall_s
+    if measured_s is not None and profile.steps is not None:
+        measured_s -= profile.steps.pause_s or 0.0
     if measured_s is None:
         measured_s = _sum(rows, "elapsed_s", rank_count(rows))
     roof_s = _at_most(_roof_s(profile, rows), measured_s)

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 import polars as pl
 
+from timeroof.core.checked import in_utf8
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, RankTotals, SourceFile, amount_columns
@@ -229,7 +230,8 @@ def read_run(
         files = hashed()
     named = [_with_files(p, job, files) for p, job in zip(profiles, plan.jobs, strict=True)]
     profile = merged_ranks(named, [Path(job.found.name).name for job in plan.jobs])
-    return SavedRun(replace(profile, notes=(*profile.notes, *plan.notes)), machine=None)
+    profile = replace(profile, notes=(*profile.notes, *plan.notes))
+    return SavedRun(in_utf8(profile), machine=None)
 
 
 def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:

@@ -1,13 +1,4 @@
-"""Which pass a step gets: warm-up, then timed, described and clean ones in turn."""
-
-from __future__ import annotations
-
-import random
-import statistics
-from dataclasses import replace
-from enum import StrEnum
-
-from timeroof.live.torch.recording import CleanStep, Recording
+"""Which pass a step gets: warm-up, then timed, described and clean ones in turn, for every kind."""
 
 # After the first window of a long run, short ones at steps that lie ever farther apart.
 LATER_WINDOW = 5
@@ -20,7 +11,7 @@ MOST_PRIMITIVES_PLACE = 24
 DESCRIBED_TWICE = 8
 
 
-class Pass(StrEnum):
+class Pass:
     """What is done to a step."""
 
     # Nothing that can be used: it began before anybody looked, or its pass was given up.
@@ -30,7 +21,7 @@ class Pass(StrEnum):
     TIMED = "timed"
     DESCRIBED = "described"
     PRIMITIVES = "primitives"
-    # In place of primitives where the program uses a GPU.
+    # In place of primitives where the program uses a device of its own.
     DEVICE = "device"
     # Without instruments, but caches and memory are still as those of the last step left them.
     SETTLING = "settling"
@@ -42,6 +33,8 @@ UNTOUCHED = (Pass.CLEAN, Pass.FREE)
 # Without instruments, but slower than usual perhaps: one stands in where no better one was seen.
 UNSETTLED = (Pass.WARMUP, Pass.SETTLING)
 INSTRUMENTED = (Pass.TIMED, Pass.DESCRIBED, Pass.PRIMITIVES, Pass.DEVICE)
+# Passes that have a framework's profiler on.
+RECORDING = (Pass.TIMED, Pass.PRIMITIVES, Pass.DEVICE)
 
 
 class Schedule:
@@ -71,9 +64,9 @@ class Schedule:
         self._next_window = 2 * (warmup + steps)
         self._last = Pass.WARMUP
         self._repeats = 0
-        self._repeat: Pass | None = None
+        self._repeat: str | None = None
 
-    def next(self) -> Pass:
+    def next(self) -> str:
         """The pass of the next step."""
         if self._repeat is not None:
             self._last, self._repeat = self._repeat, None
@@ -83,17 +76,22 @@ class Schedule:
             self._last = Pass.SETTLING
             return self._last
         self._step += 1
-        self._timed += chosen is Pass.TIMED
+        self._timed += chosen == Pass.TIMED
         self._last = chosen
         return chosen
 
-    def repeat(self, lost: Pass) -> None:
+    def repeat(self, lost: str) -> None:
         """A pass could not be completed: do it again at the next step, a few times at most."""
         self._repeats += 1
         if self._repeats <= MOST_REPEATS:
             self._repeat = lost
 
-    def _pass(self, step: int) -> Pass:
+    def instead(self, chosen: str) -> str:
+        """Another pass is given to the step that was to be left alone."""
+        self._last = chosen
+        return chosen
+
+    def _pass(self, step: int) -> str:
         if step < self.warmup:
             return Pass.WARMUP
         place = step - self.warmup
@@ -111,7 +109,7 @@ class Schedule:
         last = self.steps - 1
         return last - 1 if _shows_primitives(last) else last
 
-    def _later(self, step: int) -> Pass:
+    def _later(self, step: int) -> str:
         if step < self._next_window or self._timed >= MOST_TIMED:
             return Pass.FREE
         place = step - self._next_window
@@ -125,53 +123,77 @@ def _shows_primitives(place: int) -> bool:
     return place % PRIMITIVES_EVERY == 3 and place < MOST_PRIMITIVES_PLACE
 
 
-# Clean steps: of a long run a fair sample, of a short one what stands in.
+# Kinds of steps: those that the plan above missed get their passes from steps it leaves alone.
 
 
-MOST_CLEAN = 200
-# A step that took so many times as long as timed ones still did something else (compiling).
-MOST_UNSETTLED = 2.0
+# A kind that comes rarely is timed so often, and described once.
+WANTED_TIMED = 3
+# A kind with a smaller share of the time is not waited for.
+LEAST_SHARE = 0.02
+# Steps tried for kinds whose turn nobody can foresee, one in so many of those left alone.
+MOST_TRIES, TRY_EVERY = 60, 3
+MOST_KINDS = 12
 
 
-class CleanSample:
-    """Keeps at most so many of all clean steps, each with the same chance."""
+class KindSeen:
+    """What is known of one kind of steps while the program runs."""
 
-    def __init__(self, most: int = MOST_CLEAN) -> None:
-        self._most, self._seen = most, 0
-        # Numbers of its own: the program's random numbers stay as they are.
-        self._random = random.Random(0)
+    def __init__(self) -> None:
+        self.count = self.total_ns = 0
+        self.timed = self.described = self.untouched = 0
+        self.last = self.gap = 0
 
-    def take(self, found: Recording, step: CleanStep, *, settled: bool) -> None:
-        """A step without instruments ended; an unsettled one is kept until a settled one comes."""
-        if settled:
-            self.add(found.clean, step)
-        elif not found.clean:
-            # The last of a warm-up is the most settled one of it, that after instruments is later.
-            found.unsettled = [*found.unsettled[-1:], step] if found.timed else [step]
+    def came(self, number: int, pass_: str, duration_ns: int) -> None:
+        """A step of this kind ended."""
+        self.gap, self.last = number - self.last if self.count else 0, number
+        self.count += 1
+        self.total_ns += duration_ns
+        self.timed += pass_ == Pass.TIMED
+        self.described += pass_ == Pass.DESCRIBED
+        self.untouched += pass_ in UNTOUCHED
 
-    def add(self, kept: list[CleanStep], step: CleanStep) -> None:
-        """Put a step into the sample, perhaps in place of another."""
-        self._seen += 1
-        if len(kept) < self._most:
-            kept.append(step)
-            return
-        place = self._random.randrange(self._seen)
-        if place < self._most:
-            kept[place] = step
+    def lacks(self) -> str | None:
+        """The pass that this kind needs most."""
+        if not self.timed:
+            return Pass.TIMED
+        if not self.described:
+            return Pass.DESCRIBED
+        return Pass.TIMED if self.timed < min(WANTED_TIMED, self.count // 2) else None
 
 
-def stand_in(found: Recording) -> None:
-    """Where no clean step was seen, take the quickest unsettled one; warm-up only adds time. Its
-    page faults may be those of the warm-up: at most as many count as in the timed steps."""
-    if found.clean or not found.timed or not found.unsettled:
-        return
-    quickest = min(found.unsettled, key=lambda step: step.duration_ns)
-    usual_ns = statistics.median(step.duration_ns for step in found.timed)
-    if quickest.duration_ns > MOST_UNSETTLED * usual_ns:
-        return
-    fewest = min(quickest.faults, *(step.faults for step in found.timed))
-    found.clean = [replace(quickest, faults=fewest)]
-    found.note(
-        "The only unprofiled step was still warming up, or came right after a profiled one. Its"
-        " time is the step time here. Run more steps for a settled one."
-    )
+class Kinds:
+    """Kinds of steps, and which of them the next one may be."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, KindSeen] = {}
+        self._tries = self._asked = 0
+        self._number = 0
+
+    def came(self, kind: int, number: int, pass_: str, duration_ns: int) -> None:
+        """A step ended, and it is known of which kind it was."""
+        self.seen.setdefault(kind, KindSeen()).came(number, pass_, duration_ns)
+        self._number = number
+
+    def wish(self) -> str | None:
+        """A pass for the next step in place of none, for the sake of a kind that lacks it."""
+        if len(self.seen) < 2 or len(self.seen) > MOST_KINDS:
+            return self._of_usual() if len(self.seen) == 1 else None
+        total = sum(kind.total_ns for kind in self.seen.values())
+        lacking = [
+            kind for kind in self.seen.values()
+            if kind.count > 1 and kind.lacks() and kind.total_ns >= LEAST_SHARE * total
+        ]  # fmt: skip
+        if not lacking:
+            return None
+        for kind in lacking:
+            if kind.gap and kind.last + kind.gap == self._number + 1:
+                return kind.lacks()
+        # Nobody knows when it comes again: try now and then.
+        self._asked += 1
+        if self._tries >= MOST_TRIES or self._asked % TRY_EVERY:
+            return None
+        self._tries += 1
+        return max(lacking, key=lambda kind: kind.total_ns).lacks()
+
+    def _of_usual(self) -> str | None:
+        return None

@@ -14,34 +14,33 @@ from __future__ import annotations
 import ast
 import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, TypeAlias
 
-from timeroof.core.errors import trace_ignored
-from timeroof.live.torch.compiling import beside_dynamo
-from timeroof.live.torch.process import is_from_handler
+from timeroof_recorder.process import is_from_handler, trace_ignored
+from timeroof_recorder.torch.compiled_code import beside_dynamo
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-Called: TypeAlias = "Callable[[Module], None]"
+Called: TypeAlias = "Callable[[Module, tuple[object, ...], dict[str, object]], None]"
 # Constants in the compiled template that are exchanged for what they stand for.
-_ENTERED, _LEFT, _WHICH = "timeroof entered", "timeroof left", 0x74696D65_726F6F66
+_ENTERED, _LEFT, _WHICH = "timeroof entered", "timeroof left", "timeroof which"
 # Dynamo replaces the question by its answer, so compiled code has nothing of ours in it.
 _EVERY = "not torch.compiler.is_compiling()"
-_ONE = f"id(self) == {_WHICH} and {_EVERY}"
+_SOME = f"id(self) in {_WHICH!r} and {_EVERY}"
 _AROUND = f"""
 if {{condition}}:
     timeroof_tell = {_ENTERED!r}
-    timeroof_tell(self)
+    timeroof_tell(self, args, kwargs)
     try:
         pass
     finally:
         timeroof_tell = {_LEFT!r}
-        timeroof_tell(self)
+        timeroof_tell(self, args, kwargs)
 """
 
 
@@ -49,22 +48,26 @@ if {{condition}}:
 class _Listener:
     entered: Called
     left: Called | None = None
-    # The only module whose calls are wanted; it may go when the program lets go of it.
-    only: weakref.ref[Module] | None = None
+    # The only modules whose calls are wanted; they may go when the program lets go of them.
+    only: dict[int, weakref.ref[Module]] | None = None
 
     def wants(self, module: Module) -> bool:
-        return self.only is None or self.only() is module
+        if self.only is None:
+            return True
+        found = self.only.get(id(module))
+        return found is not None and found() is module
 
 
 _LISTENERS: list[_Listener] = []
 
 
 def watch_calls(
-    entered: Called, left: Called | None = None, *, only: Module | None = None
+    entered: Called, left: Called | None = None, *, only: Iterable[Module] | None = None
 ) -> Callable[[], None]:
-    """Be told of every module's call, or of those of one module; returns a way to end that. What
+    """Be told of every module's call, or of those of some modules; returns a way to end that. What
     torch.compile compiles is not told. With `only`, calls of other modules cost a comparison."""
-    told = _Listener(entered, left, None if only is None else weakref.ref(only))
+    some = None if only is None else {id(module): weakref.ref(module) for module in only}
+    told = _Listener(entered, left, some)
     _LISTENERS.append(told)
     _fit_code()
     return lambda: _drop(told)
@@ -79,24 +82,27 @@ def _drop(listener: _Listener) -> None:
 def _fit_code() -> None:
     """Give torch's function the cheapest code that tells what somebody listens for."""
     calls, original = _function(), _original()
-    wanted = {None if each.only is None else id(each.only()) for each in _LISTENERS}
-    if not wanted:
+    listening = [each for each in _LISTENERS if each.only is None or each.only]
+    if not listening:
         code = original
-    elif len(wanted) == 1 and None not in wanted:
-        code = _filled(_template(_ONE), wanted.pop())
-    else:
+    elif any(each.only is None for each in listening):
         code = _filled(_template(_EVERY), None)
+    else:
+        wanted = frozenset(each for one in listening for each in one.only or ())
+        code = _filled(_template(_SOME), wanted)
     calls.__code__ = code
 
 
-def _tell(module: Module, action: Callable[[_Listener], Called | None]) -> None:
+def _tell(
+    module: Module, args: tuple[object, ...], kwargs: dict[str, object], *, is_end: bool
+) -> None:
     if _is_no_call():
         return
     for listener in tuple(_LISTENERS):
-        act = action(listener)
+        act = listener.left if is_end else listener.entered
         if act is not None and listener.wants(module):
             try:
-                act(module)
+                act(module, args, kwargs)
             except Exception as error:  # the program must not suffer from us
                 if is_from_handler(error):
                     raise
@@ -148,6 +154,9 @@ def _template(condition: str) -> CodeType:
     (around,) = ast.parse(_AROUND.format(condition=condition)).body
     for node in ast.walk(around):
         ast.copy_location(node, function)
+        if isinstance(node, ast.Name) and node.id in ("args", "kwargs"):
+            theirs = function.args.vararg if node.id == "args" else function.args.kwarg
+            node.id = theirs.arg if theirs is not None else node.id
     (guarded,) = (node for node in ast.walk(around) if isinstance(node, ast.Try))
     guarded.body = function.body
     function.body = [around, *function.body]
@@ -157,13 +166,11 @@ def _template(condition: str) -> CodeType:
     return code.replace(co_qualname=original.co_qualname)
 
 
-def _filled(template: CodeType, only: int | None) -> CodeType:
+def _filled(template: CodeType, only: frozenset[int] | None) -> CodeType:
     meant: dict[object, object] = {
-        _ENTERED: beside_dynamo(lambda module: _tell(module, lambda each: each.entered)),
-        _LEFT: beside_dynamo(lambda module: _tell(module, lambda each: each.left)),
+        _ENTERED: beside_dynamo(lambda *given: _tell(*given, is_end=False)),
+        _LEFT: beside_dynamo(lambda *given: _tell(*given, is_end=True)),
         _WHICH: only,
     }
-    constants = tuple(
-        meant.get(c, c) if isinstance(c, (str, int)) else c for c in template.co_consts
-    )
+    constants = tuple(meant.get(c, c) if isinstance(c, str) else c for c in template.co_consts)
     return template.replace(co_consts=constants)

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, contextmanager
 import msgspec
 
 from timeroof.core.errors import UsageError
+from timeroof_recorder.torch.names import COST
 
 LONGEST_SHOWN = 60
-COST = "timeroof#cost#"
 
 
 def cost(

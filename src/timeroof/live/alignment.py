@@ -6,7 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from timeroof.live.torch.recording import USER_SCOPE, Described, Ints, TimedStep
+import numpy as np
+
+from timeroof.live.recording import USER_SCOPE, Described, Ints, TimedStep
 
 NO_MATCH = -1
 # Beyond this, sequences that differ are matched by name and occurrence.
@@ -15,8 +17,6 @@ MOST_COMPARED = 3000
 
 def align(step: TimedStep, described: list[Described]) -> Ints:
     """For every event of a timed step the place of its described op, or NO_MATCH."""
-    import numpy as np
-
     found = np.full(len(step), NO_MATCH, np.int64)
     theirs: dict[int, list[int]] = defaultdict(list)
     for place, op in enumerate(described):

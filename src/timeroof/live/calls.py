@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-from timeroof.core.errors import trace_ignored
-from timeroof.live.torch import recording
-from timeroof.live.torch.compiling import is_glue, is_view
-from timeroof.live.torch.costing import COST
-from timeroof.live.torch.recording import CompiledKernel, Described, LoopOp, TensorSeen
+from timeroof.live import recording
+from timeroof.live.recording import CompiledKernel, Described, LoopOp, TensorSeen
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
-from timeroof.work.call import Arg, Unrecorded, frozen, is_floating, parse_dtype
+from timeroof.work.call import Arg, frozen, is_floating, parse_dtype
 from timeroof.work.cost import unknown
+from timeroof_recorder.torch.names import COST
 
-if TYPE_CHECKING:
-    import torch
+# What a framework can say of an op without running it: a fallback for ops without a formula.
+Derive = Callable[..., Any]
 
 # What kernels for sparse tensors (COO) call to get at the values.
 LOOKS_INTO_SPARSE = frozenset({"aten::_nnz", "aten::_indices", "aten::_values"})
@@ -34,10 +31,19 @@ class Counted:
     without_tensors: bool = False
 
 
-def count_ops(ops: Sequence[Described], compiled: Sequence[CompiledKernel] = ()) -> list[Counted]:
-    """Every op's own cost; what lies in a region whose cost the user states owes nothing."""
+def count_calls(
+    ops: Sequence[Described], compiled: Sequence[CompiledKernel] = (),
+    derive: Derive | None = None, surrounds: Callable[[Described], bool] = lambda op: False,
+) -> list[Counted]:  # fmt: skip
+    """Every op's own cost; what lies in a region whose cost the user states owes nothing. What only
+    `surrounds` others does no work."""
     calls = [call_of(op) for op in ops]
-    costs = [_cost(op, call, compiled) for op, call in zip(ops, calls, strict=True)]
+    costs = [
+        FREE if op.scope or recording.is_meta(op) or surrounds(op)
+        else count(call, derive) if op.kernel is None
+        else compiled_cost(compiled[op.kernel], op, derive)
+        for op, call in zip(ops, calls, strict=True)
+    ]  # fmt: skip
     covered = below(ops, COST)
     costs = [FREE if inside else c for c, inside in zip(costs, covered, strict=True)]
     costs = _without_sparse(ops, costs)
@@ -46,12 +52,6 @@ def count_ops(ops: Sequence[Described], compiled: Sequence[CompiledKernel] = ())
         Counted(call, cost, op.kernel is not None and not op.inputs and not op.outputs)
         for op, call, cost in zip(ops, calls, own, strict=True)
     ]
-
-
-def _cost(op: Described, call: Call, compiled: Sequence[CompiledKernel]) -> Cost:
-    if op.scope or is_glue(op.name, op.sequence) or recording.is_meta(op):
-        return FREE
-    return count(call, derive) if op.kernel is None else compiled_cost(compiled[op.kernel], op)
 
 
 def _done_below(ops: Sequence[Described], own: Sequence[float | None]) -> list[float]:
@@ -114,7 +114,7 @@ def call_of(op: Described) -> Call:
     seen: list[TensorSeen] = []
     inputs = tuple(_argument(value, seen) for value in op.inputs)
     outputs = tuple(_tensor(t, None) for t in recording.tensors_in(op.outputs))
-    return Call(op.name, inputs, outputs)
+    return Call(op.op or op.name, inputs, outputs)
 
 
 def _argument(value: object, seen: list[TensorSeen]) -> Arg:
@@ -145,7 +145,7 @@ def dtype_of(call: Call) -> str | None:
 # The cost of a compiled kernel: its loops' operations by the formulas of ops, its arguments.
 
 
-def compiled_cost(kernel: CompiledKernel, op: Described) -> Cost:
+def compiled_cost(kernel: CompiledKernel, op: Described, derive: Derive | None = None) -> Cost:
     """FLOPs as ops have them, and each argument's bytes once; unknown where sizes have changed."""
     if kernel.symbolic and not _same_sizes(kernel, op):
         return unknown("a compiled kernel whose sizes differ from those it was compiled with")
@@ -193,89 +193,3 @@ def _same_sizes(kernel: CompiledKernel, op: Described) -> bool:
 
 def _sizes(values: tuple[object, ...]) -> list[int]:
     return [math.prod(t.shape) * t.item_bytes for t in recording.tensors_in(values)]
-
-
-# What torch can say of an op without running it: a fallback for ops without a formula.
-#
-# The overload is chosen by schema: the first whose arguments fit.
-
-
-_TORCH_NAMES = {
-    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16",
-    "fp8": "float8_e4m3fn",
-}  # fmt: skip
-
-
-@dataclass
-class MetaResult:
-    """Results of an op (shape, format, strides), and what its schema says of its nature."""
-
-    outputs: Sequence[tuple[Sequence[int], str, Sequence[int] | None]]
-    pointwise: bool
-    moves_nothing: bool
-
-
-def derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> MetaResult | None:
-    """Run an op on the meta device; None where torch does not know it or refuses."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    space, _, name = op.partition("::")
-    packet = getattr(getattr(torch.ops, space, None), name.split(".", 1)[0], None) if name else None
-    if packet is None:
-        return None
-    try:
-        args = [_meta(v) for v in inputs]
-        named = {k: _meta(v) for k, v in kwargs.items()}
-    except (TypeError, ValueError, RuntimeError):
-        return None
-    for overload in packet.overloads():
-        found = _attempt(getattr(packet, overload), args, named)
-        if found is not None:
-            return found
-    return None
-
-
-def _attempt(
-    function: torch._ops.OpOverload, args: list[object], kwargs: dict[str, object]
-) -> MetaResult | None:
-    import torch
-
-    schema = function._schema
-    placed, named = args[: sum(not a.kwarg_only for a in schema.arguments)], dict(kwargs)
-    for argument, value in zip(schema.arguments[len(placed) :], args[len(placed) :], strict=False):
-        named.setdefault(argument.name, value)
-    if len(args) > len(schema.arguments):
-        return None
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            result = function(*placed, **named)
-    except Exception:  # torch raises many kinds where arguments do not fit an overload
-        trace_ignored(f"{function} does not take these arguments")
-        return None
-    results = recording.leaves(tuple(result) if isinstance(result, list) else result)
-    tensors = [t for t in results if isinstance(t, torch.Tensor)]
-    outputs = [(tuple(t.shape), str(t.dtype), tuple(t.stride())) for t in tensors]
-    return MetaResult(outputs, torch.Tag.pointwise in function.tags, is_view(schema))
-
-
-def _meta(value: object) -> object:
-    if isinstance(value, Tensor):
-        return _meta_tensor(value)
-    if isinstance(value, tuple | list):
-        return [_meta(v) for v in value]
-    if isinstance(value, Unrecorded):
-        raise ValueError(f"{value} cannot be passed to torch")
-    return value
-
-
-def _meta_tensor(value: Tensor) -> torch.Tensor:
-    import torch
-
-    name = value.dtype.removeprefix("torch.")
-    dtype = getattr(torch, _TORCH_NAMES.get(name, name))
-    if value.strides and len(value.strides) == len(value.shape):
-        return torch.empty_strided(value.shape, value.strides, dtype=dtype, device="meta")
-    return torch.empty(value.shape, dtype=dtype, device="meta")

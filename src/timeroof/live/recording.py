@@ -1,19 +1,35 @@
-"""What a run leaves behind: plain data about its steps, without torch and without counting."""
+"""What a run leaves behind: plain data about its steps, of whatever framework, without counting."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-# As text: numpy reads its settings (threads) when it is loaded, which is the program's to do.
-Ints: TypeAlias = "npt.NDArray[np.int64]"
-# torch's RecordScope.
-OP_SCOPE, BACKWARD_SCOPE, USER_SCOPE = 0, 1, 7
+from timeroof.core.profile import StepKind
+from timeroof_recorder.seen import (
+    BACKWARD_SCOPE,
+    OP_SCOPE,
+    USER_SCOPE,
+    CompiledKernel,
+    Described,
+    ExternCall,
+    GraphSeen,
+    KernelArgument,
+    LoopOp,
+    TensorSeen,
+)
+
+__all__ = [
+    "BACKWARD_SCOPE", "OP_SCOPE", "USER_SCOPE", "CleanStep", "CompiledKernel", "Described",
+    "EventName", "ExternCall", "GraphSeen", "Ints", "KernelArgument", "LoopOp", "PrimitiveSeen",
+    "PrimitiveStep", "Recording", "TensorSeen", "TimedStep", "is_meta", "leaves", "tensors_in",
+]  # fmt: skip
+
+Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,13 +40,24 @@ class CleanStep:
     faults: int
     # The program's own profiler was on.
     profiled: bool = False
+    # How long the stepping thread waited for a CPU; None where nobody looked.
+    waited_ns: int | None = None
+
+
+class EventName(NamedTuple):
+    """What the instruments say of all events of a name: the idle cause that their own time goes to
+    (None: they are ops), the same where autograd numbered them, and a phase that they open."""
+
+    cause: str | None = None
+    cause_if_numbered: str | None = None
+    phase: str | None = None
 
 
 @dataclass(frozen=True)
 class TimedStep:
-    """The ops of one step with their times, outer before inner, as columns. Threads are torch's
-    numbers; `main_thread` is the one that steps. `scope` is torch's RecordScope: 0 an op, 1 a
-    backward function, 7 a user's annotation."""
+    """The ops of one step with their times, outer before inner, as columns. Threads are the
+    framework's numbers; `main_thread` is the one that steps. `scope` is 0 for an op, 1 for a
+    backward function, 7 for a region that the program named. `told` says per name what it is."""
 
     names: tuple[str, ...]
     name: Ints
@@ -49,6 +76,10 @@ class TimedStep:
     sleeps: int | None = None
     # Which of the program's steps it is, from 1 on.
     number: int = 0
+    told: tuple[EventName, ...] = ()
+    # What the stepping thread waited for a CPU, and what other threads did, in the step.
+    waited_ns: int = 0
+    others_waited_ns: int = 0
 
     @property
     def duration_ns(self) -> int:
@@ -57,39 +88,6 @@ class TimedStep:
 
     def __len__(self) -> int:
         return len(self.name)
-
-
-@dataclass(frozen=True)
-class Described:
-    """One op of a described step: who called it, with which tensors, and what it returned."""
-
-    name: str
-    parent: int | None
-    thread: int
-    sequence: int
-    scope: int
-    schema: str
-    inputs: tuple[object, ...]
-    outputs: tuple[object, ...]
-    # The compiled kernel that it is, by its place among the recording's.
-    kernel: int | None = None
-    # Where it comes from, where that is known of the op itself (compiled code).
-    module: str | None = None
-    phase: str | None = None
-    source: str | None = None
-
-
-@dataclass(frozen=True)
-class TensorSeen:
-    """A tensor as it was passed: shape, torch's name of its format, and its place in memory."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    strides: tuple[int, ...]
-    storage: int
-    offset: int
-    item_bytes: int
-    device: str
 
 
 def leaves(values: object) -> list[object]:
@@ -111,42 +109,6 @@ def is_meta(op: Described) -> bool:
     return bool(found) and all(tensor.device.startswith("meta") for tensor in found)
 
 
-class LoopOp(NamedTuple):
-    """An operation of a compiled loop: the op that does the same, its format, its operands."""
-
-    op: str
-    dtype: str
-    operands: int
-
-
-@dataclass(frozen=True)
-class KernelArgument:
-    """A tensor argument of a compiled kernel: what of it is read and written, and its size."""
-
-    read_bytes: int
-    written_bytes: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class CompiledKernel:
-    """A kernel that Inductor made: the ops in it, what its loops compute, what it touches.
-
-    `work` counts elements per operation of its loops, `products` are ops of templates.
-    `symbolic`: sizes vary from call to call; all figures are for those it was compiled with.
-    """
-
-    name: str
-    ops: tuple[str, ...]
-    work: tuple[tuple[LoopOp, int], ...]
-    products: tuple[Described, ...]
-    arguments: tuple[KernelArgument, ...]
-    module: str | None
-    source: str | None
-    phase: str | None
-    symbolic: bool = False
-
-
 @dataclass(frozen=True)
 class PrimitiveSeen:
     """A oneDNN primitive: its line in words, when it began (epoch) and how long it took."""
@@ -162,11 +124,6 @@ class PrimitiveStep:
 
     timed: TimedStep
     lines: list[bytes]
-
-
-_OF_STEPS = (
-    "clean", "unsettled", "pace", "timed", "primitive_steps", "device_traces", "steps_seen",
-)  # fmt: skip
 
 
 @dataclass
@@ -189,11 +146,17 @@ class Recording:
     # Whether rows are told apart by the line of the program that they come from.
     with_lines: bool = False
     steps_seen: int = 0
+    # What ends a step: its kind (optimizer, forward, manual, window), and in words.
     marker: str = ""
-    has_torch: bool = False
-    torch_version: str = ""
+    mark: str = ""
+    # All kinds of steps of the run, and the one that this recording is of.
+    kinds: list[StepKind] = field(default_factory=list)
+    kind: str = "step"
+    frameworks: list[tuple[str, str]] = field(default_factory=list)
     threads: int | None = None
     rank: int | None = None
+    # The share of their time that the program's threads waited for a CPU.
+    waiting_share: float | None = None
     uses_gpu: bool = False
     event_cost_ns: float | None = None
     event_cost_error_ns: float | None = None
@@ -203,17 +166,10 @@ class Recording:
     why_undescribed: str | None = None
     notes: list[str] = field(default_factory=list)
 
-    def set_aside(self) -> dict[str, object]:
-        """Forget what was measured of steps; returns it, for `put_back`."""
-        kept = {name: getattr(self, name) for name in _OF_STEPS}
-        fresh = Recording()
-        self.put_back({name: getattr(fresh, name) for name in _OF_STEPS})
-        return kept
-
-    def put_back(self, kept: dict[str, object]) -> None:
-        """What was set aside."""
-        for name, value in kept.items():
-            setattr(self, name, value)
+    @property
+    def framework(self) -> str | None:
+        """The framework whose instruments were in place."""
+        return self.frameworks[0][0] if self.frameworks else None
 
     def undescribed(self, why: str) -> None:
         """No step can be described: say why."""

@@ -9,24 +9,14 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from timeroof.core.errors import ignoring
-from timeroof.live.torch.inductor import kernels
-from timeroof.live.torch.process import after_import, wrap
-from timeroof.live.torch.recording import CompiledKernel
+from timeroof_recorder.process import Ignoring, after_import, wrap
+from timeroof_recorder.seen import CompiledKernel, ExternCall, GraphSeen
+from timeroof_recorder.torch.inductor import kernels
 
 if TYPE_CHECKING:
     from torch._inductor.codegen.common import KernelArgs
     from torch._inductor.graph import GraphLowering
     from torch._inductor.scheduler import BaseSchedulerNode, ExternKernelSchedulerNode
-
-
-@dataclass(frozen=True)
-class ExternCall:
-    """An op that compiled code calls as it is, and where it comes from."""
-
-    op: str
-    module: str | None
-    source: str | None
 
 
 @dataclass
@@ -38,6 +28,11 @@ class CompiledGraph:
     phase: str | None = None
     kernels: dict[str, int] = field(default_factory=dict)
     externs: list[ExternCall] = field(default_factory=list)
+
+    @property
+    def seen(self) -> GraphSeen:
+        """What of it a record holds."""
+        return GraphSeen(self.phase, tuple(self.kernels.items()), tuple(self.externs))
 
 
 class Workshop:
@@ -68,7 +63,7 @@ class Workshop:
         """An error of ours, say with another version of torch, must not reach the program."""
 
         def act() -> None:
-            with ignoring(f"{module} is not watched"):
+            with Ignoring(f"{module} is not watched"):
                 action()
 
         self._back.append(after_import(module, act))
@@ -76,7 +71,7 @@ class Workshop:
     def detach(self) -> None:
         """Leave Inductor as it was."""
         while self._back:
-            with ignoring("Inductor is not quite as it was"):
+            with Ignoring("Inductor is not quite as it was"):
                 self._back.pop()()
 
     def _settings(self) -> None:
@@ -103,7 +98,7 @@ class Workshop:
     ) -> str:  # fmt: skip
         """Both schedulings: the code, the nodes in it, and the kernel or its arguments."""
         name = original(scheduling, source, nodes, *rest)
-        with ignoring(f"the compiled kernel {name} is not known"):
+        with Ignoring(f"the compiled kernel {name} is not known"):
             self._note(name, nodes, _arguments_of(scheduling, rest))
         return name
 
@@ -117,7 +112,7 @@ class Workshop:
     def _called(
         self, original: Callable[..., object], scheduled: ExternKernelSchedulerNode, *args: object
     ) -> object:
-        with ignoring("an op of compiled code is not known"):
+        with Ignoring("an op of compiled code is not known"):
             node: Any = scheduled.node
             op = kernels.op_name(getattr(node, "op_overload", None)) or _extern_name(node)
             if op is not None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from timeroof.live.torch.process import quiet_stderr, temporary_file
-from timeroof.live.torch.recording import TimedStep
+from timeroof_recorder.instruments import Events
+from timeroof_recorder.process import QuietErrors
 
 if TYPE_CHECKING:
     from torch._C._autograd import _KinetoEvent, _ProfilerResult
@@ -36,7 +35,7 @@ class _Profiling:
             _profiler._ExperimentalConfig(),
         )  # fmt: skip
         wanted = {_profiler.ProfilerActivity.CPU, *activities}
-        with quiet_stderr():
+        with QuietErrors():
             _autograd._prepare_profiler(config, wanted)
             _autograd._enable_profiler(config, wanted)
         self._on = True
@@ -45,6 +44,10 @@ class _Profiling:
         """End the recording and forget it."""
         self._disable()
 
+    def forget(self) -> None:
+        """In a forked child: what was on is the parent's."""
+        self._on = False
+
     def _disable(self) -> _ProfilerResult | None:
         from torch._C._autograd import _disable_profiler
 
@@ -52,7 +55,7 @@ class _Profiling:
             return None
         self._on = False
         try:
-            with quiet_stderr():
+            with QuietErrors():
                 return _disable_profiler()
         except RuntimeError:  # somebody else switched it off
             return None
@@ -66,7 +69,7 @@ class Timing(_Profiling):
         self._enable((), shapes=False)
         mark(BEGIN)
 
-    def stop(self) -> TimedStep | None:
+    def stop(self) -> Events | None:
         """End the recording and hand the step over; None where nothing was recorded."""
         mark(FINISH)
         result = self._disable()
@@ -81,55 +84,20 @@ def mark(name: str) -> None:
         pass
 
 
-class _Event(NamedTuple):
-    name: str
-    start_ns: int
-    duration_ns: int
-    thread: int
-    sequence: int
-    scope: int
-
-
-def step_from_events(events: Iterable[_KinetoEvent]) -> TimedStep | None:
-    """Columns from raw profiler events between the two marks."""
+def step_from_events(events: Iterable[_KinetoEvent]) -> Events | None:
+    """Raw profiler events between the two marks, outer before inner."""
     rows = [
-        _Event(
-            e.name(), e.start_ns(), e.duration_ns(), e.start_thread_id(), e.sequence_nr(), e.scope()
-        )
+        (e.name(), e.start_ns(), e.duration_ns(), e.start_thread_id(), e.sequence_nr(), e.scope())
         for e in events
         if e.activity_type() in _CPU_KINDS
     ]
-    begin = next((r for r in rows if r.name == BEGIN), None)
-    finish = next((r for r in reversed(rows) if r.name == FINISH), None)
+    begin = next((r for r in rows if r[0] == BEGIN), None)
+    finish = next((r for r in reversed(rows) if r[0] == FINISH), None)
     if begin is None or finish is None:
         return None
-    low, high = begin.start_ns + begin.duration_ns, finish.start_ns
-    inside = [r for r in rows if low <= r.start_ns < high and r.name not in (BEGIN, FINISH)]
-    return _columns(inside, low, high, begin.thread)
-
-
-def _columns(rows: list[_Event], low: int, high: int, thread: int) -> TimedStep:
-    import numpy as np
-
-    numbers: dict[str, int] = {}
-    name = np.array([numbers.setdefault(r.name, len(numbers)) for r in rows], np.int64)
-    table = np.array([r[1:] for r in rows], np.int64).reshape(-1, 5)
-    start, end = table[:, 0], table[:, 0] + table[:, 1]
-    # An event that was open at the end (the optimizer's step holds our hook) ends there.
-    end = np.where((table[:, 1] < 0) | (end > high), high, end)
-    order = np.lexsort((-end, start))
-    return TimedStep(
-        names=tuple(numbers),
-        name=name[order],
-        start_ns=start[order],
-        end_ns=end[order],
-        thread=table[order, 2],
-        sequence=table[order, 3],
-        scope=table[order, 4],
-        begin_ns=low,
-        finish_ns=high,
-        main_thread=thread,
-    )
+    low, high = begin[1] + begin[2], finish[1]
+    inside = [r for r in rows if low <= r[1] < high and r[0] not in (BEGIN, FINISH)]
+    return Events(inside, low, high, begin[3])
 
 
 class DevicePass(_Profiling):
@@ -140,21 +108,20 @@ class DevicePass(_Profiling):
         """Begin, when everything launched before has ended; False where there is no device."""
         if not activities and not on_cpu:
             return False
-        _synchronize()
+        synchronize()
         self._enable(activities, shapes=True)
         return True
 
-    def stop(self, owner: object) -> Path | None:
-        """End; the trace's file, which goes when its owner does."""
+    def stop(self, path: str) -> bool:
+        """End, and have torch write the trace; whether there is one."""
         if self._on:
-            _synchronize()
+            synchronize()
         result = self._disable()
         if result is None:
-            return None
-        path = temporary_file(owner)
-        with quiet_stderr():
-            result.save(str(path))
-        return path
+            return False
+        with QuietErrors():
+            result.save(path)
+        return True
 
 
 def device_activities() -> set[ProfilerActivity]:
@@ -172,7 +139,8 @@ def used_devices() -> list[str]:
     return [name for name, device in both if device.is_available() and device.is_initialized()]
 
 
-def _synchronize() -> None:
+def synchronize() -> None:
+    """Wait for the devices that the program uses."""
     import torch
 
     for name in used_devices():

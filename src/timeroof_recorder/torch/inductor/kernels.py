@@ -10,9 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from timeroof.live.torch.compiling import is_view
-from timeroof.live.torch.contexts import libraries, shown_path
-from timeroof.live.torch.recording import (
+from timeroof_recorder.seen import (
     OP_SCOPE,
     CompiledKernel,
     Described,
@@ -20,6 +18,8 @@ from timeroof.live.torch.recording import (
     LoopOp,
     TensorSeen,
 )
+from timeroof_recorder.torch.compiled_code import is_view
+from timeroof_recorder.torch.lines import libraries, shown_path
 
 if TYPE_CHECKING:
     import torch
