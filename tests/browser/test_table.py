@@ -115,7 +115,7 @@ def test_rows_light_their_points(step: Opened) -> None:
     step.page.locator("#grid tr.item").nth(0).hover()
     step.settle()
     ring = step.js(
-        "document.getElementById('chart').data.filter((t) => t.marker && t.marker.symbol === 'circle-open').map((t) => t.x.filter((v) => v !== null).length)"
+        "[...document.querySelectorAll('#chart .lit-mark')].map((mark) => mark.getAttribute('d').split('Z').length - 1)"
     )
     assert ring == [2]
 

@@ -39,9 +39,9 @@ export function detailBox(i) {
     make("div", {}, make("h4", {}, "Bounds against the measured time"), boundBars(i),
       make("div", { class: "buttons" },
         make("button", { type: "button", onclick: () => isolate([i], rowName(i)) }, state.isolated && state.isolated.size === 1 && state.isolated.has(i) ? "Show all" : "Isolate"),
-        make("button", { type: "button", onclick: () => copyText(full, "The name is copied.") }, "Copy name"))),
-    make("div", {}, make("h4", {}, "Full name"), make("p", { class: "name", dir: "auto" }, full),
-      make("dl", { class: "facts" }, ...detailFacts(i).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, String(value))]))));
+        make("button", { type: "button", onclick: () => copyText(full, "The name is copied.") }, "Copy name")),
+      make("h4", { class: "after" }, "Full name"), make("p", { class: "name", dir: "auto" }, full)),
+    make("div", {}, make("dl", { class: "facts" }, ...detailFacts(i).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, String(value))]))));
 }
 
 // The clipboard where the browser allows it, a hidden field where not.

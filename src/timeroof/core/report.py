@@ -140,6 +140,7 @@ class MachineDocument(msgspec.Struct, kw_only=True, frozen=True):
     device_names: list[str]
     emulated: dict[str, str]
     notes: list[str]
+    achievable: list[Ceiling] = []
 
 
 class TimelineEvent(msgspec.Struct, kw_only=True, frozen=True):

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from timeroof.core import units
-from timeroof.core.units import format_rate, format_seconds
+from timeroof.core.units import format_percent, format_rate, format_seconds
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Column, fitted_table
 
@@ -90,6 +90,12 @@ def print_machine(machine: Machine) -> None:
             latency = format_seconds(level.latency_s)
             rows.append((f"{level.level} latency", latency, "measured", ""))
     out.print(fitted_table(CEILING_COLUMNS, rows, out.width))
+    for ceiling in machine.achievable:
+        peak = machine.rate(ceiling.resource)
+        share = f" ({format_percent(ceiling.rate / peak)} of the ceiling)" if peak else ""
+        rate = format_rate(ceiling.resource, ceiling.rate)
+        words = f"Achievable {ceiling.resource}: {rate}{share}, {ceiling.origin}: {ceiling.source}"
+        out.print(Text(plain_text(words)))
     if machine.device_names:
         names = ", ".join(plain_text(n) for n in machine.device_names)
         out.print(Text(f"Profilers print it as: {names}"))
