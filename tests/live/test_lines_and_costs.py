@@ -16,14 +16,13 @@ from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
 from timeroof.live.building import why_nothing
-from timeroof.live.torch.contexts import SOURCE
-from timeroof.live.torch.costing import stated
-from timeroof.live.torch.inductor.calls import GRAPH, folded
-from timeroof.live.torch.inductor.hooks import CompiledGraph, ExternCall
-from timeroof.live.torch.recording import Described, Recording, TensorSeen
+from timeroof.live.costing import stated
+from timeroof.live.recording import Described, ExternCall, GraphSeen, Recording, TensorSeen
+from timeroof.live.torch.compiled_calls import folded
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page
 from timeroof.views.run_summary import print_run
+from timeroof_recorder.torch.names import GRAPH, SOURCE
 
 
 def op(name: str, *shapes: tuple[int, ...], parent: int | None = None, scope: int = 0) -> Described:
@@ -33,8 +32,8 @@ def op(name: str, *shapes: tuple[int, ...], parent: int | None = None, scope: in
 
 @pytest.mark.parametrize("line", [None, "b.py:9"])
 def test_compiled_code_of_torchs_own_modules_has_the_line_that_calls_it(line: str | None) -> None:
-    forward = CompiledGraph(phase="forward", externs=[ExternCall("aten::addmm", None, line)])
-    backward = CompiledGraph(phase="backward")
+    forward = GraphSeen("forward", (), (ExternCall("aten::addmm", None, line),))
+    backward = GraphSeen("backward", (), ())
     ops = [
         op(f"{SOURCE}a.py:3", scope=7),
         op(f"{GRAPH}0", parent=0, scope=7),
@@ -47,7 +46,7 @@ def test_compiled_code_of_torchs_own_modules_has_the_line_that_calls_it(line: st
 
 
 def test_a_backward_graph_of_several_calls_has_no_line() -> None:
-    graphs = [CompiledGraph(), CompiledGraph(), CompiledGraph(phase="backward")]
+    graphs = [GraphSeen(phase, (), ()) for phase in (None, None, "backward")]
     ops: list[Described] = []
     for place, line in enumerate(("a.py:3", "a.py:4")):
         at = len(ops)
@@ -109,7 +108,7 @@ def test_the_summary_is_in_seconds_of_an_unprofiled_step(
 @pytest.mark.parametrize(("count", "words"), [(1, "only 1 step was seen"), (2, "2 steps were")])
 def test_one_step_is_no_steps(count: int, words: str) -> None:
     recording = Recording(marker="auto")
-    recording.has_torch, recording.steps_seen = True, count
+    recording.frameworks, recording.steps_seen = [("torch", "2.9")], count
     assert words in why_nothing(recording)
 
 

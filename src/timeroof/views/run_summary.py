@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from rich.text import Text
 
+from timeroof.core.profile import Steps
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.views.overview import Action, KernelLine, Overview, Part, overview
 from timeroof.views.palette import TERMINAL_COLOURS
@@ -70,6 +71,8 @@ def print_run(
     out.print()
     _print_doubts(seen, out, verbose=verbose)
     _print_head(seen, out)
+    if report.profile.steps is not None and report.profile.steps.count:
+        out.print(Text(whole_run(report.profile.steps)))
     if seen.is_empty:
         print_notes([n for n in report.notes if n.level == "info"], stderr=stderr)
         return
@@ -78,6 +81,27 @@ def print_run(
     _print_kernels(seen, out)
     _print_lines(report, out)
     _print_end(report, seen, out, verbose=verbose, page=page)
+
+
+def whole_run(steps: Steps) -> str:
+    """What marks a step, and whose the time of all of them was.
+
+    >>> from timeroof.core.profile import StepKind
+    >>> kinds = [StepKind(name="training", count=56, total_s=0.06),
+    ...          StepKind(name="training with evaluation", count=8, total_s=51.7)]
+    >>> whole_run(Steps(count=64, mark="SGD.step", kinds=kinds))
+    '64 steps (SGD.step) took 51.8 s: 56 training 60.0 ms, 8 training with evaluation 51.7 s'
+    """
+    seen = "1 step" if steps.count == 1 else f"{steps.count} steps"
+    mark = f" ({plain_text(steps.mark)})" if steps.mark else ""
+    known = [kind for kind in steps.kinds if kind.total_s is not None]
+    if not known:
+        return f"{seen}{mark}"
+    took = f"{seen}{mark} took {format_seconds(sum(kind.total_s or 0.0 for kind in known))}"
+    if len(known) < 2:
+        return took
+    parts = [f"{k.count} {plain_text(k.name)} {format_seconds(k.total_s)}" for k in known]
+    return f"{took}: {', '.join(parts)}"
 
 
 def print_summary(report: Report, *, stderr: bool = True) -> None:

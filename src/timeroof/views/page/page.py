@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import msgspec
 from markupsafe import Markup
 
-from timeroof.core.files import kept, stamp
 from timeroof.core.units import format_percent
 from timeroof.views.doubts import is_empty
 from timeroof.views.overview import overview
 from timeroof.views.page import headline, payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
 from timeroof.views.page.strip import strip_of
-from timeroof.views.page.templates import (
-    asset,
-    content_policy,
-    hash_source,
-    page_styles,
-    page_template,
-)
+from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
 from timeroof.views.palette import LIMITERS
 from timeroof.views.plain import clip, plain_line
 from timeroof.views.title import run_title, workload_name
@@ -34,9 +24,6 @@ if TYPE_CHECKING:
     from timeroof.core.report import Report
 
 STYLES = ("base.css", "headline.css", "charts.css", "table.css", "seconds.css", "print.css")
-
-# plotly.js begins and ends with a function for module loaders, within so many characters.
-EDGE = 4096
 
 
 def script_safe_json(data: object) -> bytes:
@@ -56,78 +43,6 @@ def page_script() -> str:
     return asset("scripts/report.js")
 
 
-class _Plotly(msgspec.Struct, frozen=True):
-    """What of plotly.js goes into a page: a licence, its bytes from here to there, a line end."""
-
-    hash: str
-    licence: str
-    start: int
-    stop: int
-    # Whether something in it would end its element or is a foreign line end.
-    escaped: bool
-
-
-def plotly_script() -> list[bytes | memoryview]:
-    """plotly.js of the installed package as UTF-8, in pieces: nothing in it ends its element."""
-    known = _known_plotly()
-    data = _plotly_file().read_bytes()
-    return _pieces(_escaped(data) if known.escaped else data, known)
-
-
-def plotly_hash() -> str:
-    """The source of plotly's script for a policy."""
-    return _known_plotly().hash
-
-
-@cache
-def _known_plotly() -> _Plotly:
-    """Kept between runs: to search and hash these megabytes takes as long as a small file."""
-    facts = "\n".join((stamp(_plotly_file()), stamp(Path(__file__))))
-    made = kept("plotly", facts, lambda: msgspec.json.encode(_look(_plotly_file().read_bytes())))
-    return msgspec.json.decode(made, type=_Plotly)
-
-
-def _look(data: bytes) -> _Plotly:
-    safe = _escaped(data)
-    head, tail = (edge.decode("latin-1") for edge in (safe[:EDGE], safe[-EDGE:]))
-    licence, before, after = _wrapper(head, tail) or ("", 0, 0)
-    known = _Plotly("", licence, before, len(safe) - after, escaped=safe != data)
-    return msgspec.structs.replace(known, hash=hash_source(b"".join(_pieces(safe, known))))
-
-
-def _escaped(data: bytes) -> bytes:
-    unix = data.replace(b"\r\n", b"\n")
-    return unix.replace(b"</script", b"<\\/script").replace(b"<!--", b"<\\!--")
-
-
-def _pieces(data: bytes, known: _Plotly) -> list[bytes | memoryview]:
-    return [known.licence.encode("latin-1"), memoryview(data)[known.start : known.stop], b"\n"]
-
-
-@cache
-def _plotly_file() -> Path:
-    """The installed plotly.js; plotly's Python code is not wanted and not imported."""
-    spec = find_spec("plotly")
-    assert spec is not None, "plotly is a dependency"
-    folder = next(iter(spec.submodule_search_locations or ()))
-    return Path(folder) / "package_data" / "plotly.min.js"
-
-
-def _wrapper(head: str, tail: str) -> tuple[str, int, int] | None:
-    """The licence before the function that offers plotly to module loaders, and its ends' lengths.
-
-    Browsers parse a function's text once to skip it and again to run it: without the wrapper the
-    page is ready a quarter sooner. None for a file of another form, which stays as it is.
-    """
-    before, opens, _ = head.partition('"use strict";var Plotly=')
-    _, closes, after = tail.rpartition("window.Plotly = Plotly;")
-    is_wrapper = after.split() == ["return", "Plotly;", "}));"] and "factory" in before
-    if not (opens and closes and is_wrapper):
-        return None
-    return before.partition("*/")[0] + "*/\n", len(before), len(after)
-
-
-START_CHARTS = "timeroofPage.startCharts();"
 # Holds the place of what is put in as bytes; texts of files lose such characters (`shown`).
 _PLACE = "\x00"
 
@@ -145,7 +60,7 @@ def html_page(
 def html_bytes(
     report: Report, *, title: str | None = None, runs: Sequence[Report] | None = None
 ) -> bytes:
-    """The page as UTF-8; data and plotly, nearly all of it, are put in as bytes."""
+    """The page as UTF-8; its data, most of it, are put in as bytes."""
     reports = [report, *(r for r in runs or () if r is not report)]
     names = run_names(reports)
     heading = clip(plain_line(title or page_title(reports, names)), 200)
@@ -156,16 +71,14 @@ def html_bytes(
         panels=panels,
         kinds=LIMITERS,
         is_empty=all(panel.is_empty for panel in panels),
-        policy=content_policy(script, START_CHARTS, hashes=[plotly_hash()]),
+        policy=content_policy(script),
         styles=page_styles(STYLES),
         data=Markup(_PLACE),
-        plotly=Markup(_PLACE),
         script=Markup(script),
-        starter=Markup(START_CHARTS),
     )
-    before, between, after = page.encode().split(_PLACE.encode())
+    before, after = page.encode().split(_PLACE.encode())
     data = script_safe_json(page_payload(reports, names, heading))
-    return b"".join((before, data, between, *plotly_script(), after))
+    return b"".join((before, data, after))
 
 
 def run_names(reports: Sequence[Report]) -> list[str]:
