@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
-	$(BIN)/timeroof study conv2d lstm --quick --fresh --overlay paper --out out/study
+	$(BIN)/timeroof study conv2d lstm --pass forward --factor all --quick --fresh --overlay paper --out out/study
 
 setup: $(STAMP)
 

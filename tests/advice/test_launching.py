@@ -209,7 +209,7 @@ LINK_IDLE = {"wall_s": 100.0, "idle_by_cause": {"communication": 20.0}}
 @pytest.mark.parametrize(
     ("rows", "whole", "why"),
     [
-        ([fine(80.0)], LINK_IDLE, "The device waits 20.0 s for communication."),
+        ([fine(80.0)], LINK_IDLE, "The GPU waits 20.0 s for communication."),
         (
             [fine(80.0, kind="op")],
             LINK_IDLE,
@@ -218,12 +218,12 @@ LINK_IDLE = {"wall_s": 100.0, "idle_by_cause": {"communication": 20.0}}
         (
             [fine(60.0), COLLECTIVE],
             LINK_IDLE,
-            "Collectives take 20.0 s. The device waits another 20.0 s for communication.",
+            "Collectives take 20.0 s. The GPU waits another 20.0 s for communication.",
         ),
         (
             [fine(80.0), {**COLLECTIVE, "exclusive_s": 10.0}],
             {},
-            "Collectives take 20.0 s, 50 % of it exposed.",
+            "Collectives take 20.0 s; 50 % of that is exposed.",
         ),
     ],
 )
@@ -266,8 +266,8 @@ def test_a_cpu_has_no_device_that_waits(machine: Machine) -> None:
     idle = {"python": 20.0}
     rows = [fine(80.0, kind="op")]
     told = only("TR104", report_of(rows, machine, wall_s=100.0, idle_by_cause=idle))
-    assert told.title == "Python and framework overhead between ops"
-    assert told.why == "20.0 s (20 %) pass between ops, in Python and the framework."
+    assert told.title == "Python and framework overhead takes 20.0 s of 100 s"
+    assert told.why == "Python and the framework take 20.0 s (20 %) between ops."
     assert "CUDA" not in (told.action or "")
     assert not any(
         "device" in finding.title + finding.why
@@ -277,7 +277,7 @@ def test_a_cpu_has_no_device_that_waits(machine: Machine) -> None:
 
 def test_a_device_waits_for_its_host() -> None:
     report = report_of([fine(80.0)], wall_s=100.0, idle_by_cause={"launch-starved": 20.0})
-    assert only("TR104", report).title == "The device waits for the host"
+    assert only("TR104", report).title == "The GPU waits for the host: 20.0 s of 100 s"
 
 
 def test_work_of_the_program_itself_is_no_launching() -> None:

@@ -61,9 +61,9 @@ def test_launch_compares_forms_of_the_same_lstm() -> None:
 
 def test_autotune_takes_the_switches_of_the_device() -> None:
     on_cpu = {c.variant for c in designs(["autotune"], options())}
-    assert on_cpu == {"eager", "no-onednn", "compile", "max-autotune"}
+    assert on_cpu == {"eager", "im2col", "no-onednn", "compile", "max-autotune"}
     on_gpu = {c.variant for c in designs(["autotune"], options(device="cuda"))}
-    assert on_gpu == {"eager", "cudnn-benchmark", "compile", "max-autotune"}
+    assert on_gpu == {"eager", "im2col", "cudnn-benchmark", "compile", "max-autotune"}
 
 
 def test_locality_surrounds_every_cache() -> None:

@@ -83,9 +83,9 @@ def test_a_sweep_with_dram_bytes_stays_at_dram() -> None:
 def test_the_conclusion_names_a_warm_kernel_and_its_level() -> None:
     found = conclude(warm(study_rows([*batch_sweep(), *batch_sweep("lstm")])), study_machine())
     assert found is not None
-    assert "lstm, batch 16 to 64: intensity stays at 25 FLOP/B" in found.why
-    assert "lstm: intensity is over the bytes at L1" in found.why
-    assert "conv2d: intensity is over" not in found.why
+    assert "lstm, batch 16 to 64: 4× the work" in found.why
+    assert "lstm: intensity is per byte at L1" in found.why
+    assert "conv2d: intensity is per byte" not in found.why
     assert {s["level"] for s in found.facts["sweeps"]} == {"dram", "l1"}
 
 
@@ -93,7 +93,7 @@ def test_the_conclusion_names_a_kernel_that_it_cannot_tell() -> None:
     rows = moving(study_rows([*batch_sweep(), *batch_sweep("lstm")]), "lstm", dram=None)
     found = conclude(rows, study_machine())
     assert found is not None
-    assert "lstm: not told, FLOPs or bytes are none or not known." in found.why
+    assert "lstm: FLOPs or bytes are not known." in found.why
 
 
 def test_a_busy_machine_still_names_every_kernel() -> None:
@@ -104,8 +104,8 @@ def test_a_busy_machine_still_names_every_kernel() -> None:
     ]
     found = conclusions(warm(study_rows(truths)), study_machine())[0]
     assert found.state == "open"
-    assert "Compared: conv2d, lstm." in found.why
-    assert "lstm: intensity is over the bytes at L1" in found.why
+    assert found.open_because == "other programs used the processor"
+    assert "lstm: intensity is per byte at L1" in found.why
 
 
 @pytest.mark.parametrize(("load", "told"), [("0.150", False), ("0.151", True), ("0.9", True)])
@@ -113,10 +113,10 @@ def test_others_on_the_processor_are_told_and_marked(tmp_path: Path, load: str, 
     truths = batch_sweep()
     truths[0] = replace(truths[0], found={"load": load})
     study = study_of(truths)
-    assert ("in 1 of 3 cases" in busy_sentence(study.rows)) == told
+    assert ("during 1 of 3 cases" in busy_sentence(study.rows)) == told
     page = parsed(write_study(study, tmp_path))
-    assert ("in 1 of 3 cases: this time is not the kernel's alone." in page.text) == told
-    assert page.text.count("◆") == (2 if told else 0)
+    assert ("Other programs used" in page.text) == told
+    assert page.text.count("◆") == (1 if told else 0)
 
 
 def test_a_page_without_chart_says_why(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ class FakeWorker:
     def __init__(self, *where: object) -> None:
         self.where = where
 
-    def measure(self, case: Case, plan: Plan) -> Result:
-        return Result(case=case, status="done", samples_s=[1.0])
+    def measured(self, cases: Sequence[Case], plan: Plan) -> Iterator[Result]:
+        for case in cases:
+            yield Result(case=case, status="done", samples_s=[1.0])
 
     def stop(self) -> None:
         pass

@@ -26,7 +26,14 @@ from timeroof.study.run import Worker
 __all__ = ["folder"]
 pytest.importorskip("torch")
 
-FAST = Plan(warmup_s=0.01, budget_s=0.02, least=2, sample_s=1e-6, limit_s=60.0)
+FAST = Plan(
+    warmup_s=0.01,
+    budget_s=0.02,
+    least=2,
+    sample_s=1e-6,
+    limit_s=60.0,
+    one_thread_beside_others=False,
+)
 SMALL = {
     "conv2d": {"batch": 2, "filters": 4, "channels": 3, "size": 12},
     "pool": {"batch": 2, "channels": 3, "size": 12},

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND
 from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
+from timeroof.core.shapes import shape_text
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.core.vocabulary import CONTRACTIONS, MOVES, FrameworkName, IdleCause, OpFamily
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
+from timeroof.model.judge import judge, scope_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +38,59 @@ def in_family(*families: OpFamily) -> pl.Expr:
 def is_contraction() -> pl.Expr:
     """Rows whose work matrix units could do: FLOPs of contractions where known, else the name."""
     return pl.coalesce(pl.col("contraction_flops") > 0, in_family(*CONTRACTIONS))
+
+
+# A program whose convolutions take less of its products' time is no convolution network.
+MOSTLY = 0.5
+# Places that a finding names, tensors of each, and rows that are looked at.
+NAMED_PLACES, NAMED_TENSORS, MOST_PLACED = 2, 2, 500
+
+
+def kernel_count(rows: pl.DataFrame) -> int:
+    """How many different kernels rows are of, whatever their sizes."""
+    return rows.select("short_name", "op").n_unique()
+
+
+def _products_s(rows: pl.DataFrame) -> float:
+    return float(rows.filter(in_family(*CONTRACTIONS))["time_s"].sum())
+
+
+def places(rows: pl.DataFrame, count: int = NAMED_PLACES) -> str:
+    """The places that hold most of some rows' time: module, op with its sizes, source line.
+
+    Repeated layers are one place: their numbers are left out.
+    """
+    if not rows.height:
+        return ""
+    line = pl.col("label.source") if "label.source" in rows.columns else pl.lit(None, pl.String)
+    longest = rows.sort("time_s", descending=True).head(MOST_PLACED)
+    named = longest.select(
+        _layer("module"), "op", "short_name",
+        pl.Series("shape", [shape_text(s, NAMED_TENSORS) for s in longest["shape"].to_list()],
+                  dtype=pl.String),
+        line.alias("line"), "time_s",
+    )  # fmt: skip
+    largest = (
+        named.group_by("module", "op", "short_name", "shape", "line", maintain_order=True)
+        .agg(pl.col("time_s").sum())
+        .sort("time_s", descending=True)
+        .head(count)
+    )
+    texts = [_place(row) for row in largest.iter_rows(named=True)]
+    return f" Largest: {'; '.join(texts)}."
+
+
+def _layer(column: str) -> pl.Expr:
+    """The last two names of a module's path, without the numbers of repeated layers."""
+    plain = pl.col(column).str.replace_all(r"_\d+(/|$)", "$1")
+    plain = plain.str.replace_all(r"\.\d+(\.|$)", ".*$1")
+    return plain.str.extract(r"([^/]+(?:/[^/]+)?)$").alias(column)
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    op = (row["op"] or row["short_name"] or "").removeprefix("aten::")
+    where = [row["module"], op, row["shape"], f"at {row['line']}" if row["line"] else None]
+    return f"{' '.join(part for part in where if part)} ({format_seconds(row['time_s'])})"
 
 
 # How sources spell the formats that precisions are named after.
@@ -74,6 +131,8 @@ class Context:
     ran_on_a_cpu: bool = False
     # How many devices the rows were summed over; a cure helps all of them at the same time.
     ranks: int = 1
+    # Least seconds of each phase as one kernel, where tensor identities are known.
+    fused_s: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, report: Report) -> Context:
@@ -91,6 +150,7 @@ class Context:
             tool=profile.source.tool,
             ran_on_a_cpu=profile.ran_on_a_cpu,
             ranks=ranks,
+            fused_s=_fused_phases(report),
         )
 
     def without(self, ids: Sequence[int]) -> Context:
@@ -123,10 +183,62 @@ class Context:
         found = (n for t in told for n, pattern in _FRAMEWORKS.items() if re.search(pattern, t))
         return next(found, "any")
 
-    def action(self, actions: Mapping[str, str]) -> str:
-        """The advice that fits framework and device best; keys such as `torch cpu`, `torch`."""
-        keys = (f"{self.framework} {self.device_kind}", self.framework, self.device_kind, "any")
-        return next(actions[key] for key in keys if key in actions)
+    def kinds(self, rows: pl.DataFrame | None = None) -> list[str]:
+        """What a program, or some rows of it, mostly does: the kinds of advice that fit it.
+
+        Rows without a product or convolution are of the program's kind.
+        """
+        if rows is not None and "op_family" not in rows.columns:
+            rows = None
+        of_rows = self.rows if rows is None or not _products_s(rows) else rows
+        kinds = []
+        convolution_s = float(of_rows.filter(in_family(OpFamily.CONVOLUTION))["time_s"].sum())
+        if convolution_s >= MOSTLY * _products_s(of_rows) > 0:
+            kinds.append("convolution")
+        if self._recurs:
+            kinds.append("recurrent")
+        if rows is not None and rows.height:
+            family = rows.group_by("op_family").agg(pl.col("time_s").sum())
+            largest = family.sort("time_s", descending=True)["op_family"][0]
+            kinds += [largest] if largest and largest not in kinds else []
+        return kinds
+
+    @cached_property
+    def _recurs(self) -> bool:
+        names = self.rows.select(pl.concat_str("op", "name", "module", ignore_nulls=True))
+        return bool(names.to_series().str.contains(r"(?i)lstm|gru_|grucell|rnn").any())
+
+    def action(self, actions: Mapping[str, str], rows: pl.DataFrame | None = None) -> str:
+        """The advice that fits the rows it is about, framework and device best.
+
+        Keys such as `torch convolution`, `torch cpu`, `torch`, `gpu`; `any` fits all.
+        """
+        keys = [
+            f"{framework}{kind}{device}".strip()
+            for framework in (f"{self.framework} ", "")
+            for kind in (*(f"{kind} " for kind in self.kinds(rows)), "")
+            for device in (self.device_kind, "")
+        ]
+        return next(actions[key] for key in [*keys, "any"] if key in actions)
+
+    @property
+    def noun(self) -> str:
+        """What a row runs: an op of a CPU, a kernel of a device."""
+        return "op" if self.ran_on_a_cpu else "kernel"
+
+    @property
+    def device_noun(self) -> str:
+        """What the program's work runs on, in words."""
+        names = {"cpu": "CPU", "gpu": "GPU", "tpu": "TPU"}
+        return names.get(self.device_kind, "device")
+
+    def of_run(self, seconds: float) -> str:
+        """Seconds beside those of the run, for titles."""
+        return f"{format_seconds(seconds)} of {format_seconds(self.total_s)}"
+
+    def share(self, seconds: float) -> str:
+        """Seconds as a share of the run."""
+        return format_percent(seconds / self.total_s) if self.total_s else "?"
 
     def rate(self, resource: str) -> float | None:
         """The roof of one resource per second."""
@@ -143,6 +255,18 @@ class Context:
             pl.col("launch_s") if launch_s is None else launch_s,
             asynchronous=not self.synchronous,
         )
+
+
+def _fused_phases(report: Report) -> dict[str, float]:
+    """The bound of each phase as one kernel, whose intermediate results never reach memory."""
+    rungs, machine = report.profile.rungs, report.machine
+    if rungs is None or machine is None:
+        return {}
+    fused = Profile.of(rungs.filter(pl.col("name") == "fused"), report.profile.source)
+    scope = scope_for(report.profile.threads, machine)
+    judged = judge(fused, machine, scope=scope).table
+    bounds = zip(fused.kernels["phase"].to_list(), judged["bound_s"].to_list(), strict=True)
+    return {phase: bound_s for phase, bound_s in bounds if phase and bound_s is not None}
 
 
 def _described(rows: pl.DataFrame) -> pl.DataFrame:
@@ -269,6 +393,15 @@ NATIVE = {
     "bf16": ("flop/bf16-tensor", "flop/bf16"),
     "fp32": ("flop/tf32-tensor",),
 }
+
+
+def unit_words(resource: str) -> str:
+    """A unit's resource in words.
+
+    >>> unit_words("flop/bf16-tensor"), unit_words("flop/fp32")
+    ('BF16 tensor', 'FP32')
+    """
+    return resource.removeprefix("flop/").upper().replace("-TENSOR", " tensor")
 
 
 def native_rate(context: Context, resources: tuple[str, ...]) -> tuple[str, float] | None:

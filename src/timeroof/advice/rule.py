@@ -106,7 +106,7 @@ class Rule(ABC):
             code=self.code,
             title=title or self.title,
             why=why,
-            action=action or context.action(self.actions),
+            action=action or context.action(self.actions, rows),
             kernels=gains["id"].to_list(),
             evidence={**evidence, "share_of_time": _share(rows, context)},
             gains=gains,
@@ -125,6 +125,7 @@ class Rule(ABC):
         evidence: dict[str, Any],
         *,
         title: str | None = None,
+        action: str | None = None,
     ) -> list[Claim]:
         """Say something that costs or saves no seconds by itself."""
         return [
@@ -132,7 +133,7 @@ class Rule(ABC):
                 code=self.code,
                 title=title or self.title,
                 why=why,
-                action=context.action(self.actions),
+                action=action or context.action(self.actions),
                 kernels=rows["id"].to_list(),
                 evidence={**evidence, "share_of_time": _share(rows, context)},
                 informs=True,

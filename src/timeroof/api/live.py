@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+import msgspec
 
 from timeroof.api.reports import analyze, machine as find_machine
 from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError, UsageError
-from timeroof.core.machine import Machine
+from timeroof.core.machine import HUGE_PAGES, Machine
 from timeroof.core.notes import Note
 from timeroof.core.report import Report
 from timeroof.live.accounting import contention_note, waiting_share
@@ -34,6 +38,7 @@ __all__ = ["HERE", "machine_for", "scope_for"]
 
 HERE = "here"
 LIMIT_S = 180
+HUGE_PAGE_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def machine_for(
@@ -45,10 +50,23 @@ def machine_for(
     if name not in (None, HERE):
         return find_machine(str(name)), []
     try:
-        return _this_machine(told)
+        found, notes = _this_machine(told)
+        return with_page_setting(found), notes
     except Exception as error:  # a report without bounds is better than none
         words = f"this machine could not be measured ({error}): nothing is bounded"
         return None, [Note(words, "machine-not-measured", "warning")]
+
+
+def with_page_setting(machine: Machine, setting: Path = HUGE_PAGE_SETTING) -> Machine:
+    """The machine with a word on who gets huge pages, where the system says so."""
+    try:
+        chosen = re.search(r"\[(\w+)\]", setting.read_text())
+    except OSError:
+        return machine
+    if chosen is None:
+        return machine
+    software = machine.software | {HUGE_PAGES: chosen[1]}
+    return msgspec.structs.replace(machine, software=software)
 
 
 def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str]]:

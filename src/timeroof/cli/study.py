@@ -30,8 +30,8 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compile, max-autotune, cudnn-benchmark; lstm, gru, rnn: cell-loop,"
-    " cell-loop-compile, graph; adam: foreach, fused"
+    "eager, no-onednn, compile, max-autotune; conv2d: im2col, cudnn-benchmark; lstm, gru, rnn:"
+    " cell-loop, cell-loop-compile, graph; adam: foreach, fused"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"
 STORE = f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"
@@ -147,14 +147,16 @@ def study(
         stage.store, stage.keys = target, [place.key(case) for case in cases]
         with Store(target) as store:
             check_store(store, stage.keys, resume=resume)
-            done = _run(cases, store, place, quick=quick, counters=counting_tool)
+            # Threads that are asked for stay; otherwise cases run on one beside other programs.
+            may = threads == "all"
+            done = _run(cases, store, place, quick=quick, counters=counting_tool, may_reduce=may)
         command = "timeroof " + " ".join(sys.argv[1:])
         found = judged_study(done.results, other or place.machine, command=command, notes=notes)
         if not found.rows:
             first = found.failures[0].error if found.failures else "there was nothing to measure"
             raise InputError(f"no case could be measured: {first}")
-        _write(found, out, html, save, json, overlay)
-        _tell(found, done, target)
+        page = _write(found, out, html, save, json, overlay)
+        _tell(found, done, target, page)
 
 
 def _tool(counters: CounterTool | None) -> str | None:
@@ -198,13 +200,21 @@ def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, l
 
 
 def _run(
-    cases: list[Case], store: Store, place: Place, *, quick: bool, counters: str | None
+    cases: list[Case],
+    store: Store,
+    place: Place,
+    *,
+    quick: bool,
+    counters: str | None,
+    may_reduce: bool,
 ) -> Done:
+    import msgspec
+
     from timeroof.cli.process import progress_bar
     from timeroof.study.case import FULL, QUICK
     from timeroof.study.run import run_cases
 
-    plan = QUICK if quick else FULL
+    plan = msgspec.structs.replace(QUICK if quick else FULL, one_thread_beside_others=may_reduce)
     counting = None
     if counters is not None:
         from timeroof.study.counters import counting_with
@@ -221,30 +231,28 @@ def _write(
     save: Path | None,
     json: str | None,
     overlay: str | None,
-) -> None:
+) -> Path | None:
+    """Write what is asked for; the page of the study, where there is one."""
     from timeroof.cli.outputs import write_json, write_outputs
 
     write_outputs(found.report, html=html, save=save)
     if json is not None:
         write_json(found.report.to_json(), json)
-    if out is not None:
-        from timeroof.paper.build import build_paper
-        from timeroof.study.output.page import write_study
+    if out is None:
+        return html
+    from timeroof.paper.build import build_paper
+    from timeroof.study.output.page import write_study
 
-        page = write_study(found, out, overlay=build_paper() if overlay else None)
-        say(f"the report is {page}")
+    return write_study(found, out, overlay=build_paper() if overlay else None)
 
 
-def _tell(found: Study, done: Done, store: Path) -> None:
-    from timeroof.study.report import busy_sentence, case_name
-    from timeroof.views.terminal import print_findings, print_summary
+def _tell(found: Study, done: Done, store: Path, page: Path | None) -> None:
+    """What could not be measured on stderr, and the summary, whose last line is the page."""
+    from timeroof.study.output.terminal import print_study
+    from timeroof.study.report import case_name
 
-    print_summary(found.report)
-    print_findings(found.report.findings)
-    disturbed = busy_sentence(found.rows)
-    if disturbed:
-        say(f"{disturbed}; run it again with --fresh while nothing else runs")
     for result in found.failures:
         say(f"{result.status}: {case_name(result.case)}: {result.error}")
     before = f", {done.found} of them from before" if done.found else ""
     say(f"{len(done.results)} cases in {store}{before}")
+    print_study(found, None if page is None else str(page))

@@ -15,6 +15,8 @@ from timeroof.core.files import check_schema, write_atomically
 from timeroof.core.resources import FAULT, LAUNCH, LEVELS, ORIGINS, Origin, Scope, is_resource
 
 MACHINE_SCHEMA = "timeroof.machine/1"
+# The key of `Machine.software` that says who gets huge pages: always, madvise or never.
+HUGE_PAGES = "transparent_hugepage"
 
 # Which figure is the roof where a machine has several for one resource: what was
 # seen on the device beats what its maker prints, and a default comes last.

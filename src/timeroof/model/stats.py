@@ -105,6 +105,8 @@ class Ratio:
     high: float
     p: float
     tolerance: float
+    # Within this of 1 on either side a difference is not worth a word; the tolerance, if not given.
+    same_within: float | None = None
 
     @property
     def beyond_spread(self) -> bool:
@@ -114,7 +116,8 @@ class Ratio:
     @property
     def settled(self) -> bool:
         """Whether the interval leaves no room for a difference worth a word."""
-        return max(abs(math.log(self.low)), abs(math.log(self.high))) <= math.log(self.tolerance)
+        within = math.log(self.same_within or self.tolerance)
+        return max(abs(math.log(self.low)), abs(math.log(self.high))) <= within
 
     def counts(self, p: float | None = None) -> bool:
         """Whether the difference counts; `p` is the chance corrected for many comparisons."""
@@ -154,6 +157,60 @@ def two_samples(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
         p=_welch_p(np.log(first), np.log(second)) if few else _rank_p(first, second),
         tolerance=math.exp(max(math.log(SMALLEST_RATIO), apart)),
     )
+
+
+# Beside other programs (docs/statistics.md): caches are lost at switches and two-speed hosts add to
+# the spread of one run, so that its interval holds the quiet ratio in two runs of three only;
+# three times as wide it does in nine of ten.
+SMALLEST_RATIO_BESIDE_OTHERS = 1.25
+SAME_BESIDE_OTHERS = 1.10
+WIDER_BESIDE_OTHERS = 3.0
+
+
+def in_turns_beside_others(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
+    """The same of CPU times that were taken in turns, A B B A, while other programs ran.
+
+    The interval is three times as wide. A difference counts from 1.25 on, where the interval stays
+    on one side of 1, odd and even rounds agree, and it is larger than what either case differs from
+    itself between its two turns of a round.
+
+    >>> steady, slower = [1.0, 1.1, 0.9, 1.0] * 3, [2.0, 2.1, 1.9, 2.2] * 3
+    >>> in_turns_beside_others(steady, slower).counts()
+    True
+    >>> in_turns_beside_others(steady, [1.2 * s for s in steady]).counts()
+    False
+    """
+    plain = two_samples(a, b)
+    if plain is None:
+        return None
+    value = plain.value
+    low, high = (value * (end / value) ** WIDER_BESIDE_OTHERS for end in (plain.low, plain.high))
+    rounds = [_rounds_ratio(a, b, odd) for odd in (0, 1)]
+    agree = all((ratio > 1) == (value > 1) for ratio in rounds)
+    apart = max(abs(math.log(_turns_ratio(one))) for one in (a, b))
+    sure = agree and not low <= 1 <= high
+    return Ratio(
+        value=value,
+        low=low,
+        high=high,
+        p=plain.p if sure else 1.0,
+        tolerance=max(SMALLEST_RATIO_BESIDE_OTHERS, math.exp(apart)),
+        same_within=SAME_BESIDE_OTHERS,
+    )
+
+
+def _rounds_ratio(a: Sequence[float], b: Sequence[float], odd: int) -> float:
+    """The ratio of every other round; a round has two samples of each case."""
+    own = [
+        float(np.median([v for i, v in enumerate(one) if i // 2 % 2 == odd] or one))
+        for one in (a, b)
+    ]
+    return own[1] / own[0]
+
+
+def _turns_ratio(one: Sequence[float]) -> float:
+    """A case against itself: its second turns of all rounds over its first ones."""
+    return float(np.median(one[1::2]) / np.median(one[0::2])) if len(one) > 1 else 1.0
 
 
 def positive(samples: Sequence[float] | Samples) -> Samples:

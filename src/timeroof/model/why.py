@@ -16,7 +16,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile
 from timeroof.core.report import Report
-from timeroof.core.resources import DRAM, FAULT, LAUNCH, is_resource, limiter_kind
+from timeroof.core.resources import DRAM, FAULT, LAUNCH, PIPES, is_resource, limiter_kind
 from timeroof.core.units import format_percent, format_rate, format_seconds
 from timeroof.core.why import WHY_SCHEMA, Why, WhyLine
 from timeroof.model import bounds as of
@@ -136,20 +136,34 @@ class _Unfolding:
             yield self._worked("ai", f"owed_flops / {variable(DRAM)}")
 
     def _bounds(self) -> Iterator[WhyLine]:
-        bounded = [c.removeprefix(BOUND) for c in self.row if c.startswith(BOUND)]
+        bounded = [
+            c.removeprefix(BOUND) for c in self.row
+            if c.startswith(BOUND) and (c.removeprefix(BOUND) in {*self.roofs, *PIPES})
+        ]  # fmt: skip
         for resource in bounded:
             yield self._bound(resource)
-        work = [r for r in bounded if r not in (FAULT, LAUNCH)]
+        work = [r for r in bounded if r not in (FAULT, LAUNCH, *PIPES)]
         parts = [variable(f"{BOUND}{r}") for r in work if self._known(r)]
         yield self._worked("work_bound_s", _largest(parts))
         launching = variable(f"{BOUND}{LAUNCH}") if LAUNCH in bounded else None
         yield self._worked("overhead_time_s", launching)
-        yield self._worked("bound_s", self._whole_bound(FAULT in bounded))
+        pipes = [variable(f"{BOUND}{p}") for p in PIPES if p in bounded and self._known(p)]
+        yield self._worked("bound_s", self._whole_bound(FAULT in bounded, pipes))
 
     def _known(self, resource: str) -> bool:
         return self.row[f"{BOUND}{resource}"] is not None
 
-    def _whole_bound(self, has_faults: bool) -> str | None:
+    def _whole_bound(self, has_faults: bool, pipes: list[str]) -> str | None:
+        """The bound as one formula; a vendor's percentages are in it where they settled it."""
+        plain = self._bound_of_work(has_faults)
+        if not pipes or self.row["bound_s"] is None:
+            return plain
+        known = Written(plain, self._sizes(plain, {})) if plain else None
+        if known is not None and is_close(self.row["bound_s"], known):
+            return plain
+        return _largest([*([plain] if plain else []), *pipes])
+
+    def _bound_of_work(self, has_faults: bool) -> str | None:
         fault = variable(f"{BOUND}{FAULT}") if has_faults and self._known(FAULT) else None
         work = "work_bound_s" if self.row["work_bound_s"] is not None else None
         launch = "overhead_time_s" if self.row["overhead_time_s"] is not None else None
@@ -159,7 +173,12 @@ class _Unfolding:
         return " + ".join(part for part in (_largest(busy), launch) if part) or None
 
     def _bound(self, resource: str) -> WhyLine:
-        name, ceiling = f"{BOUND}{resource}", self.roofs[resource]
+        name = f"{BOUND}{resource}"
+        if resource in PIPES:
+            title = f"bound by {_resource_title(resource)}"
+            source = "the time at which the vendor's own throughput would be 100 %"
+            return self._worked(name, variable(resource), title=title, source=source)
+        ceiling = self.roofs[resource]
         amount = "launches" if resource == LAUNCH else variable(resource)
         owed = self.row["padding_flops"] and resource.startswith(FLOP)
         share = "·(1 - padding_flops / total_flops)" if owed else ""
@@ -410,7 +429,8 @@ def _names_in(formula: str) -> list[str]:
 
 def _unit(resource: str) -> str:
     head = resource.split("/", maxsplit=1)[0]
-    return {"flop": "FLOP", "byte": "B", "link": "B", "fault": "pages"}.get(head, "FLOP")
+    units = {"flop": "FLOP", "byte": "B", "link": "B", "fault": "pages", "pipe": "s"}
+    return units.get(head, "FLOP")
 
 
 def _origin_of(resource: str) -> str:
@@ -429,6 +449,8 @@ def _resource_title(resource: str) -> str:
         return f"{tail.upper().replace('-TENSOR', ' tensor')} FLOPs"
     if head == "byte":
         return f"{tail.upper()} bytes"
+    if head == "pipe":
+        return f"{tail} throughput"
     if head == "link":
         return f"{tail} bytes"
     named = {FAULT: "page faults", LAUNCH: "launching"}

@@ -183,6 +183,10 @@ LISTED = (
         creates(_NSYS_TABLES), sure=True,
     ),
     Format(
+        "rpd", "RPD (rocmProfileData's SQLite database)", "amd.rpd",
+        creates(rb"rocpd_(?:op|api)[`\"' (]"), sure=True,
+    ),
+    Format(
         "rocpd", "rocpd (rocprofv3's SQLite database)", "amd.rocpd", creates(rb"rocpd_"), sure=True
     ),
     Format("xplane", "XLA xplane.pb (JAX, TensorFlow)", "xla.xplane", begins(b"\x0a")),

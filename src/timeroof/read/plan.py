@@ -31,6 +31,20 @@ _BINARY = (
     (b"QDSTRM", "a raw Nsight Systems stream: open it in Nsight Systems once"),
 )
 
+_NSYS_EXPORT = (
+    "a report of Nsight Systems, which only Nsight Systems can open",
+    "export it: nsys export --type sqlite REPORT, then read the .sqlite file",
+)
+# Binary formats that have no magic number of their own.
+_BY_SUFFIX = {
+    ".nsys-rep": _NSYS_EXPORT,
+    ".qdrep": _NSYS_EXPORT,
+    ".et": (
+        "a Chakra execution trace in protobuf",
+        "convert it: chakra_jsonizer --input_filename TRACE.et --output_filename TRACE.json",
+    ),
+}
+
 # How far a packed file of no known profiler is searched for damage.
 MOST_CHUNKS = 16
 
@@ -47,12 +61,22 @@ def refusal(entry: Entry, notes: list[str]) -> InputError:
     return InputError(" ".join([what, *notes]), where=entry.name, advice=advice)
 
 
-def _what(entry: Entry, head: bytes) -> tuple[str, str]:
-    if not head:
-        return "is empty", "record it again"
+def _binary(entry: Entry, head: bytes) -> tuple[str, str] | None:
+    """What a file is by its first bytes, or by its name where it is no text."""
     for magic, name in _BINARY:
         if head.startswith(magic):
             return f"is {name}", "see docs/reading.md for what can be read"
+    for suffix, (name, advice) in _BY_SUFFIX.items():
+        if entry.name.lower().endswith(suffix) and (b"\0" in head or not head.isascii()):
+            return f"is {name}", advice
+    return None
+
+
+def _what(entry: Entry, head: bytes) -> tuple[str, str]:
+    if not head:
+        return "is empty", "record it again"
+    if binary := _binary(entry, head):
+        return binary
     text = head_text(entry)
     if head.lstrip()[:1] in (b"{", b"["):
         return (

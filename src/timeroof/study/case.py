@@ -12,6 +12,10 @@ from timeroof.core.machine import Machine
 Status = Literal["done", "failed", "unsupported"]
 Cache = Literal["warm", "cold"]
 Value = int | str
+# Share of all processor time that others may use before wall time says nothing of a kernel.
+BUSY = 0.15
+# What samples are seconds of: of the clock on the wall, or of the one thread that ran the case.
+Clock = Literal["wall", "cpu"]
 
 
 class Case(msgspec.Struct, kw_only=True, frozen=True):
@@ -60,23 +64,27 @@ class Result(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """How carefully a case is measured. Sampling ends when the 95 % confidence interval of the
+    """How carefully cases are measured. Sampling ends when the 95 % confidence interval of every
     median is within `precision` of it on either side, or when the time is used up; never before
-    `least` samples."""
+    `least` samples of each case."""
 
     warmup_s: float = 0.3
+    # Seconds per case; cases that are measured in turns share theirs.
     budget_s: float = 2.0
     precision: float = 0.02
-    least: int = 10
+    least: int = 12
     most: int = 2000
-    # A sample of a short kernel is the mean of so many executions that it lasts this long.
-    sample_s: float = 200e-6
-    # Seconds after which a case that does not answer has failed.
+    # A sample of a short kernel is the mean of so many executions that it lasts this long: 1 ms
+    # is short enough to be over before another program gets the processor.
+    sample_s: float = 1e-3
+    # Seconds without a sign of life after which a worker has failed.
     limit_s: float = 300.0
+    # As soon as other programs are seen: one thread, and its own CPU time.
+    one_thread_beside_others: bool = True
 
 
 FULL = Plan()
-QUICK = Plan(warmup_s=0.1, budget_s=0.5, precision=0.03, least=7, limit_s=120.0)
+QUICK = Plan(warmup_s=0.1, budget_s=0.5, precision=0.03, least=12, limit_s=120.0)
 
 
 class Setup(msgspec.Struct, kw_only=True):
@@ -94,7 +102,13 @@ class Hello(msgspec.Struct, kw_only=True):
 
 
 class Order(msgspec.Struct, kw_only=True):
-    """Measure this case so carefully."""
+    """Measure these cases in turns, so carefully."""
 
-    case: Case
+    cases: list[Case]
     plan: Plan
+
+
+class Reply(msgspec.Struct, kw_only=True):
+    """What a worker answers: the next case's result, or, without one, that it is at work."""
+
+    result: Result | None = None

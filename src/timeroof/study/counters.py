@@ -37,7 +37,7 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
     def count(result: Result) -> Result:
         one_s = statistics.median(result.samples_s)
         times = max(1, min(MOST_EXECUTIONS, round(LEAST_S / max(one_s, 1e-7))))
-        order = msgspec.json.encode(Order(case=result.case, plan=plan)).decode()
+        order = msgspec.json.encode(Order(cases=[result.case], plan=plan)).decode()
         child = Child("timeroof.study.worker", ("count", order, str(times)))
         counts = collect_case(
             tool,

@@ -63,6 +63,19 @@ def grid_cases(  # noqa: PLR0913
     return unique(made)
 
 
+def turns(cases: Iterable[Case]) -> list[list[Case]]:
+    """Cases that may be compared with one another, together: they are measured in turns.
+
+    >>> [len(turn) for turn in turns(grid_cases("gemm", sweeps={"m": [8, 16]}))]
+    [2, 2]
+    """
+    held: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        place = (case.framework, case.device, case.kernel, case.pass_name, case.threads)
+        held.setdefault(place, []).append(case)
+    return list(held.values())
+
+
 class Axes(TypedDict, total=False):
     """What else of a grid a factor's design moves."""
 

@@ -14,13 +14,13 @@ import polars as pl
 
 from timeroof.core.columns import BOUND, BYTE, FLOP
 from timeroof.core.profile import LABEL, ORIGIN
-from timeroof.core.resources import Scope
+from timeroof.core.resources import Scope, limiter_kind
+from timeroof.study.case import BUSY
+from timeroof.views.palette import LIMITER_WORDS
 
 # How a case was run; equal ones make a series.
 SERIES = ("framework", "device", "precision", "pass_name", "cache", "threads", "variant")
 USUAL = {"framework": "torch", "device": "cpu", "cache": "warm", "variant": "eager"}
-# Share of all processor time that others may use before a time says nothing of a kernel.
-BUSY = 0.15
 DRAM = "dram"
 # Away from the cores first.
 LEVELS = (DRAM, "l3", "l2", "l1")
@@ -30,7 +30,7 @@ _PLAIN = (
     "id", "op", "name", "time_s", "time_spread", "owed_flops", "contraction_flops", "limiter",
     "bound_s", "work_bound_s", "efficiency", "above_roof", "overhead_time_s", "inside_overhead_box",
 )  # fmt: skip
-_WORDS = ("implementation", "algorithm", "emulated", "contains")
+_WORDS = ("implementation", "algorithm", "emulated", "contains", "clock", "turn", "doubt")
 _NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops")
 
 
@@ -75,6 +75,10 @@ class Row:
     algorithm: str | None = None
     emulated: str | None = None
     contains: str | None = None
+    # How it was timed: by which clock, in turns with which others, and why not to be trusted.
+    clock: str | None = None
+    turn: str | None = None
+    doubt: str | None = None
     # What bounds it.
     limiter: str | None = None
     bound_s: float | None = None
@@ -99,12 +103,17 @@ class Row:
     def busy(self) -> bool:
         """Whether other programs took part of the processor while this ran on it.
 
-        The samples cannot show it: a neighbour that stays slows all of them.
+        Samples of wall time cannot show it: a neighbour that stays slows all of them.
 
         >>> Row(load=0.5).busy, Row(load=0.02).busy, Row(load=0.5, device="cuda").busy
         (True, False, False)
         """
         return self.device == "cpu" and (self.load or 0.0) > BUSY
+
+    @property
+    def timed_alone(self) -> bool:
+        """Whether its seconds are the CPU time of one thread, which neighbours hardly change."""
+        return self.clock == "cpu" and self.threads == 1 and self.doubt is None
 
     def measured(self, what: str) -> bool:
         """Whether counters gave an amount."""
@@ -170,6 +179,31 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         fault_s=values.get(f"{BOUND}fault"),
         origins={k: v for k, v in under(ORIGIN).items() if v is not None},
     )
+
+
+def limiter_words(resource: str | None) -> str:
+    """What limits a case, as it is written in a sentence.
+
+    >>> limiter_words("fault"), limiter_words("flop/fp32"), limiter_words("byte/l2")
+    ('page faults', 'compute', 'L2 bandwidth')
+    """
+    kind = limiter_kind(resource or "")
+    if kind == "memory":
+        return f"{str(resource).partition('/')[2].upper()} bandwidth"
+    if kind == "latency":
+        return "overhead"
+    return LIMITER_WORDS[kind] if kind != "unknown" else "an unknown limit"
+
+
+def threads_words(row: Row) -> str:
+    """On how many threads and by which clock.
+
+    >>> threads_words(Row(threads=1, clock="cpu")), threads_words(Row(threads=2))
+    ('1 thread in CPU time', '2 threads')
+    """
+    count = "?" if row.threads is None else row.threads
+    clock = " in CPU time" if row.clock == "cpu" else ""
+    return f"{count} thread{'s' * (count != 1)}{clock}"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from timeroof.study.factors import conclude
 from timeroof.study.grid import all_cores
 from timeroof.study.judged_cases import Row, typed_rows
 from timeroof.study.kernels import kernels
+from timeroof.study.standing import load_of, standings
 
 SCOPE = f"{LABEL}scope"
 _PHASES = {k.CALIBRATE: "data", k.FORWARD: "forward", k.OPTIMIZER: "optimizer"}
@@ -124,21 +125,23 @@ def judged_study(
     names = {r.case.kernel: list(r.case.params) for r in results}
     rows = typed_rows(report.rows, names)
     told = dict.fromkeys((busy_sentence(rows), *profile.notes, *verdicts.notes))
-    notes, findings = as_notes(text for text in told if text), tuple(conclude(rows, machine))
+    notes = as_notes(text for text in told if text)
+    findings = (*(s.finding() for s in standings(rows)), *conclude(rows, machine))
     failures = [r for r in results if r.status != "done"]
     return Study(replace(report, notes=notes, findings=findings), rows, failures)
 
 
 def busy_sentence(rows: Sequence[Row]) -> str:
     """How much others used while cases ran; nothing where they used little."""
-    loads = [row.load or 0.0 for row in rows if row.busy]
-    if not loads:
+    load = load_of(rows)
+    if load is None:
         return ""
-    which = "this time is" if len(loads) == 1 else "these times are"
-    return (
-        f"others used {format_percent(statistics.median(loads))} of the processor in"
-        f" {len(loads)} of {len(rows)} cases: {which} not the kernel's alone"
-    )
+    busy = [row for row in rows if row.busy]
+    how = "Their times are the CPU time of 1 thread."
+    if not all(row.timed_alone for row in busy):
+        how = "Their times are not the kernel's alone."
+    where = f"{len(busy)} of {len(rows)} cases"
+    return f"Other programs used {format_percent(load)} of the CPU during {where}. {how}"
 
 
 def _judged(profile: Profile, machine: Machine | None) -> Verdicts:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,8 @@ from timeroof.core.children import Child
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import fingerprint
-from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
+from timeroof.study.case import Case, Hello, Order, Plan, Reply, Result, Setup
+from timeroof.study.grid import turns
 from timeroof.study.report import case_name
 from timeroof.study.store import Kept, Store
 
@@ -94,17 +95,19 @@ def run_cases(
     on = {"machine": place.machine_key, "software": place.software}
     with ExitStack() as stack:
         workers: dict[tuple[str, str], Worker] = {}
-        for key, case in keys.items():
-            if key not in over:
-                where = (case.framework, case.device)
-                if where not in workers:
-                    workers[where] = Worker(place.machine, *where)
-                    stack.callback(workers[where].stop)
-                result = workers[where].measure(case, plan)
-                if counting is not None and result.status == "done":
-                    result = counting(result)
-                store.keep(Kept(case_key=key, result=result, **on))
+        for case in (case for key, case in keys.items() if key in over):
             told(case_name(case))
+        for turn in turns(case for key, case in keys.items() if key not in over):
+            where = (turn[0].framework, turn[0].device)
+            if where not in workers:
+                workers[where] = Worker(place.machine, *where)
+                stack.callback(workers[where].stop)
+            # The key is that of the case as it was asked for: beside others it runs on one thread.
+            for case, result in zip(turn, workers[where].measured(turn, plan), strict=True):
+                counts = counting is not None and result.status == "done"
+                kept = counting(result) if counting is not None and counts else result
+                store.keep(Kept(case_key=place.key(case), result=kept, **on))
+                told(case_name(case))
     return Done([kept.result for kept in store.read(keys)], len(over & set(keys)))
 
 
@@ -134,16 +137,30 @@ class Worker:
         return None if self._process is None else self._process.pid
 
     def measure(self, case: Case, plan: Plan) -> Result:
-        """Have a case measured; a crash, a hang or an end of memory is a failed result."""
+        """Have one case measured; a crash, a hang or an end of memory is a failed result."""
+        return next(iter(self.measured([case], plan)))
+
+    def measured(self, cases: Sequence[Case], plan: Plan) -> Iterator[Result]:
+        """Have cases measured in turns. Where the worker ends, those that are left are measured one
+        by one, so that a crash costs one case."""
         if self._process is None:
             self.start()
+        came = 0
         try:
-            self._send(Order(case=case, plan=plan))
-            return msgspec.json.decode(self._line(plan.limit_s), type=Result)
+            self._send(Order(cases=list(cases), plan=plan))
+            while came < len(cases):
+                reply = msgspec.json.decode(self._line(plan.limit_s), type=Reply)
+                if reply.result is not None:
+                    came += 1
+                    yield reply.result
         except _GoneError as gone:
             self.stop()
+            if len(cases) > 1:
+                for case in cases[came:]:
+                    yield self.measure(case, plan)
+                return
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            return Result(case=case, status="failed", error=str(gone), created=now)
+            yield Result(case=cases[0], status="failed", error=str(gone), created=now)
 
     def start(self) -> None:
         """Start the process and wait for its first word."""

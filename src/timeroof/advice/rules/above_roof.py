@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent
 
@@ -30,10 +30,11 @@ class AboveRoof(Rule):
 
     code = "TR903"
     name = "above-roof"
-    title = "Kernels are faster than their roof"
+    title = "Kernels run faster than their bound"
     actions = {
-        "any": "Check the machine (--machine, or measure it: `timeroof machine --fresh`) and the"
-        " counts of these kernels; bounds and efficiencies of the run are off until then."
+        "any": "Check the machine: name it with --machine, or measure it with `timeroof machine"
+        " --fresh`. Then check the FLOP and byte counts of these kernels. Until then bounds and"
+        " efficiencies are off."
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -52,8 +53,12 @@ class AboveRoof(Rule):
         likely = ", ".join(causes)
         excess = float(rows["work_bound_s"].sum()) / time_s
         why = (
-            f"{rows.height} rows with {format_percent(share)} of the time run at"
-            f" {format_percent(excess)} of their roof; likely causes: {likely}."
+            f"{kernel_count(rows)} {context.noun}s ({format_percent(share)} of the time) run at"
+            f" {format_percent(excess)} of their bound. Likely causes: {likely}.{places(rows)}"
         )
         evidence = {"seconds_by_cause": causes, "times_roof": excess}
-        return self.inform(context, rows, why, evidence)
+        title = (
+            f"{format_percent(share)} of the time runs at {format_percent(excess)} of its bound:"
+            " a count or ceiling is wrong"
+        )
+        return self.inform(context, rows, why, evidence, title=title)

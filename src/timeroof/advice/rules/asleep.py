@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timeroof.advice.context import ASLEEP, Context, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 
 
 class Asleep(Rule):
@@ -30,9 +30,9 @@ class Asleep(Rule):
     name = "asleep"
     title = "The program sleeps during its steps"
     actions = {
-        "torch": "Fetch the next batch ahead: a DataLoader with num_workers, a thread and a queue;"
-        " take sleeps, locks and requests out of the loop.",
-        "any": "Fetch what the next step needs while this one runs; take sleeps and locks out of"
+        "torch": "Fetch the next batch ahead with DataLoader(num_workers=2) or a thread and a"
+        " queue. Move sleeps, locks and requests out of the loop.",
+        "any": "Fetch what the next step needs while this one runs. Move sleeps and locks out of"
         " the loop.",
     }
 
@@ -43,8 +43,9 @@ class Asleep(Rule):
             return []
         rows, outside = with_idle_gain(context, ASLEEP)
         why = (
-            f"For {format_seconds(seconds)} ({format_percent(seconds / context.total_s)}) of a step"
-            " no op runs and the program does not ask for a CPU: it sleeps, or waits for a file,"
-            " the network, a lock or another process."
+            f"No op runs for {format_seconds(seconds)} ({context.share(seconds)}) of a step. The"
+            " program sleeps or waits for a file, the network, a lock or another process."
         )
-        return self.claim(context, rows, why, {"idle_s": seconds}, outside_s=outside)
+        title = f"The program sleeps for {context.of_run(seconds)}"
+        evidence = {"idle_s": seconds}
+        return self.claim(context, rows, why, evidence, title=title, outside_s=outside)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 
 MIN_TIME_SHARE = 0.05
 
@@ -29,11 +29,10 @@ class CacheResident(Rule):
 
     code = "TR205"
     name = "cache-resident"
-    title = "Data come from the cache, not from memory"
+    title = "Kernels read from cache, not from DRAM"
     actions = {
-        "any": "Keep it so: small working sets, ops that follow each other closely. Judge"
-        " these rows"
-        " by their cache's ceiling, and measure with cold caches before comparing."
+        "any": "Nothing to do here. Measure with cold caches before you compare: with larger"
+        " tensors these kernels fall back to DRAM bandwidth."
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -44,9 +43,10 @@ class CacheResident(Rule):
             return []
         excess = float(rows["work_bound_s"].sum()) / time_s
         why = (
-            f"{rows.height} rows ({format_seconds(time_s)},"
-            f" {format_percent(time_s / context.total_s)} of the run) are {excess:.2f}"
-            f" times as fast"
-            " as memory could feed them; their data fit a cache."
+            f"{kernel_count(rows)} {context.noun}s ({format_seconds(time_s)},"
+            f" {context.share(time_s)}) run {excess:.2f}× faster than DRAM allows. Their data"
+            f" fit a cache.{places(rows)}"
         )
-        return self.inform(context, rows, why, {"time_s": time_s, "times_roof": excess})
+        title = f"Cache feeds {context.of_run(time_s)}: {excess:.2f}× faster than DRAM allows"
+        evidence = {"time_s": time_s, "times_roof": excess}
+        return self.inform(context, rows, why, evidence, title=title)

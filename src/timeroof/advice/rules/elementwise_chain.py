@@ -6,9 +6,9 @@ from math import prod
 
 import polars as pl
 
-from timeroof.advice.context import Context, in_family
+from timeroof.advice.context import Context, in_family, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_seconds
 from timeroof.core.vocabulary import OpFamily
 
 # A chain is at least this many calls on tensors of one shape in one place.
@@ -38,11 +38,11 @@ class ElementwiseChain(Rule):
 
     code = "TR203"
     name = "elementwise-chain"
-    title = "Element-wise ops could be one kernel"
+    title = "Element-wise ops are not fused"
     actions = {
-        "torch": "torch.compile the function; or use fused ops (F.gelu, addcmul, SwiGLU and norm"
-        " kernels of the libraries), and in-place ops where autograd allows.",
-        "tensorflow": "tf.function(jit_compile=True).",
+        "torch": "Compile the module that holds the chain with torch.compile, which fuses it. Or"
+        " call a fused op (F.gelu, addcmul, F.rms_norm).",
+        "tensorflow": "Compile the function with tf.function(jit_compile=True).",
         "jax": "Put the chain under one jax.jit.",
         "any": "Fuse the ops into one kernel.",
     }
@@ -57,17 +57,18 @@ class ElementwiseChain(Rule):
         chains = rows.select(CHAIN).n_unique()
         why = (
             f"{rows['calls'].sum():,.0f} element-wise calls in {chains} places take"
-            f" {format_seconds(time_s)} ({format_percent(time_s / context.total_s)}) and move"
-            f" {format_amount(moved, 'B')}; fused, up to {format_amount(moved - kept, 'B')} of that"
-            " vanish."
+            f" {format_seconds(time_s)} ({context.share(time_s)}) and move"
+            f" {format_amount(moved, 'B')}. Fusion saves up to"
+            f" {format_amount(moved - kept, 'B')} of it.{places(rows)}"
         )
+        title = f"Unfused element-wise ops take {context.of_run(time_s)}"
         evidence = {
             "calls": float(rows["calls"].sum()),
             "chains": chains,
             "bytes": moved,
             "bytes_vanishing": moved - kept,
         }
-        return self.claim(context, rows, why, evidence)
+        return self.claim(context, rows, why, evidence, title=title)
 
 
 def _chains(context: Context) -> pl.DataFrame:

@@ -27,14 +27,14 @@ class ExposedCommunication(Rule):
 
     code = "TR107"
     name = "exposed-communication"
-    title = "Communication is not overlapped"
+    title = "Communication is exposed"
     seen = removes = True
     actions = {
-        "torch": "Overlap it: DDP with smaller buckets (bucket_cap_mb) and"
-        " gradient_as_bucket_view=True, FSDP with prefetching; accumulate gradients under"
-        " no_sync(); compress them (bf16 hooks).",
-        "any": "Start collectives as soon as their data are ready, on their own stream; send fewer"
-        " bytes, less often.",
+        "torch": "Overlap it with computation: DDP with smaller buckets (bucket_cap_mb) and"
+        " gradient_as_bucket_view=True, or FSDP with prefetching. Accumulate gradients under"
+        " no_sync(). Send gradients in bf16 (a DDP communication hook).",
+        "any": "Start collectives as soon as their data are ready, on a stream of their own. Send"
+        " fewer bytes, less often.",
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -56,17 +56,18 @@ class ExposedCommunication(Rule):
         evidence = {"exposed_s": exposed_s, "exposed_share": share, "waiting_s": waiting_s}
         why = _why(context, time_s, share, waiting_s)
         both = pl.concat([rows, idle], how="diagonal") if waiting_s else rows
-        return self.claim(context, both, why, evidence, outside_s=outside)
+        title = f"Communication is exposed for {context.of_run(exposed_s + waiting_s)}"
+        return self.claim(context, both, why, evidence, title=title, outside_s=outside)
 
 
 def _why(context: Context, time_s: float, share: float | None, waiting_s: float) -> str:
     """Collectives and waiting, whichever there is; how much is exposed only where that is known."""
     sentences = []
     if time_s:
-        exposed = "" if share is None else f", {format_percent(share)} of it exposed"
+        exposed = "" if share is None else f"; {format_percent(share)} of that is exposed"
         sentences.append(f"Collectives take {format_seconds(time_s)}{exposed}.")
     if waiting_s:
-        who = "program" if context.device_kind == "cpu" else "device"
+        who = "program" if context.device_kind == "cpu" else context.device_noun
         more = "another " if time_s else ""
         sentences.append(f"The {who} waits {more}{format_seconds(waiting_s)} for communication.")
     return " ".join(sentences)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, other_bounds
+from timeroof.advice.context import Context, kernel_count, other_bounds, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.report import BOUND
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 
 
 class Float64(Rule):
@@ -30,11 +30,11 @@ class Float64(Rule):
 
     code = "TR302"
     name = "float64"
-    title = "Double precision is used"
+    title = "FP64 arithmetic"
     actions = {
-        "torch": "Convert inputs where they enter (torch.from_numpy(x).float()), keep the model in"
-        " float32, and check torch.get_default_dtype().",
-        "tensorflow": "Cast inputs with tf.cast(x, tf.float32);"
+        "torch": "Convert inputs where they enter: torch.from_numpy(x).float(). Keep the model in"
+        " float32 and check torch.get_default_dtype().",
+        "tensorflow": "Cast inputs with tf.cast(x, tf.float32), and call"
         " keras.backend.set_floatx('float32').",
         "jax": "Leave jax_enable_x64 off, and cast NumPy inputs to float32.",
         "any": "Convert to single precision where data enter, unless the method needs fp64.",
@@ -49,12 +49,15 @@ class Float64(Rule):
         rows = rows.with_columns((pl.col("time_s") - after).alias("busy_gain_s"))
         time_s = float(rows["time_s"].sum())
         why = (
-            f"{rows.height} rows, {format_seconds(time_s)}"
-            f" ({format_percent(time_s / context.total_s)} of the run), compute in fp64."
+            f"{kernel_count(rows)} {context.noun}s compute in FP64 for {format_seconds(time_s)}"
+            f" ({context.share(time_s)}). FP32 halves the bytes and at least doubles the FLOP"
+            f" rate.{places(rows)}"
         )
+        title = f"FP64 arithmetic takes {context.of_run(time_s)}"
         doubles = [c for c in ("flop/fp64", "flop/fp64-tensor") if c in rows.columns]
         flops = float(rows.select(pl.sum_horizontal(doubles).sum()).item()) if doubles else None
-        return self.claim(context, rows, why, {"time_s": time_s, "fp64_flops": flops})
+        evidence = {"time_s": time_s, "fp64_flops": flops}
+        return self.claim(context, rows, why, evidence, title=title)
 
 
 def _in_single(context: Context, rows: pl.DataFrame) -> pl.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.resources import FAULT
 from timeroof.core.units import format_percent, format_seconds
@@ -44,11 +44,11 @@ class FreshMemory(Rule):
 
     code = "TR206"
     name = "fresh-memory"
-    title = "Fresh memory is touched page by page"
+    title = "Page faults slow kernels down"
     actions = {
         "torch": f"Keep freed memory in the process and use huge pages (glibc 2.35 or later):"
-        f" `{KEEP_MEMORY} python ...`. Reuse outputs (out=, in-place ops).",
-        "any": "Reuse buffers, keep freed memory in the process, use huge pages.",
+        f" `{KEEP_MEMORY} python ...`. Reuse outputs with out= or in-place ops.",
+        "any": "Reuse buffers, keep freed memory in the process, and use huge pages.",
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -64,9 +64,9 @@ class FreshMemory(Rule):
         faults, fault_s = float(rows[FAULT].sum()), float(rows["fault_s"].sum())
         time_s = float(rows["time_s"].sum())
         why = (
-            f"{faults:,.0f} pages are touched for the first time, which takes at least"
-            f" {format_seconds(fault_s)}, {format_percent(fault_s / time_s)} of these"
-            f" kernels' time."
+            f"{faults:,.0f} page faults take at least {format_seconds(fault_s)}:"
+            f" {format_percent(fault_s / time_s)} of these {context.noun}s' time.{places(rows)}"
         )
+        title = f"Page faults take at least {context.of_run(fault_s)}"
         evidence = {"faults": faults, "fault_bound_s": fault_s, "time_s": time_s}
-        return self.claim(context, rows, why, evidence)
+        return self.claim(context, rows, why, evidence, title=title)

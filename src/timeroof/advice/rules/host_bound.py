@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timeroof.advice.context import HOST, Context, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 
 MIN_IDLE_SHARE = 0.05
 
@@ -29,14 +29,13 @@ class HostBound(Rule):
     code = "TR104"
     name = "host-bound"
     title = "The device waits for the host"
-    cpu_title = "Python and framework overhead between ops"
     actions = {
-        "torch gpu": "Take the host out of the loop: torch.compile, CUDA graphs"
-        " (mode='reduce-overhead'), a larger batch; profile the Python side (timeroof run,"
-        " py-spy).",
-        "torch cpu": "Spend less time between ops: torch.compile, fewer Python loops and small"
-        " ops, hooks and logging out of the step.",
-        "tensorflow": "Wrap the step in tf.function, run several steps per call"
+        "torch gpu": "Compile the model: torch.compile(model, mode='reduce-overhead') also records"
+        " CUDA graphs. A larger batch hides the host as well. py-spy shows where Python spends"
+        " its time.",
+        "torch cpu": "Compile the model with torch.compile. Replace Python loops over small ops."
+        " Move hooks and logging out of the step.",
+        "tensorflow": "Wrap the step in tf.function, and run several steps per call"
         " (steps_per_execution).",
         "jax": "Put the whole step under jax.jit and donate its buffers.",
         "any": "Issue work earlier and in larger pieces.",
@@ -49,13 +48,12 @@ class HostBound(Rule):
             return []
         rows, outside = with_idle_gain(context, HOST)
         on_cpu = context.device_kind == "cpu"
-        share = format_percent(seconds / context.total_s)
-        where = (
-            "ops, in Python and the framework"
-            if on_cpu
-            else "kernels while the host prepares the next one"
-        )
-        why = f"{format_seconds(seconds)} ({share}) pass between {where}."
-        title = self.cpu_title if on_cpu else self.title
+        spent = f"{format_seconds(seconds)} ({context.share(seconds)})"
+        if on_cpu:
+            why = f"Python and the framework take {spent} between ops."
+            title = f"Python and framework overhead takes {context.of_run(seconds)}"
+        else:
+            why = f"The {context.device_noun} idles {spent} while the host prepares kernels."
+            title = f"The {context.device_noun} waits for the host: {context.of_run(seconds)}"
         evidence = {"idle_s": seconds}
         return self.claim(context, rows, why, evidence, title=title, outside_s=outside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timeroof.advice.context import SYNC, Context, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 
 
 class HostWaits(Rule):
@@ -25,12 +25,12 @@ class HostWaits(Rule):
 
     code = "TR106"
     name = "host-waits"
-    title = "Synchronisation empties the device's queue"
+    title = "Synchronisation leaves the device idle"
     actions = {
-        "torch": "Keep values on the device (.detach() sums, logging every n steps), copy with"
-        " non_blocking=True from pinned memory, avoid branches on device values;"
-        " torch.cuda.set_sync_debug_mode('warn') names the lines.",
-        "tensorflow": "Do not fetch values every step; log inside tf.function with tf.summary.",
+        "torch": "Read values back rarely: sum losses with .detach() and log every n steps. Copy"
+        " with non_blocking=True from pinned memory. torch.cuda.set_sync_debug_mode('warn')"
+        " names the lines.",
+        "tensorflow": "Do not fetch values every step. Log inside tf.function with tf.summary.",
         "jax": "Do not call block_until_ready or float(x) inside the loop.",
         "any": "Read results back rarely and late.",
     }
@@ -42,7 +42,9 @@ class HostWaits(Rule):
             return []
         rows, outside = with_idle_gain(context, SYNC)
         why = (
-            f"The device idles {format_seconds(seconds)}"
-            f" ({format_percent(seconds / context.total_s)}) after the host has waited for it."
+            f"The {context.device_noun} idles {format_seconds(seconds)}"
+            f" ({context.share(seconds)}) after the host has waited for it."
         )
-        return self.claim(context, rows, why, {"idle_s": seconds}, outside_s=outside)
+        title = f"Synchronisation leaves the {context.device_noun} idle: {context.of_run(seconds)}"
+        evidence = {"idle_s": seconds}
+        return self.claim(context, rows, why, evidence, title=title, outside_s=outside)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, is_layout
+from timeroof.advice.context import Context, is_layout, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_seconds
 from timeroof.model.bounds import where_settled
 
 MIN_TIME_SHARE = 0.05
@@ -40,15 +40,19 @@ class LayoutTraffic(Rule):
 
     code = "TR201"
     name = "layout-traffic"
-    title = "Data are copied and reordered"
+    title = "Copies and layout changes"
     removes = True
     actions = {
-        "torch": "Keep one memory format: model.to(memory_format=torch.channels_last) and the same"
-        " for inputs; avoid permute().contiguous(), repeated .to() and cat in inner loops; write"
-        " into slices of one tensor.",
-        "tensorflow": "Keep the data format that the kernels want (NHWC on tensor cores and CPUs,"
-        " NCHW for FP32 on a GPU), and let grappler's layout optimizer on.",
-        "any": "Choose one memory format for the whole model, the one that the kernels use.",
+        "torch convolution": "Keep one memory format: model.to(memory_format=torch.channels_last),"
+        " and the same for its inputs. Avoid permute().contiguous() between layers.",
+        "torch": "Remove the copies: avoid permute().contiguous(), repeated .to() and cat in inner"
+        " loops. Write results into slices of one tensor. torch.compile fuses casts and copies"
+        " into their neighbours.",
+        "tensorflow convolution": "Keep the data format that the kernels want: NHWC on tensor"
+        " cores and CPUs, NCHW for FP32 on a GPU. Leave grappler's layout optimizer on.",
+        "tensorflow": "Remove transposes and casts between layers, or fuse them with"
+        " tf.function(jit_compile=True).",
+        "any": "Remove the copies, or fuse them into the kernels around them.",
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -65,18 +69,20 @@ class LayoutTraffic(Rule):
         beside = _between(context, rows)
         beside_s = float(beside["busy_gain_s"].sum())
         why = (
-            f"{rows.height} kinds of copies and reorders, {rows['launches'].sum():,.0f} launches,"
-            f" move {format_amount(moved, 'B')} in {format_seconds(time_s)}"
-            f" ({format_percent(time_s / context.total_s)} of the run) and compute nothing."
+            f"{rows['launches'].sum():,.0f} copies and layout changes move"
+            f" {format_amount(moved, 'B')} in {format_seconds(time_s)} ({context.share(time_s)})"
+            f" and compute nothing.{places(rows)}"
         )
+        title = f"Copies and layout changes take {context.of_run(time_s)}"
         evidence = {"time_s": time_s, "bytes": moved, "launches": float(rows["launches"].sum())}
         if beside_s > 0:
             why += (
-                f" The kernels that they serve are {format_seconds(beside_s)} above their bounds;"
-                " in another format they are other kernels."
+                f" The {context.noun}s that they feed lose another {format_seconds(beside_s)}."
+                " With one layout the library can pick faster ones."
             )
             evidence["served_kernels_gap_s"] = beside_s
-        return self.claim(context, pl.concat([rows, beside], how="vertical"), why, evidence)
+        both = pl.concat([rows, beside], how="vertical")
+        return self.claim(context, both, why, evidence, title=title)
 
 
 def _between(context: Context, copies: pl.DataFrame) -> pl.DataFrame:

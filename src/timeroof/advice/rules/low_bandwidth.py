@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, is_layout
+from timeroof.advice.context import Context, is_layout, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.resources import DRAM
 from timeroof.core.units import format_percent, format_seconds
@@ -36,13 +36,17 @@ class LowBandwidth(Rule):
     code = "TR207"
     name = "low-bandwidth"
     last_resort = True
-    title = "Memory is used at less than half of its speed"
+    title = "Memory-bound kernels reach less than half of peak bandwidth"
     actions = {
-        "torch cpu": "Check threads (OMP_NUM_THREADS, pinning, NUMA), make inputs contiguous in the"
-        " dimension that is walked, and use wider tensors per call.",
-        "torch": "Make the walked dimension contiguous, use torch.compile for gathers and"
-        " reductions, larger tensors per kernel.",
-        "any": "Walk memory in order, with more parallel accesses.",
+        "torch cpu": "Access memory in order: call .contiguous() before the op. Check the threads"
+        " (OMP_NUM_THREADS, pinning, NUMA).",
+        "torch attention": "Try another attention backend: torch.nn.attention.sdpa_kernel. Short"
+        " sequences and small heads do not fill the device; a larger batch does.",
+        "torch indexing": "Gather fewer, wider rows: sort the indices, keep hot rows in a cache, or"
+        " batch all tables into one lookup (FBGEMM).",
+        "torch": "Access memory in order: call .contiguous() before the op, or let torch.compile"
+        " fuse the gather or reduction.",
+        "any": "Access memory in order, with more accesses in flight.",
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -62,10 +66,16 @@ class LowBandwidth(Rule):
             return []
         reached = float(rows["work_bound_s"].sum()) / time_s
         why = (
-            f"{rows.height} rows that memory limits take {format_seconds(time_s)} and reach"
-            f" {format_percent(reached)} of its roof."
+            f"{kernel_count(rows)} memory-bound {context.noun}s take {format_seconds(time_s)}"
+            f" ({context.share(time_s)}) and use {format_percent(reached)} of the memory"
+            f" bandwidth.{places(rows)}"
         )
-        return self.claim(context, rows, why, {"time_s": time_s, "efficiency": reached})
+        title = (
+            f"Memory-bound {context.noun}s reach {format_percent(reached)} of peak bandwidth:"
+            f" {context.of_run(time_s)}"
+        )
+        evidence = {"time_s": time_s, "efficiency": reached}
+        return self.claim(context, rows, why, evidence, title=title)
 
 
 def _slower_than_memory(context: Context) -> pl.Expr:

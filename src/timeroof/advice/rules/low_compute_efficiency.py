@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 
@@ -35,16 +35,19 @@ class LowComputeEfficiency(Rule):
     code = "TR304"
     name = "low-compute-efficiency"
     last_resort = True
-    title = "Arithmetic runs at less than half of its roof"
+    title = "Compute-bound kernels reach less than half of peak"
     actions = {
-        "torch cpu": "Check the threads (torch.get_num_threads(), OMP_NUM_THREADS = physical cores,"
-        " pinning), sides that are multiples of 16, channels_last, larger batches.",
-        "torch": "torch.backends.cudnn.benchmark = True (another algorithm), sides that are"
-        " multiples"
-        " of 64 or 128, channels_last, torch.compile(mode='max-autotune'), larger batches.",
-        "tensorflow": "Keep cuDNN auto-tuning on (TF_CUDNN_USE_AUTOTUNE=1), pad sides to"
-        " multiples of"
-        " 64, larger batches.",
+        "torch convolution cpu": "Check the threads: OMP_NUM_THREADS = physical cores, pinned. Use"
+        " channels_last, and channels that are multiples of 16.",
+        "torch convolution": "Let cuDNN choose: torch.backends.cudnn.benchmark = True. Use"
+        " channels_last, and channels that are multiples of 64.",
+        "torch cpu": "Check the threads: OMP_NUM_THREADS = physical cores, pinned. Pad sides of"
+        " matrices to multiples of 16.",
+        "torch": "Pad sides of matrices to multiples of 64 or 128. Try"
+        " torch.compile(mode='max-autotune'), which picks faster kernels. Larger batches fill"
+        " more of the device.",
+        "tensorflow convolution": "Keep cuDNN auto-tuning on (TF_CUDNN_USE_AUTOTUNE=1), and pad"
+        " channels to multiples of 64.",
         "any": "Try another algorithm, sides that fill the tiles, and more parallel work.",
     }
 
@@ -63,13 +66,14 @@ class LowComputeEfficiency(Rule):
         reached = float(rows["work_bound_s"].sum()) / time_s
         odd = [s for s in rows["shape"].drop_nulls().to_list() if has_odd_side(s)]
         why = (
-            f"{rows.height} rows that arithmetic limits take {format_seconds(time_s)} and reach"
-            f" {format_percent(reached)} of their roof"
-            + (
-                f"; {len(odd)} of them have sides that do not fill a tile of {TILE}."
-                if odd
-                else "."
-            )
+            f"{kernel_count(rows)} compute-bound {context.noun}s take {format_seconds(time_s)}"
+            f" ({context.share(time_s)}) and reach {format_percent(reached)} of peak."
+            + (f" {len(odd)} shapes have sides that do not fill a tile of {TILE}." if odd else "")
+            + places(rows)
+        )
+        title = (
+            f"Compute-bound {context.noun}s reach {format_percent(reached)} of peak:"
+            f" {context.of_run(time_s)}"
         )
         evidence = {
             "time_s": time_s,
@@ -77,7 +81,7 @@ class LowComputeEfficiency(Rule):
             "rows_with_odd_sides": len(odd),
             "threads": context.threads,
         }
-        return self.claim(context, rows, why, evidence)
+        return self.claim(context, rows, why, evidence, title=title)
 
 
 def has_odd_side(shape: Sequence[Sequence[int]]) -> bool:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import NATIVE, SIXTEEN_BIT, Context, flop_bound, native_rate, on_unit
+from timeroof.advice.context import (
+    NATIVE,
+    SIXTEEN_BIT,
+    Context,
+    flop_bound,
+    native_rate,
+    on_unit,
+    places,
+    unit_words,
+)
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_percent, format_seconds
 
@@ -16,14 +25,13 @@ MIN_COMPUTE_SHARE = 0.2
 MIN_AUTOCAST_SHARE = 0.1
 
 _SHAPES = (
-    "Matrix units are missed by 16-bit work",
-    "Make channels, features and batch multiples of 8 (16 for FP8), use the memory format that the"
-    " kernels want, and let another algorithm be chosen. ",
+    "16-bit products miss the matrix units",
+    "Make channels, features and batch multiples of 8 (16 for FP8). ",
 )
-_TF32 = ("FP32 products do not use TF32", "Allow TF32. ")
+_TF32 = ("FP32 products run without TF32", "")
 _AUTOCAST = (
     "Autocast leaves products in FP32",
-    "Part of the model runs in 16 bits already; include this part. ",
+    "Part of the model runs in 16 bits already. Include this part. ",
 )
 
 
@@ -52,11 +60,14 @@ class MatrixUnitsMissed(Rule):
     name = "matrix-units-missed"
     title = "Matrix units are missed"
     actions = {
-        "torch": "torch.backends.cudnn.benchmark = True, channels_last, torch.autocast around the"
-        " whole forward pass, torch.set_float32_matmul_precision('high') for TF32.",
-        "tensorflow": "mixed_precision.set_global_policy('mixed_float16'), channels_last data, and"
-        " cuDNN auto-tuning on; tf.config.experimental.enable_tensor_float_32_execution(True).",
-        "jax": "jax.default_matmul_precision('tensorfloat32') or bfloat16 inputs.",
+        "torch convolution": "Use channels_last and torch.backends.cudnn.benchmark = True. Put"
+        " torch.autocast around the whole forward pass, or allow TF32:"
+        " torch.set_float32_matmul_precision('high').",
+        "torch": "Put torch.autocast around the whole forward pass, or allow TF32:"
+        " torch.set_float32_matmul_precision('high').",
+        "tensorflow": "Call mixed_precision.set_global_policy('mixed_float16'), or allow TF32:"
+        " tf.config.experimental.enable_tensor_float_32_execution(True).",
+        "jax": "Use jax.default_matmul_precision('tensorfloat32') or bfloat16 inputs.",
         "any": "Use sizes, memory format and dtype that the matrix unit takes.",
     }
 
@@ -95,13 +106,14 @@ class MatrixUnitsMissed(Rule):
         share = float(rows["tensor_flops"].sum()) / flops
         name = unit.removeprefix("flop/")
         why = (
-            f"{format_amount(flops, 'FLOP')} of contractions take {format_seconds(time_s)} with"
-            f" {format_percent(share)} of them on matrix units; {name} units do"
-            f" {format_amount(rate, 'FLOP/s')}."
+            f"Products of {format_amount(flops, 'FLOP')} take {format_seconds(time_s)}"
+            f" ({context.share(time_s)}), {format_percent(share)} of them on matrix units. The"
+            f" {unit_words(unit)} peak is {format_amount(rate, 'FLOP/s')}.{places(rows)}"
         )
         evidence = {"flops": flops, "matrix_unit_share": share, "unit": name, "time_s": time_s}
-        title, hint = reason
-        action = hint + context.action(self.actions)
+        words, hint = reason
+        title = f"{words}: {context.of_run(time_s)}"
+        action = hint + context.action(self.actions, rows)
         return self.claim(context, rows, why, evidence, title=title, action=action)
 
 

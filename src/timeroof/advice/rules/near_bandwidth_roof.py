@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 
@@ -30,10 +30,10 @@ class NearBandwidthRoof(Rule):
 
     code = "TR204"
     name = "near-bandwidth-roof"
-    title = "At the memory's roof: only less traffic helps"
+    title = "Kernels already run at peak bandwidth"
     actions = {
-        "any": "Leave these kernels as they are. Fusing them with their neighbours, a narrower"
-        " format or not doing the work are the only ways to take less time."
+        "any": "Leave these kernels as they are. Only fewer bytes help: fuse them with their"
+        " neighbours, or use a narrower number format."
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -48,8 +48,12 @@ class NearBandwidthRoof(Rule):
             return []
         reached = float(rows["work_bound_s"].sum()) / time_s
         why = (
-            f"{rows.height} rows, {format_seconds(time_s)}"
-            f" ({format_percent(time_s / context.total_s)} of the run), run at"
-            f" {format_percent(reached)} of the memory's roof."
+            f"{kernel_count(rows)} memory-bound {context.noun}s ({format_seconds(time_s)},"
+            f" {context.share(time_s)}) use {format_percent(reached)} of the memory bandwidth."
+            f"{places(rows)}"
         )
-        return self.inform(context, rows, why, {"time_s": time_s, "efficiency": reached})
+        title = (
+            f"{context.of_run(time_s)} already runs at {format_percent(reached)} of peak bandwidth"
+        )
+        evidence = {"time_s": time_s, "efficiency": reached}
+        return self.inform(context, rows, why, evidence, title=title)

@@ -33,9 +33,8 @@ class NoisyMeasurement(Rule):
     name = "noisy-measurement"
     title = "The measurement is noisy or short"
     actions = {
-        "any": "Measure more steps on a quiet machine: end other programs, pin threads, fix"
-        " the clock"
-        " where you may, and leave the first steps out."
+        "any": "Measure more steps on a quiet machine. End other programs, pin threads, and fix"
+        " the clock where you can."
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -49,10 +48,13 @@ class NoisyMeasurement(Rule):
         words = []
         if share >= MIN_TIME_SHARE:
             words.append(
-                f"Rows with {format_percent(share)} of the time vary by {format_percent(NOISY)} or"
-                " more between samples."
+                f"{format_percent(share)} of the time is in {context.noun}s whose samples spread"
+                f" by {format_percent(NOISY)} or more."
             )
         if steps is not None and short:
-            words.append(f"Only {steps.count} of at least {FEW_STEPS} steps were measured.")
+            words.append(f"Only {steps.count} steps were measured; use {FEW_STEPS} or more.")
         evidence = {"noisy_share": share, "steps": steps.count if steps is not None else None}
-        return self.inform(context, rows, " ".join(words), evidence)
+        noisy = f"{format_percent(share)} of the time varies by {format_percent(NOISY)} or more"
+        few = f"Only {steps.count if steps else 0} steps were measured"
+        title = noisy if share >= MIN_TIME_SHARE else few
+        return self.inform(context, rows, " ".join(words), evidence, title=title)

@@ -35,12 +35,12 @@ class OptimizerLaunches(Rule):
 
     code = "TR103"
     name = "optimizer-launches"
-    title = "The optimizer launches once per parameter"
+    title = "The optimizer step is launch-bound"
     actions = {
-        "torch": "Use the fused optimizer (Adam(..., fused=True)) or foreach=True, or compile the"
-        " step (torch.compile(optimizer.step)); apex and DeepSpeed have fused LAMB and AdamW.",
-        "tensorflow": "Compile the update (tf.function(jit_compile=True)), or use an optimizer"
-        " with jit_compile=True.",
+        "torch": "Use the fused optimizer, such as torch.optim.AdamW(..., fused=True). Where there"
+        " is none, use foreach=True or torch.compile(optimizer.step).",
+        "tensorflow": "Compile the update with tf.function(jit_compile=True), or pass"
+        " jit_compile=True to the optimizer.",
         "any": "Update all parameters in a few kernels: flattened or fused.",
     }
 
@@ -58,14 +58,16 @@ class OptimizerLaunches(Rule):
             return []
         work_s = float(rows["work_bound_s"].sum())
         why = (
-            f"{launches:,.0f} launches in {format_seconds(elapsed_s)}, of which launching is at"
-            f" least {format_percent(launch_s / elapsed_s)}; the traffic of all parameters takes"
-            f" {format_seconds(work_s)} at the roof."
+            f"The optimizer launches {launches:,.0f} {context.noun}s in"
+            f" {format_seconds(elapsed_s)} ({context.share(elapsed_s)}). Launching is at least"
+            f" {format_percent(launch_s / elapsed_s)} of it; the work needs"
+            f" {format_seconds(work_s)}."
         )
+        title = f"The optimizer step is launch-bound: {context.of_run(elapsed_s)}"
         evidence = {
             "launches": launches,
             "time_s": time_s,
             "launching_s": launch_s,
             "work_bound_s": work_s,
         }
-        return self.claim(context, rows, why, evidence)
+        return self.claim(context, rows, why, evidence, title=title)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 
 CASE = ["op", "shape", "dtype", "module"]
 MIN_TIME_SHARE = 0.03
@@ -33,11 +33,11 @@ class Recomputation(Rule):
 
     code = "TR305"
     name = "recomputation"
-    title = "Forward work is repeated in the backward pass"
+    title = "The backward pass recomputes forward work"
     removes = True
     actions = {
-        "torch": "Checkpoint fewer blocks, or select what is kept"
-        " (create_selective_checkpoint_contexts: keep the products, recompute the cheap ops).",
+        "torch": "Checkpoint fewer blocks where memory allows. Or keep the products and recompute"
+        " only cheap ops: create_selective_checkpoint_contexts.",
         "tensorflow": "Use tf.recompute_grad for fewer layers.",
         "jax": "Use jax.checkpoint with a policy such as dots_saveable.",
         "any": "Keep the results where memory allows.",
@@ -59,8 +59,9 @@ class Recomputation(Rule):
         if not time_s or time_s < MIN_TIME_SHARE * context.total_s:
             return []
         why = (
-            f"{rows.height} rows of the forward pass run again in the backward pass, for"
-            f" {format_seconds(time_s)} ({format_percent(time_s / context.total_s)} of the run)."
+            f"{rows['calls'].sum():,.0f} products of the forward pass run again in the backward"
+            f" pass, for {format_seconds(time_s)} ({context.share(time_s)}).{places(rows)}"
         )
+        title = f"The backward pass recomputes forward work: {context.of_run(time_s)}"
         evidence = {"time_s": time_s, "modules": rows["module"].n_unique()}
-        return self.claim(context, rows, why, evidence)
+        return self.claim(context, rows, why, evidence, title=title)

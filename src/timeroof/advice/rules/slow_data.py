@@ -29,15 +29,15 @@ class SlowData(Rule):
 
     code = "TR105"
     name = "slow-data"
-    title = "The step waits for data"
+    title = "Data loading stalls the step"
     removes = True
     actions = {
-        "torch": "Load in the background: DataLoader(num_workers=4 or more,"
-        " persistent_workers=True, prefetch_factor=2 or more, pin_memory=True for a GPU);"
-        " decode and"
-        " augment less per sample, or cache what does not change.",
-        "tensorflow": "dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch("
-        "tf.data.AUTOTUNE), cache() what does not change.",
+        "torch gpu": "Load in the background: DataLoader(num_workers=4, persistent_workers=True,"
+        " prefetch_factor=2, pin_memory=True). Cache decoded samples that do not change.",
+        "torch": "Load in the background: DataLoader(num_workers=4, persistent_workers=True,"
+        " prefetch_factor=2). Cache decoded samples that do not change.",
+        "tensorflow": "Use dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and"
+        " .prefetch(tf.data.AUTOTUNE). Call cache() on what does not change.",
         "any": "Prepare the next batch while this one is computed.",
     }
 
@@ -57,7 +57,8 @@ class SlowData(Rule):
         share = format_percent((waiting_s + busy_s) / context.total_s)
         why = f"The step spends {words}, {share} of its time."
         evidence = {"waiting_s": waiting_s, "busy_s": busy_s}
-        return self.claim(context, rows, why, evidence, outside_s=outside)
+        title = f"Data loading stalls the step for {context.of_run(waiting_s + busy_s)}"
+        return self.claim(context, rows, why, evidence, title=title, outside_s=outside)
 
 
 def _together(busy: pl.DataFrame, idle: pl.DataFrame) -> pl.DataFrame:

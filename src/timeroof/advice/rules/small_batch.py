@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from timeroof.advice.context import Context, in_family
+from timeroof.advice.context import Context, in_family, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.report import BOUND
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 from timeroof.core.vocabulary import OpFamily
 
 SMALL = 8
@@ -40,13 +40,14 @@ class SmallBatch(Rule):
 
     code = "TR102"
     name = "small-batch"
-    title = "The batch is too small for the machine"
+    title = "Matrix products are too thin to fill the machine"
     actions = {
-        "torch": "Process more samples per call: a larger batch (with gradient accumulation"
-        " reduced accordingly), requests collected before the model is called, sequences packed.",
+        "torch": "Process more samples per call: a larger batch, or requests collected before the"
+        " model is called. Where latency forbids it (decoding token by token), quantise the"
+        " weights: fewer bytes per sample.",
         "tensorflow": "Process more samples per call: dataset.batch(n) with a larger n, or"
         " batching in the server.",
-        "any": "Process more samples per call; where latency forbids it, quantise the weights:"
+        "any": "Process more samples per call. Where latency forbids it, quantise the weights:"
         " fewer bytes per sample.",
     }
 
@@ -69,11 +70,12 @@ class SmallBatch(Rule):
         compute_s = float(thin.select(pl.max_horizontal(flops).sum()).item())
         why = (
             f"Matrix products with a side of {least} take {format_seconds(time_s)}"
-            f" ({format_percent(time_s / context.total_s)}); their arithmetic takes"
-            f" {format_seconds(compute_s)}, the rest is fetching weights and launching."
+            f" ({context.share(time_s)}). Their arithmetic needs {format_seconds(compute_s)}; the"
+            f" rest fetches weights and launches {context.noun}s.{places(thin)}"
         )
+        title = f"Thin matrix products (a side of {least}) take {context.of_run(time_s)}"
         evidence = {"smallest_side": least, "time_s": time_s, "compute_bound_s": compute_s}
-        return self.claim(context, thin, why, evidence)
+        return self.claim(context, thin, why, evidence, title=title)
 
 
 def _is_thin(shapes: pl.Series) -> pl.Series:

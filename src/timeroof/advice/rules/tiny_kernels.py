@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import HOST, Context, idle_seconds, idle_share
+from timeroof.advice.context import HOST, Context, idle_seconds, idle_share, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 from timeroof.model.bounds import MOST_OP_COSTS, op_cost_s
 
 # Every program starts some small ops; below this share they are not worth a line.
@@ -39,16 +39,21 @@ class TinyKernels(Rule):
 
     code = "TR101"
     name = "tiny-kernels"
-    title = "Launching takes longer than the work"
+    title = "Tiny kernels are launch-bound"
     actions = {
-        "torch gpu": "Give the device fewer, larger kernels: torch.compile(model,"
-        " mode='reduce-overhead') (CUDA graphs), nn.LSTM/nn.GRU instead of a cell in a loop, a"
-        " larger batch, foreach or fused optimizers.",
-        "torch cpu": "Call fewer, larger ops: nn.LSTM/nn.GRU instead of a cell in a loop,"
-        " torch.compile, vectorised code instead of Python loops, a larger batch.",
-        "tensorflow": "Use keras.layers.LSTM with its default arguments (one cuDNN kernel) instead"
-        " of a cell in RNN or dynamic_rnn, tf.function(jit_compile=True), a larger batch.",
-        "jax": "Put the whole step under jax.jit, use lax.scan for loops, and a larger batch.",
+        "torch recurrent gpu": "Use nn.LSTM or nn.GRU instead of a cell in a loop: one cuDNN kernel"
+        " does all time steps. Or compile: torch.compile(model, mode='reduce-overhead').",
+        "torch recurrent cpu": "Use nn.LSTM or nn.GRU instead of a cell in a loop, or compile the"
+        " loop with torch.compile.",
+        "torch gpu": "Launch fewer, larger kernels: torch.compile(model, mode='reduce-overhead')"
+        " fuses ops and records CUDA graphs. A larger batch gives each kernel more work.",
+        "torch cpu": "Call fewer, larger ops: torch.compile, or vectorised code instead of Python"
+        " loops.",
+        "tensorflow recurrent": "Use keras.layers.LSTM with its default arguments (one cuDNN"
+        " kernel) instead of a cell in RNN. Compile with tf.function(jit_compile=True).",
+        "tensorflow": "Compile the step with tf.function(jit_compile=True), and use a larger"
+        " batch.",
+        "jax": "Put the whole step under jax.jit, and use lax.scan for loops.",
         "any": "Fuse small kernels, replay them as a graph, or give each more work.",
     }
 
@@ -66,10 +71,14 @@ class TinyKernels(Rule):
         if not tiny.height:
             return []
         beside = _idle_share(context, tiny, cost_s)
+        why, evidence = _words(context, tiny, cost_s, sum(beside.values()))
+        ops, taken_s = evidence["calls"], evidence["time_s"] + evidence["idle_s"]
         return self.claim(
             context,
             tiny,
-            *_words(tiny, cost_s, sum(beside.values())),
+            why,
+            evidence,
+            title=f"{ops:,.0f} tiny {context.noun}s are launch-bound: {context.of_run(taken_s)}",
             outside_s=beside,
             least_share=LEAST_SHARE,
         )
@@ -89,19 +98,23 @@ def _idle_share(context: Context, tiny: pl.DataFrame, cost_s: float) -> dict[str
     return {HOST: seconds} if seconds else {}
 
 
-def _words(tiny: pl.DataFrame, cost_s: float, beside_s: float) -> tuple[str, dict[str, float]]:
+def _words(
+    context: Context, tiny: pl.DataFrame, cost_s: float, beside_s: float
+) -> tuple[str, dict[str, float]]:
     launches, time_s = float(tiny["launches"].sum()), float(tiny["time_s"].sum())
     ops = max(launches, float(tiny["calls"].sum()))
     launch_s, work_s = float(tiny["launch_s"].sum()), float(tiny.select(_after().sum()).item())
     idle_s = beside_s + float(tiny["idle_gain_s"].sum())
-    around = f" The host leaves the device idle for {format_seconds(idle_s)} around them."
+    around = f" The {context.device_noun} idles {format_seconds(idle_s)} around them."
+    on_cpu = " Python and the framework add" + f" {format_seconds(idle_s)} around them."
+    idle = (on_cpu if context.ran_on_a_cpu else around) if idle_s else ""
     why = (
-        f"{ops:,.0f} launches or calls of {format_seconds(time_s / ops)} each; starting one takes"
-        f" {format_seconds(cost_s)} or more, together {format_percent(ops * cost_s / time_s)} of"
-        f" their time, while the work at the roof takes {format_seconds(work_s)}."
-        f"{around if idle_s else ''}"
+        f"{ops:,.0f} tiny {context.noun}s take {format_seconds(time_s / ops)} each;"
+        f" {format_seconds(cost_s)} of it is launch overhead. Their work needs"
+        f" {format_seconds(work_s)} in all.{idle}{places(tiny)}"
     )
     return why, {
+        "calls": ops,
         "launches": launches,
         "time_s": time_s,
         "seconds_per_call": time_s / ops,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.profile import LABEL
 from timeroof.core.report import BOUND
@@ -39,13 +39,15 @@ class TrafficAboveCompulsory(Rule):
 
     code = "TR202"
     name = "traffic-above-compulsory"
-    title = "Far more memory traffic than the work needs"
+    title = "Memory traffic far above the minimum"
     actions = {
-        "torch": "Use channels_last (or the format the kernels want), torch.backends.cudnn"
-        ".benchmark=True so that another algorithm can be chosen, and fewer extra copies.",
-        "tensorflow": "Give FP32 convolutions on a GPU data_format='channels_first' (or FP16 with"
-        " channels_last), so that no layout kernels are added around them.",
-        "any": "Change memory format or algorithm; block for the cache.",
+        "torch convolution": "Use channels_last, and torch.backends.cudnn.benchmark = True so that"
+        " cuDNN can choose another algorithm.",
+        "torch": "Remove copies around these ops, and fuse them with their neighbours:"
+        " torch.compile.",
+        "tensorflow convolution": "Give FP32 convolutions on a GPU data_format='channels_first',"
+        " or use FP16 with channels_last. Then no layout kernels are added around them.",
+        "any": "Change the memory format or the algorithm, or block for the cache.",
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -69,11 +71,16 @@ class TrafficAboveCompulsory(Rule):
             return []
         moved, least = float(rows[DRAM].sum()), float(rows["compulsory"].sum())
         why = (
-            f"{format_amount(moved, 'B')} were moved where {format_amount(least, 'B')} would do:"
-            f" {moved / least:.1f} times as many, in {format_seconds(float(rows['time_s'].sum()))}."
+            f"{kernel_count(rows)} {context.noun}s move {format_amount(moved, 'B')} in"
+            f" {format_seconds(float(rows['time_s'].sum()))}. Inputs and outputs are"
+            f" {format_amount(least, 'B')}.{places(rows)}"
+        )
+        title = (
+            f"Memory traffic is {moved / least:.1f}× the minimum:"
+            f" {format_amount(moved, 'B')} instead of {format_amount(least, 'B')}"
         )
         evidence = {"bytes": moved, "compulsory_bytes": least, "ratio": moved / least}
-        return self.claim(context, rows, why, evidence)
+        return self.claim(context, rows, why, evidence, title=title)
 
 
 def with_compulsory(rows: pl.DataFrame) -> pl.DataFrame:

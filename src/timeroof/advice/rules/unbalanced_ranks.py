@@ -30,11 +30,10 @@ class UnbalancedRanks(Rule):
 
     code = "TR401"
     name = "unbalanced-ranks"
-    title = "One rank has more to do than the others"
+    title = "One rank computes longer than the others"
     actions = {
-        "any": "Balance the work: bucket samples by length, shard by cost instead of count,"
-        " and check"
-        " the slow rank's clock, temperature and data path."
+        "any": "Balance the work: bucket samples by length, and shard by cost instead of count."
+        " Check the slow rank's clock, temperature and data path."
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -55,9 +54,14 @@ class UnbalancedRanks(Rule):
         slowest = ranks["rank"][0]
         rows = work.filter(pl.col("rank") == slowest)
         why = (
-            f"Rank {slowest} computes {format_seconds(most_s)}, the mean of {ranks.height} ranks is"
-            f" {format_seconds(mean_s)}: {format_percent(most_s / mean_s - 1)} more."
+            f"Rank {slowest} computes {format_seconds(most_s)}; the mean of {ranks.height} ranks"
+            f" is {format_seconds(mean_s)}. The others wait for it in every collective."
+        )
+        title = (
+            f"Rank {slowest} computes {format_percent(most_s / mean_s - 1)} longer than the mean:"
+            f" {format_seconds(most_s)} against {format_seconds(mean_s)}"
         )
         evidence = {"rank": slowest, "most_s": most_s, "mean_s": mean_s, "ranks": ranks.height}
         gains = rows.with_columns(pl.lit(0.0).alias("busy_gain_s"))
-        return self.claim(context, gains, why, evidence, outside_s={"imbalance": most_s - mean_s})
+        outside = {"imbalance": most_s - mean_s}
+        return self.claim(context, gains, why, evidence, title=title, outside_s=outside)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
+from timeroof.core.columns import first_of
 from timeroof.core.units import format_percent, format_seconds
 
 MOST_UNKNOWN = 0.1
+NO_OP, NO_SHAPES, NO_FORMULA = "no op is recorded", "no shapes are recorded", "no formula counts it"
 
 
 class UnknownShare(Rule):
     """Too much time in rows whose work is not known.
 
-    **What.** Rows without a limiter, where they hold a tenth of the run or more.
+    **What.** Rows without a limiter, where they hold a tenth of the kernels' time or more.
+    Collectives are left out: their time is known as communication.
 
     **Why.** Nothing can be said about them, and no verdict on the whole should hide it.
 
@@ -22,34 +25,57 @@ class UnknownShare(Rule):
 
     **Seconds.** None are claimed.
 
-    **Silent** below a tenth of the run, and without a machine (then nothing is judged at all).
+    **Silent** below a tenth of the kernels' time, and without a machine (then nothing is judged at
+    all).
     """
 
     code = "TR902"
     name = "unknown-share"
-    title = "Much of the time has unknown work"
+    title = "FLOPs or bytes are unknown for much of the time"
     actions = {
-        "torch": "Record shapes (torch.profiler.profile(record_shapes=True)), or use"
-        " `timeroof run`;"
-        " give custom ops a cost with @timeroof.cost_of, and regions with timeroof.cost(...).",
-        "any": "Collect FLOP and DRAM counters, or give the costs of custom kernels by hand.",
+        "any": "Collect FLOP and DRAM counters, or state the cost of custom kernels by hand.",
+    }
+    # What helps PyTorch's traces, by the cause that holds most of the time.
+    cures = {
+        NO_SHAPES: "Record shapes: torch.profiler.profile(record_shapes=True), or use"
+        " `timeroof run`.",
+        NO_OP: "Record CPU activity too, and start the profiler before the step. Kernels of a"
+        " replayed graph have no op: profile a run without graphs to see their work.",
+        NO_FORMULA: "State the cost of custom ops with @timeroof.cost_of, and of regions with"
+        " timeroof.cost(flops=…, bytes=…).",
     }
 
     def claims(self, context: Context) -> list[Claim]:
         """Rows that nothing is known of."""
         if context.machine is None:
             return []
-        rows = context.rows.filter(pl.col("limit") == "unknown")
+        own = context.rows.filter(pl.col("kind") != "collective")
+        rows = own.filter(pl.col("limit") == "unknown")
         time_s = float(rows["time_s"].sum())
-        share = time_s / (float(context.rows["time_s"].sum()) or 1.0)
+        share = time_s / (float(own["time_s"].sum()) or 1.0)
         if share < MOST_UNKNOWN:
             return []
+        causes = _causes(rows)
+        first = max(causes, key=lambda cause: causes[cause])
         why = (
-            f"{rows.height} rows, {format_seconds(time_s)} ({format_percent(share)} of the kernels'"
-            f" time), {_what_is_missing(rows)}, so what limits them is not known; findings cover"
-            " only the rest."
+            f"{kernel_count(rows)} {context.noun}s ({format_seconds(time_s)},"
+            f" {format_percent(share)} of the {context.noun}s' time) {_what_is_missing(rows)}."
+            f" For {format_percent(causes[first] / time_s)} of it {first}.{places(rows)}"
         )
-        return self.inform(context, rows, why, {"unknown_share": share, "time_s": time_s})
+        title = f"FLOPs or bytes are unknown for {context.of_run(time_s)}"
+        evidence = {"unknown_share": share, "time_s": time_s, "seconds_by_cause": causes}
+        action = self.cures[first] if context.framework == "torch" else None
+        return self.inform(context, rows, why, evidence, title=title, action=action)
+
+
+def _causes(rows: pl.DataFrame) -> dict[str, float]:
+    """Seconds by why the work is unknown."""
+    cause = first_of(
+        (pl.col("op").is_null(), NO_OP), (pl.col("shape").is_null(), NO_SHAPES),
+        otherwise=NO_FORMULA,
+    )  # fmt: skip
+    sums = rows.group_by(cause.alias("cause"), maintain_order=True).agg(pl.col("time_s").sum())
+    return dict(sums.sort("cause").iter_rows())
 
 
 def _what_is_missing(rows: pl.DataFrame) -> str:

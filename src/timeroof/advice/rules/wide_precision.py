@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import SIXTEEN_BIT, Context, native_rate, on_unit
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.context import SIXTEEN_BIT, Context, native_rate, on_unit, places, unit_words
+from timeroof.advice.rule import MIN_SHARE, Claim, Rule
 from timeroof.advice.rules.matrix_units_missed import uses_sixteen_bits
-from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_seconds
 
 # A unit that is hardly faster is not worth other numbers.
 LEAST_SPEEDUP = 1.5
+# What 16 bits leave of traffic in fp32.
+HALF = 0.5
 
 
 class WidePrecision(Rule):
@@ -25,8 +27,9 @@ class WidePrecision(Rule):
 
     **Example.** A training loop without `torch.autocast` on an A100.
 
-    **Seconds.** Time × (1 − bound in 16 bits / bound now): the change of format alone, at
-    today's efficiency.
+    **Seconds.** Of products: time × (1 − bound in 16 bits / bound now), the change of format
+    alone at today's efficiency. Of memory-bound ops on fp32 data beside them, the optimizer's
+    left out: half of their time, as autocast halves their traffic too.
 
     **Silent** where the machine has no 16-bit unit, only emulates one, or has one that is less
     than 1.5 times as fast as its fp32 unit (a CPU without matrix units), and where 16-bit formats
@@ -36,11 +39,13 @@ class WidePrecision(Rule):
     code = "TR303"
     name = "wide-precision"
     explains = False
-    title = "FP32 where 16 bits may be exact enough"
+    title = "FP32 products where 16 bits may do"
     actions = {
-        "torch": "Try torch.autocast(device_type, dtype=torch.bfloat16) around forward and loss"
-        " (float16 with GradScaler on devices without bf16), and compare the loss curves.",
-        "tensorflow": "Try mixed_precision.set_global_policy('mixed_bfloat16' or 'mixed_float16').",
+        "torch cpu": "Try torch.autocast('cpu', dtype=torch.bfloat16) around forward and loss."
+        " Compare the loss curves: the numbers change.",
+        "torch": "Try torch.autocast('cuda', dtype=torch.bfloat16) around forward and loss; use"
+        " float16 with GradScaler on devices without bf16. Compare the loss curves.",
+        "tensorflow": "Try mixed_precision.set_global_policy('mixed_bfloat16').",
         "jax": "Try bfloat16 parameters and activations with float32 sums.",
         "any": "Try 16-bit products with 32-bit sums, and compare the results.",
     }
@@ -61,11 +66,35 @@ class WidePrecision(Rule):
         )
         saved = 1 - on_unit(rows, rate, 0.5) / pl.col("work_bound_s")
         rows = rows.with_columns((pl.col("time_s") * saved).alias("busy_gain_s"))
+        # What only moves data follows the products: where those gain nothing, neither does it.
+        if float(rows["busy_gain_s"].clip(lower_bound=0.0).sum()) < MIN_SHARE * context.total_s:
+            return []
         time_s, flops = float(rows["time_s"].sum()), float(rows["total_flops"].sum())
         name = unit.removeprefix("flop/")
+        faster = f" ({rate / fp32:.1f}× FP32)" if fp32 else ""
+        moving = _moving(context)
+        moving_s = float(moving["time_s"].sum())
         why = (
-            f"{format_amount(flops, 'FLOP')} of fp32 contractions take {format_seconds(time_s)}"
-            f" ({format_percent(time_s / context.total_s)} of the run); {name} units do"
-            f" {format_amount(rate, 'FLOP/s')}, and 16-bit data are half the bytes."
+            f"FP32 products of {format_amount(flops, 'FLOP')} take {format_seconds(time_s)}"
+            f" ({context.share(time_s)}). The {unit_words(unit)} peak is"
+            f" {format_amount(rate, 'FLOP/s')}{faster}.{places(rows)}"
         )
-        return self.claim(context, rows, why, {"flops": flops, "time_s": time_s, "unit": name})
+        if moving_s:
+            why += (
+                f" 16-bit data also halve the traffic of {format_seconds(moving_s)} of"
+                f" memory-bound {context.noun}s."
+            )
+        title = f"FP32 products take {context.of_run(time_s)}; 16 bits may do"
+        evidence = {"flops": flops, "time_s": time_s, "unit": name, "moving_s": moving_s}
+        both = pl.concat([rows, moving], how="vertical")
+        return self.claim(context, both, why, evidence, title=title)
+
+
+def _moving(context: Context) -> pl.DataFrame:
+    """Memory-bound rows on fp32 data beside products, half of whose bytes 16 bits save."""
+    return context.rows.filter(
+        pl.col("precision") == "fp32",
+        (pl.col("limit") == "memory") & ~pl.col("tiny") & ~pl.col("contraction"),
+        ~pl.col("phase").fill_null("other").is_in(["optimizer", "data"]),
+        pl.col("kind") != "unit",
+    ).with_columns((pl.col("time_s") * HALF).alias("busy_gain_s"))

@@ -223,7 +223,9 @@ def _plain_events(
 
 
 def _device_kind() -> pl.Expr:
-    kind = pl.lit("kernel")
+    # XLA names a stream after what runs on it: Stream #22(MemcpyOther).
+    only_copies = pl.col("stream").fill_null("").str.contains(r"\((?:Memcpy\w*(?:,\s*)?)+\)$")
+    kind = pl.when(only_copies).then(pl.lit("copy")).otherwise(pl.lit("kernel"))
     for pattern, name in ((_COLLECTIVE, "collective"), (_COPY, "copy"), (_MEMSET, "memset")):
         kind = pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     return kind

@@ -30,7 +30,7 @@ from timeroof.read.torch.collect import collect
 from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
-from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, Trace
+from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, OP, Trace
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
 _STEP = re.compile(r"ProfilerStep#\d+")
@@ -128,6 +128,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     trace = Trace()
     for events in stream:
         collect(trace, events)
+    _take_marks_for_annotations(trace)
     notes = [*text.notes, *stream.notes, *trace.notes]
     if options.companions:
         from timeroof.read.torch.execution_trace import lend_shapes
@@ -139,6 +140,22 @@ def read(found: Input, options: ReadOptions) -> Profile:
     profile = _profile(trace, stream.top, source)
     options.progress("read", 1.0)
     return replace(profile, notes=(*notes, *profile.notes))
+
+
+# What PyTorch's profiler and its users mark. Old traces record these as ops.
+_MARK = re.compile(
+    r"ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)|DataParallel\.|## "
+    r"|DistributedDataParallel\."
+)
+
+
+def _take_marks_for_annotations(trace: Trace) -> None:
+    """A marked stretch of time is nobody's op, in whatever category it was recorded."""
+    marks = np.array([*(bool(_MARK.match(n)) for n in trace.names.values_in_order()), False])
+    if trace.frames.height and marks.any():
+        kind = trace.frames["kind"]
+        as_op = marks[trace.frames["name"]] & (kind == OP)
+        trace.frames["kind"] = np.where(as_op, ANNOTATION, kind)
 
 
 def _profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:

@@ -29,9 +29,12 @@ def designs(names: Sequence[str], options: DesignOptions) -> list[Case]:
 def conclusions(rows: Sequence[Row], machine: Machine | None) -> list[Conclusion]:
     """What each factor came to; factors for which nothing was compared are left out."""
     found = [factor.conclude(rows, machine) for factor in _FACTORS]
-    return [conclusion.left_open() for conclusion in found if conclusion is not None]
+    return [conclusion for conclusion in found if conclusion is not None]
 
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> list[Finding]:
-    """The conclusions as findings of a report."""
-    return [conclusion.finding() for conclusion in conclusions(rows, machine)]
+    """The conclusions as findings of a report, those that decide nothing last."""
+    from timeroof.study.factors.beside import paper_words
+
+    found = sorted(conclusions(rows, machine), key=lambda conclusion: not conclusion.concluded)
+    return [conclusion.finding(paper_words(conclusion)) for conclusion in found]

@@ -11,14 +11,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeroof.core.machine import Machine
+from timeroof.core.units import format_seconds
 from timeroof.study.case import Case
-from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.factors.conclusion import (
+    INCONCLUSIVE,
+    Bar,
+    Conclusion,
+    Effect,
+    Facts,
+    compared,
+    digits,
+    leading,
+    settle,
+    times,
+    undecided,
+)
 from timeroof.study.factors.launch import FEWEST_MORE
 from timeroof.study.grid import DesignOptions
 from timeroof.study.judged_cases import Row, group_titles, groups, ops
 
 BASE = "eager"
-VARIANTS = ("eager", "no-onednn", "compile", "max-autotune", "cudnn-benchmark")
+VARIANTS = ("eager", "im2col", "no-onednn", "compile", "max-autotune", "cudnn-benchmark")
 # Executed FLOPs that differ by more from those of the definition are another algorithm's.
 OTHER_WORK = 1.1
 
@@ -28,22 +41,67 @@ def design(options: DesignOptions) -> list[Case]:
     skipped = ["cudnn-benchmark" if options.device == "cpu" else "no-onednn"]
     skipped += ["compile", "max-autotune"] if options.quick else []
     variants = [v for v in VARIANTS if v not in skipped]
+    strides = {} if options.quick else {"stride": [1, 2]}
     return [
-        *options.cases("conv2d", {"stride": [1, 2]}, variants=variants),
-        *options.cases("gemm", variants=variants),
+        *options.cases("conv2d", strides, variants=variants),
+        *options.cases("gemm", variants=[v for v in variants if v != "im2col"]),
     ]
+
+
+# What a way of running is called in a sentence.
+WORDS = {
+    "im2col": "the textbook algorithm (im2col)",
+    "no-onednn": "PyTorch's own code (oneDNN off)",
+    "compile": "torch.compile",
+    "max-autotune": "torch.compile with max-autotune",
+    "cudnn-benchmark": "cuDNN's own search",
+}
 
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     """What other algorithms gain or lose; None where no case ran in two ways."""
     effects = settle(_effects(rows))
-    if not effects:
+    lead = leading(sorted(effects, key=_preference))
+    if lead is None:
         return None
     real = sorted((e for e in effects if e.real), key=lambda e: e.ratio.value)
     gains = [e for e in real if e.ratio.value < 1]
     action = f"Run it as {gains[0].other}: {gains[0].group}." if gains else None
-    told = _title(real), _points(effects, real)
-    return Conclusion("autotune", bool(real), *told, effects, action=action)
+    return Conclusion(
+        "autotune",
+        bool(real),
+        _sentence(lead),
+        _points(effects, real),
+        effects,
+        action=action,
+        lead=lead,
+        bars=_bars(lead),
+        open_because=undecided(lead),
+    )
+
+
+def _preference(effect: Effect) -> tuple[bool, int]:
+    """The paper's operator first, then in the order of the ways."""
+    return not effect.group.startswith("conv2d"), VARIANTS.index(effect.other)
+
+
+def _sentence(lead: Effect) -> str:
+    op, way, ratio = lead.group.split()[0], WORDS.get(lead.other, lead.other), lead.ratio.value
+    if lead.verdict == "unclear":
+        return INCONCLUSIVE
+    if lead.verdict == "same":
+        return f"{way[:1].upper()}{way[1:]} takes as long for {op} as the default ({times(ratio)})."
+    if ratio > 1:
+        return f"The library's {op} is {times(ratio)} faster than {way}."
+    return f"{way[:1].upper()}{way[1:]} makes {op} {times(1 / ratio)} faster than the default."
+
+
+def _bars(lead: Effect) -> list[Bar]:
+    seconds = lead.facts["time_s"]
+    return [
+        Bar(name, value, format_seconds(value))
+        for name, value in zip(("default", lead.other), seconds, strict=True)
+    ]
 
 
 def _effects(rows: Sequence[Row]) -> list[Effect | None]:
@@ -72,6 +130,7 @@ def _facts(*rows: Row) -> Facts:
         "implementation": [r.algorithm or r.implementation for r in rows],
         "executed_over_algorithmic_flops": [executed_share(r) for r in rows],
         "launches": [r.launches for r in rows],
+        "time_s": [r.time_s for r in rows],
     }
 
 
@@ -82,23 +141,11 @@ def executed_share(row: Row) -> float | None:
     return digits((executed or 0.0) / defined) if seen and defined else None
 
 
-def _title(real: Sequence[Effect]) -> str:
-    if not real:
-        return "Auto-tuning: no algorithm was seen to differ from the default"
-    fastest, slowest = real[0], real[-1]
-    if fastest.ratio.value < 1:
-        return f"Auto-tuning: {fastest.other} needs {fastest.ratio.value:.2g} of the default's time"
-    return (
-        "Auto-tuning: the default is the fastest;"
-        f" {slowest.other} takes {slowest.ratio.value:.2g} times as long"
-    )
-
-
 def _points(effects: Sequence[Effect], real: Sequence[Effect]) -> list[str]:
     many = "s" * (len(effects) > 1)
     nothing = (
-        f"{len(effects)} comparison{many} of the same work by another algorithm: none differs"
-        " beyond the spread of the samples."
+        f"In {len(effects)} comparison{many} of the same work no algorithm differs beyond the"
+        " spread of the samples."
     )
     told = "{0.group}: {0.other} takes {1} the time of {0.base}{2}."
     found = [told.format(e, e.ratio.text(), _names(e)) for e in real]
@@ -122,7 +169,7 @@ def _executed(effects: Sequence[Effect]) -> str:
         if share is not None
     }
     if not shares:
-        return "Executed FLOPs are not visible: no counter was read."
+        return "No counter was read, so executed FLOPs are not visible."
     other = [
         f"{name} executes {share:.2g} of the FLOPs of the definition"
         for name, share in shares.items()

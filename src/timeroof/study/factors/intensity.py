@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,15 +20,29 @@ from timeroof.core.machine import Machine
 from timeroof.core.resources import limiter_kind
 from timeroof.model.stats import CONFIDENCE, Samples, resampled_medians
 from timeroof.study.case import Case
-from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.factors.conclusion import (
+    INCONCLUSIVE,
+    Bar,
+    Conclusion,
+    Effect,
+    Facts,
+    compared,
+    digits,
+    leading,
+    settle,
+    times,
+    undecided,
+)
 from timeroof.study.grid import DesignOptions
-from timeroof.study.judged_cases import DRAM, Row, Sweep, level_of, ops, sweeps
+from timeroof.study.judged_cases import DRAM, Row, Sweep, level_of, limiter_words, ops, sweeps
 
 # Intensity that moves by less than this over a whole sweep stays where it is.
 MOVES = 1.15
 # Seconds that grow by at least this power of the bound follow it.
 FOLLOWS = 0.5
 KERNELS = ("conv2d", "lstm")
+# Sweeps that the sentence is about, if they decide anything.
+FIRST = (("conv2d", "kernel"), ("conv2d", "filters"))
 
 
 def design(options: DesignOptions) -> list[Case]:
@@ -74,12 +88,95 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     moved = [m for m in found if m.moves_intensity or m.moves_work]
     if not moved:
         return None
-    effects = settle([_rate_effect(m) for m in moved if m.moves_intensity])
+    ordered = sorted((m for m in moved if m.moves_intensity), key=_preference)
+    pairs = [(m, e) for m in ordered if (e := _rate_effect(m)) is not None]
+    effects = settle([e for _, e in pairs])
     causes = [(m, e) for m in moved for e in effects if _is_cause(m, e)]
-    told = _title(moved, causes), _points(moved, causes)
-    ids, facts = [r.id for m in moved for r in m.sweep.rows], {"sweeps": [_facts(m) for m in moved]}
-    always = (*_level_points(moved), *_untold(every, found, moved))
-    return Conclusion("intensity", bool(causes), *told, effects, ids, facts, always=always)
+    lead = leading(effects)
+    about = next((m for (m, _), e in zip(pairs, effects, strict=True) if e is lead), None)
+    return Conclusion(
+        "intensity",
+        bool(causes),
+        _sentence(about, lead, moved),
+        _points(moved, [(m, e) for (m, _), e in zip(pairs, effects, strict=True)]),
+        effects,
+        [r.id for m in moved for r in m.sweep.rows],
+        {"sweeps": [_facts(m) for m in moved], "pair": _pair_facts(about)},
+        always=(*_level_points(moved), *_untold(every, found, moved)),
+        lead=lead,
+        bars=_bars(about),
+        open_because=None if lead is None else undecided(lead),
+    )
+
+
+def _preference(m: Movement) -> tuple[int, float]:
+    """The paper's convolution and its size of filters first; then whatever moves most."""
+    place = (m.sweep.op, m.sweep.parameter)
+    rank = FIRST.index(place) if place in FIRST else len(FIRST)
+    return rank, -abs(math.log(m.ai_ratio))
+
+
+def _ends(m: Movement) -> tuple[Row, Row]:
+    """The end with fewer FLOP per byte, and the one with more."""
+    rows = m.sweep.rows
+    return (rows[0], rows[-1]) if m.ai_ratio > 1 else (rows[-1], rows[0])
+
+
+def _pair_facts(m: Movement | None) -> Facts | None:
+    """What the sentence is about, for a script and for the paper's numbers beside it."""
+    if m is None:
+        return None
+    poor, rich = _ends(m)
+    return {
+        "kernel": m.sweep.op,
+        "parameter": m.sweep.parameter,
+        "values": [poor.params[m.sweep.parameter], rich.params[m.sweep.parameter]],
+        "work_ratio": digits((rich.flops or math.nan) / (poor.flops or math.nan)),
+        "time_ratio": digits(rich.time_s / poor.time_s),
+        "limiters": [poor.limiter, rich.limiter],
+    }
+
+
+def value_words(parameter: str, value: object) -> str:
+    """A value of a parameter as the subject of a sentence.
+
+    >>> value_words("kernel", 7), value_words("filters", 64), value_words("time_steps", 32)
+    ('7×7 filters', '64 filters', 'time steps 32')
+    """
+    if parameter == "kernel":
+        return f"{value}×{value} filters"
+    return (
+        f"{value} filters" if parameter == "filters" else f"{parameter.replace('_', ' ')} {value}"
+    )
+
+
+def _sentence(m: Movement | None, lead: Effect | None, moved: Sequence[Movement]) -> str:
+    if m is None or lead is None:
+        first = moved[0]
+        return (
+            f"{first.sweep.op} does {times(first.flops_ratio)} the work in"
+            f" {times(first.sweep.time_ratio)} the time along {first.sweep.word}."
+        )
+    if lead.verdict == "unclear":
+        return INCONCLUSIVE
+    poor, rich = _ends(m)
+    name = m.sweep.parameter
+    head, base = (value_words(name, row.params[name]) for row in (rich, poor))
+    work = (rich.flops or math.nan) / (poor.flops or math.nan)
+    subject = f"{head} do" if name in ("kernel", "filters") else f"{m.sweep.op} with {head} does"
+    return (
+        f"{subject} {times(work)} the work of {base} in"
+        f" {times(rich.time_s / poor.time_s)} the time."
+    )
+
+
+def _bars(m: Movement | None) -> list[Bar]:
+    if m is None:
+        return []
+    poor, rich = _ends(m)
+    work = (rich.flops or math.nan) / (poor.flops or math.nan)
+    values = {"work": work, "time": rich.time_s / poor.time_s}
+    return [Bar(name, value, times(value)) for name, value in values.items()]
 
 
 def _is_numeric(sweep: Sweep) -> bool:
@@ -116,8 +213,8 @@ def _level_points(moved: Sequence[Movement]) -> list[str]:
     for m in (m for m in moved if m.level != DRAM):
         names.setdefault(m.sweep.op, set()).add(m.level.upper())
     return [
-        f"{op}: intensity is over the bytes at {' or '.join(sorted(levels))}, since not every case"
-        " has bytes at DRAM (warm, small ones stay in the caches)."
+        f"{op}: intensity is per byte at {' or '.join(sorted(levels))}, because some cases stay in"
+        " the caches."
         for op, levels in names.items()
     ]
 
@@ -128,8 +225,8 @@ def _untold(
     known, told = ({m.sweep.op for m in some} for some in (found, moved))
     swept = dict.fromkeys(s.op for s in every)
     reasons = {
-        "not told, FLOPs or bytes are none or not known": [op for op in swept if op not in known],
-        "neither work nor intensity moves": [op for op in swept if op in known - told],
+        "FLOPs or bytes are not known": [op for op in swept if op not in known],
+        "neither work nor intensity changes": [op for op in swept if op in known - told],
     }
     return [f"{' and '.join(names)}: {why}." for why, names in reasons.items() if names]
 
@@ -156,8 +253,7 @@ def _rate_effect(m: Movement) -> Effect | None:
     facts = {"parameter": name, "poor_limiter": poor.limiter}
     title = f"{m.sweep.op} {rows[0].series()}: seconds per FLOP"
     ends = (poor.case([name]), poor), (rich.case([name]), rich)
-    effect = compared(title, *ends, facts, per=lambda row: row.flops)
-    return effect and replace(effect, disturbed=any(row.busy for row in rows))
+    return compared(title, *ends, facts, per=lambda row: row.flops)
 
 
 def _is_cause(m: Movement, effect: Effect) -> bool:
@@ -168,26 +264,17 @@ def _is_cause(m: Movement, effect: Effect) -> bool:
     return same and follows and memory and effect.verdict == "faster"
 
 
-def _title(moved: Sequence[Movement], causes: Sequence[tuple[Movement, Effect]]) -> str:
-    if causes:
-        names = list(dict.fromkeys(m.sweep.word for m, _ in causes))
-        return f"Arithmetic intensity: {' and '.join(names)} moves it, and time with it"
-    if any(m.moves_intensity for m in moved):
-        return "Arithmetic intensity: it moves, but no time was seen to move with it"
-    return "Arithmetic intensity: no parameter moves it"
-
-
-def _points(moved: Sequence[Movement], causes: Sequence[tuple[Movement, Effect]]) -> list[str]:
-    """A sentence per kernel and parameter, shared by its series; causes first."""
+def _points(moved: Sequence[Movement], effects: Sequence[tuple[Movement, Effect]]) -> list[str]:
+    """A sentence per kernel and parameter, shared by its series; differences that count first."""
     by_name: dict[tuple[str, str], list[Movement]] = {}
     for m in moved:
         by_name.setdefault((m.sweep.op, m.sweep.parameter), []).append(m)
-    cause_of = {(m.sweep.op, m.sweep.parameter): e for m, e in causes}
-    ordered = sorted(by_name, key=lambda name: name not in cause_of)
-    return [_sentence(by_name[name], cause_of.get(name)) for name in ordered]
+    known = {(m.sweep.op, m.sweep.parameter): e for m, e in effects if e.verdict != "unclear"}
+    ordered = sorted(by_name, key=lambda name: name not in known or not known[name].real)
+    return [_sweep_point(by_name[name], known.get(name)) for name in ordered]
 
 
-def _sentence(members: Sequence[Movement], cause: Effect | None) -> str:
+def _sweep_point(members: Sequence[Movement], effect: Effect | None) -> str:
     m = members[0]
     values = m.sweep.values
     head = f"{m.sweep.op}, {m.sweep.word} {values[0]} to {values[-1]}:"
@@ -196,21 +283,27 @@ def _sentence(members: Sequence[Movement], cause: Effect | None) -> str:
     moving = [x for x in members if x.moves_intensity]
     ai = _span([x.ai_ratio for x in (moving or members)])
     changed = [x.limiters for x in members if x.limiters[0] != x.limiters[1]]
-    limits = "; the limiter changes from {} to {}".format(*changed[0]) if changed else ""
+    limits = ""
+    if changed:
+        poor, rich = (limiter_words(name) for name in changed[0])
+        limits = f" The limit changes from {poor} to {rich}."
     if not moving:
-        stays = f"intensity stays at {_number_span([a for x in members for a in x.ai])} FLOP/B"
-        return f"{head} {stays}, work moves {work}, time {time}: {_roof(m)}{limits}."
-    gain = ", but seconds per FLOP do not follow it"
-    if cause:
-        gain = f", and a FLOP takes {cause.ratio.text()} the seconds at the richer end"
-    return f"{head} intensity moves {ai}, work {work}, time {time}{gain}{limits}."
+        stays = f"{_number_span([a for x in members for a in x.ai])} FLOP/B"
+        return f"{head} {work} the work in {time} the time at {stays}. {_roof(m)}{limits}"
+    gain = ""
+    if effect is not None and effect.verdict == "same":
+        gain = " Time per FLOP does not change beyond the spread."
+    elif effect is not None:
+        moves = "falls" if effect.ratio.value < 1 else "rises"
+        gain = f" Time per FLOP {moves} to {times(effect.ratio.value)} at the higher intensity."
+    return f"{head} {work} the work in {time} the time, {ai} the intensity.{gain}{limits}"
 
 
 def _roof(m: Movement) -> str:
     exponent = m.exponents["time"] / m.exponents["flops"] if m.exponents["flops"] else math.nan
     if exponent > 0.8:
-        return "it moves along the roof"
-    return f"time grows as the work to the power {exponent:.2f}, so it is not work that takes it"
+        return "Time grows with the work."
+    return "Time grows less than the work, so overhead takes part of it."
 
 
 def _number_span(values: Sequence[float]) -> str:
@@ -219,7 +312,7 @@ def _number_span(values: Sequence[float]) -> str:
 
 
 def _span(values: Sequence[float]) -> str:
-    return f"{_number_span(values)} times"
+    return f"{_number_span(values)}×"
 
 
 def _facts(m: Movement) -> Facts:

@@ -25,7 +25,18 @@ from timeroof.core.units import format_percent, format_seconds
 from timeroof.model import stats
 from timeroof.model.stats import Samples, student_quantile
 from timeroof.study.case import Case
-from timeroof.study.factors.conclusion import Conclusion, Facts
+from timeroof.study.factors.conclusion import (
+    INCONCLUSIVE,
+    Bar,
+    Conclusion,
+    Effect,
+    Facts,
+    compared,
+    leading,
+    settle,
+    times,
+    undecided,
+)
 from timeroof.study.grid import DesignOptions
 from timeroof.study.judged_cases import Row, group_titles, groups, ops
 
@@ -39,6 +50,14 @@ WORTH_SHARE = 0.1
 # Launches that differ by less say nothing of their cost.
 FEWEST_MORE = 2.0
 SMALLEST_SPREAD = 0.02
+# What a form is called in a sentence.
+FORMS = {
+    "cell-loop": "a loop of cells",
+    "cell-loop-compile": "a loop of compiled cells",
+    "eager": "one fused layer",
+    "compile": "compiled code",
+    "graph": "a CUDA graph",
+}
 ACTION = "Fewer, larger launches: the fused layer, torch.compile, or a graph on a GPU."
 
 
@@ -93,7 +112,8 @@ def _is_form(row: Row) -> bool:
 
 
 def _tells(row: Row) -> bool:
-    return _is_form(row) and not row.busy and len(row.samples) >= stats.FEWEST_SAMPLES
+    alone = not row.busy or row.timed_alone
+    return _is_form(row) and alone and len(row.samples) >= stats.FEWEST_SAMPLES
 
 
 def _equal_work(members: list[Row]) -> list[Row]:
@@ -121,6 +141,7 @@ def fit_launches(members: Sequence[WorkGroup]) -> LaunchFit | None:
     slopes = ((weights * x)[:, None] * moved).sum(axis=0) / square
     rest = float((weights * (y - cost * x) ** 2).sum())
     error = math.hypot(float(slopes.std()), math.sqrt(rest / freedom / square))
+    error *= stats.WIDER_BESIDE_OTHERS if any(row.busy for row in rows) else 1.0
     wide = student_quantile(freedom, stats.CONFIDENCE) * error
     total = float((weights * y**2).sum())
     explained = 1 - rest / total if total > 0 else 0.0
@@ -154,32 +175,79 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     if fit is None:
         return _nothing_to_fit(work_groups(rows, _is_form))
     every = [row for group in members for row in group.rows]
+    effects = settle([_most_against_fewest(group) for group in members])
+    lead = leading(effects)
     heaviest = max(every, key=lambda row: _count(row) / row.time_s)
     share = fit.cost_s * _count(heaviest) / heaviest.time_s
     t0 = machine.launch_overhead_s if machine else None
     found = fit.sure_s > 0 and share >= WORTH_SHARE
+    if lead is not None and lead.beside_others:  # a slope needs more than neighbours leave
+        found = lead.verdict == "slower"
     cost = format_seconds(fit.cost_s, 2)
     interval = f"{format_seconds(fit.low_s, 2)} to {format_seconds(fit.high_s, 2)}"
     basis = f"{len(every)} cases in {len(members)} group{'s' * (len(members) > 1)} of equal work"
     if found:
-        title, action = f"each launch costs {cost}", ACTION
         points = [
             _largest_gain(members),
-            f"Over {basis} a launch costs {cost} (95 %: {interval}), which explains"
-            f" {format_percent(max(0.0, fit.explained))} of the differences in time; launching is"
-            f" up to {format_percent(min(share, 1.0))} of a case ({heaviest.variant},"
+            f"Over {basis} a launch costs {cost} (95 %: {interval}). This explains"
+            f" {format_percent(max(0.0, fit.explained))} of the differences in time.",
+            f"Launching is up to {format_percent(min(share, 1.0))} of a case ({heaviest.variant},"
             f" {heaviest.launches:.0f} launches).",
             _against_machine(fit, t0),
         ]
     else:
-        title, action = "no cost per launch was found", None
-        why = "it is real but below a tenth of the time of every case"
+        why = "It is real but below a tenth of the time of every case."
         if fit.sure_s <= 0:
-            why = "it cannot be told from 0, so launches were not seen to matter here"
-        sure = f"with 95 % certainty {interval}: {why}."
-        points = [f"Over {basis} the fitted cost per launch is {cost}, {sure}"]
-    ids, facts = [row.id for row in every], _facts(members, fit, share, t0)
-    return Conclusion("launch", found, f"Launch overhead: {title}", points, (), ids, facts, action)
+            why = "It cannot be distinguished from 0."
+        points = [f"Over {basis} the fitted cost per launch is {cost} (95 %: {interval}). {why}"]
+    decided = found or lead is None or undecided(lead) is None
+    return Conclusion(
+        "launch",
+        found,
+        _sentence(lead, cost, found=found),
+        points,
+        effects,
+        [row.id for row in every],
+        _facts(members, fit, share, t0),
+        ACTION if found else None,
+        lead=lead,
+        bars=_bars(lead),
+        open_because=None if decided or lead is None else undecided(lead),
+    )
+
+
+def _most_against_fewest(group: WorkGroup) -> Effect | None:
+    few, many = (pick(group.rows, key=_count) for pick in (min, max))
+    facts = {
+        "launches": [few.launches, many.launches],
+        "time_s": [few.time_s, many.time_s],
+    }
+    return compared(group.title, (few.variant, few), (many.variant, many), facts)
+
+
+def _sentence(lead: Effect | None, cost: str, *, found: bool) -> str:
+    if lead is None or (found and lead.verdict == "unclear"):
+        return f"Each launch costs {cost}." if found else "No cost per launch was found."
+    if lead.verdict == "unclear":
+        return INCONCLUSIVE
+    few, many = (f"{n:.0f}" for n in lead.facts["launches"])
+    op, form = lead.group.split()[0].upper(), FORMS.get(lead.other, lead.other)
+    if lead.verdict == "same" or not found:
+        return f"{op} as {form} takes {times(lead.ratio.value)} as long, {many} launches or {few}."
+    return (
+        f"{op} as {form} makes {many} launches instead of {few} and takes"
+        f" {times(lead.ratio.value)} as long."
+    )
+
+
+def _bars(lead: Effect | None) -> list[Bar]:
+    if lead is None:
+        return []
+    pairs = zip((lead.base, lead.other), lead.facts["launches"], lead.facts["time_s"], strict=True)
+    return [
+        Bar(f"{FORMS.get(n, n)}, {count:.0f} launches", s, format_seconds(s))
+        for n, count, s in pairs
+    ]
 
 
 def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
@@ -188,20 +256,30 @@ def _nothing_to_fit(members: Sequence[WorkGroup]) -> Conclusion | None:
     why = "too few cases have both samples and a count of launches"
     if lost:
         why = f"other programs used the processor while {lost} of {len(every)} cases ran"
-    told = f"The same work ran in several numbers of launches, but {why}: no line can be fitted."
-    title, ids = "Launch overhead: it cannot be told", [row.id for row in every]
-    return Conclusion("launch", False, title, [told], kernels=ids) if every else None
+    points = [f"No line can be fitted, because {why}."]
+    return (
+        Conclusion(
+            "launch",
+            False,
+            INCONCLUSIVE,
+            points,
+            kernels=[row.id for row in every],
+            open_because=why,
+        )
+        if every
+        else None
+    )
 
 
 def _against_machine(fit: LaunchFit, t0: float | None) -> str:
     if t0 is None:
         return "The machine's own cost of a launch is not known."
-    times = fit.cost_s / t0
-    if times < 1.5:
+    more = fit.cost_s / t0
+    if more < 1.5:
         return f"That is the machine's own cost of a launch ({format_seconds(t0, 2)})."
     return (
-        f"The machine needs {format_seconds(t0, 2)} for a launch at least: the other"
-        f" {times - 1:.2g} times that are the framework's and Python's."
+        f"The machine needs at least {format_seconds(t0, 2)} per launch; the other"
+        f" {times(more - 1)} of that are the framework's and Python's."
     )
 
 
@@ -210,7 +288,7 @@ def _largest_gain(members: Sequence[WorkGroup]) -> str:
     many, few, title = max(ends, key=lambda end: end[0].time_s / end[1].time_s)
     return (
         f"The same work in {many.launches:.0f} launches ({many.variant}) instead of"
-        f" {few.launches:.0f} ({few.variant}) takes {many.time_s / few.time_s:.2g} times as long"
+        f" {few.launches:.0f} ({few.variant}) takes {times(many.time_s / few.time_s)} as long"
         f" ({title})."
     )
 

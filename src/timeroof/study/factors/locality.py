@@ -12,24 +12,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeroof.core.machine import Machine
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_bytes_binary, format_percent, format_seconds
 from timeroof.study.case import Case
 from timeroof.study.factors import working_sets
-from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, settle
+from timeroof.study.factors.conclusion import (
+    INCONCLUSIVE,
+    Bar,
+    Conclusion,
+    Effect,
+    Facts,
+    compared,
+    leading,
+    settle,
+    times,
+    undecided,
+)
+from timeroof.study.factors.working_sets import OP
 from timeroof.study.grid import DesignOptions
 from timeroof.study.judged_cases import Row, group_titles, groups, ops
 
 LAYOUTS = ("contiguous", "channels_last")
 CACHES = ("warm", "cold")
+# Elements of the addition that runs on warm and on flushed caches: 768 KiB of operands.
+FLUSHED = 1 << 16
 
 
 def design(options: DesignOptions) -> list[Case]:
     """Layouts of a convolution and a pooling, warm against cold, and sets around each cache."""
     laid_out = ("conv2d",) if options.quick else ("conv2d", "pool")
-    flushed = ("conv2d",) if options.quick else ("conv2d", "layernorm", "gemm")
+    flushed = () if options.quick else ("conv2d", "layernorm", "gemm")
     return [
         *(case for k in laid_out for case in options.cases(k, {"layout": LAYOUTS})),
         *(case for k in flushed for case in options.cases(k, caches=CACHES)),
+        # Small enough to stay in a cache: there flushing costs most.
+        *options.cases("elementwise", {"elements": [FLUSHED]}, caches=CACHES),
         *working_sets.design(options),
     ]
 
@@ -39,13 +55,53 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     levels = working_sets.working_set_levels(rows, machine)
     pairs = [*_pairs(rows, "layout", *LAYOUTS), *_pairs(rows, "cache", *CACHES)]
     effects = settle([*pairs, *working_sets.level_drops(levels)])
-    if not effects:
+    lead = leading(sorted(effects, key=_preference))
+    if lead is None:
         return None
     # Layouts may cost or gain; a cold cache and a lower level can only cost.
     real = [e for e in effects if e.real and (e.kind == "layout" or e.ratio.value > 1)]
-    facts = {"bytes": _basis(rows), **working_sets.curve_facts(rows, machine, levels)}
-    told = _title(real), _points(effects, real, levels)
-    return Conclusion("locality", bool(real), *told, effects, (), facts, _action(real))
+    return Conclusion(
+        "locality",
+        bool(real),
+        _sentence(lead),
+        _points(effects, real, levels),
+        effects,
+        facts={"bytes": _basis(rows), **working_sets.curve_facts(rows, machine, levels)},
+        action=_action(real),
+        lead=lead,
+        bars=_bars(lead),
+        open_because=undecided(lead),
+    )
+
+
+def _preference(effect: Effect) -> tuple[int, bool]:
+    """Layouts of the paper's convolution, then flushed caches, then levels of memory."""
+    return ("layout", "cache", "level").index(effect.kind), not effect.group.startswith("conv2d")
+
+
+def _sentence(lead: Effect) -> str:
+    op, ratio = lead.group.split()[0].rstrip(":"), lead.ratio.value
+    if lead.verdict == "unclear":
+        return INCONCLUSIVE
+    if lead.kind == "level":
+        return f"A byte from {lead.other} takes {times(ratio)} as long as a byte from {lead.base}."
+    if lead.kind == "cache":
+        size = lead.facts["working_set_bytes"]
+        of = f"An {op} kernel of {format_bytes_binary(int(size))}" if op == OP and size else op
+        return f"{of} takes {times(ratio)} as long with cold caches as with warm ones."
+    if lead.verdict == "same":
+        return f"{op} takes as long with {lead.other} as with {lead.base} ({times(ratio)})."
+    fast, slow = (lead.other, lead.base) if ratio < 1 else (lead.base, lead.other)
+    return f"{op} is {times(max(ratio, 1 / ratio))} faster with {fast} tensors than with {slow}."
+
+
+def _bars(lead: Effect) -> list[Bar]:
+    seconds = lead.facts.get("time_s")
+    if seconds is None:  # of levels: time per byte
+        values = (1.0, lead.ratio.value)
+        return [Bar(n, v, times(v)) for n, v in zip((lead.base, lead.other), values, strict=True)]
+    names = (lead.base, lead.other)
+    return [Bar(n, v, format_seconds(v)) for n, v in zip(names, seconds, strict=True)]
 
 
 def _pairs(rows: Sequence[Row], free: str, first: str, second: str) -> list[Effect | None]:
@@ -64,10 +120,15 @@ def _pairs(rows: Sequence[Row], free: str, first: str, second: str) -> list[Effe
 
 def _evidence(base: Row, other: Row) -> Facts:
     both = (base, other)
+    # What oneDNN says of its reorders is wall time: beside others it is no share of CPU time.
+    shares = [
+        None if r.reorder_s is None or r.clock == "cpu" else r.reorder_s / r.time_s for r in both
+    ]
     return {
+        "time_s": [r.time_s for r in both],
         "reorders": [r.reorders for r in both],
         "reorder_s": [r.reorder_s for r in both],
-        "reorder_share": [None if r.reorder_s is None else r.reorder_s / r.time_s for r in both],
+        "reorder_share": shares,
         "difference_s": other.time_s - base.time_s,
         "bytes": [r.bytes_by.get("dram") for r in both],
         "bytes_measured": all(r.measured("bytes/dram") for r in both),
@@ -82,18 +143,6 @@ def _basis(rows: Sequence[Row]) -> str:
     return "measured and counted" if "measured" in origins else "counted"
 
 
-def _title(real: Sequence[Effect]) -> str:
-    if not real:
-        return "Locality: neither layout nor caches were seen to cost time"
-    strongest = max(real, key=lambda e: abs(e.ratio.value - 1))
-    base, other, times = strongest.base, strongest.other, f"{strongest.ratio.value:.2g} times"
-    if strongest.kind == "layout":
-        return f"Locality: {other} takes {times} as long as {base}"
-    if strongest.kind == "cache":
-        return f"Locality: with cold caches it takes {times} as long"
-    return f"Locality: a byte from {other} takes {times} as long as from {base}"
-
-
 def _points(
     effects: Sequence[Effect], real: Sequence[Effect], levels: Sequence[working_sets.Level]
 ) -> list[str]:
@@ -102,7 +151,7 @@ def _points(
     for kind, words in (("layout", "layouts"), ("cache", "warm and cold caches")):
         pairs = [e for e in effects if e.kind == kind]
         if pairs and not any(e.disturbed or e in real for e in pairs):
-            parts.append(f"Between {words} no difference was found beyond the spread.")
+            parts.append(f"Between {words} there is no difference beyond the spread.")
     if levels:
         drops = [e for e in effects if e.kind == "level"]
         parts.append(working_sets.levels_text(levels, drops))

@@ -16,9 +16,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from timeroof.core.machine import Machine
-from timeroof.core.units import format_percent
+from timeroof.core.units import format_percent, format_seconds
 from timeroof.study.case import Case
-from timeroof.study.factors.conclusion import Conclusion, Effect, Facts, compared, digits, settle
+from timeroof.study.factors.conclusion import (
+    INCONCLUSIVE,
+    Bar,
+    Conclusion,
+    Effect,
+    Facts,
+    compared,
+    digits,
+    leading,
+    settle,
+    times,
+    undecided,
+)
 from timeroof.study.grid import DesignOptions
 from timeroof.study.judged_cases import Row, Sweep, group_titles, groups, ops, sweeps
 
@@ -40,6 +52,7 @@ SIDES = {
 BASE = "fp32"
 FITTING, ODD = 512, 509
 TYPES = ("fp32", "bf16", "fp16", "bf16-autocast")
+UNIT_TYPES = ("bf16", "int8")
 _UNIT_NAMES = re.compile(
     r"amx|tensorop|tensor_op|[hiq]gmma|wgmma|[hi]mma|mfma|wmma|xmma|s\d{3,5}gemm|\bsme",
     re.IGNORECASE,
@@ -137,21 +150,100 @@ def design(options: DesignOptions) -> list[Case]:
     """A matrix product in every precision, its inner side fitting the matrix unit or prime."""
     extra = () if options.device == "cpu" else ("tf32",)
     wanted = list(dict.fromkeys([*TYPES, *extra, *options.precisions]))
-    products = options.cases("gemm", {"k": [FITTING, ODD]}, precisions=wanted)
-    return products + ([] if options.quick else options.cases("conv2d", precisions=wanted))
+    if not options.quick:
+        products = options.cases("gemm", {"k": [FITTING, ODD]}, precisions=wanted)
+        return products + options.cases("conv2d", precisions=wanted)
+    # Types that have a unit of their own, and the one that is slow without: enough for an answer.
+    own = [t for t in UNIT_TYPES if has_own_unit(options.machine, t)]
+    quick = list(dict.fromkeys([BASE, *(own or UNIT_TYPES[:1]), *extra, *options.precisions]))
+    sides = [FITTING, ODD] if any(matrix_unit(options.machine, t) for t in own) else [FITTING]
+    return options.cases("gemm", {"k": sides}, precisions=quick)
+
+
+def matrix_unit(machine: Machine | None, precision: str) -> bool:
+    """Whether a machine has a matrix unit for a type."""
+    unit = f"flop/{precision}-tensor"
+    return machine is not None and unit in machine.roofs() and unit not in machine.emulated
+
+
+def has_own_unit(machine: Machine | None, precision: str) -> bool:
+    """Whether a machine computes in a type by vectors or a matrix unit; yes where nobody knows."""
+    name = f"flop/{precision}"
+    known = machine is not None and name in machine.roofs() and name not in machine.emulated
+    return machine is None or known or matrix_unit(machine, precision)
 
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     """What types and shapes gain; None where there is one type and no pair of shapes."""
     effects = settle([*_gains(rows, machine), *shape_effects(rows, machine)])
-    if not effects:
+    lead = leading(sorted(effects, key=_preference))
+    if lead is None:
         return None
     real = [e for e in effects if e.real]
-    facts, told = (
-        {"matrix_unit_basis": _told_by(effects)[0]},
-        (_title(effects, real), _points(effects)),
+    no_unit = machine is not None and not any(
+        matrix_unit(machine, t) for t in ("bf16", "int8", "fp16", "tf32")
     )
-    return Conclusion("precision", bool(real), *told, effects, (), facts, _action(effects))
+    return Conclusion(
+        "precision",
+        bool(real),
+        _sentence(lead, machine, no_unit=no_unit),
+        _points(effects),
+        effects,
+        facts={
+            "matrix_unit_basis": _told_by(effects)[0],
+            "has_matrix_unit": _has(machine, no_unit),
+        },
+        action=_action(effects),
+        lead=lead,
+        bars=_bars(lead),
+        # That there is no unit is known whatever the times say.
+        open_because=None if no_unit else undecided(lead),
+    )
+
+
+def _has(machine: Machine | None, no_unit: bool) -> bool | None:
+    return None if machine is None else not no_unit
+
+
+def _preference(effect: Effect) -> tuple[bool, bool, bool, str]:
+    """Types before shapes, products first, what ran on a matrix unit first."""
+    unit = effect.facts.get("matrix_unit") == "used"
+    product = effect.group.startswith("gemm")
+    return effect.kind != "type", not product, not unit, effect.other
+
+
+def _sentence(lead: Effect, machine: Machine | None, *, no_unit: bool) -> str:
+    kind = "CPU" if machine is None or machine.kind == "cpu" else "device"
+    typed = lead.kind == "type" and lead.verdict != "unclear"
+    if no_unit:
+        beside = f", and {_against_fp32(lead)}" if typed else ""
+        return f"This {kind} has no matrix unit{beside}."
+    if typed and lead.facts["matrix_unit"] == "used" and lead.verdict == "faster":
+        gain = times(1 / lead.ratio.value)
+        return f"The matrix unit makes {lead.other} products {gain} as fast as FP32."
+    if typed:
+        return f"In a matrix product {_against_fp32(lead)}."
+    if lead.verdict == "unclear":
+        return INCONCLUSIVE
+    return f"A FLOP takes {times(lead.ratio.value)} as long with {lead.other} as with {lead.base}."
+
+
+def _against_fp32(lead: Effect) -> str:
+    ratio, how = lead.ratio.value, "emulated " if lead.facts["emulated"] else ""
+    if lead.verdict == "same":
+        return f"{how}{lead.other} is as fast as FP32 ({times(1 / ratio)})"
+    if ratio > 1:
+        return f"{how}{lead.other} is {times(ratio)} slower than FP32"
+    return f"{how}{lead.other} is {times(1 / ratio)} as fast as FP32"
+
+
+def _bars(lead: Effect) -> list[Bar]:
+    seconds = lead.facts.get("time_s")
+    names = (lead.base, lead.other)
+    if seconds is None:
+        values = (1.0, lead.ratio.value)
+        return [Bar(n, v, times(v)) for n, v in zip(names, values, strict=True)]
+    return [Bar(n, v, format_seconds(v)) for n, v in zip(names, seconds, strict=True)]
 
 
 def _gains(rows: Sequence[Row], machine: Machine | None) -> list[Effect | None]:
@@ -162,39 +254,23 @@ def _gains(rows: Sequence[Row], machine: Machine | None) -> list[Effect | None]:
     for title, group in zip(group_titles(members, "precision"), members, strict=True):
         base = next(row for row in group if row.precision == BASE)
         found += [
-            compared(title, (BASE, base), (row.precision, row), _facts(row, machine))
+            compared(title, (BASE, base), (row.precision, row), _facts(base, row, machine))
             for row in group
             if row is not base
         ]
     return found
 
 
-def _facts(row: Row, machine: Machine | None) -> Facts:
+def _facts(base: Row, row: Row, machine: Machine | None) -> Facts:
     rate = _rate(row)
     return {
         "kind": "type",
+        "time_s": [base.time_s, row.time_s],
         "emulated": row.emulated,
         **matrix_use(row, machine)._asdict(),
         "flop_per_s": None if rate is None else digits(rate),
         "implementation": row.implementation,
     }
-
-
-def _title(effects: Sequence[Effect], real: Sequence[Effect]) -> str:
-    missed = [e for e in effects if e.facts.get("matrix_unit") == "missed"]
-    gains = [e for e in real if e.kind == "type" and e.ratio.value < 1]
-    losses = [e for e in real if e.kind == "type" and e.ratio.value > 1]
-    best = min(gains, key=lambda e: e.ratio.value, default=None)
-    head = f"{best.other} runs {1 / best.ratio.value:.2g} times as fast as fp32" if best else ""
-    tail = "the matrix unit is missed in places" if missed else ""
-    if head or tail:
-        return f"Precision: {', but '.join(t for t in (head, tail) if t)}"
-    if losses:
-        worst = max(losses, key=lambda e: e.ratio.value)
-        return f"Precision: {worst.other} takes {worst.ratio.value:.2g} times as long as fp32"
-    if real:
-        return "Precision: shapes that do not fit cost time"
-    return "Precision: neither type nor shape was seen to change the time"
 
 
 def _points(effects: Sequence[Effect]) -> list[str]:
@@ -204,10 +280,10 @@ def _points(effects: Sequence[Effect]) -> list[str]:
     same = [e for e in types if not e.real and not e.disturbed]
     if same:
         names = ", ".join(dict.fromkeys(f"{e.other} ({e.group.split()[0]})" for e in same))
-        parts.append(f"No difference from fp32 beyond the spread: {names}.")
+        parts.append(f"Not different from fp32 beyond the spread: {names}.")
     parts += [_shape_text(e) for e in shapes if e.real]
     if shapes and not any(e.real or e.disturbed for e in shapes):
-        parts.append("Odd shapes were not seen to cost time per FLOP.")
+        parts.append("Odd shapes cost no time per FLOP.")
     parts.append(_unit_words(effects))
     return parts
 

@@ -10,9 +10,8 @@ from typing import NamedTuple
 from timeroof.core.machine import Machine
 from timeroof.core.resources import CACHE_LEVELS, Scope
 from timeroof.core.units import format_amount, format_bytes_binary
-from timeroof.model.stats import two_samples
 from timeroof.study.case import Case
-from timeroof.study.factors.conclusion import Effect, Facts, digits
+from timeroof.study.factors.conclusion import Effect, Facts, digits, ratio_of
 from timeroof.study.grid import DesignOptions
 from timeroof.study.judged_cases import Row, sweeps
 
@@ -171,13 +170,14 @@ def level_drops(levels: Sequence[Level]) -> list[Effect]:
     found = []
     for above, below in pairwise(levels):
         first, second = above.middle, below.middle
-        ratio = two_samples(first.seconds_per_byte, second.seconds_per_byte)
+        rows = (first.row, second.row)
+        ratio, disturbed = ratio_of(rows, (first.seconds_per_byte, second.seconds_per_byte))
         if ratio is not None:
             title, ids = f"{OP}: seconds per byte", (first.row.id, second.row.id)
             facts = {"kind": "level", "bytes_measured": above.measured and below.measured}
-            busy = first.row.busy or second.row.busy
+            beside = any(row.busy for row in rows) and not disturbed
             names = above.name.upper(), below.name.upper()
-            found.append(Effect(title, *names, ratio, ids, facts, busy))
+            found.append(Effect(title, *names, ratio, ids, facts, disturbed, beside))
     return found
 
 
@@ -194,7 +194,7 @@ def levels_text(levels: Sequence[Level], drops: Sequence[Effect]) -> str:
     ]
     none = "no level is slower than the one above it beyond the spread"
     if any(e.disturbed for e in drops):
-        none = "nothing is claimed, other programs ran meanwhile"
+        none = "other programs ran, so nothing is claimed"
     fall = "; ".join(real) or none
     return f"Over the working set the element-wise kernel moves {rates}: {fall}."
 

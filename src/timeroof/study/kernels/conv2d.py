@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
 from timeroof.study import kernel as k
 from timeroof.study.kernel import Kernel, Parameter, Params, Setting, Workload
 
+if TYPE_CHECKING:
+    import torch
+
 LAYOUTS = ("contiguous", "channels_last")
+IM2COL = "im2col"
 
 
 def _prepare(given: Setting) -> Workload:
@@ -14,9 +21,27 @@ def _prepare(given: Setting) -> Workload:
     shape = given.sizes("batch", "channels", "size", "size")
     layout = given.memory_format
     channels, filters, side, stride = given.sizes("channels", "filters", "kernel", "stride")
-    layer = given.place(torch.nn.Conv2d(channels, filters, side, stride))
+    layer = cast("torch.nn.Conv2d", given.place(torch.nn.Conv2d(channels, filters, side, stride)))
     layer = layer.to(memory_format=layout)  # type: ignore[call-overload]
-    return Workload.of(layer, lambda: (given.random(*shape).contiguous(memory_format=layout),))
+
+    def inputs() -> tuple[torch.Tensor]:
+        return (given.random(*shape).contiguous(memory_format=layout),)
+
+    if given.variant == IM2COL:
+        return Workload(inputs, partial(_im2col, layer), tuple(layer.parameters()))
+    return Workload.of(layer, inputs)
+
+
+def _im2col(layer: torch.nn.Conv2d, images: torch.Tensor) -> torch.Tensor:
+    """The same convolution by the textbook's algorithm: unfold every patch, then multiply."""
+    import torch
+
+    columns = torch.nn.functional.unfold(images, layer.kernel_size, stride=layer.stride)
+    found: torch.Tensor = layer.weight.flatten(1) @ columns
+    if layer.bias is not None:
+        found = found + layer.bias[:, None]
+    side = (images.shape[-1] - layer.kernel_size[0]) // layer.stride[0] + 1
+    return found.reshape(*found.shape[:2], side, side)
 
 
 def _contraction(params: Params, pass_name: str) -> float:
@@ -49,6 +74,6 @@ KERNEL = Kernel(
     prepare=_prepare,
     passes=k.LAYER_PASSES,
     contraction=_contraction,
-    variants=(*k.COMMON_VARIANTS, "cudnn-benchmark"),
+    variants=(*k.COMMON_VARIANTS, IM2COL, "cudnn-benchmark"),
     refuse=too_large,
 )

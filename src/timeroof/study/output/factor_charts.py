@@ -19,12 +19,12 @@ from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve
 from timeroof.views.pictures.marks import GREY as DARK
 from timeroof.views.pictures.points import MARKERS
 
-BLUE, ORANGE, GREEN, GREY, PALE = PALETTE[0], PALETTE[1], PALETTE[2], "#8B929B", "#DCE6EE"
+BLUE, ORANGE, GREEN, GREY, PALE = PALETTE[0], PALETTE[1], PALETTE[2], "#7A7A7A", "#D5D5D5"
 VERDICTS = {
     "faster": ("faster", BLUE, "o"),
     "slower": ("slower", ORANGE, "s"),
     "same": ("no difference", GREY, "D"),
-    "unclear": ("cannot be told", GREY, "X"),
+    "unclear": ("inconclusive", GREY, "X"),
 }
 # What grows with a parameter: name, colour, marker, size.
 GROWS = {
@@ -36,9 +36,9 @@ MOST_ROWS, MOST_GROUPS = 16, 6
 # Charts of time ratios: which effects, and what they are called.
 RATIOS = {("layout", "cache"): "layout and caches", ("shape",): "odd shapes against fitting ones"}
 CAPTIONS = {
-    "sweeps": "The power of the parameter with which FLOPs, intensity and time grow, a symbol per"
-    " series. Time beside FLOPs: along the roof. Time below FLOPs while intensity is above 0:"
-    " memory let go. Time at 0: something else takes it.",
+    "sweeps": "How fast FLOPs, intensity and time grow with a parameter. Circle on square: time"
+    " grows with the work. Circle left of square: larger cases run more efficiently. Circle at 0:"
+    " the parameter does not matter, overhead does.",
     "launch": "Time over launches: points of one colour are the same work; the lines have the"
     " fitted cost per launch as their slope.",
     "variant": "Time of each way of running the same work over that of the default, with 95 %"
@@ -139,7 +139,7 @@ def _draw_mark(axes: Axes, mark: Mark) -> None:
 
 
 def _grid(axes: Axes) -> None:
-    axes.grid(color="#ECECEC", lw=0.6, zorder=0)
+    axes.grid(color="#D5D5D5", lw=0.5, zorder=0)
     axes.set_axisbelow(True)
 
 
@@ -259,6 +259,6 @@ def working_set_chart(facts: Facts) -> Figure:
             if rate and stop > left:
                 axes.plot([left, stop], [rate, rate], color=ORANGE, lw=1.6, alpha=0.8, zorder=1)
                 text = f"{level.upper()} {format_amount(rate, 'B/s', 2)}"
-                axes.text(stop, rate, text, ha="right", va="bottom", fontsize=6, color=DARK)
+                axes.text(stop, rate, text, ha="right", va="bottom", fontsize=6, color=TEXT_COLOUR)
             left = max(left, stop)
     return figure

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,16 +12,29 @@ from matplotlib.figure import Figure
 from timeroof.api.reports import save
 from timeroof.core.files import write_atomically
 from timeroof.core.machine import Machine
-from timeroof.core.report import Report
+from timeroof.core.report import Finding, Report
+from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors import conclusions
-from timeroof.study.judged_cases import DRAM, Row, level_note, level_of, ops
+from timeroof.study.factors.conclusion import times
+from timeroof.study.judged_cases import DRAM, Row, level_note, level_of, limiter_words, ops
+from timeroof.study.kernel import PASSES
 from timeroof.study.output import sweep_charts as charts
+from timeroof.study.output.combined import CombinedChart, combined_chart
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.sweep_charts import Overlay, Panel, series_name, short
-from timeroof.study.report import Study, busy_sentence, case_name
+from timeroof.study.report import Study, case_name
+from timeroof.study.standing import (
+    CASES,
+    EXPLAINED,
+    NAMES,
+    Standing,
+    load_of,
+    standings,
+    trust_words,
+)
 from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
-from timeroof.views.pictures.frame import styled
+from timeroof.views.pictures.frame import themed_svg
 from timeroof.views.pictures.marks import value_text
 from timeroof.views.render import csv_bytes
 
@@ -49,32 +60,200 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
     write_atomically(folder / "rows.csv", csv_bytes(report.rows))
     for name in ("study.json", "study.troof", "report.html"):
         save(report, folder / name)
-    warning, names = busy_sentence(study.rows), ops(study.rows)
-    where = report.machine.device if report.machine else "no machine"
+    machine, names = report.machine, ops(study.rows)
+    where = machine.device if machine else "no machine"
     styles = page_styles(("base.css",)) + Markup(asset("study.css", OURS))
+    parts = kernel_parts(study.rows, machine, other)
     html = page_template("study.html.j2", OURS).render(
         policy=content_policy(),
         styles=styles,
         title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
-        subtitle=f"{len(study.rows)} cases, {len(study.failures)} not measured; made by timeroof"
-        f" {report.version}, {report.created}. Times are medians; spread is the middle half of the"
-        " samples over the median.",
-        warning=f"{warning[:1].upper()}{warning[1:]}." if warning else "",
+        headline=headline(standings(study.rows)),
+        subtitle=subtitle(study),
+        trust=trust_words(study.rows, report.findings),
+        disturbed=load_of(study.rows) is not None,
         links=LINKS,
-        conclusions=[
-            (c, [image(figure, caption) for caption, figure in factor_charts(c)])
-            for c in conclusions(study.rows, report.machine)
+        standings=standing_lines(study.rows),
+        explained=explanations(study.rows),
+        abilities=abilities(machine),
+        factors=[Factor.of(finding) for finding in report.findings if "bars" in finding.evidence],
+        details=[
+            (c, [picture(f, caption, f"{c.factor}-{n}") for n, (caption, f) in enumerate(drawn)])
+            for c in conclusions(study.rows, machine)
+            for drawn in [factor_charts(c)]
         ],
-        kernels=kernel_parts(study.rows, report.machine, other),
-        roofs=roof_table(study.rows, report.machine, other),
+        combined=combined_charts(study.rows, machine, other),
+        kernels=parts,
+        caption=CAPTION,
+        roofs=roof_table(study.rows, machine, other),
         failures=[
             (case_name(f.case), f.status, f.error or "no reason given") for f in study.failures
         ],
-        notes=[*(n for n in report.notes if n != warning), *_overlay_notes(overlay)],
+        notes=[*report.notes, *_overlay_notes(overlay)],
+        version=report.version,
+        created=report.created,
     )
     path = folder / "index.html"
     write_atomically(path, html.encode())
     return path
+
+
+CAPTION = (
+    "Each case is a ring (the work that it must do) joined to a disc (the time that it took). The"
+    " longer the line, the more time is lost. Crosses and thin black symbols are the paper's V100."
+)
+
+
+def headline(found: Sequence[Standing]) -> str:
+    """What the paper's kernels come to here, in two sentences; nothing where none was measured."""
+    texts = []
+    for one in found:
+        share = one.row.efficiency
+        reached = f" and reaches {format_percent(share)} of its bound" if share is not None else ""
+        texts.append(
+            f"{NAMES[one.op]} is limited by {limiter_words(one.row.limiter)} here{reached}."
+        )
+    return " ".join(texts)
+
+
+def subtitle(study: Study) -> str:
+    """What ran where: machine, framework, number of cases."""
+    machine = study.report.machine
+    software = machine.software if machine else {}
+    ran = {row.framework for row in study.rows}
+    versions = [f"PyTorch {software['torch']}"] if "torch" in ran and "torch" in software else []
+    device = machine.device if machine else "an unknown machine"
+    failed = f", {len(study.failures)} not measured" if study.failures else ""
+    cases = f"{len(study.rows)} case{'s' * (len(study.rows) != 1)}{failed}"
+    return " · ".join([f"The paper's experiments on {device}", *versions, cases])
+
+
+class StandingLine(NamedTuple):
+    """A line of the table of this machine beside the V100."""
+
+    name: str
+    case: str
+    time: str
+    paper: str
+    ratio: str
+    limit: str
+    kind: str
+    share: str
+    width: float
+    inner: bool = False
+
+
+def standing_lines(rows: Sequence[Row]) -> list[StandingLine]:
+    """The paper's kernels, and what one change makes of each."""
+    found = []
+    for one in standings(rows):
+        found.append(_standing_line(one.row, one, NAMES[one.op], CASES[one.op]))
+        for row in rows:
+            name = _changed(one.row, row)
+            if name:
+                found.append(_standing_line(row, one, name, ""))
+    return found
+
+
+def _changed(base: Row, row: Row) -> str | None:
+    """What tells a row from the base case, of the two changes that the table shows."""
+    if row.op != base.op or row.time_s <= 0:
+        return None
+    if row.but("layout") == base.but("layout") and row.params.get("layout") == "channels_last":
+        return "with channels_last"
+    same = row.but("variant") == base.but("variant")
+    return "as a loop of cells" if same and row.variant == "cell-loop" else None
+
+
+def _standing_line(row: Row, one: Standing, name: str, case: str) -> StandingLine:
+    base = row is one.row
+    return StandingLine(
+        name=name,
+        case=case,
+        time=format_seconds(row.time_s),
+        paper=format_seconds(one.paper.time_s) if base else "",
+        ratio=times(row.time_s / one.paper.time_s),
+        limit=limiter_words(row.limiter),
+        kind=limiter_kind(row.limiter or ""),
+        share=format_percent(row.efficiency),
+        width=100 * min(1.0, row.efficiency or 0.0),
+        inner=not base,
+    )
+
+
+def explanations(rows: Sequence[Row]) -> list[str]:
+    """What the limits that appear mean, where a name does not say it."""
+    kinds = {limiter_kind(row.limiter or "") for row in rows if row.limiter}
+    return [text for kind, text in EXPLAINED.items() if kind in kinds]
+
+
+def abilities(machine: Machine | None) -> list[tuple[str, str, str]]:
+    """The roofs that a reader asks for first: name, measured, in theory."""
+    if machine is None:
+        return []
+    measured, theory = (
+        {c.resource: c.rate for c in machine.ceilings if c.scope == "all" and c.origin == origin}
+        for origin in ("measured", "theoretical")
+    )
+    roofs = {name: ceiling.rate for name, ceiling in machine.roofs().items()} | measured
+    words = {
+        "flop/fp32": "FP32", "flop/bf16": "BF16", "flop/bf16-tensor": "BF16, matrix unit",
+        "flop/int8": "INT8", "flop/int8-tensor": "INT8, matrix unit", "byte/l2": "L2",
+        "byte/l3": "L3", "byte/dram": "DRAM", "launch": "one op", "fault": "one page fault",
+    }  # fmt: skip
+    return [
+        (word, _rate(name, roofs[name]), _rate(name, theory[name]) if name in theory else "–")
+        for name, word in words.items()
+        if name in roofs and name not in machine.emulated
+    ]
+
+
+class Factor(NamedTuple):
+    """A factor's card: its sentence, the V100's words, a chart of a few bars."""
+
+    key: str
+    name: str
+    sentence: str
+    paper: str | None
+    # Label, text, percent of the longest.
+    bars: list[tuple[str, str, float]]
+    concluded: bool
+    why_open: str | None
+
+    @classmethod
+    def of(cls, finding: Finding) -> Factor:
+        """The card of a conclusion."""
+        facts = finding.evidence
+        longest = max((bar["value"] for bar in facts["bars"]), default=1.0) or 1.0
+        bars = [(b["label"], b["text"], 100 * b["value"] / longest) for b in facts["bars"]]
+        key, name = finding.code.partition("/")[2], finding.title.partition(":")[0]
+        return cls(
+            key, name, facts["sentence"], facts["paper"], bars, facts["concluded"],
+            facts["open_because"],
+        )  # fmt: skip
+
+
+def combined_charts(
+    rows: Sequence[Row], machine: Machine | None, overlay: Overlay | None
+) -> list[CombinedChart]:
+    """The large chart of each kernel's forward pass, its sweeps to choose from."""
+    held: dict[str, list[Panel]] = {}
+    for panel in _panels(rows, overlay):
+        if panel.pass_name == "forward":
+            held.setdefault(panel.op, []).append(panel)
+    # The paper's kernels where there are some: others are among the small charts.
+    order = [op for op in NAMES if op in held] or sorted(held)
+    swept = [(op, [p for p in held[op] if not isinstance(p.values[0], str)]) for op in order]
+    made = [
+        combined_chart(f"chart{n}", own, machine, overlay)
+        for n, (_, own) in enumerate(swept)
+        if machine and own
+    ]
+    return [chart for chart in made if chart is not None]
+
+
+def _panels(rows: Sequence[Row], overlay: Overlay | None) -> list[Panel]:
+    return [charts.beside(p, overlay) if overlay else p for p in charts.panels(rows)]
 
 
 def _overlay_notes(overlay: Report | None) -> list[str]:
@@ -87,27 +266,20 @@ def _overlay_notes(overlay: Report | None) -> list[str]:
     ]
 
 
-class Image(NamedTuple):
-    """A picture in the page with its caption; its size in CSS pixels, so that no page jumps."""
+class Picture(NamedTuple):
+    """A picture in the page, in the page's own colours, with its caption."""
 
-    data: str
+    svg: Markup
     caption: str
-    width: int
-    height: int
 
 
-def image(figure: Figure, caption: str) -> Image:
-    """A figure as SVG with its letters as outlines, so that every reader sees the same. It is an
-    address of an image, which cannot run a script whatever its texts say."""
-    from matplotlib import rc_context
+def picture(figure: Figure, caption: str, name: str) -> Picture:
+    """A figure as an SVG element; its texts are escaped, and no script runs in the page."""
+    from matplotlib.pyplot import close
 
-    buffer = io.BytesIO()
-    with styled(), rc_context({"svg.fonttype": "path"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    # Not a text of a file, so no template shortens it.
-    data = Markup(f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}")
-    width, height = figure.get_size_inches()
-    return Image(data, caption, round(96 * width), round(96 * height))
+    svg = Markup(themed_svg(figure, name, caption))
+    close(figure)
+    return Picture(svg, caption)
 
 
 class Line(NamedTuple):
@@ -127,7 +299,7 @@ class Table(NamedTuple):
 
     title: str
     fixed: str
-    image: Image | None
+    image: Picture | None
     heads: tuple[str, ...]
     parameter: str
     lines: list[Line]
@@ -152,39 +324,36 @@ def kernel_parts(
 ) -> list[KernelPart]:
     """Every kernel and pass: a chart and a table per sweep."""
     held: dict[tuple[str, str, int | None], list[Panel]] = {}
-    for panel in charts.panels(rows):
-        place = (panel.op, panel.pass_name, panel.threads)
-        held.setdefault(place, []).append(charts.beside(panel, overlay) if overlay else panel)
+    for panel in _panels(rows, overlay):
+        held.setdefault((panel.op, panel.pass_name, panel.threads), []).append(panel)
+    # The paper's kernels first; a forward pass before its backward pass.
+    held = dict(sorted(held.items(), key=lambda item: _reading_order(*item[0][:2])))
     several = len({threads for _, _, threads in held}) > 1
     return [
         KernelPart(
             f"{op} {name}{f', {threads} thread' * several}{'s' * (several and threads != 1)}",
             own[0].rows[0].contains,
-            [_table(panel, machine, overlay) for panel in own],
+            [_table(panel, machine, overlay, f"{n}-{m}") for m, panel in enumerate(own)],
         )
-        for (op, name, threads), own in held.items()
+        for n, ((op, name, threads), own) in enumerate(held.items())
     ]
 
 
-def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None) -> Table:
+def _reading_order(op: str, pass_name: str) -> tuple[bool, str, int]:
+    place = PASSES.index(pass_name) if pass_name in PASSES else len(PASSES)
+    return op not in NAMES, op, place
+
+
+def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None, place: str) -> Table:
     roofs = charts.panel_roofs(panel, machine) if machine else None
     level = roofs.level if roofs else level_of(panel.rows)
     figure = charts.panel_chart(panel, roofs, overlay) if roofs else None
     why = level_note(panel.rows, level)
-    caption = (
-        "Small symbol: bytes and FLOPs. Large symbol: the run time on the axes above and to the"
-        " right. The line between them is headroom."
-    )
-    if any(row.bytes_by.get(level) for row in panel.overlay):
-        why += (
-            " Thin black symbols are another machine's: their seconds are read on this machine's"
-            " axes, their headroom is in the table."
-        )
     lines = panel_lines(panel, overlay, level)
     return Table(
         title=f"{panel.word} from {panel.values[0]} to {panel.values[-1]}",
         fixed=panel.fixed,
-        image=None if figure is None else image(figure, f"{caption} {why}".strip()),
+        image=None if figure is None else picture(figure, why, f"panel-{place}"),
         heads=heads(level),
         parameter=panel.word,
         lines=lines,
@@ -243,7 +412,7 @@ def cells(row: Row, level: str = DRAM) -> tuple[str, ...]:
         format_percent(row.time_spread),
         format_seconds(row.bound_s),
         format_percent(row.efficiency),
-        row.limiter or "?",
+        limiter_words(row.limiter) if row.limiter else "?",
         # What moves no bytes has no intensity, which is not the same as not being known.
         "–" if moved == 0 else "?" if intensity is None else f"{intensity:.3g}",
         format_amount(row.flops, ""),
@@ -277,7 +446,7 @@ def roof_table(rows: Sequence[Row], machine: Machine | None, overlay: Overlay | 
 
 
 def _rate(resource: str, rate: float) -> str:
-    if resource == "launch":
+    if resource in ("launch", "fault"):
         return f"{format_seconds(1 / rate)} each"
     units = {"flop": "FLOP/s", "byte": "B/s", "link": "B/s"}
     return format_amount(rate, units.get(resource.partition("/")[0], "/s"))

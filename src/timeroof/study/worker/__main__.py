@@ -11,6 +11,8 @@ import os
 import resource
 import signal
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -19,9 +21,10 @@ from typing import Any, Protocol
 import msgspec
 
 from timeroof.core.machine import Machine
-from timeroof.study.case import Case, Hello, Order, Plan, Result, Setup
+from timeroof.study.case import Case, Hello, Order, Plan, Reply, Result, Setup
 
 _PR_SET_PDEATHSIG = 1
+BEAT_S = 2.0
 # A framework's worker is a module with a class `Bench(machine)`.
 BENCHES = {"torch": "timeroof.study.worker.torch_bench"}
 
@@ -29,8 +32,15 @@ BENCHES = {"torch": "timeroof.study.worker.torch_bench"}
 class Bench(Protocol):
     """What a framework's worker does."""
 
-    def measure(self, case: Case, plan: Plan) -> Result:
-        """Measure a case; whatever the framework refuses is a result too."""
+    def measure(
+        self, cases: Sequence[Case], plan: Plan, beat: Callable[[], None]
+    ) -> Iterator[Result]:
+        """Measure cases in turns, and hand over a result of each in their order; whatever the
+        framework refuses is a result too. `beat` says that the worker is still at work."""
+        ...
+
+    def use_threads(self, count: int) -> None:
+        """Run what follows on so many threads."""
         ...
 
     def ready(self, case: Case) -> AbstractContextManager[Any]:
@@ -58,7 +68,21 @@ def serve(reply: int) -> None:
     _say(reply, Hello())
     for line in iter(lines.readline, b""):
         order = msgspec.json.decode(line, type=Order)
-        _say(reply, own.measure(order.case, order.plan))
+        for result in own.measure(order.cases, order.plan, _heart(reply)):
+            _say(reply, Reply(result=result))
+
+
+def _heart(reply: int) -> Callable[[], None]:
+    """Signs of life, one in `BEAT_S` at most: each of them wakes the driver."""
+    last_s = time.monotonic()
+
+    def beat() -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s > BEAT_S:
+            last_s = time.monotonic()
+            _say(reply, Reply())
+
+    return beat
 
 
 def _say(reply: int, message: msgspec.Struct) -> None:
@@ -71,8 +95,10 @@ def count(order_json: str, executions: int) -> None:
     """Make the case ready, warm it up, and run it inside the counted region."""
     from timeroof.study.counters import count_executions
 
-    case = msgspec.json.decode(order_json, type=Order).case
-    with bench(case.framework, None).ready(case) as ready:
+    case = msgspec.json.decode(order_json, type=Order).cases[0]
+    own = bench(case.framework, None)
+    own.use_threads(case.threads)
+    with own.ready(case) as ready, ready.entrant.setting():
         for _ in range(3):
             ready.run()
         count_executions(ready.run, executions)

@@ -1,15 +1,23 @@
-"""Samples of a case: warm up until stable, then measure until the median is known well enough."""
+"""Samples of cases in turns: warm up until stable, then measure until the medians are known.
+
+Cases that are compared run in one process, A B B A, in blocks of about a millisecond: whatever
+changes with time (clock, temperature, neighbours) then reaches all of them alike. Beside other
+programs a block's seconds are the CPU time of the one thread that runs it.
+"""
 
 from __future__ import annotations
 
 import math
 import resource
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from timeroof.model.stats import median_half_interval
+from timeroof.probe.sampling import CpuTimes, read_cpu_times
 from timeroof.study.case import Plan
 
 
@@ -18,6 +26,8 @@ class Reading(NamedTuple):
 
     time_s: float
     faults: int
+    # Wall over CPU time of a block in which the thread kept its processor; None of any other.
+    wall_per_cpu: float | None = None
 
 
 Clock = Callable[[Callable[[], object], int], Reading]
@@ -32,6 +42,19 @@ def wall_clock(run: Callable[[], object], times: int) -> Reading:
     end = time.perf_counter_ns()
     more = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
     return Reading((end - begin) / 1e9, more)
+
+
+def cpu_clock(run: Callable[[], object], times: int) -> Reading:
+    """For one thread beside other programs: its own time on a processor."""
+    who = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+    before, begin, began = resource.getrusage(who), time.perf_counter_ns(), time.thread_time_ns()
+    for _ in range(times):
+        run()
+    used, passed = time.thread_time_ns() - began, time.perf_counter_ns() - begin
+    after = resource.getrusage(who)
+    switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw
+    kept = None if switches or used <= 0 else passed / used
+    return Reading(used / 1e9, after.ru_minflt - before.ru_minflt, kept)
 
 
 def event_clock(run: Callable[[], object], times: int) -> Reading:
@@ -67,6 +90,22 @@ def clock_for(device: str) -> Clock:
 # Two readings in a row within this of each other: warmed up.
 STABLE = 0.1
 MOST_EXECUTIONS = 1000
+# Rounds of what takes very long; a round has two samples of each case.
+FEWEST_ROUNDS = 3
+# An execution this long has warmed its caches up by itself long before it ends.
+LONG_S = 5e-3
+# Blocks that nobody disturbed, from which on their clocks say something.
+FEWEST_BLOCKS, MOST_WALL_PER_CPU = 5, 1.05
+CLOCKS_DISAGREE = "CPU time misses wall time in blocks that nobody disturbed"
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A case made ready: one execution, what clears the caches before it, the state it needs."""
+
+    run: Callable[[], object]
+    flush: Callable[[], object] | None = None
+    setting: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass
@@ -76,39 +115,108 @@ class Sampled:
     samples_s: list[float] = field(default_factory=list)
     faults: list[float] = field(default_factory=list)
     executions_per_sample: int = 1
-    # Half of the 95 % confidence interval of the median, relative to it.
-    confidence: float | None = None
+    # Whether each block follows an execution that nobody times, which warms the caches up.
+    warmed: bool = True
+    wall_per_cpu: list[float] = field(default_factory=list)
+
+    @property
+    def confidence(self) -> float | None:
+        """Half of the 95 % confidence interval of the median, relative to it."""
+        return median_half_interval(self.samples_s)
+
+    @property
+    def doubt(self) -> str | None:
+        """Why its CPU time is not to be trusted, None where nothing speaks against it."""
+        few = len(self.wall_per_cpu) < FEWEST_BLOCKS
+        agree = few or statistics.median(self.wall_per_cpu) <= MOST_WALL_PER_CPU
+        return None if agree else CLOCKS_DISAGREE
+
+    def add(self, reading: Reading) -> None:
+        """Keep a block."""
+        self.samples_s.append(reading.time_s / self.executions_per_sample)
+        self.faults.append(reading.faults / self.executions_per_sample)
+        if reading.wall_per_cpu is not None:
+            self.wall_per_cpu.append(reading.wall_per_cpu)
 
 
 def sample(
-    run: Callable[[], object], clock: Clock, plan: Plan, flush: Callable[[], object] | None = None,
-    now: Callable[[], float] = time.perf_counter,
-) -> Sampled:  # fmt: skip
-    """Warm up, decide how many executions make a sample, and sample. With `flush` every sample is
-    one execution on cold caches."""
-    end, last = now() + plan.warmup_s, clock(run, 1).time_s
+    entrants: Sequence[Entrant], clock: Clock, plan: Plan,
+    now: Callable[[], float] = time.perf_counter, beat: Callable[[], None] = lambda: None,
+) -> list[Sampled]:  # fmt: skip
+    """Warm up, decide how many executions make a sample, and sample in turns, there and back. With
+    `flush` every sample is one execution on cold caches."""
+    found = []
+    for entrant in entrants:
+        with entrant.setting():
+            found.append(_warmed_up(entrant, clock, plan, now))
+        beat()
+    order = [*range(len(entrants)), *reversed(range(len(entrants)))]
+    end, rounds = now() + plan.budget_s * len(entrants), 0
+    while not _enough(found, plan, rounds, late=now() >= end):
+        for place in order:
+            _block(entrants[place], found[place], clock)
+            beat()
+        rounds += 1
+    return found
+
+
+def _warmed_up(entrant: Entrant, clock: Clock, plan: Plan, now: Callable[[], float]) -> Sampled:
+    end, last = now() + plan.warmup_s, clock(entrant.run, 1).time_s
     while True:  # until two readings in a row agree or the time is over
-        if flush is not None:
-            flush()
-        one_s = clock(run, 1).time_s
+        if entrant.flush is not None:
+            entrant.flush()
+        one_s = clock(entrant.run, 1).time_s
         if abs(one_s - last) <= STABLE * one_s or now() >= end:
             break
         last = one_s
     times = 1
-    if flush is None and one_s < plan.sample_s:
+    if entrant.flush is None and one_s < plan.sample_s:
         times = min(MOST_EXECUTIONS, math.ceil(plan.sample_s / max(one_s, 1e-7)))
-    found = Sampled(executions_per_sample=times)
-    end = now() + plan.budget_s
-    while len(found.samples_s) < plan.most:
-        if flush is not None:
-            flush()
-        reading = clock(run, times)
-        found.samples_s.append(reading.time_s / times)
-        found.faults.append(reading.faults / times)
-        # Fewer samples of what takes very long, but never fewer than five.
-        least = plan.least if reading.time_s <= plan.budget_s / 2 else 5
-        if len(found.samples_s) >= least:
-            found.confidence = median_half_interval(found.samples_s)
-            if now() >= end or (found.confidence or 0.0) <= plan.precision:
-                break
-    return found
+    return Sampled(executions_per_sample=times, warmed=entrant.flush is None and one_s < LONG_S)
+
+
+def _block(entrant: Entrant, found: Sampled, clock: Clock) -> None:
+    with entrant.setting():
+        if entrant.flush is not None:
+            entrant.flush()
+        elif found.warmed:
+            entrant.run()
+        found.add(clock(entrant.run, found.executions_per_sample))
+
+
+def _enough(found: Sequence[Sampled], plan: Plan, rounds: int, *, late: bool) -> bool:
+    if late and rounds >= FEWEST_ROUNDS:
+        return True
+    if 2 * rounds < plan.least:
+        return False
+    settled = all((one.confidence or 0.0) <= plan.precision for one in found)
+    return settled or 2 * rounds >= plan.most
+
+
+# Who else runs.
+
+LOOK_S = 0.3
+
+
+class LoadMeter:
+    """The share of all CPU time that others used, or that the host took away, since it began."""
+
+    def __init__(self) -> None:
+        self._before: CpuTimes | None = read_cpu_times()
+        self._own_s = time.process_time()
+
+    def share(self) -> float | None:
+        """The share so far, None where the system does not say."""
+        before, after = self._before, read_cpu_times()
+        if before is None or after is None or after.total_s <= before.total_s:
+            return None
+        own_s = time.process_time() - self._own_s
+        others_s = after.busy_s - before.busy_s - own_s + after.stolen_s - before.stolen_s
+        return round(max(0.0, others_s / (after.total_s - before.total_s)), 4)
+
+
+def share_of_others() -> float | None:
+    """What others use while this process does nothing."""
+    meter = LoadMeter()
+    time.sleep(LOOK_S)
+    return meter.share()

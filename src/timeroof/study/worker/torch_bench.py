@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
-from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
 from timeroof.live.rows import launches_of
 from timeroof.live.torch.calls import count_ops
 from timeroof.live.torch.primitives import PrimitivePass, primitives_in
 from timeroof.live.torch.recording import PrimitiveSeen
 from timeroof.live.torch.timing import Timing
-from timeroof.probe.sampling import CpuTimes, read_cpu_times
 from timeroof.read.onednn import MOVERS
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import torch_passes as passes
 from timeroof.study.worker.counting import Used, describe, used
-from timeroof.study.worker.sampling import Sampled, clock_for, sample
+from timeroof.study.worker.sampling import Entrant, Sampled
 from timeroof.study.worker.torch_passes import Context, Runnable, runnable
+from timeroof.study.worker.turns import Turns, now
 
 TIMES_THE_CACHE = 2
 # Where nobody knows the cache: larger than any that is common.
@@ -101,47 +97,59 @@ class Ready:
     workload: Workload
     context: Context
     runnable: Runnable
+    entrant: Entrant
 
     @property
     def run(self) -> Callable[[], object]:
         """One execution."""
         return self.runnable.run
 
+    @property
+    def working_set_bytes(self) -> int:
+        """Bytes of what it works on."""
+        return self.runnable.working_set_bytes
+
 
 class Bench:
-    """Measures cases on one machine, one after the other."""
+    """PyTorch's cases on one machine."""
 
     def __init__(self, machine: Machine | None) -> None:
         self._machine = machine
         # One buffer per device, and only where a case is cold.
         self._flusher = lru_cache(maxsize=None)(partial(flusher, machine))
 
-    def measure(self, case: Case, plan: Plan) -> Result:
-        """Measure a case; whatever torch refuses is a result too."""
-        kernel = find_kernel(case.kernel)
-        reason = _unsupported(kernel, case)
-        if reason is not None:
-            return Result(case=case, status="unsupported", error=reason, created=_now())
-        try:
-            return self._measured(kernel, case, plan)
-        except Exception as error:  # whatever torch raises is what the case came to
-            trace_ignored(f"a case of {case.kernel}")
-            status, reason = _told(error)
-            return Result(case=case, status=status, error=reason, created=_now())
-        finally:
-            gc.collect()
-            if case.variant in passes.COMPILES:
-                # The next case must not find what was compiled, nor its memory.
-                import torch
+    def measure(
+        self, cases: Sequence[Case], plan: Plan, beat: Callable[[], None] = lambda: None
+    ) -> Iterator[Result]:
+        """Measure cases in turns, and hand over a result of each in their order."""
+        return Turns(self).measure(cases, plan, beat)
 
-                torch.compiler.reset()
+    def refusal(self, case: Case) -> str | None:
+        """Why a case cannot run here."""
+        return _unsupported(find_kernel(case.kernel), case)
+
+    def use_threads(self, count: int) -> None:
+        """Run what follows on so many threads."""
+        import torch
+
+        torch.set_num_threads(count)
+
+    def outcome(self, error: Exception) -> tuple[Status, str]:
+        """What an error of torch means."""
+        return _told(error)
+
+    def clear(self, cases: Sequence[Case]) -> None:
+        """The next cases must not find what was compiled, nor its memory."""
+        if any(case.variant in passes.COMPILES for case in cases):
+            import torch
+
+            torch.compiler.reset()
 
     @contextmanager
     def ready(self, case: Case) -> Iterator[Ready]:
         """A case made ready, in the state of torch that it needs."""
         import torch
 
-        torch.set_num_threads(case.threads)
         torch.manual_seed(SEED)
         if case.variant in passes.COMPILES:
             passes.prepare_compiling()
@@ -154,18 +162,17 @@ class Bench:
             found = runnable(workload, case.pass_name, context)
             if case.variant == "graph":
                 found = _captured(found)
-            yield Ready(workload, context, found)
+        flush = self._flusher(case.device) if case.cache == "cold" else None
+        entrant = Entrant(found.run, flush, partial(passes.setting, case.variant))
+        yield Ready(workload, context, found, entrant)
 
-    def _measured(self, kernel: Kernel, case: Case, plan: Plan) -> Result:
-        with self.ready(case) as ready:
-            flush = self._flusher(case.device) if case.cache == "cold" else None
-            before, own_before = read_cpu_times(), time.process_time()
-            sampled = sample(ready.run, clock_for(case.device), plan, flush)
-            load = _load(before, own_before)
-            count = self._count(case, ready)
-            seen = primitives_of(ready.run) if case.device == "cpu" else None
+    def result(self, case: Case, ready: Ready, sampled: Sampled) -> Result:
+        """Samples with what one execution used, and what oneDNN did in it."""
+        count = self._count(case, ready)
+        seen = primitives_of(ready.run) if case.device == "cpu" else None
+        kernel = find_kernel(case.kernel)
         labels = self._labels(kernel, case, ready.runnable, sampled, count)
-        return _result(case, sampled, count, labels | primitive_labels(seen), load)
+        return _result(case, sampled, count, labels | primitive_labels(seen))
 
     def _count(self, case: Case, ready: Ready) -> Used:
         options = {"cold": case.cache == "cold", "tf32": case.precision == "tf32"}
@@ -220,9 +227,7 @@ def _told(error: Exception) -> tuple[Status, str]:
     return "failed", text
 
 
-def _result(
-    case: Case, sampled: Sampled, count: Used, labels: dict[str, str], load: float | None
-) -> Result:
+def _result(case: Case, sampled: Sampled, count: Used, labels: dict[str, str]) -> Result:
     amounts = dict(count.amounts)
     if case.device == "cpu":
         amounts["fault"] = statistics.median(sampled.faults)
@@ -237,19 +242,8 @@ def _result(
         contraction_flops=count.contraction_flops,
         origins=origins,
         labels=labels,
-        load=load,
-        created=_now(),
+        created=now(),
     )
-
-
-def _load(before: CpuTimes | None, own_before_s: float) -> float | None:
-    """The share of all CPU time that others used, or that the host took away, meanwhile."""
-    after = read_cpu_times()
-    if before is None or after is None or after.total_s <= before.total_s:
-        return None
-    own_s = time.process_time() - own_before_s
-    others_s = after.busy_s - before.busy_s - own_s + after.stolen_s - before.stolen_s
-    return round(max(0.0, others_s / (after.total_s - before.total_s)), 4)
 
 
 def _captured(ready: Runnable) -> Runnable:
@@ -265,7 +259,3 @@ def _captured(ready: Runnable) -> Runnable:
     with cuda.graph(graph):
         ready.run()
     return Runnable(graph.replay, ready.working_set_bytes)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -5,7 +5,9 @@ own time on a CPU is bookkeeping; a device kernel that is linked to nothing bett
 
 Inductor calls its Triton kernels ``triton_poi_fused_add_mul_2``. Every buffer is read or
 written at least once, which gives the bytes; each op of the name runs over the largest
-buffer, which gives the FLOPs. Both are inferred, and lower bounds of the definition.
+buffer, which gives the FLOPs. Both are inferred, and lower bounds of the definition. A buffer that
+nothing else could be computed from is read and written in place; where a part of a buffer is taken,
+no more of it is read than the result has elements.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from timeroof.work.call import Call, UncountableError, every_tensor
+from timeroof.work.call import Call, Tensor, UncountableError, every_tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.elementwise import ARITHMETIC, BACKWARD, COMPARISONS, TRANSCENDENTAL
 from timeroof.work.registry import Rule, pattern
@@ -116,9 +118,24 @@ def fused(call: Call) -> Cost:
     buffers = list(every_tensor(*call.inputs))
     if match is None or not buffers:
         raise UncountableError("the kernel's buffers are not recorded")
+    flops = fused_flops(match[1])
+    pointwise = call.op.startswith("triton_poi")
+    if pointwise and _TAKES_A_PART.search(match[1]):
+        # Results are the last of a kernel's buffers.
+        buffers = [_part(t, buffers[-1].count) for t in buffers]
     largest = max(t.count for t in buffers)
+    wide = [t for t in buffers if t.count == largest]
+    in_place = wide if pointwise and flops and len(wide) == 1 else []
     note = ("ops taken from the kernel's name",)
-    return cost(buffers, [], other=fused_flops(match[1]) * largest, origin="inferred", notes=note)
+    return cost(buffers, in_place, other=flops * largest, origin="inferred", notes=note)
+
+
+_TAKES_A_PART = re.compile(r"(?:^|_)(?:slice|select|split|unbind|index|gather|embedding)(?:_|$)")
+
+
+def _part(buffer: Tensor, elements: int) -> Tensor:
+    """So many elements of a buffer at most."""
+    return buffer if buffer.count <= elements else Tensor((elements,), buffer.dtype)
 
 
 _FUSED = Rule(fused, (), True, False)

@@ -14,7 +14,7 @@ import msgspec
 from timeroof.work import call as args
 from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded
 from timeroof.work.cost import FREE, Cost, cost
-from timeroof.work.registry import Rule, formula, is_in_place, pattern
+from timeroof.work.registry import Rule, formula, is_in_place, pattern, plain_name
 from timeroof.work.shapes import axes, broadcast, promoted
 
 # FLOPs per element of ops whose result has the operands' format.
@@ -69,13 +69,46 @@ BACKWARD: dict[str, int] = {
     "celu_backward": 3, "selu_backward": 3,
 }  # fmt: skip
 
+# How many arguments ops have that can also write into a given tensor, their `out=`: a trace has it
+# behind them, under the same name. It is written and not read.
+_ARGUMENTS = {
+    name: count
+    for count, names in {
+        1: "neg negative abs absolute sign sgn square floor ceil trunc fix frac round relu"
+        " hardswish hardsigmoid bitwise_not conj_physical _conj_physical erfinv deg2rad rad2deg exp"
+        " exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan arccos arcsin"
+        " arctan sinh cosh tanh asinh acosh atanh erf erfc lgamma digamma i0 sinc reciprocal"
+        " sigmoid silu mish log_sigmoid special_entr special_expit special_erfcx"
+        " special_log_ndtr special_ndtr angle isnan isinf isposinf isneginf signbit logical_not",
+        2: "clamp_min clamp_max leaky_relu celu softshrink hardshrink mul multiply maximum minimum"
+        " fmax fmin fmod remainder floor_divide pow float_power hypot copysign heaviside ldexp"
+        " logaddexp logaddexp2 nextafter xlogy gcd lcm bitwise_and bitwise_or bitwise_xor"
+        " bitwise_left_shift bitwise_right_shift atan2 arctan2 logit gelu div divide true_divide"
+        " special_xlog1py eq ne lt le gt ge not_equal less less_equal greater greater_equal"
+        " logical_and logical_or logical_xor sigmoid_backward tanh_backward silu_backward"
+        " hardswish_backward hardsigmoid_backward",
+        3: "add sub subtract clamp clip threshold hardtanh softplus lerp where threshold_backward"
+        " gelu_backward softshrink_backward hardshrink_backward logit_backward",
+        4: "elu nan_to_num addcmul addcdiv leaky_relu_backward hardtanh_backward softplus_backward",
+    }.items()
+    for name in names.split()
+}
+
 GELU_TANH_FLOPS, GELU_TANH_BACKWARD_FLOPS = 9, 19
 
 
+def written_into(call: Call) -> Tensor | None:
+    """The tensor that an op was given as its `out=`."""
+    arguments = _ARGUMENTS.get(plain_name(call.op).removeprefix("aten::"))
+    last = call.inputs[-1] if call.inputs else None
+    given = arguments is not None and len(call.inputs) > arguments
+    return last if given and isinstance(last, Tensor) else None
+
+
 def operands(call: Call) -> list[Tensor]:
-    """The tensors of a call, an `out` argument of matching place not among them."""
+    """The tensors of a call, an `out=` not among them."""
     found: list[Tensor] = []
-    for value in call.inputs:
+    for value in call.inputs[: None if written_into(call) is None else -1]:
         if isinstance(value, Tensor):
             found.append(args.tensor(value))
         elif isinstance(value, Unrecorded) and value.reason.startswith("symbolic"):
@@ -95,7 +128,8 @@ def elementwise(call: Call, flops: float, *, floats: bool = False, truth: bool =
         shape, dtype = reads[0].shape, reads[0].dtype
     else:
         dtype = "bool" if truth else promoted(reads, floats=floats)
-    out = Tensor(shape, dtype)
+    given = written_into(call)
+    out = Tensor(shape, given.dtype if given is not None and given.dtype else dtype)
     computed = dtype if args.is_floating(dtype) else promoted(reads, floats=floats)
     return cost(reads, [out], other=flops * out.count, dtype=computed)
 

@@ -1,0 +1,162 @@
+"""Where the paper's two kernels stand on this machine beside its V100, and how far to trust it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from timeroof.core.machine import Machine
+from timeroof.core.report import Finding
+from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.paper.data import BASE_CASE
+from timeroof.study.factors.beside import paper_case
+from timeroof.study.factors.conclusion import times
+from timeroof.study.judged_cases import Row, limiter_words, threads_words
+
+NAMES = {"conv2d": "conv2d", "lstm": "LSTM"}
+CASES = {
+    "conv2d": "112×112×64, 3×3, 64 filters, batch 16",
+    "lstm": "16 steps, 32 → 16, batch 16",
+}
+# What a limit means where its name alone does not say it.
+EXPLAINED = {
+    "fault": "Page faults: the result is written to memory that the program has not touched before,"
+    " and the system must map and clear each page first. Reuse result tensors or use huge pages."
+}
+
+
+class Standing(NamedTuple):
+    """A kernel of the paper here: its row, and the authors'."""
+
+    op: str
+    row: Row
+    paper: Row
+
+    @property
+    def times(self) -> float:
+        """Its time over the V100's."""
+        return self.row.time_s / self.paper.time_s
+
+    @property
+    def sentence(self) -> str:
+        """Time, ratio, limit and share of the bound.
+
+        Seconds of other threads or clocks are no other kernel: they are said beside the time.
+        """
+        share = self.row.efficiency
+        reached = f" at {format_percent(share)} of its bound" if share is not None else ""
+        return (
+            f"{format_seconds(self.row.time_s)}, {times(self.times)} the V100's"
+            f" {format_seconds(self.paper.time_s)}, limited by"
+            f" {limiter_words(self.row.limiter)}{reached}."
+        )
+
+    def finding(self) -> Finding:
+        """The same as a finding of a report."""
+        row = self.row
+        return Finding(
+            code=f"study/{self.op}",
+            title=f"{NAMES[self.op]}: {self.sentence}",
+            why=f"Forward pass, FP32, {CASES[self.op]}, {threads_words(row)}.",
+            kernels=[row.id],
+            evidence={
+                "time_s": row.time_s,
+                "paper_time_s": self.paper.time_s,
+                "times_the_paper": self.times,
+                "limiter": row.limiter,
+                "bound_s": row.bound_s,
+                "share_of_bound": row.efficiency,
+                "threads": row.threads,
+                "clock": row.clock,
+                "load": row.load,
+            },
+        )
+
+
+def standings(rows: Sequence[Row]) -> list[Standing]:
+    """The paper's kernels in their base case, forward in FP32, as far as they were measured."""
+    found = []
+    for op, case in BASE_CASE.items():
+        plain = [row for row in rows if row.op == op and _is_plain(row)]
+        base = [
+            row
+            for row in plain
+            if case.items() <= row.params.items() and row.params.get("layout") != "channels_last"
+        ]
+        paper = paper_case(op)
+        if base and paper is not None:
+            found.append(Standing(op, max(base, key=lambda row: row.threads or 0), paper))
+    return found
+
+
+def _is_plain(row: Row) -> bool:
+    how = (row.pass_name, row.precision, row.variant, row.cache)
+    return how == ("forward", "fp32", "eager", "warm") and row.params.get("channels", 64) == 64
+
+
+def machine_words(machine: Machine | None) -> str:
+    """What the machine can do, in one line."""
+    if machine is None:
+        return "Unknown: this machine was not measured."
+    roofs = machine.roofs()
+    words = [
+        f"{format_amount(roofs[name].rate, unit)} {word}"
+        for name, word, unit in (
+            ("flop/fp32", "FP32", "FLOP/s"),
+            ("byte/dram", "DRAM", "B/s"),
+        )
+        if name in roofs
+    ]
+    if "launch" in roofs:
+        words.append(f"{format_seconds(1 / roofs['launch'].rate, 2)} per op")
+    cores = roofs["flop/fp32"].threads if "flop/fp32" in roofs else None
+    of = f", {cores} core{'s' * (cores != 1)}" if cores else ""
+    return f"{machine.device}{of}: {', '.join(words)}."
+
+
+def load_of(rows: Sequence[Row]) -> float | None:
+    """The share of the processor that others used beside busy cases, None where it was quiet."""
+    loads = [row.load or 0.0 for row in rows if row.busy]
+    return statistics.median(loads) if loads else None
+
+
+def trust_words(rows: Sequence[Row], findings: Sequence[Finding]) -> str:
+    """What is not to be trusted, and why; what stayed open comes last."""
+    load = load_of(rows)
+    if load is None:
+        spreads = [row.time_spread for row in rows if row.time_spread is not None]
+        noise = (
+            f": times vary by {format_percent(statistics.median(spreads), 2)}" if spreads else ""
+        )
+        words = [f"Nothing disturbed the run{noise} (median of {len(rows)} cases)."]
+    else:
+        alone = all(row.timed_alone for row in rows if row.busy)
+        how = "Cases ran on 1 thread, in CPU time: directions hold, amounts within about 25 %."
+        none = "Wall times are not the kernels' alone. Run it again with --fresh when it is quiet."
+        words = [f"Other programs used {format_percent(load)} of the CPU.", how if alone else none]
+    opened = [f for f in findings if f.evidence.get("open_because")]
+    if opened:
+        texts = [
+            f"{f.title.partition(':')[0].lower()} ({f.evidence['open_because']})" for f in opened
+        ]
+        words.append(f"Inconclusive: {'; '.join(texts)}.")
+    return " ".join(words)
+
+
+def summary_lines(
+    rows: Sequence[Row], machine: Machine | None, findings: Sequence[Finding], page: str | None
+) -> list[tuple[str, str]]:
+    """The lines that a study ends with, what they are about before what they say."""
+    lines = [("Machine", machine_words(machine))]
+    lines += [(NAMES[s.op], s.sentence) for s in standings(rows)]
+    for finding in findings:
+        sentence = finding.evidence.get("sentence")
+        if sentence and finding.evidence.get("concluded"):
+            paper = finding.evidence.get("paper")
+            beside = f" {paper}." if paper else ""
+            lines.append((finding.title.partition(":")[0], f"{sentence}{beside}"))
+    lines.append(("Trust", trust_words(rows, findings)))
+    if page is not None:
+        lines.append(("Page", page))
+    return lines

@@ -1,0 +1,185 @@
+"""Cases of any framework in turns: who else runs, how many fit into memory, what came of each.
+
+A framework gives a `Maker`; everything that does not know it is here.
+"""
+
+from __future__ import annotations
+
+import gc
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from datetime import UTC, datetime
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from timeroof.core.errors import trace_ignored
+from timeroof.study.case import BUSY, Case, Clock, Plan, Result, Status
+from timeroof.study.worker.sampling import (
+    Entrant,
+    LoadMeter,
+    Sampled,
+    clock_for,
+    cpu_clock,
+    sample,
+    share_of_others,
+)
+
+# Tensors of cases that are ready at the same time; what does not fit waits for the next turn.
+MOST_BYTES = 1 << 30
+
+
+class ReadyCase(Protocol):
+    """A case that can be run."""
+
+    @property
+    def entrant(self) -> Entrant:
+        """One execution, and what it needs around it."""
+        ...
+
+    @property
+    def working_set_bytes(self) -> int:
+        """Bytes of what it works on."""
+        ...
+
+
+R = TypeVar("R", bound=ReadyCase)
+
+
+class Maker(Protocol[R]):
+    """What a framework does with a case."""
+
+    def refusal(self, case: Case) -> str | None:
+        """Why a case cannot run here; None where it can, or may."""
+        ...
+
+    def use_threads(self, count: int) -> None:
+        """Run what follows on so many threads."""
+        ...
+
+    def ready(self, case: Case) -> AbstractContextManager[R]:
+        """A case made ready; whatever the framework raises is what the case came to."""
+        ...
+
+    def outcome(self, error: Exception) -> tuple[Status, str]:
+        """What an error of the framework means, and its words."""
+        ...
+
+    def result(self, case: Case, ready: R, sampled: Sampled) -> Result:
+        """Samples with what one execution used and did."""
+        ...
+
+    def clear(self, cases: Sequence[Case]) -> None:
+        """Forget what was compiled or kept for these cases."""
+        ...
+
+
+class Turns(Generic[R]):
+    """Measures cases of one framework, together as far as they fit."""
+
+    def __init__(self, maker: Maker[R]) -> None:
+        self._maker = maker
+
+    def measure(
+        self, cases: Sequence[Case], plan: Plan, beat: Callable[[], None]
+    ) -> Iterator[Result]:
+        """Measure cases in turns, and hand over a result of each in their order.
+
+        Beside other programs they run on one thread, by its CPU time. Where others come while all
+        threads run, that turn is thrown away: it is never half and half.
+        """
+        waiting = list(cases)
+        while waiting:
+            may = plan.one_thread_beside_others and waiting[0].device == "cpu"
+            alone = may and (share_of_others() or 0.0) > BUSY
+            found = self._turn(waiting, plan, beat, alone=alone)
+            if may and not alone and any((one.load or 0.0) > BUSY for one in found):
+                found = self._turn(waiting[: len(found)], plan, beat, alone=True)
+            yield from found
+            del waiting[: len(found)]
+
+    def _turn(
+        self, waiting: Sequence[Case], plan: Plan, beat: Callable[[], None], *, alone: bool
+    ) -> list[Result]:
+        """Results of the first cases that fit into memory together."""
+        ready: dict[int, R] = {}
+        results: dict[int, Result] = {}
+        size, taken = 0, [_on_one_thread(c) if alone else c for c in waiting]
+        self._maker.use_threads(taken[0].threads)
+        with ExitStack() as stack:
+            for place, case in enumerate(taken):
+                made = self._made(case, stack)
+                beat()
+                if isinstance(made, Result):
+                    results[place] = made
+                else:
+                    ready[place] = made
+                    size += made.working_set_bytes
+                if size > MOST_BYTES:
+                    del taken[place + 1 :]
+                    break
+            results |= self._sampled(taken, ready, plan, beat, alone=alone)
+        del ready
+        self._maker.clear(taken)
+        gc.collect()
+        return [results[place] for place in range(len(taken))]
+
+    def _made(self, case: Case, stack: ExitStack) -> R | Result:
+        reason = self._maker.refusal(case)
+        if reason is not None:
+            return Result(case=case, status="unsupported", error=reason, created=now())
+        try:
+            return stack.enter_context(self._maker.ready(case))
+        except Exception as error:  # whatever the framework raises is what the case came to
+            return self._failed(case, error)
+
+    def _failed(self, case: Case, error: Exception) -> Result:
+        trace_ignored(f"a case of {case.kernel}")
+        status, reason = self._maker.outcome(error)
+        return Result(case=case, status=status, error=reason, created=now())
+
+    def _sampled(
+        self, cases: Sequence[Case], ready: dict[int, R], plan: Plan, beat: Callable[[], None], *,
+        alone: bool,
+    ) -> dict[int, Result]:  # fmt: skip
+        results: dict[int, Result] = {}
+        running = dict(ready)
+        for place, one in ready.items():  # what fails at once must not cost the others
+            try:
+                with one.entrant.setting():
+                    one.entrant.run()
+            except Exception as error:
+                results[place] = self._failed(cases[place], error)
+                del running[place]
+        if not running:
+            return results
+        meter = LoadMeter()
+        clock = cpu_clock if alone else clock_for(cases[0].device)
+        entrants = [one.entrant for one in running.values()]
+        samples = sample(entrants, clock, plan, beat=beat)
+        load = meter.share()
+        kind: Clock = "cpu" if alone else "wall"
+        turn = {"turn": uuid.uuid4().hex[:12], "clock": kind}
+        for (place, one), own in zip(running.items(), samples, strict=True):
+            try:
+                with one.entrant.setting():
+                    found = self._maker.result(cases[place], one, own)
+            except Exception as error:
+                results[place] = self._failed(cases[place], error)
+                continue
+            doubt = {"doubt": own.doubt} if own.doubt else {}
+            results[place] = msgspec.structs.replace(
+                found, load=load, labels=found.labels | turn | doubt
+            )
+            beat()
+        return results
+
+
+def _on_one_thread(case: Case) -> Case:
+    return case if case.threads == 1 else msgspec.structs.replace(case, threads=1)
+
+
+def now() -> str:
+    """When a result came about."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
