@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-slow test-long setup setup-jax setup-frameworks lint web bundle bench coverage schemas clean
+.PHONY: run test test-slow test-long setup setup-jax lint web bundle bench coverage schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
@@ -22,9 +22,6 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup-jax: setup  ## JAX beside PyTorch; its tests skip without it
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[jax]'
-
-setup-frameworks: setup-jax  ## TensorFlow too: one environment holds all three (4.2 GB)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[tensorflow]'
 
 lint: setup
 	$(BIN)/ruff check .
