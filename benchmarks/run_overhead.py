@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from timeroof.live.torch.timing import Timing
+from timeroof_recorder.torch.timing import Timing
 
 Step = Callable[[], None]
 

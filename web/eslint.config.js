@@ -5,7 +5,7 @@ export default [
   js.configs.recommended,
   {
     files: ["src/**/*.js"],
-    languageOptions: { ecmaVersion: 2022, sourceType: "module", globals: { ...globals.browser, Plotly: "readonly" } },
+    languageOptions: { ecmaVersion: 2022, sourceType: "module", globals: globals.browser },
     rules: {
       eqeqeq: "error",
       "no-var": "error",

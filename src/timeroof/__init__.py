@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine, MemoryLevel
     from timeroof.core.profile import Profile, Source
     from timeroof.core.report import Finding
-    from timeroof.live.torch.costing import cost
-    from timeroof.live.torch.session import step
+    from timeroof.live.costing import cost
     from timeroof.work.counting import cost_of
+    from timeroof_recorder import step
 
 _HOMES = {
     "analyze": "timeroof.api.reports",
@@ -33,10 +33,10 @@ _HOMES = {
     "Finding": "timeroof.core.report",
     "Report": "timeroof.api.reports",
     "TimeroofError": "timeroof.core.errors",
-    "cost": "timeroof.live.torch.costing",
+    "cost": "timeroof.live.costing",
     "cost_of": "timeroof.work.counting",
     "profile": "timeroof.api.live",
-    "step": "timeroof.live.torch.session",
+    "step": "timeroof_recorder",
 }
 
 __version__ = VERSION

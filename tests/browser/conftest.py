@@ -172,7 +172,9 @@ def step_page(open_page: OpenPage, page_file: Callable[[str], Path]) -> Opened:
 
 @pytest.fixture
 def step(step_page: Opened) -> Iterator[Opened]:
-    """The page of the training step, all rows shown; no test may leave an error."""
+    """The page of the training step, all rows shown one by one; no test may leave an error."""
     step_page.reset()
+    step_page.page.select_option("#points", "rows")
+    step_page.settle()
     yield step_page
     step_page.check()

@@ -18,12 +18,12 @@ def test_totals_of_the_rows_are_those_of_the_json(step: Opened) -> None:
     assert step.rows() == len(document["kernels"])
     assert step.time() == pytest.approx(sum(row["time_s"] for row in document["kernels"]), rel=1e-5)
     cards = step.js(
-        "Object.fromEntries([...document.querySelectorAll('.card')].map((c) => [c.dataset.key, Number(c.dataset.value)]))"
+        "Object.fromEntries([...document.querySelectorAll('#headline [data-key]')].map((c) => [c.dataset.key, Number(c.dataset.value)]))"
     )
     totals = document["totals"]
     assert cards["measured_s"] == totals["ladder"]["measured_s"]
     assert cards["efficiency"] == totals["efficiency"]
-    assert cards["recoverable_s"] == totals["recoverable_s"]
+    assert cards["roof_s"] == totals["ladder"]["roof_s"]
 
 
 def test_sorting_by_any_column(step: Opened) -> None:
@@ -97,6 +97,8 @@ def test_a_group_opens_to_its_rows(step: Opened) -> None:
 def test_a_row_opens_its_bounds(step: Opened) -> None:
     step.page.locator("#grid tr.item").nth(2).click()
     text = step.page.inner_text(".detail-box")
+    assert "How these numbers came about" in text
+    assert "elapsed_s - bound_s" in text
     for words in ("flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>", "measured", "flop/bf16-tensor", "222 µs", "byte/dram", "220 GFLOP at 989 TFLOP/s", "time measured"):  # fmt: skip
         assert words in text
     assert step.page.locator(".bounds .track").count() == 5
@@ -115,7 +117,7 @@ def test_rows_light_their_points(step: Opened) -> None:
     step.page.locator("#grid tr.item").nth(0).hover()
     step.settle()
     ring = step.js(
-        "document.getElementById('chart').data.filter((t) => t.marker && t.marker.symbol === 'circle-open').map((t) => t.x.filter((v) => v !== null).length)"
+        "[...document.querySelectorAll('#chart .lit-mark')].map((mark) => mark.getAttribute('d').split('Z').length - 1)"
     )
     assert ring == [2]
 
@@ -192,10 +194,10 @@ def test_findings_link_to_their_kernels(step: Opened) -> None:
     assert step.first_cells() == ["scalar div"]
 
 
-def test_a_limiter_of_the_headline_filters(step: Opened) -> None:
-    step.page.locator('[data-limiter="launch"]').click()
+def test_a_part_of_the_bar_filters(step: Opened) -> None:
+    step.page.locator('button[data-part="launch"]').click()
     step.settle()
     assert step.time() == pytest.approx(step_report().totals.by_limiter["launch"], rel=1e-5)
-    step.page.locator('[data-limiter="launch"]').click()
+    step.page.locator('.stack [data-part="launch"]').click()
     step.settle()
     assert step.rows() == 67

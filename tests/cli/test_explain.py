@@ -104,7 +104,7 @@ def test_compare(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     page = tmp_path / "c.md"
     assert run("compare", saved, slower, "--markdown", page) == 0
     shown = capsys.readouterr().err
-    assert "56 % slower" in shown
+    assert "1.56× slower" in shown
     assert "efficiency" in shown
     assert "<script>" not in page.read_text()
 

@@ -9,8 +9,7 @@ import pytest
 
 from timeroof.core import files as module
 from timeroof.core.files import cache_folder, kept, stamp
-from timeroof.views.page import page as embed, templates
-from timeroof.views.page.page import plotly_hash, plotly_script
+from timeroof.views.page import templates
 
 
 @pytest.fixture(autouse=True)
@@ -92,28 +91,3 @@ def test_a_kept_template_is_the_same_and_an_edited_one_is_made_anew(
     assert render(text) == first
     assert only_file() == file
     assert render(text.replace("{{ x }}", "[{{ x }}]")) == "[&lt;a&gt;] 1.00 ms\n[b] 1.00 ms\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b'/*! licence */(function(r, factory){})(this, () => {\n"use strict";var Plotly=1;\n'
-        b"window.Plotly = Plotly;\nreturn Plotly;\n}));\n",
-        b"window.Plotly = '</script><!-- \xc3\xa9';\r\n",
-    ],
-)
-def test_plotly_is_hashed_as_it_stands_in_the_page(
-    text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "plotly.min.js"
-    file.write_bytes(text)
-    monkeypatch.setattr(embed, "_plotly_file", lambda: file)
-    for _ in range(2):  # made, then kept
-        embed._known_plotly.cache_clear()
-        script = b"".join(plotly_script())
-        assert plotly_hash() == templates.hash_source(script.decode())
-        assert b"</script" not in script
-        assert b"<!--" not in script
-        assert b"factory" not in script
-        assert script.endswith(b"\n")
-    embed._known_plotly.cache_clear()

@@ -86,7 +86,7 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
         "wall_s", "kernel_s", "idle_s", "idle_by_cause", "steps", "launches", "known", "flops",
         "contraction_flops", "bytes", "bound_s", "gap_s", "kernel_efficiency", "efficiency",
         "known_time_share", "ladder", "recoverable_s", "unexplained_s",
-        "unexplained_error_s", "by_limiter", "by_class",
+        "unexplained_error_s", "by_limiter", "by_class", "wall_s_min", "wall_s_max",
     }  # fmt: skip
     assert {"name", "device", "ceilings", "memory", "software"} <= set(document["machine"])
     assert document["timeline"][0]["stream"] == "7"

@@ -84,8 +84,8 @@ def test_the_paper_list_through_a_live_run(shared_data: Path, tmp_path: Path) ->
     from timeroof.api.reports import analyze
     from timeroof.cli.counters import run_counted
     from timeroof.core.profile import Profile, Source
+    from timeroof.live.recording import Recording
     from timeroof.live.torch.program import Program
-    from timeroof.live.torch.recording import Recording
 
     known = PAPER[0]
     rows = play_back(shared_data, known.folder, tmp_path).profile.kernels

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.live.torch.schedule import Pass, Schedule
+from timeroof_recorder.schedule import Pass, Schedule
 
 pytest.importorskip("torch")
 

@@ -15,7 +15,7 @@ __all__ = ["measured"]
 
 # Libraries that we and our children import, and modules of Python's own.
 PLANTED = (
-    "polars", "numpy", "msgspec", "typer", "rich", "jinja2", "markupsafe", "plotly", "platformdirs",
+    "polars", "numpy", "msgspec", "typer", "rich", "jinja2", "markupsafe", "platformdirs",
     "zstandard", "llvmlite", "torch", "typing_extensions", "pydantic", "json", "typing",
     "dataclasses", "subprocess", "tempfile", "statistics", "csv", "sqlite3", "hashlib", "__future__",
 )  # fmt: skip

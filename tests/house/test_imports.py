@@ -13,7 +13,7 @@ from timeroof.cli import main as cli
 from timeroof.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = "polars numpy matplotlib plotly jinja2 torch jax tensorflow llvmlite rich typer msgspec"
+HEAVY = "polars numpy matplotlib jinja2 torch jax tensorflow llvmlite rich typer msgspec"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_reading_imports_its_own_command_and_no_validation_library(tmp_path: Pat
     modules = set(done.stdout.split())
     commands = {f"timeroof.cli.{name}" for name in COMMANDS}
     assert modules & commands == {"timeroof.cli.read"}
-    assert not modules & {"pydantic", "plotly", "rich.progress", "matplotlib", "torch"}
+    assert not modules & {"pydantic", "rich.progress", "matplotlib", "torch"}
 
 
 def test_commands_are_added_as_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,48 +8,42 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, strategies as st
 
 from tests.live.test_cutting import timed
 from timeroof.live.accounting import account
-from timeroof.live.torch import pace as module
-from timeroof.live.torch.pace import Asleep, counts_sleeps
+from timeroof.live.reading import slept_ns
+from timeroof_recorder import clocks
+from timeroof_recorder.clocks import Clocks, counts_sleeps
 
 MS = 1_000_000
 SLEEP_S = 0.05
 
 
-def slept(
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    switches: int,
-    stolen_ns: int = 30 * MS,
-    others_ns: int = 0,
-    counted: bool = True,
-) -> module.Slept:
+class Slept(NamedTuple):
+    """Nanoseconds asleep, and how often the thread gave its CPU up."""
+
+    ns: int
+    times: int | None
+
+
+def slept(switches: int | None, stolen_ns: int = 30 * MS, others_ns: int = 0) -> int:
     """A step of 100 ms of which the thread was stopped for some time."""
-    readings = iter([(0, 0, 0, 0), (100 * MS, 100 * MS - stolen_ns, 0, switches)])
-    monkeypatch.setattr(module, "_clocks", lambda: next(readings))
-    monkeypatch.setattr(module, "counts_sleeps", lambda: counted)
-    monkeypatch.setattr(module, "_others_queued_ns", iter([0, others_ns]).__next__)
-    return watched(lambda: None)
+    return slept_ns(100 * MS, 100 * MS - stolen_ns, 0, switches, others_ns)
 
 
-def test_a_thread_that_never_gave_its_cpu_up_did_not_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert slept(monkeypatch, switches=0) == (0, 0)
-    assert slept(monkeypatch, switches=3) == (30 * MS, 3)
-    assert slept(monkeypatch, switches=3, stolen_ns=MS) == (0, 3)
+def test_a_thread_that_never_gave_its_cpu_up_did_not_sleep() -> None:
+    assert slept(switches=0) == 0
+    assert slept(switches=3) == 30 * MS
+    assert slept(switches=3, stolen_ns=MS) == 0
 
 
-def test_waiting_for_threads_that_wait_for_a_cpu_is_not_sleep(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert slept(monkeypatch, switches=3, others_ns=20 * MS) == (10 * MS, 3)
-    assert slept(monkeypatch, switches=3, others_ns=260 * MS) == (0, 3)
-    # A thread that ended takes its count along.
-    assert slept(monkeypatch, switches=3, others_ns=-MS) == (30 * MS, 3)
+def test_waiting_for_threads_that_wait_for_a_cpu_is_not_sleep() -> None:
+    assert slept(switches=3, others_ns=20 * MS) == 10 * MS
+    assert slept(switches=3, others_ns=260 * MS) == 0
 
 
 def test_other_threads_are_all_but_this_one(
@@ -62,14 +56,12 @@ def test_other_threads_are_all_but_this_one(
     ):
         (tmp_path / thread).mkdir()
         (tmp_path / thread / "schedstat").write_text(text)
-    monkeypatch.setattr(module, "_TASKS", tmp_path)
-    assert module._others_queued_ns() == 7
+    monkeypatch.setattr(clocks, "_TASKS", str(tmp_path))
+    assert clocks._others_queued_ns() == 7
 
 
-def test_where_no_switch_is_counted_the_clocks_alone_decide(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert slept(monkeypatch, switches=0, counted=False) == (30 * MS, None)
+def test_where_no_switch_is_counted_the_clocks_alone_decide() -> None:
+    assert slept(switches=None) == 30 * MS
 
 
 def sleep_plainly() -> None:
@@ -95,13 +87,14 @@ def wait_for_a_socket() -> None:
         timer.join()
 
 
-def watched(wait: Callable[[], None]) -> module.Slept:
-    watch = Asleep()
+def watched(wait: Callable[[], None]) -> Slept:
+    watch = Clocks()
     watch.watch_others()
     watch.begin()
     wait()
     watch.end()
-    return watch.slept()
+    read = watch.read()
+    return Slept(slept_ns(*read), read[3])
 
 
 @pytest.mark.parametrize("wait", [sleep_plainly, wait_for_a_lock, wait_for_a_socket])

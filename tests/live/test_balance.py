@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from tests.live.test_cutting import timed
 from timeroof.live.accounting import Balance, account, balance, middle_half
 from timeroof.live.building import faults_in_bounds
-from timeroof.live.torch.recording import CleanStep, Recording
+from timeroof.live.recording import CleanStep, Recording
 
 WORK_NS, FAULT_NS, COST_NS = 1_000_000, 2_000, 500
 

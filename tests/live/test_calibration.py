@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from timeroof.live.torch.calibration import (
-    Calibration,
+from timeroof.live.calibration import (
     EventCost,
-    Rounds,
+    Program,
+    Round,
     between,
-    close_ops,
-    ops_apart,
+    event_cost,
+    keep_calibration,
+    kept_calibrations,
     spacing_ns,
 )
-from timeroof.live.torch.recording import TimedStep
+from timeroof.live.reading import process_of
+from timeroof.live.recording import TimedStep
+from timeroof_recorder.calibration import Calibration, Rounds
+from timeroof_recorder.log import Log, records
+from timeroof_recorder.torch.session_instruments import TorchInstruments
+from timeroof_recorder.torch.small_programs import close_ops
 
 COSTS = st.builds(EventCost, st.floats(0, 1e4), st.floats(0, 1e3))
 
@@ -56,36 +63,58 @@ def test_a_cost_is_never_negative_and_meets_both_ends(
     assert between(close, far, 1.0) == pytest.approx(far)
 
 
-def test_kernels_lie_between_the_events_of_the_second_program() -> None:
-    close, far = Rounds(close_ops), Rounds(ops_apart)
-    for rounds in (close, far):
-        for _ in range(4):
-            rounds.settle()
-            rounds.bare(1)
-            rounds.watched(1)
-    assert len(close) == len(far) == 4
+def rounds_of(folder: Path, **known: object) -> dict[str, list[Round]]:
+    log = Log(str(folder))
+    instruments = TorchInstruments()
+    Calibration(instruments, log, is_known=bool(known)).at_end()
+    assert not instruments.is_foreign()
+    return {} if log.path is None else process_of(records(Path(log.path).read_bytes())).rounds
+
+
+def test_kernels_lie_between_the_events_of_the_second_program(tmp_path: Path) -> None:
+    rounds = rounds_of(tmp_path)
+    close, far = Program.of(rounds["close"]), Program.of(rounds["far"])
+    assert close is not None
+    assert far is not None
     assert far.spacing_ns > close.spacing_ns
-
-
-def test_half_a_round_is_forgotten() -> None:
-    rounds = Rounds(close_ops)
-    rounds.watched(1)
-    assert len(rounds) == 0
-
-
-def test_measuring_leaves_threads_random_numbers_and_gradients_alone() -> None:
-    threads, state, enabled = torch.get_num_threads(), torch.get_rng_state(), False
-    with torch.no_grad():
-        cost = Calibration().cost([step([(0, 10_000_000, 1)])])
-        enabled = torch.is_grad_enabled()
+    cost = event_cost(rounds, {}, [step([(0, 10_000_000, 1)])])
     assert cost is not None
     assert cost.cost_ns > 0
-    assert cost.error_ns >= 0
+
+
+def test_what_is_known_of_a_machine_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIMEROOF_HOME", str(tmp_path))
+    assert rounds_of(tmp_path, known=True) == {}
+    one = Round((1000, 1000, 1), (1500, 1500, 1), 10, 2000)
+    keep_calibration("torch 2.9", {"close": [one] * 4})  # half of it is nothing
+    assert kept_calibrations() == {}
+    keep_calibration("torch 2.9", {"close": [one] * 4, "far": [one] * 4})
+    (kept,) = kept_calibrations().values()
+    assert kept["close"] == Program(50.0, 0.0, 200.0)
+    assert event_cost({}, kept, [step([(0, 10_000, 1)])]) == EventCost(50.0, 0.0)
+
+
+def test_half_a_round_is_forgotten(tmp_path: Path) -> None:
+    log = Log(str(tmp_path))
+    rounds = Rounds("close", close_ops(), TorchInstruments())
+    rounds.watched(1, log)
+    assert rounds.taken == 0
+    assert log.path is None
+
+
+def test_measuring_leaves_threads_random_numbers_and_gradients_alone(tmp_path: Path) -> None:
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    with torch.no_grad():
+        assert rounds_of(tmp_path)
+        assert not torch.is_grad_enabled()
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), state)
-    assert not enabled
 
 
-def test_a_profiler_of_the_programs_own_is_left_alone() -> None:
+def test_a_profiler_of_the_programs_own_is_left_alone(tmp_path: Path) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        assert Calibration().cost([step([(0, 10, 1)])]) is None
+        log = Log(str(tmp_path))
+        Calibration(TorchInstruments(), log, is_known=False).at_end()
+    assert log.path is None

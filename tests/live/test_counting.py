@@ -21,8 +21,8 @@ from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
 from timeroof.counters import CollectOptions
+from timeroof.live.recording import Recording
 from timeroof.live.torch.program import Program
-from timeroof.live.torch.recording import Recording
 
 GOOD = WRITE_TABLE + "write(table())\n"
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from timeroof.live.accounting import account, exclusive, middle_half
+from timeroof.live.alignment import align
 from timeroof.live.building import share_faults
 from timeroof.live.memory import Lives, completion_order
+from timeroof.live.recording import Described, EventName, TensorSeen, TimedStep
 from timeroof.live.rows import timeline
-from timeroof.live.torch.alignment import align
-from timeroof.live.torch.recording import Described, TensorSeen, TimedStep
-from timeroof.live.torch.schedule import INSTRUMENTED, UNTOUCHED, Pass, Schedule
+from timeroof_recorder.schedule import INSTRUMENTED, UNTOUCHED, Pass, Schedule
+from timeroof_recorder.torch.names import cause_of_name, phase_of_name
 
 
 def timed(events: list[tuple[str, int, int, int]], finish: int = 100) -> TimedStep:
@@ -33,7 +34,14 @@ def timed(events: list[tuple[str, int, int, int]], finish: int = 100) -> TimedSt
         begin_ns=0,
         finish_ns=finish,
         main_thread=1,
+        told=tuple(told_of(name) for name in names),
     )
+
+
+def told_of(name: str) -> EventName:
+    """What torch's instruments say of events of a name."""
+    causes = (cause_of_name(name, is_numbered) for is_numbered in (False, True))
+    return EventName(*causes, phase_of_name(name))
 
 
 def described(names: list[str]) -> list[Described]:

@@ -11,13 +11,7 @@ from tests.recorded_data import DATA
 from timeroof.api.live import report_of
 from timeroof.api.reports import load
 from timeroof.live.device import with_compiled
-from timeroof.live.torch.recording import (
-    CleanStep,
-    CompiledKernel,
-    KernelArgument,
-    LoopOp,
-    Recording,
-)
+from timeroof.live.recording import CleanStep, CompiledKernel, KernelArgument, LoopOp, Recording
 
 KINETO = DATA / "kineto"
 
@@ -29,7 +23,12 @@ def recorded(*names: str) -> Recording:
             pytest.skip(f"{path.name} is not here")
     steps = [CleanStep(20_000_000 + i, 0) for i in range(5)]
     return Recording(
-        clean=steps, has_torch=True, uses_gpu=True, steps_seen=12, rank=3, device_traces=paths
+        clean=steps,
+        frameworks=[("torch", "2.9")],
+        uses_gpu=True,
+        steps_seen=12,
+        rank=3,
+        device_traces=paths,
     )
 
 
@@ -98,21 +97,15 @@ def test_triton_kernels_get_the_amounts_of_their_code() -> None:
 
 def test_a_step_is_saved_as_a_trace_that_files_can_have(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from timeroof.live.torch.timing import DevicePass, device_activities
+    from timeroof_recorder.torch.timing import DevicePass, device_activities
 
     assert device_activities() == set() or torch.cuda.is_available()
 
-    class Owner:
-        pass
-
-    owner = Owner()
     device = DevicePass()
     assert device.start(set()) is False
     assert device.start(device_activities(), on_cpu=True)
     torch.ones(8, 8) @ torch.ones(8, 8)
-    path = device.stop(owner)
-    assert path is not None
+    path = tmp_path / "trace.json"
+    assert device.stop(str(path))
     found = load(path)
     assert "aten::mm" in found.profile.kernels["name"].to_list()
-    del owner
-    assert not path.exists()

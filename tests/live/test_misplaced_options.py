@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from timeroof.api.live import ended_of
 from timeroof.cli.misplaced import CommandLine, refused, say_misplaced
-from timeroof.live.torch.program import Ended, Program, run_program
+from timeroof.live.running import Ended, program_command, record_folder, run_recorded
 
 OPTIONS = {"--html": "HTML", "--json": "JSON", "--steps": "STEPS", "--source": None, "-m": "MODULE"}
 ARGPARSE = """
@@ -50,28 +49,15 @@ except UnrecognizedFlagError as error:
     sys.stderr.write(f"FATAL Flags parsing error: {error}")
     sys.exit(1)
 """
-FIRE = """
-import sys
-class FireExit(SystemExit):
-    def __init__(self, code, trace):
-        super().__init__(code)
-        self.trace = trace
-raise FireExit(2, "1. Initial component\\n2. ('Could not consume arg:', '--html')")
-"""
 MESSAGE = "import sys; sys.exit(f'unknown option {sys.argv[1]}')"
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    main, path, argv = sys.modules["__main__"], list(sys.path), sys.argv
-    yield
-    sys.modules["__main__"], sys.path[:], sys.argv = main, path, argv
 
 
 def ended(folder: Path, text: str, *words: str) -> Ended:
     script = folder / "script.py"
     script.write_text(text)
-    return run_program(Program(str(script), words).prepare())
+    with record_folder() as place:
+        plain = run_recorded(program_command(None, [str(script), *words]), place, {"listens": True})
+        return ended_of(place, plain)
 
 
 def line(
@@ -81,18 +67,16 @@ def line(
 
 
 def found(folder: Path, text: str, *words: str) -> list[str]:
-    return refused(line(*words).behind(), ended(folder, text, *words))
+    return refused(line(*words).behind(), ended(folder, text, *words), folder / "script.py")
 
 
 @pytest.mark.parametrize(
     "text",
     [
         ARGPARSE.format(more=""), CLICK.format(body="pass"), GETOPT, OPTPARSE, FLAGS,
-        FIRE, MESSAGE,
+        MESSAGE,
     ],
-    ids=[
-        "argparse", "click", "getopt", "optparse", "flags", "fire", "message",
-    ],
+    ids=["argparse", "click", "getopt", "optparse", "flags", "message"],
 )  # fmt: skip
 @pytest.mark.parametrize("words", [("--html", "r.html"), ("--html=r.html",)], ids=["two", "equals"])
 def test_a_refused_option_is_told(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
@@ -157,9 +141,9 @@ def test_the_command_as_it_is_meant(given: CommandLine, wrong: list[str], mended
 def test_it_is_one_line_and_only_where_no_step_ran(capsys: pytest.CaptureFixture[str]) -> None:
     end = Ended(2, complaint="unrecognized arguments: --html r --json j")
     given = line("--html", "r", "--json", "j")
-    say_misplaced(given, end, ran_steps=True)
+    say_misplaced(given, end, None, ran_steps=True)
     assert capsys.readouterr().err == ""
-    say_misplaced(given, end)
+    say_misplaced(given, end, None)
     assert capsys.readouterr().err == (
         "timeroof: --html, --json are timeroof's and go before the script:"
         " timeroof run --html r --json j a.py\n"
@@ -172,6 +156,8 @@ def test_only_the_first_rank_speaks(
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        say_misplaced(line("--html", "r"), Ended(2, complaint="unrecognized arguments: --html r"))
+        say_misplaced(
+            line("--html", "r"), Ended(2, complaint="unrecognized arguments: --html r"), None
+        )
     said = "timeroof: --html is an option of timeroof and goes before the script\n"
     assert capsys.readouterr().err == said

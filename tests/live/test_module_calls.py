@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from timeroof.live.torch.module_calls import watch_calls  # noqa: E402
+from timeroof_recorder.torch.module_calls import watch_calls  # noqa: E402
 
 
 class Told:
@@ -22,10 +22,10 @@ class Told:
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
 
-    def entered(self, module: Any) -> None:
+    def entered(self, module: Any, *_: Any) -> None:
         self.calls.append(("entered", module))
 
-    def left(self, module: Any) -> None:
+    def left(self, module: Any, *_: Any) -> None:
         self.calls.append(("left", module))
 
 
@@ -50,7 +50,7 @@ def test_one_module_alone_is_watched_and_not_kept() -> None:
     code = torch.nn.Module.__call__.__code__
     inner = torch.nn.Linear(2, 2)
     model, told = torch.nn.Sequential(inner), Told()
-    end = watch_calls(told.entered, only=model)
+    end = watch_calls(told.entered, only=[model])
     bytes_before = pickle.dumps(model)
     copy.deepcopy(model)(torch.zeros(1, 2))
     assert told.calls == []
@@ -72,7 +72,7 @@ def test_one_module_alone_is_watched_and_not_kept() -> None:
 def test_somebody_who_listens_from_within_a_call_is_told_of_its_end() -> None:
     model, told, ends = torch.nn.Linear(2, 2), Told(), []
     ends.append(
-        watch_calls(lambda _: ends.append(watch_calls(told.entered, told.left)), only=model)
+        watch_calls(lambda *_: ends.append(watch_calls(told.entered, told.left)), only=[model])
     )
     model(torch.zeros(1, 2))
     assert told.calls == [("left", model)]
@@ -81,7 +81,7 @@ def test_somebody_who_listens_from_within_a_call_is_told_of_its_end() -> None:
 
 
 def test_an_error_of_a_listener_ends_its_listening_only() -> None:
-    def failing(_: Any) -> None:
+    def failing(*_: Any) -> None:
         raise ValueError("ours")
 
     model, told = torch.nn.Linear(2, 2), Told()
@@ -109,7 +109,7 @@ def test_a_traceback_shows_the_lines_of_torch(watched: str) -> None:
         raise AssertionError
 
     alone = shown()
-    end = watch_calls(told.entered, told.left, only=model if watched == "one" else None)
+    end = watch_calls(told.entered, told.left, only=[model] if watched == "one" else None)
     assert shown() == alone
     end()
     assert [what for what, _ in told.calls] == ["entered", "left"]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.live.test_cutting import told_of
 from timeroof.live.accounting import Account, account
+from timeroof.live.framework import Context
+from timeroof.live.recording import Described, TimedStep
 from timeroof.live.rows import phases_of
-from timeroof.live.torch.contexts import ENGINE, MODULE, Context, contexts
-from timeroof.live.torch.recording import Described, TimedStep
+from timeroof.live.torch.contexts import contexts
+from timeroof_recorder.torch.names import ENGINE, MODULE
 
 STEP = "Optimizer.step#SGD.step"
 # Name, the place of what called it, scope, sequence.
@@ -70,6 +73,7 @@ def timed(told: list[Told]) -> Account:
             0,
             100 * len(told),
             1,
+            told=tuple(told_of(name) for name in names),
         ),
         0.0,
     )

@@ -15,8 +15,8 @@ import pytest
 
 from timeroof.cli.run import after_module
 from timeroof.core.errors import UsageError
-from timeroof.live.torch.process import after_import
 from timeroof.live.torch.program import Program, come_back, run_program
+from timeroof_recorder.process import after_import
 
 
 @pytest.fixture(autouse=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
-from timeroof.live.torch.costing import COST, annotation, stated
+from timeroof.live.costing import annotation, stated
+from timeroof.live.kinds import StepSeen
+from timeroof.live.reading import process_of, recordings_of, sample
+from timeroof.live.recording import Described, TensorSeen, is_meta
 from timeroof.live.torch.describing import described_from_json
-from timeroof.live.torch.recording import CleanStep, Described, Recording, TensorSeen, is_meta
-from timeroof.live.torch.schedule import CleanSample
+from timeroof_recorder.torch.names import COST
 
 
 @given(st.text(), st.none() | st.floats(0, 1e18) | st.integers(0, 2**60))
@@ -42,21 +45,36 @@ def test_a_trace_with_a_broken_name_is_read(name: str) -> None:
     assert [(d.name, d.parent, d.thread) for d in found] == [(name, None, 4), ("aten::mm", 0, 4)]
 
 
+def step(number: int, pass_: str = "free", kind: int = 0) -> StepSeen:
+    return StepSeen(number, pass_, 1000 + number, 0, kind, False, None, 2000 * number)
+
+
 def test_a_sample_is_bounded_and_reaches_the_end() -> None:
-    kept: list[CleanStep] = []
-    sample = CleanSample(50)
-    for i in range(5000):
-        sample.add(kept, CleanStep(i, 0))
-    assert len(kept) == 50
-    assert min(s.duration_ns for s in kept) < 1000 < 4000 < max(s.duration_ns for s in kept)
+    kept = [s.number for s in sample([step(i) for i in range(5000)])]
+    assert len(kept) == 200
+    assert min(kept) < 1000 < 4000 < max(kept)
 
 
-def test_steps_set_aside_come_back() -> None:
-    found = Recording(clean=[CleanStep(1, 0)], steps_seen=3, notes=["kept"])
-    kept = found.set_aside()
-    assert (found.clean, found.steps_seen, found.notes) == ([], 0, ["kept"])
-    found.put_back(kept)
-    assert (len(found.clean), found.steps_seen) == (1, 3)
+def test_steps_that_were_parts_stand_in_where_no_whole_one_was_timed() -> None:
+    events = [("aten::mm", None, None, None)], [(0, 0, 50, 1, -1, 0)], 0, 100, 1
+    parts = [
+        (0, "framework", "torch", "2.9"),
+        (0, "mark", "forward", "a call of Net", 5),
+        (0, "kind", 0, ((), (), False)),
+        (0, "steps", [tuple(step(n, "timed")) for n in (1, 2, 3)]),
+        (0, "timed", 2, events, 0, None),
+        (0, "restart", []),
+        (0, "mark", "optimizer", "SGD.step", 5),
+    ]
+    whole = [
+        (0, "kind", 0, ((), (), False)),
+        (0, "steps", [tuple(step(1, "timed"))]),
+        (0, "timed", 1, events, 0, None),
+    ]
+    (parted,) = recordings_of(process_of(parts), Path(), {})
+    assert (parted.mark, parted.steps_seen, len(parted.timed)) == ("a call of Net", 3, 1)
+    (found,) = recordings_of(process_of([*parts, *whole]), Path(), {})
+    assert (found.mark, found.steps_seen, len(found.timed)) == ("SGD.step", 1, 1)
 
 
 def test_ops_on_the_meta_device_are_told_from_others() -> None:

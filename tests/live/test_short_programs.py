@@ -9,34 +9,25 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.live.torch.recording import CleanStep, Recording
-from timeroof.live.torch.schedule import (
-    MOST_CLEAN,
-    UNSETTLED,
-    UNTOUCHED,
-    CleanSample,
-    Pass,
-    Schedule,
-    stand_in,
-)
+from timeroof.live.kinds import StepSeen
+from timeroof.live.reading import MOST_CLEAN, stand_in, take_unprofiled
+from timeroof.live.recording import CleanStep, Recording
+from timeroof_recorder.schedule import Pass, Schedule
 
 STEP = timed([("a", 10, 60, 1)])  # of 100 ns
 
 
-def passes_of(program_steps: int, warmup: int = 2, steps: int = 20) -> list[Pass]:
+def passes_of(program_steps: int, warmup: int = 2, steps: int = 20) -> list[str]:
     """The first step of a program is over when the first pass is handed out."""
     plan = Schedule(warmup - 1, steps)
     return [plan.next() for _ in range(program_steps - 1)]
 
 
-def watched(passes: list[Pass]) -> Recording:
+def watched(passes: list[str]) -> Recording:
     """What a session keeps of steps without instruments; every step takes as many ns as it is."""
-    found, sample = Recording(), CleanSample()
-    for number, done in enumerate(passes, 2):
-        if done in UNTOUCHED or done in UNSETTLED:
-            sample.take(found, CleanStep(number, 0), settled=done in UNTOUCHED)
-        elif done is Pass.TIMED:
-            found.timed.append(STEP)
+    found = Recording(timed=[STEP for done in passes if done == Pass.TIMED])
+    steps = [StepSeen(n, p, n, 0, 0, False, None, 0) for n, p in enumerate(passes, 2)]
+    take_unprofiled(found, steps)
     stand_in(found)
     return found
 

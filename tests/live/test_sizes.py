@@ -6,19 +6,17 @@ import ctypes
 import os
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 
 from timeroof.core.shapes import SHAPE
-from timeroof.live.torch.describing import first_and_latest
-from timeroof.live.torch.finishing import changed_sizes, nearer_to_last, read_described
-from timeroof.live.torch.primitives import PrintedByC
-from timeroof.live.torch.recording import Described, Recording, TensorSeen, TimedStep
-from timeroof.live.torch.schedule import Pass, Schedule
+from timeroof.live.recording import Described, Recording, TensorSeen, TimedStep
+from timeroof.live.sizes import changed_sizes, mind_sizes, nearer_to_last
 from timeroof.views.run_summary import _why_no_line
+from timeroof_recorder.schedule import Pass, Schedule
+from timeroof_recorder.torch.primitives import PrintedByC
 
 
 def op(name: str, *shape: int, thread: int = 1, scope: int = 0) -> Described:
@@ -60,33 +58,21 @@ def test_timed_steps_belong_to_the_described_one_that_is_nearer() -> None:
     assert [s.number for s in nearer_to_last(steps, 2, 10)] == [6, 7, 9]
 
 
-class Pretended:
-    """A described step without torch."""
-
-    def __init__(self, number: int, ops: list[Described]) -> None:
-        self.number, self.ops, self.forgotten = number, ops, False
-
-    def read(self) -> list[Described]:
-        if self.ops and self.ops[0].name == "broken":
-            raise ValueError("no JSON")
-        return self.ops
-
-    def forget(self) -> None:
-        self.forgotten = True
+Step = tuple[int, list[Described]]
 
 
-def recorded(*steps: Pretended, at: tuple[int, ...] = (2, 9)) -> Recording:
-    found = Recording(timed=[timed(n) for n in at])
-    read_described(found, steps, SimpleNamespace(kernels=[], graphs=[]))  # type: ignore[arg-type]
+def recorded(first: Step, last: Step, at: tuple[int, ...] = (2, 9)) -> Recording:
+    found = Recording(timed=[timed(n) for n in at], described=first[1])
+    mind_sizes(found, first, last)
     return found
 
 
 def test_the_first_step_stands_until_sizes_change() -> None:
-    same = recorded(Pretended(3, [op("a", 2)]), Pretended(10, [op("a", 2), op("b", 1)]))
+    same = recorded((3, [op("a", 2)]), (10, [op("a", 2), op("b", 1)]))
     assert len(same.described) == 1
     assert len(same.timed) == 2
     assert not same.notes
-    grown = recorded(Pretended(3, [op("a", 2)]), Pretended(10, [op("a", 4)]))
+    grown = recorded((3, [op("a", 2)]), (10, [op("a", 4)]))
     assert grown.described == [op("a", 4)]
     assert [s.number for s in grown.timed] == [9]
     (note,) = grown.notes
@@ -96,26 +82,10 @@ def test_the_first_step_stands_until_sizes_change() -> None:
 
 
 def test_where_only_steps_before_were_timed_the_first_stands_and_it_is_said() -> None:
-    found = recorded(Pretended(3, [op("a", 2)]), Pretended(10, [op("a", 4)]), at=(2, 4))
+    found = recorded((3, [op("a", 2)]), (10, [op("a", 4)]), at=(2, 4))
     assert found.described == [op("a", 2)]
     assert len(found.timed) == 2
     assert "amounts are those of step 3" in found.notes[0]
-
-
-def test_a_step_that_cannot_be_read_leaves_the_other() -> None:
-    for steps in ([op("broken", 1)], [op("a", 2)]), ([op("a", 2)], [op("broken", 1)]):
-        found = recorded(*(Pretended(i, ops) for i, ops in enumerate(steps)))
-        assert found.described == [op("a", 2)]
-        assert found.notes == ["a described step cannot be read (no JSON)"]
-
-
-def test_the_first_and_the_latest_described_step_are_held() -> None:
-    steps = [Pretended(i, []) for i in range(4)]
-    held: list[Pretended] = []
-    for step in steps:
-        held = first_and_latest([*held, step])  # type: ignore[list-item, assignment]
-    assert [s.number for s in held] == [0, 3]
-    assert [s.forgotten for s in steps] == [False, True, True, False]
 
 
 @pytest.mark.parametrize("steps", [7, 8, 12, 20, 28, 40])
@@ -125,11 +95,11 @@ def test_a_step_is_described_late_in_the_first_window_and_in_every_later_one(ste
     head = passes[: passes.index(Pass.FREE)]
     assert head.count(Pass.DESCRIBED) == (2 if steps >= 8 else 1)
     assert steps < 8 or Pass.DESCRIBED in head[-3:]
-    rest = [p for p in passes[len(head) :] if p is not Pass.FREE]
+    rest = [p for p in passes[len(head) :] if p != Pass.FREE]
     windows = rest.count(Pass.DESCRIBED)
     assert 3 <= windows <= 8
     assert abs(rest.count(Pass.TIMED) - 2 * windows) <= 2
-    assert not any(a is b is Pass.DESCRIBED for a, b in pairwise(passes))
+    assert not any(a == b == Pass.DESCRIBED for a, b in pairwise(passes))
 
 
 def open_files() -> list[str]:

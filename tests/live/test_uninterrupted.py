@@ -6,12 +6,16 @@ import functools
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
-from timeroof.live.torch.process import is_from_handler, uninterrupted
-from timeroof.live.torch.session import Session
+from timeroof.live.reading import read_folder
+from timeroof_recorder.instruments import Instruments
+from timeroof_recorder.log import Log
+from timeroof_recorder.process import Uninterrupted, is_from_handler
+from timeroof_recorder.session import Session
 
 
 def test_ctrl_c_comes_when_the_block_has_ended() -> None:
@@ -19,7 +23,7 @@ def test_ctrl_c_comes_when_the_block_has_ended() -> None:
     handler = signal.getsignal(signal.SIGINT)
 
     def interrupted() -> None:
-        with uninterrupted():
+        with Uninterrupted():
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             done.append(True)
@@ -38,11 +42,11 @@ def test_handlers_of_the_program_get_their_signal_once() -> None:
 
     before = signal.signal(signal.SIGTERM, handle)
     try:
-        with uninterrupted():
+        with Uninterrupted():
             signal.raise_signal(signal.SIGTERM)
             assert came == []
         assert came == [signal.SIGTERM]
-        with uninterrupted():
+        with Uninterrupted():
             pass
         assert signal.getsignal(signal.SIGTERM) is handle
     finally:
@@ -52,7 +56,7 @@ def test_handlers_of_the_program_get_their_signal_once() -> None:
 def test_a_signal_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with uninterrupted():
+        with Uninterrupted():
             signal.raise_signal(signal.SIGTERM)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
@@ -64,7 +68,7 @@ def test_other_threads_are_left_alone() -> None:
 
     def work() -> None:
         handler = signal.getsignal(signal.SIGINT)
-        with uninterrupted():
+        with Uninterrupted():
             seen.append(signal.getsignal(signal.SIGINT) is handler)
 
     thread = threading.Thread(target=work)
@@ -109,11 +113,11 @@ def test_an_exception_of_a_handler_is_told_from_one_of_ours() -> None:
 
 
 @pytest.mark.usefixtures("alarm")
-def test_an_alarm_that_rings_while_we_look_reaches_the_program() -> None:
-    session = Session()
+def test_an_alarm_that_rings_while_we_look_reaches_the_program(tmp_path: Path) -> None:
+    session = Session(Log(str(tmp_path)), {}, Instruments())
     with pytest.raises(LateError), session._guard():
         signal.raise_signal(signal.SIGALRM)
-    assert session.recording.notes == []
+    assert read_folder(tmp_path) == []
     with session._guard():
         raise ValueError("ours")
-    assert session.recording.notes == ["watching stopped: ours"]
+    assert [seen.failed for seen in read_folder(tmp_path)] == ["ours"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from tests.live.test_cutting import timed
 from timeroof.live.accounting import Balance, contention_note, waiting_share
 from timeroof.live.building import notes_of
-from timeroof.live.torch.recording import Described, Recording
+from timeroof.live.framework import Framework
+from timeroof.live.recording import Described, Recording
 
 
 @pytest.mark.parametrize(("unmatched", "words"), [(0, ""), (4, ""), (5, "0.1%"), (500, "5.0%")])
@@ -20,7 +20,7 @@ def test_ops_without_a_description_are_named_where_they_are_not_nothing(
     op = Described("aten::add", None, 1, -1, 0, "", (), ())
     rows = SimpleNamespace(unmatched=unmatched, events=10_000, keys=[], fused={})
     recording = Recording(timed=[timed([("aten::add", 10, 60, 1)])], described=[op])
-    notes = notes_of(recording, rows, Balance(None, 1.0, 0.0, None))  # type: ignore[arg-type]
+    notes = notes_of(recording, rows, Balance(None, 1.0, 0.0, None), Framework())  # type: ignore[arg-type]
     found = [note for note in notes if "counterpart" in note]
     assert [note.split(" ")[0] for note in found] == ([words] if words else [])
 
@@ -30,13 +30,9 @@ def test_without_an_unprofiled_step_the_corrected_one_is_the_step() -> None:
     assert (found.wall_s, found.corrected_s) == (0.75, 0.75)
 
 
-def test_waiting_for_a_cpu_is_summed_over_threads(tmp_path: Path) -> None:
-    assert waiting_share(tmp_path) is None
-    for number, text in enumerate(("900 50 3\n", "0 50 1\n", "gone\n", "")):
-        folder = tmp_path / f"proc/self/task/{number}"
-        folder.mkdir(parents=True)
-        (folder / "schedstat").write_text(text)
-    assert waiting_share(tmp_path) == pytest.approx(0.1)
+def test_waiting_for_a_cpu_is_summed_over_threads() -> None:
+    assert waiting_share({}) is None
+    assert waiting_share({1: (900, 50), 2: (0, 50), 3: (0, 0)}) == pytest.approx(0.1)
 
 
 def test_a_word_only_where_others_had_the_cpus() -> None:

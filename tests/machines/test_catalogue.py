@@ -230,3 +230,13 @@ def test_kernels_tell_their_generation_only_where_nothing_else_runs_them() -> No
     assert hopper is not None
     assert hopper.architecture == "Hopper"
     assert inferred_machine(None, ["sm80_xmma_gemm_f16f16", "volta_sgemm_128x64_nn"]) is None
+
+
+def test_achievable_rates_stand_beside_the_peaks_and_bound_nothing() -> None:
+    published = [find_machine(name) for name in machine_names() if find_machine(name).achievable]
+    assert published
+    for machine in published:
+        for best in machine.achievable:
+            assert best.source, machine.name
+            assert best.rate < (machine.rate(best.resource) or 0.0), machine.name
+            assert machine.roofs()[best.resource].rate != best.rate

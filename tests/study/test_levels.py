@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from tests.study.factor_samples import Truth, batch_sweep, study_machine, study_rows
 from tests.study.test_output import parsed, study_of
-from timeroof.live.torch.recording import PrimitiveSeen
+from timeroof.live.recording import PrimitiveSeen
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.intensity import conclude
 from timeroof.study.judged_cases import LEVELS, Row, level_note, level_of

@@ -6,6 +6,7 @@ reports of every kind of source; the recorded ones where the folder of recorded 
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -24,13 +25,13 @@ from tests.views.test_payload import values
 from timeroof.api.reports import Report, analyze, load
 from timeroof.core.profile import Profile, Source
 from timeroof.core.resources import limiter_kind
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
 from timeroof.paper.build import build_paper
+from timeroof.views.overview import devices_of, overview, percent
 from timeroof.views.page import html_page, notebook_html
-from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.pictures.of_report import MAX_UNITS
-from timeroof.views.render import code, render, report_markdown
-from timeroof.views.terminal import print_gaps, print_summary
+from timeroof.views.render import render, report_markdown
+from timeroof.views.run_summary import print_run
 
 TESTS = Path(__file__).resolve().parents[1]
 GOLDEN = TESTS / "golden"
@@ -176,13 +177,38 @@ def test_the_page_has_the_rows_the_roofs_and_the_totals(name: str) -> None:
 
 
 def assert_page_totals(page: str, totals: dict[str, Any]) -> None:
-    """The numbers behind the texts of the first screen."""
-    told = dict(re.findall(r'data-key="([\w.]+)" data-value="([^"]*)"', page))
-    expected = {f"by_limiter.{kind}": s for kind, s in totals["by_limiter"].items() if s > 0}
-    expected |= {key: totals[key] for key in ("efficiency", "recoverable_s", "known_time_share")}
-    expected |= totals["ladder"]
+    """The numbers behind the texts: all that mean the same are equal, and are those of the JSON."""
+    told: dict[str, set[str]] = {}
+    for key, value in re.findall(r'data-key="([\w.]+)" data-value="([^"]*)"', page):
+        told.setdefault(key, set()).add(value)
+    expected = {f"by_class.{key}": seconds for key, seconds in time_parts_of(totals).items()}
+    if totals["efficiency"] is not None:
+        expected["efficiency"] = totals["efficiency"]
+    expected |= {key: seconds for key, seconds in totals["ladder"].items() if seconds is not None}
     for key, value in expected.items():
-        assert close(None if told[key] == "None" else float(told[key]), value), key
+        assert len(told[key]) == 1, key
+        assert close(float(next(iter(told[key]))), value, 1e-9), key
+    parts = {key for key in told if key.startswith("by_class.")}
+    assert parts == {key for key in expected if key.startswith("by_class.")}
+
+
+def time_parts_of(totals: dict[str, Any]) -> dict[str, float]:
+    """The classes of the wall time, idle by cause as one, without what is 0."""
+    parts: dict[str, float] = {}
+    for key, seconds in totals["by_class"].items():
+        name = "idle" if key.startswith("idle.") else key
+        parts[name] = parts.get(name, 0.0) + seconds
+    whole = totals["ladder"]["measured_s"] or 0.0
+    rest = whole - sum(parts.values()) if totals["wall_s"] is None else 0.0
+    if rest > 1e-6 * whole:
+        parts["idle"] = parts.get("idle", 0.0) + rest
+    return {key: seconds for key, seconds in parts.items() if abs(seconds) > 1e-9 * whole}
+
+
+def share_texts(parts: dict[str, float]) -> list[str]:
+    """Seconds and share of every part, as every view writes them."""
+    whole = sum(s for s in parts.values() if s > 0) or 1.0
+    return [f"{format_seconds(s)}  {percent(s / whole)}" for s in parts.values() if s > 0]
 
 
 def points(figure: Any) -> list[tuple[float, float]]:
@@ -271,83 +297,75 @@ def test_tables_have_the_rows_of_the_json(name: str, tmp_path: Path) -> None:
     assert csv["limiter"].to_list() == [row["limiter"] for row in kernels]
 
 
-def largest_gaps(document: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    rows = [row for row in document["kernels"] if (row["gap_s"] or 0) > 0]
-    return sorted(rows, key=lambda row: -row["gap_s"])[:count]
-
-
-@cases
-def test_markdown_says_what_the_json_says(name: str) -> None:
-    report, document = report_of(name), json_of(name)
-    text = report_markdown([report], ["r"])
-    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    for cells, row in zip(lines, largest_gaps(document, 10), strict=True):
-        assert cells[0] == f"| {code(row['short_name'])}"
-        assert cells[1:4] == [
-            format_seconds(row["time_s"]),
-            format_seconds(row["bound_s"]),
-            LIMITER_WORDS[limiter_kind(row["limiter"])],
-        ]
-        assert cells[4:] == [format_seconds(row["gap_s"]), f"{format_percent(row['efficiency'])} |"]
-    totals = document["totals"]
-    for kind, seconds in totals["by_limiter"].items():
-        if seconds > 0:
-            assert f"| {LIMITER_WORDS[kind]} | {format_seconds(seconds)} |" in text
-    assert f"**{format_seconds(totals['ladder']['measured_s'])}**" in text
-
-
-@cases
-def test_a_notebook_shows_the_gaps_of_the_json(name: str) -> None:
-    text = notebook_html(report_of(name))
-    for row in largest_gaps(json_of(name), 8):
-        assert f">{format_seconds(row['gap_s'])}<" in text
-        assert f">{format_seconds(row['time_s'])}<" in text
-
-
-@cases
-def test_a_terminal_says_what_the_json_says(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "240")
-    report, document = report_of(name), json_of(name)
-    print_summary(report)
-    print_gaps(report)
-    lines = capsys.readouterr().err.splitlines()
-    totals = document["totals"]
-    assert lines[0].startswith(f"{format_seconds(totals['ladder']['measured_s'])} measured")
-    if (totals["known_time_share"] or 0) >= 0.5:
-        assert f"efficiency {format_percent(totals['efficiency'])}" in lines[0]
-        assert f"bound {format_seconds(totals['bound_s'])}" in lines[0]
-    whole = sum(totals["by_limiter"].values())
-    for kind, seconds in totals["by_limiter"].items():
-        if seconds > 0:
-            ending = f"{format_seconds(seconds)}  {format_percent(seconds / whole)}"
-            assert [
-                line for line in lines if kind_of(line) == kind and squeezed(line).endswith(ending)
-            ]
-    for title, time_s in largest_kernels(document):
-        told = f"  {format_seconds(time_s)}  "
-        assert [line for line in lines if line.startswith(title) and told in squeezed(line)]
-
-
-def kind_of(line: str) -> str:
-    """The kind of limiter that a line of the summary is about."""
-    word = re.split(r"\s{2,}|\s*[█░]", line.strip())[0]
-    return next((kind for kind, text in LIMITER_WORDS.items() if word in (kind, text)), "")
-
-
-def squeezed(line: str) -> str:
-    """A line with two spaces wherever there are more."""
-    return re.sub(r"\s{2,}", "  ", line.rstrip())
-
-
-def largest_kernels(document: dict[str, Any]) -> list[tuple[str, float]]:
-    """The five largest kernels: start of the name and seconds of a mean rank."""
-    ranks = max(1, len({row["rank"] for row in document["kernels"]} - {None}))
-    sums: dict[tuple[str, str | None], float] = {}
+def largest_kernels(document: dict[str, Any], devices: int) -> list[tuple[str, float]]:
+    """The five largest kernels: name and seconds of a mean device."""
+    sums: dict[str, float] = {}
     for row in document["kernels"]:
         if row["time_s"] is not None:
-            key = (row["short_name"], row["op"])
-            sums[key] = sums.get(key, 0.0) + row["time_s"] / ranks
-    largest = sorted(sums.items(), key=lambda item: -item[1])[:5]
-    return [(key[0][:12], time_s) for key, time_s in largest]
+            sums[row["short_name"]] = sums.get(row["short_name"], 0.0) + row["time_s"] / devices
+    return sorted(sums.items(), key=lambda item: -item[1])[:5]
+
+
+def gains(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the first findings gain: seconds, and share of the run."""
+    measured_s = document["totals"]["ladder"]["measured_s"]
+    found = sorted((f["gain_s"] for f in document["findings"] if f["gain_s"]), reverse=True)[:3]
+    return [(format_seconds(gain_s), percent(gain_s / measured_s)) for gain_s in found]
+
+
+def texts_of(report: Report, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> dict[str, str]:
+    """Every view for people as plain text, with two spaces wherever there are more."""
+    monkeypatch.setenv("COLUMNS", "300")
+    print_run(report)
+    terminal = capsys.readouterr().err
+    markdown = report_markdown([report], ["r"])
+    page, notebook = html_page(report), notebook_html(report)
+    first = page[page.index('id="headline"') : page.index('id="findings"')]
+    return {
+        "terminal": squeezed(terminal),
+        "markdown": squeezed(re.sub(r"\s*\|\s*", "  ", markdown)).replace("**", ""),
+        "page": squeezed(plain(first)),
+        "notebook": squeezed(plain(notebook)),
+    }
+
+
+def plain(page: str) -> str:
+    """The text of a page; elements are set apart."""
+    return html.unescape(re.sub(r"<[^>]+>", "  ", page))
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"[ \n]{2,}", "  ", text)
+
+
+@cases
+def test_every_view_for_people_says_what_the_json_says(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, document = report_of(name), json_of(name)
+    totals, parts = document["totals"], time_parts_of(document["totals"])
+    seen = overview(report)
+    assert [part.seconds for part in seen.parts] == sorted(parts.values(), reverse=True)
+    for view, text in texts_of(report, monkeypatch, capsys).items():
+        assert format_seconds(totals["ladder"]["measured_s"]) in text, view
+        assert seen.title in text or view == "markdown"
+        assert seen.sentence in squeezed(text.replace("\\", "")) or view == "page"
+        if totals["efficiency"] is not None:
+            assert f"{percent(totals['efficiency'])} of what this" in text, view
+            assert f"could be {format_seconds(totals['bound_s'])}" in text, view
+        for ending in share_texts(parts):
+            assert ending in text, (view, ending)
+        for _, time_s in largest_kernels(document, devices_of(report)):
+            told = f"{format_seconds(time_s)}  {percent(time_s / totals['ladder']['measured_s'])}"
+            assert told in text, (view, told)
+        for gain, share in gains(document):
+            assert f"{gain} ({share})" in text or f"{gain}  {share}" in text, (view, gain)
+
+
+@cases
+def test_parts_sum_to_the_run_time(name: str) -> None:
+    seen = overview(report_of(name))
+    assert sum(part.seconds for part in seen.parts) == pytest.approx(seen.time_s, rel=1e-6)
+    for part in seen.parts:
+        causes = sum(cause.seconds for cause in part.causes)
+        assert not part.causes or causes == pytest.approx(part.seconds)

@@ -73,12 +73,12 @@ def test_totals_are_those_of_the_json(make: Any) -> None:
     report = make()
     totals = msgspec.json.decode(report.to_json())["totals"]
     shown = Reader(html_page(report)).values()
-    for key in ("efficiency", "recoverable_s", "known_time_share"):
-        assert shown[key] == totals[key]
+    assert shown["efficiency"] == totals["efficiency"]
     for rung, seconds in totals["ladder"].items():
         assert shown.get(rung) == seconds
-    for kind, seconds in totals["by_limiter"].items():
-        assert shown.get(f"by_limiter.{kind}", 0.0) == seconds
+    for key, seconds in totals["by_class"].items():
+        if not key.startswith("idle."):
+            assert shown.get(f"by_class.{key}", 0.0) == pytest.approx(seconds, abs=1e-12)
 
 
 def test_nothing_is_fetched_and_only_our_scripts_run(step: Report) -> None:
@@ -91,7 +91,7 @@ def test_nothing_is_fetched_and_only_our_scripts_run(step: Report) -> None:
     assert policy is not None
     assert "default-src 'none'" in policy
     data, *scripts = reader.scripts
-    assert len(scripts) == 3
+    assert len(scripts) == 1
     assert msgspec.json.decode(data)["schema"] == "timeroof.page/1"
     for script in scripts:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -100,9 +100,9 @@ def test_nothing_is_fetched_and_only_our_scripts_run(step: Report) -> None:
 
 def test_hostile_names_are_text(hostile_page: Reader) -> None:
     allowed = {"script", "style", "link", "meta"}
-    assert len(hostile_page.scripts) == 4
+    assert len(hostile_page.scripts) == 2
     tags = {tag for tag, _ in hostile_page.tags}
-    assert not tags & {"img", "svg", "iframe", "object", "b onclick"}
+    assert not tags & {"img", "iframe", "object", "b onclick"}
     assert allowed <= tags
     for tag, attrs in hostile_page.tags:
         assert not [name for name in attrs if name.startswith("on")], tag
@@ -127,9 +127,9 @@ def test_several_runs_have_their_panels_and_names(step: Report) -> None:
     reader = Reader(html_page(step, runs=[step, other, step_report(2)]))
     panels = [a for _, a in reader.tags if "run-panel" in str(a.get("class"))]
     assert len(panels) == 3
-    assert run_names([step, other, step_report(2)]) == ["step.json.gz", "after", "step.json.gz #2"]
+    assert run_names([step, other, step_report(2)]) == ["step", "after", "step #2"]
     data = msgspec.json.decode(reader.scripts[0])
-    assert [run["name"] for run in data["runs"]] == ["step.json.gz", "after", "step.json.gz #2"]
+    assert [run["name"] for run in data["runs"]] == ["step", "after", "step #2"]
 
 
 def test_findings_come_by_gain_and_know_their_kernels(step: Report) -> None:
@@ -154,7 +154,7 @@ def test_a_notebook_shows_the_headline_without_scripts(step: Report) -> None:
     reader = Reader(shown)
     assert not reader.scripts
     assert len(shown) < 20_000
-    assert "adam multi_tensor" in reader.text
+    assert "adam multi_tensor" in " ".join(reader.text)
     bad = Reader(notebook_html(hostile_report()))
     assert not bad.scripts
     assert not any(name.startswith("on") for _, attrs in bad.tags for name in attrs)
@@ -169,5 +169,5 @@ def test_where_little_is_known_nothing_is_promised() -> None:
         Profile.of(pl.DataFrame(rows, infer_schema_length=None), Source(tool="t")), "h100-sxm"
     )
     text = "".join(Reader(html_page(report)).text)
-    assert "say little until more is counted" in text
-    assert "could bring back (" not in text
+    assert "has no FLOP or byte counts, so its limit is unknown." in text
+    assert "could be" not in text.split("What the words")[0]

@@ -13,10 +13,11 @@ from tests.views.test_html_page import Reader
 from tests.views.test_payload import values
 from timeroof.core.profile import Steps
 from timeroof.core.report import Report
+from timeroof.views.overview import overview, time_parts
 from timeroof.views.page import html_page, notebook_html
-from timeroof.views.page.headline import cards, idle_parts, limiter_parts, seconds_words, sum_text
+from timeroof.views.page.headline import seconds_words
 from timeroof.views.render import report_markdown
-from timeroof.views.terminal import print_gaps
+from timeroof.views.run_summary import print_run
 
 seconds = st.floats(0.5, 50)
 TIMES = [6.0, 2.5, 1.4, 0.1]
@@ -25,12 +26,13 @@ TIMES = [6.0, 2.5, 1.4, 0.1]
 @given(seconds)
 @pytest.mark.slow
 def test_the_step_is_kernels_idle_time_and_what_is_unexplained(step_s: float) -> None:
-    totals = live_report(step_s).totals
+    report = live_report(step_s)
+    totals = report.totals
     assert (totals.wall_s, totals.kernel_s, totals.idle_s) == (step_s, BUSY_S, PYTHON_S)
     assert totals.unexplained_s == pytest.approx(step_s - BUSY_S - PYTHON_S)
     assert totals.ladder.measured_s == step_s
-    parts = {part.key: part.seconds for part in idle_parts(totals)}
-    assert parts["busy"] == pytest.approx(sum(p.seconds for p in limiter_parts(totals)))
+    parts = {part.key: part.seconds for part in time_parts(report)}
+    assert parts["idle"] == pytest.approx(PYTHON_S)
     assert sum(parts.values()) == pytest.approx(step_s)
 
 
@@ -39,8 +41,9 @@ def test_page_and_json_have_the_same_seconds() -> None:
     reader = Reader(html_page(report))
     shown = reader.values()
     assert shown["measured_s"] == 9.0
-    limiters = sum(v for k, v in shown.items() if k.startswith("by_limiter"))
-    assert limiters == pytest.approx(BUSY_S)
+    parts = {k: v for k, v in shown.items() if k.startswith("by_class")}
+    assert sum(parts.values()) == pytest.approx(9.0)
+    assert parts["by_class.unexplained"] == pytest.approx(-3.0)
     column = msgspec.json.decode(reader.scripts[0])["runs"][0]["columns"]["time_s"]
     document = msgspec.json.decode(report.to_json())
     assert [row["time_s"] for row in document["kernels"]] == TIMES
@@ -82,7 +85,7 @@ def test_every_view_for_people_shows_the_same_seconds(capsys: pytest.CaptureFixt
     report = live_report(9.0)
     markdown = report_markdown([report], ["run"])
     notebook = "".join(Reader(notebook_html(report)).text)
-    print_gaps(report)
+    print_run(report)
     terminal = capsys.readouterr().err
     for text in (markdown, notebook, terminal):
         assert "6.00 s" in text
@@ -91,16 +94,12 @@ def test_every_view_for_people_shows_the_same_seconds(capsys: pytest.CaptureFixt
     assert "unprofiled step" in notebook
 
 
-def test_the_headline_counts_in_words_of_one_and_many() -> None:
+def test_the_title_counts_steps_in_words_of_one_and_many() -> None:
     report = live_report()
-    hints = {card.key: card.hint for card in cards(report)}
-    assert hints["measured_s"] == "unprofiled; 20 steps seen; 4 rows, 4 launches"
+    assert overview(report).title.endswith(" · 20 steps")
+    assert overview(report).subtitle.endswith("4 launches")
     steps = Steps(count=1, unprofiled_s=6.0)
     one = msgspec.structs.replace(report.totals, steps=steps, launches=1.0)
-    hints = {card.key: card.hint for card in cards(replace(report, totals=one))}
-    assert hints["measured_s"] == "unprofiled; 1 step seen; 4 rows, 1 launch"
-
-
-def test_parts_say_what_they_sum_to() -> None:
-    assert sum_text(limiter_parts(live_report(6.0).totals)) == "10.0 s"
-    assert sum_text([]) == ""
+    first = overview(replace(report, totals=one))
+    assert first.title.endswith(" · 1 step")
+    assert first.subtitle.endswith("1 launch")

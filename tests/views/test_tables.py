@@ -13,7 +13,7 @@ from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Finding, Report
 from timeroof.paper.build import gallery_page
-from timeroof.views import terminal
+from timeroof.views import run_summary, terminal
 from timeroof.views.render import csv_bytes
 
 HOSTILE = "<script>alert(1)</script>\"'[bold]\x1b[31m\u202e"
@@ -31,7 +31,7 @@ def test_the_page_escapes_everything(report: Report) -> None:
     html = gallery_page(HOSTILE, report, [(HOSTILE, HOSTILE)])
     assert "<script" not in html
     assert "&lt;script&gt;" in html
-    assert "memory <b>1.00 s</b> <small>100 %</small>" in html
+    assert "memory-bound <b>1.00 s</b> <small>100 %</small>" in html
 
 
 def test_csv_leaves_out_what_says_nothing(report: Report) -> None:
@@ -44,9 +44,10 @@ def test_the_terminal_shows_hostile_names_as_text(
     report: Report, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = io.StringIO()
-    monkeypatch.setattr(terminal, "console", lambda **_: Console(file=out, width=80))
+    for view in (terminal, run_summary):
+        monkeypatch.setattr(view, "console", lambda **_: Console(file=out, width=80))
     bad = replace_machine(machine)
-    terminal.print_summary(report)
+    run_summary.print_run(report)
     terminal.print_findings(report.findings)
     terminal.print_notes(report.notes)
     terminal.print_machine(bad)

@@ -6,6 +6,7 @@ export const PALETTES = payload.look;
 const OTHER = "other";
 const NONE = "none";
 export const KIND_WORDS = payload.look.words;
+export const LOOK = payload.look;
 
 export const cssCache = new Map();
 export function css(name) {

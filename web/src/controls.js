@@ -1,14 +1,15 @@
 // Controls of the charts, and the line that says what is selected.
-import { CHARTS, chart } from "./charts.js";
-import { KIND_WORDS, categories } from "./colours.js";
-import { DIMENSIONS, byTime, byteNames, rowCount, runs, seconds } from "./data.js";
+import { CHARTS, CHART_HINTS, chart } from "./charts.js";
+import { KIND_WORDS, categories, css } from "./colours.js";
+import { byTime, byteNames, rowCount, runs, seconds, sortedDimensions } from "./data.js";
 import { announce, byId, checkControl, closePops, make, markTab, selectControl, shorten, soon, tabKeys } from "./dom.js";
 import { formatCount, formatOf, formatPercent, formatSeconds, resourceLabel } from "./format.js";
+import { pictureOf } from "./picture.js";
 import { ceilingList, runUses } from "./roofline.js";
 import { allTime, filter, isFiltered, light, look, showAll, shownRows, state, sums } from "./state.js";
 import { hideTooltip } from "./tooltip.js";
 
-function chooseChart(kind) {
+export function chooseChart(kind) {
   look({ tab: kind });
   const list = byId("chart-tabs");
   const tab = list.querySelector(`[data-chart="${kind}"]`);
@@ -20,7 +21,7 @@ function chooseChart(kind) {
 export function makeChartTabs() {
   const list = byId("chart-tabs");
   for (const [kind, text] of CHARTS) {
-    list.append(make("button", { type: "button", role: "tab", id: `tab-${kind}`, "data-chart": kind, "aria-controls": "chart-panel", onclick: () => chooseChart(kind) }, text));
+    list.append(make("button", { type: "button", role: "tab", id: `tab-${kind}`, "data-chart": kind, "aria-controls": "chart-panel", title: CHART_HINTS[kind], onclick: () => chooseChart(kind) }, text));
   }
   tabKeys(list, (tab) => chooseChart(tab.dataset.chart));
   chooseChart(state.tab);
@@ -81,27 +82,41 @@ function ceilingControl() {
 
 export function writeControls() {
   const box = byId("controls");
-  box.textContent = "";
+  const wasOpen = byId("more")?.open || false;
   const roofline = state.tab === "roofline";
   const checks = make("div", { class: "checks" });
   if (!roofline) {
-    checks.append(checkControl("launch boxes", state.boxes, (boxes) => look({ boxes }), "boxes"), checkControl("guide lines", state.guides, (guides) => look({ guides }), "guides"));
+    checks.append(checkControl("launch corner", state.boxes, (boxes) => look({ boxes }), "boxes"), checkControl("guide lines", state.guides, (guides) => look({ guides }), "guides"));
   } else {
-    checks.append(checkControl("all memory levels", state.allLevels, (allLevels) => look({ allLevels, views: {} }), "all-levels"), checkControl("printed ceilings too", state.printed, (printed) => look({ printed }), "printed"));
+    checks.append(checkControl("all memory levels", state.allLevels, (allLevels) => look({ allLevels, views: {} }), "all-levels"), checkControl("datasheet ceilings too", state.printed, (printed) => look({ printed }), "printed"));
   }
-  if (state.tab === "combined") checks.append(checkControl("segments", state.segments, (segments) => look({ segments }), "segments"));
+  if (state.tab === "combined") checks.append(checkControl("lines", state.segments, (segments) => look({ segments }), "segments"));
   checks.append(checkControl("names", state.names, (names) => look({ names }), "names"));
-  box.append(
-    selectControl("Colour by", DIMENSIONS, state.colour, (colour) => { state.colour = colour; filter({ hidden: new Set() }); }, "colour"),
-    ...roofControls(),
+  const [level, others] = [roofControls().filter((control) => control.querySelector("#level")), roofControls().filter((control) => !control.querySelector("#level"))];
+  const more = make("details", { class: "pop", id: "more" }, make("summary", {}, "More"), make("div", { class: "ceiling-list more-list" },
+    ...others,
     selectControl("Amounts", [["total", "total of all calls"], ["call", "per call"]], state.perCall ? "call" : "total", (value) => look({ perCall: value === "call", views: {} }), "per-call"),
     sizeControl(),
     selectControl("Drag to", [["zoom", "zoom"], ["select", "select a box"], ["lasso", "select freely"], ["pan", "move"], ["none", "scroll the page"]], state.drag, (drag) => look({ drag }), "drag"),
+    checks));
+  more.open = wasOpen;
+  box.replaceChildren(
+    selectControl("Show", [["groups", "one symbol per kernel"], ["rows", "every row"]], state.points, (points) => look({ points, views: {} }), "points"),
+    selectControl("Colour by", sortedDimensions(), state.colour, (colour) => { state.colour = colour; filter({ hidden: new Set() }); }, "colour"),
+    ...level,
     ...(roofline ? [ceilingControl()] : []),
-    checks,
-    make("button", { type: "button", id: "reset-view", onclick: () => look({ views: {} }) }, "Reset view"),
-    make("button", { type: "button", id: "save-image", onclick: () => Plotly.downloadImage(chart, { format: "png", scale: 2, filename: `timeroof-${state.tab}` }) }, "PNG"),
+    more,
+    make("button", { type: "button", id: "reset-view", onclick: () => look({ views: {}, everything: false }) }, "Reset view"),
+    make("button", { type: "button", id: "save-image", title: "Save the chart as a picture", onclick: savePicture }, "PNG"),
   );
+}
+
+// The chart as a PNG of twice its size, with the colours that are on the screen.
+async function savePicture() {
+  const blob = await pictureOf(chart.querySelector("svg.plot"), css("--sheet"));
+  const link = make("a", { download: `timeroof-${state.tab}.png`, href: URL.createObjectURL(blob) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 // What is selected, in chips that can be taken away, and what it sums to.
@@ -117,7 +132,7 @@ export function writeSelection() {
   const chip = (name, clear) => line.append(make("button", { type: "button", class: "chip", title: "Take this filter away", onclick: () => { clear(); byId("selection").querySelector("button")?.focus(); } }, make("span", { class: "clip" }, name), "✕"));
   if (state.isolated) chip(`only ${shorten(state.isolatedName, 80)}`, () => filter({ isolated: null, isolatedName: "" }));
   if (state.box) chip(`box: ${formatCount(state.box.size)} rows`, () => filter({ box: null }));
-  if (state.limiter) chip(`limited by ${KIND_WORDS[state.limiter]}`, () => filter({ limiter: null }));
+  if (state.limiter) chip(`only ${{ communication: "communication", copy: "copies" }[state.limiter] ?? `limited by ${KIND_WORDS[state.limiter]}`}`, () => filter({ limiter: null }));
   if (state.search) chip(`search: ${shorten(state.search, 60)}`, () => filter({ search: "" }));
   if (state.minTime) chip(`at least ${formatSeconds(state.minTime, 2)}`, () => { filter({ minTime: 0 }); writeControls(); });
   if (state.hidden.size) chip(`without ${[...state.hidden].map((name) => categories(state.colour).label(name)).join(", ")}`, () => filter({ hidden: new Set() }));

@@ -1,4 +1,5 @@
 // The embedded columns of all runs as one table. A number that is not known is NaN.
+import { FURTHER } from "./dom.js";
 import { isInteger, known } from "./format.js";
 
 export const payload = JSON.parse(document.getElementById("data").textContent);
@@ -174,3 +175,13 @@ export const DIMENSIONS = /** @type {[string, string][]} */ ([
   ...labelNames.map((name) => [`label.${name}`, name]),
 ]).filter(([name]) => varies(name) && (words(name).dict.length > 1 || ["limit", "precision"].includes(name)));
 if (runs.length > 1) DIMENSIONS.unshift(["run", "run"]);
+/** @type {(dimension: [string, string]) => boolean} */
+const isUsual = ([name]) => !name.startsWith("label.") || DIMENSIONS.length < 9;
+/** The dimensions as lists offer them: labels of files come last, under "more". */
+export function sortedDimensions() {
+  const further = DIMENSIONS.filter((dimension) => !isUsual(dimension));
+  return [...DIMENSIONS.filter(isUsual), ...(further.length ? [[FURTHER, "more"], ...further] : [])];
+}
+
+// How the numbers of a row came about, where the page has it: title, value and words of each.
+export const whyOf = (i) => (runs[runOf[i]].why || [])[i - runStart[runOf[i]]] || [];

@@ -38,9 +38,18 @@ export function endThatFits(text, room, font) {
   return shortenStart(text, low);
 }
 
+/** Options after this one are in a list of their own. */
+export const FURTHER = "\u0000further";
+
 export function selectControl(label, options, value, change, id) {
   const select = make("select", { id, onchange: (event) => change(event.target.value) });
-  for (const [key, text] of options) select.append(make("option", { value: key, selected: key === value }, shorten(text, 60)));
+  let into = select;
+  for (const [key, text] of options) {
+    if (key === FURTHER) {
+      into = make("optgroup", { label: text });
+      select.append(into);
+    } else into.append(make("option", { value: key, selected: key === value }, shorten(text, 60)));
+  }
   return make("label", { class: "control" }, label, select);
 }
 

@@ -23,7 +23,7 @@ export function whyEmpty(figure) {
   const roofline = figure.kind === "roofline";
   const level = state.level ? resourceLabel(state.level) : "memory";
   if (roofline && !shownRows.some((i) => flops[i] > 0)) {
-    return shownRows.some((i) => known(flops[i])) ? `${noneOf("has", "FLOPs")}, and a roofline draws FLOPs per second: see the planes.` : "FLOPs are not known here, and a roofline draws FLOPs per second.";
+    return shownRows.some((i) => known(flops[i])) ? `${noneOf("has", "FLOPs")}, and a roofline draws FLOPs per second: see Overview, Work or Time.` : "FLOPs are not known here, and a roofline draws FLOPs per second.";
   }
   if (state.level && levelsWithBytes().length && shownRows.some((i) => amountOf(state.level, i) === 0)) {
     return `${noneOf("moves", "byte")} at ${level}: what is read and written stays in memory nearer to the cores. Choose another memory level.`;

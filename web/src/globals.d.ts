@@ -1,6 +1,5 @@
-// What the pages' scripts put on the window, for the page's own starter and for tests.
+// What the pages' scripts put on the window, for tests and for pages that draw charts of their own.
 interface Window {
   timeroofPage: Record<string, unknown>;
-  Plotly: any;
+  timeroofCharts: Record<string, unknown>;
 }
-declare const Plotly: any;

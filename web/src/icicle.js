@@ -16,7 +16,7 @@ const icicleState = { by: words("module").dict.length ? "module" : words("op").d
 const NARROWEST = 0.004;
 
 function tree(list, pathOf) {
-  const root = { name: runs.length > 1 ? "all runs" : "all", rows: [], time: 0, children: new Map() };
+  const root = { name: runs.length > 1 ? "all runs" : "all", rows: [], time: 0, children: new Map(), isRoot: true };
   for (const i of list) {
     const path = runs.length > 1 ? [runs[runOf[i]].name, ...pathOf(i)] : pathOf(i);
     let node = root;
@@ -29,7 +29,34 @@ function tree(list, pathOf) {
       node.time += seconds(i);
     }
   }
+  foldRepeats(root);
   return root;
+}
+
+// Modules that differ by a number alone, as the layers of a model do.
+const REPEATED = 4;
+const stemOf = (name) => name.replace(/[_\s]?\d+$/, "");
+
+function foldRepeats(node) {
+  const alike = new Map();
+  for (const [name, child] of node.children) {
+    const stem = stemOf(name);
+    if (stem !== name && child.children.size) alike.set(stem, [...(alike.get(stem) || []), name]);
+  }
+  for (const [stem, names] of alike) {
+    if (names.length < REPEATED) continue;
+    const whole = names.map((name) => node.children.get(name)).reduce(joinedNodes);
+    for (const name of names) node.children.delete(name);
+    const label = `${names.length} × ${stem || node.name}`;
+    node.children.set(label, { ...whole, name: label, repeats: names.length });
+  }
+  for (const child of node.children.values()) foldRepeats(child);
+}
+
+function joinedNodes(a, b) {
+  const children = new Map(a.children);
+  for (const [name, child] of b.children) children.set(name, children.has(name) ? joinedNodes(children.get(name), child) : child);
+  return { name: a.name, rows: a.rows.concat(b.rows), time: a.time + b.time, children };
 }
 
 // One child after another with the same rows is one step of the path.
@@ -39,7 +66,7 @@ function folded(node) {
     const only = at.children.values().next().value;
     if (only.children.size === 0) break;
     at = only;
-    name = `${name}.${only.name}`;
+    name = node.isRoot && at === only ? only.name : `${name}.${only.name}`;
   }
   return { name, node: at };
 }
@@ -96,7 +123,7 @@ function icicleButton(entry) {
     type: "button", class: `kind-${top}${leaf ? " leaf" : ""}${width > 0.05 ? "" : " thin"}`, title: shorten(text, 400), "aria-label": shorten(text, 200), onclick: enter,
     style: { left: `${100 * left}%`, width: `calc(${100 * width}% - 1px)` },
     onpointerenter: () => light(node.rows), onpointerleave: () => light([]), onfocus: () => light(node.rows), onblur: () => light([]),
-  }, width > 0.05 ? `${shorten(name, 60)}${width > 0.14 ? ` · ${formatSeconds(node.time)}` : ""}` : "");
+  }, width > 0.05 ? `${shorten(name, 60)}${width > 0.14 ? ` · ${formatSeconds(node.time / (node.repeats || 1))}${node.repeats ? " each" : ""}` : ""}` : "");
 }
 
 export function writeIcicleControls() {

@@ -1,23 +1,25 @@
 // Joins the parts: colours, what happens when the selection changes, links of the static page.
-import { chart, chartKeys, current, draw, drawLit, pixelOf, writeLegend } from "./charts.js";
+import { chart, chartKeys, chartPointer, current, draw, drawLit, pixelOf } from "./charts.js";
 import { cssCache, systemDark } from "./colours.js";
-import { escapeKey, makeChartTabs, writeSelection } from "./controls.js";
-import { rowCount, rowOfId, runs } from "./data.js";
+import { chooseChart, escapeKey, makeChartTabs, writeSelection } from "./controls.js";
+import { byTime, rowCount, rowOfId, runOf, runs, word } from "./data.js";
 import { announce, around, byId, closePopsOnOutside, markTab, soon, tabKeys } from "./dom.js";
 import { formatAmount, formatCount, formatPercent, formatSeconds } from "./format.js";
 import { boundOfSums } from "./groups.js";
+import { readHash, writeHash } from "./hash.js";
 import { writeIcicle, writeIcicleControls } from "./icicle.js";
+import { recall, remember } from "./memory.js";
 import { placesOn } from "./points.js";
 import { ceilingList, runUses } from "./roofline.js";
 import { writePareto, writeParetoControls } from "./seconds.js";
+import { exampleSwitch, writeLegend } from "./side.js";
 import { filter, isolate, on, refilter, shownRows, state } from "./state.js";
 import { lightTable, tableEvents, tableState, writeTable, writeTableControls } from "./table.js";
-import { drawTimeline, makeTimeline, timelineState } from "./timeline.js";
+import { drawTimeline, makeTimeline, timelineState, writeTimelineKey } from "./timeline.js";
 import { rowName } from "./tooltip.js";
 
 const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
 let theme = "auto";
-const remembered = { get: () => { try { return localStorage.getItem("timeroof-theme"); } catch { return null; } }, set: (value) => { try { localStorage.setItem("timeroof-theme", value); } catch { /* a page from disk may not remember */ } } };
 
 function applyTheme() {
   document.documentElement.dataset.theme = theme === "auto" ? (systemDark.matches ? "dark" : "light") : theme;
@@ -39,7 +41,7 @@ function themeButton() {
   byId("theme").addEventListener("click", () => {
     const names = Object.keys(THEMES);
     theme = names[(names.indexOf(theme) + 1) % names.length];
-    remembered.set(theme);
+    remember("theme", theme);
     applyTheme();
     redrawAll();
   });
@@ -55,16 +57,28 @@ function staticLinks() {
     const kernel = around(event, ".kernel-link");
     if (kernel) {
       const r = Number(kernel.dataset.run);
-      const ids = kernel.dataset.finding !== undefined ? runs[r].findings[Number(kernel.dataset.finding)] : [Number(kernel.dataset.kernels)];
+      const ids = kernel.dataset.finding !== undefined ? runs[r].findings[Number(kernel.dataset.finding)] : kernel.dataset.kernels.split(",").map(Number);
       const rows = ids.map((id) => rowOfId[r].get(id)).filter((row) => row !== undefined);
       if (!rows.length) return;
       state.isolated = null;
       isolate(rows, rows.length === 1 ? rowName(rows[0]) : `${formatCount(rows.length)} rows of a finding`);
       goTo("charts");
     }
-    const limiter = around(event, ".limiter-link");
-    if (limiter) {
-      filter({ limiter: state.limiter === limiter.dataset.limiter ? null : limiter.dataset.limiter });
+    const group = around(event, ".group-link");
+    if (group) {
+      const run = Number(group.dataset.run);
+      const rows = [...byTime].filter((row) => runOf[row] === run && word("short_name", row) === group.dataset.name);
+      if (!rows.length) return;
+      state.isolated = null;
+      isolate(rows, group.dataset.name);
+      goTo("charts");
+    }
+    // Time in which no kernel runs has no rows: it is seen on the timeline.
+    const part = around(event, ".part-link");
+    if (part && ["idle", "unexplained"].includes(part.dataset.part)) {
+      if (!byId("timeline").hidden) goTo("timeline");
+    } else if (part) {
+      filter({ limiter: state.limiter === part.dataset.part ? null : part.dataset.part });
       announce(byId("selection").textContent);
     }
   });
@@ -89,12 +103,14 @@ function printing() {
     document.documentElement.dataset.theme = "light";
     cssCache.clear();
     tableState.printing = true;
+    if (tableState.group === "none") Object.assign(tableState, { group: "name", groupedForPrint: true });
     chart.style.width = "680px";
     redrawAll();
     writeTable();
   });
   window.addEventListener("afterprint", () => {
     tableState.printing = false;
+    if (tableState.groupedForPrint) Object.assign(tableState, { group: "none", groupedForPrint: false });
     chart.style.width = "";
     applyTheme();
     redrawAll();
@@ -103,11 +119,13 @@ function printing() {
 }
 
 function start() {
-  theme = remembered.get() in THEMES ? remembered.get() : "auto";
+  theme = recall("theme") in THEMES ? recall("theme") : "auto";
   applyTheme();
   for (const c of ceilingList()) if (!runUses(c.resource) && c.resource !== state.roof && c.resource !== "byte/dram") state.ceilingsOff.add(c.resource);
   if (window.matchMedia("(pointer: coarse)").matches) state.drag = "none";
   if (window.innerWidth < 960) byId("controls-box").open = false;
+  exampleSwitch();
+  readHash();
   refilter();
   writeSelection();
   writeTableControls();
@@ -121,6 +139,7 @@ function start() {
   writeLegend();
   drawTimeline();
   tableEvents();
+  chartPointer();
   chartKeys();
   staticLinks();
   runTabs();
@@ -129,6 +148,7 @@ function start() {
   escapeKey();
   printing();
   on("filter", () => {
+    for (const part of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("button.part-link"))) part.setAttribute("aria-pressed", String(part.dataset.part === state.limiter));
     writeSelection();
     soon("draw", draw);
     writeLegend();
@@ -136,20 +156,24 @@ function start() {
     writePareto();
     writeIcicle();
     drawTimeline();
+    if (timelineState.run >= 0) writeTimelineKey();
     const search = byId("search");
     if (search && search.value !== state.search) search.value = state.search;
   });
   on("look", () => soon("draw", draw));
+  for (const event of ["filter", "look", "table"]) on(event, writeHash);
+  window.addEventListener("hashchange", () => {
+    if (!readHash()) return;
+    chooseChart(state.tab);
+    writeTableControls();
+    filter({});
+  });
   on("lit", () => { soon("lit", () => { drawLit(); lightTable(); drawTimeline(); }); });
   window.addEventListener("resize", () => soon("draw", () => { draw(); drawTimeline(); }));
   document.documentElement.dataset.usable = String(Math.round(performance.now()));
-}
-
-// The charts come last: plotly is large, and the table need not wait for it.
-async function startCharts() {
-  await draw();
+  draw();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
 start();
-window.timeroofPage = { startCharts, boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };
+window.timeroofPage = { nameOf: (i) => word("name", i), boundOfSums, placesOn, state, shownRows: () => shownRows, figure: () => current, pixelOf, rowCount, streams: () => timelineState.lanes, formatSeconds, formatAmount, formatPercent };

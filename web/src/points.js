@@ -1,8 +1,13 @@
 // Where rows stand: work in bytes and FLOPs, time on the same two axes. Small rows are merged.
-import { categories } from "./colours.js";
-import { amountOf, boundNames, boundOf, byTime, calls, launchCost, launches, numbers, owed, runOf, runs, seconds, time } from "./data.js";
-import { known } from "./format.js";
-import { state } from "./state.js";
+import { LOOK, categories } from "./colours.js";
+import { sharedWord, sumOf } from "./columns.js";
+import {
+  amountOf, bound, boundNames, boundOf, byTime, calls, efficiency, gap, launchCost, launches, numbers, owed, runOf, runs, seconds, time, word, words,
+} from "./data.js";
+import { formatCount, known, resourceLabel } from "./format.js";
+import { topLimiter } from "./groups.js";
+import { isFiltered, shownRows, state } from "./state.js";
+import { rowName } from "./tooltip.js";
 
 export const MAX_SINGLE = 800;
 const MAX_MERGED = 400;
@@ -12,7 +17,10 @@ export function chartRoofs() {
   const rate = (resource) => (resource && run.roofs[resource] ? run.roofs[resource][0] : NaN);
   const own = state.roof === "own";
   const compute = own ? run.pair[0] : state.roof;
-  return { level: state.level, beta: rate(state.level), compute, peak: rate(compute), own, t0: launchCost(state.roofRun) };
+  return {
+    level: state.level, beta: rate(state.level), computeRoof: compute, peak: rate(compute), own, t0: launchCost(state.roofRun),
+    memory: state.level ? resourceLabel(state.level) : "memory", compute: compute ? resourceLabel(compute) : "compute",
+  };
 }
 
 // FLOPs that a row has to do; with its own roofs, what the chart's roof would do in the same time.
@@ -22,11 +30,16 @@ function flopsAt(i, roofs) {
 }
 
 // Whether a row stands where its report says, or on roofs that somebody chose for the chart.
-const isReported = (i, roofs) => runOf[i] === state.roofRun && !roofs.own && roofs.compute === runs[runOf[i]].pair[0] && roofs.level === runs[runOf[i]].pair[1];
+const isReported = (i, roofs) => runOf[i] === state.roofRun && !roofs.own && roofs.computeRoof === runs[runOf[i]].pair[0] && roofs.level === runs[runOf[i]].pair[1];
 
 // Time on the two axes: as it was judged, or as the model would judge it on the chosen roofs.
 function timesOf(i, roofs, F, B, T, scale) {
   if (isReported(i, roofs)) return { bandwidth: numbers("bandwidth_time_s")[i] * scale, compute: numbers("compute_time_s")[i] * scale };
+  return timesOn(roofs, F, B, T);
+}
+
+// Time on the axes' scales: along the diagonal of the work, as far as the slower of the two says.
+function timesOn(roofs, F, B, T) {
   const [memory, compute] = [B / roofs.beta, F / roofs.peak];
   const slowest = Math.max(memory, compute);
   return { bandwidth: T * memory / slowest, compute: T * compute / slowest };
@@ -45,7 +58,7 @@ function placeOf(i, roofs) {
 // Places of all rows, longest first, on roofs of one's choice.
 export function placesOn(level, compute) {
   const rate = (resource) => runs[state.roofRun].roofs[resource][0];
-  return Array.from(byTime, (i) => placeOf(i, { level, beta: rate(level), compute, peak: rate(compute), own: false }));
+  return Array.from(byTime, (i) => placeOf(i, { level, beta: rate(level), computeRoof: compute, peak: rate(compute), own: false }));
 }
 
 const meanLog = (list, key) => Math.exp(list.reduce((sum, p) => sum + Math.log(p[key]), 0) / list.length);
@@ -70,8 +83,23 @@ function merge(list, cell) {
   return [...bins.values()].map((members) => (members.length > 1 ? mergedPoint(members) : members[0]));
 }
 
+// Several rows as one: their work, time and launches together, or per call.
+function groupPlace(rows, roofs) {
+  if (rows.length === 1) return placeOf(rows[0], roofs);
+  const scale = state.perCall ? 1 / (sumOf(rows, (i) => calls[i]) || 1) : 1;
+  const [F, B, T] = [(i) => flopsAt(i, roofs), (i) => amountOf(roofs.level, i), (i) => time[i]].map((of) => sumOf(rows, of) * scale);
+  return { rows, F, B, T, n: sumOf(rows, (i) => launches[i]) * scale, share: sumOf(rows, seconds), ...timesOn(roofs, F, B, T) };
+}
+
+/** Whether kernels of one name are one symbol: not where a single kernel was picked, whose rows are wanted then. */
+export function isGrouped() {
+  if (state.points !== "groups") return false;
+  const { codes } = words("name");
+  return !isFiltered() || shownRows.some((i) => codes[i] !== codes[shownRows[0]]);
+}
+
 // Points of rows (longest first), and the rows that have no place with their seconds.
-export function collect(list, roofs) {
+export function collect(list, roofs, grouped = isGrouped()) {
   const found = [];
   const lost = [];
   for (const i of list) {
@@ -79,6 +107,37 @@ export function collect(list, roofs) {
     if (point) found.push(point);
     else lost.push(i);
   }
-  const points = found.length <= MAX_SINGLE * 1.25 ? found : found.slice(0, MAX_SINGLE).concat(merge(found.slice(MAX_SINGLE), 0.2));
-  return { points, lost, placed: found.length };
+  if (grouped) {
+    const { codes } = words("name");
+    const groups = new Map();
+    for (const point of found) {
+      const code = codes[point.rows[0]];
+      if (groups.has(code)) groups.get(code).push(point.rows[0]);
+      else groups.set(code, [point.rows[0]]);
+    }
+    const points = [...groups.values()].map((rows) => groupPlace(rows, roofs)).sort((a, b) => b.share - a.share);
+    return { points: thinned(points), lost, placed: found.length };
+  }
+  return { points: thinned(found), lost, placed: found.length };
+}
+
+// More points than a screen can show: the longest one by one, the rest merged where they lie close.
+const thinned = (found) => (found.length <= MAX_SINGLE * 1.25 ? found : found.slice(0, MAX_SINGLE).concat(merge(found.slice(MAX_SINGLE), 0.2)));
+
+/** What a point is called and looks like: colour by choice, symbol by what limits it. */
+export function dressed(points) {
+  const category = categories(state.colour);
+  for (const p of points) {
+    const i = p.rows[0];
+    p.kind = p.rows.length > 1 ? topLimiter(p.rows) : word("limit", i);
+    p.name = p.merged ? `${formatCount(p.rows.length)} small kernels` : p.rows.length > 1 ? sharedWord(p.rows, rowName) || rowName(i) : rowName(i);
+    p.paint = state.colour === "limit" ? `var(--${p.kind})` : category.colour(category.of(i));
+    p.symbol = p.merged ? "hexagon" : LOOK.symbols[p.kind] || "circle";
+    p.hatched = p.kind === "unknown" && state.colour === "limit";
+    p.flagged = !p.merged && p.rows.some((row) => word("above_roof", row));
+    const settled = p.rows.filter((row) => known(efficiency[row]) && bound[row] > 0);
+    p.over = sumOf(settled, (row) => time[row]) / sumOf(settled, (row) => bound[row]);
+    p.gap = sumOf(p.rows, (row) => gap[row]);
+  }
+  return points;
 }

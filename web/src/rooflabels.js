@@ -1,7 +1,7 @@
 // Names of the slanted roofs: along their lines where there is room, else in a list above the
 // chart, fastest first.
-import { narrow, pixelsIn } from "./charts.js";
-import { noteAt } from "./guides.js";
+import { p10 } from "./plane.js";
+import { textWidth } from "./svg.js";
 
 const LABEL_GAP = 17;
 
@@ -17,28 +17,27 @@ function placeOnRoof(rate, text, end, area, taken) {
   const [from, to] = [Math.max(x0, y0 - shift), Math.min(x1, y1 - shift, Math.log10(end))];
   const [perX, perY] = [area.width / (x1 - x0), area.height / (y1 - y0)];
   const slope = Math.hypot(perX, perY);
-  const half = text.length * 3.3 + 8;
+  const half = textWidth(text, 11) / 2 + 4;
   for (let at = from + half / slope; at <= to - half / slope; at += 12 / slope) {
     const spots = alongText([(at - x0) * perX, (at + shift - y0) * perY], [perX / slope, perY / slope], half);
     if (!isFree(spots, taken)) continue;
     taken.push(...spots.map(([x, y]) => [x, y, LABEL_GAP]));
-    return noteAt(at, at + shift, text, { textangle: -Math.atan2(perY, perX) * 180 / Math.PI, xanchor: "center" });
+    return { x: p10(at), y: p10(at + shift), text, angle: -Math.atan2(perY, perX) * 180 / Math.PI, dy: 4, name: "note strong" };
   }
   return null;
 }
 
-// `roofs` are { text, rate, end } with the intensity at which each ends.
-export function roofNotes(roofs, points, area) {
-  const pixel = pixelsIn(area);
+/** Names of roofs { text, rate, end } with the intensity at which each ends: notes on their lines, and texts that found no place.
+ * @returns {{ notes: any[], listed: string[] }} */
+export function roofNotes(roofs, points, area, narrow) {
+  const pixel = ([x, y]) => [(Math.log10(x) - area.range.x[0]) / (area.range.x[1] - area.range.x[0]) * area.width, (Math.log10(y) - area.range.y[0]) / (area.range.y[1] - area.range.y[0]) * area.height];
   const taken = points.flatMap((p) => p.marks.map((mark) => [...pixel(mark), 12]));
   const notes = [];
   const listed = [];
   for (const { text, rate, end } of roofs) {
-    const note = narrow() ? null : placeOnRoof(rate, text, end, area, taken);
+    const note = narrow ? null : placeOnRoof(rate, text, end, area, taken);
     if (note) notes.push(note);
     else listed.push(text);
   }
-  const text = listed.map((name, k) => (k ? (narrow() && k % 2 === 0 ? "<br>" : " · ") : "") + name).join("");
-  if (text) notes.push(noteAt(0, 1, text, { xref: "paper", yref: "paper", xanchor: "left", yanchor: "bottom", align: "left" }));
-  return notes;
+  return { notes, listed };
 }

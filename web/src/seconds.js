@@ -1,9 +1,9 @@
 // Where the seconds are: rows or groups by recoverable time, largest first.
 import { css } from "./colours.js";
-import { rowCount, word, words } from "./data.js";
+import { rowCount, sortedDimensions, word, words } from "./data.js";
 import { byId, endThatFits, make, selectControl, shorten } from "./dom.js";
 import { formatCount, formatPercent, formatSeconds, known } from "./format.js";
-import { GROUPINGS, PATHS, groupRows, topLimiter } from "./groups.js";
+import { PATHS, groupRows, topLimiter } from "./groups.js";
 import { isolate, light, shownRows, sums } from "./state.js";
 import { rowHint, rowName } from "./tooltip.js";
 
@@ -50,5 +50,5 @@ export function writePareto() {
 }
 
 export function writeParetoControls() {
-  byId("pareto-controls").replaceChildren(selectControl("By", [["row", "row"], ...GROUPINGS.slice(1)], paretoState.by, (by) => { paretoState.by = by; paretoState.more = 15; writePareto(); }, "pareto-by"));
+  byId("pareto-controls").replaceChildren(selectControl("By", [["row", "row"], ["name", "kernel"], ...sortedDimensions()], paretoState.by, (by) => { paretoState.by = by; paretoState.more = 15; writePareto(); }, "pareto-by"));
 }

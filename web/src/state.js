@@ -9,17 +9,19 @@ export const state = {
   tab: "combined", colour: runs.length > 1 ? "run" : "limit", level: null, roof: null, roofRun: 0, perCall: false,
   minTime: 0, search: "", limiter: null, box: null, isolated: null, isolatedName: "", hidden: new Set(),
   lit: [], drag: "zoom", views: {}, boxes: true, guides: true, segments: true, names: true, printed: false,
-  allLevels: true, ceilingsOff: new Set(),
+  allLevels: true, ceilingsOff: new Set(), points: "groups", everything: false, example: true,
 };
+// A case of a study is a point of its own; kernels of one name are one.
+if (words("kind").dict.includes("unit")) state.points = "rows";
 const firstRoofed = runs.findIndex((run) => Object.keys(run.roofs).length > 0);
 state.roofRun = Math.max(0, firstRoofed);
 state.roof = runs[state.roofRun].pair[0];
 state.level = runs[state.roofRun].level;
 if (state.level === null) state.level = byteNames.includes("byte/dram") ? "byte/dram" : byteNames[0] || null;
 
-const listeners = { filter: [], look: [], lit: [] };
+const listeners = { filter: [], look: [], lit: [], table: [] };
 export const on = (event, run) => listeners[event].push(run);
-const emit = (event) => listeners[event].forEach((run) => run());
+export const emit = (event) => listeners[event].forEach((run) => run());
 
 export const shown = new Uint8Array(rowCount);
 export const ghost = new Uint8Array(rowCount);
@@ -39,6 +41,10 @@ function searchTests(text) {
   });
 }
 
+const PART_OF_KIND = { collective: "communication", copy: "copy", memset: "copy" };
+// The class of the run's time that a row counts in: communication, copies, else what limits it.
+const partOf = (i) => PART_OF_KIND[word("kind", i)] ?? word("limit", i);
+
 export function refilter() {
   const tests = searchTests(state.search);
   const category = categories(state.colour);
@@ -46,7 +52,7 @@ export function refilter() {
   for (const i of byTime) {
     const drawn = seconds(i) >= state.minTime && !state.hidden.has(category.of(i));
     const chosen = (!state.isolated || state.isolated.has(i)) && (!state.box || state.box.has(i)) &&
-      (!state.limiter || word("limit", i) === state.limiter) && tests.every((test) => test(i));
+      (!state.limiter || partOf(i) === state.limiter) && tests.every((test) => test(i));
     shown[i] = drawn && chosen ? 1 : 0;
     ghost[i] = drawn && !chosen ? 1 : 0;
     if (shown[i]) shownRows.push(i);

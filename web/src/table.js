@@ -1,17 +1,17 @@
 // The table: sorted, grouped, only the rows in sight are in the document.
 import { KIND_WORDS } from "./colours.js";
 import { columnOf, firstColumns, offered, onPhone } from "./columns.js";
-import { limiterKind, rowCount, seconds, word } from "./data.js";
+import { limiterKind, rowCount, seconds, sortedDimensions, word } from "./data.js";
 import { copyText, detailBox } from "./detail.js";
 import { announce, around, byId, checkControl, endThatFits, make, selectControl, shorten, soon } from "./dom.js";
 import { formatCount, formatSeconds } from "./format.js";
 import { GROUPINGS, PATHS, groupRows, topLimiter } from "./groups.js";
-import { allTime, filter, isolate, light, shownRows, state, sums } from "./state.js";
+import { allTime, emit, filter, isolate, light, shownRows, state, sums } from "./state.js";
 import { limiterText, rowName } from "./tooltip.js";
 
 const ROW = 32;
 const DETAIL = 300;
-export const tableState = { sort: "time_s", down: true, group: "none", columns: new Set(firstColumns), open: new Set(), details: new Set(), at: 0, printing: false };
+export const tableState = { sort: "time_s", down: true, group: "none", columns: new Set(firstColumns), open: new Set(), details: new Set(), at: 0, printing: false, groupedForPrint: false, forced: false };
 const grid = byId("grid");
 const gridBox = byId("grid-box");
 let items = [];
@@ -79,6 +79,7 @@ function sortBy(column) {
   tableState.down = same ? !tableState.down : Boolean(column.number);
   tableState.sort = column.key;
   writeTable({ top: true });
+  emit("table");
   grid.querySelector(`[data-sort="${CSS.escape(column.key)}"]`)?.focus();
   announce(`Sorted by ${column.title}, ${tableState.down ? "largest first" : "smallest first"}`);
 }
@@ -285,6 +286,14 @@ function tableCsv() {
   return lines.map((line) => line.join(",")).join("\n") + "\n";
 }
 
+export function setGroup(group) {
+  tableState.group = group;
+  tableState.open.clear();
+  tableState.at = 0;
+  if (group === "none") tableState.columns.delete("rows");
+  else tableState.columns.add("rows");
+}
+
 export function writeTableControls() {
   const box = byId("table-controls");
   const search = make("input", { type: "search", id: "search", placeholder: "name, op, module, shape…", value: state.search, oninput: (event) => { state.search = event.target.value; soon("search", () => filter({})); } });
@@ -295,13 +304,10 @@ export function writeTableControls() {
   }, `column-${column.key}`)));
   box.replaceChildren(
     make("label", { class: "control" }, "Search", search),
-    selectControl("Group by", GROUPINGS, tableState.group, (group) => {
-      tableState.group = group;
-      tableState.open.clear();
-      tableState.at = 0;
-      if (group === "none") tableState.columns.delete("rows");
-      else tableState.columns.add("rows");
+    selectControl("Group by", [...GROUPINGS.slice(0, 2), ...sortedDimensions()], tableState.group, (group) => {
+      setGroup(group);
       writeTable({ top: true });
+      emit("table");
     }, "group"),
     make("details", { class: "pop", id: "columns" }, make("summary", {}, "Columns"), chooser),
     make("button", { type: "button", id: "copy-csv", onclick: () => copyText(tableCsv(), `${formatCount(items.length)} lines are copied as CSV.`) }, "Copy as CSV"),

@@ -1,5 +1,5 @@
 // The timeline of one step: kernels per stream, phases above them, idle time with its cause.
-import { PALETTES, css, isDark, rowColour } from "./colours.js";
+import { PALETTES, categories, css, isDark, rowColour } from "./colours.js";
 import { cellsOf, rowOfId, runs, word } from "./data.js";
 import { announce, byId, make, selectControl, shorten, soon } from "./dom.js";
 import { formatCount, formatSeconds } from "./format.js";
@@ -10,13 +10,42 @@ const canvas = byId("timeline-canvas");
 const LANE = 26;
 const AXIS = 24;
 const PHASES_LANE = 20;
-const gutter = () => (timelineState.lanes.length > 1 ? 74 : 0);
-export const timelineState = { run: runs.findIndex((run) => run.timeline), from: 0, to: 1, at: -1, events: [], lanes: [], drag: null };
+const gutter = () => 104;
+// A lane of its own for a stream that is busy for this share of the time, and so many lanes at most.
+const BUSY = 0.01;
+const MAX_LANES = 12;
+export const timelineState = { run: runs.findIndex((run) => run.timeline), from: 0, to: 1, at: -1, events: [], lanes: [], laneNames: [], drag: null, first: 0, last: 1 };
 
 function plainColumn(column, n, words_) {
   const cells = words_ || "c" in column ? null : cellsOf(column);
   const at = (k) => ("c" in column ? column.c : words_ ? (column.i[k] < 0 ? null : column.d[column.i[k]]) : cells[k]);
   return Array.from({ length: n }, (_, k) => at(k));
+}
+
+// Streams as lanes: hardly busy ones share the last lane.
+function shareLanes(stream, duration) {
+  const busy = new Map(timelineState.lanes.map((lane) => [lane, 0]));
+  stream.forEach((lane, k) => busy.set(lane, busy.get(lane) + duration[k]));
+  const whole = [...busy.values()].reduce((sum, s) => sum + s, 0);
+  const longest = [...timelineState.lanes].sort((a, b) => busy.get(b) - busy.get(a));
+  const all = longest.length <= MAX_LANES && longest.every((lane) => longest.length <= 4 || busy.get(lane) >= BUSY * whole);
+  const own = new Set(all ? longest : longest.filter((lane) => busy.get(lane) >= BUSY * whole).slice(0, MAX_LANES - 1));
+  if (!own.size) own.add(longest[0]);
+  const named = timelineState.lanes.filter((lane) => own.has(lane));
+  const others = timelineState.lanes.length - named.length;
+  const laneOf = new Map(timelineState.lanes.map((lane) => [lane, own.has(lane) ? named.indexOf(lane) : named.length]));
+  timelineState.laneNames = [...named.map((lane) => `stream ${lane ?? "?"}`), ...(others ? [`${formatCount(others)} other`] : [])];
+  timelineState.lanes = [...named, ...(others ? [`${others} other streams`] : [])];
+  return laneOf;
+}
+
+// What the colours of the intervals mean.
+export function writeTimelineKey() {
+  const category = categories(state.colour);
+  const seen = new Set(timelineState.events.filter((e) => e.row >= 0).map((e) => category.of(e.row)));
+  const entries = category.names.filter((name) => seen.has(name)).map((name) => make("li", {}, make("i", { style: { background: category.colour(name) } }), category.label(name)));
+  const isIdle = timelineState.events.some((e) => e.row < 0);
+  byId("timeline-key").replaceChildren(...entries, ...(isIdle ? [make("li", {}, make("i", { class: "idle" }), "idle")] : []));
 }
 
 function loadTimeline() {
@@ -28,15 +57,17 @@ function loadTimeline() {
   const [stream, cause] = ["stream", "idle_cause"].map((name) => plainColumn(source[name], n, true));
   // Streams are numbers, or a device's number and a stream's: 7 before 14, 0:7 before 1:7.
   timelineState.lanes = [...new Set(stream)].sort((a, b) => Number(a === null) - Number(b === null) || String(a).localeCompare(String(b), "en", { numeric: true }));
+  const laneOf = shareLanes(stream, duration);
   timelineState.events = start.map((s, k) => ({
-    start: s, end: s + duration[k], lane: timelineState.lanes.indexOf(stream[k]), row: kernel[k] === null ? -1 : rowOfId[timelineState.run].get(kernel[k]) ?? -1, cause: cause[k],
+    start: s, end: s + duration[k], lane: laneOf.get(stream[k]), row: kernel[k] === null ? -1 : rowOfId[timelineState.run].get(kernel[k]) ?? -1, cause: cause[k],
   })).sort((a, b) => a.start - b.start);
   timelineState.first = timelineState.events[0].start;
   timelineState.last = timelineState.events.reduce((most, e) => Math.max(most, e.end), 0);
   Object.assign(timelineState, { from: timelineState.first, to: timelineState.last, at: -1 });
   canvas.style.height = `${AXIS + PHASES_LANE + timelineState.lanes.length * (LANE + 4) + 8}px`;
   const kept = timelineState.events.length;
-  byId("timeline-words").textContent = `${formatCount(kept)} intervals${source.events > kept ? ` (the longest of ${formatCount(source.events)})` : ""} over ${formatSeconds(timelineState.last - timelineState.first)}; hatched is idle. Drag moves, + and − zoom, a click isolates.`;
+  byId("timeline-words").textContent = `${formatCount(kept)} intervals${source.events > kept ? ` (the longest of ${formatCount(source.events)})` : ""} over ${formatSeconds(timelineState.last - timelineState.first)}; hatched is idle. Drag moves, Ctrl and the wheel or W and S zoom, A and D move, a click isolates.`;
+  writeTimelineKey();
 }
 
 const timeX = (t, width) => gutter() + (t - timelineState.from) / (timelineState.to - timelineState.from) * (width - gutter());
@@ -157,7 +188,7 @@ export function drawTimeline() {
   pen.fillStyle = css("--sheet");
   pen.fillRect(0, AXIS - 6, gutter() - 2, canvas.clientHeight);
   pen.fillStyle = css("--soft");
-  timelineState.lanes.forEach((lane, k) => pen.fillText(shorten(`stream ${lane ?? "?"}`, 11), 6, AXIS + PHASES_LANE + k * (LANE + 4) + 17));
+  timelineState.laneNames.forEach((name, k) => pen.fillText(fitted(pen, name, gutter() - 10), 6, AXIS + PHASES_LANE + k * (LANE + 4) + 17));
 }
 
 function zoomTimeline(factor, centre = (timelineState.from + timelineState.to) / 2) {
@@ -222,6 +253,7 @@ function timelineEvents() {
     const span = timelineState.to - timelineState.from;
     const act = {
       ArrowLeft: () => moveTimeline(timelineState.from - span / 5), ArrowRight: () => moveTimeline(timelineState.from + span / 5), "+": () => zoomTimeline(0.6), "=": () => zoomTimeline(0.6), "-": () => zoomTimeline(1.6),
+      w: () => zoomTimeline(0.6), s: () => zoomTimeline(1.6), a: () => moveTimeline(timelineState.from - span / 5), d: () => moveTimeline(timelineState.from + span / 5),
       0: () => zoomTimeline(1e12), ".": () => stepEvent(1), ",": () => stepEvent(-1),
       Enter: () => { const e = timelineState.events[timelineState.at]; if (e && e.row >= 0) isolate([e.row], rowName(e.row)); },
     }[event.key];

@@ -5,6 +5,8 @@ import {
 } from "./data.js";
 import { byId, make, shorten, shortenStart } from "./dom.js";
 import { digitsFor, formatAmount, formatCount, formatIntensity, formatPercent, formatSeconds, known, resourceLabel } from "./format.js";
+import { topLimiter } from "./groups.js";
+import { timesText } from "./plane.js";
 import { allTime, state, sums } from "./state.js";
 
 const tooltip = byId("tooltip");
@@ -35,11 +37,13 @@ export function limiterText(i) {
   return limiter.includes("/") ? `${KIND_WORDS[kind]} (${resourceLabel(limiter)})` : KIND_WORDS[kind];
 }
 
+const WIDE = 0.5;
 const callsText = (i) => (calls[i] === 1 ? "" : ` in ${formatCount(calls[i])} calls`);
 
 function timeText(i) {
   const text = formatSeconds(time[i], digitsFor(spread[i]));
-  const around = known(spread[i]) ? ` ± ${formatPercent(spread[i] / 2)}` : "";
+  // Calls that differ by more than noise does are of different sizes.
+  const around = known(spread[i]) ? (spread[i] > WIDE ? `, calls differ by ${formatPercent(spread[i])}` : ` ± ${formatPercent(spread[i] / 2)}`) : "";
   return `${text}${around}${callsText(i)} (${formatPercent(seconds(i) / (runs[runOf[i]].measured_s || allTime))} of the run)`;
 }
 
@@ -53,7 +57,8 @@ export function factsOf(i) {
   return [
     ["run", runs.length > 1 ? runs[runOf[i]].name : null],
     ["module", word("module", i)],
-    ["op", [word("op", i), word("phase", i)].filter(Boolean).join(", ")],
+    ["op", word("op", i)],
+    ["phase", word("phase", i)],
     ["shapes", [word("shape", i), word("dtype", i)].filter(Boolean).join(" ")],
     ["time", timeText(i)],
     ["idle before", known(idle[i]) && idle[i] > 0 ? formatSeconds(idle[i]) : null],
@@ -66,14 +71,16 @@ export function factsOf(i) {
   ].filter(([, value]) => value);
 }
 
-function fillTooltip(rows) {
+function fillTooltip(rows, point) {
   tooltip.textContent = "";
   const i = rows[0];
   if (rows.length > 1) {
     const total = sums(rows);
-    tooltip.append(make("h4", {}, `${formatCount(rows.length)} rows drawn as one`));
+    tooltip.append(make("h4", { dir: "auto" }, point && !point.merged ? shorten(point.name, 160) : `${formatCount(rows.length)} rows drawn as one`));
+    const above = rows.filter((row) => word("above_roof", row)).length;
     const facts = [["time", `${formatSeconds(total.time)} (${formatPercent(total.time / allTime)} of all)`], ["bound", formatSeconds(total.bound)],
-      ["gap", formatSeconds(total.gap)], ["longest", rowName(i)]];
+      ["lost", `${formatSeconds(total.gap)}${point && known(point.over) ? `, ${timesText(point.over)} its bound` : ""}`],
+      ["limiter", `mostly ${KIND_WORDS[topLimiter(rows)]}`], ["rows", formatCount(rows.length)], ["longest", point && !point.merged ? rowHint(i) : rowName(i)], ["above roof", above ? `${formatCount(above)} rows` : null]].filter(([, value]) => value);
     tooltip.append(make("dl", {}, ...facts.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, shorten(value, 120))])));
     return;
   }
@@ -85,8 +92,8 @@ function fillTooltip(rows) {
   if (above) tooltip.append(make("div", { class: "flag" }, `Above its roof: ${above}`));
 }
 
-export function showTooltip(rows, x, y) {
-  fillTooltip(rows);
+export function showTooltip(rows, x, y, point = null) {
+  fillTooltip(rows, point);
   tooltip.hidden = false;
   const { width, height } = tooltip.getBoundingClientRect();
   const left = x + 16 + width > window.innerWidth ? x - 16 - width : x + 16;

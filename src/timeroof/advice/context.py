@@ -107,6 +107,10 @@ _FRAMEWORKS = {
 }
 
 
+# From this share of the kernels' time on a program is one that replays graphs.
+MOST_REPLAYED = 0.5
+
+
 @dataclass(frozen=True)
 class Context:
     """One judged run, ready to be read by rules.
@@ -183,6 +187,15 @@ class Context:
         found = (n for t in told for n, pattern in _FRAMEWORKS.items() if re.search(pattern, t))
         return next(found, "any")
 
+    @cached_property
+    def replays_graphs(self) -> bool:
+        """Whether most of the kernels' time is that of graphs that the program replays."""
+        if "label.link" not in self.rows.columns:
+            return False
+        replayed = pl.when(pl.col("label.link") == "graph").then(pl.col("time_s")).sum()
+        most = replayed > MOST_REPLAYED * pl.col("time_s").sum()
+        return bool(self.rows.select(most).item())
+
     def kinds(self, rows: pl.DataFrame | None = None) -> list[str]:
         """What a program, or some rows of it, mostly does: the kinds of advice that fit it.
 
@@ -191,7 +204,7 @@ class Context:
         if rows is not None and "op_family" not in rows.columns:
             rows = None
         of_rows = self.rows if rows is None or not _products_s(rows) else rows
-        kinds = []
+        kinds = ["graphs"] if self.replays_graphs else []
         convolution_s = float(of_rows.filter(in_family(OpFamily.CONVOLUTION))["time_s"].sum())
         if convolution_s >= MOSTLY * _products_s(of_rows) > 0:
             kinds.append("convolution")

@@ -27,8 +27,8 @@ from timeroof.counters.join import ONE_STEP
 from timeroof.counters.processes import Ran, run, workspace
 from timeroof.counters.tools import chip_here
 from timeroof.live.counted_program import CountedPlan, Marks, command_for
+from timeroof.live.recording import Recording
 from timeroof.live.torch.program import Program
-from timeroof.live.torch.recording import Recording
 from timeroof.machines.catalogue import machine_of_device
 from timeroof.read.load import read_files
 from timeroof.work.recorded import with_recorded_work

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
+import shutil
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import msgspec
@@ -20,17 +25,24 @@ from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.machine import HUGE_PAGES, Machine
 from timeroof.core.notes import Note
 from timeroof.core.report import Report
-from timeroof.live.accounting import contention_note, waiting_share
+from timeroof.live.accounting import contention_note
 from timeroof.live.building import build_profile
+from timeroof.live.calibration import keep_calibration, kept_calibrations
 from timeroof.live.device import device_profile
-from timeroof.live.torch.finishing import INSIDE_ANOTHER, NEVER_ENTERED
-from timeroof.live.torch.markers import MANUAL
-from timeroof.live.torch.recording import Recording
-from timeroof.live.torch.session import Session, activate, active, deactivate
+from timeroof.live.reading import WORDS, ProcessSeen, read_folder, recordings_of
+from timeroof.live.recording import Recording
 from timeroof.model.judge import scope_for
+from timeroof.read.load import merged_ranks
+from timeroof_recorder import activate, active, deactivate
+from timeroof_recorder.instruments import instruments_of
+from timeroof_recorder.log import Log
+from timeroof_recorder.process import mind_forks
+from timeroof_recorder.session import Session
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from timeroof.live.running import Ended
 
 # The machine that a live run is judged on: the named one, or this one, measured once.
 
@@ -104,7 +116,7 @@ def report_of(
         if scope == "core":
             words = "the program uses one thread: judged on one core's ceilings"
             notes.append(Note(words, "one-thread"))
-        contended = contention_note(waiting_share())
+        contended = contention_note(recording.waiting_share)
         if contended is not None:
             notes.append(Note(contended, "cpu-contended", "warning"))
     profile = replace(built, notes=(*built.notes, *notes))
@@ -128,10 +140,106 @@ def _device_report(
     return analyze(found[0], found[1])
 
 
+# What the recorders of a run wrote, as recordings.
+
+
+def recordings_in(folder: Path) -> list[list[Recording]]:
+    """The recordings of each process that took steps, kinds with most time first; one that says
+    why there is nothing, where no process did."""
+    processes = read_folder(folder)
+    kept = kept_calibrations()
+    for seen in processes:
+        if seen.frameworks:
+            keep_calibration(" ".join(seen.frameworks[0]), seen.rounds)
+    stepping = [seen for seen in processes if seen.has_steps] or _most_telling(processes)
+    return [recordings_of(seen, folder, kept) for seen in stepping] or [[Recording()]]
+
+
+def _most_telling(processes: list[ProcessSeen]) -> list[ProcessSeen]:
+    """Of processes without steps the first that had a framework, or the first."""
+    return [seen for seen in processes if seen.frameworks][:1] or processes[:1]
+
+
+def ended_of(folder: Path, ended: Ended) -> Ended:
+    """How the program ended, with what its recorder knows of the reason."""
+    processes = read_folder(folder)
+    first = processes[0] if processes else None
+    if first is None:
+        return ended
+    early, error = ended.early, first.ended
+    if early is None and first.ended is None:
+        early = f"it ended by os._exit or an exec, with code {ended.code}"
+    elif early is None and error and ended.code and error != "SystemExit":
+        early = f"it raised {error}"
+    return replace(ended, early=early, complaint=first.refused)
+
+
+def report_of_run(
+    folder: Path,
+    machine: Machine | str | None = None,
+    command: str | None = None,
+    told: Callable[[str], None] | None = None,
+    *,
+    ended: Ended | None = None,
+    step_kind: str | None = None,
+) -> tuple[Report, Recording]:
+    """The report of a recorded run, and the recording it is of: one kind of steps, and of several
+    processes all that are ranks of one program."""
+    by_process = recordings_in(folder)
+    for recordings in by_process:
+        for recording in recordings:
+            _say_end(recording, ended)
+    chosen = [_of_kind(recordings, step_kind) for recordings in by_process]
+    ranks = {recording.rank for recording in chosen}
+    if len(chosen) > 1 and len(ranks) == len(chosen) and None not in ranks:
+        return _of_ranks(sorted(chosen, key=lambda r: r.rank or 0), machine, command, told)
+    # Processes that know nothing of one another: the one with most time is reported.
+    main = max(chosen, key=lambda r: sum(kind.total_s or 0.0 for kind in r.kinds))
+    if len(chosen) > 1:
+        others = len(chosen) - 1
+        more = "1 other process" if others == 1 else f"{others} other processes"
+        main.note(f"{more} of the program took steps too; this is the one with the most time")
+    return report_of(main, machine, command, told), main
+
+
+def _say_end(recording: Recording, ended: Ended | None) -> None:
+    if ended is None:
+        return
+    recording.partial = ended.early
+    if ended.code and ended.early is None:
+        recording.note(f"the program exited with code {ended.code}")
+
+
+def _of_kind(recordings: list[Recording], name: str | None) -> Recording:
+    """The recording of the kind that was asked for, else that with most time."""
+    if name is None:
+        return recordings[0]
+    for recording in recordings:
+        if recording.kind == name:
+            return recording
+    known = ", ".join(recording.kind for recording in recordings)
+    raise UsageError(f"no steps of the kind {name!r} were timed", advice=f"there are: {known}")
+
+
+def _of_ranks(
+    chosen: list[Recording],
+    machine: Machine | str | None,
+    command: str | None,
+    told: Callable[[str], None] | None,
+) -> tuple[Report, Recording]:
+    found, notes = machine_for(machine, told)
+    built = [build_profile(recording, found, command) for recording in chosen]
+    merged = merged_ranks(built, [f"rank {recording.rank}" for recording in chosen])
+    steps = merged.steps or built[0].steps
+    profile = replace(merged, steps=steps, notes=(*merged.notes, *notes))
+    return analyze(profile, found, scope=scope_for(chosen[0].threads, found)), chosen[0]
+
+
 # `timeroof.profile`: a block, a function or a loop of the program itself.
 
 P = ParamSpec("P")
 R = TypeVar("R")
+FRAMEWORK = "torch"
 
 
 class Profiler:
@@ -142,27 +250,41 @@ class Profiler:
     p.report().totals.by_limiter
     """
 
-    def __init__(self, *, machine: Machine | str | None, warmup: int, steps: int) -> None:
-        self._machine = machine
-        self._session = Session(warmup=warmup, steps=steps, marker=MANUAL)
+    def __init__(
+        self, *, machine: Machine | str | None, warmup: int, steps: int, framework: str = FRAMEWORK
+    ) -> None:
+        self._machine, self._framework = machine, framework
+        self._plan: dict[str, object] = {"warmup": warmup, "steps": steps, "marker": "manual"}
+        self._folder: Path | None = None
+        self._session: Session | None = None
         self._report: Report | None = None
         self._open = False
-        self._session.recording.why_nothing = NEVER_ENTERED
+        self._partial: str | None = None
+        self._why = "never-entered"
+        self._elsewhere = False
 
     def __enter__(self) -> Profiler:
-        import torch  # noqa: F401
-
-        self._session.recording.has_torch = True
         if active() is not None:
             # Whoever came first profiles: two at once would measure one another.
-            self._session.recording.why_nothing = INSIDE_ANOTHER
+            self._why = "inside-another"
             return self
-        self._session.recording.why_nothing = None
-        self._session.start()
+        self._session = self._begun()
         activate(self._session)
         self._open = True
         self._session.open_block()
         return self
+
+    def _begun(self) -> Session:
+        if self._session is not None:
+            return self._session
+        import_module(self._framework)
+        self._folder = Path(mkdtemp(prefix="timeroof-"))
+        weakref.finalize(self, _remove, self._folder, os.getpid())
+        plan = self._plan | {"calibrated": list(kept_calibrations())}
+        session = Session(Log(str(self._folder)), plan, instruments_of(self._framework))
+        mind_forks(session)
+        session.start()
+        return session
 
     def __exit__(
         self,
@@ -174,24 +296,41 @@ class Profiler:
 
     def close(self, partial: str | None = None) -> None:
         """End the profiling."""
-        if self._open:
+        if self._open and self._session is not None:
             self._open = False
             deactivate(self._session)
-            self._session.finish(partial)
+            self._session.finish()
+            self._partial = partial
 
     def step(self) -> None:
         """A step ended."""
-        if self._open:
-            self._session.close_block()
+        if self._open and self._session is not None:
             self._session.step()
 
     def report(self) -> Report:
         """What was seen, judged."""
         self.close()
         if self._report is None:
-            self._session.recording.has_torch |= "torch" in sys.modules
-            self._report = report_of(self._session.recording, self._machine)
+            self._report = report_of(self._recorded(), self._machine)
         return self._report
+
+    def _recorded(self) -> Recording:
+        """What the session wrote, or why it wrote nothing."""
+        if self._folder is None:
+            version = str(getattr(sys.modules.get(self._framework), "__version__", ""))
+            loaded = [(self._framework, version)]
+            return Recording(why_nothing=WORDS[self._why], frameworks=loaded)
+        found = recordings_in(self._folder)[0][0]
+        found.partial = self._partial
+        if self._elsewhere:
+            found.note("calls in other threads than the first are not looked at")
+        return found
+
+
+def _remove(folder: Path, maker: int) -> None:
+    """A forked child has the finalizers of its parent; the files are not its own."""
+    if os.getpid() == maker:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @overload
@@ -245,7 +384,7 @@ class _Maker(Profiler):
             self._thread = threading.current_thread()
         if self._thread is threading.current_thread():
             return False
-        self._session.recording.note("calls in other threads than the first are not looked at")
+        self._elsewhere = True
         return True
 
     def _begin_call(self) -> None:
@@ -255,16 +394,17 @@ class _Maker(Profiler):
             return
         if not self._open:
             self.__enter__()
-        elif active() is None:
+        elif active() is None and self._session is not None:
             activate(self._session)
             self._session.open_step()
 
     def _end_call(self) -> None:
         self._depth -= 1
-        if self._open and self._depth == 0 and active() is self._session:
-            self._session.close_block()
-            self._session.close_step()
-            deactivate(self._session)
+        session = self._session
+        if self._open and self._depth == 0 and session is not None and active() is session:
+            session.close_block()
+            session.close_step()
+            deactivate(session)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Every call of the function is a step."""

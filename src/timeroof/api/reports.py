@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import os.path
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from timeroof.advice.advise import advise
 from timeroof.core import report as core_report
@@ -190,4 +193,14 @@ def load(
         return replace(report, created=run.created, version=run.version)
     # Which units work counts for depends on the machine, one that is inferred, too.
     known = _machine_for(run.profile, chosen)[0]
-    return analyze(with_recorded_work(run.profile, known), chosen, roof=roof)
+    source = msgspec.structs.replace(run.profile.source, name=_name_of(paths))
+    profile = replace(run.profile, source=source)
+    return analyze(with_recorded_work(profile, known), chosen, roof=roof)
+
+
+def _name_of(paths: Sequence[str | Path]) -> str | None:
+    """The file or folder that was read; of several files the folder that holds them."""
+    whole = [os.path.abspath(path) for path in paths]  # noqa: PTH100
+    folders = {os.path.dirname(path) for path in whole}  # noqa: PTH120
+    shared = whole[0] if len(whole) == 1 else next(iter(folders)) if len(folders) == 1 else ""
+    return os.path.basename(shared) or None  # noqa: PTH119

@@ -16,7 +16,7 @@ import typer
 if TYPE_CHECKING:
     from timeroof.api.counting import Counting
     from timeroof.core.report import Report
-    from timeroof.live.torch.recording import Recording
+    from timeroof.live.recording import Recording
 
 PANEL = "Counters (the program runs again under a vendor's profiler)"
 

@@ -12,7 +12,7 @@ import typer
 
 from timeroof.cli.options import PlainCommand, PlainGroup
 from timeroof.cli.process import abandon_stdout, say, stop_if_pressed, take_over
-from timeroof.core.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError
+from timeroof.core.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError, reason_of
 from timeroof.core.version import VERSION
 
 EXIT_INTERNAL = 70
@@ -124,8 +124,8 @@ def _confess(error: Exception) -> int:
     if os.environ.get("TIMEROOF_DEBUG"):
         raise error
     return _fail(
-        f"internal error, {type(error).__name__}: {error}; this is a bug: please report it with"
-        " the output of TIMEROOF_DEBUG=1",
+        f"internal error, {type(error).__name__}: {reason_of(error)}; this is a bug: please report"
+        " it with the output of TIMEROOF_DEBUG=1",
         EXIT_INTERNAL,
     )
 

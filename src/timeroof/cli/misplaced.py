@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from timeroof.cli.ranks import rank_here
 from timeroof.core.errors import EXIT_INPUT
 
 if TYPE_CHECKING:
-    from timeroof.live.torch.program import Ended
+    from timeroof.live.running import Ended
 
 # How parsers (argparse, click, getopt, absl, fire and those that people write) call what they
 # do not know. A bad value of an option that they do know is told in other words.
@@ -86,14 +84,16 @@ def _parted(words: Sequence[str], wrong: Mapping[str, str | None]) -> tuple[list
     return moved, [*kept, *words[place:]]
 
 
-def say_misplaced(line: CommandLine, ended: Ended, *, ran_steps: bool = False) -> None:
+def say_misplaced(
+    line: CommandLine, ended: Ended, script: Path | None, *, ran_steps: bool = False
+) -> None:
     """One line for a user whose program refused options of ours; none where it did not.
 
     The ranks of a launcher have command lines that nobody typed: the first says where options
     go, the others nothing.
     """
     rank = rank_here()
-    wrong = [] if ran_steps or rank else refused(line.behind(), ended)
+    wrong = [] if ran_steps or rank else refused(line.behind(), ended, script)
     if not wrong:
         return
     what = "is an option of timeroof and goes" if len(wrong) == 1 else "are timeroof's and go"
@@ -101,7 +101,7 @@ def say_misplaced(line: CommandLine, ended: Ended, *, ran_steps: bool = False) -
     say(f"{said}: {line.mended(wrong)}" if rank is None else said)
 
 
-def refused(options: Sequence[str], ended: Ended) -> list[str]:
+def refused(options: Sequence[str], ended: Ended, script: Path | None = None) -> list[str]:
     """Those of the options that made the program end with a usage error."""
     complaint = ended.complaint
     if not options or complaint is None or not ended.code:
@@ -109,8 +109,8 @@ def refused(options: Sequence[str], ended: Ended) -> list[str]:
     if complaint or ended.code != EXIT_INPUT:
         return [name for name in options if is_refused_in(complaint, name)]
     # No word of why (click): what the script names is known to it.
-    main = getattr(sys.modules.get("__main__"), "__file__", None) or os.devnull
-    known = Path(main).read_text("utf-8", "replace") if Path(main).is_file() else ""
+    is_there = script is not None and script.is_file()
+    known = script.read_text("utf-8", "replace") if script is not None and is_there else ""
     return [name for name in options if name.lstrip("-") not in known]
 
 

@@ -46,7 +46,8 @@ def paper(
     from timeroof.cli.process import progress_bar
     from timeroof.paper.build import chosen_figures, write_folder
     from timeroof.study.factors.published import paper_report
-    from timeroof.views.terminal import console, print_findings, print_summary
+    from timeroof.views.run_summary import print_summary
+    from timeroof.views.terminal import console, print_findings
 
     if figure == ["list"]:
         for known in chosen_figures(None):

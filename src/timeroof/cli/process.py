@@ -31,6 +31,11 @@ def prepare_streams() -> None:
             reconfigure(errors="replace")
 
 
+def stdout_goes_nowhere() -> bool:
+    """Whether stdout was closed when we started, so that `prepare_streams` put another there."""
+    return sys.stdout is None or getattr(sys.stdout, "name", None) == os.devnull
+
+
 def abandon_stdout() -> None:
     """Send what is left of stdout nowhere, so that the interpreter does not stumble over it."""
     try:
@@ -111,19 +116,23 @@ def take_over() -> None:
     listen()
 
 
-@contextmanager
-def left_to_program() -> Iterator[None]:
-    """The process as Python gives it to a program; afterwards Ctrl-C and streams are ours again.
+def ignored_before() -> list[int]:
+    """Signals that this process was started to ignore (`nohup`): a program of ours is, too."""
+    ignored = [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
+    found = [int(n) for n in ignored if signal.getsignal(n) is signal.SIG_IGN]
+    if any(each.interrupt is signal.SIG_IGN for each in _FOUND):
+        found.append(int(signal.SIGINT))
+    return found
 
-    How the program answered a Ctrl-C was its own business.
-    """
-    for found in _FOUND:
-        found.put_back()
+
+def without_reader(action: Callable[[], None]) -> None:
+    """Print something; a reader that has left (`| head`) must not cost more than that."""
     try:
-        yield
-    finally:
-        listen()
-        prepare_streams()
+        action()
+        sys.stderr.flush()
+    # A console may end the program over a broken pipe.
+    except (OSError, ValueError, SystemExit):
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 # Progress on stderr, for work that takes longer than a blink.

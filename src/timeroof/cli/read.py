@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from timeroof.cli.options import FolderTarget, JsonTarget, JudgingMachine, PageTarget, RunTarget
+from timeroof.cli.options import (
+    FolderTarget,
+    JsonTarget,
+    JudgingMachine,
+    PageTarget,
+    RunTarget,
+    Verbose,
+)
 
 
 def read(
@@ -34,6 +41,7 @@ def read(
     max_size: Annotated[
         str, typer.Option(help="Refuse files that unpack to more text than this.")
     ] = "64GB",
+    verbose: Verbose = False,
     html: PageTarget = None,
     json: JsonTarget = None,
     save: RunTarget = None,
@@ -51,7 +59,7 @@ def read(
     from timeroof.cli import outputs as to
     from timeroof.cli.process import PATIENCE_S, share_bar
     from timeroof.core.units import parse_size
-    from timeroof.views.terminal import print_gaps, print_notes, print_summary
+    from timeroof.views.run_summary import print_run
 
     if format == "list":
         from timeroof.read.formats import LISTED
@@ -70,6 +78,4 @@ def read(
     if json is not None:
         to.write_json(report.to_json(), json)
     to.write_outputs(report, html=html, save=save, out=out)
-    print_summary(report)
-    print_gaps(report)
-    print_notes(report.notes)
+    print_run(report, verbose=verbose, page=html)

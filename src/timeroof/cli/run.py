@@ -21,17 +21,15 @@ from timeroof.cli.options import (
     PageTarget,
     PlainCommand,
     RunTarget,
+    Verbose,
 )
 from timeroof.cli.outputs import RunOutputs, said
-from timeroof.cli.process import left_to_program, say
-from timeroof.cli.ranks import launched, rank_here, run_launcher
-from timeroof.core.import_path import OwnImports
+from timeroof.cli.process import ignored_before, say, without_reader
+from timeroof.cli.ranks import rank_here
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
     from timeroof.core.report import Report
-    from timeroof.live.torch.program import Ended
-    from timeroof.live.torch.recording import Recording
 
 
 class StepMarker(StrEnum):
@@ -45,6 +43,8 @@ class StepMarker(StrEnum):
 
 class RunCommand(PlainCommand):
     """Options end at the script, or at the module that follows `-m`: the rest is the program's."""
+
+    refuses_empty_names = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep the arguments of a module away from our own options."""
@@ -96,9 +96,16 @@ def run(
             " or timeroof.step() in the program."
         ),
     ] = StepMarker.AUTO,
-    source: Annotated[
-        bool, typer.Option("--source", help="Tell ops apart by the line of the program.")
-    ] = False,
+    source: Annotated[bool, typer.Option("--source", help="Split ops by source line.")] = False,
+    step_kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Report on steps of this kind, as the summary names them."
+            " [default: the kind with the most time]",
+        ),
+    ] = None,
+    verbose: Verbose = False,
     machine: JudgingMachine = None,
     out: FolderTarget = None,
     json: JsonTarget = None,
@@ -124,6 +131,7 @@ def run(
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
     from timeroof.core.errors import UsageError
+    from timeroof.live import running
 
     words = program or []
     if module is None and not words:
@@ -136,9 +144,7 @@ def run(
         judged_on = find_machine(machine)  # refused before any work is done
     outputs = RunOutputs.of(out, json, save, html, rank_here(), (_script(module, words), machine))
     line: CommandLine = context.obj
-    arguments = _launched(module, words, line)
-    if arguments is not None:
-        return run_launcher(arguments).code
+    running.refuse_absent(module, words)
     counting = c.plan_counting(
         counters,
         (module, words),
@@ -149,40 +155,46 @@ def run(
         whole_machine=counter_whole_machine,
         folder=counter_folder,
     )
-    began_s = time.monotonic()
-    ended, recording = _watched(module, words, warmup, steps, step_marker.value, source=source)
-    clean_s, code = time.monotonic() - began_s, ended.code
-    try:
-        with OwnImports():
-            from timeroof.api.live import report_of
+    plan = {
+        "warmup": warmup,
+        "steps": steps,
+        "marker": step_marker.value,
+        "source": source,
+        "tells": sys.stderr.isatty(),
+        "listens": bool(line.behind()),
+        "calibrated": running.known_calibrations(),
+    }
+    with running.record_folder() as folder:
+        began_s = time.monotonic()
+        command = running.program_command(module, words)
+        ended = running.run_recorded(command, folder, plan, ignored_before())
+        clean_s, code, steps_seen = time.monotonic() - began_s, ended.code, 0
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+        try:
+            from timeroof.api.live import ended_of, report_of_run
 
-            command = " ".join(["timeroof run", *([module] if module else []), *words])
-            report = report_of(recording, judged_on, command, say)
+            ended = ended_of(folder, ended)
+            told = " ".join(["timeroof run", *([module] if module else []), *words])
+            report, recording = report_of_run(
+                folder, judged_on, told, say, ended=ended, step_kind=step_kind
+            )
+            steps_seen = recording.steps_seen
             # Kept whatever becomes of the summary or of a counted run.
             outputs.write(report, stdout=counting is None)
-            _print_whole(report)
+            _print_whole(report, verbose=verbose, page=html or (out and out / "report.html"))
             if counting is not None:
                 counting = replace(counting, marker=recording.marker or counting.marker)
                 report, code = c.run_counted(counting, report, recording, code, clean_s)
                 outputs.write(report)
-    except Exception as error:
-        if os.environ.get("TIMEROOF_DEBUG"):
-            raise
-        say(f"no report: {said(error)}; TIMEROOF_DEBUG=1 shows where")
-    say_misplaced(line, ended, ran_steps=recording.steps_seen > 0)
+        except Exception as error:
+            if os.environ.get("TIMEROOF_DEBUG"):
+                raise
+            say(f"no report: {said(error)}; TIMEROOF_DEBUG=1 shows where")
+    say_misplaced(line, ended, _script(module, words), ran_steps=steps_seen > 0)
+    if ended.signal is not None and code == ended.code:
+        running.end_by_signal(ended.signal)
     return code
-
-
-def _launched(module: str | None, words: list[str], line: CommandLine) -> list[str] | None:
-    """A launcher's arguments; it refuses options of ours before it starts anything."""
-    try:
-        return launched(module, words)
-    except SystemExit as error:
-        from timeroof.live.torch.program import Ended, complaint_of
-
-        if isinstance(error.code, int):
-            say_misplaced(line, Ended(error.code, complaint=complaint_of(error)))
-        raise
 
 
 def _script(module: str | None, words: list[str]) -> Path | None:
@@ -193,49 +205,10 @@ def _script(module: str | None, words: list[str]) -> Path | None:
     return script / "__main__.py" if script.is_dir() else script
 
 
-def _watched(
-    module: str | None, words: list[str], warmup: int, steps: int, marker: str, *, source: bool
-) -> tuple[Ended, Recording]:
-    """Run the program under a session."""
-    from timeroof.live.torch import program as of
-    from timeroof.live.torch.session import Session, activate, deactivate
-
-    target, *arguments = words if module is None else [module, *words]
-    execute = of.Program(target, tuple(arguments), is_module=module is not None).prepare()
-    session = Session(warmup=warmup, steps=steps, marker=marker, told=_teller(), source=source)
-    owner = os.getpid()
-    activate(session)
-    session.start()
-    with left_to_program():
-        ended = of.run_program(execute)
-        if os.getpid() != owner:
-            of.end_child(ended.code)  # one that the program forked
-        of.repair_streams()
-    of.come_back()
-    deactivate(session)
-    if ended.code and ended.early is None:
-        session.recording.note(f"the program exited with code {ended.code}")
-    return ended, session.finish(ended.early)
-
-
-def _teller() -> Any:
-    """Progress on a terminal's stderr; None in pipes."""
-    if not sys.stderr.isatty():
-        return None
-
-    def told(step: int, what: str) -> None:
-        if what not in ("free", "settling"):
-            sys.stderr.write(f"\r\x1b[Ktimeroof: step {step}, {what}\r")
-            sys.stderr.flush()
-
-    return told
-
-
-def _print_whole(report: Report) -> None:
-    from timeroof.live.torch.program import without_reader
+def _print_whole(report: Report, *, verbose: bool, page: Path | None) -> None:
     from timeroof.views.run_summary import print_run
 
     if rank_here():
         say(f"rank {rank_here()} is recorded too; the summary is that of rank 0")
     else:
-        without_reader(lambda: print_run(report))
+        without_reader(lambda: print_run(report, verbose=verbose, page=page))

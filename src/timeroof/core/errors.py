@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,28 @@ from contextlib import contextmanager
 EXIT_GATE = 1
 EXIT_INPUT = 2
 EXIT_INTERRUPT = 130
+
+
+# Characters of a message's parts: together under 1,000.
+LONGEST_WHERE, LONGEST_WHAT, LONGEST_ADVICE = 240, 440, 280
+
+
+def shortened(text: str, most: int) -> str:
+    """Head and tail of a text that is too long for a message.
+
+    >>> shortened("abcdefghij", 7), shortened("short", 7)
+    ('abc … j', 'short')
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 3) // 3
+    return f"{text[: most - 3 - tail]} … {text[-tail:]}"
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says, on one line of bearable length."""
+    lines = str(error).splitlines()
+    return shortened(lines[0], 200) if lines and lines[0].strip() else type(error).__name__
 
 
 class TimeroofError(Exception):
@@ -29,8 +52,10 @@ class TimeroofError(Exception):
         >>> TimeroofError("rate is negative", where="x.toml", advice="use FLOP/s above 0").message
         'x.toml: rate is negative; use FLOP/s above 0'
         """
-        head = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{head}; {self.advice}" if self.advice else head
+        # Files say strange things at any length; a message stays one that can be read.
+        what = shortened(self.what, LONGEST_WHAT)
+        head = f"{shortened(self.where, LONGEST_WHERE)}: {what}" if self.where else what
+        return f"{head}; {shortened(self.advice, LONGEST_ADVICE)}" if self.advice else head
 
 
 class InputError(TimeroofError):
@@ -63,6 +88,64 @@ def trace_ignored(what: str) -> None:
     """With TIMEROOF_DEBUG=1, show the error at hand that goes no further, and what it cost."""
     if os.environ.get("TIMEROOF_DEBUG"):
         sys.stderr.write(f"timeroof: {what}\n{traceback.format_exc()}")
+
+
+@contextmanager
+def reading(where: str, what: str, advice: str) -> Iterator[None]:
+    """Whatever goes wrong while content is read becomes one sentence with the file's name.
+
+    Content is not ours: a number too large, a column of another type, a list too deep end here,
+    and panics of Polars, which are no exceptions of Python's. With TIMEROOF_DEBUG=1 the place
+    where reading stopped is shown.
+    """
+    try:
+        yield
+    except (TimeroofError, OSError):
+        raise
+    except MemoryError as error:
+        raise InputError("needs more memory than there is", where, "read a part of it") from error
+    except BaseException as error:
+        if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
+            raise
+        trace_ignored(f"{where} is not read")
+        reason = reason_of(error)
+        if isinstance(error, KeyError):
+            reason = f"column {reason} is missing"
+        raise InputError(f"is no whole {what} ({reason})", where, advice) from error
+
+
+@contextmanager
+def without_panics_shown() -> Iterator[None]:
+    """Keep what Polars' Rust prints of a panic, with its stack, out of a log: we say it in a line.
+
+    Rust writes to the descriptor itself. Whatever else was written there meanwhile is passed on
+    at the end; a terminal, where progress is shown meanwhile, is left alone.
+    """
+    if os.environ.get("TIMEROOF_DEBUG") or not _is_log(2):
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        real = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        panicked = False
+        try:
+            yield
+        except BaseException as error:
+            panicked = type(error).__name__ == "PanicException"
+            raise
+        finally:
+            os.dup2(real, 2)
+            os.close(real)
+            held.seek(0)
+            if not panicked and (written := held.read()):
+                os.write(2, written)
+
+
+def _is_log(descriptor: int) -> bool:
+    try:
+        return not os.isatty(descriptor) and os.fstat(descriptor) is not None
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -61,6 +61,8 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
     `kernel_floor_s` is the shortest time that a kernel of its takes, None where nobody knows.
     `emulated` maps a resource that the device has no unit for to the resource
     whose unit really runs, such as flop/bf16 to flop/fp32.
+    `achievable` are the best rates that somebody published for real kernels on it. They stand
+    beside the ceilings and bound nothing.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
     device_names: list[str] = []
     emulated: dict[str, str] = {}
     notes: list[str] = []
+    achievable: list[Ceiling] = []
 
     def roofs(self, scope: Scope = "all", origin: Origin | None = None) -> dict[str, Ceiling]:
         """The ceiling that counts per resource, of one scope and, if asked, one origin."""
@@ -99,6 +102,10 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
         """Rate of one resource per second, or None where the machine has no figure."""
         ceiling = self.roofs(scope).get(resource)
         return None if ceiling is None else ceiling.rate
+
+    def achievable_rate(self, resource: str) -> Ceiling | None:
+        """The best published rate of real kernels, or None where nobody published one."""
+        return next((c for c in self.achievable if c.resource == resource), None)
 
     @property
     def launch_overhead_s(self) -> float | None:
@@ -144,6 +151,8 @@ def _checks(machine: Machine) -> Iterator[Check]:
         repeats = f"{field} repeats {c.resource} with origin {c.origin} and scope {c.scope}"
         yield key not in seen, repeats, "keep one ceiling per resource, origin and scope"
         seen.add(key)
+    for index, c in enumerate(machine.achievable):
+        yield from _ceiling_checks(c, f"achievable[{index}] ({c.resource})")
     advice = "name the resource whose unit really runs, such as flop/fp32"
     for resource, unit in machine.emulated.items():
         known = is_resource(resource) and is_resource(unit) and unit not in machine.emulated
@@ -187,6 +196,11 @@ LARGEST_FILE_BYTES = 4 * 2**20
 
 # What a file may give as `source` without spelling it out under [sources].
 COMMON_SOURCES = {
+    "mamf": (
+        "S. Bekman, Machine Learning Engineering, table of maximum achievable matmul FLOPS: BF16"
+        " products of the best shape found, dense (A100, H100: CUDA 12.1; GH200: CUDA 12.5;"
+        " MI250X, MI300X: ROCm 6.2)"
+    ),
     "default-gpu-launch": (
         "default, not measured on this device: the 4.2 us per launch that arXiv 2009.04598"
         " measured on a V100"
@@ -246,6 +260,7 @@ class _MachineFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     software: dict[str, str] = {}
     emulated: dict[str, str] = {}
     notes: list[str] = []
+    achievable: list[_CeilingEntry] = []
 
 
 def read_machine(path: Path) -> Machine:
@@ -289,6 +304,9 @@ def _machine_of(entry: _MachineFile, where: str) -> Machine:
     sources = COMMON_SOURCES | entry.sources
     given = {f: getattr(entry, f) for f in Machine.__struct_fields__ if f != "device"}
     given["ceilings"] = [_ceiling_of(c, k, sources, where) for k, c in enumerate(entry.ceilings)]
+    given["achievable"] = [
+        _ceiling_of(c, k, sources, where) for k, c in enumerate(entry.achievable)
+    ]
     given["memory"] = [
         msgspec.structs.replace(level, source=sources.get(level.source, level.source))
         for level in entry.memory

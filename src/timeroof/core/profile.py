@@ -20,7 +20,7 @@ Columns beside the fixed ones of `KERNEL_COLUMNS`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -71,13 +71,19 @@ class Framework(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Source(msgspec.Struct, kw_only=True, frozen=True):
-    """The tool that made the numbers, its files and its command."""
+    """The tool that made the numbers, its files and its command.
+
+    `name` is the file or folder that was read, without the path to it; `ranks` how many processes
+    the program has, where a file of one of them says it.
+    """
 
     tool: str
     version: str | None = None
     files: list[SourceFile] = []
     command: str | None = None
     frameworks: list[Framework] = []
+    name: str | None = None
+    ranks: int | None = None
 
 
 class StepKind(msgspec.Struct, kw_only=True, frozen=True):
@@ -97,6 +103,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
 
     `mark` says what ends a step. `samples` are the seconds of single unprofiled steps, in their
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
+    `pause_s` are idle seconds of a device outside of all steps: no step can give them back.
     """
 
     count: int
@@ -106,6 +113,17 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     samples: list[float] = []
     pace_samples: list[float] = []
     kinds: list[StepKind] = []
+    pause_s: float | None = None
+
+
+class RankTotals(msgspec.Struct, kw_only=True, frozen=True):
+    """Seconds of one rank of a distributed run."""
+
+    rank: int
+    wall_s: float | None
+    kernel_s: float | None
+    communication_s: float | None
+    idle_s: float | None
 
 
 @dataclass(frozen=True)
@@ -129,6 +147,8 @@ class Profile:
     timeline: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    # Of several ranks, whose mean the seconds above are, each one's own.
+    ranks: Sequence[RankTotals] = ()
     # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
     # `work.recorded` counts and `work.derivation` explains.
     calls: Mapping[int, object] = field(default_factory=dict)
@@ -309,6 +329,6 @@ assert is_resource(FAULT)
 
 __all__ = [
     "CALL_LABELS", "FLOP_FREE_KINDS", "KERNEL_COLUMNS", "LABEL", "ORIGIN", "RECORDED_CALL",
-    "TIMELINE_COLUMNS", "Framework", "Profile", "Source", "SourceFile", "StepKind", "Steps",
-    "amount_columns", "complete_kernels", "in_unprofiled_seconds",
+    "TIMELINE_COLUMNS", "Framework", "Profile", "RankTotals", "Source", "SourceFile", "StepKind",
+    "Steps", "amount_columns", "complete_kernels", "in_unprofiled_seconds",
 ]  # fmt: skip

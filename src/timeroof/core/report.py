@@ -13,7 +13,7 @@ from timeroof.core import columns
 from timeroof.core.columns import BOUND, BYTE, FLOP, Column, Number, row_type, with_derived
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.notes import Note, NoteDocument, note_documents
-from timeroof.core.profile import TIMELINE_COLUMNS, Profile, Source, Steps
+from timeroof.core.profile import TIMELINE_COLUMNS, Profile, RankTotals, Source, Steps
 from timeroof.core.resources import DRAM
 
 # Verdicts: what bounds every row of a profile on one machine, as columns beside the rows.
@@ -83,6 +83,9 @@ class Totals(msgspec.Struct, kw_only=True, frozen=True):
     """
 
     wall_s: float | None
+    # Of the fastest and of the slowest rank; `wall_s` is their mean.
+    wall_s_min: float | None = None
+    wall_s_max: float | None = None
     kernel_s: float | None
     idle_s: float | None
     idle_by_cause: dict[str, float]
@@ -137,6 +140,7 @@ class MachineDocument(msgspec.Struct, kw_only=True, frozen=True):
     device_names: list[str]
     emulated: dict[str, str]
     notes: list[str]
+    achievable: list[Ceiling] = []
 
 
 class TimelineEvent(msgspec.Struct, kw_only=True, frozen=True):
@@ -147,16 +151,6 @@ class TimelineEvent(msgspec.Struct, kw_only=True, frozen=True):
     stream: str | None
     kernel: int | None
     idle_cause: str | None
-
-
-class RankTotals(msgspec.Struct, kw_only=True, frozen=True):
-    """Seconds of one rank of a distributed run."""
-
-    rank: int
-    wall_s: float | None
-    kernel_s: float | None
-    communication_s: float | None
-    idle_s: float | None
 
 
 class ReportDocument(msgspec.Struct, kw_only=True, frozen=True):
@@ -230,7 +224,7 @@ def report_document(report: Report) -> ReportDocument:
         kernels=kernel_rows(report.rows),
         timeline=_timeline(report.profile),
         findings=list(report.findings),
-        ranks=None,
+        ranks=list(report.profile.ranks) or None,
         notes=note_documents(report.notes),
     )
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 import polars as pl
 
-from timeroof.core.errors import InputError, TimeroofError
+from timeroof.core.checked import checked_whole, refuse_busier_than_rows
+from timeroof.core.errors import InputError, reading
 from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
 from timeroof.core.notes import PARTIAL, Note, NoteDocument, note_documents, notes_of_documents
-from timeroof.core.profile import Profile, Source, Steps, in_unprofiled_seconds
+from timeroof.core.profile import Profile, RankTotals, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
 from timeroof.core.vocabulary import idle_cause, known_causes
 
@@ -28,6 +30,7 @@ MAX_MEMBER_BYTES = 16 * 2**30
 MAX_META_BYTES = 256 * 2**20
 MAX_PACKING = 200
 CALLS_MEMBER = "calls.msgpack"
+SAVE_AGAIN = "save it again with --save"
 
 
 class _Whole(msgspec.Struct, kw_only=True):
@@ -41,6 +44,7 @@ class _Whole(msgspec.Struct, kw_only=True):
     steps: Steps | None
     notes: list[NoteDocument]
     unexplained_error_s: float | None = None
+    ranks: Sequence[RankTotals] = ()
 
 
 class _Meta(msgspec.Struct, kw_only=True):
@@ -134,20 +138,13 @@ def load_run(path: Path) -> SavedRun:
     """Read a saved run, or refuse it with a word that names what is wrong."""
     where = str(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _read(archive, where)
-    except TimeroofError:
-        raise
-    except zipfile.BadZipFile as error:
-        raise _broken(where, "it is no zip archive") from error
+        with reading(where, "saved run", SAVE_AGAIN), zipfile.ZipFile(path) as archive:
+            run = _read(archive, where)
+            return replace(run, profile=checked_whole(run.profile, where))
     except OSError as error:
         raise InputError(
             f"cannot be read ({error.strerror or error})", where=where, advice="check the path"
         ) from error
-    except (KeyError, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-        raise _broken(where, str(error).splitlines()[0] if str(error) else "it is cut") from error
-    except pl.exceptions.PolarsError as error:
-        raise _broken(where, str(error).splitlines()[0]) from error
 
 
 def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
@@ -179,6 +176,7 @@ def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
         timeline=_timeline(archive),
         rungs=_table(archive, "rungs"),
     )
+    refuse_busier_than_rows(profile, where)
     if is_old and meta.source.tool == LIVE_TOOL:
         profile = in_unprofiled_seconds(profile)
     calls = archive.read(CALLS_MEMBER) if CALLS_MEMBER in archive.namelist() else b""
@@ -229,6 +227,4 @@ def _timeline(archive: zipfile.ZipFile) -> pl.DataFrame | None:
 
 
 def _broken(where: str, why: str) -> InputError:
-    return InputError(
-        f"is not a whole saved run ({why})", where=where, advice="save it again with --save"
-    )
+    return InputError(f"is no whole saved run ({why})", where, SAVE_AGAIN)

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live.torch import recording as recorded
-from timeroof.live.torch.compiling import is_glue, is_handed_to_python
-from timeroof.live.torch.contexts import DATA, ENGINE, phase_of_name
-from timeroof.live.torch.costing import COST
-from timeroof.live.torch.pace import LEAST_SHARE
-from timeroof.live.torch.recording import CleanStep, Ints, Recording, TimedStep
+from timeroof.live import recording as recorded
+from timeroof.live.recording import CleanStep, EventName, Ints, Recording, TimedStep
 from timeroof.model.stats import median_error
+from timeroof_recorder.instruments import STATED
 
 CAUSES = (
     IdleCause.PYTHON, IdleCause.DISPATCH, IdleCause.AUTOGRAD, IdleCause.DATA,
-    IdleCause.COMMUNICATION, IdleCause.ASLEEP, IdleCause.PROFILER,
+    IdleCause.COMMUNICATION, IdleCause.RUNTIME, IdleCause.COMPILE, IdleCause.ASLEEP,
+    IdleCause.CPU_WAIT, IdleCause.PROFILER,
 )  # fmt: skip
-_PYTHON, _AUTOGRAD, _DATA, _COMMUNICATION, _DISPATCHER = -1, -2, -3, -4, -5
-_CAUSE_OF = {
-    _PYTHON: IdleCause.PYTHON,
-    _AUTOGRAD: IdleCause.AUTOGRAD,
-    _DATA: IdleCause.DATA,
-    _COMMUNICATION: IdleCause.COMMUNICATION,
-    _DISPATCHER: IdleCause.DISPATCH,
-}
-# How torch.distributed names what its backends do.
-_COLLECTIVES = ("gloo:", "mpi:", "ucc:", "nccl:")
+# Codes of events: 0 an op, 1 a region whose cost the user states, below 0 an idle cause.
+_OP, _STATED = 0, 1
+_CAUSE_OF = {-1 - place: cause for place, cause in enumerate(CAUSES)}
+_CODE_OF = {cause.value: code for code, cause in _CAUSE_OF.items()} | {STATED: _STATED}
+_PYTHON, _AUTOGRAD = _CODE_OF["python"], _CODE_OF["autograd"]
+# Shares of a step below this are what clocks and a host's pauses of a virtual machine amount to.
+LEAST_SHARE = 0.02
 Floats = npt.NDArray[np.float64]
 
 
@@ -67,10 +60,9 @@ class Account:
 def account(step: TimedStep, event_cost_ns: float) -> Account:
     """Split a step up."""
     cut = exclusive(step)
-    kinds = np.array([_kind(n) for n in step.names], np.int64)
-    kind = kinds[step.name] if len(step) else np.zeros(0, np.int64)
+    kind = _codes(step)
     by_user = step.scope == recorded.USER_SCOPE
-    kind = np.where((kind == 0) & (by_user | _glue(step)), _PYTHON, kind)
+    kind = np.where((kind == 0) & by_user, _PYTHON, kind)
     kind = np.where((kind == 0) & (step.scope == recorded.BACKWARD_SCOPE), _AUTOGRAD, kind)
     owner, phase = _inherit(step, cut.parent, kind)
     is_op = (kind[owner] >= 0).astype(np.int64) if len(step) else kind
@@ -123,33 +115,29 @@ def _longest_ns(step: TimedStep, cut: Exclusive, kind: Ints, count: int) -> int:
     return int(by_stretch[max(0, len(by_stretch) - count) :].sum())
 
 
-def _glue(step: TimedStep) -> npt.NDArray[np.bool_]:
-    """Which events only surround others, by name and by whether autograd numbered them."""
-    plain = np.array([is_glue(n) for n in step.names], np.bool_)
-    numbered = np.array([is_glue(n, 0) for n in step.names], np.bool_)
-    found: npt.NDArray[np.bool_] = np.where(
-        step.sequence >= 0, numbered[step.name], plain[step.name]
-    )
+def _codes(step: TimedStep) -> Ints:
+    """What every event is by what the instruments say of its name."""
+    told = _told(step)
+    plain = np.array([_code(t.cause) for t in told], np.int64)
+    numbered = np.array([_code(t.cause_if_numbered) for t in told], np.int64)
+    if not len(step):
+        return np.zeros(0, np.int64)
+    found: Ints = np.where(step.sequence >= 0, numbered[step.name], plain[step.name])
     return found
 
 
-def _kind(name: str) -> int:
-    """0 for what scope decides, 1 for a stated region, else the cause of its own time."""
-    if name.startswith(COST):
-        return 1
-    if name.startswith(DATA):
-        return _DATA
-    if name.startswith(_COLLECTIVES):
-        return _COMMUNICATION
-    if is_handed_to_python(name):
-        return _DISPATCHER
-    return _AUTOGRAD if name.startswith(ENGINE) else 0
+def _told(step: TimedStep) -> Sequence[EventName]:
+    return step.told or (EventName(),) * len(step.names)
+
+
+def _code(cause: str | None) -> int:
+    return _OP if cause is None else _CODE_OF.get(cause, _PYTHON)
 
 
 def _inherit(step: TimedStep, parent: Ints, kind: Ints) -> tuple[Ints, list[str | None]]:
     """Whose account an event is on (its own, or that of a region around it), and its phase."""
     owner = np.arange(len(step), dtype=np.int64)
-    opens = [phase_of_name(n) for n in step.names]
+    opens = [told.phase for told in _told(step)]
     phase: list[str | None] = []
     for event, (above, name) in enumerate(zip(parent.tolist(), step.name.tolist(), strict=True)):
         inherited = phase[above] if above >= 0 else None
@@ -333,16 +321,15 @@ def clean_durations_s(steps: Sequence[CleanStep]) -> list[float]:
 LEAST_WAITING = 0.05
 
 
-def waiting_share(root: Path = Path("/")) -> float | None:
-    """The share of their runnable time that this process' threads waited for a CPU. Linux counts it
-    for every thread (`schedstat`); None elsewhere."""
-    ran_ns = waited_ns = 0
-    for task in (root / "proc/self/task").glob("*/schedstat"):
-        # A thread may end while it is looked at.
-        with suppress(OSError, ValueError):
-            ran, waited, *_ = map(int, task.read_text().split())
-            ran_ns += ran
-            waited_ns += waited
+def waiting_share(threads: Mapping[int, tuple[int, int]]) -> float | None:
+    """The share of their runnable time that threads waited for a CPU, from the nanoseconds that
+    each ran and waited; None where nobody counts that.
+
+    >>> waiting_share({7: (300, 100), 8: (0, 0)})
+    0.25
+    """
+    ran_ns = sum(ran for ran, _ in threads.values())
+    waited_ns = sum(waited for _, waited in threads.values())
     return waited_ns / (ran_ns + waited_ns) if ran_ns > 0 else None
 
 

@@ -13,19 +13,17 @@ import polars as pl
 
 from timeroof.core.machine import Machine
 from timeroof.core.notes import PARTIAL, Note
-from timeroof.core.profile import Framework, Profile, Source, StepKind, Steps
+from timeroof.core.profile import Framework as FrameworkUsed, Profile, Source, StepKind, Steps
 from timeroof.core.resources import DRAM
 from timeroof.core.run_file import LIVE_TOOL
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live import accounting, rows as row_table
 from timeroof.live.accounting import Account, Balance
+from timeroof.live.calls import Counted
+from timeroof.live.framework import Framework, framework_of
 from timeroof.live.memory import Traffic, traffic
+from timeroof.live.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
 from timeroof.live.rows import Amounts, Rows, Total
-from timeroof.live.torch.calls import Counted, count_ops
-from timeroof.live.torch.compiling import is_compiled
-from timeroof.live.torch.contexts import contexts
-from timeroof.live.torch.primitive_rows import split_primitives
-from timeroof.live.torch.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
 from timeroof.model.judge import scope_for
 from timeroof.work.recorded import RecordedCall
 
@@ -67,7 +65,8 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     _add_faults(recording, rows, work, totals, rate)
     table = row_table.kernel_table(rows, timed, totals, chosen)
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
-    table, more = split_primitives(table, recording, rows, units, machine)
+    framework = framework_of(recording.framework)
+    table, more = framework.split(table, recording, rows, units, machine)
     found = accounting.balance(recording, accounts, chosen)
     idle = {
         cause.value: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
@@ -86,7 +85,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         steps=live_steps(recording, found.clean_s, found.timed_s),
         timeline=row_table.timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work, table),
-        notes=(*notes_of(recording, rows, found), *more),
+        notes=(*notes_of(recording, rows, found, framework), *more),
         calls=_calls_of_rows(rows, work),
     )
 
@@ -102,23 +101,23 @@ def _calls_of_rows(rows: Rows, work: Work) -> dict[int, RecordedCall]:
 
 def live_source(recording: Recording, command: str | None) -> Source:
     """What was run, and with which version of torch."""
-    version = recording.torch_version or None
-    frameworks = [Framework(name="torch", version=version)] if recording.has_torch else []
+    frameworks = [FrameworkUsed(name=n, version=v or None) for n, v in recording.frameworks]
+    version = frameworks[0].version if frameworks else None
     return Source(tool=LIVE_TOOL, version=version, command=command, frameworks=frameworks)
 
 
 def live_steps(recording: Recording, unprofiled_s: float | None, profiled_s: float | None) -> Steps:
-    """The steps behind the rows; all are of the one kind that is told apart so far."""
+    """The steps behind the rows, and those of other kinds."""
     count = recording.steps_seen
     kind = StepKind(name="step", count=count, median_s=unprofiled_s, share=1.0)
     return Steps(
         count=count,
-        mark=recording.marker or None,
+        mark=recording.mark or recording.marker or None,
         unprofiled_s=unprofiled_s,
         profiled_s=profiled_s,
         samples=accounting.clean_durations_s(recording.clean),
         pace_samples=recording.pace,
-        kinds=[kind] if count else [],
+        kinds=recording.kinds or ([kind] if count else []),
     )
 
 
@@ -133,8 +132,9 @@ def _described(
     recording: Recording, accounts: Sequence[Account], machine: Machine | None, units: list[str]
 ) -> tuple[Work, Rows]:
     ops = recording.described
-    counted = count_ops(ops, recording.compiled)
-    found = contexts(ops)
+    framework = framework_of(recording.framework)
+    counted = framework.count(ops, recording.compiled)
+    found = framework.contexts(ops)
     phases = row_table.phases_of(ops, found, accounts)
     moved = traffic(ops, counted, phases, machine) if ops and machine is not None else None
     work = Work(ops, counted, phases, moved, row_table.op_amounts(counted, moved, units))
@@ -176,7 +176,7 @@ def _nothing(recording: Recording, source: Source) -> Profile:
 
 def why_nothing(recording: Recording) -> str:
     """Why there is nothing to show, and what to do."""
-    if not recording.has_torch:
+    if not recording.frameworks:
         return "the program did not import torch: nothing was measured"
     if recording.why_nothing is not None:
         return recording.why_nothing
@@ -204,7 +204,7 @@ def partial_notes(recording: Recording) -> list[Note]:
     return [Note(words, PARTIAL, "warning")]
 
 
-def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[Note]:
+def notes_of(recording: Recording, rows: Rows, found: Balance, framework: Framework) -> list[Note]:
     """What the reader has to know of how the numbers came about."""
     notes = [*partial_notes(recording), *own_notes(recording), *_step_notes(recording, found)]
     if not recording.described and recording.why_undescribed is None:
@@ -218,7 +218,8 @@ def notes_of(recording: Recording, rows: Rows, found: Balance) -> list[Note]:
     others = other_threads_note(recording.described, timed_steps(recording))
     if others is not None:
         notes.append(Note(others, "other-threads", "warning"))
-    if any(is_compiled(key.name) and row not in rows.fused for row, key in enumerate(rows.keys)):
+    is_unseen = framework.is_unseen_kernel
+    if any(is_unseen(key.name) and row not in rows.fused for row, key in enumerate(rows.keys)):
         words = (
             "some kernels were compiled before they could be looked at: their amounts are unknown"
         )

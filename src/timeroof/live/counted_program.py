@@ -20,13 +20,15 @@ import msgspec
 
 from timeroof.core.errors import ignoring, trace_ignored
 from timeroof.counters.collect import counted_region, repetitions
-from timeroof.live.torch.markers import Markers
-from timeroof.live.torch.process import after_import
 from timeroof.live.torch.program import Program, run_program
-from timeroof.live.torch.session import activate
+from timeroof_recorder import activate
+from timeroof_recorder.marks import Marks as StepMarks
+from timeroof_recorder.process import after_import
 
 if TYPE_CHECKING:
     from torch.profiler import profile
+
+    from timeroof_recorder.torch.session_instruments import TorchInstruments
 
 
 class CountedPlan(msgspec.Struct, kw_only=True, frozen=True):
@@ -65,7 +67,10 @@ class Watcher:
 
     def __init__(self, plan: CountedPlan) -> None:
         self.plan, self.seen = plan, Marks()
-        self.markers = Markers(plan.marker, self._boundary)
+        self._instruments: TorchInstruments | None = None
+        self.markers = StepMarks(
+            plan.marker, self._boundary, watch=self._watch, will_train=self._will_train
+        )
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._open = ExitStack()
         self._tracing: profile | None = None
@@ -73,13 +78,27 @@ class Watcher:
     def attach(self) -> None:
         """Put the hooks into torch."""
         with self._guard():
-            self.markers.attach()
+            from timeroof_recorder.torch.session_instruments import TorchInstruments
+
+            self._instruments = TorchInstruments()
+            self._instruments.attach_marks(self.markers)
+
+    def _watch(self, roots: frozenset[int] | None) -> None:
+        if self._instruments is not None:
+            self._instruments.watch(roots)
+
+    def _will_train(self) -> bool:
+        return self._instruments is not None and self._instruments.will_train()
+
+    def _detach(self) -> None:
+        if self._instruments is not None:
+            self._instruments.detach()
 
     def step(self) -> None:
         """The program says that a step ended."""
-        self.markers.step()
+        self.markers.manual()
 
-    def _boundary(self) -> None:
+    def _boundary(self, _end_ns: int) -> None:
         if (os.getpid(), threading.get_ident()) != (self._pid, self._thread):
             return
         if self.seen.closed:
@@ -97,7 +116,7 @@ class Watcher:
         """The program caught our exception and goes on: let it, unless its end is what counts."""
         if self.plan.what == "repeat":
             os._exit(0)
-        self.markers.detach()
+        self._detach()
 
     def _act(self, done: int) -> bool:
         """What the end of a step means, `done` steps into the region; True ends the program."""
@@ -132,7 +151,7 @@ class Watcher:
             trace_ignored("steps are counted no longer")
             self.seen.error = f"{type(error).__name__}: {error}"
             with ignoring("markers stay"):
-                self.markers.detach()
+                self._detach()
 
 
 def start_tracing(steps: int, path: str) -> profile:
@@ -161,7 +180,7 @@ def main(arguments: list[str]) -> int:
     plan = msgspec.convert(json.loads(Path(arguments[0]).read_text("ascii")), CountedPlan)
     execute = Program(plan.target, tuple(plan.arguments), is_module=plan.is_module).prepare()
     watcher = Watcher(plan)
-    activate(watcher)
+    activate(watcher)  # type: ignore[arg-type]
     after_import("torch", watcher.attach)
 
     def until_enough() -> None:

@@ -13,9 +13,9 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, in_unprofiled_seconds
 from timeroof.live.accounting import clean_durations_s
 from timeroof.live.building import live_source, live_steps, own_notes, partial_notes
+from timeroof.live.calls import compiled_cost
+from timeroof.live.recording import CompiledKernel, Described, Recording
 from timeroof.live.rows import matrix_units
-from timeroof.live.torch.calls import compiled_cost
-from timeroof.live.torch.recording import CompiledKernel, Described, Recording
 from timeroof.machines.catalogue import machine_of_device
 from timeroof.read.load import read_files
 from timeroof.work.cost import amounts as amounts_of

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from timeroof.core.machine import Machine
-from timeroof.live.torch.calls import Counted
-from timeroof.live.torch.recording import Described, TensorSeen, tensors_in
+from timeroof.live.calls import Counted
+from timeroof.live.recording import Described, TensorSeen, tensors_in
 from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
 from timeroof.work.locality.accesses import LadderBytes, Range
 

@@ -16,13 +16,12 @@ from timeroof.core.resources import DRAM
 from timeroof.core.shapes import SHAPE, Shape
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import GAP, Account, Floats
+from timeroof.live.alignment import NO_MATCH, align
+from timeroof.live.calls import Counted, dtype_of
+from timeroof.live.costing import stated
+from timeroof.live.framework import Context
 from timeroof.live.memory import Traffic
-from timeroof.live.torch.alignment import NO_MATCH, align
-from timeroof.live.torch.calls import Counted, dtype_of
-from timeroof.live.torch.compiling import is_compiled, is_glue
-from timeroof.live.torch.contexts import ENGINE, Context
-from timeroof.live.torch.costing import stated
-from timeroof.live.torch.recording import OP_SCOPE, CompiledKernel, Described, Ints
+from timeroof.live.recording import OP_SCOPE, CompiledKernel, Described, Ints
 from timeroof.model.stats import spread
 from timeroof.work.call import input_shape
 from timeroof.work.cost import Cost, amounts as amounts_of
@@ -208,12 +207,8 @@ def launches_of(ops: Sequence[Described], counted: Sequence[Counted]) -> list[in
 
 
 def _works(op: Described, cost: Cost) -> bool:
-    if is_compiled(op.name):
-        return True
-    # Annotations, nodes of autograd and wrappers are not ops.
-    if op.scope != OP_SCOPE or op.name.startswith(ENGINE) or is_glue(op.name, op.sequence):
-        return False
-    return not cost.free
+    # Annotations and nodes of autograd are not ops; what only surrounds others is free.
+    return op.kernel is not None or (op.scope == OP_SCOPE and not cost.free)
 
 
 @dataclass

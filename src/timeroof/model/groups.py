@@ -1,6 +1,6 @@
 """Rows of one kernel as one line: what every list of the largest kernels shows.
 
-Seconds are those of a mean rank, as the totals are. Rates are null where one row's amounts are
+Seconds are those of a mean device, as the totals are. Rates are null where one row's amounts are
 unknown, so that a list never shows a rate of a part as that of the whole.
 """
 
@@ -11,29 +11,37 @@ import polars as pl
 from timeroof.core.resources import DRAM
 from timeroof.model.totals import rank_count
 
-KEYS = ("short_name", "op")
+KEY = "short_name"
+# Rows with a known limit stand for their group where they hold this share of its time.
+LEAST_SETTLED = 0.5
 
 
-def kernel_groups(rows: pl.DataFrame) -> pl.DataFrame:
-    """One line per kernel and op of judged rows, largest time first.
+def kernel_groups(rows: pl.DataFrame, devices: int | None = None) -> pl.DataFrame:
+    """One line per kernel of judged rows, largest time first.
 
-    Columns: `short_name`, `op`, `limiter` and `limit` (those of the longest row), `time_s`,
+    Seconds are divided by `devices`, by default the ranks. Columns: `short_name`, `ops` (those
+    that launch it, the longest first), `limiter` and `limit` (those of most seconds), `time_s`,
     `idle_before_s`, `elapsed_s`, `bound_s`, `gap_s` (null where a row has none), `calls`,
     `launches`, `share` (of the time of all rows), `achieved_flop_per_s`,
-    `achieved_byte_per_s`, `kernel_efficiency` and `rows`, the ids behind the line.
+    `achieved_byte_per_s`, `kernel_efficiency` (of the rows that have one, where these hold half
+    of the time) and `rows`, the ids behind the line.
     """
-    ranks = rank_count(rows)
-    timed = rows.filter(pl.col("time_s").is_not_null()).with_columns(_moved(rows).alias("_bytes"))
+    parts = devices or rank_count(rows)
+    timed = rows.filter(pl.col("time_s").is_not_null()).with_columns(
+        _moved(rows).alias("_bytes"), pl.col("time_s").sum().over(KEY, "limit").alias("_limit_s")
+    )
     sums = ("time_s", "elapsed_s", "calls", "launches")
-    whole = ("bound_s", "gap_s", "work_bound_s", "owed_flops", "_bytes")
-    longest_first = pl.col("limiter", "limit").sort_by("time_s", descending=True).first()
+    whole = ("bound_s", "gap_s", "owed_flops", "_bytes")
+    most_first = pl.col("limiter", "limit").sort_by("_limit_s", "time_s", descending=True).first()
     grouped = (
-        timed.group_by(KEYS, maintain_order=True)
+        timed.group_by(KEY, maintain_order=True)
         .agg(
-            pl.col(sums).sum() / ranks,
-            *(_whole_sum(c) / ranks for c in whole),
-            _known_sum("idle_before_s") / ranks,
-            longest_first,
+            pl.col(sums).sum() / parts,
+            *(_whole_sum(c) / parts for c in whole),
+            _known_sum("idle_before_s") / parts,
+            most_first,
+            _efficiency(),
+            _ops(),
             pl.col("id").alias("rows"),
         )
         .sort("time_s", descending=True, maintain_order=True)
@@ -43,10 +51,22 @@ def kernel_groups(rows: pl.DataFrame) -> pl.DataFrame:
         (pl.col("time_s") / total_s).alias("share"),
         _per_second("owed_flops").alias("achieved_flop_per_s"),
         _per_second("_bytes").alias("achieved_byte_per_s"),
-        pl.when(pl.col("gap_s").is_not_null())
-        .then(_per_second("work_bound_s"))
-        .alias("kernel_efficiency"),
-    ).drop("_bytes", "owed_flops", "work_bound_s")
+    ).drop("_bytes", "owed_flops")
+
+
+def _ops() -> pl.Expr:
+    """The ops of a kernel, those of its longest rows first."""
+    longest_first = pl.col("op").sort_by("time_s", descending=True)
+    return longest_first.drop_nulls().unique(maintain_order=True).alias("ops")
+
+
+def _efficiency() -> pl.Expr:
+    """The kernel efficiency of the rows that have one; null where they hold less than half."""
+    time_s, settled = pl.col("time_s"), pl.col("kernel_efficiency").is_not_null()
+    settled_s = time_s.filter(settled).sum()
+    enough = (settled_s > 0) & (settled_s >= LEAST_SETTLED * time_s.sum())
+    share = pl.col("work_bound_s").filter(settled).sum() / settled_s
+    return pl.when(enough).then(share).alias("kernel_efficiency")
 
 
 def _moved(rows: pl.DataFrame) -> pl.Expr:

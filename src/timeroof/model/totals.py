@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
 from timeroof.core.columns import bytes_known, flops_known
@@ -45,6 +47,8 @@ def totals(
         efficiency = ladder.roof_s / ladder.measured_s
     return Totals(
         wall_s=profile.wall_s,
+        wall_s_min=_of_ranks(profile, min),
+        wall_s_max=_of_ranks(profile, max),
         kernel_s=kernel_s,
         idle_s=idle_s,
         idle_by_cause=profile.idle_by_cause,
@@ -66,6 +70,13 @@ def totals(
         by_limiter={kind: s / ranks for kind, s in seconds_by_limiter(rows).items()},
         by_class=seconds_by_class(profile, rows, kernel_s, unexplained_s),
     )
+
+
+def _of_ranks(profile: Profile, chosen: Callable[[list[float]], float]) -> float | None:
+    """One rank's wall time; None where there are no ranks, or one was not timed."""
+    walls = [rank.wall_s for rank in profile.ranks]
+    known = [wall_s for wall_s in walls if wall_s is not None]
+    return chosen(known) if known and len(known) == len(walls) else None
 
 
 def rank_count(rows: pl.DataFrame) -> int:
@@ -201,8 +212,11 @@ def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope
 
     A row whose limiter is unknown keeps its time on the second rung: no gain is
     claimed where nothing is known. Kernels that overlap today overlap as much at their bounds.
+    A pause outside of all steps is on no rung: no step can give it back.
     """
     measured_s = profile.wall_s
+    if measured_s is not None and profile.steps is not None:
+        measured_s -= profile.steps.pause_s or 0.0
     if measured_s is None:
         measured_s = _sum(rows, "elapsed_s", rank_count(rows))
     roof_s = _at_most(_roof_s(profile, rows), measured_s)
@@ -232,6 +246,13 @@ def _mean_device(profile: Profile, rows: pl.DataFrame) -> float:
     if profile.kernel_s is None or own_s <= 0:
         return 1 / rank_count(rows)
     return min(1.0, profile.kernel_s / own_s)
+
+
+def device_count(profile: Profile, rows: pl.DataFrame) -> int:
+    """How many devices rows are summed over, of all ranks: totals are those of a mean one."""
+    own_s = float(rows.select(exclusive_s().sum()).item())
+    summed = round(own_s / profile.kernel_s) if profile.kernel_s else 1
+    return max(rank_count(rows), summed)
 
 
 def bounded_share(rows: pl.DataFrame) -> float | None:

@@ -338,6 +338,12 @@ class _Unfolding:
         name = machine.name if machine is not None else "?"
         said = f" ({ceiling.source})" if ceiling.source else ""
         words = f"{format_rate(resource, ceiling.rate)} of {name}, {ceiling.origin}{said}"
+        best = machine.achievable_rate(resource) if machine is not None else None
+        if best is not None:
+            words += (
+                f"; {format_rate(resource, best.rate)} is the best published for real kernels"
+                f" ({format_percent(best.rate / ceiling.rate)}; {best.source})"
+            )
         if machine is not None and machine.emulated.get(resource):
             words += f"; emulated on {_resource_title(machine.emulated[resource])}"
         return words
@@ -408,6 +414,13 @@ def _changes(report: Report, row: Row) -> Iterator[str]:
         yield (
             f"A better kernel for the same work saves at most {format_seconds(row['gap_s'])}"
             f" of {format_seconds(row['elapsed_s'])}."
+        )
+    best = report.machine.achievable_rate(row["limiter"])
+    rate = row["achieved_flop_per_s"] if kind == "compute" else row["achieved_byte_per_s"]
+    if best is not None and rate:
+        yield (
+            f"It reaches {format_percent(rate / best.rate)} of the best rate published for real"
+            f" kernels on this device ({format_rate(row['limiter'], best.rate)})."
         )
     if kind in ("compute", "memory", "launch", "fault", "link") and bounds:
         resource, seconds = bounds[0]

@@ -21,7 +21,7 @@ from timeroof.model.judge import RoofPair
 from timeroof.paper import data
 from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
 from timeroof.views import pictures as drawing
-from timeroof.views.page.headline import limiter_parts
+from timeroof.views.overview import time_parts
 from timeroof.views.page.templates import static_page
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, hierarchical_roofline
@@ -234,7 +234,7 @@ def gallery_page(title: str, report: Report, pictures: Sequence[tuple[str, str]]
         f"{len(report.profile)} rows judged on {machine}, {report.created}.",
         # Pictures are files beside it, which no policy can name.
         policy="",
-        parts=limiter_parts(report.totals),
+        parts=time_parts(report),
         findings=report.findings,
         files=pictures,
         notes=report.notes,

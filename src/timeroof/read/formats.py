@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, cast
 
-import polars as pl
-
-from timeroof.core.errors import InputError, UsageError, trace_ignored
+from timeroof.core.checked import checked_whole
+from timeroof.core.errors import (
+    InputError,
+    UsageError,
+    reading,
+    trace_ignored,
+    without_panics_shown,
+)
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.read.open import Entry, Input, short_name
@@ -115,18 +119,6 @@ def _holds(entry: Entry, pattern: re.Pattern[bytes]) -> bool:
     return False
 
 
-@contextmanager
-def table_errors(where: str, what: str) -> Iterator[None]:
-    """What goes wrong inside the tables becomes a sentence with the file's name."""
-    try:
-        yield
-    except (KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
-        if isinstance(error, KeyError):
-            reason = f"column {reason} is missing"
-        raise InputError(f"is no whole {what} ({reason})", where, "export it again") from error
-
-
 @dataclass(frozen=True)
 class Format:
     """One profiler format: its name for `--format`, what people call it, and its reader."""
@@ -154,8 +146,8 @@ class Format:
 
     def read(self, found: Input, options: ReadOptions) -> Profile:
         """The profile that the input holds, or an InputError that says what is wrong with it."""
-        with table_errors(found.name, self.title):
-            return self.reader.read(found, options)
+        with reading(found.name, self.title, "export it again"), without_panics_shown():
+            return checked_whole(self.reader.read(found, options), found.name)
 
 
 _KERNEL_COLUMNS = (b"kernel_name", b"kernelname")

@@ -168,20 +168,22 @@ class Host:
     microsecond: float = 1.0
 
     def causes(
-        self, before: Gaps, until: Floats, issue: Issue, same_stream: Bools, in_graph: Bools
+        self, before: Gaps, until: Floats, issue: Issue, same_stream: Bools, graphs: Graphs
     ) -> IdleParts:
         """The causes of each gap, which ends with work that the host issued.
 
         The host's part ends with its call: where the work starts much later, that is the device's
-        own time, or another stream's. Within a replayed graph nobody issues anything:
-        a longer gap there is work that was not recorded.
+        own time, or another stream's. Beside the kernels of a replayed graph nobody issues
+        anything: a longer gap there is work that was not recorded, and so is one after the launch
+        of a graph of which no kernel was recorded.
         """
         length, since = before.length, before.since
         queued = issue.at <= since
         host_until = np.clip(np.where(np.isnan(issue.done), until, issue.done), since, until)
         half = 0.5 * (host_until - since)
         device = np.where(same_stream, _CODES[IdleCause.DEVICE], _CODES[IdleCause.OTHER_STREAM])
-        silent = in_graph & queued & (length > LONGEST_GRAPH_GAP_US * self.microsecond)
+        long = length > LONGEST_GRAPH_GAP_US * self.microsecond
+        silent = ((graphs.beside & queued) | graphs.unseen) & long
         rule: list[tuple[Bools, IdleCause]] = [
             (self.profiler.overlap(since, until) > 0.5 * length, IdleCause.PROFILER),
             (np.isnan(issue.at) | silent, IdleCause.UNKNOWN),
@@ -210,6 +212,28 @@ class Host:
         waited = self.wait_start[place] <= since + self.microsecond
         returned = self.wait_end[place] <= issued + self.microsecond
         return np.asarray(inside & waited & returned, dtype=np.bool_)
+
+
+class Graphs(NamedTuple):
+    """Of each gap: whether a replayed graph's kernel is beside it, and whether one was launched
+    whose kernels nobody recorded.
+    """
+
+    beside: Bools
+    unseen: Bools
+
+
+class Unseen:
+    """Times at which graphs were launched of which no kernel was recorded."""
+
+    def __init__(self, launched: Floats) -> None:
+        self._launched = np.sort(launched)
+
+    def between(self, earlier: Floats, later: Floats) -> Bools:
+        """Whether one was launched between two other launches; unknown times are between none."""
+        first, last = (np.searchsorted(self._launched, at) for at in (earlier, later))
+        known = np.isfinite(earlier) & np.isfinite(later)
+        return np.asarray(known & (last > first), dtype=np.bool_)
 
 
 class Issue(NamedTuple):
@@ -322,7 +346,7 @@ def _find_idle(
         before = gaps(start[rows], end[rows])
         after = rows[before.after]
         same = stream[rows] == stream[after]
-        inside = replayed[rows] & (launched[rows] == launched[after])
+        beside = replayed[rows] | replayed[after]
         idle[rows] = before.length
         for one in np.unique(process[rows]).tolist():
             of = process[rows] == one
@@ -330,7 +354,8 @@ def _find_idle(
             mine = Gaps(*(column[of] for column in before))
             why = hosts.get(one, Host(microsecond=1e3))
             own = Issue(issue.at[at], issue.done[at])
-            found = why.causes(mine, start[at], own, same[of], inside[of])
+            graphs = Graphs(beside[of], np.zeros(len(at), dtype=np.bool_))
+            found = why.causes(mine, start[at], own, same[of], graphs)
             for whole, part in zip(parts, found, strict=True):
                 whole[at] = part
 

@@ -15,10 +15,12 @@ from typing import TypeVar
 import msgspec
 import polars as pl
 
+from timeroof.core.checked import in_utf8
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.notes import Note
-from timeroof.core.profile import Profile, SourceFile, amount_columns
+from timeroof.core.profile import Profile, RankTotals, SourceFile, amount_columns
 from timeroof.core.run_file import SavedRun
+from timeroof.core.vocabulary import IdleCause
 from timeroof.read.events import shown_list
 from timeroof.read.formats import Progress, ReadOptions, format_named, silent
 from timeroof.read.open import DEFAULT_MAX_BYTES, Entry, Input, open_input, path_of
@@ -93,8 +95,21 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
         steps=_agreed([p.steps for p in profiles]),
         timeline=timelines[0] if timelines else None,
         notes=_notes(profiles, ranks, names),
+        ranks=[_of_rank(p, rank) for p, rank in zip(profiles, ranks, strict=True)],
         calls=calls,
     )
+
+
+def _of_rank(profile: Profile, rank: int) -> RankTotals:
+    """Seconds of one rank; communication is what no kernel hides, and waiting for it."""
+    collectives = profile.kernels.filter(pl.col("kind") == "collective")
+    exposed_s = float(collectives.select(pl.coalesce("exclusive_s", "time_s").sum()).item())
+    waiting_s = profile.idle_by_cause.get(IdleCause.COMMUNICATION, 0.0)
+    wall_s, kernel_s = profile.wall_s, profile.kernel_s
+    return RankTotals(
+        rank=rank, wall_s=wall_s, kernel_s=kernel_s, communication_s=exposed_s + waiting_s,
+        idle_s=None if wall_s is None or kernel_s is None else wall_s - kernel_s,
+    )  # fmt: skip
 
 
 def _refuse_several_runs(profiles: list[Profile], names: list[str]) -> None:
@@ -215,7 +230,8 @@ def read_run(
         files = hashed()
     named = [_with_files(p, job, files) for p, job in zip(profiles, plan.jobs, strict=True)]
     profile = merged_ranks(named, [Path(job.found.name).name for job in plan.jobs])
-    return SavedRun(replace(profile, notes=(*profile.notes, *plan.notes)), machine=None)
+    profile = replace(profile, notes=(*profile.notes, *plan.notes))
+    return SavedRun(in_utf8(profile), machine=None)
 
 
 def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:

@@ -11,9 +11,11 @@ import lzma
 import os
 import sys
 import tarfile
+import tempfile
+import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -89,6 +91,35 @@ MAX_FOLDER_FILES = 20_000
 _GZIP, _ZSTD, _XZ, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"PK\x03\x04"
 
 
+@dataclass
+class Budget:
+    """What one input may unpack to, over all archives inside of archives: a bomb ends here."""
+
+    where: str
+    max_bytes: int
+    members: int = 0
+    bytes_of: dict[str, int] = field(default_factory=dict)
+    total_bytes: int = 0
+
+    def add_members(self, count: int) -> None:
+        """Count files of an archive."""
+        self.members += count
+        if self.members > MAX_FOLDER_FILES:
+            what = f"holds more than {MAX_FOLDER_FILES} files"
+            raise InputError(what, self.where, "name one run")
+
+    def seen(self, name: str, size: int) -> None:
+        """Note how many bytes of an entry there are; reading it again does not count twice."""
+        more = size - self.bytes_of.get(name, 0)
+        if more <= 0:
+            return
+        self.bytes_of[name] = size
+        self.total_bytes += more
+        if self.total_bytes > self.max_bytes:
+            advice = "raise --max-size if you trust the file"
+            raise InputError(f"unpacks to more than {self.max_bytes} bytes", self.where, advice)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One file's content: a name to show, and how to open its decompressed bytes."""
@@ -100,12 +131,14 @@ class Entry:
     plain_path: Path | None = None
     # Of the decompressed bytes, where that is known without reading them.
     size_bytes: int | None = None
+    # What all entries of one input may have together.
+    budget: Budget | None = None
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         """The decompressed bytes; damage and size beyond the limit become clear errors."""
         with _errors_named(self.name), self.opener() as stream:
-            yield _Bounded(stream, self.name, self.max_bytes)  # type: ignore[misc]
+            yield _Bounded(stream, self)  # type: ignore[misc]
 
     def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
         """The decompressed bytes, piece by piece."""
@@ -148,7 +181,8 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
     """What a path holds, with all wrapping taken off."""
     try:
         if path.is_dir():
-            return Input(str(path), tuple(_folder_entries(path, max_bytes)), is_folder=True)
+            budget = Budget(str(path), max_bytes)
+            return Input(str(path), tuple(_folder_entries(path, budget)), is_folder=True)
         size = path.stat().st_size
         if not path.is_file():
             raise InputError("is no file or folder", where=str(path))
@@ -158,7 +192,8 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
     if size == 0:
         raise InputError("is empty", where=str(path), advice="record it again")
     opener = partial(_plain, path)
-    entry = Entry(str(path), opener, max_bytes, plain_path=path, size_bytes=size)
+    budget = Budget(str(path), max_bytes)
+    entry = Entry(str(path), opener, max_bytes, path, size, budget)
     entries = tuple(_unwrapped(entry, 0))
     return Input(str(path), entries, is_folder=len(entries) != 1)
 
@@ -193,7 +228,7 @@ def short_name(name: str) -> str:
     return "/".join(name.split("/")[-2:])
 
 
-def _folder_entries(folder: Path, max_bytes: int) -> Iterator[Entry]:
+def _folder_entries(folder: Path, budget: Budget) -> Iterator[Entry]:
     """Files below a folder in order; links are not followed, so that none can form a loop."""
     paths = []
     for root, folders, files in os.walk(folder):
@@ -207,7 +242,7 @@ def _folder_entries(folder: Path, max_bytes: int) -> Iterator[Entry]:
         size = path.stat().st_size
         if size and path.is_file():
             opener = partial(_plain, path)
-            entry = Entry(str(path), opener, max_bytes, plain_path=path, size_bytes=size)
+            entry = Entry(str(path), opener, budget.max_bytes, path, size, budget)
             yield from _unwrapped(entry, 0)
 
 
@@ -217,13 +252,14 @@ def _unwrapped(entry: Entry, depth: int) -> Iterator[Entry]:
     if depth >= MAX_WRAPPING:
         yield entry
     elif head.startswith((_GZIP, _ZSTD, _XZ)):
-        inner = Entry(entry.name, partial(_decompressed, entry, head), entry.max_bytes)
+        opener = partial(_decompressed, entry, head)
+        inner = Entry(entry.name, opener, entry.max_bytes, budget=entry.budget)
         yield from _unwrapped(inner, depth + 1)
     # Our own saved runs are zips that are read whole.
     elif head.startswith(_ZIP) and b"meta.json" not in head[:60]:
-        yield from _zip_entries(entry, depth)
+        yield from _members(entry, True, depth)
     elif head[257:262] == b"ustar":
-        yield from _tar_entries(entry, depth)
+        yield from _members(entry, False, depth)
     else:
         yield entry
 
@@ -244,77 +280,143 @@ def _decompressed(entry: Entry, head: bytes) -> Iterator[BinaryIO]:
             yield cast("BinaryIO", io.BufferedReader(reader))
 
 
-def _zip_entries(entry: Entry, depth: int) -> Iterator[Entry]:
-    with _errors_named(entry.name), entry.opener() as stream, zipfile.ZipFile(stream) as archive:
-        members = {m.filename: m.file_size for m in archive.infolist() if not m.is_dir()}
-    yield from _members(entry, members, _zip_member, depth)
+# Archives. Each is unpacked to where one can seek and listed once; members are found by place.
+
+# Archives that lie inside of something are kept in memory up to this size, then on disk.
+SPOOLED_BYTES = 64 * 2**20
+# Archives that are open at a time: their members are read one after another.
+OPEN_ARCHIVES = 3
 
 
-def _tar_entries(entry: Entry, depth: int) -> Iterator[Entry]:
-    with (
-        _errors_named(entry.name),
-        entry.opener() as stream,
-        tarfile.open(fileobj=stream, mode="r|") as archive,
-    ):
-        members = {m.name: m.size for m in archive if m.isfile()}
-    yield from _members(entry, members, _tar_member, depth)
+class _Archive:
+    """An archive that is open: its members by their names."""
+
+    def __init__(self, stream: BinaryIO, is_zip: bool) -> None:
+        self.stream, self.lock = stream, threading.RLock()
+        self.zip = zipfile.ZipFile(stream) if is_zip else None
+        self.places: dict[str, tuple[int, int]] = {}
+        if self.zip is None:
+            with tarfile.open(fileobj=stream, mode="r:") as tar:
+                self.places = {m.name: (m.offset_data, m.size) for m in tar if m.isreg()}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of every member."""
+        if self.zip is None:
+            return {name: size for name, (_, size) in self.places.items()}
+        return {m.filename: m.file_size for m in self.zip.infolist() if not m.is_dir()}
+
+    def open(self, member: str) -> BinaryIO:
+        """A member's bytes."""
+        if self.zip is None:
+            return cast("BinaryIO", io.BufferedReader(_Part(self, *self.places[member])))
+        return cast("BinaryIO", self.zip.open(member))
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self.zip is not None:
+            self.zip.close()
+        self.stream.close()
 
 
-def _members(
-    entry: Entry,
-    members: dict[str, int],
-    opened: Callable[[Entry, str], AbstractContextManager[BinaryIO]],
-    depth: int,
-) -> Iterator[Entry]:
-    members = {name: size for name, size in members.items() if size}
-    _refuse_many(members, entry.name)
-    for member, size in sorted(members.items()):
-        name, opener = f"{entry.name}!/{member}", partial(opened, entry, member)
-        yield from _unwrapped(Entry(name, opener, entry.max_bytes, size_bytes=size), depth + 1)
+class _Part(io.RawIOBase):
+    """A part of a file that several read from."""
+
+    def __init__(self, archive: _Archive, start: int, size: int) -> None:
+        self._archive, self._at, self._end = archive, start, start + size
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill a buffer; 0 at the end, EOFError where the file is cut."""
+        view = memoryview(buffer).cast("B")
+        with self._archive.lock:
+            self._archive.stream.seek(self._at)
+            data = self._archive.stream.read(min(len(view), self._end - self._at))
+        if not data and len(view) and self._at < self._end:
+            raise EOFError("the archive ends early")
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
-@contextmanager
-def _zip_member(entry: Entry, member: str) -> Iterator[BinaryIO]:
-    with entry.opener() as raw, zipfile.ZipFile(raw) as archive:
+# Archives by the names of their entries, those used last at the end.
+_opened: dict[tuple[object, ...], _Archive] = {}
+
+
+def _archive(entry: Entry, is_zip: bool) -> _Archive:
+    on_disk = Path(path_of(entry)).stat()
+    # A file that was written anew is another archive.
+    key = (entry.name, is_zip, on_disk.st_mtime_ns, on_disk.st_size, on_disk.st_ino)
+    found = _opened.pop(key, None)
+    if found is None:
+        stream = _seekable(entry)
         try:
-            stream = archive.open(member)
-        except (RuntimeError, NotImplementedError, KeyError) as error:
-            # A member that is encrypted, or packed in a way that Python cannot unpack.
-            raise InputError(f"cannot be unpacked ({error})", where=entry.name) from error
-        with stream:
-            yield cast("BinaryIO", stream)
+            found = _Archive(stream, is_zip)
+        except BaseException:
+            stream.close()
+            raise
+    _opened[key] = found
+    while len(_opened) > OPEN_ARCHIVES:
+        _opened.pop(next(iter(_opened))).close()
+    return found
+
+
+def _seekable(entry: Entry) -> BinaryIO:
+    """The bytes of an archive where one can seek in them; those inside of others are unpacked."""
+    if entry.plain_path is not None:
+        return entry.plain_path.open("rb")
+    # Not closed here: the archive is read for as long as its members are.
+    spooled = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115
+    for chunk in entry.chunks():
+        spooled.write(chunk)
+    spooled.seek(0)
+    return cast("BinaryIO", spooled)
+
+
+def _members(entry: Entry, is_zip: bool, depth: int) -> Iterator[Entry]:
+    with _errors_named(entry.name, listing=True):
+        sizes = {name: size for name, size in _archive(entry, is_zip).sizes.items() if size}
+    budget = entry.budget or Budget(entry.name, entry.max_bytes)
+    budget.add_members(len(sizes))
+    for member, size in sorted(sizes.items()):
+        name, opener = f"{entry.name}!/{member}", partial(_member, entry, is_zip, member)
+        budget.seen(name, size)
+        inner = Entry(name, opener, entry.max_bytes, size_bytes=size, budget=budget)
+        yield from _unwrapped(inner, depth + 1)
 
 
 @contextmanager
-def _tar_member(entry: Entry, member: str) -> Iterator[BinaryIO]:
-    with entry.opener() as raw, tarfile.open(fileobj=raw, mode="r|") as archive:
-        stream = archive.extractfile(next(m for m in archive if m.name == member))
-        assert stream is not None
-        yield cast("BinaryIO", stream)
-
-
-def _refuse_many(members: Collection[str], where: str) -> None:
-    if len(members) > MAX_FOLDER_FILES:
-        raise InputError(f"holds more than {MAX_FOLDER_FILES} files", where, "name one run")
+def _member(entry: Entry, is_zip: bool, member: str) -> Iterator[BinaryIO]:
+    try:
+        stream = _archive(entry, is_zip).open(member)
+    except (RuntimeError, NotImplementedError, KeyError, IndexError, ValueError) as error:
+        # A member that is encrypted, or packed in a way that Python cannot unpack.
+        raise InputError(f"cannot be unpacked ({error})", where=entry.name) from error
+    with stream:
+        yield stream
 
 
 class _Bounded:
-    """A stream that refuses to give more bytes than allowed: a bomb ends here."""
+    """A stream that refuses to give more bytes than allowed."""
 
-    def __init__(self, stream: BinaryIO, name: str, limit: int) -> None:
-        self._stream, self._name, self._left, self._limit = stream, name, limit, limit
+    def __init__(self, stream: BinaryIO, entry: Entry) -> None:
+        self._stream, self._entry, self._given = stream, entry, 0
 
     def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size if size >= 0 else self._left + 1)
-        self._left -= len(data)
-        if self._left < 0:
-            advice = "raise --max-size if you trust the file"
-            raise InputError(f"unpacks to more than {self._limit} bytes", self._name, advice)
+        entry = self._entry
+        data = self._stream.read(size if size >= 0 else entry.max_bytes - self._given + 1)
+        self._given += len(data)
+        (entry.budget or Budget(entry.name, entry.max_bytes)).seen(entry.name, self._given)
         return data
 
 
 @contextmanager
-def _errors_named(name: str) -> Iterator[None]:
+def _errors_named(name: str, *, listing: bool = False) -> Iterator[None]:
+    """Errors of a file with its name. A directory that is wrong in any way is damaged; of a
+    reader's own errors while it reads, only those that unpacking raises."""
     try:
         yield
     except InputError:
@@ -324,13 +426,10 @@ def _errors_named(name: str) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", where=name) from error
     except Exception as error:
-        if not isinstance(error, _damage()):
+        if not (listing or isinstance(error, _damage())):
             raise
-        raise DamagedError(
-            f"is damaged ({error or type(error).__name__})",
-            where=name,
-            advice="copy or record it again",
-        ) from error
+        reason = str(error) or type(error).__name__
+        raise DamagedError(f"is damaged ({reason})", name, "copy or record it again") from error
 
 
 def _damage() -> tuple[type[Exception], ...]:

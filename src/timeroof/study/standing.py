@@ -121,9 +121,13 @@ def load_of(rows: Sequence[Row]) -> float | None:
     return statistics.median(loads) if loads else None
 
 
-def trust_words(rows: Sequence[Row], findings: Sequence[Finding]) -> str:
+def trust_words(
+    rows: Sequence[Row], findings: Sequence[Finding], machine: Machine | None = None
+) -> str:
     """What is not to be trusted, and why; what stayed open comes last."""
     load = load_of(rows)
+    # A machine's notes say what disturbed its own measurement.
+    roofs = machine is not None and any(note.startswith("other programs") for note in machine.notes)
     if load is None:
         spreads = [row.time_spread for row in rows if row.time_spread is not None]
         noise = (
@@ -132,9 +136,13 @@ def trust_words(rows: Sequence[Row], findings: Sequence[Finding]) -> str:
         words = [f"Nothing disturbed the run{noise} (median of {len(rows)} cases)."]
     else:
         alone = all(row.timed_alone for row in rows if row.busy)
-        how = "Cases ran on 1 thread, in CPU time: directions hold, amounts within about 25 %."
+        how = "Cases ran on 1 thread, in CPU time: directions hold, amounts mostly within 25 %."
         none = "Wall times are not the kernels' alone. Run it again with --fresh when it is quiet."
         words = [f"Other programs used {format_percent(load)} of the CPU.", how if alone else none]
+    if roofs:
+        words.append(
+            "The roofs were measured beside other programs, so shares of the bound may be off."
+        )
     opened = [f for f in findings if f.evidence.get("open_because")]
     if opened:
         texts = [
@@ -156,7 +164,7 @@ def summary_lines(
             paper = finding.evidence.get("paper")
             beside = f" {paper}." if paper else ""
             lines.append((finding.title.partition(":")[0], f"{sentence}{beside}"))
-    lines.append(("Trust", trust_words(rows, findings)))
+    lines.append(("Trust", trust_words(rows, findings, machine)))
     if page is not None:
         lines.append(("Page", page))
     return lines

@@ -39,6 +39,15 @@ TEXTS = {"kernel": (16, 36), "where": (10, 28), "mainly": (10, 26), "differs": (
 LEAVES = {"where": 1, "mainly": 2, "noise": 3, "differs": 4}
 CAUSE_COLUMNS = (Column("", "prose"), Column("", "figure"))
 WORK_WORDS = {"flops": "FLOPs", "bytes": "bytes", "launches": "launches"}
+# From this ratio on a difference is told as one, below it as a percentage.
+LEAST_RATIO = 1.1
+# What a cause does to a run: faster, slower.
+CHANGE_WORDS = {
+    "work": ("less work", "more work"),
+    "launches": ("fewer launches", "more launches"),
+    "efficiency": ("more efficient kernels", "less efficient kernels"),
+    "machine": ("a faster machine", "a slower machine"),
+}
 CAUSE_WORDS = {
     "work": "amount of work",
     "launches": "number of launches",
@@ -73,13 +82,39 @@ def headline(document: Row) -> str:
     head = f"{format_seconds(total['a_s'])} → {format_seconds(total['b_s'])}"
     if total["delta_s"] is None:
         return f"{head}: no difference can be told, {total['reason']}"
-    share = total["delta_s"] / total["a_s"] if total["a_s"] else None
-    word = "slower" if total["delta_s"] > 0 else "faster"
     if not total["significant"]:
         why = f": {total['reason']}" if total.get("reason") else ""
         return f"{head}: no significant change ({signed_seconds(total['delta_s'])}{why})"
-    size = format_percent(abs(share)) if share is not None else "?"
-    return f"{head}: {size} {word} ({signed_seconds(total['delta_s'])})"
+    return f"{head}: {speed_words(total['a_s'], total['b_s'])}{_mostly(document)}"
+
+
+def speed_words(a_s: float, b_s: float) -> str:
+    """How much faster or slower the second run is; ratios from 10 % on.
+
+    >>> speed_words(1.8, 1.0), speed_words(1.0, 61.2), speed_words(1.0, 1.04)
+    ('1.8× faster', '61× slower', '4 % slower')
+    """
+    word = "slower" if b_s > a_s else "faster"
+    short, long = sorted((a_s, b_s))
+    if short <= 0:
+        return word
+    if long / short < LEAST_RATIO:
+        return f"{format_percent(abs(b_s - a_s) / a_s)} {word}"
+    ratio = long / short
+    digits = f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2f}".rstrip("0").rstrip(".")
+    return f"{digits}× {word}"
+
+
+def _mostly(document: Row) -> str:
+    """The cause that holds most of the difference."""
+    delta_s = document["total"]["delta_s"]
+    causes = main_causes(document)
+    cause = max(causes, key=lambda c: causes[c] * (1 if delta_s > 0 else -1), default="other")
+    if cause == "other" or causes[cause] * delta_s <= 0:
+        return ""
+    share = causes[cause] / delta_s
+    word = "mostly" if share > 0.5 else "partly"
+    return f", {word} {CHANGE_WORDS[cause][delta_s > 0]}"
 
 
 def signed_seconds(value: float) -> str:
@@ -130,8 +165,7 @@ def cells(rows: Sequence[Row], *, noise: bool = False) -> tuple[list[str], list[
         "after": [format_seconds(row["b_s"]) for row in rows],
         "change": [signed_seconds(row["delta_s"]) for row in rows],
         "noise": [
-            (format_seconds(row["noise_s"]) if row["spread_known"] else "unknown") if noise else ""
-            for row in rows
+            format_seconds(row["noise_s"]) if noise and row["spread_known"] else "" for row in rows
         ],
         "mainly": [CAUSE_WORDS[main_cause(row)] if row["delta_s"] else "" for row in rows],
         "differs": [", ".join(WORK_WORDS[k] for k in row.get("differs_in", ())) for row in rows],

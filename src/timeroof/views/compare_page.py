@@ -5,7 +5,7 @@ The page follows the reader's light or dark theme; all texts of files are escape
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,22 @@ from timeroof.core.errors import TimeroofError
 from timeroof.core.files import write_atomically
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.views import compare
-from timeroof.views.page.templates import Table, static_page
+from timeroof.views.page.templates import BarLine, Table, static_page
+from timeroof.views.palette import LIMITERS
 from timeroof.views.pictures.frame import save_figure, themed_svg
 from timeroof.views.pictures.whatif import bars_figure
 from timeroof.views.plain import markdown_text
 from timeroof.views.render import PICTURES
-from timeroof.views.whatif import WITHOUT_IDLE, has_idle, machine_cells, told_apart
+from timeroof.views.title import run_title, stem
+from timeroof.views.whatif import (
+    OUTSIDE,
+    WITHOUT_IDLE,
+    has_idle,
+    is_predicted,
+    machine_cells,
+    split_seconds,
+    told_apart,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,21 +50,43 @@ Captioned = tuple[Markup, str]
 
 def comparison_page(document: Row, pictures: Sequence[Captioned]) -> str:
     """A `timeroof.compare/1` document as a page."""
-    main = compare.main_causes(document)
-    causes = [[compare.CAUSE_WORDS[c], compare.signed_seconds(s)] for c, s in main.items()]
     lead, told = compare.told_rows(document)
     others = [row for row in document["rows"] if not row["significant"]]
     return static_page(
-        f"{document['a']} → {document['b']}",
+        f"{stem(document['a'])} → {stem(document['b'])}",
         compare.headline(document),
+        kind="compare",
+        bars=_waterfall(document),
+        bars_title="Why",
         pictures=pictures,
         tables=[
-            Table("Why", ("cause", "seconds"), causes),
             _table("Kernels that changed", told, lead),
             _table("All others", others),
         ],
         notes=document["notes"],
     )
+
+
+def _waterfall(document: Row) -> list[BarLine]:
+    """From the first run to the second, cause by cause; each begins where the one before ends."""
+    total = document["total"]
+    if total["delta_s"] is None:
+        return []
+    longest = max(total["a_s"], total["b_s"]) or 1.0
+    lines = [BarLine("before", [(0.0, total["a_s"] / longest, "bar-run")], _of(total["a_s"]))]
+    at = total["a_s"]
+    for cause, seconds in compare.main_causes(document).items():
+        left, width = min(at, at + seconds) / longest, abs(seconds) / longest
+        colour = "bar-slower" if seconds > 0 else "bar-faster"
+        text = compare.signed_seconds(seconds)
+        lines.append(BarLine(compare.CAUSE_WORDS[cause], [(left, width, colour)], text))
+        at += seconds
+    lines.append(BarLine("after", [(0.0, total["b_s"] / longest, "bar-run")], _of(total["b_s"])))
+    return lines
+
+
+def _of(seconds: float | None) -> str:
+    return format_seconds(seconds)
 
 
 def _table(title: str, rows: Sequence[Row], note: str = "") -> Table:
@@ -67,23 +99,83 @@ def _table(title: str, rows: Sequence[Row], note: str = "") -> Table:
 # A what-if as a page and as Markdown.
 
 MOST_WHATIF_ROWS = 100
+WHATIF_NOTE = (
+    "Estimate, not a measurement: each kernel keeps today's efficiency. The range shows how far"
+    " that may be off."
+)
 _MACHINES = ("machine", "bound", "predicted", "low", "high", "speed-up")
 
 
-def whatif_page(document: Row, pictures: Sequence[Captioned]) -> str:
-    """A `timeroof.whatif/1` document as a page."""
+def whatif_page(document: Row, pictures: Sequence[Captioned], title: str = "") -> str:
+    """A `timeroof.whatif/1` document as a page; `title` says what ran where."""
     names = [m["name"] for m in document["machines"]]
-    lead = (
-        f"Measured on {document['from']}: {format_seconds(document['measured_s'])}. Predicted: "
-        + ", ".join(f"{m['name']} {format_seconds(m['predicted_s'])}" for m in document["machines"])
-    )
+    bars = _machine_bars(document)
     return static_page(
-        f"{document['from']} → {', '.join(names[:4])}{'…' if len(names) > 4 else ''}",
-        lead,
-        pictures=pictures,
+        title or f"{document['from']} → {', '.join(names[:4])}{'…' if len(names) > 4 else ''}",
+        _whatif_lead(document),
+        kind="whatif",
+        bars=bars,
+        bars_title="The same work on other machines (estimates)",
+        bars_key=_key(bars),
+        bars_note=WHATIF_NOTE if bars else "",
+        pictures=() if bars else pictures,
         tables=_tables(document, names),
         notes=document["notes"],
     )
+
+
+def _whatif_lead(document: Row) -> str:
+    """The fastest machine, and how it compares with this one."""
+    predicted = [m for m in document["machines"] if m["predicted_s"]]
+    if not predicted or document["measured_s"] is None:
+        return "Nothing was timed, so nothing is predicted."
+    best = min(predicted, key=lambda m: m["predicted_s"])
+    change = compare.speed_words(document["measured_s"], best["predicted_s"])
+    return (
+        f"{best['name']}: about {format_seconds(best['predicted_s'])},"
+        f" {change} than {format_seconds(document['measured_s'])} on {document['from']}."
+    )
+
+
+def _machine_bars(document: Row) -> list[BarLine]:
+    """Measured and predicted seconds by limiter, to one scale, with the interval behind."""
+    if not is_predicted(document):
+        return []
+    machines = document["machines"]
+    longest = max(document["measured_s"], *(m["high_s"] or 0.0 for m in machines)) or 1.0
+    now = split_seconds(document["measured_by_limiter"], document["measured_s"])
+    measured = f"{document['from']} (measured)"
+    lines = [BarLine(measured, _segments(now, longest), _of(document["measured_s"]))]
+    for m in machines:
+        split = split_seconds(m["by_limiter"], m["predicted_s"])
+        low, high = m["low_s"], m["high_s"]
+        lines.append(
+            BarLine(
+                m["name"],
+                _segments(split, longest),
+                _of(m["predicted_s"]),
+                f"{_of(low)} to {_of(high)}",
+                (low / longest, high / longest),
+            )
+        )
+    return lines
+
+
+def _key(bars: Sequence[BarLine]) -> list[tuple[str, str]]:
+    """The colours that bars have, and what they mean: what limits the time."""
+    used = {colour for bar in bars for _, _, colour in bar.pieces}
+    kinds = [(f"kind-{kind}", look.word) for kind, look in LIMITERS.items()]
+    return [(colour, word) for colour, word in [*kinds, ("part-idle", OUTSIDE)] if colour in used]
+
+
+def _segments(split: Mapping[str, float], longest: float) -> list[tuple[float, float, str]]:
+    found, at = [], 0.0
+    for kind, seconds in split.items():
+        if seconds > 0:
+            colour = f"kind-{kind}" if kind in LIMITERS else "part-idle"
+            found.append((at / longest, seconds / longest, colour))
+            at += seconds
+    return found
 
 
 def _tables(document: Row, names: list[str]) -> list[Table]:
@@ -196,7 +288,8 @@ def comparison_outputs(result: Comparison, a: Report, b: Report) -> Outputs:
 def whatif_outputs(result: WhatIf) -> Outputs:
     """The outputs of `whatif`."""
     return Outputs(
-        "whatif", result.document(), markdown_whatif, whatif_page,
+        "whatif", result.document(), markdown_whatif,
+        lambda document, pictures: whatif_page(document, pictures, run_title(result.report)),
         lambda: bars_figure(result), "machines", BARS,
     )  # fmt: skip
 

@@ -20,16 +20,21 @@ class LimiterLook(NamedTuple):
     light: str
     dark: str
     terminal: str
+    # The shape in charts and its matplotlib marker, so that colour is never the only sign.
+    symbol: str
+    marker: str
 
 
 LIMITERS = {
-    "compute": LimiterLook("compute", "#0072B2", "#0072b2", "#4aa8e0", "blue"),
-    "memory": LimiterLook("memory", "#D55E00", "#c25400", "#f0843c", "dark_orange"),
-    "launch": LimiterLook("launching", "#CC79A7", "#ae5089", "#d98cbc", "magenta"),
-    "latency": LimiterLook("latency", "#56B4E9", "#2b7fb0", "#a5d8f7", "cyan"),
-    "fault": LimiterLook("page faults", "#E69F00", "#b98300", "#e9b949", "red"),
-    "link": LimiterLook("links", "#009E73", "#008560", "#3fc49b", "green"),
-    "unknown": LimiterLook("unknown", "#999999", "#6f7680", "#8a929d", "bright_black"),
+    "compute": LimiterLook("compute", "#0072B2", "#0072b2", "#4aa8e0", "blue", "circle", "o"),
+    "memory": LimiterLook("memory", "#D55E00", "#c25400", "#f0843c", "dark_orange", "square", "s"),
+    "launch": LimiterLook("launching", "#CC79A7", "#8e2f6c", "#d98cbc", "magenta", "diamond", "D"),
+    "latency": LimiterLook("latency", "#56B4E9", "#2b7fb0", "#a5d8f7", "cyan", "pentagon", "p"),
+    "fault": LimiterLook("page faults", "#E69F00", "#dba400", "#e9b949", "red", "cross", "P"),
+    "link": LimiterLook("links", "#009E73", "#00704f", "#3fc49b", "green", "triangle", "^"),
+    "unknown": LimiterLook(
+        "unknown", "#999999", "#c3c9d1", "#4a525d", "bright_black", "circle", "o"
+    ),
 }
 LIMITER_WORDS = {kind: look.word for kind, look in LIMITERS.items()}
 LIMITER_COLOURS = {kind: look.print for kind, look in LIMITERS.items()}
@@ -66,7 +71,17 @@ def limiter_styles() -> str:
         " ".join(f"--{kind}: {getattr(look, theme)};" for kind, look in LIMITERS.items())
         for theme in ("light", "dark")
     )
-    classes = " ".join(f".kind-{kind} {{ background: var(--{kind}); }}" for kind in LIMITERS)
+    classes = " ".join(
+        f".kind-{kind} {{ background: var(--{kind}); }}"
+        f" .ink-{kind} {{ color: var(--{kind}); fill: var(--{kind}); }}"
+        for kind in LIMITERS
+    )
+    # Unknown is hatched: no other part of a bar is. As a text it has the colour of soft words.
+    classes += (
+        " .kind-unknown { background: repeating-linear-gradient("
+        "135deg, var(--unknown) 0 4px, var(--faint) 4px 7px); }"
+        " .ink-unknown { color: var(--soft); fill: var(--soft); }"
+    )
     return (
         f":root {{ {light} }}\n"
         f':root[data-theme="dark"] {{ {dark} }}\n'
@@ -77,4 +92,5 @@ def limiter_styles() -> str:
 
 def page_look() -> dict[str, object]:
     """What the page's script needs of this table."""
-    return {"words": LIMITER_WORDS, **SCREEN_PALETTES}
+    symbols = {kind: look.symbol for kind, look in LIMITERS.items()}
+    return {"words": LIMITER_WORDS, "symbols": symbols, **SCREEN_PALETTES}

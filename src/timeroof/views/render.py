@@ -12,17 +12,21 @@ import polars as pl
 
 from timeroof.core.errors import UsageError
 from timeroof.core.files import atomic_path, write_atomically
-from timeroof.core.resources import limiter_kind
 from timeroof.core.shapes import shape_texts
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_seconds
+from timeroof.views.overview import Overview, overview
 from timeroof.views.page import headline
-from timeroof.views.palette import LIMITER_WORDS
+from timeroof.views.page.payload import ordered_findings
 from timeroof.views.plain import clip, markdown_text, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
 # Tables for other programs: the judged rows as CSV and Parquet.
+
+# What a spreadsheet takes for a formula, and what our mark would be taken for; `read.tidy` takes
+# one mark off.
+FORMULA = r"^'*[=+\-@\t\r]"
 
 
 def runs_table(reports: Sequence[Report], names: Sequence[str]) -> pl.DataFrame:
@@ -46,6 +50,11 @@ def table_csv(table: pl.DataFrame) -> bytes:
     """A table as CSV; columns that say nothing are left out."""
     if "shape" in table.columns:
         table = table.with_columns(shape_texts(table["shape"]))
+    # A spreadsheet would run a name such as `=cmd|…`: it gets the mark that makes it a text.
+    text = pl.col(pl.String)
+    table = table.with_columns(
+        pl.when(text.str.contains(FORMULA)).then("'" + text).otherwise(text).name.keep()
+    )
     said = [c for c in table.columns if table[c].null_count() < table.height]
     buffer = io.BytesIO()
     table.select(said or table.columns).write_csv(buffer)
@@ -59,9 +68,9 @@ def table_parquet(table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-# A report as Markdown for a pull request: the headline, the largest gaps, the findings.
+# A report as Markdown for a pull request: the first screen of its page, then all findings.
 
-TOP = 10
+BAR = 20
 
 
 def report_markdown(
@@ -72,8 +81,9 @@ def report_markdown(
     for report, name in zip(reports, names, strict=True):
         if len(reports) > 1:
             lines += [f"## {markdown_text(name)}", ""]
-        lines += _headline(report) + _limits(report) + _gaps(report) + _findings(report)
-        lines += _notes(report)
+        seen = overview(report)
+        lines += [*_doubts(seen), *_head(seen, report), *_parts(seen), *_actions(seen)]
+        lines += [*_kernels(seen), *_findings(report), *_notes(report)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -89,52 +99,67 @@ def code(text: str, limit: int = 80) -> str:
     return f"{fence}{pad}{name}{pad}{fence}"
 
 
-def _headline(report: Report) -> list[str]:
-    machine = f" on {markdown_text(report.machine.device)}" if report.machine else ""
-    facts = " · ".join(f"{card.label} **{card.text}**" for card in headline.cards(report))
-    return [f"{facts}{machine}", "", headline.verdict_sentence(report), ""]
+def _doubts(seen: Overview) -> list[str]:
+    lines = [f"> **Warning:** {markdown_text(f'{d.text} {d.advice}'.strip())}" for d in seen.doubts]
+    return ["\n>\n".join(lines), ""] if lines else []
 
 
-def _limits(report: Report) -> list[str]:
-    parts = [
-        f"| {part.label} | {part.text} | {part.percent} | {'█' * round(20 * part.share)} |"
-        for part in headline.limiter_parts(report.totals)
-    ]
-    lines = ["| bound by | time | share | |", "|---|---:|---:|---|", *parts, ""] if parts else []
-    ladder = [rung for rung in headline.ladder(report) if rung.seconds is not None]
-    rungs = [f"{rung.label.lower()} {rung.text}" for rung in ladder]
+def _head(seen: Overview, report: Report) -> list[str]:
+    facts = [f"**{seen.time}** {seen.time_label.lower()}", *filter(None, [seen.potential])]
+    lines = [f"**{markdown_text(seen.sentence)}**", "", " · ".join(facts), ""]
+    rungs = [f"{rung.label.lower()} {rung.text}" for rung in headline.ladder(report)]
     words = headline.seconds_words(report)
-    lines += [words, ""] if words else []
-    return [*lines, f"Ladder: {' → '.join(rungs)}", ""] if rungs else lines
+    lines += [f"How fast could it be? {' → '.join(rungs)}.", ""] if len(rungs) > 2 else []
+    return [*lines, words, ""] if words else lines
 
 
-def _gaps(report: Report) -> list[str]:
-    rows = report.rows.filter(pl.col("gap_s") > 0).sort("gap_s", descending=True).head(TOP)
-    if not rows.height:
+def _parts(seen: Overview) -> list[str]:
+    if not seen.parts:
+        return []
+    lines = ["| where the time goes | time | share | | |", "|---|---:|---:|---|---|"]
+    lines += [
+        f"| {part.label} | {part.text} | {part.percent} | {'█' * round(BAR * part.share)}"
+        f" | {markdown_text(part.detail)} |"
+        for part in seen.parts
+    ]
+    return [*lines, ""]
+
+
+def _actions(seen: Overview) -> list[str]:
+    lines = [
+        f"{action.place}. **{markdown_text(action.title, 300)}**: up to {action.gain}"
+        f" ({action.percent})"
+        for action in seen.actions
+    ]
+    return ["**Do first**", "", *lines, ""] if lines else []
+
+
+def _kernels(seen: Overview) -> list[str]:
+    if not seen.kernels:
         return []
     lines = [
-        "| largest gaps | time | bound | limiter | gap | efficiency |",
-        "|---|---:|---:|---|---:|---:|",
+        f"| largest {seen.things} | time | share | limit | of its limit |",
+        "|---|---:|---:|---|---:|",
     ]
-    for row in rows.iter_rows(named=True):
-        kind = limiter_kind(row["limiter"])
-        lines.append(
-            f"| {code(row['short_name'])} | {format_seconds(row['time_s'])}"
-            f" | {format_seconds(row['bound_s'])} | {LIMITER_WORDS[kind]}"
-            f" | {format_seconds(row['gap_s'])} | {format_percent(row['efficiency'])} |"
-        )
-    return [*lines, ""]
+    lines += [
+        f"| {code(line.title)} | {line.time} | {line.percent} | {line.limit_word}"
+        f" | {line.of_limit} |"
+        for line in seen.kernels
+    ]
+    return [*lines, "", *([seen.overlap, ""] if seen.overlap else [])]
 
 
 def _findings(report: Report) -> list[str]:
     lines: list[str] = []
-    for finding in report.findings:
+    for finding in ordered_findings(report):
         gain = "" if finding.gain_s is None else f" (up to {format_seconds(finding.gain_s)})"
         title, why = markdown_text(finding.title, 300), markdown_text(finding.why)
         lines.append(f"- **{title}**{gain}: {why}")
         if finding.action:
             lines.append(f"  *Do:* {markdown_text(finding.action)}")
-    return [*lines, ""] if lines else []
+    if not lines:
+        return []
+    return ["<details><summary>Why and how</summary>", "", *lines, "", "</details>", ""]
 
 
 def _notes(report: Report) -> list[str]:

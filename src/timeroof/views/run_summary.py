@@ -1,84 +1,221 @@
-"""What is seen at the end of a run: step time, where it went, top ops, what can come back."""
+"""A run in the terminal: the first screen of its page, in the same order and numbers."""
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import polars as pl
-from rich.console import Console
 from rich.text import Text
 
-from timeroof.core.columns import Row
-from timeroof.core.report import Report, Totals
-from timeroof.core.resources import limiter_kind
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.profile import Steps
+from timeroof.core.units import format_amount, format_seconds
+from timeroof.views.overview import Action, KernelLine, Overview, Part, overview
 from timeroof.views.palette import TERMINAL_COLOURS
-from timeroof.views.terminal import console, plain_text, print_notes, print_summary
+from timeroof.views.terminal import console, plain_text, print_notes
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
-TOP = 8
-CHUNKS = 3
-OP_COLUMNS = (
-    Column("", "name", most=60),
-    Column("", "whole", leaves=1),
-    Column("", "bar", least=8, most=24, leaves=2),
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from timeroof.core.notes import Note
+    from timeroof.core.report import Report
+
+LINES = 8
+# A shorter bar is less than one character.
+SLIVER = 0.02
+# Warnings beyond these are counted with the notes.
+DOUBTS = 3
+PART_COLOURS = TERMINAL_COLOURS | {
+    "communication": "green",
+    "copy": "dark_cyan",
+    "idle": "white",
+    "unexplained": "bright_black",
+}
+PART_COLUMNS = (
+    Column("", "whole"),
+    Column("", "bar", least=16, most=40, leaves=1),
     Column("", "figure"),
+    Column("", "figure"),
+    Column("", "name", least=20, most=120, leaves=2),
+)
+ACTION_COLUMNS = (
+    Column("Do first", "prose", least=24, most=110),
+    Column("gain up to", "figure"),
     Column("", "figure"),
 )
-LINE_COLUMNS = (Column("", "figure"), Column("", "figure"), Column("", "path"))
-CHUNK_COLUMNS = (Column("", "figure"), Column("", "prose"))
+KERNEL_COLUMNS = (
+    Column("time", "figure"),
+    Column("share", "figure", leaves=3),
+    Column("limit", "whole", leaves=1),
+    Column("of its limit", "figure", leaves=2),
+    Column("FLOP/s", "figure", leaves=5),
+    Column("DRAM B/s", "figure", leaves=5),
+    Column("", "bar", least=10, most=20, leaves=4),
+)
+LINE_COLUMNS = (
+    Column("Largest lines", "path", least=16),
+    Column("time", "figure"),
+    Column("above its limit", "figure"),
+)
 
 
-def print_run(report: Report) -> None:
-    """The whole summary, on stderr."""
-    out = console(stderr=True)
-    _print_step(report, out)
-    if len(report.profile):
-        print_summary(report)
-        _print_account(report, out)
-        _print_top(report, out)
-        _print_lines(report, out)
-        _print_chunks(report, out)
-    print_notes(report.notes)
-
-
-def _print_step(report: Report, out: Console) -> None:
-    steps = report.profile.steps
-    if steps is None:
+def print_run(
+    report: Report, *, verbose: bool = False, page: Path | None = None, stderr: bool = True
+) -> None:
+    """The whole summary; `page` is where the page was written, `verbose` adds every note."""
+    seen, out = overview(report), console(stderr=stderr)
+    out.print()
+    _print_doubts(seen, out, verbose=verbose)
+    _print_head(seen, out)
+    if report.profile.steps is not None and report.profile.steps.count:
+        out.print(Text(whole_run(report.profile.steps)))
+    if seen.is_empty:
+        print_notes([n for n in report.notes if n.level == "info"], stderr=stderr)
         return
-    step_s, profiled_s = steps.unprofiled_s, steps.profiled_s
-    step = f"a step takes {format_seconds(step_s)}" if step_s else "no unprofiled step"
-    profiled = f", {format_seconds(profiled_s)} when profiled" if profiled_s else ""
+    print_parts(seen, out)
+    _print_actions(seen, out)
+    _print_kernels(seen, out)
+    _print_lines(report, out)
+    _print_end(report, seen, out, verbose=verbose, page=page)
+
+
+def whole_run(steps: Steps) -> str:
+    """What marks a step, and whose the time of all of them was.
+
+    >>> from timeroof.core.profile import StepKind
+    >>> kinds = [StepKind(name="training", count=56, total_s=0.06),
+    ...          StepKind(name="training with evaluation", count=8, total_s=51.7)]
+    >>> whole_run(Steps(count=64, mark="SGD.step", kinds=kinds))
+    '64 steps (SGD.step) took 51.8 s: 56 training 60.0 ms, 8 training with evaluation 51.7 s'
+    """
     seen = "1 step" if steps.count == 1 else f"{steps.count} steps"
-    out.print(Text(f"\n{step}{profiled}; {seen} seen", style="bold"))
+    mark = f" ({plain_text(steps.mark)})" if steps.mark else ""
+    known = [kind for kind in steps.kinds if kind.total_s is not None]
+    if not known:
+        return f"{seen}{mark}"
+    took = f"{seen}{mark} took {format_seconds(sum(kind.total_s or 0.0 for kind in known))}"
+    if len(known) < 2:
+        return took
+    parts = [f"{k.count} {plain_text(k.name)} {format_seconds(k.total_s)}" for k in known]
+    return f"{took}: {', '.join(parts)}"
 
 
-def _print_account(report: Report, out: Console) -> None:
-    """Parts of the step; they sum to it."""
-    totals = report.totals
-    whole = totals.wall_s or 1.0
-    parts = {"ops": totals.kernel_s, **totals.idle_by_cause, "unexplained": totals.unexplained_s}
-    texts = [f"{n} {format_percent(s / whole)}" for n, s in parts.items() if s is not None]
-    out.print(Text(f"step = {' + '.join(texts)}"))
+def print_summary(report: Report, *, stderr: bool = True) -> None:
+    """What ran where, how long it took and where the time goes: the first lines of a run."""
+    seen, out = overview(report), console(stderr=stderr)
+    _print_doubts(seen, out, verbose=False)
+    _print_head(seen, out)
+    print_parts(seen, out)
 
 
-def _print_top(report: Report, out: Console) -> None:
-    """The largest ops by name and phase: a bar of time, its bound in colour."""
-    rows = report.rows.with_columns(pl.col("bound_s").fill_null(0.0).alias("known_bound_s"))
-    groups = (
-        rows.group_by("name", "phase")
-        .agg(
-            pl.col("time_s").sum(),
-            pl.col("known_bound_s").sum(),
-            pl.col("calls").sum(),
-            pl.col("limiter").sort_by("time_s").last(),
-            pl.col("gap_s").is_null().any().alias("is_unknown"),
-        )
-        .sort("time_s", descending=True)
-        .head(TOP)
-    )
-    longest = float(groups["time_s"].max() or 0.0) or 1.0  # type: ignore[arg-type]
-    out.print(Text("\nlargest ops (█ bound, ░ gap)", style="bold"))
-    lines = [_line(row, longest) for row in groups.iter_rows(named=True)]
-    out.print(fitted_table(OP_COLUMNS, lines, out.width, indent=2))
+def _print_doubts(seen: Overview, out: Console, *, verbose: bool) -> None:
+    """Why not to trust what follows."""
+    shown = seen.doubts if verbose else seen.doubts[:DOUBTS]
+    for doubt in shown:
+        words = plain_text(f"Warning: {doubt.text} {doubt.advice}".strip())
+        text = Text("\n".join(wrapped(words, out.width)))
+        text.stylize("bold yellow", 0, len("Warning:"))
+        out.print(text)
+    if shown:
+        out.print()
+
+
+def _print_head(seen: Overview, out: Console) -> None:
+    out.print(Text(plain_text(seen.title), style="bold"))
+    facts = [seen.time_label.lower(), *filter(None, (seen.potential,))]
+    out.print(Text.assemble((seen.time, "bold"), " ", " · ".join(facts)))
+    out.print()
+    out.print(Text("\n".join(wrapped(plain_text(seen.sentence), out.width))))
+
+
+_FIGURE = re.compile(r"(?<=\d) (?=(?:%|[mµn]?s|[kMGTP]?B|[kMGTP]?FLOP)\b|%)")
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines that never part a number from its unit.
+
+    >>> wrapped("It takes 12 % of 3.4 ms", 14)
+    ['It takes 12 %', 'of 3.4 ms']
+    """
+    joined = _FIGURE.sub("\x00", text)
+    return [line.replace("\x00", " ") for line in textwrap.wrap(joined, width)]
+
+
+def print_parts(seen: Overview, out: Console) -> None:
+    """Where the time goes: one bar a part; they sum to the run time."""
+    parts = [part for part in seen.parts if part.seconds]
+    if parts:
+        out.print()
+        longest = max(part.share for part in parts) or 1.0
+        rows = [_part_cells(part, longest) for part in parts]
+        out.print(fitted_table(PART_COLUMNS, rows, out.width, indent=2))
+
+
+def _part_cells(part: Part, longest: float) -> list[Cell]:
+    share = max(part.share, 0.0) / longest
+    bar = Bar([(share, "█" if share > SLIVER else "▏", PART_COLOURS[part.key])])
+    return [plain_text(part.label), bar, part.text, part.percent, plain_text(part.detail)]
+
+
+def _print_actions(seen: Overview, out: Console) -> None:
+    if not seen.actions:
+        return
+    out.print()
+    rows = [_action_cells(action) for action in seen.actions]
+    out.print(fitted_table(ACTION_COLUMNS, rows, out.width))
+
+
+def _action_cells(action: Action) -> list[Cell]:
+    return [f"{action.place}. {plain_text(action.title)}", action.gain, action.percent]
+
+
+def _print_kernels(seen: Overview, out: Console) -> None:
+    if not seen.kernels:
+        return
+    out.print()
+    longest = max(line.time_s for line in seen.kernels) or 1.0
+    rows = [_kernel_cells(line, longest) for line in seen.kernels]
+    columns, rows = _told(_kernel_columns(seen.things), rows)
+    out.print(fitted_table(columns, rows, out.width))
+    if seen.overlap:
+        out.print(Text(seen.overlap))
+
+
+def _kernel_columns(things: str) -> list[Column]:
+    return [Column(f"Largest {things}", "name", least=16, most=70), *KERNEL_COLUMNS]
+
+
+def _kernel_cells(line: KernelLine, longest_s: float) -> list[Cell]:
+    solid = min(line.of_limit_share or 0.0, 1.0) * line.time_s / longest_s
+    colour = TERMINAL_COLOURS[line.limit]
+    bar = Bar([(solid, "█", colour), (line.time_s / longest_s - solid, "░", colour)])
+    return [
+        plain_text(line.title),
+        line.time,
+        line.percent,
+        line.limit_word,
+        _figure(line.of_limit_share, lambda _: line.of_limit),
+        _figure(line.flop_per_s, lambda rate: format_amount(rate, "FLOP/s")),
+        _figure(line.byte_per_s, lambda rate: format_amount(rate, "B/s")),
+        bar,
+    ]
+
+
+def _figure(value: float | None, written: Callable[[float], str]) -> str:
+    """A figure, or a dash where it is unknown."""
+    return "-" if value is None else written(value)
+
+
+def _told(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]]
+) -> tuple[list[Column], list[list[Cell]]]:
+    """The columns in which a row has something."""
+    kept = [k for k in range(len(columns)) if any(row[k] != "-" for row in rows)]
+    return [columns[k] for k in kept], [[row[k] for k in kept] for row in rows]
 
 
 def _print_lines(report: Report, out: Console) -> None:
@@ -91,17 +228,17 @@ def _print_lines(report: Report, out: Console) -> None:
         .group_by("label.source")
         .agg(pl.col("time_s").sum(), pl.col("gap_s").sum())
         .sort("time_s", descending=True)
-        .head(TOP)
+        .head(LINES)
     )
+    out.print()
     if not groups.height:
-        out.print(Text(f"\nno op bears a line of the program: {_why_no_line(rows)}"))
+        out.print(Text(f"No op has a source line: {_why_no_line(rows)}."))
         return
-    out.print(Text("\nlargest lines (time, of it above the bound)", style="bold"))
     lines = [
-        (format_seconds(time_s), format_seconds(gap_s), plain_text(source))
+        (plain_text(source), format_seconds(time_s), format_seconds(gap_s))
         for source, time_s, gap_s in groups.iter_rows()
     ]
-    out.print(fitted_table(LINE_COLUMNS, lines, out.width, indent=2))
+    out.print(fitted_table(LINE_COLUMNS, lines, out.width))
 
 
 def _why_no_line(rows: pl.DataFrame) -> str:
@@ -109,50 +246,30 @@ def _why_no_line(rows: pl.DataFrame) -> str:
     if "kind" in rows.columns and (rows["kind"] == "kernel").any():
         return "in programs with compiled code only that code has lines"
     if "shape" not in rows.columns or rows["shape"].is_null().all():
-        return "lines are found in the described step, and no step was described"
-    return "no call of the described step came from a file of the program"
+        return "lines come from a step with shapes recorded, and none was"
+    return "no call came from a file of the program"
 
 
-def _line(row: Row, longest: float) -> list[Cell]:
-    time_s, bound_s = row["time_s"] or 0.0, row["known_bound_s"]
-    # A bound that is known only in part says nothing about the whole.
-    share = bound_s / time_s if time_s and not row["is_unknown"] else None
-    colour = TERMINAL_COLOURS[limiter_kind(str(row["limiter"]))]
-    solid = min(bound_s, time_s) / longest
-    bar = Bar([(solid, "█", colour), (time_s / longest - solid, "░", colour)])
-    names = [plain_text(row["name"]), row["phase"] or ""]
-    return [*names, bar, format_seconds(row["time_s"]), format_percent(share)]
-
-
-def _print_chunks(report: Report, out: Console) -> None:
-    """The three largest recoverable chunks: findings, gaps that none of them names, host time."""
-    chunks = [(f.gain_s, f.title) for f in report.findings if f.gain_s] + _gaps(report)
-    chunks = sorted(chunks, key=lambda chunk: -chunk[0])[:CHUNKS]
-    shown = sorted(chunks + _idle(report)[: CHUNKS - len(chunks)], key=lambda chunk: -chunk[0])
-    words = _overlapping(sum(gain_s for gain_s, _ in shown), report.totals)
-    out.print(Text(f"\nlargest recoverable chunks{words}", style="bold"))
-    lines = [(format_seconds(gain_s), plain_text(title)) for gain_s, title in shown]
-    out.print(fitted_table(CHUNK_COLUMNS, lines, out.width, indent=2))
-
-
-def _overlapping(gains_s: float, totals: Totals) -> str:
-    """Why chunks may be more than the step: findings share seconds."""
-    measured_s = totals.ladder.measured_s
-    return " (they overlap)" if measured_s is not None and gains_s > measured_s else ""
-
-
-def _gaps(report: Report) -> list[tuple[float, str]]:
-    """Seconds above the bound of ops that no finding names."""
-    named = [row for finding in report.findings if finding.gain_s for row in finding.kernels]
-    rows = report.rows.filter(pl.col("gap_s") > 0, ~pl.col("id").is_in(named))
-    groups = rows.group_by("name", "phase").agg(pl.col("gap_s").sum())
-    return [
-        (float(g["gap_s"]), f"{g['name']} ({g['phase']}) above its bound")
-        for g in groups.iter_rows(named=True)
+def _print_end(
+    report: Report, seen: Overview, out: Console, *, verbose: bool, page: Path | None
+) -> None:
+    """Notes where they were asked for, else how many there are, and where to go from here."""
+    notes = _quiet_notes(report, seen, verbose=verbose)
+    if verbose and notes:
+        out.print()
+        for note in notes:
+            out.print(Text(f"Note: {plain_text(note)}"))
+    many = "1 note" if len(notes) == 1 else f"{len(notes)} notes"
+    parts = [
+        "Why and how: timeroof explain FILE" if report.findings else "",
+        f"Page: {plain_text(str(page))}" if page else "Page: --html FILE",
+        f"{many}: -v" if notes and not verbose else "",
     ]
+    out.print()
+    out.print(Text("   ".join(part for part in parts if part), style="dim"))
 
 
-def _idle(report: Report) -> list[tuple[float, str]]:
-    causes = report.totals.idle_by_cause
-    found = [(s, f"host time: {cause}") for cause, s in causes.items()]
-    return sorted(found, reverse=True)
+def _quiet_notes(report: Report, seen: Overview, *, verbose: bool) -> list[Note]:
+    """The notes that the warnings above do not say."""
+    said = {doubt.text for doubt in (seen.doubts if verbose else seen.doubts[:DOUBTS])}
+    return [note for note in report.notes if str(note) not in said]

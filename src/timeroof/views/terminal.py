@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -11,31 +11,19 @@ from rich.markup import escape
 from rich.text import Text
 
 from timeroof.core import units
-from timeroof.core.columns import Row
 from timeroof.core.units import format_percent, format_rate, format_seconds
-from timeroof.model.groups import kernel_groups
-from timeroof.views.palette import LIMITER_WORDS, TERMINAL_COLOURS
 from timeroof.views.plain import plain_text
-from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
+from timeroof.views.terminal_table import Column, fitted_table
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
-    from timeroof.core.report import Finding, Report
+    from timeroof.core.report import Finding
 
 __all__ = [
-    "console", "plain_text", "print_findings", "print_gaps", "print_machine", "print_machines",
-    "print_notes", "print_summary",
+    "console", "plain_text", "print_findings", "print_machine", "print_machines", "print_notes",
 ]  # fmt: skip
 
-# Below this share of time with known amounts, sums say more about ignorance than about the run.
-ENOUGH_KNOWN = 0.5
 PIPE_WIDTH = 160
-LIMITER_COLUMNS = (
-    Column("", "whole"),
-    Column("", "bar", least=8, most=30, leaves=1),
-    Column("", "figure"),
-    Column("", "figure"),
-)
 # A catalogue's names are what one types: they stay whole, titles give way.
 CATALOGUE_COLUMNS = (
     Column("name", "whole"),
@@ -102,6 +90,12 @@ def print_machine(machine: Machine) -> None:
             latency = format_seconds(level.latency_s)
             rows.append((f"{level.level} latency", latency, "measured", ""))
     out.print(fitted_table(CEILING_COLUMNS, rows, out.width))
+    for ceiling in machine.achievable:
+        peak = machine.rate(ceiling.resource)
+        share = f" ({format_percent(ceiling.rate / peak)} of the ceiling)" if peak else ""
+        rate = format_rate(ceiling.resource, ceiling.rate)
+        words = f"Achievable {ceiling.resource}: {rate}{share}, {ceiling.origin}: {ceiling.source}"
+        out.print(Text(plain_text(words)))
     if machine.device_names:
         names = ", ".join(plain_text(n) for n in machine.device_names)
         out.print(Text(f"Profilers print it as: {names}"))
@@ -130,63 +124,6 @@ def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     ]  # fmt: skip
 
 
-def print_summary(report: Report, *, stderr: bool = True) -> None:
-    """Time by limiter, efficiency, coverage: the report in a few lines.
-
-    All seconds are those of a step without instruments, where there was one.
-    """
-    out = console(stderr=stderr)
-    totals = report.totals
-    if totals.ladder.measured_s is None:
-        out.print("Nothing was timed: there are no seconds to account for.")
-        return
-    known = totals.known_time_share
-    told = (
-        f"bound {format_seconds(totals.bound_s)}, at most"
-        f" {format_seconds(totals.recoverable_s)} recoverable; efficiency"
-        f" {format_percent(totals.efficiency)}"
-    )
-    if known is None or known < ENOUGH_KNOWN:
-        told = "too little is known for a bound of the whole"
-    measured = (format_seconds(totals.ladder.measured_s), "bold")
-    share = f"amounts known for {format_percent(known)} of the time"
-    out.print(Text.assemble(measured, f" measured, {told}, {share}"))
-    idle_s, by_cause = totals.idle_s, totals.idle_by_cause
-    if idle_s is not None and idle_s > 0:
-        causes = sorted(by_cause.items(), key=lambda item: -item[1])
-        words = ", ".join(f"{plain_text(c)} {format_seconds(s)}" for c, s in causes if s > 0)
-        out.print(Text(f"  idle     {format_seconds(idle_s)}" + (f": {words}" if words else "")))
-    whole = sum(totals.by_limiter.values()) or 1.0
-    bars = [
-        (LIMITER_WORDS[k], Bar([(s / whole, "█", TERMINAL_COLOURS[k])]), format_seconds(s),
-         format_percent(s / whole))
-        for k, s in totals.by_limiter.items() if s > 0
-    ]  # fmt: skip
-    if bars:
-        out.print(fitted_table(LIMITER_COLUMNS, bars, out.width, indent=2))
-    _print_above_roof(out, report)
-
-
-def _print_above_roof(out: Console, report: Report) -> None:
-    """Rows that beat a roof: a bound of the whole that contains them is no bound."""
-    verdicts = report.verdicts.table
-    above = verdicts.filter(verdicts["above_roof"].is_not_null())
-    if not above.height:
-        return
-    worst = above.sort("kernel_efficiency", descending=True, nulls_last=True).row(0, named=True)
-    names = dict(report.profile.kernels.select("id", "short_name").iter_rows())
-    share = worst["kernel_efficiency"]
-    at = "" if share is None else f" at {format_percent(share)} of it"
-    rows = "1 row is" if above.height == 1 else f"{above.height} rows are"
-    out.print(
-        Text.assemble(
-            (f"{rows} above the roof", "yellow"),
-            f", most {plain_text(names[worst['id']])[:60]}{at} ({worst['above_roof']});"
-            " `timeroof explain` says more",
-        )
-    )
-
-
 def print_findings(findings: Iterable[Finding], *, stderr: bool = True) -> None:
     """Findings in words."""
     out = console(stderr=stderr)
@@ -202,84 +139,3 @@ def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:
     out = console(stderr=stderr)
     for note in notes:
         out.print(Text(f"Note: {plain_text(note)}"))
-
-
-# The largest kernels, whatever is known of them, and the first findings.
-
-ROWS = 5
-FINDINGS = 3
-COLUMNS = (
-    Column("largest kernels", "name"),
-    Column("time", "figure"),
-    Column("idle before", "figure", leaves=4),
-    Column("FLOP/s", "figure", leaves=2),
-    Column("DRAM B/s", "figure", leaves=2),
-    Column("bound by", "whole", leaves=1),
-    Column("of its bound", "figure", leaves=3),
-    Column("gap", "figure", leaves=1),
-    Column("bound in time", "bar", least=13, most=20, leaves=5),
-)
-
-
-def print_gaps(report: Report, *, stderr: bool = True) -> None:
-    """The largest kernels with what they achieve and what bounds them, then the first findings."""
-    groups = kernel_groups(report.rows).head(ROWS)
-    out = console(stderr=stderr)
-    if groups.height:
-        longest = float(groups["time_s"].max() or 0.0) or 1.0  # type: ignore[arg-type]
-        lines = [_cells(row, longest) for row in groups.iter_rows(named=True)]
-        out.print(fitted_table(_told(COLUMNS, lines), _told_cells(lines), out.width))
-    _print_findings(report, out)
-
-
-def _cells(row: Row, longest_s: float) -> list[Cell]:
-    bound = min(row["bound_s"] or 0.0, row["time_s"]) / longest_s if row["gap_s"] else 0.0
-    bar = Bar([(bound, "█", ""), (row["time_s"] / longest_s - bound, "░", "")])
-    return [
-        plain_text(_title(row)),
-        format_seconds(row["time_s"]),
-        _figure(row["idle_before_s"], format_seconds),
-        _figure(row["achieved_flop_per_s"], lambda rate: units.format_amount(rate, "FLOP/s")),
-        _figure(row["achieved_byte_per_s"], lambda rate: units.format_amount(rate, "B/s")),
-        LIMITER_WORDS[row["limit"]],
-        _figure(row["kernel_efficiency"], format_percent),
-        _figure(row["gap_s"], format_seconds),
-        bar,
-    ]
-
-
-def _figure(value: float | None, written: Callable[[float], str]) -> str:
-    """A figure, or a dash where it is unknown."""
-    return "-" if value is None else written(value)
-
-
-def _is_told(cells: Sequence[Cell]) -> bool:
-    return any(cell != "-" for cell in cells)
-
-
-def _told(columns: Sequence[Column], lines: Sequence[Sequence[Cell]]) -> list[Column]:
-    """The columns in which a line has something."""
-    cells = list(zip(*lines, strict=True))
-    return [c for c, of_column in zip(columns, cells, strict=True) if _is_told(of_column)]
-
-
-def _told_cells(lines: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-    cells = [of_column for of_column in zip(*lines, strict=True) if _is_told(of_column)]
-    return [list(line) for line in zip(*cells, strict=True)]
-
-
-def _title(row: Row) -> str:
-    op = (row["op"] or "").removeprefix("aten::")
-    name = row["short_name"] or ""
-    return name if not op or op in name else f"{name} ({op})"
-
-
-def _print_findings(report: Report, out: Console) -> None:
-    gains = [f for f in report.findings if f.gain_s]
-    measured = report.totals.ladder.measured_s
-    for finding in gains[:FINDINGS]:
-        share = format_percent(finding.gain_s / measured) if finding.gain_s and measured else ""
-        title, gain = plain_text(finding.title), format_seconds(finding.gain_s)
-        out.print(Text(f"{finding.code} {title}: at most {gain} ({share})"))
-    if gains:
-        out.print(Text("`timeroof explain` says why and what to do."))

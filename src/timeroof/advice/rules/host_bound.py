@@ -33,6 +33,8 @@ class HostBound(Rule):
         "torch gpu": "Compile the model: torch.compile(model, mode='reduce-overhead') also records"
         " CUDA graphs. A larger batch hides the host as well. py-spy shows where Python spends"
         " its time.",
+        "torch graphs gpu": "Graphs are replayed already. Shorten what the host does between"
+        " replays: scheduling, sampling, copies and Python. Or give each replay more work.",
         "torch cpu": "Compile the model with torch.compile. Replace Python loops over small ops."
         " Move hooks and logging out of the step.",
         "tensorflow": "Wrap the step in tf.function, and run several steps per call"

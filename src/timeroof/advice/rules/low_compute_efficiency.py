@@ -68,6 +68,7 @@ class LowComputeEfficiency(Rule):
         why = (
             f"{kernel_count(rows)} compute-bound {context.noun}s take {format_seconds(time_s)}"
             f" ({context.share(time_s)}) and reach {format_percent(reached)} of peak."
+            + _achievable(context, rows)
             + (f" {len(odd)} shapes have sides that do not fill a tile of {TILE}." if odd else "")
             + places(rows)
         )
@@ -82,6 +83,18 @@ class LowComputeEfficiency(Rule):
             "threads": context.threads,
         }
         return self.claim(context, rows, why, evidence, title=title)
+
+
+def _achievable(context: Context, rows: pl.DataFrame) -> str:
+    """How much of the best published rate these rows reach, where somebody published one."""
+    limiters = rows["limiter"].unique().to_list()
+    machine = context.machine
+    best = machine.achievable_rate(limiters[0]) if machine and len(limiters) == 1 else None
+    flops, time_s = float(rows["total_flops"].sum()), float(rows["time_s"].sum())
+    if best is None or not flops:
+        return ""
+    share = format_percent(flops / time_s / best.rate)
+    return f" That is {share} of the best rate published for real kernels."
 
 
 def has_odd_side(shape: Sequence[Sequence[int]]) -> bool:

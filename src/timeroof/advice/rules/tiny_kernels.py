@@ -47,6 +47,8 @@ class TinyKernels(Rule):
         " loop with torch.compile.",
         "torch gpu": "Launch fewer, larger kernels: torch.compile(model, mode='reduce-overhead')"
         " fuses ops and records CUDA graphs. A larger batch gives each kernel more work.",
+        "torch graphs gpu": "Graphs are replayed already. Make their kernels fewer and larger:"
+        " fused ops (torch.compile), a larger batch.",
         "torch cpu": "Call fewer, larger ops: torch.compile, or vectorised code instead of Python"
         " loops.",
         "tensorflow recurrent": "Use keras.layers.LSTM with its default arguments (one cuDNN"

@@ -15,16 +15,17 @@ from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
 from timeroof.core.shapes import SHAPE
 from timeroof.live.accounting import Account, account
+from timeroof.live.alignment import NO_MATCH, align
 from timeroof.live.memory import caches_above
+from timeroof.live.recording import Described, Ints, PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.live.rows import Rows
-from timeroof.live.torch.alignment import NO_MATCH, align
-from timeroof.live.torch.primitives import TIMESTAMP, primitives_in
-from timeroof.live.torch.recording import Described, Ints, PrimitiveSeen, PrimitiveStep, Recording
+from timeroof.live.torch.primitives import primitives_in
 from timeroof.read.onednn import MOVERS
 from timeroof.work import Cost, count
 from timeroof.work.call import Call, input_shape
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.onednn import call_from_onednn
+from timeroof_recorder.torch.primitives import TIMESTAMP
 
 # A smaller rest of an op beside its primitives is within what two clocks differ by.
 LEAST_REST = 0.2

@@ -79,7 +79,7 @@ def _text(value: object) -> str:
 # Modules of the program's folder that bear the name of a module that we use.
 #
 # Python looks for `import statistics` in the program's folder first, unless it was imported before:
-# by us, in a process that is to be the program's. And once the program has ended, its `plotly.py`
+# by us, in a process that is to be the program's. And once the program has ended, its `jinja2.py`
 # must not be taken for the library.
 
 

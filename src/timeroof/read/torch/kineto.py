@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TypeGuard
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -21,7 +22,7 @@ from timeroof.read.events import (
     timeline_of,
 )
 from timeroof.read.formats import ReadOptions, source_of
-from timeroof.read.idle import Floats, seconds_by_cause
+from timeroof.read.idle import Floats, Union, seconds_by_cause
 from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch import rows as row_maker
@@ -47,12 +48,22 @@ def step_times(trace: Trace) -> tuple[Floats, Floats]:
     return trace.frames["start"][rows], trace.frames["end"][rows]
 
 
-def steps(trace: Trace) -> Steps | None:
-    """How many steps there are, and the median time of one."""
+def steps(trace: Trace, idle_us: Floats | None = None, devices: int = 1) -> Steps | None:
+    """How many steps there are, the median time of one, and how long a device idles outside.
+
+    `idle_us` is the idle before each piece of the device's work.
+    """
     start, end = step_times(trace)
     if not len(start):
         return None
-    return Steps(count=len(start), profiled_s=float(np.median(end - start)) * _US)
+    pause_us = None
+    if idle_us is not None:
+        until = trace.device["start"]
+        inside = Union(start, end).overlap(until - idle_us, until)
+        pause_us = float(np.maximum(idle_us - inside, 0.0).sum()) / max(devices, 1)
+    pause_s = pause_us * _US if pause_us is not None else None
+    median_s = float(np.median(end - start)) * _US
+    return Steps(count=len(start), profiled_s=median_s, pause_s=pause_s)
 
 
 def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame | None:
@@ -177,14 +188,19 @@ def _source(found: Input, top: dict[str, object], trace: Trace) -> Source:
         return source_of("Chrome trace", found)
     schema = top.get("schemaVersion")
     version = f"schema {schema}" if isinstance(schema, int) else None
-    return source_of("Kineto", found, version=version)
+    source = source_of("Kineto", found, version=version)
+    return msgspec.structs.replace(source, ranks=_distributed(top, "world_size"))
 
 
 def _ranked(rows: pl.DataFrame, top: dict[str, object]) -> pl.DataFrame:
+    return rows.with_columns(pl.lit(_distributed(top, "rank"), pl.Int64).alias("rank"))
+
+
+def _distributed(top: dict[str, object], what: str) -> int | None:
+    """A number of the distributed program that a trace is one rank of."""
     info = top.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else None
-    known = rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else None
-    return rows.with_columns(pl.lit(known, pl.Int64).alias("rank"))
+    found = info.get(what) if isinstance(info, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
 def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
@@ -253,7 +269,7 @@ def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Pro
         source,
         device=device,
         **times,
-        steps=steps(trace),
+        steps=steps(trace, idling.idle, len(idling.busy_us)),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),
         calls=row_maker.recorded_calls(trace, work.signatures, asked, work.telling),

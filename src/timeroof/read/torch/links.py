@@ -76,6 +76,14 @@ def _is_graph(trace: Trace, launch: idling.Ints) -> idling.Bools:
     return np.asarray(replays[name], dtype=np.bool_)
 
 
+def _graphs_without_kernels(trace: Trace, launch: idling.Ints) -> idling.Floats:
+    """When graphs were launched of which no kernel is in the trace."""
+    rows = np.arange(trace.launches.height)
+    silent = _is_graph(trace, rows)
+    silent[launch[launch >= 0]] = False
+    return np.asarray(trace.launches["start"][silent], dtype=np.float64)
+
+
 def _by_external_id(trace: Trace) -> idling.Ints:
     """The op with the same External id, unless the ids only repeat the correlation numbers."""
     ids, correlation = trace.device["external_id"], trace.device["correlation"]
@@ -143,6 +151,7 @@ def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
     parts = idling.IdleParts(none, np.zeros(len(none)), none.copy())
     found = Idling(np.zeros(len(none)), parts, start - launched, {})
     why = _host(trace, contexts)
+    graphs = idling.Unseen(_graphs_without_kernels(trace, links.launch))
     for one in np.unique(device).tolist():
         rows = np.flatnonzero(device == one)
         rows = rows[np.argsort(start[rows], kind="stable")]
@@ -150,7 +159,9 @@ def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
         found.idle[rows] = before.length
         after = rows[before.after]
         same = stream[rows] == stream[after]
-        inside = replayed[rows] & (links.launch[rows] == links.launch[after])
+        beside = replayed[rows] | replayed[after]
+        unseen = graphs.between(launched[after], launched[rows])
+        inside = idling.Graphs(beside, unseen)
         mine = idling.Issue(issue.at[rows], issue.done[rows])
         causes = why.causes(before, start[rows], mine, same, inside)
         for whole, part in zip(parts, causes, strict=True):

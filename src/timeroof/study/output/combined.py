@@ -25,6 +25,8 @@ from timeroof.views.pictures.marks import value_text
 # Pixels of the square between the axes, margins, the fewest decades an axis spans.
 SIDE, LEFT, RIGHT, TOP, BOTTOM, LEAST = 500.0, 74.0, 92.0, 58.0, 52.0, 1.6
 RING, SMALLEST, LARGEST = 4.5, 5.0, 17.0
+# Pixels that the texts of the regions and of the line between them need.
+WIDE_ENOUGH = 140.0
 
 
 class Place(NamedTuple):
@@ -175,12 +177,14 @@ class _Frame:
             ("compute", left + 10, top + 20, "start", "COMPUTE is the limit"),
             ("memory", right - 10, low - 10, "end", f"{self.roofs.memory_name} is the limit"),
         ]
+        # A corner that is too small for its name goes without.
+        named = named if right - line[1][0] > WIDE_ENOUGH + 60 else named[:1]
         texts = "".join(
             f'<text class="region" x="{x:.0f}" y="{y:.0f}" text-anchor="{side}"'
             f' fill="var(--{kind})">{escape(text)}</text>'
             for kind, x, y, side, text in named
         )
-        balanced = line[2][0] - line[1][0] > 80
+        balanced = line[2][0] - line[1][0] > WIDE_ENOUGH
         label = (
             f'<text class="guide" transform="translate({middle[0]:.0f} {middle[1] - 6:.0f})'
             f' rotate(-45)" text-anchor="middle">{ratio:.3g} FLOP per byte</text>'

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
+from timeroof.live.calls import Counted
 from timeroof.live.memory import all_ranges, caches_above, completion_order
+from timeroof.live.recording import Described, TensorSeen
 from timeroof.live.rows import launches_of, matrix_units
-from timeroof.live.torch.calls import Counted, count_ops
-from timeroof.live.torch.describing import Describing
-from timeroof.live.torch.recording import Described, TensorSeen
+from timeroof.live.torch.derive import count_ops
+from timeroof.live.torch.describing import described_from_json
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.locality import Accesses, ideal_traffics
 from timeroof.work.locality.accesses import Range
+from timeroof_recorder.torch.describing import Describing
 
 
 @dataclass
@@ -30,14 +34,17 @@ class Used:
 def describe(run: Callable[[], object]) -> list[Described]:
     """The ops of one execution with their tensors."""
     describing = Describing()
-    if not describing.start():
-        return []
-    try:
-        kept = run()
-    finally:
-        describing.stop()
-    del kept
-    return describing.read()
+    with TemporaryDirectory(prefix="timeroof-") as folder:
+        path = Path(folder, "trace.json")
+        if not describing.start(str(path)):
+            return []
+        try:
+            kept = run()
+        finally:
+            describing.stop()
+        del kept
+        data = path.read_bytes()
+    return described_from_json(data) if data else []
 
 
 def used(

@@ -11,11 +11,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 from timeroof.core.machine import Machine
+from timeroof.live.recording import PrimitiveSeen
 from timeroof.live.rows import launches_of
-from timeroof.live.torch.calls import count_ops
-from timeroof.live.torch.primitives import PrimitivePass, primitives_in
-from timeroof.live.torch.recording import PrimitiveSeen
-from timeroof.live.torch.timing import Timing
+from timeroof.live.torch.derive import count_ops
+from timeroof.live.torch.primitives import primitives_in
 from timeroof.read.onednn import MOVERS
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
@@ -25,6 +24,8 @@ from timeroof.study.worker.counting import Used, describe, used
 from timeroof.study.worker.sampling import Entrant, Sampled
 from timeroof.study.worker.torch_passes import Context, Runnable, runnable
 from timeroof.study.worker.turns import Turns, now
+from timeroof_recorder.torch.primitives import PrimitivePass
+from timeroof_recorder.torch.timing import Timing
 
 TIMES_THE_CACHE = 2
 # Where nobody knows the cache: larger than any that is common.
@@ -63,7 +64,7 @@ def primitives_of(run: Callable[[], object]) -> list[PrimitiveSeen] | None:
         watching.abort()
         raise
     seen = watching.stop()
-    return [] if seen is None else primitives_in(seen.lines)
+    return [] if seen is None else primitives_in(seen[1])
 
 
 def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import msgspec
 from markupsafe import Markup
 
-from timeroof.core.files import kept, stamp
 from timeroof.core.units import format_percent
+from timeroof.views.doubts import is_empty
+from timeroof.views.overview import overview
 from timeroof.views.page import headline, payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
-from timeroof.views.page.templates import (
-    asset,
-    content_policy,
-    hash_source,
-    page_styles,
-    page_template,
-)
+from timeroof.views.page.strip import strip_of
+from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
+from timeroof.views.palette import LIMITERS
 from timeroof.views.plain import clip, plain_line
+from timeroof.views.title import run_title, workload_name
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
 STYLES = ("base.css", "headline.css", "charts.css", "table.css", "seconds.css", "print.css")
-
-# plotly.js begins and ends with a function for module loaders, within so many characters.
-EDGE = 4096
 
 
 def script_safe_json(data: object) -> bytes:
@@ -51,78 +43,6 @@ def page_script() -> str:
     return asset("scripts/report.js")
 
 
-class _Plotly(msgspec.Struct, frozen=True):
-    """What of plotly.js goes into a page: a licence, its bytes from here to there, a line end."""
-
-    hash: str
-    licence: str
-    start: int
-    stop: int
-    # Whether something in it would end its element or is a foreign line end.
-    escaped: bool
-
-
-def plotly_script() -> list[bytes | memoryview]:
-    """plotly.js of the installed package as UTF-8, in pieces: nothing in it ends its element."""
-    known = _known_plotly()
-    data = _plotly_file().read_bytes()
-    return _pieces(_escaped(data) if known.escaped else data, known)
-
-
-def plotly_hash() -> str:
-    """The source of plotly's script for a policy."""
-    return _known_plotly().hash
-
-
-@cache
-def _known_plotly() -> _Plotly:
-    """Kept between runs: to search and hash these megabytes takes as long as a small file."""
-    facts = "\n".join((stamp(_plotly_file()), stamp(Path(__file__))))
-    made = kept("plotly", facts, lambda: msgspec.json.encode(_look(_plotly_file().read_bytes())))
-    return msgspec.json.decode(made, type=_Plotly)
-
-
-def _look(data: bytes) -> _Plotly:
-    safe = _escaped(data)
-    head, tail = (edge.decode("latin-1") for edge in (safe[:EDGE], safe[-EDGE:]))
-    licence, before, after = _wrapper(head, tail) or ("", 0, 0)
-    known = _Plotly("", licence, before, len(safe) - after, escaped=safe != data)
-    return msgspec.structs.replace(known, hash=hash_source(b"".join(_pieces(safe, known))))
-
-
-def _escaped(data: bytes) -> bytes:
-    unix = data.replace(b"\r\n", b"\n")
-    return unix.replace(b"</script", b"<\\/script").replace(b"<!--", b"<\\!--")
-
-
-def _pieces(data: bytes, known: _Plotly) -> list[bytes | memoryview]:
-    return [known.licence.encode("latin-1"), memoryview(data)[known.start : known.stop], b"\n"]
-
-
-@cache
-def _plotly_file() -> Path:
-    """The installed plotly.js; plotly's Python code is not wanted and not imported."""
-    spec = find_spec("plotly")
-    assert spec is not None, "plotly is a dependency"
-    folder = next(iter(spec.submodule_search_locations or ()))
-    return Path(folder) / "package_data" / "plotly.min.js"
-
-
-def _wrapper(head: str, tail: str) -> tuple[str, int, int] | None:
-    """The licence before the function that offers plotly to module loaders, and its ends' lengths.
-
-    Browsers parse a function's text once to skip it and again to run it: without the wrapper the
-    page is ready a quarter sooner. None for a file of another form, which stays as it is.
-    """
-    before, opens, _ = head.partition('"use strict";var Plotly=')
-    _, closes, after = tail.rpartition("window.Plotly = Plotly;")
-    is_wrapper = after.split() == ["return", "Plotly;", "}));"] and "factory" in before
-    if not (opens and closes and is_wrapper):
-        return None
-    return before.partition("*/")[0] + "*/\n", len(before), len(after)
-
-
-START_CHARTS = "timeroofPage.startCharts();"
 # Holds the place of what is put in as bytes; texts of files lose such characters (`shown`).
 _PLACE = "\x00"
 
@@ -140,7 +60,7 @@ def html_page(
 def html_bytes(
     report: Report, *, title: str | None = None, runs: Sequence[Report] | None = None
 ) -> bytes:
-    """The page as UTF-8; data and plotly, nearly all of it, are put in as bytes."""
+    """The page as UTF-8; its data, most of it, are put in as bytes."""
     reports = [report, *(r for r in runs or () if r is not report)]
     names = run_names(reports)
     heading = clip(plain_line(title or page_title(reports, names)), 200)
@@ -149,67 +69,52 @@ def html_bytes(
     page = page_template("report/page.html.j2").render(
         title=heading,
         panels=panels,
+        kinds=LIMITERS,
         is_empty=all(panel.is_empty for panel in panels),
-        policy=content_policy(script, START_CHARTS, hashes=[plotly_hash()]),
+        policy=content_policy(script),
         styles=page_styles(STYLES),
         data=Markup(_PLACE),
-        plotly=Markup(_PLACE),
         script=Markup(script),
-        starter=Markup(START_CHARTS),
     )
-    before, between, after = page.encode().split(_PLACE.encode())
+    before, after = page.encode().split(_PLACE.encode())
     data = script_safe_json(page_payload(reports, names, heading))
-    return b"".join((before, data, between, *plotly_script(), after))
+    return b"".join((before, data, after))
 
 
 def run_names(reports: Sequence[Report]) -> list[str]:
     """A short and different name for every run."""
     names: list[str] = []
     for report in reports:
-        name = _run_name(report)
+        name = clip(plain_line(workload_name(report)), 60)
         same = sum(n == name or n.startswith(f"{name} #") for n in names)
         names.append(f"{name} #{same + 1}" if same else name)
     return names
-
-
-def _run_name(report: Report) -> str:
-    source = report.profile.source
-    given = report.extras.get("name")
-    file = source.files[0].name.split(": ")[0].rsplit("/", 1)[-1] if source.files else None
-    return clip(plain_line(str(given or file or source.command or source.tool)), 60)
 
 
 def page_title(reports: Sequence[Report], names: Sequence[str]) -> str:
     """A title for runs that were given none."""
     if len(reports) > 1:
         return f"{len(reports)} runs: {', '.join(names[:3])}{'…' if len(names) > 3 else ''}"
-    machine = reports[0].machine
-    return f"{names[0]} on {machine.device}" if machine else names[0]
+    return run_title(reports[0])
 
 
 def _panel(index: int, name: str, report: Report) -> SimpleNamespace:
     """One run's part of the static page."""
-    totals = report.totals
-    limiters, idle = headline.limiter_parts(totals), headline.idle_parts(totals)
     return SimpleNamespace(
         index=index,
         name=name,
         report=report,
-        cards=headline.cards(report),
+        first=overview(report),
+        strip=strip_of(report),
         ladder=headline.ladder(report),
-        limiters=limiters,
-        limiters_sum=headline.sum_text(limiters),
-        idle=idle,
-        idle_sum=headline.sum_text(idle),
         seconds=headline.seconds_words(report),
-        verdict=headline.verdict_sentence(report),
-        amounts=headline.amounts_line(totals),
+        amounts=headline.amounts_line(report.totals),
         ceilings=ceilings.ceiling_lines(report),
         facts=ceilings.machine_facts(report.machine) if report.machine else [],
         findings=finding_cards(report),
         origins=headline.origin_rows(report),
         notes=[*report.notes, *_page_notes(report)],
-        is_empty=headline.is_empty(report),
+        is_empty=is_empty(report),
     )
 
 

@@ -16,8 +16,10 @@ from timeroof.core.report import BOUND
 from timeroof.core.resources import KIND_OF_HEAD, LAUNCH, PIPES
 from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
+from timeroof.model.why import why
 from timeroof.views.palette import page_look
 from timeroof.views.plain import clip, plain_line
+from timeroof.views.why import why_value, why_words
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
@@ -266,6 +268,14 @@ def page_payload(reports: Sequence[Report], names: Sequence[str], title: str) ->
     }
 
 
+# Rows whose numbers the page unfolds, and which of their numbers beside amounts and bounds.
+UNFOLDED_ROWS = 25
+UNFOLDED = (
+    "time_s", "elapsed_s", "achieved_flop_per_s", "achieved_byte_per_s", "ai", "work_bound_s",
+    "bound_s", "limiter", "gap_s", "kernel_efficiency", "efficiency",
+)  # fmt: skip
+
+
 def run_payload(report: Report, name: str) -> Row:
     """One run: rows as columns, roofs, the pair of roofs of its headline, timeline.
 
@@ -296,7 +306,20 @@ def run_payload(report: Report, name: str) -> Row:
         "measured_s": report.totals.ladder.measured_s,
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
+        "why": _unfolded(report, rows["id"].head(UNFOLDED_ROWS).to_list()),
     }
+
+
+def _unfolded(report: Report, ids: Sequence[int]) -> list[list[list[str]]]:
+    """How the numbers of the longest rows came about: title, value and words of each."""
+    return [
+        [
+            [plain_line(line.title), why_value(line), clip(plain_line(why_words(line)), 300)]
+            for line in why(report, row).lines
+            if line.name in UNFOLDED or ("/" in line.name and line.value != 0)
+        ]
+        for row in ids
+    ]
 
 
 def first_level(report: Report) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import marshal
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from timeroof.core.files import kept, stamp
 from timeroof.core.notes import Note
 from timeroof.core.units import format_seconds
 from timeroof.core.version import VERSION
-from timeroof.views.palette import limiter_styles
+from timeroof.views.overview import code_parts, percent
+from timeroof.views.palette import LIMITERS, limiter_styles
 from timeroof.views.plain import clip, plain_lines
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ def page_template(path: str, package: str = VIEWS) -> Template:
         loader=Kept(), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
-    environment.filters["seconds"] = format_seconds
+    environment.filters |= {"seconds": format_seconds, "share": percent, "code_parts": code_parts}
     return environment.get_template(path)
 
 
@@ -108,12 +110,42 @@ def _kept_template(environment: Environment, path: str, package: str) -> Templat
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page: texts only; the first column is left-aligned."""
+    """A table of a page: texts only; columns of figures are right-aligned."""
 
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+
+    @property
+    def figures(self) -> list[bool]:
+        """Whether a column holds figures: all of its cells that say something begin with one."""
+        return [
+            any(texts) and all(_FIGURE.match(text) for text in texts if text)
+            for texts in ([row[k] for row in self.rows] for k in range(len(self.heads)))
+        ]
+
+
+_FIGURE = re.compile(r"[-+−]?[\d.,]+(e[-+]?\d+)?( ?[%×x]| ?[numkMGTPµ]?[sB]\b|$| )|\?$|–$")
+
+
+@dataclass(frozen=True)
+class BarLine:
+    """A line of a chart of bars: pieces as left end, width and class, a text at the bar's end.
+
+    `interval` is drawn as a thin line below the bar, `note` stands behind the text.
+    """
+
+    label: str
+    pieces: Sequence[tuple[float, float, str]]
+    text: str
+    note: str = ""
+    interval: tuple[float, float] | None = None
+
+    @property
+    def end(self) -> float:
+        """Where the bar ends."""
+        return max((left + width for left, width, _ in self.pieces), default=0.0)
 
 
 def static_page(
@@ -126,7 +158,10 @@ def static_page(
     **more: object,
 ) -> str:
     """A page of pictures with captions and of tables that opens from disk, light or dark."""
-    absent = {"parts": (), "findings": (), "files": (), "policy": content_policy()}
+    absent = {
+        "parts": (), "findings": (), "files": (), "policy": content_policy(), "kind": "",
+        "bars": (), "bars_key": (), "bars_title": "", "bars_note": "", "kinds": LIMITERS,
+    }  # fmt: skip
     return page_template("static.html.j2").render(
         absent | more,
         title=title,

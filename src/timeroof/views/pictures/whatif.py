@@ -80,8 +80,11 @@ def _draw(axes: Axes, bar: Bar, place: int, longest: float) -> None:
     if bar.bound_s:
         ends = ([bar.bound_s] * 2, [place - 0.38, place + 0.38])
         axes.plot(*ends, color=frame.TEXT_COLOUR, lw=1.4, ls=":", zorder=5)
+    words = format_seconds(bar.total_s)
+    if bar.interval_s is not None:
+        words += f" ({' to '.join(map(format_seconds, bar.interval_s))})"
     axes.text(
-        bar.end_s + 0.012 * longest, place, format_seconds(bar.total_s), va="center", fontsize=7,
+        bar.end_s + 0.012 * longest, place, words, va="center", fontsize=7,
         color=frame.TEXT_COLOUR, clip_on=False,
     )  # fmt: skip
 

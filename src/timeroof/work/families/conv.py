@@ -11,7 +11,7 @@ from math import prod
 import msgspec
 
 from timeroof.work import call as args
-from timeroof.work.call import Arg, Call, Tensor, UncountableError
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded
 from timeroof.work.cost import Cost, cost
 from timeroof.work.padding import real_taps
 from timeroof.work.registry import formula
@@ -110,6 +110,34 @@ def convolution(
     return Convolution(x, w, out, step, pad, wide, parts, transposed)
 
 
+def fitted(x: Arg, weight: Arg, out: Tensor) -> Convolution:
+    """The convolution that leads to a result of known size, where no value was recorded.
+
+    >>> conv = fitted(Tensor((8, 3, 224, 224)), Tensor((64, 3, 7, 7)), Tensor((8, 64, 112, 112)))
+    >>> conv.stride, conv.padding, conv.groups
+    ((2, 2), (3, 3), 1)
+    """
+    w = args.ranked(weight, "the weight", 3, 4, 5)
+    spatial = len(w.shape) - 2
+    x, out = (batched(args.tensor(t, "the input"), spatial) for t in (x, out))
+    parts = max(x.shape[1] // max(w.shape[1], 1), 1)
+    places = zip(x.shape[2:], w.shape[2:], out.shape[2:], strict=False)
+    sizes = [_window(*place) for place in places]
+    if len(out.shape) != len(w.shape) or out.shape[1] != w.shape[0] or None in sizes:
+        raise UncountableError(f"result {list(out.shape)} does not fit input {list(x.shape)}")
+    stride, padding = zip(*(s for s in sizes if s is not None), strict=True)
+    return convolution(x, w, stride, padding, (1,) * spatial, parts)
+
+
+def _window(size: int, kernel: int, results: int) -> tuple[int, int] | None:
+    """The smallest stride and padding that give so many windows."""
+    for stride in range(1, max(size, 1) + 1):
+        padding = max(-(-((results - 1) * stride + kernel - size) // 2), 0)
+        if padding < kernel and window_count(size, kernel, stride, padding, 1) == results:
+            return stride, padding
+    return None
+
+
 def batched(x: Tensor, spatial: int) -> Tensor:
     """The input with its batch dimension, which torch lets one leave out."""
     return x if len(x.shape) == spatial + 2 else Tensor((1, *x.shape), x.dtype)
@@ -153,10 +181,13 @@ def forward_cost(
 @formula("aten::cudnn_convolution", "cudnn::convolution",
          order="x weight padding stride dilation groups")  # fmt: skip
 def any_convolution(
-    x: Arg, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
+    call: Call, x: Arg, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
     dilation: Arg = 1, transposed: Arg = False, output_padding: Arg = 0, groups: Arg = 1,
 ) -> Cost:  # fmt: skip
     """Any convolution: torch's own ops, whose padding may be a word, and the libraries'."""
+    if isinstance(stride, Unrecorded) and call.outputs and "transpose" not in call.op:
+        found = forward_cost(fitted(x, weight, call.outputs[0]), bias)
+        return msgspec.structs.replace(found, origin="inferred")
     turned = args.flag(transposed, "transposed")
     conv = convolution(x, weight, stride, padding, dilation, groups, turned, output_padding)
     return forward_cost(conv, bias)
@@ -171,11 +202,12 @@ def any_convolution(
 @formula("aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d",
          order="x weight _ bias stride padding output_padding dilation")  # fmt: skip
 def any_transposed(
-    x: Arg, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
+    call: Call, x: Arg, weight: Arg, bias: Tensor | None = None, stride: Arg = 1, padding: Arg = 0,
     output_padding: Arg = 0, groups: Arg = 1, dilation: Arg = 1,
 ) -> Cost:  # fmt: skip
     """Transposed convolution in its functional forms and in the libraries'."""
-    return any_convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+    sizes = (stride, padding, dilation, True, output_padding, groups)
+    return any_convolution(call, x, weight, bias, *sizes)
 
 
 @formula("aten::cudnn_convolution_relu", "aten::miopen_convolution_relu")

@@ -76,10 +76,19 @@ class Demangler:
         parts: list[str] = []
         while self.at < len(self.text) and not self.take(end):
             before = self.at
-            parts.append(part())
+            parts.append(self.deeper(part))
             if self.at == before:
                 self.give_up()
         return parts
+
+    def deeper(self, part: Callable[[], str]) -> str:
+        """A part inside of another; one that is too deep ends the reading."""
+        if self.depth >= DEEPEST:
+            return self.give_up()
+        self.depth += 1
+        read = part()
+        self.depth -= 1
+        return read
 
     def number(self) -> int:
         """A decimal number, 0 if there is none; absurd ones end the reading."""
@@ -111,11 +120,11 @@ class Demangler:
                 self.known.pop()  # only types and prefixes can be referred to
             return name
         if self.take("Z"):
-            outer = self.encoding()
+            outer = self.deeper(self.encoding)
             self.take("E")
             if self.take("s"):
                 return outer
-            inner = self.name(of_function=of_function)
+            inner = self.deeper(lambda: self.name(of_function=of_function))
             self.discriminator()
             return f"{outer}::{inner}"[:LONGEST_PART]
         if self.peek() == "S" and self.peek(2) != "St":
@@ -195,7 +204,7 @@ class Demangler:
     def literal(self) -> str:
         """The value of a literal; the name of a function or enumeration it stands for."""
         if self.take("_Z"):
-            value = self.encoding()
+            value = self.deeper(self.encoding)
             self.take("E")
             return value
         kind = self.type()
@@ -208,11 +217,7 @@ class Demangler:
 
     def type(self) -> str:
         """A type; qualified and named ones may be referred to later."""
-        self.depth += 1
-        try:
-            return self.give_up() if self.depth > DEEPEST else self._type()
-        finally:
-            self.depth -= 1
+        return self.deeper(self._type)
 
     def _type(self) -> str:
         for code, spelt in SPELT_TYPES.items():

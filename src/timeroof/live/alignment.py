@@ -1,0 +1,62 @@
+"""Which described op is which timed event: the same names in the same order, per thread."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from timeroof.live.recording import USER_SCOPE, Described, Ints, TimedStep
+
+NO_MATCH = -1
+# Beyond this, sequences that differ are matched by name and occurrence.
+MOST_COMPARED = 3000
+
+
+def align(step: TimedStep, described: list[Described]) -> Ints:
+    """For every event of a timed step the place of its described op, or NO_MATCH."""
+    found = np.full(len(step), NO_MATCH, np.int64)
+    theirs: dict[int, list[int]] = defaultdict(list)
+    for place, op in enumerate(described):
+        if op.scope != USER_SCOPE:
+            theirs[op.thread].append(place)
+    for thread in np.unique(step.thread).tolist():
+        rows = np.flatnonzero((step.thread == thread) & (step.scope != USER_SCOPE))
+        places = theirs.get(thread, [])
+        ours = [step.names[n] for n in step.name[rows].tolist()]
+        for mine, other in pairs(ours, [described[p].name for p in places]):
+            found[rows[mine]] = places[other]
+    return found
+
+
+def pairs(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
+    """Matching places of two sequences of names."""
+    head = 0
+    while head < min(len(ours), len(theirs)) and ours[head] == theirs[head]:
+        head += 1
+    tail, most = 0, min(len(ours), len(theirs)) - head
+    while tail < most and ours[-1 - tail] == theirs[-1 - tail]:
+        tail += 1
+    middle = _middle(ours[head : len(ours) - tail], theirs[head : len(theirs) - tail])
+    pairs = [(i, i) for i in range(head)] + [(head + i, head + j) for i, j in middle]
+    ends = (len(ours) - tail, len(theirs) - tail)
+    return pairs + [(ends[0] + i, ends[1] + i) for i in range(tail)]
+
+
+def _middle(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
+    if not ours or not theirs:
+        return []
+    if max(len(ours), len(theirs)) > MOST_COMPARED:
+        places = {named: place for place, named in enumerate(_numbered(theirs))}
+        return [(i, places[named]) for i, named in enumerate(_numbered(ours)) if named in places]
+    blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    return [(b.a + i, b.b + i) for b in blocks for i in range(b.size)]
+
+
+def _numbered(names: list[str]) -> Iterator[tuple[str, int]]:
+    seen: Counter[str] = Counter()
+    for name in names:
+        yield name, seen[name]
+        seen[name] += 1

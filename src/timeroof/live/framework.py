@@ -1,0 +1,100 @@
+"""What building a profile asks of a framework; each answer has a neutral form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timeroof.live.recording import CompiledKernel, Described, Recording, TensorSeen
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from timeroof.core.machine import Machine
+    from timeroof.live.calls import Counted
+    from timeroof.live.rows import Rows
+
+
+@dataclass(frozen=True)
+class Context:
+    """The phase and, where they are known, the module and the line of an op."""
+
+    phase: str
+    module: str | None
+    source: str | None = None
+    # Known from a module around it or an autograd node, not from an annotation of the program's.
+    is_firm: bool = False
+
+
+class Framework:
+    """How the record of a framework's instruments is read.
+
+    A framework whose instruments describe ops as `timeroof_recorder.instruments` says
+    needs nothing of its own here.
+    """
+
+    name = ""
+
+    def described(
+        self, payload: Mapping[str, Any], kernels: Sequence[CompiledKernel], folder: Path
+    ) -> list[Described]:
+        """The ops of a described step from what the instruments wrote."""
+        return [_described(op) for op in payload.get("ops", ())]
+
+    def contexts(self, ops: list[Described]) -> list[Context]:
+        """Phase, module and line of every op."""
+        return [Context(op.phase or "other", op.module, op.source) for op in ops]
+
+    def count(self, ops: Sequence[Described], compiled: Sequence[CompiledKernel]) -> list[Counted]:
+        """The cost of every op."""
+        from timeroof.live.calls import count_calls
+
+        return count_calls(ops, compiled)
+
+    def split(
+        self, table: pl.DataFrame, recording: Recording, rows: Rows, units: list[str],
+        machine: Machine | None,
+    ) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
+        """The table with calls of libraries split off their ops, and notes."""
+        return table, []
+
+    def is_unseen_kernel(self, name: str) -> bool:
+        """Whether an op without an amount is a compiled kernel that nobody could look at."""
+        return False
+
+
+def _described(op: Sequence[Any]) -> Described:
+    name, parent, thread, sequence, kind, inputs, outputs, phase, module, source, formula = op
+    return Described(
+        name=name, parent=parent, thread=thread, sequence=sequence, scope=kind, schema="",
+        inputs=_values(inputs), outputs=_values(outputs), phase=phase, module=module,
+        source=source, op=formula,
+    )  # fmt: skip
+
+
+def _values(values: Sequence[Any]) -> tuple[object, ...]:
+    return tuple(_value(value) for value in values)
+
+
+def _value(value: Any) -> object:
+    if not isinstance(value, (tuple, list)):
+        return value
+    if value and value[0] == "tensor" and len(value) == 8:
+        _, shape, dtype, strides, *rest = value
+        return TensorSeen(tuple(shape), dtype, tuple(strides), *rest)
+    return _values(value)
+
+
+# Frameworks that have a folder here.
+_HOMES = {"torch": "timeroof.live.torch.framework"}
+
+
+def framework_of(name: str | None) -> Framework:
+    """What reads the records of a framework."""
+    if name not in _HOMES:
+        return Framework()
+    made: Framework = import_module(_HOMES[str(name)]).Torch()
+    return made

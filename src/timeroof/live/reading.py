@@ -1,0 +1,522 @@
+"""What recorders wrote, read: every process of a run, and a recording of each kind of its steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from timeroof.core.errors import trace_ignored
+from timeroof.live.accounting import LEAST_SHARE, waiting_share
+from timeroof.live.calibration import Program, Round, event_cost
+from timeroof.live.framework import framework_of
+from timeroof.live.kinds import Kind, KindKey, StepSeen, kinds_of, step_kinds
+from timeroof.live.recording import (
+    CleanStep,
+    CompiledKernel,
+    Described,
+    EventName,
+    PrimitiveStep,
+    Recording,
+    TimedStep,
+)
+from timeroof.live.sizes import mind_sizes
+from timeroof_recorder.log import SUFFIX, records
+from timeroof_recorder.marks import FORWARD, WINDOW
+from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
+from timeroof_recorder.seen import restored
+
+# Unprofiled steps of a kind that are looked at one by one.
+MOST_CLEAN = 200
+# A step that took so many times as long as timed ones still did something else (compiling).
+MOST_UNSETTLED = 2.0
+
+WORDS = {
+    "own-profiler": (
+        "no step was timed, the program's own torch.profiler was on in all that would have been:"
+        " switch it off, or let it write its trace and use `timeroof read`"
+    ),
+    "inside-another": (
+        "nothing was measured: `timeroof run`, another timeroof.profile or torch.profiler was on"
+        " around this block; use one of them at a time"
+    ),
+    "never-entered": "nothing was measured: the timeroof.profile block was never entered",
+    "empty-block": "nothing was measured: no op of torch ran in the block",
+    "compressed": (
+        "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no"
+        " step was described, shapes and amounts are unknown"
+    ),
+    "other-trace": "another execution trace is being recorded: no step is described",
+}
+NOTES = {
+    "own-profiler": "the program's own torch.profiler was on: steps under it are not timed by op",
+    "lost-to-own-profiler": "the program started its own torch.profiler: a timed step was lost",
+    "forked": (
+        "the program forked (workers of a data loader, or others): only processes that take steps"
+        " are looked at"
+    ),
+}
+
+
+@dataclass
+class ProcessSeen:
+    """Everything that one process's recorder wrote."""
+
+    pid: int = 0
+    parent: int = 0
+    forked: bool = False
+    command: list[str] = field(default_factory=list)
+    ranks: dict[str, str] = field(default_factory=dict)
+    frameworks: list[tuple[str, str]] = field(default_factory=list)
+    marker: str = ""
+    mark: str = ""
+    first_ns: int | None = None
+    steps: list[StepSeen] = field(default_factory=list)
+    keys: dict[int, KindKey] = field(default_factory=dict)
+    later: dict[int, tuple[int, int]] = field(default_factory=dict)
+    steps_seen: int = 0
+    timed: list[TimedStep] = field(default_factory=list)
+    described: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
+    primitives: list[tuple[int, PrimitiveStep]] = field(default_factory=list)
+    devices: list[tuple[int, str]] = field(default_factory=list)
+    block: tuple[TimedStep, dict[str, Any] | None] | None = None
+    kernels: list[CompiledKernel] = field(default_factory=list)
+    around: dict[str, Any] = field(default_factory=dict)
+    threads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    elsewhere: dict[int, int] = field(default_factory=dict)
+    pace_ns: list[int] = field(default_factory=list)
+    rounds: dict[str, list[Round]] = field(default_factory=lambda: defaultdict(list))
+    notes: list[str] = field(default_factory=list)
+    why: str | None = None
+    failed: str | None = None
+    refused: str | None = None
+    # None: there is no word of an end; else the name of an exception, or "".
+    ended: str | None = None
+    # What was taken for steps before whole ones were found.
+    former: ProcessSeen | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank in the program's process group, or as a launcher says."""
+        rank = self.around.get("rank")
+        if isinstance(rank, int):
+            return rank
+        text = self.ranks.get("RANK", "")
+        return int(text) if text.isdigit() else None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it did anything that a report can be made of."""
+        marked = self.steps_seen and self.marker != WINDOW
+        return bool(self.timed or self.block or self.devices or marked)
+
+
+def read_folder(folder: Path) -> list[ProcessSeen]:
+    """The processes of a run in the order in which they began."""
+    paths = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
+    return [process_of(records(path.read_bytes())) for path in paths]
+
+
+def process_of(found: Sequence[tuple[Any, ...]]) -> ProcessSeen:
+    """One process from its records; what a later version writes beside them is passed over."""
+    seen = ProcessSeen()
+    for _, what, *values in found:
+        take = _TAKERS.get(str(what))
+        if take is not None:
+            seen = take(seen, *values) or seen
+    return seen
+
+
+def _process(
+    seen: ProcessSeen, pid: int, parent: int, forked: bool, words: list[bytes],
+    ranks: dict[str, str], _version: str,
+) -> None:  # fmt: skip
+    seen.pid, seen.parent, seen.forked, seen.ranks = pid, parent, forked, ranks
+    seen.command = [word.decode("utf-8", "replace") for word in words]
+
+
+def _mark(seen: ProcessSeen, found: str, label: str, first_ns: int | None) -> None:
+    seen.marker, seen.mark = found, label
+    if seen.first_ns is None:
+        seen.first_ns = first_ns
+
+
+def _steps(seen: ProcessSeen, steps: list[tuple[Any, ...]]) -> None:
+    seen.steps += [StepSeen(*step) for step in steps]
+    seen.steps_seen = max(seen.steps_seen, seen.steps[-1].number)
+
+
+def _later(seen: ProcessSeen, number: int, later: Mapping[int, Sequence[int]]) -> None:
+    for kind, (count, total_ns) in later.items():
+        before = seen.later.get(kind, (0, 0))
+        seen.later[kind] = (before[0] + count, before[1] + total_ns)
+    seen.steps_seen = number
+
+
+def _kind(seen: ProcessSeen, number: int, key: tuple[Any, ...]) -> None:
+    seen.keys[number] = KindKey(*key)
+
+
+def _restart(seen: ProcessSeen, times: list[int]) -> ProcessSeen:
+    """Steps before it were parts of steps: they stand in where no other was timed."""
+    kept = (
+        "pid", "parent", "forked", "command", "ranks", "frameworks", "around", "threads", "rounds",
+        "notes", "kernels", "keys", "pace_ns", "why",
+    )  # fmt: skip
+    fresh = ProcessSeen(**{name: getattr(seen, name) for name in kept})
+    seen.notes = list(seen.notes)
+    fresh.former = seen if seen.timed else seen.former
+    fresh.first_ns = seen.first_ns if seen.first_ns is not None else None
+    begin = fresh.first_ns
+    for number, end_ns in enumerate(times, 1):
+        duration_ns = end_ns - begin if begin is not None else 0
+        fresh.steps.append(StepSeen(number, Pass.UNSEEN, duration_ns, 0, -1, False, None, end_ns))
+        begin = end_ns
+    fresh.steps_seen = len(times)
+    return fresh
+
+
+def _timed(
+    seen: ProcessSeen, number: int, events: tuple[Any, ...], faults: int, clocks: Any
+) -> None:
+    seen.timed.append(timed_step(events, number, faults, clocks))
+
+
+def _described(seen: ProcessSeen, number: int, kind: int, payload: dict[str, Any]) -> None:
+    _take_kernels(seen, payload)
+    seen.described.append((number, kind, payload))
+
+
+def _take_kernels(seen: ProcessSeen, payload: Mapping[str, Any]) -> None:
+    kernels = restored(payload.get("kernels"))
+    if isinstance(kernels, list):
+        seen.kernels[:] = [k for k in kernels if isinstance(k, CompiledKernel)]
+
+
+def _primitives(seen: ProcessSeen, number: int, events: Any, payload: dict[str, Any]) -> None:
+    if events is not None:
+        step = PrimitiveStep(timed_step(events, number), list(payload["lines"]))
+        seen.primitives.append((number, step))
+
+
+def _device(seen: ProcessSeen, number: int, _events: Any, payload: dict[str, Any]) -> None:
+    _take_kernels(seen, payload)
+    seen.devices.append((number, str(payload["file"])))
+
+
+def _block(seen: ProcessSeen, events: tuple[Any, ...], payload: dict[str, Any] | None) -> None:
+    """Of a block in pieces (it forked) the largest is kept."""
+    step = timed_step(events)
+    if seen.block is None or len(step) >= len(seen.block[0]):
+        seen.block = (step, payload)
+        _take_kernels(seen, payload or {})
+
+
+def _threads(
+    seen: ProcessSeen, threads: dict[int, tuple[int, int]], elsewhere: dict[int, int]
+) -> None:
+    # Of threads that have ended since, the last word.
+    seen.threads |= threads
+    seen.elsewhere |= elsewhere
+
+
+def _round(
+    seen: ProcessSeen, which: str, bare: Any, watched: Any, events: int, length_ns: int
+) -> None:
+    seen.rounds[which].append(Round(tuple(bare), tuple(watched), events, length_ns))
+
+
+def _note(seen: ProcessSeen, code: str, _more: object) -> None:
+    seen.notes.append(code)
+
+
+def _set(name: str) -> Any:
+    def take(seen: ProcessSeen, value: object, *_rest: object) -> None:
+        setattr(seen, name, value)
+
+    return take
+
+
+def _ended(seen: ProcessSeen, error: str | None, _cpu_ns: int) -> None:
+    seen.ended = error or ""
+
+
+_TAKERS: dict[str, Any] = {
+    "process": _process,
+    "framework": lambda seen, name, version: seen.frameworks.append((name, version)),
+    "mark": _mark,
+    "steps": _steps,
+    "later": _later,
+    "kind": _kind,
+    "restart": _restart,
+    "timed": _timed,
+    "described": _described,
+    "primitives": _primitives,
+    "device": _device,
+    "block": _block,
+    "around": _set("around"),
+    "threads": _threads,
+    "pace": lambda seen, taken_ns: seen.pace_ns.append(taken_ns),
+    "round": _round,
+    "note": _note,
+    "why": _set("why"),
+    "failed": _set("failed"),
+    "refused": _set("refused"),
+    "ended": _ended,
+}
+
+
+# Events and clocks of a step.
+
+
+def timed_step(
+    events: tuple[Any, ...], number: int = 0, faults: int = 0, clocks: Any = None
+) -> TimedStep:
+    """A step from the rows that instruments gave, outer events before inner ones."""
+    names, rows, begin_ns, finish_ns, thread = events
+    table = np.array(rows, np.int64).reshape(-1, 6)
+    start, end = table[:, 1], table[:, 1] + table[:, 2]
+    # An event that was open at the end (the optimizer's step holds our hook) ends there.
+    end = np.where((table[:, 2] < 0) | (end > finish_ns), finish_ns, end)
+    order = np.lexsort((-end, start))
+    elapsed, own, queued, switches, others = clocks or (0, 0, 0, 0, 0)
+    asleep_ns = slept_ns(elapsed, own, queued, switches, others)
+    return TimedStep(
+        names=tuple(name for name, *_ in names),
+        name=table[order, 0],
+        start_ns=start[order],
+        end_ns=end[order],
+        thread=table[order, 3],
+        sequence=table[order, 4],
+        scope=table[order, 5],
+        begin_ns=begin_ns,
+        finish_ns=finish_ns,
+        main_thread=thread,
+        faults=faults,
+        asleep_ns=asleep_ns,
+        sleeps=switches,
+        number=number,
+        told=tuple(EventName(*rest) for _, *rest in names),
+        waited_ns=max(0, min(queued, elapsed - own)) if clocks else 0,
+        others_waited_ns=others,
+    )
+
+
+def slept_ns(elapsed: int, own: int, queued: int, switches: int | None, others: int) -> int:
+    """How long a thread neither ran nor wanted to; 0 where that is too little to be believed.
+
+    Pauses of a virtual machine and a container's quota stop a thread too, and no clock of its own
+    tells them from sleep. But a thread that sleeps gives its CPU up itself: without a voluntary
+    context switch nothing was slept, however long the step stood still. Nor is it the program that
+    sleeps where an op waits for its other threads and those wait for a CPU: as much as they waited
+    is left out.
+
+    >>> slept_ns(100, 70, 0, 3, 0), slept_ns(100, 70, 0, 0, 0), slept_ns(100, 70, 0, 3, 20)
+    (30, 0, 10)
+    """
+    asleep_ns = elapsed - own - queued - others
+    return asleep_ns if asleep_ns >= LEAST_SHARE * elapsed and switches != 0 else 0
+
+
+# Recordings: of every kind of steps, all that the profile of it is built from.
+
+
+def recordings_of(
+    seen: ProcessSeen, folder: Path, kept: Mapping[str, Mapping[str, Program]]
+) -> list[Recording]:
+    """A recording for each kind of steps that was timed, the one to report first; one that says
+    why there is nothing, where none was."""
+    if not seen.timed and seen.former is not None:
+        former = seen.former
+        former.marker = former.marker or FORWARD
+        former.rounds, former.notes = seen.rounds, list(dict.fromkeys([*former.notes, *seen.notes]))
+        seen = former
+    steps = _with_first(seen)
+    kinds = kinds_of(steps, seen.keys | {-1: KindKey()}, seen.later)
+    _join_unknown(kinds)
+    by_kind = [(kind, _timed_of(kind, seen)) for kind in kinds]
+    timed = [(kind, own) for kind, own in by_kind if own] or by_kind[:1]
+    found = []
+    listed: list[tuple[Kind | None, list[TimedStep]]] = [*timed] or [(None, [])]
+    for kind, own in listed:
+        recording = _common(seen)
+        if kind is not None:
+            recording.kinds, recording.kind = step_kinds(kinds, kind), kind.name
+            _fill(recording, kind, own, seen, folder)
+        found.append(recording)
+        _read_block(recording, seen, folder)
+        stand_in(recording)
+        cost = event_cost(seen.rounds, _kept(seen, kept), own or _blocks(recording))
+        if cost is not None:
+            recording.event_cost_ns, recording.event_cost_error_ns = cost
+    return found
+
+
+def _kept(seen: ProcessSeen, kept: Mapping[str, Mapping[str, Program]]) -> Mapping[str, Program]:
+    return kept.get(" ".join(seen.frameworks[0]), {}) if seen.frameworks else {}
+
+
+def _blocks(recording: Recording) -> list[TimedStep]:
+    return [] if recording.block is None else [recording.block]
+
+
+def _with_first(seen: ProcessSeen) -> list[StepSeen]:
+    """Steps with the time of the first: it began with the first call that was seen."""
+    steps = list(seen.steps)
+    if steps and steps[0].number == 1 and not steps[0].duration_ns and seen.first_ns is not None:
+        steps[0] = steps[0]._replace(duration_ns=max(0, steps[0].end_ns - seen.first_ns))
+    return steps
+
+
+def _join_unknown(kinds: list[Kind]) -> None:
+    """Steps from before anybody knew what a step is are held to be of the most frequent kind."""
+    unknown = next((kind for kind in kinds if kind.numbers == {-1}), None)
+    others = [kind for kind in kinds if kind is not unknown]
+    if unknown is not None and others:
+        usual = max(others, key=lambda kind: kind.count)
+        usual.steps = sorted([*usual.steps, *unknown.steps], key=lambda step: step.number)
+        kinds.remove(unknown)
+
+
+def _timed_of(kind: Kind, seen: ProcessSeen) -> list[TimedStep]:
+    numbers = {step.number for step in kind.steps}
+    return [step for step in seen.timed if step.number in numbers]
+
+
+def _common(seen: ProcessSeen) -> Recording:
+    """What is the same for all kinds of a process."""
+    found = Recording(
+        marker=seen.marker, mark=seen.mark, steps_seen=seen.steps_seen,
+        frameworks=seen.frameworks, compiled=list(seen.kernels), rank=seen.rank,
+        pace=[ns / 1e9 for ns in seen.pace_ns], waiting_share=waiting_share(seen.threads),
+        threads=seen.around.get("threads"), uses_gpu="cuda" in seen.around.get("devices", ()),
+        with_lines=bool(seen.around.get("with_lines")),
+    )  # fmt: skip
+    found.why_nothing = WORDS.get(seen.why or "")
+    for code in dict.fromkeys(seen.notes):
+        if code in ("compressed", "other-trace"):
+            found.undescribed(WORDS[code])
+        else:
+            found.note(NOTES[code])
+            if code == "own-profiler":
+                found.why_nothing = WORDS[code]
+    if seen.failed is not None:
+        found.note(f"watching stopped: {seen.failed}")
+    if seen.elsewhere:
+        count, threads = sum(seen.elsewhere.values()), len(seen.elsewhere)
+        more = "1 other thread" if threads == 1 else f"{threads} other threads"
+        found.note(f"{count} more steps were taken in {more}; they are counted here, not timed")
+    missing = seen.around.get("missing_compiler")
+    if missing:
+        found.note(
+            f"no C++ compiler was found ({', '.join(missing)}): torch.compile cannot make kernels"
+            " for the CPU, and ops ran as they are"
+        )
+    return found
+
+
+def _fill(
+    found: Recording, kind: Kind, timed: list[TimedStep], seen: ProcessSeen, folder: Path
+) -> None:
+    """Steps of one kind: unprofiled ones, timed ones, and what describes them."""
+    found.timed = timed
+    take_unprofiled(found, kind.steps)
+    numbers = {step.number for step in kind.steps}
+    found.primitive_steps = [step for number, step in seen.primitives if number in numbers]
+    found.device_traces = [folder / Path(path).name for _, path in seen.devices]
+    own = [each for each in seen.described if each[0] in numbers]
+    _read_described(found, own or _nearest(seen, timed), seen, folder, is_own=bool(own))
+
+
+def take_unprofiled(found: Recording, steps: Sequence[StepSeen]) -> None:
+    """Steps without instruments; until one is settled, the last of the warm-up and the last one
+    that came right after instruments."""
+    found.clean = [_clean(s) for s in sample([s for s in steps if s.pass_ in UNTOUCHED])]
+    if not found.clean:
+        for pass_ in UNSETTLED:
+            found.unsettled += [_clean(s) for s in steps if s.pass_ == pass_][-1:]
+
+
+def _nearest(
+    seen: ProcessSeen, timed: Sequence[TimedStep]
+) -> list[tuple[int, int, dict[str, Any]]]:
+    """The description of another kind's step that is nearest to those that were timed."""
+    if not seen.described or not timed:
+        return []
+    return [min(seen.described, key=lambda each: min(abs(each[0] - t.number) for t in timed))]
+
+
+def _clean(step: StepSeen) -> CleanStep:
+    waited = step.clocks[2] if step.clocks is not None else None
+    return CleanStep(step.duration_ns, step.faults, step.is_foreign, waited)
+
+
+def sample(steps: list[StepSeen]) -> list[StepSeen]:
+    """At most so many of all steps, evenly over the run."""
+    if len(steps) <= MOST_CLEAN:
+        return steps
+    return [steps[i * len(steps) // MOST_CLEAN] for i in range(MOST_CLEAN)]
+
+
+def _read_described(
+    found: Recording, described: Sequence[tuple[int, int, dict[str, Any]]], seen: ProcessSeen,
+    folder: Path, *, is_own: bool,
+) -> None:  # fmt: skip
+    """The described step that stands for the others. The first one that can be read; where sizes
+    have changed since, the last one."""
+    read = [
+        (number, ops)
+        for number, _, payload in described
+        if (ops := _ops(found, payload, seen, folder))
+    ]
+    if read:
+        found.described = read[0][1]
+    if len(read) > 1:
+        mind_sizes(found, read[0], read[-1])
+    if read and not is_own:
+        found.note(
+            f"no step of this kind was described: amounts are those of step {read[0][0]}, as far as"
+            " it ran the same ops"
+        )
+
+
+def _ops(
+    found: Recording, payload: Mapping[str, Any], seen: ProcessSeen, folder: Path
+) -> list[Described]:
+    try:
+        return framework_of(found.framework).described(payload, seen.kernels, folder)
+    except FileNotFoundError:  # one between the first and the latest
+        return []
+    except Exception as error:
+        trace_ignored("a described step was lost")
+        found.undescribed(f"a described step cannot be read ({error})")
+        return []
+
+
+def _read_block(found: Recording, seen: ProcessSeen, folder: Path) -> None:
+    if seen.block is not None:
+        found.block, payload = seen.block
+        if payload is not None and not found.timed:
+            found.described = _ops(found, payload, seen, folder)
+
+
+def stand_in(found: Recording) -> None:
+    """Where no clean step was seen, take the quickest unsettled one; warm-up only adds time. Its
+    page faults may be those of the warm-up: at most as many count as in the timed steps."""
+    if found.clean or not found.timed or not found.unsettled:
+        return
+    quickest = min(found.unsettled, key=lambda step: step.duration_ns)
+    usual_ns = median(step.duration_ns for step in found.timed)
+    if quickest.duration_ns > MOST_UNSETTLED * usual_ns:
+        return
+    fewest = min(quickest.faults, *(step.faults for step in found.timed))
+    found.clean = [CleanStep(quickest.duration_ns, fewest, quickest.profiled)]
+    found.note(
+        "The only unprofiled step was still warming up, or came right after a profiled one. Its"
+        " time is the step time here. Run more steps for a settled one."
+    )

@@ -1,0 +1,96 @@
+"""Why the numbers of a run may not be trusted, and what to do: the banner above everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.core.units import format_percent
+from timeroof.views.plain import clip
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Report
+
+# Above this share of the run without a limit, or with noisy times, shares say little.
+MOSTLY = 0.5
+# Below this share of the time kernels above their limit do not matter to the whole.
+LEAST_ABOVE = 0.02
+LONGEST_NAME = 40
+QUIET = "Measure again while nothing else runs."
+MORE_STEPS = "Run more steps."
+# What to do about a warning, by its code. Warnings that are not here say it themselves.
+ADVICE = {
+    "cpu-contended": QUIET,
+    "unexplained": QUIET,
+    "no-unprofiled-step": MORE_STEPS,
+    "block-once": "Repeat the block in a loop and end each pass with timeroof.step().",
+    "not-described": MORE_STEPS,
+    "cut-off": "Record the trace again, or read on with care.",
+    "damaged": "Record the trace again, or read on with care.",
+}
+NOISY = "TR901"
+# Said by the banner in words of its own.
+OWN = ("no-machine", "no-device")
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason not to trust the numbers, and what to do about it."""
+
+    text: str
+    advice: str = ""
+    code: str = ""
+
+
+def is_empty(report: Report) -> bool:
+    """Whether nothing was measured: sums over no rows are not 0 but unknown."""
+    return not len(report.profile)
+
+
+def doubts_of(report: Report) -> list[Doubt]:
+    """Every reason that is at hand, the gravest first."""
+    warned = [note for note in report.notes if note.level != "info" and note.code not in OWN]
+    doubts = [Doubt(str(note), ADVICE.get(note.code, ""), note.code) for note in warned]
+    return [*_unknown(report), *_noisy(report), *_above_roof(report), *doubts]
+
+
+def _unknown(report: Report) -> list[Doubt]:
+    if is_empty(report):
+        return []
+    if report.machine is None:
+        words = "No machine is named, so the limits of the kernels are unknown."
+        return [Doubt(words, "Add --machine NAME; `timeroof machines` lists them.", "no-machine")]
+    totals = report.totals
+    whole = sum(s for s in totals.by_class.values() if s > 0)
+    unknown = totals.by_class.get("unknown", 0.0)
+    if not whole or unknown <= MOSTLY * whole:
+        return []
+    share = format_percent(unknown / whole)
+    words = f"{share} of the run has no FLOP or byte counts, so its limit is unknown."
+    advice = "Record shapes: torch.profiler.profile(record_shapes=True)."
+    return [Doubt(words, advice, "mostly-unknown")]
+
+
+def _noisy(report: Report) -> list[Doubt]:
+    finding = next((f for f in report.findings if f.code == NOISY), None)
+    share = None if finding is None else finding.evidence.get("noisy_share")
+    if share is None or share < MOSTLY:
+        return []
+    words = f"Kernels with {format_percent(share)} of the time vary by 20 % or more between calls."
+    return [Doubt(words, "Measure more steps on a quiet machine.", "noisy")]
+
+
+def _above_roof(report: Report) -> list[Doubt]:
+    """Kernels that beat their limit: a limit of the whole that contains them is none."""
+    above = report.rows.filter(pl.col("above_roof").is_not_null())
+    whole_s = float(report.rows["time_s"].sum())
+    if not above.height or float(above["time_s"].sum()) < LEAST_ABOVE * whole_s:
+        return []
+    worst = above.sort("kernel_efficiency", descending=True, nulls_last=True).row(0, named=True)
+    kernels = "1 kernel runs" if above.height == 1 else f"{above.height} kernels run"
+    share = format_percent(worst["kernel_efficiency"])
+    name = clip(worst["short_name"] or "", LONGEST_NAME)
+    words = f"{kernels} faster than the limit, {name} at {share} of it ({worst['above_roof']})."
+    return [Doubt(words, "Check the machine and the counts.", "above-roof")]

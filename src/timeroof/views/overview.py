@@ -1,0 +1,575 @@
+"""What the first screen of a run says: the same words and numbers in terminal, page and Markdown.
+
+In this order: what ran where, how long it took, where the wall time goes, what to do first, the
+largest kernels, and above all of it why the numbers may not be trusted, where that is so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from timeroof.core.columns import Row
+from timeroof.core.units import format_percent, format_seconds
+from timeroof.model.groups import kernel_groups
+from timeroof.model.totals import COMMUNICATION, COPY, IDLE, UNEXPLAINED, device_count, exclusive_s
+from timeroof.views.doubts import Doubt, doubts_of, is_empty
+from timeroof.views.palette import LIMITER_WORDS
+from timeroof.views.plain import clip
+from timeroof.views.title import run_subtitle, run_title
+
+if TYPE_CHECKING:
+    from timeroof.core.report import Finding, Report, Totals
+
+# How many findings and kernels the first screen has room for.
+ACTIONS = 3
+KERNELS = 5
+# A part below this share of the run is not named in the sentence, and no more parts than this.
+LEAST_NAMED = 0.05
+MOST_NAMED = 3
+HALF = 0.5
+LONGEST_SENTENCE = 25
+LONGEST_NAME = 40
+# So many ops of a kernel are named.
+MOST_OPS = 2
+# From here on kernels are said to overlap.
+OVERLAP = 1.02
+
+OUTSIDE = "idle"
+
+
+class PartWords(NamedTuple):
+    """A class of the wall time: in a key, and as the subject of a sentence."""
+
+    label: str
+    subject: str
+    verb: str = "take"
+
+
+DEVICE_WORDS = {
+    "compute": PartWords("compute-bound", "Compute-bound kernels"),
+    "memory": PartWords("memory-bound", "Memory-bound kernels"),
+    "launch": PartWords("launch-bound", "Launch-bound kernels"),
+    "latency": PartWords("latency-bound", "Kernels too small for the GPU"),
+    "fault": PartWords("page faults", "Page faults"),
+    "link": PartWords("link-bound", "Link-bound kernels"),
+    "unknown": PartWords("not counted", "Kernels without counts"),
+    COMMUNICATION: PartWords("communication", "Exposed communication", "takes"),
+    COPY: PartWords("copies", "Exposed copies"),
+    OUTSIDE: PartWords("idle", "Idle time", "takes"),
+    UNEXPLAINED: PartWords("unexplained", "Unexplained time", "takes"),
+}
+HOST_WORDS = DEVICE_WORDS | {
+    "compute": PartWords("compute-bound", "Compute-bound ops"),
+    "memory": PartWords("memory-bound", "Memory-bound ops"),
+    "launch": PartWords("launch-bound", "Launch-bound ops"),
+    "latency": PartWords("overhead inside ops", "Overhead inside ops", "takes"),
+    "link": PartWords("link-bound", "Link-bound ops"),
+    "unknown": PartWords("not counted", "Ops without counts"),
+    OUTSIDE: PartWords("outside ops", "Time outside ops", "takes"),
+}
+NO_MACHINE = PartWords("limit unknown", "Kernels of unknown limit")
+CAUSE_WORDS = {
+    "launch-starved": "waiting for the host to launch",
+    "host-sync": "after a synchronisation",
+    "other-stream": "waiting for another stream",
+    "data": "waiting for data",
+    "device": "gaps between kernels",
+    "python": "Python between ops",
+    "autograd": "the autograd engine",
+    "dispatch": "op dispatch",
+    "runtime": "the framework's runtime",
+    "compile": "compilation",
+    "asleep": "sleep, files or locks",
+    "cpu-wait": "waiting for a CPU",
+    "profiler": "the profiler",
+    "unknown": "unknown cause",
+}
+CAUSES_IN_TURN = {cause: place for place, cause in enumerate(CAUSE_WORDS)}
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage; what is next to nothing is called so.
+
+    >>> percent(0.5478), percent(6e-9), percent(0.0)
+    ('55 %', '< 0.01 %', '0 %')
+    """
+    return "< 0.01 %" if share is not None and 0 < share < 1e-4 else format_percent(share)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A part of a part: idle time for one reason."""
+
+    key: str
+    label: str
+    seconds: float
+    text: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """A class of the wall time; one below 0 is a notch at the end of the bar."""
+
+    key: str
+    label: str
+    subject: str
+    verb: str
+    seconds: float
+    text: str
+    percent: str
+    share: float
+    causes: tuple[Cause, ...] = ()
+    # The kernel with most of its seconds, and its share of them.
+    kernel: str = ""
+    kernel_share: float = 0.0
+
+    @property
+    def detail(self) -> str:
+        """What it consists of: idle time by cause, else the largest kernel."""
+        if self.seconds < 0:
+            return "profiled steps were slower"
+        if self.causes:
+            return ", ".join(f"{cause.label} {cause.text}" for cause in self.causes)
+        return self.kernel
+
+    @property
+    def main(self) -> str:
+        """What most of it is, where that is one thing with a name."""
+        if self.causes:
+            first = self.causes[0]
+            return first.label if first.key != "unknown" and first.share > self.share / 2 else ""
+        return clip(self.kernel, LONGEST_NAME) if self.kernel_share > HALF else ""
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something to do: a finding with what it gains, why, and how."""
+
+    place: int
+    code: str
+    title: str
+    gain_s: float
+    gain: str
+    percent: str
+    why: str
+    how: str
+    kernels: int
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """One of the largest kernels; all rows of its name."""
+
+    name: str
+    ops: str
+    time_s: float
+    time: str
+    percent: str
+    limit: str
+    limit_word: str
+    of_limit_share: float | None
+    of_limit: str
+    flop_per_s: float | None
+    byte_per_s: float | None
+    rows: tuple[int, ...]
+
+    @property
+    def title(self) -> str:
+        """The kernel, and the ops that launch it where its name does not say them."""
+        return f"{self.name} ({self.ops})" if self.ops else self.name
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The first screen of one run."""
+
+    title: str
+    subtitle: str
+    is_empty: bool
+    time_label: str
+    time_s: float | None
+    time: str
+    # "run" or "step": what shares are shares of.
+    noun: str
+    sentence: str
+    # What the sentence is about; the page sets it in its colour.
+    subject: str
+    potential: str
+    counted: str
+    parts: tuple[Part, ...]
+    actions: tuple[Action, ...]
+    # What stands in their place where there is none.
+    nothing: str
+    together: str
+    # "kernels" of a device or "ops" of a CPU.
+    things: str
+    kernels: tuple[KernelLine, ...]
+    overlap: str
+    doubts: tuple[Doubt, ...]
+
+    @property
+    def largest(self) -> Part | None:
+        """The part that the sentence begins with."""
+        return next((part for part in ranked(self.parts)), None)
+
+
+def overview(report: Report) -> Overview:
+    """What the first screen says of a report."""
+    totals, parts = report.totals, time_parts(report)
+    noun = {"Step time": "step", "Run time": "run"}.get(time_label(totals), "kernel time")
+    main, sentence = ranked(parts), sentence_of(report, parts, noun)
+    return Overview(
+        title=run_title(report),
+        subtitle=run_subtitle(report),
+        is_empty=is_empty(report),
+        time_label=time_label(totals),
+        time_s=run_seconds(report),
+        time=_seconds(run_seconds(report)),
+        noun=noun,
+        sentence=sentence,
+        subject=main[0].subject if main and sentence.startswith(main[0].subject) else "",
+        potential=_potential(report),
+        counted=_counted(totals),
+        parts=tuple(parts),
+        actions=tuple(actions_of(report)),
+        nothing=_nothing(report),
+        together=_together(report),
+        things="ops" if is_host(report) else "kernels",
+        kernels=tuple(_kernel_lines(report)),
+        overlap=_overlap(report),
+        doubts=tuple(doubts_of(report)),
+    )
+
+
+def time_label(totals: Totals) -> str:
+    """What the measured seconds are seconds of."""
+    if totals.steps is not None and totals.steps.unprofiled_s is not None:
+        return "Step time"
+    return "Run time" if totals.wall_s is not None else "Kernel time"
+
+
+def run_seconds(report: Report) -> float | None:
+    """How long the run took; of a run without rows only what was seen of its steps."""
+    return report.totals.wall_s if is_empty(report) else report.totals.ladder.measured_s
+
+
+def _seconds(seconds: float | None) -> str:
+    return "unknown" if seconds is None else format_seconds(seconds)
+
+
+def is_host(report: Report) -> bool:
+    """Whether the rows are ops of a CPU, and not kernels of a device."""
+    if report.machine is not None:
+        return report.machine.kind == "cpu" or report.machine.launching == "synchronous"
+    kinds = report.profile.kernels["kind"]
+    return bool(len(kinds)) and bool((kinds == "op").all())
+
+
+def part_words(report: Report) -> dict[str, PartWords]:
+    """The words for classes of time that fit the run."""
+    words = HOST_WORDS if is_host(report) else DEVICE_WORDS
+    return words if report.machine is not None else words | {"unknown": NO_MACHINE}
+
+
+def time_parts(report: Report) -> list[Part]:
+    """Where the wall time goes, the largest part first; they sum to the run time.
+
+    Where profiled steps were slower than unprofiled ones, what is unexplained is below 0, and
+    shares are those of the parts above 0.
+    """
+    by_class = {key: s for key, s in report.totals.by_class.items() if s}
+    idle = {k.removeprefix(IDLE): s for k, s in by_class.items() if k.startswith(IDLE)}
+    seconds = {key: s for key, s in by_class.items() if not key.startswith(IDLE)}
+    unexplained = seconds.pop(UNEXPLAINED, 0.0)
+    rest = _before_kernels(report, by_class)
+    if rest:
+        idle["unknown"] = idle.get("unknown", 0.0) + rest
+    if idle:
+        seconds[OUTSIDE] = sum(idle.values())
+    if abs(unexplained) > 1e-9 * sum(seconds.values()):
+        seconds[UNEXPLAINED] = unexplained
+    whole = sum(s for s in seconds.values() if s > 0) or 1.0
+    words, largest = part_words(report), _largest_kernels(report)
+    return [
+        Part(
+            key,
+            *words[key],
+            s,
+            format_seconds(s),
+            percent(s / whole) if s > 0 else "",
+            s / whole,
+            tuple(_causes(idle, whole)) if key == OUTSIDE else (),
+            *largest.get(key, ("", 0.0)),
+        )
+        for key, s in sorted(seconds.items(), key=lambda item: -item[1])
+    ]
+
+
+def _largest_kernels(report: Report) -> dict[str, tuple[str, float]]:
+    """By class of time the kernel with most of its seconds, and its share of them."""
+    rows = report.rows.filter(pl.col("time_s") > 0)
+    groups = (
+        rows.group_by(row_class().alias("class"), "short_name", maintain_order=True)
+        .agg(exclusive_s().sum().alias("own_s"))
+        .with_columns((pl.col("own_s") / pl.col("own_s").sum().over("class")).alias("share"))
+        .sort("own_s", descending=True, maintain_order=True)
+        .unique("class", keep="first", maintain_order=True)
+    )
+    found = groups.select("class", "short_name", "share").iter_rows()
+    return {key: (name or "", share) for key, name, share in found}
+
+
+def row_class() -> pl.Expr:
+    """The class of time that a row's own seconds count in."""
+    kinds = {"collective": COMMUNICATION, "copy": COPY, "memset": COPY}
+    return (
+        pl.col("kind")
+        .replace_strict(kinds, default=None, return_dtype=pl.String)
+        .fill_null(pl.col("limit"))
+    )
+
+
+def _before_kernels(report: Report, by_class: dict[str, float]) -> float:
+    """Idle time before kernels of a source without a wall clock, which no class holds."""
+    measured_s = report.totals.ladder.measured_s
+    if report.totals.wall_s is not None or measured_s is None:
+        return 0.0
+    rest = measured_s - sum(by_class.values())
+    return rest if rest > 1e-6 * measured_s else 0.0
+
+
+def _causes(idle: dict[str, float], whole: float) -> list[Cause]:
+    found = sorted(idle.items(), key=lambda item: (-item[1], CAUSES_IN_TURN.get(item[0], 99)))
+    return [
+        Cause(cause, CAUSE_WORDS.get(cause, cause), s, format_seconds(s), s / whole)
+        for cause, s in found
+    ]
+
+
+def ranked(parts: Iterable[Part]) -> list[Part]:
+    """The parts above 0, largest first; what is unexplained has no name to begin with."""
+    above = [part for part in parts if part.seconds > 0]
+    return sorted(above, key=lambda part: -part.seconds)
+
+
+def sentence_of(report: Report, parts: Sequence[Part], noun: str) -> str:
+    """The largest parts of the wall time in one sentence."""
+    if is_empty(report):
+        return "Nothing was measured."
+    if report.totals.ladder.measured_s is None:
+        return "No kernel was timed."
+    main = ranked(parts)
+    if not main:
+        return "No kernel took any time."
+    if report.machine is None and main[0].key == "unknown":
+        return _kernels_sentence(report, noun)
+    first, *others = main
+    words = f"{first.subject} {first.verb} {first.percent} of the {noun}"
+    if first.main:
+        words += f", mostly {first.main}"
+    named = [part for part in others if part.share >= LEAST_NAMED][: MOST_NAMED - 1]
+    return _joined(words, [f"{_lower(part.subject)} {part.percent}" for part in named])
+
+
+def _joined(words: str, more: Sequence[str]) -> str:
+    """A sentence with as many further parts as a reader takes in."""
+    whole = f"{words}; {', '.join(more)}." if more else f"{words}."
+    return _joined(words, more[:-1]) if more and word_count(whole) > LONGEST_SENTENCE else whole
+
+
+def word_count(text: str) -> int:
+    """Words and numbers of a text.
+
+    >>> word_count("Idle time takes 5.2 % of the run.")
+    7
+    """
+    return len(re.findall(r"[^\W_][^\s]*", text))
+
+
+def _kernels_sentence(report: Report, noun: str) -> str:
+    """The largest kernels, where nothing is known of what limits them."""
+    first, *others = _kernel_lines(report)[:MOST_NAMED]
+    more = [f"{clip(line.name, LONGEST_NAME)} {line.percent}" for line in others]
+    return _joined(f"{clip(first.name, LONGEST_NAME)} takes {first.percent} of the {noun}", more)
+
+
+def _lower(subject: str) -> str:
+    """A subject inside a sentence.
+
+    >>> _lower("Idle time"), _lower("FLOPs")
+    ('idle time', 'FLOPs')
+    """
+    return subject if subject[1:2].isupper() else subject[:1].lower() + subject[1:]
+
+
+def device_word(report: Report) -> str:
+    """What the run is on, in a word."""
+    kind = report.machine.kind if report.machine is not None else "gpu"
+    return {"cpu": "CPU", "gpu": "GPU"}.get(kind, "device")
+
+
+def _potential(report: Report) -> str:
+    """How much faster the same work could be."""
+    totals = report.totals
+    if totals.efficiency is None or totals.ladder.roof_s is None:
+        return ""
+    device = device_word(report)
+    return (
+        f"{percent(totals.efficiency)} of what this {device} can do;"
+        f" could be {format_seconds(totals.ladder.roof_s)}"
+    )
+
+
+def _counted(totals: Totals) -> str:
+    """How much of the time has counts."""
+    known = totals.known_time_share
+    if known is None:
+        return ""
+    share = "all" if known > 0.995 else percent(known)
+    return f"FLOPs and bytes are counted for {share} of the kernel time"
+
+
+# What to do first.
+
+
+def actions_of(report: Report) -> list[Action]:
+    """The findings that gain something, the largest first: as many as fit."""
+    gains = [finding for finding in report.findings if finding.gain_s]
+    gains.sort(key=lambda finding: -(finding.gain_s or 0.0))
+    return [_action(place, f, report) for place, f in enumerate(gains[:ACTIONS], 1)]
+
+
+def _action(place: int, finding: Finding, report: Report) -> Action:
+    measured, gain_s = report.totals.ladder.measured_s, finding.gain_s or 0.0
+    return Action(
+        place=place,
+        code=finding.code,
+        title=finding.title,
+        gain_s=gain_s,
+        gain=format_seconds(gain_s),
+        percent=percent(gain_s / measured) if measured else "?",
+        why=finding.why,
+        how=first_sentence(finding.action or ""),
+        kernels=len(finding.kernels),
+    )
+
+
+def _nothing(report: Report) -> str:
+    """Why there is nothing to do first."""
+    if report.machine is None:
+        return "Name the machine: --machine NAME. Without it no gain is known."
+    return "Nothing: no rule found 1 % of the run to gain."
+
+
+_SENTENCE_END = re.compile(r"(?<=[a-z)`'0-9])(?:\.|;)\s+(?=\S)")
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of an advice, or its first part before a semicolon.
+
+    >>> first_sentence("Call model.eval() once. Then run."), first_sentence("Do it; or not.")
+    ('Call model.eval() once.', 'Do it.')
+    """
+    head = _SENTENCE_END.split(text, maxsplit=1)[0]
+    return head if head.endswith(".") or not head else f"{head}."
+
+
+# Bounded, and only from the start of a word: texts of files are searched, too.
+_NAME = r"[A-Za-z_]\w{0,60}"
+_CODE = re.compile(
+    r"`(?P<quoted>[^`]{1,300})`"
+    # A call with what stands before it, a name with dots, an option of a command, a snake_case.
+    rf"|(?<![\w.])(?P<bare>(?:{_NAME}\.){{0,6}}{_NAME}\([^()]{{0,120}}\)"
+    rf"|(?:{_NAME}\.){{1,6}}{_NAME}(?: = \w{{1,20}})?"
+    r"|(?<!-)--[a-z][\w-]{0,40}(?: (?:NAME|FILE|\d+))?"
+    r"|[a-z]{1,30}(?:_[a-z]{1,30}){1,6}(?:=[\w.]{1,40})?)(?!\w)"
+)
+
+
+def code_parts(text: str) -> list[tuple[str, bool]]:
+    """A text cut into prose and code: what is quoted, calls, settings and options.
+
+    >>> code_parts("Use model.to(x) or `a b`.")
+    [('Use ', False), ('model.to(x)', True), (' or ', False), ('a b', True), ('.', False)]
+    """
+    parts, at = [], 0
+    for match in _CODE.finditer(text):
+        if match.start() > at:
+            parts.append((text[at : match.start()], False))
+        parts.append((match["quoted"] or match["bare"], True))
+        at = match.end()
+    return [*parts, (text[at:], False)] if at < len(text) else parts
+
+
+def _together(report: Report) -> str:
+    """What all findings gain at most: seconds that several of them claim count once."""
+    claims = [f for f in report.findings if f.gain_s]
+    if len(claims) < 2:
+        return ""
+    together = max(float(f.evidence.get("cumulative_gain_s") or 0.0) for f in claims)
+    if not together:
+        return ""
+    many = f"All {len(claims)} findings" if len(claims) > 2 else "Both findings"
+    return f"{many} together gain at most {format_seconds(together)}."
+
+
+# The largest kernels.
+
+
+def devices_of(report: Report) -> int:
+    """How many devices the rows are summed over."""
+    return device_count(report.profile, report.rows)
+
+
+def _kernel_lines(report: Report) -> list[KernelLine]:
+    if is_empty(report):
+        return []
+    whole = report.totals.ladder.measured_s or 1.0
+    groups = kernel_groups(report.rows, devices_of(report)).head(KERNELS)
+    return [_kernel_line(row, whole) for row in groups.iter_rows(named=True)]
+
+
+def _kernel_line(row: Row, whole_s: float) -> KernelLine:
+    share = row["kernel_efficiency"]
+    return KernelLine(
+        name=row["short_name"] or "",
+        ops=_ops(row),
+        time_s=row["time_s"],
+        time=format_seconds(row["time_s"]),
+        percent=percent(row["time_s"] / whole_s),
+        limit=row["limit"],
+        limit_word=LIMITER_WORDS[row["limit"]],
+        of_limit_share=share,
+        of_limit=percent(share),
+        flop_per_s=row["achieved_flop_per_s"] or None,
+        byte_per_s=row["achieved_byte_per_s"] or None,
+        rows=tuple(row["rows"]),
+    )
+
+
+def _ops(row: Row) -> str:
+    """The ops that launch a kernel, where its name does not say them."""
+    name = row["short_name"] or ""
+    ops = dict.fromkeys(op.removeprefix("aten::") for op in row["ops"])
+    named = [op for op in ops if op not in name]
+    return ", ".join([*named[:MOST_OPS], *(["…"] if len(named) > MOST_OPS else [])])
+
+
+def _overlap(report: Report) -> str:
+    """That kernels run beside one another, where their times sum to more than the wall clock."""
+    totals = report.totals
+    if is_empty(report) or totals.kernel_s is None or totals.wall_s is None:
+        return ""
+    together = float(report.rows["time_s"].sum()) / devices_of(report)
+    if together <= OVERLAP * totals.kernel_s:
+        return ""
+    return (
+        f"Streams overlap: {format_seconds(together)} of kernels in"
+        f" {format_seconds(totals.kernel_s)}."
+    )

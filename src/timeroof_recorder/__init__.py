@@ -1,0 +1,180 @@
+"""What runs in the user's process: nothing else of timeroof does, and it needs no package.
+
+A line in a `.pth` file calls `start` where `timeroof run` has set one variable, before the
+program's first line. Until a framework is imported only modules that are compiled into the
+interpreter are used: files of the user's cannot shadow them. No descriptor, signal handler, trace
+function or excepthook is kept.
+"""
+
+import atexit
+import posix
+import sys
+import time
+
+from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
+from timeroof_recorder.log import Log, read_plan
+from timeroof_recorder.process import Ignoring, after_import
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from timeroof_recorder.session import Session
+
+# Holds the pid of the parent, a colon, and the folder.
+VARIABLE = b"TIMEROOF_RECORD"
+
+
+class Recorder:
+    """The recording of one process, from its start to its end."""
+
+    def __init__(self, folder: str, plan: dict[str, object], *, forked: bool = False) -> None:
+        self.plan, self.log = plan, Log(folder, forked=forked)
+        self.session: Session | None = None
+        self._windows: object = None
+
+    def arrived(self, name: str) -> None:
+        """The import of a framework is complete: put its instruments in place."""
+        with Ignoring(f"{name} is not watched"):
+            self.watch(name)
+
+    def watch(self, name: str) -> None:
+        """Begin a session with a framework; the first one that is imported is watched."""
+        if self.session is not None:
+            return
+        # Here: they may use what the framework has loaded.
+        from timeroof_recorder.session import Session
+        from timeroof_recorder.windows import Windows
+
+        self.session = Session(self.log, self.plan, instruments_of(name), _teller(self.plan))
+        self.session.start()
+        activate(self.session)
+        if self.plan.get("marker", "auto") == "auto":
+            self._windows = Windows(self.session)
+
+    def before_fork(self) -> None:
+        """The process is about to fork."""
+        if self._windows is not None:
+            self._windows.pause()  # type: ignore[attr-defined]
+        if self.session is not None:
+            self.session.before_fork()
+
+    def after_fork(self) -> None:
+        """The process has forked, and this is still the same one."""
+        if self._windows is not None:
+            self._windows.resume()  # type: ignore[attr-defined]
+        if self.session is not None:
+            self.session.after_fork()
+
+    def left(self) -> "Recorder":
+        """In a forked child: a recorder with a file of its own, which comes with its first step."""
+        fresh = Recorder(self.log.folder, self.plan, forked=True)
+        if self.session is not None:
+            deactivate(self.session)
+            self.session.leave_child()
+            with Ignoring("a forked child is not watched"):
+                from timeroof_recorder.session import Session
+
+                fresh.session = Session(fresh.log, fresh.plan, self.session.instruments)
+                fresh.session.start_forked()
+                activate(fresh.session)
+        return fresh
+
+    def ended(self) -> None:
+        """The interpreter ends: the record is made whole."""
+        if self.log.path is None and self.session is None:
+            return
+        if self._windows is not None:
+            self._windows.stop()  # type: ignore[attr-defined]
+        kind = getattr(sys, "last_type", None)  # set when a traceback has been shown
+        if self.session is not None:
+            self.session.finish(calibrate=not self.log.forked)
+        if self.log.path is not None:
+            self.log.write("ended", kind and kind.__name__, time.process_time_ns())
+
+
+_RECORDER: list[Recorder] = []
+
+
+def start() -> None:
+    """Record this process, where the variable says so; called before the program's first line."""
+    value = posix.environ.get(VARIABLE)
+    if _RECORDER or value is None:  # in a venv, site goes through the .pth files twice
+        return
+    parent, _, folder = value.decode("utf-8", "surrogateescape").partition(":")
+    plan = read_plan(folder)
+    if plan is None:
+        return
+    recorder = Recorder(folder, plan)
+    _RECORDER.append(recorder)
+    if str(posix.getppid()) == parent:
+        recorder.log.begin()
+        if plan.get("listens"):
+            from timeroof_recorder.refusals import listen
+
+            listen(recorder.log)
+    for name in FRAMEWORKS:
+        after_import(name, lambda name=name: _RECORDER[0].arrived(name))  # type: ignore[misc]
+    posix.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_left)
+    atexit.register(_ended)  # registered first: called last
+
+
+def _before_fork() -> None:
+    with Ignoring("a fork was not minded"):
+        _RECORDER[0].before_fork()
+
+
+def _after_fork() -> None:
+    with Ignoring("a fork was not minded"):
+        _RECORDER[0].after_fork()
+
+
+def _left() -> None:
+    with Ignoring("a fork was not minded"):
+        _RECORDER[0] = _RECORDER[0].left()
+
+
+def _ended() -> None:
+    with Ignoring("the end was not recorded"):
+        _RECORDER[0].ended()
+
+
+def _teller(plan: dict[str, object]):  # type: ignore[no-untyped-def]
+    """Progress on a terminal's stderr, where that was asked for."""
+    if not plan.get("tells"):
+        return None
+
+    def told(step: int, what: str) -> None:
+        if what not in ("free", "settling"):
+            try:  # noqa: SIM105
+                posix.write(2, f"\r\x1b[Ktimeroof: step {step}, {what}\r".encode())
+            except OSError:
+                pass
+
+    return told
+
+
+# Who watches this program, for `timeroof.step()` and `timeroof.profile()`.
+
+_ACTIVE: "list[Session]" = []
+
+
+def active() -> "Session | None":
+    """Who watches this program, if anybody."""
+    return _ACTIVE[-1] if _ACTIVE else None
+
+
+def activate(session: "Session") -> None:
+    """Make it the one that `timeroof.step()` speaks to."""
+    _ACTIVE.append(session)
+
+
+def deactivate(session: "Session") -> None:
+    """The session is over."""
+    if session in _ACTIVE:
+        _ACTIVE.remove(session)
+
+
+def step() -> None:
+    """Say that a step of the program ended; does nothing where nobody profiles."""
+    watching = active()
+    if watching is not None:
+        watching.step()

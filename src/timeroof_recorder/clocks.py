@@ -1,0 +1,191 @@
+"""What a step is measured with besides a framework's own profiler: clocks, page faults, pace."""
+
+import _imp
+import _thread
+import posix
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+_TASKS = "/proc/self/task"
+# Any sleep that gives the CPU up, to see whether this system counts such sleeps.
+_NAP_S = 1e-4
+
+
+def library(name: str) -> "ModuleType | None":
+    """An extension module of the standard library, past files of that name beside a script.
+
+    One that the program has not imported itself is not put where it would find it.
+    """
+    if _imp.is_builtin(name):
+        return __import__(name)
+    external = sys.modules["_frozen_importlib_external"]
+    for folder in sys.path:
+        if folder.endswith("lib-dynload"):
+            spec = external.PathFinder.find_spec(name, [folder])
+            if spec is not None and spec.loader is not None:
+                known = name in sys.modules
+                made: ModuleType = spec.loader.create_module(spec)
+                spec.loader.exec_module(made)
+                if not known:
+                    sys.modules.pop(name, None)
+                return made
+    return None
+
+
+_RESOURCE = library("resource")
+# Linux counts per thread; elsewhere the process's count is what there is.
+_WHOSE = getattr(_RESOURCE, "RUSAGE_THREAD", getattr(_RESOURCE, "RUSAGE_SELF", 0))
+
+
+def page_faults() -> int:
+    """Pages that this process has touched first; 0 where nobody counts them."""
+    if _RESOURCE is None:
+        return 0
+    return int(_RESOURCE.getrusage(_RESOURCE.RUSAGE_SELF).ru_minflt)
+
+
+def _voluntary_switches() -> int:
+    return int(_RESOURCE.getrusage(_WHOSE).ru_nvcsw) if _RESOURCE is not None else 0
+
+
+def counts_sleeps() -> bool:
+    """Whether this system counts voluntary context switches; some sandboxes always say 0."""
+    before = _voluntary_switches()
+    time.sleep(_NAP_S)
+    return _voluntary_switches() > before
+
+
+def queued_ns(path: str = _SCHEDSTAT) -> int:
+    """What a thread has waited for a CPU; 0 where nobody counts it, or the thread has ended."""
+    return _times(path)[1]
+
+
+def _times(path: str) -> tuple[int, int]:
+    """Nanoseconds that a thread ran and waited for a CPU."""
+    try:
+        file = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return 0, 0
+    try:
+        words = posix.read(file, 128).split()
+        return int(words[0]), int(words[1])
+    except (OSError, ValueError, IndexError):
+        return 0, 0
+    finally:
+        posix.close(file)
+
+
+def threads_times() -> dict[int, tuple[int, int]]:
+    """Nanoseconds that each thread of this process ran, and waited for a CPU."""
+    try:
+        tasks = posix.listdir(_TASKS)
+    except OSError:
+        return {}
+    return {int(task): _times(f"{_TASKS}/{task}/schedstat") for task in tasks}
+
+
+class Clocks:
+    """Clocks of the stepping thread around a step.
+
+    `begin` and `end` are cheap. `watch_others` looks at every thread: an op that waits for its
+    other threads stands still although this thread wants no CPU.
+    """
+
+    def __init__(self) -> None:
+        self._begin = self._end = (0, 0, 0, 0)
+        self._others = 0
+        self._counts: bool | None = None
+
+    @property
+    def _counts_sleeps(self) -> bool:
+        if self._counts is None:
+            self._counts = counts_sleeps()
+        return self._counts
+
+    def watch_others(self) -> None:
+        """Look at the other threads; takes longer than the rest, so before a step begins."""
+        self._others = _others_queued_ns()
+
+    def begin(self) -> None:
+        """A step of this thread begins."""
+        self._begin = _clocks()
+
+    def end(self) -> None:
+        """The step ended."""
+        self._end = _clocks()
+
+    def quick(self) -> tuple[int, int, int, int | None, int]:
+        """As `read`, without the other threads."""
+        elapsed, own, queued, switches = (
+            end - begin for end, begin in zip(self._end, self._begin, strict=True)
+        )
+        return elapsed, own, queued, switches if self._counts_sleeps else None, 0
+
+    def read(self) -> tuple[int, int, int, int | None, int]:
+        """Of the step: elapsed, the thread's own time, its waiting for a CPU (ns), voluntary
+        switches (None: not counted here), and what other threads waited for a CPU (ns)."""
+        # Counts of threads that have ended meanwhile are gone.
+        return *self.quick()[:4], max(0, _others_queued_ns() - self._others)
+
+
+def _clocks() -> tuple[int, int, int, int]:
+    """Elapsed, the thread's own, what it waited for a CPU (ns), and its voluntary switches."""
+    queued = queued_ns()
+    return time.perf_counter_ns(), time.thread_time_ns(), queued, _voluntary_switches()
+
+
+def _others_queued_ns() -> int:
+    me = _thread.get_native_id()
+    return sum(waited for task, (_, waited) in threads_times().items() if task != me)
+
+
+# How fast the machine was while a program ran: a fixed piece of work, timed beside clean steps.
+#
+# A virtual machine may share its cores with a neighbour whom nobody here can see: for minutes all
+# steps take a fifth longer, and no sample of the run shows that it was not the program. A product
+# of two long integers uses the core's units as densely as a kernel does (it slows down about twice
+# as much), needs no framework and no memory, and leaves the program's state alone.
+
+
+# About 60 µs each: long for the clock, short for a program.
+BITS = 12_000
+_LEFT, _RIGHT = (1 << BITS) // 7, (1 << BITS) // 11
+# At most so often and so many: a program of short steps must not spend its time on this.
+EVERY_NS = 10_000_000
+MOST_SAMPLES = 200
+TURNS = 3
+
+
+class Pace:
+    """Times the fixed work now and then.
+
+    >>> now_ns = iter([20_000_000, 0, 500, 1_000, 1_200, 2_000, 2_300])
+    >>> Pace(lambda: next(now_ns)).take()
+    200
+    """
+
+    def __init__(self, clock_ns: "Callable[[], int]" = time.perf_counter_ns) -> None:
+        self._clock_ns = clock_ns
+        self._next_ns = 0
+        self._taken = 0
+
+    def take(self) -> int | None:
+        """Nanoseconds of one more, if it is time."""
+        now_ns = self._clock_ns()
+        if self._taken >= MOST_SAMPLES or now_ns < self._next_ns:
+            return None
+        self._next_ns = now_ns + EVERY_NS
+        self._taken += 1
+        # The best of a few: the first finds the program's data in the caches.
+        return min(self._once_ns() for _ in range(TURNS))
+
+    def _once_ns(self) -> int:
+        begin_ns = self._clock_ns()
+        _LEFT * _RIGHT
+        return self._clock_ns() - begin_ns

@@ -1,0 +1,130 @@
+"""The protocol between the neutral session and a framework: what one file of instruments gives.
+
+The session knows steps, kinds of them, schedules, clocks, forks, signals and the record. A
+framework says when something happened that may mark a step, switches its own profiler on and off,
+and describes ops. Everything that crosses is plain data (numbers, text, bytes, tuples, lists,
+dicts), as it is written to a file and read by another process.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from timeroof_recorder.marks import Marks
+
+# What an event is: an op, a node of a backward pass, a region that the program named.
+OP, NODE, REGION = 0, 1, 7
+# What the own time of an event that is no op goes to, and of a region whose cost the user stated.
+STATED = "stated"
+
+
+class Events:
+    """The events of one pass as rows, and its begin and end on the clock of the events.
+
+    A row is (name, start_ns, duration_ns, thread, sequence, kind). `sequence` ties a backward op
+    to its forward op, -1 where nothing does. `thread` numbers are the framework's.
+    """
+
+    def __init__(
+        self, rows: "Iterable[tuple[str, int, int, int, int, int]]", begin_ns: int, finish_ns: int,
+        thread: int,
+    ) -> None:  # fmt: skip
+        numbers: dict[str, int] = {}
+        self.rows = [(numbers.setdefault(row[0], len(numbers)), *row[1:]) for row in rows]
+        self.names = list(numbers)
+        self.begin_ns, self.finish_ns, self.thread = begin_ns, finish_ns, thread
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Instruments:
+    """What a framework gives; every method may be left as it is here, but for `name`."""
+
+    name = ""
+    version = ""
+    # Whether ops are to be told apart by the line of the program.
+    with_lines = False
+    # Set by the session: a path for a file of the record's, and a word to it.
+    file_for: "Callable[[str, str], str]"
+    tell: "Callable[[str, object], None]"
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Passes that this framework has instruments for: timed, described, primitives, device."""
+        return frozenset({"timed"})
+
+    def attach(self, marks: "Marks") -> None:
+        """Tell `marks` of optimizer steps and outermost calls from now on."""
+
+    def watch(self, roots: frozenset[int] | None) -> None:
+        """Only calls of these modules are wanted from now on; None: of all."""
+
+    def detach(self) -> None:
+        """Leave the framework as it was."""
+
+    def sync(self) -> None:
+        """Wait for work that was launched and runs on by itself."""
+
+    def will_train(self) -> bool:
+        """Whether the program has made an optimizer that has not stepped yet."""
+        return False
+
+    def is_foreign(self) -> bool:
+        """Whether the program's own profiler is on."""
+        return False
+
+    def start(self, pass_: str) -> bool:
+        """Switch the instruments of a pass on; False where that cannot be done now."""
+        return False
+
+    def stop(self, pass_: str) -> "Events | None":
+        """Switch them off; the timed events of the pass, None where there are none."""
+        return None
+
+    def abort(self) -> None:
+        """Switch off whatever is on, and forget it."""
+
+    def describe(self) -> dict[str, object] | None:
+        """The pass that `stop` ended, as plain data.
+
+        Of a described pass `ops`, in the order of their beginning, each
+        (name, parent, thread, sequence, kind, inputs, outputs, phase, module, source, op): `parent`
+        is a place in the list or None, tensors are ("tensor", shape, dtype, strides, storage,
+        offset, item_bytes, device), `op` names the formula that counts it (None: its own name).
+        A framework that has a folder of its own in `timeroof.live` may give anything that its
+        reader there takes.
+        """
+        return None
+
+    def cause(self, name: str, is_numbered: bool) -> str | None:
+        """The idle cause that an event's own time goes to; None for an op, `STATED` for a region
+        whose cost the user states."""
+        return None
+
+    def phase(self, name: str) -> str | None:
+        """The phase that an event opens for everything below it, if its name tells one."""
+        return None
+
+    def surroundings(self) -> dict[str, object]:
+        """What is around: `threads`, `rank`, `world`, `devices`, as far as known."""
+        return {}
+
+    def small_programs(self) -> "tuple[Callable[[], None], Callable[[], None]] | None":
+        """Two programs of the framework's ops for calibration: one whose ops follow one another
+        closely, and one with kernels of ten microseconds between them."""
+        return None
+
+    def forked(self) -> None:
+        """This is a forked child now: what the parent had switched on is not here."""
+
+
+# Frameworks by the module whose import brings them in, and where their instruments are.
+FRAMEWORKS: dict[str, str] = {"torch": "timeroof_recorder.torch"}
+
+
+def instruments_of(name: str) -> Instruments:
+    """The instruments of a framework that has been imported."""
+    module = __import__(FRAMEWORKS[name], fromlist=["make"])
+    made: Instruments = module.make()
+    return made

@@ -1,0 +1,105 @@
+"""A file of records: 4 bytes of length, 4 of a hash, marshal; whole after any end of the process.
+
+The file is only open while it is written to: no descriptor stays that a program may close, count
+or hand to a child. A record is either whole or the last one.
+"""
+
+import _imp
+import marshal
+import posix
+import sys
+import time
+
+SUFFIX = ".rec"
+# A launcher's words for which of its processes this is.
+RANKS = (b"RANK", b"LOCAL_RANK", b"WORLD_SIZE", b"SLURM_PROCID", b"OMPI_COMM_WORLD_RANK")
+_APPEND = posix.O_WRONLY | posix.O_APPEND | posix.O_CLOEXEC
+_PLAN = "plan"
+
+
+class Log:
+    """Framed records of one process, appended."""
+
+    def __init__(self, folder: str, *, forked: bool = False) -> None:
+        self.folder, self.forked, self.pid = folder, forked, posix.getpid()
+        self.path: str | None = None
+        self._is_dead = False
+
+    def write(self, *record: object) -> None:
+        """Append a record of plain values; a full disk ends the recording, not the program."""
+        if self._is_dead:
+            return
+        try:
+            body = marshal.dumps((time.time_ns(), *record), 2)  # type: ignore[arg-type]
+            frame = len(body).to_bytes(4, "little") + _imp.source_hash(0, body)[:4] + body
+            file = posix.open(self.path, _APPEND) if self.path is not None else self._create()
+            try:
+                self._is_dead = posix.write(file, frame) != len(frame)
+            finally:
+                posix.close(file)
+        except (OSError, ValueError, MemoryError, OverflowError):
+            self._is_dead = True
+
+    def _create(self) -> int:
+        turn = 0
+        while True:  # the same pid again: os.exec
+            self.path = f"{self.folder}/{self.pid}-{turn}{SUFFIX}"
+            try:
+                return posix.open(self.path, _APPEND | posix.O_CREAT | posix.O_EXCL, 0o600)
+            except FileExistsError:
+                turn += 1
+
+    def begin(self) -> None:
+        """Write who this process is, once."""
+        if self.path is None:
+            ranks = {k.decode(): posix.environ[k].decode() for k in RANKS if k in posix.environ}
+            words = [word.encode("utf-8", "surrogateescape") for word in sys.orig_argv]
+            self.write("process", self.pid, posix.getppid(), self.forked, words, ranks, sys.version)
+
+    def file_for(self, what: str, suffix: str) -> str:
+        """A path of this process's own beside its records."""
+        return f"{self.folder}/{self.pid}-{what}-{time.perf_counter_ns()}{suffix}"
+
+
+def records(data: bytes) -> list[tuple[object, ...]]:
+    """The whole records of a file's content, up to the first that is cut short or damaged.
+
+    >>> body = marshal.dumps((1, "note", "text"), 2)
+    >>> frame = len(body).to_bytes(4, "little") + _imp.source_hash(0, body)[:4] + body
+    >>> records(frame + frame[:-1])
+    [(1, 'note', 'text')]
+    """
+    place = 0
+    found: list[tuple[object, ...]] = []
+    while place + 8 <= len(data):
+        size = int.from_bytes(data[place : place + 4], "little")
+        body = data[place + 8 : place + 8 + size]
+        if len(body) < size or _imp.source_hash(0, body)[:4] != data[place + 4 : place + 8]:
+            break
+        found.append(marshal.loads(body))
+        place += 8 + size
+    return found
+
+
+def write_plan(folder: str, plan: dict[str, object]) -> None:
+    """Put down what the recorders of a run are to do."""
+    file = posix.open(f"{folder}/{_PLAN}", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o600)
+    try:
+        posix.write(file, marshal.dumps(plan, 2))
+    finally:
+        posix.close(file)
+
+
+def read_plan(folder: str) -> dict[str, object] | None:
+    """What to do; None where the run is over and its folder is gone."""
+    try:
+        file = posix.open(f"{folder}/{_PLAN}", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        plan = marshal.loads(posix.read(file, 1 << 20))
+    except (ValueError, EOFError, TypeError):
+        return None
+    finally:
+        posix.close(file)
+    return plan if isinstance(plan, dict) else None

@@ -1,0 +1,274 @@
+"""Where a step ends: optimizers' steps, else calls of outermost modules, or the program says so."""
+
+import _thread
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AUTO, OPTIMIZER, FORWARD, MANUAL, WINDOW = "auto", "optimizer", "forward", "manual", "window"
+# Forward calls after which a program that has an optimizer but never steps counts as inference,
+# until the optimizer does step.
+PATIENCE = 16
+# Forward calls of the same module that show a loop.
+LOOP = 2
+# How many times rarer than what marked a step until now the mark of the whole cycle may be: of
+# optimizers and of modules in training, and of modules that only compute (tokens of a sentence).
+MOST_RARER, MOST_RARER_INFERENCE = 16, 1024
+MOST_TIMES = 64
+MOST_ITEMS = 24
+
+NOTHING, BOUNDARY, RESTART, TAKEN = "nothing", "boundary", "restart", "taken"
+
+
+class Cycle:
+    """Which of several recurring events marks the program's cycle: the rarest of them.
+
+    Two updates of a critic and one of a generator are one cycle, that the generator ends.
+
+    >>> cycle = Cycle(16)
+    >>> [cycle.came(key) for key in "ddgddgddg"]  # doctest: +NORMALIZE_WHITESPACE
+    ['boundary', 'boundary', 'nothing', 'boundary', 'boundary', 'restart', 'nothing', 'nothing',
+     'boundary']
+
+    One that follows another for good (the next fold, the next trial) takes its place.
+
+    >>> cycle = Cycle(16)
+    >>> [cycle.came(key) for key in "aaabbb"]
+    ['boundary', 'boundary', 'boundary', 'nothing', 'taken', 'boundary']
+    """
+
+    def __init__(self, most_rarer: int) -> None:
+        self.most_rarer = most_rarer
+        self.leader: object = None
+        self.counts: dict[object, int] = {}
+        # Steps of the leader since each other one's last, and each one's own since the leader's.
+        self._leads: dict[object, int] = {}
+        self._inside: dict[object, int] = {}
+        self._known: set[object] = set()
+
+    def came(self, key: object, is_leader_alive: bool = True) -> str:
+        """An event came: whether it ends a step, and whether the steps before were none."""
+        self.counts[key] = self.counts.get(key, 0) + 1
+        if self.leader is None:
+            self.leader = key
+            return BOUNDARY
+        if key == self.leader:
+            for other in self._leads:
+                self._leads[other] += 1
+            self._known.update(self._inside)
+            self._inside = {}
+            return BOUNDARY
+        self._inside[key] = self._inside.get(key, 0) + 1
+        passed, self._leads[key] = self._leads.get(key), 0
+        if passed is not None and 2 <= passed <= self.most_rarer:
+            return self._leads_now(key, RESTART)
+        if not is_leader_alive or (self._inside[key] > 1 and key not in self._known):
+            return self._leads_now(key, TAKEN)
+        return NOTHING
+
+    def _leads_now(self, key: object, how: str) -> str:
+        before, self.leader = self.leader, key
+        self._leads, self._inside = {}, {}
+        self._known = {before} if how == RESTART else set()
+        return how
+
+
+class Marks:
+    """What a framework's instruments tell of the program, made into steps.
+
+    `boundary(end_ns)` is called between steps, `restart(times)` where what was taken for steps
+    were parts of them. What happened in a step is kept as a tally: it tells kinds apart.
+    """
+
+    def __init__(
+        self, wanted: str, boundary: "Callable[[int], None]",
+        restart: "Callable[[list[int]], None]" = lambda times: None,
+        *, watch: "Callable[[frozenset[int] | None], None]" = lambda roots: None,
+        will_train: "Callable[[], bool]" = lambda: False,
+    ) -> None:  # fmt: skip
+        self.wanted = wanted
+        self.found = ""
+        self.label = ""
+        self.first_ns: int | None = None
+        self._boundary, self._restart = boundary, restart
+        self._watch, self._will_train = watch, will_train
+        self._optimizers, self._modules = Cycle(MOST_RARER), Cycle(MOST_RARER)
+        self._times: dict[object, list[int]] = {}
+        self._labels: dict[object, str] = {}
+        self._alive: dict[object, Callable[[], bool]] = {}
+        self._calls = 0
+        self._roots: set[int] = set()
+        self._tally: dict[tuple[str, ...], int] = {}
+        self._sizes: list[tuple[int, ...]] = []
+        self.thread: int | None = None
+        # While a mark is looked at, no window may end.
+        self._is_busy = False
+        # Marks in other threads than the one whose steps are looked at.
+        self.elsewhere: dict[int, int] = {}
+
+    @property
+    def wants_calls(self) -> bool:
+        """Whether calls of modules may mark steps, or tell kinds of them apart."""
+        return self.wanted in (AUTO, FORWARD, OPTIMIZER)
+
+    @property
+    def wants_steps(self) -> bool:
+        """Whether steps of optimizers mark steps."""
+        return self.wanted in (AUTO, OPTIMIZER)
+
+    def stepped(self, key: object, label: str, is_alive: "Callable[[], bool]") -> None:
+        """An optimizer has stepped."""
+        self._is_busy = True
+        try:
+            self._stepped(key, label, is_alive)
+        finally:
+            self._is_busy = False
+
+    def _stepped(self, key: object, label: str, is_alive: "Callable[[], bool]") -> None:
+        now_ns = time.perf_counter_ns()
+        if not self.wants_steps or self.found == MANUAL or not self._is_here(now_ns):
+            return
+        self._count(("optimizer", label))
+        self._note(key, f"{label}.step", now_ns, is_alive)
+        if self.found in (FORWARD, WINDOW):
+            # Forward calls that were taken for steps before it were parts of one.
+            self._restart([])
+        self.found = OPTIMIZER
+        alive = self._alive.get(self._optimizers.leader, is_alive)
+        how = self._optimizers.came(key, alive())
+        if how == RESTART:
+            self._restart(self._times.get(key, [])[:-1])
+        self._end(how, key, now_ns)
+        if self._roots and how == BOUNDARY:
+            self._watch(frozenset(self._roots))
+            self._roots = set()
+
+    def called(
+        self, key: int, label: str, flags: str, sizes: tuple[int, ...],
+        is_alive: "Callable[[], bool]",
+    ) -> None:  # fmt: skip
+        """A module is called from outside of any other: a step of its own, unless one trains."""
+        self._is_busy = True
+        try:
+            self._called(key, label, flags, sizes, is_alive)
+        finally:
+            self._is_busy = False
+
+    def _called(
+        self, key: int, label: str, flags: str, sizes: tuple[int, ...],
+        is_alive: "Callable[[], bool]",
+    ) -> None:  # fmt: skip
+        now_ns = time.perf_counter_ns()
+        if self.found in (MANUAL, OPTIMIZER):
+            if self.found == OPTIMIZER and _thread.get_ident() == self.thread:
+                self._count(("forward", label, flags))
+                self._size(sizes)
+            return
+        if self.found == FORWARD and not self._is_here(now_ns):
+            return
+        if self.first_ns is None:
+            self.first_ns = now_ns
+        self._calls += 1
+        self._roots.add(key)
+        self._note(key, f"a call of {label}", now_ns, is_alive)
+        times = len(self._times[key])
+        waits = self.wanted == AUTO and self._calls < PATIENCE
+        if self.wanted == OPTIMIZER or (
+            self.found != FORWARD and (times < LOOP or (waits and self._will_train()))
+        ):
+            self._count(("forward", label, flags))
+            self._size(sizes)
+            return
+        if not self._is_here(now_ns):
+            return
+        self._forward(key, label, flags, sizes, now_ns)
+
+    def _forward(
+        self, key: int, label: str, flags: str, sizes: tuple[int, ...], now_ns: int
+    ) -> None:
+        if self.found != FORWARD:
+            if self.found == WINDOW:
+                self._restart([])
+            self.found = FORWARD
+            self._modules.counts = {k: len(v) for k, v in self._times.items()}
+        self._modules.most_rarer = MOST_RARER if "grad" in flags else MOST_RARER_INFERENCE
+        alive = self._alive.get(self._modules.leader, lambda: True)
+        how = self._modules.came(key, alive())
+        if how == RESTART:
+            self._restart(self._times.get(key, [])[:-1])
+        self._end(how, key, now_ns)
+        # The call that ends a step begins the next one, and is a part of that.
+        self._count(("forward", label, flags))
+        self._size(sizes)
+        if len(self._modules.counts) == 1 and self._modules.counts[key] == PATIENCE:
+            self._watch(frozenset({key}))
+
+    def manual(self) -> None:
+        """The program itself says that a step ended; from now on only it does."""
+        now_ns = time.perf_counter_ns()
+        if self.found != MANUAL:
+            if self.found == WINDOW:
+                self._restart([])
+            self.found, self.label = MANUAL, "timeroof.step()"
+            self._watch(frozenset())
+        if self._is_here(now_ns):
+            self._boundary(now_ns)
+
+    def window(self) -> None:
+        """Nothing marks a step: a stretch of time ends."""
+        if self.found in ("", WINDOW) and not self._is_busy:
+            self.found, self.label = WINDOW, "a time window"
+            self.thread = _thread.get_ident()
+            self._boundary(time.perf_counter_ns())
+
+    def tally(self) -> tuple[tuple[tuple[object, ...], ...], tuple[tuple[int, ...], ...]]:
+        """What happened since the last boundary, with rough counts, and the sizes of calls."""
+        items = tuple(sorted((*item, _rough(count)) for item, count in self._tally.items()))
+        sizes = tuple(self._sizes)
+        self._tally, self._sizes = {}, []
+        return items, sizes
+
+    def _end(self, how: str, key: object, now_ns: int) -> None:
+        if how != NOTHING:
+            self.label = self._labels[key]
+            self._boundary(now_ns)
+
+    def _note(self, key: object, label: str, now_ns: int, is_alive: "Callable[[], bool]") -> None:
+        self._labels[key], self._alive[key] = label, is_alive
+        times = self._times.setdefault(key, [])
+        if len(times) < MOST_TIMES:
+            times.append(now_ns)
+        if self.first_ns is None:
+            self.first_ns = now_ns
+
+    def _count(self, item: tuple[str, ...]) -> None:
+        if item in self._tally or len(self._tally) < MOST_ITEMS:
+            self._tally[item] = self._tally.get(item, 0) + 1
+
+    def _size(self, sizes: tuple[int, ...]) -> None:
+        if len(self._sizes) < 4:
+            self._sizes.append(sizes)
+
+    def _is_here(self, now_ns: int) -> bool:
+        """Whether this is the thread whose steps are looked at: the first that has any, or one
+        that steps when that has ended."""
+        from timeroof_recorder.process import is_running
+
+        me = _thread.get_ident()
+        if self.thread is None or (self.thread != me and not is_running(self.thread)):
+            self.thread = me
+        if self.thread == me:
+            return True
+        self.elsewhere[me] = self.elsewhere.get(me, 0) + 1
+        return False
+
+
+def _rough(count: int) -> int:
+    """A count that is the same for nearly equal ones.
+
+    >>> [_rough(n) for n in (1, 3, 8, 9, 120, 128)]
+    [1, 3, 8, 16, 128, 128]
+    """
+    return count if count <= 8 else 1 << (count - 1).bit_length()

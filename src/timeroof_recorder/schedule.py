@@ -1,0 +1,199 @@
+"""Which pass a step gets: warm-up, then timed, described and clean ones in turn, for every kind."""
+
+# After the first window of a long run, short ones at steps that lie ever farther apart.
+LATER_WINDOW = 5
+MOST_TIMED = 48
+MOST_REPEATS = 3
+# One pass in so many shows primitives, so that their shares do not hang on a single step.
+PRIMITIVES_EVERY = 8
+MOST_PRIMITIVES_PLACE = 24
+# From so many steps on, one is described a second time: sizes may change from step to step.
+DESCRIBED_TWICE = 8
+
+
+class Pass:
+    """What is done to a step."""
+
+    # Nothing that can be used: it began before anybody looked, or its pass was given up.
+    UNSEEN = "unseen"
+    WARMUP = "warmup"
+    CLEAN = "clean"
+    TIMED = "timed"
+    DESCRIBED = "described"
+    PRIMITIVES = "primitives"
+    # In place of primitives where the program uses a device of its own.
+    DEVICE = "device"
+    # Without instruments, but caches and memory are still as those of the last step left them.
+    SETTLING = "settling"
+    # Without instruments like a clean one, after all that was to be looked at.
+    FREE = "free"
+
+
+UNTOUCHED = (Pass.CLEAN, Pass.FREE)
+# Without instruments, but slower than usual perhaps: one stands in where no better one was seen.
+UNSETTLED = (Pass.WARMUP, Pass.SETTLING)
+INSTRUMENTED = (Pass.TIMED, Pass.DESCRIBED, Pass.PRIMITIVES, Pass.DEVICE)
+# Passes that have a framework's profiler on.
+RECORDING = (Pass.TIMED, Pass.PRIMITIVES, Pass.DEVICE)
+
+
+class Schedule:
+    """Hands out passes step by step.
+
+    The most telling passes come first, as nobody knows how many steps a program has: ops
+    with their times, then their shapes, then settled steps without instruments. Until one of
+    those is seen, the last step of the warm-up stands in for it, so that it need not come
+    before the timed one: a program of three steps has times, one of four shapes as well, and
+    from six on (`warmup` is one less than the steps that pass first) nothing stands in.
+    No timed pass follows a timed one: an annotation that is open over both would be written
+    into memory that torch has freed. Between an instrumented step and a clean one lies one
+    in which caches and memory settle; it is none of the `steps`. The end of every window is
+    described once more, to see whether sizes are still the same.
+
+    >>> plan = Schedule(warmup=1, steps=8)
+    >>> " ".join(str(plan.next())[0] for _ in range(15))
+    'w t d s c p s c t s c d s f f'
+    """
+
+    HEAD = (Pass.TIMED, Pass.DESCRIBED, Pass.CLEAN, Pass.PRIMITIVES)
+
+    def __init__(self, warmup: int, steps: int) -> None:
+        self.warmup, self.steps = warmup, steps
+        self._step = -1
+        self._timed = 0
+        self._next_window = 2 * (warmup + steps)
+        self._last = Pass.WARMUP
+        self._repeats = 0
+        self._repeat: str | None = None
+
+    def next(self) -> str:
+        """The pass of the next step."""
+        if self._repeat is not None:
+            self._last, self._repeat = self._repeat, None
+            return self._last
+        chosen = self._pass(self._step + 1)
+        if chosen in UNTOUCHED and self._last in INSTRUMENTED:
+            self._last = Pass.SETTLING
+            return self._last
+        self._step += 1
+        self._timed += chosen == Pass.TIMED
+        self._last = chosen
+        return chosen
+
+    def repeat(self, lost: str) -> None:
+        """A pass could not be completed: do it again at the next step, a few times at most."""
+        self._repeats += 1
+        if self._repeats <= MOST_REPEATS:
+            self._repeat = lost
+
+    def instead(self, chosen: str) -> str:
+        """Another pass is given to the step that was to be left alone."""
+        self._last = chosen
+        return chosen
+
+    def _pass(self, step: int) -> str:
+        if step < self.warmup:
+            return Pass.WARMUP
+        place = step - self.warmup
+        if place < self.steps:
+            if place < len(self.HEAD):
+                return self.HEAD[place]
+            if _shows_primitives(place):
+                return Pass.PRIMITIVES
+            if self.steps >= DESCRIBED_TWICE and place == self._last_described():
+                return Pass.DESCRIBED
+            return Pass.CLEAN if place % 2 == 0 else Pass.TIMED
+        return self._later(step)
+
+    def _last_described(self) -> int:
+        last = self.steps - 1
+        return last - 1 if _shows_primitives(last) else last
+
+    def _later(self, step: int) -> str:
+        if step < self._next_window or self._timed >= MOST_TIMED:
+            return Pass.FREE
+        place = step - self._next_window
+        if place + 1 == LATER_WINDOW:
+            self._next_window *= 2
+            return Pass.DESCRIBED
+        return Pass.CLEAN if place % 2 == 0 else Pass.TIMED
+
+
+def _shows_primitives(place: int) -> bool:
+    return place % PRIMITIVES_EVERY == 3 and place < MOST_PRIMITIVES_PLACE
+
+
+# Kinds of steps: those that the plan above missed get their passes from steps it leaves alone.
+
+
+# A kind that comes rarely is timed so often, and described once.
+WANTED_TIMED = 3
+# A kind with a smaller share of the time is not waited for.
+LEAST_SHARE = 0.02
+# Steps tried for kinds whose turn nobody can foresee, one in so many of those left alone.
+MOST_TRIES, TRY_EVERY = 60, 3
+MOST_KINDS = 12
+
+
+class KindSeen:
+    """What is known of one kind of steps while the program runs."""
+
+    def __init__(self) -> None:
+        self.count = self.total_ns = 0
+        self.timed = self.described = self.untouched = 0
+        self.last = self.gap = 0
+
+    def came(self, number: int, pass_: str, duration_ns: int) -> None:
+        """A step of this kind ended."""
+        self.gap, self.last = number - self.last if self.count else 0, number
+        self.count += 1
+        self.total_ns += duration_ns
+        self.timed += pass_ == Pass.TIMED
+        self.described += pass_ == Pass.DESCRIBED
+        self.untouched += pass_ in UNTOUCHED
+
+    def lacks(self) -> str | None:
+        """The pass that this kind needs most."""
+        if not self.timed:
+            return Pass.TIMED
+        if not self.described:
+            return Pass.DESCRIBED
+        return Pass.TIMED if self.timed < min(WANTED_TIMED, self.count // 2) else None
+
+
+class Kinds:
+    """Kinds of steps, and which of them the next one may be."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, KindSeen] = {}
+        self._tries = self._asked = 0
+        self._number = 0
+
+    def came(self, kind: int, number: int, pass_: str, duration_ns: int) -> None:
+        """A step ended, and it is known of which kind it was."""
+        self.seen.setdefault(kind, KindSeen()).came(number, pass_, duration_ns)
+        self._number = number
+
+    def wish(self) -> str | None:
+        """A pass for the next step in place of none, for the sake of a kind that lacks it."""
+        if len(self.seen) < 2 or len(self.seen) > MOST_KINDS:
+            return self._of_usual() if len(self.seen) == 1 else None
+        total = sum(kind.total_ns for kind in self.seen.values())
+        lacking = [
+            kind for kind in self.seen.values()
+            if kind.count > 1 and kind.lacks() and kind.total_ns >= LEAST_SHARE * total
+        ]  # fmt: skip
+        if not lacking:
+            return None
+        for kind in lacking:
+            if kind.gap and kind.last + kind.gap == self._number + 1:
+                return kind.lacks()
+        # Nobody knows when it comes again: try now and then.
+        self._asked += 1
+        if self._tries >= MOST_TRIES or self._asked % TRY_EVERY:
+            return None
+        self._tries += 1
+        return max(lacking, key=lambda kind: kind.total_ns).lacks()
+
+    def _of_usual(self) -> str | None:
+        return None

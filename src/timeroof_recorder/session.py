@@ -1,0 +1,468 @@
+"""One recorded program: at every step's end the running pass is closed and the next one opened.
+
+Nothing here knows a framework: instruments switch profilers, this decides when, and writes down
+what they give.
+"""
+
+import _thread
+import posix
+import time
+
+from timeroof_recorder.calibration import Calibration
+from timeroof_recorder.clocks import Clocks, Pace, page_faults, queued_ns, threads_times
+from timeroof_recorder.instruments import Events, Instruments
+from timeroof_recorder.log import Log
+from timeroof_recorder.marks import MANUAL, WINDOW, Marks
+from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
+from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Timed steps are kept until they have so many events together.
+MOST_EVENTS = 4_000_000
+# Steps are written down together, at most so late.
+FLUSH_NS = 50_000_000
+# Single steps are kept of the first so many; of later ones how many and how long.
+MOST_STEPS = 20_000
+# Steps of a kind whose times tell what is usual, and how many times longer a step of another is.
+RECENT, LONGER = 15, 4.0
+# Of steps that take longer it is asked what they waited for a CPU, which takes a few microseconds.
+SLOW_NS = 1_000_000
+# Several pairs of described steps are kept: the first of every kind and its latest.
+MOST_SIZES = 4
+
+# Reasons that the reader makes sentences of.
+OWN_PROFILER, OTHER_TRACE, COMPRESSED = "own-profiler", "other-trace", "compressed"
+INSIDE_ANOTHER, EMPTY_BLOCK = "inside-another", "empty-block"
+
+
+class Session:
+    """Watches a program from its framework's import to its end; no error of ours gets into it."""
+
+    def __init__(
+        self, log: Log, plan: dict[str, object], instruments: Instruments,
+        told: "Callable[[int, str], None] | None" = None,
+    ) -> None:  # fmt: skip
+        self.log, self.instruments = log, instruments
+        instruments.with_lines = bool(plan.get("source", False))
+        instruments.file_for, instruments.tell = log.file_for, self._told_by
+        # The first step is over when the first mark comes: it is one of the warm-up.
+        warmup, steps = int(str(plan.get("warmup", 2))), int(str(plan.get("steps", 20)))
+        self._plan = (max(0, warmup - 1), steps)
+        self.schedule, self.kinds = Schedule(*self._plan), Kinds()
+        self.marks = Marks(
+            str(plan.get("marker", "auto")), self.boundary, self.restart,
+            watch=instruments.watch, will_train=instruments.will_train,
+        )  # fmt: skip
+        self._told = told
+        self._pid = posix.getpid()
+        self._pass = Pass.UNSEEN
+        self._pace, self._clocks = Pace(), Clocks()
+        self._calibration = Calibration(
+            instruments, log,
+            is_known=f"{instruments.name} {instruments.version}" in _words(plan, "calibrated"),
+        )  # fmt: skip
+        self._begin_ns = self._begin_faults = 0
+        self._queued_ns: int | None = None
+        self._is_slow = False
+        self.steps_seen = self._events = self._written = 0
+        self._waiting: list[tuple[object, ...]] = []
+        self._later: dict[int, list[int]] = {}
+        self._flushed_ns = 0
+        self._keys: dict[tuple[object, ...], int] = {}
+        self._recent: dict[tuple[object, ...], list[int]] = {}
+        self._sizes_of: dict[tuple[object, ...], list[tuple[tuple[int, ...], ...]]] = {}
+        self._traces: dict[int, list[tuple[int, str]]] = {}
+        self._in_block = self._forked_in_block = False
+        self._is_begun = self._over = False
+        # Whether nothing ran in the last timed step.
+        self.is_empty = False
+        self._mark = ""
+        self._notes: set[str] = set()
+
+    def start(self) -> None:
+        """Put the instruments into their framework."""
+        with self._guard():
+            self.log.begin()
+            self.log.write("framework", self.instruments.name, self.instruments.version)
+            self.instruments.attach(self.marks)
+
+    def start_forked(self) -> None:
+        """In a forked child the instruments are there: they tell this session from now on. The
+        file comes with the first step."""
+        with self._guard():
+            self.instruments.attach(self.marks)
+
+    # Steps.
+
+    def boundary(self, end_ns: int) -> None:
+        """A step ended: close its pass and open the next one's."""
+        self.close_step(end_ns)
+        self.open_step()
+
+    def close_step(self, end_ns: int | None = None) -> None:
+        """A step ended; what follows until the next one opens is not looked at."""
+        if end_ns is None and not self.marks.found:
+            self.why_nothing(None)
+            self.marks.found, self.marks.label = MANUAL, "a call of the profiled function"
+        ended_ns = time.perf_counter_ns() if end_ns is None else end_ns
+        if self._is_ours():
+            with self._switching(self._pass), self._guard():
+                self._begin()
+                self.steps_seen += 1
+                self._close(ended_ns)
+
+    def open_step(self) -> None:
+        """A step begins."""
+        if self._is_ours():
+            chosen = self._next()
+            with self._switching(chosen), self._guard():
+                self._open(chosen)
+
+    def restart(self, times: list[int]) -> None:
+        """What was taken for steps were parts of steps: look at whole ones from the beginning. The
+        parts stand in where the program ends before a whole step was timed. `times` are those of
+        the marks that were steps' ends, had anybody known."""
+        if not self._is_ours():
+            return
+        with self._guard():
+            self._drop_pass()
+            self._flush()
+            self.log.write("restart", times)
+            self.steps_seen, self._mark = len(times), ""
+            self._events = self._written = self._begin_ns = 0
+            self._later, self._traces = {}, {}
+            self.schedule, self.kinds = Schedule(*self._plan), Kinds()
+
+    def _next(self) -> str:
+        chosen = self.schedule.next()
+        wish = self.kinds.wish() if chosen == Pass.FREE else None
+        return chosen if wish is None else self.schedule.instead(wish)
+
+    def _begin(self) -> None:
+        """The first mark: who this process is among others."""
+        if not self._is_begun:
+            self._is_begun = True
+            if self.log.path is None:
+                self.log.begin()
+                self.log.write("framework", self.instruments.name, self.instruments.version)
+            self._around()
+        if self.marks.label != self._mark:
+            self._mark = self.marks.label
+            self.log.write("mark", self.marks.found, self._mark, self.marks.first_ns)
+
+    def _is_ours(self) -> bool:
+        if self._over or posix.getpid() != self._pid:
+            return False
+        if self.marks.thread is None:
+            self.marks.thread = _thread.get_ident()
+        return self.marks.thread == _thread.get_ident()
+
+    def _close(self, end_ns: int) -> None:
+        done, self._pass = self._pass, Pass.UNSEEN
+        duration_ns = max(0, end_ns - self._begin_ns) if self._begin_ns else 0
+        faults = page_faults() - self._begin_faults
+        is_foreign = self.instruments.is_foreign() if done not in INSTRUMENTED else False
+        clocks = None
+        if done in (Pass.TIMED, Pass.CLEAN):
+            self._clocks.end()
+            clocks = self._clocks.read() if done == Pass.TIMED else self._clocks.quick()
+        events = self.instruments.stop(done) if done in INSTRUMENTED else None
+        kind = self._kind(duration_ns, done)
+        self._is_slow = duration_ns > SLOW_NS
+        self.kinds.came(kind, self.steps_seen, done, duration_ns)
+        self._write_step(done, duration_ns, faults, kind, is_foreign, clocks, end_ns)
+        if done == Pass.TIMED:
+            self._keep(events, faults, clocks)
+        elif done == Pass.DESCRIBED:
+            self._keep_described(kind)
+        elif done in (Pass.PRIMITIVES, Pass.DEVICE):
+            self._keep_more(done, events)
+
+    def _kind(self, duration_ns: int, done: str) -> int:
+        """The number of a step's kind: what happened in it, and whether it took far longer."""
+        items, sizes = self.marks.tally()
+        key: tuple[object, ...] = (items, *self._size_of(items, sizes))
+        usual = self._recent.setdefault(key, [])
+        is_long = False
+        if done != Pass.UNSEEN and self.marks.found != WINDOW:
+            own_ns = duration_ns - self._waited_ns()
+            if len(usual) >= 2:
+                is_long = own_ns > LONGER * sorted(usual)[len(usual) // 2]
+            if not is_long and done not in (Pass.DESCRIBED, Pass.WARMUP):
+                usual.append(own_ns)
+                del usual[:-RECENT]
+        key = (*key, is_long)
+        number = self._keys.get(key)
+        if number is None:
+            number = self._keys[key] = len(self._keys)
+            self.log.write("kind", number, key)
+        return number
+
+    def _waited_ns(self) -> int:
+        """What the thread waited for a CPU in the step; 0 of short steps, where nobody looked."""
+        return 0 if self._queued_ns is None else max(0, queued_ns() - self._queued_ns)
+
+    def _size_of(
+        self, items: tuple[object, ...], sizes: tuple[tuple[int, ...], ...]
+    ) -> tuple[object, ...]:
+        """The sizes of a step where there are few different ones; else that they vary."""
+        known = self._sizes_of.setdefault(items, [])
+        if sizes not in known:
+            if len(known) > MOST_SIZES:
+                return ("varying",)
+            known.append(sizes)
+        return ("varying",) if len(known) > MOST_SIZES else (sizes,)
+
+    def _write_step(
+        self, done: str, duration_ns: int, faults: int, kind: int, is_foreign: bool,
+        clocks: object, end_ns: int,
+    ) -> None:  # fmt: skip
+        if self._written < MOST_STEPS or done in INSTRUMENTED:
+            self._written += 1
+            self._waiting.append(
+                (self.steps_seen, done, duration_ns, faults, kind, is_foreign, clocks, end_ns)
+            )
+        else:
+            both = self._later.setdefault(kind, [0, 0])
+            both[0] += 1
+            both[1] += duration_ns
+        if done in INSTRUMENTED or end_ns - self._flushed_ns > FLUSH_NS:
+            self._flush()
+            self._flushed_ns = end_ns
+
+    def _flush(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self.log.write("steps", waiting)
+        if self._later:
+            later, self._later = self._later, {}
+            self.log.write("later", self.steps_seen, later)
+
+    def _keep(self, events: Events | None, faults: int, clocks: object) -> None:
+        self.is_empty = events is None or not len(events)
+        if events is None or not len(events):
+            return
+        self.log.write("timed", self.steps_seen, self._plain(events), faults, clocks)
+        self._events += len(events)
+        if not self.instruments.is_foreign():
+            self._calibration.after_step(len(events))
+
+    def _plain(self, events: Events) -> tuple[object, ...]:
+        name = self.instruments
+        names = [
+            (n, name.cause(n, False), name.cause(n, True), name.phase(n)) for n in events.names
+        ]
+        return names, events.rows, events.begin_ns, events.finish_ns, events.thread
+
+    def _keep_described(self, kind: int) -> None:
+        """Write a description down; of every kind the first and the latest files are kept."""
+        described = self.instruments.describe()
+        if described is None:
+            return
+        self.log.write("described", self.steps_seen, kind, described)
+        path = described.get("file")
+        if isinstance(path, str):
+            kept = self._traces.setdefault(kind, [])
+            kept.append((self.steps_seen, path))
+            for _, between in kept[1:-1]:
+                with Ignoring("a described step was not removed"):
+                    posix.unlink(between)
+            del kept[1:-1]
+        self._around()
+
+    def _keep_more(self, done: str, events: Events | None) -> None:
+        more = self.instruments.describe()
+        if more is not None:
+            plain = None if events is None else self._plain(events)
+            self.log.write(done, self.steps_seen, plain, more)
+
+    def _around(self) -> None:
+        with Ignoring("the surroundings are not known"):
+            self.log.write("around", self.instruments.surroundings())
+            self.log.write("threads", threads_times(), dict(self.marks.elsewhere))
+
+    def _open(self, chosen: str) -> None:
+        if self._told is not None:
+            self._told(self.steps_seen, chosen)
+        if chosen in (Pass.TIMED, Pass.PRIMITIVES) and self.instruments.is_foreign():
+            self.note(OWN_PROFILER)
+            chosen = Pass.FREE
+        if chosen == Pass.PRIMITIVES and "device" in self.instruments.offers:
+            chosen = Pass.DEVICE
+        if chosen == Pass.TIMED and self._events > MOST_EVENTS:
+            chosen = Pass.CLEAN
+        if chosen == Pass.WARMUP and not self.instruments.is_foreign():
+            self._calibration.after_step(0)
+        if chosen in INSTRUMENTED:
+            chosen = chosen if self._switch_on(chosen) else Pass.CLEAN
+        if chosen in UNTOUCHED:
+            taken_ns = self._pace.take()
+            if taken_ns is not None:
+                self._waiting_pace(taken_ns)
+        self._pass = chosen
+        self._begin_faults = page_faults()
+        if chosen in (Pass.TIMED, Pass.CLEAN):
+            self._clocks.begin()
+        self._queued_ns = queued_ns() if self._is_slow else None
+        self._begin_ns = time.perf_counter_ns()
+
+    def _switch_on(self, chosen: str) -> bool:
+        if chosen not in self.instruments.offers:
+            return False
+        if chosen == Pass.TIMED:
+            self._calibration.before_step()
+            self._clocks.watch_others()
+        return self.instruments.start(chosen)
+
+    def _waiting_pace(self, taken_ns: int) -> None:
+        self.log.write("pace", taken_ns)
+
+    # A block that may run only once.
+
+    def open_block(self) -> None:
+        """Time and describe what follows in one pass."""
+        if self.instruments.is_foreign():
+            self.why_nothing(INSIDE_ANOTHER)
+            return
+        self.why_nothing(EMPTY_BLOCK)
+        self._in_block = self.instruments.start("block")
+
+    def close_block(self) -> None:
+        """End the block's pass; a block in pieces (it forked) has several."""
+        if not self._in_block:
+            return
+        self._in_block = False
+        events = self.instruments.stop("block")
+        if events is not None and len(events):
+            self.log.write("block", self._plain(events), self.instruments.describe())
+            self._around()
+
+    def step(self) -> None:
+        """The program says that a step ended."""
+        self.why_nothing(None)
+        self.close_block()
+        self.marks.manual()
+
+    # Whatever comes between.
+
+    def _told_by(self, what: str, value: object) -> None:
+        """The instruments have a word: why nothing is described, or that the program starts a
+        profiler of its own, and ours gives way."""
+        if what == "undescribed":
+            self.note(str(value))
+        elif self._pass in RECORDING and posix.getpid() == self._pid:
+            self.abort_pass()
+            self.note("lost-to-own-profiler")
+
+    def abort_pass(self) -> None:
+        """Give up a pass that records times, so that nothing of it is left switched on."""
+        if posix.getpid() == self._pid and self._pass in RECORDING:
+            self.instruments.abort()
+            self._pass = Pass.UNSEEN
+
+    def _drop_pass(self) -> None:
+        if self._pass in INSTRUMENTED:
+            self.instruments.abort()
+        self._pass = Pass.UNSEEN
+
+    def before_fork(self) -> None:
+        """Leave nothing switched on that a child would inherit; a lost pass comes again."""
+        if self._over or posix.getpid() != self._pid:
+            return
+        if self._pass in INSTRUMENTED:
+            self.schedule.repeat(self._pass)
+            self._drop_pass()
+        self._forked_in_block = self._in_block
+        self.close_block()
+        self.note("forked")
+
+    def after_fork(self) -> None:
+        """Go on with a block that the fork cut."""
+        if self._forked_in_block:
+            self._forked_in_block = False
+            self.open_block()
+
+    def leave_child(self) -> None:
+        """In a forked child: this session is its parent's."""
+        from timeroof_recorder import deactivate
+
+        self._over = True
+        deactivate(self)
+        self.instruments.forked()
+
+    def note(self, code: str, **more: object) -> None:
+        """Keep a remark once; the reader has the words."""
+        if code not in self._notes:
+            self._notes.add(code)
+            self.log.write("note", code, more)
+
+    def why_nothing(self, code: str | None) -> None:
+        """Why no step may come, should none come."""
+        self.log.write("why", code)
+
+    def _switching(self, pass_: str) -> "Uninterrupted | Ignoring":
+        """Signals wait where instruments are switched; steps without any are not held up."""
+        return _NOTHING if pass_ in UNTOUCHED else Uninterrupted()
+
+    def _guard(self) -> "_Guard":
+        return _Guard(self)
+
+    def failed(self, error: BaseException) -> None:
+        """An error of ours ends the watching."""
+        self._over = True
+        trace_ignored("watching stopped")
+        self.log.write("failed", str(error) or type(error).__name__)
+        with Ignoring("instruments were not all taken away"):
+            self.instruments.abort()
+            self.instruments.detach()
+
+    def finish(self, *, calibrate: bool = True) -> None:
+        """Take everything away from the framework; the record is whole then."""
+        if posix.getpid() != self._pid or self._over:
+            return
+        with Ignoring("a block was lost"):
+            self.close_block()
+        self._over = True
+        self._flush()
+        self.log.write("over", time.perf_counter_ns())
+        with Ignoring("instruments were not all taken away"):
+            if self._pass in INSTRUMENTED:
+                self.instruments.abort()
+            self._pass = Pass.UNSEEN
+            self.instruments.detach()
+        self._around()
+        if calibrate and (self._events or self.marks.found == MANUAL):
+            with Ignoring("the cost of an event was not measured"):
+                self._calibration.at_end()
+
+
+class _Guard:
+    """An error of ours ends the watching; one that a signal brought is the program's."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Whether the error goes no further."""
+        if error is None or not isinstance(error, Exception):
+            return False
+        if is_from_handler(error):
+            with Ignoring("a pass was not given up"):
+                self._session._drop_pass()
+            return False
+        self._session.failed(error)
+        return True
+
+
+_NOTHING = Ignoring("signals are not held up")
+
+
+def _words(plan: dict[str, object], name: str) -> list[object]:
+    found = plan.get(name, [])
+    return found if isinstance(found, list) else []
