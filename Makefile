@@ -34,6 +34,10 @@ test: lint
 test-slow: setup  ## tests of whole programs and studies that take seconds each; CI runs them, too
 	$(BIN)/python -m pytest -m "slow and not long" -n auto --dist loadfile
 
+FUZZ_EXAMPLES ?= 20000
+fuzz: setup  ## mutated files through every reader, each different from the last run's; hours with more
+	TIMEROOF_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest tests/fuzz -n auto
+
 test-long: setup  ## tests that take longer still
 	$(BIN)/python -m pytest -m long
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -99,3 +101,17 @@ def test_mistakes_are_one_line_and_exit_2(
 def test_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", "--format", "list"]) == 0
     assert "ncu-csv" in capsys.readouterr().out
+
+
+def test_an_empty_name_is_not_this_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", ""]) == 2
+    assert "an empty name is given" in capsys.readouterr().err
+
+
+def test_json_to_a_closed_stdout_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("name,time_s\na,1\n")
+    command = f'exec "{sys.executable}" -m timeroof read "{path}" --json - >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "stdout is closed" in done.stderr

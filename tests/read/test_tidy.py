@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import polars as pl
@@ -10,9 +11,11 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
+from timeroof.read import tidy
 from timeroof.read.load import read_files
 from timeroof.read.open import open_input
 from timeroof.read.plan import plan_of
+from timeroof.views.render import table_csv
 
 
 def read_text(tmp_path: Path, text: str) -> Profile:
@@ -64,6 +67,23 @@ def test_every_documented_column(tmp_path: Path) -> None:
     assert row["shape"] == [[4, 4]]
     assert profile.device == "GPU"
     assert row["origin.time"] == "user"
+
+
+def test_names_that_are_formulas_are_marked_in_csv_and_read_back(tmp_path: Path) -> None:
+    names = ["=cmd|' /C calc'!A0", "+1", "-x", "@sum", "'=already marked", "plain", "'quoted"]
+    table = pl.DataFrame({"name": names, "time_s": [float(9 - i) for i in range(len(names))]})
+    written = table_csv(table)
+    assert not re.search(rb"(?m)^\"?[=+@-]", written)
+    found = read_text(tmp_path, written.decode()).kernels
+    assert found["name"].to_list() == names
+
+
+def test_a_table_of_too_many_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tidy, "MAX_ROWS", 3)
+    with pytest.raises(InputError, match="more than 3 rows"):
+        read_text(tmp_path, "name,time_s\n" + "a,1\n" * 4)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from timeroof.core.errors import UsageError
+
 STDOUT = "-"
 
 JsonTarget = Annotated[
@@ -77,6 +79,18 @@ class PlainWords:
 
 class PlainCommand(TyperCommand):
     """A command whose words, paths and flags are taken as they are."""
+
+    # A shell variable that is not set gives an empty name: as a path it would be the whole folder.
+    refuses_empty_names = True
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an empty name; an option may have an empty value."""
+        before = ["", *args]
+        if self.refuses_empty_names and any(
+            not word and not before[place].startswith("-") for place, word in enumerate(args)
+        ):
+            raise UsageError("an empty name is given", advice="name a file, or . for this folder")
+        return list(super().parse_args(ctx, args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters, `--help` included."""

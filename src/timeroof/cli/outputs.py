@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeroof.cli.options import STDOUT
-from timeroof.cli.process import say
+from timeroof.cli.process import say, stdout_goes_nowhere
 from timeroof.cli.ranks import for_rank
 from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.files import write_atomically
@@ -106,6 +106,8 @@ def check_outputs(
     if out is not None:
         check_target(check_folder(out))
     for target in (json, html, save):
+        if target == STDOUT and stdout_goes_nowhere():
+            raise UsageError("stdout is closed", advice="name a file, or leave stdout open")
         if target is None or target == STDOUT:
             continue
         if Path(target).is_dir():

@@ -31,6 +31,11 @@ def prepare_streams() -> None:
             reconfigure(errors="replace")
 
 
+def stdout_goes_nowhere() -> bool:
+    """Whether stdout was closed when we started, so that `prepare_streams` put another there."""
+    return sys.stdout is None or getattr(sys.stdout, "name", None) == os.devnull
+
+
 def abandon_stdout() -> None:
     """Send what is left of stdout nowhere, so that the interpreter does not stumble over it."""
     try:

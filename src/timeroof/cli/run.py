@@ -44,6 +44,8 @@ class StepMarker(StrEnum):
 class RunCommand(PlainCommand):
     """Options end at the script, or at the module that follows `-m`: the rest is the program's."""
 
+    refuses_empty_names = False
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep the arguments of a module away from our own options."""
         options = {

@@ -190,30 +190,32 @@ def family_of(name: str) -> OpFamily | None:
 
 
 def row_family() -> pl.Expr:
-    """The family of a row.
+    """The family of a row, each different row looked at once.
 
     A kernel that moves data does so whatever op launched it. Otherwise the op tells, then what
     is known of the kernel's algorithm, then its name.
     """
-    by_name, by_algorithm = _looked_up("name"), _of(pl.col("algorithm"), _OF_ALGORITHM)
-    moves = pl.coalesce(
-        pl.when(pl.col("algorithm") == "layout").then(pl.lit(OpFamily.LAYOUT.value)),
-        pl.when(by_name.is_in([family.value for family in MOVES])).then(by_name),
-    )
-    return pl.coalesce(moves, _looked_up("op"), by_algorithm, by_name)
+    told = pl.struct("name", "op", "algorithm")
+    return told.map_batches(_families, return_dtype=pl.String)
 
 
-def _looked_up(column: str) -> pl.Expr:
-    """Families by name, each different name looked at once."""
+def _families(told: pl.Series) -> pl.Series:
+    rows = told.struct.unnest()
+    distinct = rows.unique(maintain_order=True)
+    found = [_family(*row) for row in distinct.iter_rows()]
+    distinct = distinct.with_columns(pl.Series("family", found, pl.String))
+    return rows.join(
+        distinct, on=["name", "op", "algorithm"], how="left", nulls_equal=True,
+        maintain_order="left",
+    )["family"]  # fmt: skip
 
-    def families(names: pl.Series) -> pl.Series:
-        distinct = names.drop_nulls().unique().to_list()
-        found = {name: family_of(name) for name in distinct}
-        return names.replace_strict(found, default=None, return_dtype=pl.String)
 
-    return pl.col(column).map_batches(families, return_dtype=pl.String)
-
-
-def _of(words: pl.Expr, families: Mapping[str, OpFamily]) -> pl.Expr:
-    plain = {word: family.value for word, family in families.items()}
-    return words.replace_strict(plain, default=None, return_dtype=pl.String)
+def _family(name: str, op: str | None, algorithm: str | None) -> str | None:
+    by_name = family_of(name)
+    if algorithm == "layout":
+        return OpFamily.LAYOUT.value
+    if by_name in MOVES:
+        return by_name.value
+    by_op = None if op is None else family_of(op)
+    found = by_op or (_OF_ALGORITHM.get(algorithm) if algorithm else None) or by_name
+    return None if found is None else found.value

@@ -18,6 +18,8 @@ from timeroof.read.text import MAX_RECORD_BYTES, head_text, refuse_endless, text
 # Records are parsed in pieces of about this size.
 PIECE_BYTES = 32 * 2**20
 SEPARATORS = (",", ";", "\t")
+# More rows than the largest counter file has; a small compressed file may unpack to any number.
+MAX_ROWS = 20_000_000
 
 # What ncu prints among the rows when the profiled program ends or fails.
 _TOOL_LINE = re.compile(rb"(?m)^=+(\d+|PROF|ERROR|WARNING)?=+ .*\n?")
@@ -30,9 +32,15 @@ class Table:
     """
 
     def __init__(
-        self, header: list[str], rest: bytes, blocks: Iterator[bytes], separator: str = ","
+        self,
+        header: list[str],
+        rest: bytes,
+        blocks: Iterator[bytes],
+        separator: str = ",",
+        where: str = "the table",
     ) -> None:
         self.header, self._rest, self._blocks, self._separator = header, rest, blocks, separator
+        self._where = where
 
     def position(self, *names: str) -> int | None:
         """Where the first of these columns is."""
@@ -40,9 +48,15 @@ class Table:
 
     def frames(self, columns: Sequence[int] | None = None) -> Iterator[pl.DataFrame]:
         """Rows as text, only the wanted columns."""
+        rows = 0
         for piece in self._pieces():
             if piece and not piece.isspace():
-                yield self._frame(piece, columns)
+                frame = self._frame(piece, columns)
+                rows += frame.height
+                if rows > MAX_ROWS:
+                    advice = "export fewer kernels or fewer metrics"
+                    raise InputError(f"has more than {MAX_ROWS} rows", self._where, advice)
+                yield frame
 
     def _pieces(self) -> Iterator[bytes]:
         """Whole records, about as many bytes at a time as a piece may have."""
@@ -93,7 +107,7 @@ def find_table(entry: Entry, is_header: Callable[[list[str]], bool]) -> Table | 
             line, at = text[at:line_end], line_end + 1
             for separator, fields in split_ways(line):
                 if is_header(fields):
-                    return Table(fields, text[at:], blocks, separator)
+                    return Table(fields, text[at:], blocks, separator, entry.name)
         rest = text[at:]
         refuse_endless(rest, entry.name)
     for separator, fields in split_ways(rest):

@@ -28,7 +28,9 @@ NUMBERS = (
     "contraction_flops", "padding_flops",
 )  # fmt: skip
 MAX_LABELS = 200
-MAX_ROWS = 50_000_000
+# A row takes about 1 kB until the page is written.
+MAX_ROWS = 5_000_000
+MARKED_FORMULA = r"^'+[=+\-@\t\r]"
 
 _PARQUET = b"PAR1"
 _LINK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -160,11 +162,28 @@ def _csv(entry: Entry) -> pl.DataFrame:
         raise InputError(f"has the column {twice[0]!r} twice", where=entry.name)
     named = {str(i): h for i, h in enumerate(table.header) if h}
     _check_columns(list(named.values()), entry.name)
-    frames = [f.select(list(named)).rename(named) for f in table.frames()]
-    rows = [f.filter(pl.any_horizontal(pl.all().is_not_null())) for f in frames]
-    if not sum(f.height for f in rows):
+    rows: list[pl.DataFrame] = []
+    count = 0
+    for frame in table.frames():
+        cells = frame.select(list(named)).rename(named)
+        rows.append(cells.filter(pl.any_horizontal(pl.all().is_not_null())))
+        count += rows[-1].height
+        if count > MAX_ROWS:
+            raise _too_many(entry.name)
+    if not count:
         raise InputError("has a header but no rows", where=entry.name)
-    return pl.concat(rows)
+    text = pl.col(pl.String)
+    # The mark that keeps a name such as `=a` from being a formula in spreadsheets.
+    return pl.concat(rows).with_columns(
+        pl.when(text.str.contains(MARKED_FORMULA))
+        .then(text.str.slice(1))
+        .otherwise(text)
+        .name.keep()
+    )
+
+
+def _too_many(where: str) -> InputError:
+    return InputError(f"has more than {MAX_ROWS} rows", where, "sum equal kernels first")
 
 
 def _parquet(entry: Entry) -> pl.DataFrame:
@@ -173,7 +192,7 @@ def _parquet(entry: Entry) -> pl.DataFrame:
             lazy = pl.scan_parquet(path)
             _check_columns(lazy.collect_schema().names(), entry.name)
             if lazy.select(pl.len()).collect().item() > MAX_ROWS:
-                raise InputError(f"has more than {MAX_ROWS} rows", where=entry.name)
+                raise _too_many(entry.name)
             return lazy.collect()
     except OSError as error:
         raise InputError(f"is no whole Parquet file ({error})", where=entry.name) from error

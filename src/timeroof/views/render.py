@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 # Tables for other programs: the judged rows as CSV and Parquet.
 
+# What a spreadsheet takes for a formula, and what our mark would be taken for; `read.tidy` takes
+# one mark off.
+FORMULA = r"^'*[=+\-@\t\r]"
+
 
 def runs_table(reports: Sequence[Report], names: Sequence[str]) -> pl.DataFrame:
     """The judged rows of one run, or of several under one another with the run's name first."""
@@ -46,6 +50,11 @@ def table_csv(table: pl.DataFrame) -> bytes:
     """A table as CSV; columns that say nothing are left out."""
     if "shape" in table.columns:
         table = table.with_columns(shape_texts(table["shape"]))
+    # A spreadsheet would run a name such as `=cmd|…`: it gets the mark that makes it a text.
+    text = pl.col(pl.String)
+    table = table.with_columns(
+        pl.when(text.str.contains(FORMULA)).then("'" + text).otherwise(text).name.keep()
+    )
     said = [c for c in table.columns if table[c].null_count() < table.height]
     buffer = io.BytesIO()
     table.select(said or table.columns).write_csv(buffer)

@@ -1,0 +1,149 @@
+"""Mutated files through every reader: a profile that can be true, or one clear message.
+
+The corpus is that of tests/golden/read, written by us, and tables made here. `make test` tries a
+few mutations of each; `make fuzz` many, with fresh seeds (TIMEROOF_FUZZ_EXAMPLES).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import timeroof
+from timeroof.core.errors import TimeroofError
+from timeroof.core.profile import LARGEST, Profile, Source
+from timeroof.core.run_file import SavedRun, save_run
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"
+EXAMPLES = int(os.environ.get("TIMEROOF_FUZZ_EXAMPLES", "0"))
+FILES = sorted(
+    p.name for p in GOLDEN.iterdir() if p.is_file() and p.name != "expected.json"
+) if GOLDEN.is_dir() else []  # fmt: skip
+# What readers stumble over: sizes, types, nesting, text that is none.
+TOKENS = (
+    b"-1", b"0", b"1e400", b"nan", b"NaN", b"inf", b"9" * 25, b"1" + b"0" * 400, b"null", b"true",
+    b"{}", b"[]", b"[" * 2000, b"\"\"", b"\xff\xfe", b"\x00", b"\n", b",", b";", b"\"", b"_Z" + b"J" * 900,
+    b"a" * 5000, b"=cmd|x", "\u202e".encode(), b"\\ud800", b"18446744073709551616",
+)  # fmt: skip
+
+Mutation = tuple[str, float, float, bytes]
+MUTATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(("flip", "cut", "drop", "double", "put", "over", "number")),
+        st.floats(0, 1, exclude_max=True),
+        st.floats(0, 1),
+        st.sampled_from(TOKENS),
+    ),
+    min_size=1,
+    max_size=5,
+)
+tried = settings(
+    max_examples=EXAMPLES or 12,
+    deadline=None,
+    derandomize=not EXAMPLES,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def mutated(data: bytes, mutations: list[Mutation]) -> bytes:
+    for kind, place, length, token in mutations:
+        at = int(place * max(len(data), 1))
+        end = at + 1 + int(length * 64)
+        if kind == "flip" and data:
+            data = data[:at] + bytes([data[at] ^ (1 << int(length * 7))]) + data[at + 1 :]
+        elif kind == "cut":
+            data = data[:at]
+        elif kind == "drop":
+            data = data[:at] + data[end:]
+        elif kind == "double":
+            data = data[:at] + data[at:end] * 3 + data[end:]
+        elif kind == "put":
+            data = data[:at] + token + data[at:]
+        elif kind == "over":
+            data = data[:at] + token + data[at + len(token) :]
+        else:
+            data = data[:at] + _other_number(data[at:], token)
+    return data
+
+
+def _other_number(data: bytes, token: bytes) -> bytes:
+    """The next number of the data replaced."""
+    start = next((i for i, byte in enumerate(data) if 48 <= byte <= 57), len(data))
+    end = next((i for i in range(start, len(data)) if not 46 <= data[i] <= 57), len(data))
+    return data[:start] + token + data[end:]
+
+
+def check(path: Path) -> None:
+    """The file is read and judged, or refused with a short message; nothing else leaves."""
+    try:
+        report = timeroof.load(path)
+    except TimeroofError as error:
+        message = error.message
+    else:
+        message = ""
+        check_report(report)
+    assert len(message) < 1000
+
+
+def check_report(report: timeroof.Report) -> None:
+    """What is read can be true."""
+    text = report.to_json()
+    assert text.startswith(b"{")
+    times = report.rows["time_s"].drop_nulls()
+    assert times.is_finite().all()
+    assert times.is_between(0, LARGEST).all()
+    for seconds in (report.totals.wall_s, report.totals.kernel_s, report.totals.bound_s):
+        assert seconds is None or (math.isfinite(seconds) and seconds >= 0)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_mutated_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
+    original = (GOLDEN / name).read_bytes()
+    path = tmp_path / name
+
+    @tried
+    @given(MUTATIONS)
+    def one(mutations: list[Mutation]) -> None:
+        path.write_bytes(mutated(original, mutations) or b"x")
+        check(path)
+
+    one()
+
+
+def _saved(path: Path) -> None:
+    rows = [{"name": f"k{i}", "time_s": 1.0 + i, "shape": [[2, 3]], "samples": [1.0, 2.0]}
+            for i in range(4)]  # fmt: skip
+    timeline = pl.DataFrame({"start_s": [0.0], "duration_s": [1.0], "kernel": [0]})
+    profile = Profile.of(rows, Source(tool="fuzz"), wall_s=20.0, kernel_s=9.0, timeline=timeline)
+    save_run(SavedRun(profile, machine=None), path)
+
+
+def _parquet(path: Path) -> None:
+    pl.DataFrame({
+        "name": ["a", "b"], "time_s": [1.0, 2.0], "shape": [[[2, 3]], None], "flops_fp32": [1.0, 2.0]
+    }).write_parquet(path)  # fmt: skip
+
+
+MADE: dict[str, Callable[[Path], None]] = {"run.troof": _saved, "table.parquet": _parquet}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_mutated_tables_of_our_own_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    MADE[name](path)
+    original = path.read_bytes()
+
+    @tried
+    @given(MUTATIONS)
+    def one(mutations: list[Mutation]) -> None:
+        path.write_bytes(mutated(original, mutations) or b"x")
+        check(path)
+
+    one()
