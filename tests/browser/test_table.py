@@ -97,6 +97,8 @@ def test_a_group_opens_to_its_rows(step: Opened) -> None:
 def test_a_row_opens_its_bounds(step: Opened) -> None:
     step.page.locator("#grid tr.item").nth(2).click()
     text = step.page.inner_text(".detail-box")
+    assert "How these numbers came about" in text
+    assert "elapsed_s - bound_s" in text
     for words in ("flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>", "measured", "flop/bf16-tensor", "222 µs", "byte/dram", "220 GFLOP at 989 TFLOP/s", "time measured"):  # fmt: skip
         assert words in text
     assert step.page.locator(".bounds .track").count() == 5
@@ -195,7 +197,7 @@ def test_findings_link_to_their_kernels(step: Opened) -> None:
 def test_a_part_of_the_bar_filters(step: Opened) -> None:
     step.page.locator('button[data-part="launch"]').click()
     step.settle()
-    assert step.time() == pytest.approx(step_report().totals.by_limiter["launch"], rel=1e-5)
+    assert step.time() == pytest.approx(step_report().totals.by_class["launch"], rel=1e-5)
     step.page.locator('.stack [data-part="launch"]').click()
     step.settle()
     assert step.rows() == 67

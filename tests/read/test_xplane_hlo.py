@@ -13,8 +13,9 @@ from tests.hlo_messages import computation, contracted, hlo, instruction, module
 from tests.read import test_xplane as made
 from tests.recorded_data import DATA
 from timeroof.read.xla.space import planes
-from timeroof.work.hlo import Program, read_hlo
 from timeroof.work.hlo.buffers import Buffers, accesses_of_run
+from timeroof.work.hlo.cost import Program
+from timeroof.work.hlo.proto import read_hlo
 from timeroof.work.locality import ideal_traffic
 
 RECORDED = DATA / "xla" / "mi300x_jax_conv3d_8gpu.xplane.pb"

@@ -182,3 +182,6 @@ export function sortedDimensions() {
   const further = DIMENSIONS.filter((dimension) => !isUsual(dimension));
   return [...DIMENSIONS.filter(isUsual), ...(further.length ? [[FURTHER, "more"], ...further] : [])];
 }
+
+// How the numbers of a row came about, where the page has it: title, value and words of each.
+export const whyOf = (i) => (runs[runOf[i]].why || [])[i - runStart[runOf[i]]] || [];

@@ -1,7 +1,7 @@
 // A row opened: its bounds as bars against the measured time, its full name, where numbers come from.
 import { kindColour } from "./colours.js";
 import {
-  amountNames, amountOf, boundsOf, callLabels, elapsed, kernelEfficiency, padding, saidLabels, seconds, spread, time, word,
+  amountNames, amountOf, boundsOf, callLabels, elapsed, kernelEfficiency, padding, saidLabels, seconds, spread, time, whyOf, word,
 } from "./data.js";
 import { announce, make } from "./dom.js";
 import { digitsFor, formatAmount, formatOf, formatPercent, formatSeconds, known, resourceLabel } from "./format.js";
@@ -41,7 +41,15 @@ export function detailBox(i) {
         make("button", { type: "button", onclick: () => isolate([i], rowName(i)) }, state.isolated && state.isolated.size === 1 && state.isolated.has(i) ? "Show all" : "Isolate"),
         make("button", { type: "button", onclick: () => copyText(full, "The name is copied.") }, "Copy name")),
       make("h4", { class: "after" }, "Full name"), make("p", { class: "name", dir: "auto" }, full)),
-    make("div", {}, make("dl", { class: "facts" }, ...detailFacts(i).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, String(value))]))));
+    make("div", {}, make("dl", { class: "facts" }, ...detailFacts(i).flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, String(value))])), ...unfolded(i)));
+}
+
+// Every number with its formula, sizes and source, for the longest rows.
+function unfolded(i) {
+  const lines = whyOf(i);
+  if (!lines.length) return [];
+  return [make("h4", { class: "after" }, "How these numbers came about"),
+    make("dl", { class: "facts why" }, ...lines.flatMap(([title, value, words]) => [make("dt", {}, title), make("dd", {}, make("b", {}, value), ` ${words}`)]))];
 }
 
 // The clipboard where the browser allows it, a hidden field where not.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from timeroof.work.hlo import Program, read_module
-from timeroof.work.hlo.cost import Total
+from timeroof.work.hlo.cost import Program, Total
+from timeroof.work.hlo.proto import read_module
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 jnp = jax.numpy

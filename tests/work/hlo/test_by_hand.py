@@ -17,8 +17,9 @@ from tests.hlo_messages import (
 )  # fmt: skip
 from tests.read.test_xplane import field
 from timeroof.core.wire import BrokenMessageError
-from timeroof.work.hlo import Program, read_hlo
+from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.names import source_of
+from timeroof.work.hlo.proto import read_hlo
 
 
 def program(*computations: bytes, entry: int = 1, frames: bytes = b"") -> Program:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from timeroof.core.errors import trace_ignored
 from timeroof.core.wire import BrokenMessageError
 from timeroof.read.xla.space import Event, Plane
-from timeroof.work.hlo import Instruction, Program, read_hlo
+from timeroof.work.hlo.cost import Program
+from timeroof.work.hlo.proto import Instruction, read_hlo
 
 _NAMED = re.compile(r"^(.*)\((\d+)\)$")
 _ON_CHIP_OF_A_TPU = 1
