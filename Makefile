@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-slow test-long setup lint web bundle bench pictures schemas clean
+.PHONY: run test test-slow test-long setup setup-jax lint web bundle bench pictures schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
@@ -19,6 +19,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
+
+setup-jax: setup  ## JAX beside PyTorch; its tests skip without it
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[jax]'
 
 lint: setup
 	$(BIN)/ruff check .

@@ -80,13 +80,14 @@ def test_nothing_selected_is_said(live: Opened) -> None:
 
 
 def test_rows_that_do_nothing_are_told_from_unknown_ones(live: Opened) -> None:
-    words = live.page.inner_text("#chart-words")
-    assert "Not drawn, as it has neither FLOPs nor bytes at L2: 1 row, 1 % of the time." in words
-    assert "not known" not in words
+    words = live.page.inner_text("#strip")
+    assert "neither FLOPs nor bytes here" in words
+    assert "1 row, 1 %" in words
+    assert "no FLOP or byte count" not in words
 
 
 def test_integer_operations_have_their_own_unit(live: Opened) -> None:
-    texts = live.page.locator("#roof option").all_inner_texts()
+    texts = live.page.locator("#roof option").all_text_contents()
     assert "int8: 400 OP/s" in texts
     assert "fp32: 100 FLOP/s" in texts
     live.page.click("#columns summary")
@@ -115,7 +116,7 @@ def test_names_of_memory_roofs_are_inside_the_chart(live: Opened) -> None:
     live.page.click("#tab-roofline")
     live.settle()
     boxes = live.js(
-        "[...document.querySelectorAll('#chart .annotation')].filter((a) => /B\\/s/.test(a.textContent))"
+        "[...document.querySelectorAll('#chart .note, #chart .listed')].filter((a) => /B\\/s/.test(a.textContent))"
         ".map((a) => { const { left, right, top, bottom } = a.getBoundingClientRect(); return [left, right, top, bottom]; })"
     )
     chart = live.js("(() => { const b = document.getElementById('chart').getBoundingClientRect(); return [b.left, b.right]; })()")  # fmt: skip

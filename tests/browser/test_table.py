@@ -197,7 +197,7 @@ def test_findings_link_to_their_kernels(step: Opened) -> None:
 def test_a_part_of_the_bar_filters(step: Opened) -> None:
     step.page.locator('button[data-part="launch"]').click()
     step.settle()
-    assert step.time() == pytest.approx(step_report().totals.by_limiter["launch"], rel=1e-5)
+    assert step.time() == pytest.approx(step_report().totals.by_class["launch"], rel=1e-5)
     step.page.locator('.stack [data-part="launch"]').click()
     step.settle()
     assert step.rows() == 67

@@ -133,6 +133,8 @@ def traced_page(open_page: OpenPage, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_a_hover_has_no_signs_of_unknown_characters_and_no_raw_calls(traced_page: Opened) -> None:
+    traced_page.page.select_option("#points", "rows")
+    traced_page.settle()
     hover(traced_page)
     told = traced_page.page.inner_text("#tooltip")
     assert "outer_op" in told
@@ -189,8 +191,8 @@ def test_escape_undoes_a_selection_wherever_the_focus_is(step: Opened) -> None:
     step.page.keyboard.press("Escape")
     step.settle()
     assert step.rows() == 67
-    step.page.locator('button[data-part="launch"]').click()
-    step.page.fill("#search", "scalar")
+    step.page.locator('button[data-part="memory"]').click()
+    step.page.fill("#search", "adam")
     step.settle()
     assert step.rows() == 1
     step.page.keyboard.press("Escape")

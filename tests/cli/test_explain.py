@@ -119,13 +119,13 @@ def test_check(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     )
     assert got["schema"] == "timeroof.check/1"
     assert got["passed"] is False
-    assert "BROKEN" in page.read_text()
+    assert "FAIL" in page.read_text()
     assert "<script>" not in page.read_text()
     assert run("check", slower, "--baseline", saved, "--max-slowdown", "60%") == 0
     assert run("check", saved, "--max-launches", "10", "--min-efficiency", "1%") == 1
     shown = capsys.readouterr().err
-    assert "BROKEN" in shown
-    assert "1 of 2 limits broken" in shown
+    assert "FAIL" in shown
+    assert "1 of 2 limits failed" in shown
     assert run("check", saved, "--rule", "phase=backward:time<9s") == 0
     assert run("check", saved, "--rule", "phase=backward:time<7s") == 1
 

@@ -198,7 +198,7 @@ def test_all_broken_limits_are_named(
     limits = ("--rule", "launches<0.5", "--rule", "time<1ns", "--rule", "time<1000h")
     assert run("check", odd["good"], *limits) == 1
     shown = capsys.readouterr().err
-    assert "2 of 3 limits broken: launches<0.5, time<1ns" in shown
+    assert "2 of 3 limits failed: launches<0.5, time<1ns" in shown
     assert " 0.5 " in shown
 
 

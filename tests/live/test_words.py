@@ -37,4 +37,4 @@ def test_waiting_for_a_cpu_is_summed_over_threads() -> None:
 
 def test_a_word_only_where_others_had_the_cpus() -> None:
     assert contention_note(0.049) is None
-    assert "waited 10% of their time" in (contention_note(0.1) or "")
+    assert "waited 10 % of its time" in (contention_note(0.1) or "")

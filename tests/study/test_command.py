@@ -239,7 +239,7 @@ def test_fresh_keeps_the_old_store(measured: None, tmp_path: Path) -> None:
         (["lstm", "--batch"], "write --set batch=…"),
         (["lstm", "--set", "batch=0"], "batch cannot be '0'"),
         (["lstm", "--precision", "fp17"], "no precision is called 'fp17'"),
-        (["lstm", "--framework", "jax"], "no framework is called 'jax'"),
+        (["lstm", "--framework", "mxnet"], "no framework is called 'mxnet'"),
         (["lstm", "--factor", "weather"], "no factor is called 'weather'"),
         (["lstm", "--overlay", "nothing"], "no overlay is called 'nothing'"),
         (["adam", "--pass", "forward"], "adam has no pass 'forward'; adam has optimizer"),

@@ -68,7 +68,7 @@ def check(
     if not result.passed:
         broken = [limit.what for limit in result.limits if not limit.passed]
         raise GateFailedError(
-            f"{len(broken)} of {len(result.limits)} limits broken: {', '.join(broken)}"
+            f"{len(broken)} of {len(result.limits)} limits failed: {', '.join(broken)}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +57,9 @@ def study(
             " repeated. 'list' prints all parameters.",
         ),
     ] = None,
-    framework: Annotated[str, typer.Option(help="The framework that runs the cases.")] = "torch",
+    framework: Annotated[
+        str, typer.Option(help="The frameworks that run the cases: torch, jax; with commas.")
+    ] = "torch",
     device: Annotated[str, typer.Option(help="The torch device that runs them.")] = "cpu",
     precision: Annotated[str, typer.Option(help=f"{PRECISIONS}; several with commas.")] = "fp32",
     passes: Annotated[str | None, typer.Option("--pass", help=PASSES)] = None,
@@ -64,7 +67,10 @@ def study(
         str, typer.Option(help="warm, cold (flushed before every execution), or both.")
     ] = "warm",
     threads: Annotated[str, typer.Option(help="Threads: numbers, or all.")] = "all",
-    variant: Annotated[str, typer.Option(help=f"Ways of running: {VARIANTS}.")] = "eager",
+    variant: Annotated[
+        str | None,
+        typer.Option(help=f"Ways of running: {VARIANTS}. [default: eager; jax: eager,compiled]"),
+    ] = None,
     factor: Annotated[
         list[str] | None,
         typer.Option(help=f"Add the experiment on a factor: {FACTORS}; may be repeated."),
@@ -120,14 +126,16 @@ def study(
         raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
     if resume and fresh:
         raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
+    frameworks = _installed(words(framework, "--framework"))
     choices = Choices(
-        framework=framework,
+        framework=frameworks[0],
+        frameworks=frameworks,
         device=device,
         precisions=words(precision, "--precision"),
         passes=None if passes is None else words(passes, "--pass"),
         caches=words(cache, "--cache"),
         threads=thread_counts(threads),
-        variants=words(variant, "--variant"),
+        variants=[] if variant is None else words(variant, "--variant"),
         quick=quick,
     )
     target = db or (out or Path()) / DATABASE
@@ -139,7 +147,7 @@ def study(
         )
         counting_tool = _tool(counters)
         other = None if machine in (None, "here") else find_machine(str(machine))
-        place, notes = _place(device, framework, other)
+        place, notes = _place(device, frameworks, other)
         cases = unique([*plain, *asked.designed_cases(names, choices, factor or [], place.machine)])
         kept = set_aside(target) if fresh else None
         if kept is not None:
@@ -176,7 +184,25 @@ def _tool(counters: CounterTool | None) -> str | None:
     return counters.value
 
 
-def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, list[str]]:
+def _installed(frameworks: list[str]) -> tuple[str, ...]:
+    """The frameworks that are here; each that is not is one line, and the others go on."""
+    from timeroof.study.grid import FRAMEWORKS, check_choice
+    from timeroof.study.run import version_of
+
+    check_choice("framework", frameworks, FRAMEWORKS)
+    found = [name for name in dict.fromkeys(frameworks) if version_of(name) is not None]
+    missing = [name for name in dict.fromkeys(frameworks) if name not in found]
+    if not found:
+        advice = f"install it: pip install {missing[0]}"
+        raise UsageError(f"{' and '.join(missing)} cannot be imported", advice=advice)
+    for name in missing:
+        say(f"{name} is not installed: the study goes on without it (pip install {name})")
+    return tuple(found)
+
+
+def _place(
+    device: str, frameworks: Sequence[str], other: Machine | None
+) -> tuple[Place, list[str]]:
     """This machine, measured once if it never was, unless another one judges the cases.
 
     What was measured before serves all the same: the caches are those that the cases run on.
@@ -196,7 +222,7 @@ def _place(device: str, framework: str, other: Machine | None) -> tuple[Place, l
         except UsageError as error:
             advice = "use --device cpu, or leave --device out"
             raise UsageError(error.what, advice=advice) from error
-    return Place.here(here, framework), notes
+    return Place.here(here, *frameworks), notes
 
 
 def _run(

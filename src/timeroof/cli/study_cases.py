@@ -143,8 +143,11 @@ class Choices:
     passes: list[str] | None
     caches: list[str]
     threads: list[int]
+    # None: what a framework has by default.
     variants: list[str]
     quick: bool
+    # All frameworks that run the cases; `framework` runs the experiments on factors.
+    frameworks: tuple[str, ...] = ()
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse words that nothing has, and a pass, precision or variant of no named kernel."""
@@ -152,7 +155,8 @@ class Choices:
         from timeroof.study.kernel import PASSES
         from timeroof.study.kernels import kernel
 
-        grid.check_choice("framework", [self.framework], grid.FRAMEWORKS)
+        frameworks = self.frameworks or (self.framework,)
+        grid.check_choice("framework", frameworks, grid.FRAMEWORKS)
         grid.check_choice("cache", self.caches, grid.CACHES)
         found = [kernel(name) for name in names]
         for what, many, values, known in (
@@ -161,7 +165,9 @@ class Choices:
             ("variant", "variants", self.variants, grid.variant_names()),
         ):
             grid.check_choice(what, values, known)
-            there = {k.name: list(getattr(k, many)) for k in found}
+            more = [v for f in frameworks for v in grid.FRAMEWORK_VARIANTS.get(f, ())]
+            more = more if what == "variant" else []
+            there = {k.name: [*getattr(k, many), *more] for k in found}
             for value in values:
                 if there and not any(value in have for have in there.values()):
                     has = "has" if len(there) == 1 else "have"
@@ -200,7 +206,9 @@ def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
                  device=choices.device)
             for p in lacking
         ]  # fmt: skip
-        found += grid_cases(name, sweeps=own, **vars(choices))
+        given = {key: value for key, value in vars(choices).items() if key != "frameworks"}
+        for framework in choices.frameworks or (choices.framework,):
+            found += grid_cases(name, sweeps=own, **given | {"framework": framework})
     return found
 
 

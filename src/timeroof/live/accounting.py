@@ -338,6 +338,5 @@ def contention_note(share: float | None) -> str | None:
     if share is None or share < LEAST_WAITING:
         return None
     return (
-        f"the program's threads waited {share:.0%} of their time for a CPU, as other programs (or"
-        " more threads than CPUs) had them: times are not this program's alone"
+        f"Other programs used the CPU: this program waited {100 * share:.0f} % of its time for one."
     )

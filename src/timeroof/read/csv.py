@@ -67,6 +67,8 @@ class Table:
             if size < PIECE_BYTES:
                 continue
             held = b"".join(waiting)
+            if b"\n" not in held:
+                refuse_endless(held, self._where)
             cut = record_end(held)
             if cut:
                 yield held[:cut]

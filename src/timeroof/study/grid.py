@@ -17,7 +17,11 @@ from timeroof.study.kernels import kernel as find_kernel, kernels
 
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast", "int8")
 CACHES = ("warm", "cold")
-FRAMEWORKS = ("torch",)
+FRAMEWORKS = ("torch", "jax")
+# Ways of running that only some frameworks have, whatever the kernel.
+FRAMEWORK_VARIANTS = {"jax": ("eager", "compiled")}
+# Variants that PyTorch does not have.
+_ELSEWHERE = ("xla", "session")
 LARGEST = 1 << 40
 
 
@@ -30,7 +34,7 @@ def grid_cases(  # noqa: PLR0913
     kernel: str, *, sweeps: Mapping[str, Sequence[Value]] | None = None,
     passes: Sequence[str] | None = None, precisions: Sequence[str] = ("fp32",),
     caches: Sequence[str] = ("warm",), threads: Sequence[int] | None = None,
-    variants: Sequence[str] = ("eager",), quick: bool = False, framework: str = "torch",
+    variants: Sequence[str] = (), quick: bool = False, framework: str = "torch",
     device: str = "cpu",
 ) -> list[Case]:  # fmt: skip
     """The cases of a kernel's grid, each once, the base case first.
@@ -49,6 +53,7 @@ def grid_cases(  # noqa: PLR0913
     check_choice("precision", precisions, PRECISIONS)
     check_choice("cache", caches, CACHES)
     check_choice("variant", variants, variant_names())
+    variants = variants_for(framework, variants, found)
     points = _points(found, sweeps, quick=quick)
     wanted = [p for p in (passes or found.default_passes) if p in found.passes]
     axes = product(wanted, precisions, threads or (all_cores(),), caches, variants, points)
@@ -168,9 +173,22 @@ def check_choice(what: str, values: Sequence[str], known: Sequence[str]) -> None
             raise UsageError(f"no {what} is called {value!r}", advice=f"use {', '.join(known)}")
 
 
+def variants_for(framework: str, asked: Sequence[str], kernel: Kernel) -> Sequence[str]:
+    """The variants of a framework that were asked for; all of its own where none was.
+
+    PyTorch has kernels' own variants, and calls what is compiled "compile".
+    """
+    own = FRAMEWORK_VARIANTS.get(framework)
+    if own is not None:
+        return [v for v in asked if v in own] or ([] if asked else own)
+    there = ["compile" if v == "compiled" else v for v in asked if v not in _ELSEWHERE]
+    return there or ([] if asked else ["eager"])
+
+
 def variant_names() -> list[str]:
-    """All variants that some kernel has."""
-    return list(dict.fromkeys(v for k in kernels().values() for v in k.variants))
+    """All variants that some kernel or framework has."""
+    own = [v for variants in FRAMEWORK_VARIANTS.values() for v in variants]
+    return list(dict.fromkeys([*(v for k in kernels().values() for v in k.variants), *own]))
 
 
 def unique(cases: Iterable[Case]) -> list[Case]:

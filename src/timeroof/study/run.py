@@ -8,9 +8,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -46,25 +46,48 @@ class Place:
     machine: Machine | None
     machine_key: str
     software: str
+    # The software of every framework, where a study has several.
+    by_framework: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def here(cls, machine: Machine | None, framework: str = "torch") -> Place:
-        """This machine: its hardware, the framework and what counts the work."""
+    def here(cls, machine: Machine | None, *frameworks: str) -> Place:
+        """This machine: its hardware, the frameworks and what counts the work."""
         from timeroof.probe.cpu.ir import host_cpu_name
         from timeroof.probe.cpu.topology import read_topology, total_memory
         from timeroof.probe.measure import hardware
 
         shape = hardware(read_topology(), host_cpu_name(), total_memory())
         name = f"{shape['model'] or shape['cpu']} {fingerprint(shape)}"
-        try:
-            return cls(machine, name, f"{framework} {metadata.version(framework)}")
-        except metadata.PackageNotFoundError:
-            advice = f"install it: pip install {framework}"
-            raise UsageError(f"{framework} is not installed", advice=advice) from None
+        found = {f: f"{f} {version}" for f in frameworks if (version := version_of(f))}
+        missing = [f for f in frameworks if f not in found]
+        if not found and missing:
+            advice = f"install it: pip install {missing[0]}"
+            raise UsageError(f"{missing[0]} is not installed", advice=advice)
+        return cls(machine, name, next(iter(found.values()), ""), found)
 
     def key(self, case: Case) -> str:
         """The key of a case that runs here."""
-        return case.key(self.machine_key, self.software)
+        return case.key(self.machine_key, self.software_of(case))
+
+    def software_of(self, case: Case) -> str:
+        """The framework, with its version, that runs a case."""
+        return self.by_framework.get(case.framework, self.software)
+
+
+# Under which names a framework is installed.
+_DISTRIBUTIONS = {"tensorflow": ("tensorflow", "tensorflow-cpu")}
+
+
+def version_of(framework: str) -> str | None:
+    """The version of a framework; None where it is not installed. Nothing is imported.
+
+    >>> version_of("no-such-framework") is None
+    True
+    """
+    for name in _DISTRIBUTIONS.get(framework, (framework,)):
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return None
 
 
 class Done(NamedTuple):
@@ -92,7 +115,6 @@ def run_cases(
     """Measure what is not finished, and what failed once more; `told` hears of every case."""
     keys = {place.key(case): case for case in cases}
     over = {key for key, status in store.finished().items() if status != "failed"}
-    on = {"machine": place.machine_key, "software": place.software}
     with ExitStack() as stack:
         workers: dict[tuple[str, str], Worker] = {}
         for case in (case for key, case in keys.items() if key in over):
@@ -106,6 +128,7 @@ def run_cases(
             for case, result in zip(turn, workers[where].measured(turn, plan), strict=True):
                 counts = counting is not None and result.status == "done"
                 kept = counting(result) if counting is not None and counts else result
+                on = {"machine": place.machine_key, "software": place.software_of(case)}
                 store.keep(Kept(case_key=place.key(case), result=kept, **on))
                 told(case_name(case))
     return Done([kept.result for kept in store.read(keys)], len(over & set(keys)))

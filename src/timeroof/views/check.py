@@ -26,7 +26,7 @@ COLUMNS = (
 def print_check(document: Row, *, stderr: bool = True) -> None:
     """A `timeroof.check/1` document as a table."""
     out = console(stderr=stderr)
-    styles = {"holds": "green", "BROKEN": "bold red", "INCONCLUSIVE": "bold yellow"}
+    styles = {"holds": "green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
     words = [(limit, _word(limit)) for limit in document["limits"]]
     rows: list[list[Cell]] = [[*cells(limit), Text(word, styles[word])] for limit, word in words]
     out.print(fitted_table(COLUMNS, rows, out.width))
@@ -86,7 +86,7 @@ def shown(value: float | None, unit: str) -> str:
 def _word(limit: Row) -> str:
     if limit["passed"] and limit["note"]:
         return "INCONCLUSIVE"
-    return "holds" if limit["passed"] else "BROKEN"
+    return "holds" if limit["passed"] else "FAIL"
 
 
 def markdown_check(document: Row, comparison: str = "") -> str:

@@ -105,4 +105,5 @@ def _between(context: Context, copies: pl.DataFrame) -> pl.DataFrame:
 def _without_purpose() -> pl.Expr:
     """Device kernels that no op explains and whose name is not one of those that are needed."""
     device = pl.col("kind").is_in(["kernel", "unit"]) & pl.col("op").is_null()
-    return device & ~pl.col("name").str.contains(NEEDED)
+    unknown = pl.col("op_family").is_null()
+    return device & unknown & ~pl.col("name").str.contains(NEEDED)

@@ -111,8 +111,8 @@ def _words(
     on_cpu = " Python and the framework add" + f" {format_seconds(idle_s)} around them."
     idle = (on_cpu if context.ran_on_a_cpu else around) if idle_s else ""
     why = (
-        f"{ops:,.0f} tiny {context.noun}s take {format_seconds(time_s / ops)} each;"
-        f" {format_seconds(cost_s)} of it is launch overhead. Their work needs"
+        f"{ops:,.0f} tiny {context.noun}s take {format_seconds(time_s / ops)} each; launching one"
+        f" costs {format_seconds(cost_s)}. Their work needs"
         f" {format_seconds(work_s)} in all.{idle}{places(tiny)}"
     )
     return why, {

@@ -169,8 +169,8 @@ def _sum(table: pl.DataFrame, column: str) -> float:
 LEAST_SHARE = 1e-3
 WHATIF_SCHEMA = "timeroof.whatif/1"
 MODEL = (
-    "A model, not a measurement: rows keep today's efficiency; the interval is what other limiters"
-    " in play and today's differences between like rows allow."
+    "Estimate, not a measurement: each kernel keeps today's efficiency. The range shows how far"
+    " that may be off."
 )
 
 

@@ -26,7 +26,10 @@ from timeroof.study.case import Case, Hello, Order, Plan, Reply, Result, Setup
 _PR_SET_PDEATHSIG = 1
 BEAT_S = 2.0
 # A framework's worker is a module with a class `Bench(machine)`.
-BENCHES = {"torch": "timeroof.study.worker.torch_bench"}
+BENCHES = {
+    "torch": "timeroof.study.worker.torch_bench",
+    "jax": "timeroof.study.worker.jax_bench",
+}
 
 
 class Bench(Protocol):
