@@ -30,12 +30,12 @@ COMMANDS = (
     "run --save fused.troof --html fused.html {examples}/lstm_loop.py --threads 1 --fused",
     "compare loop.troof fused.troof --html compare.html",
     "read {examples}/trace.json.gz --html trace.html",
-    "report {examples}/trace.json.gz --annotate -o trace.png",
     "study conv2d lstm --pass forward --factor all --quick --fresh --overlay paper --out study",
 )
-# Picture, page, width and height of the window, and what to scroll to first.
+# Picture, page, width and height of the window, and the part of the page (its beginning: None).
 WINDOWS: tuple[tuple[str, str, int, int, str | None], ...] = (
     ("first_screen", "trace.html", 1280, 800, None),
+    ("combined_chart", "trace.html", 1280, 900, "#chart-panel"),
     ("tutorial_1_loop", "loop.html", 1280, 800, None),
     ("tutorial_2_fused", "fused.html", 1280, 800, None),
     ("tutorial_3_compare", "compare.html", 1280, 760, None),
@@ -54,7 +54,6 @@ def main() -> None:
         for command in COMMANDS:
             _timeroof(command, folder)
         IMAGES.mkdir(exist_ok=True)
-        shutil.copy2(folder / "trace.png", IMAGES / "combined_chart.png")
         with _browser() as browser:
             for name, page, width, height, element in WINDOWS:
                 _picture(browser, folder / page, IMAGES / f"{name}.png", width, height, element)
@@ -90,10 +89,10 @@ def _picture(
     window = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
     window.goto(page.as_uri())
     window.wait_for_timeout(1500)
-    if element is not None:
-        window.locator(element).scroll_into_view_if_needed()
-        window.wait_for_timeout(500)
-    window.screenshot(path=str(target))
+    if element is None:
+        window.screenshot(path=str(target))
+    else:
+        window.locator(element).screenshot(path=str(target))
     window.close()
 
 
