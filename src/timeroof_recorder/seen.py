@@ -33,6 +33,8 @@ class Described:
     source: str | None = None
     # The formula that counts it, where that is not found under its own name.
     op: str | None = None
+    # What the program states of its cost (`timeroof.cost_of`), worked out in its own process.
+    stated: dict[str, object] | None = None
 
 
 @dataclass(frozen=True)

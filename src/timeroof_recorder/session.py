@@ -6,6 +6,7 @@ what they give.
 
 import _thread
 import posix
+import sys
 import time
 
 from timeroof_recorder.calibration import Calibration
@@ -434,9 +435,20 @@ class Session:
             self._pass = Pass.UNSEEN
             self.instruments.detach()
         self._around()
+        with Ignoring("costs that the program states are not known"):
+            self._write_stated()
         if calibrate and (self._events or self.marks.found == MANUAL):
             with Ignoring("the cost of an event was not measured"):
                 self._calibration.at_end()
+
+    def _write_stated(self) -> None:
+        """Costs that the program states of ops (`timeroof.cost_of`): only it has the formulas."""
+        if not getattr(sys.modules.get("timeroof.work.counting"), "_STATED", None):
+            return
+        from timeroof.live.torch.stated import stated_costs  # the program uses timeroof itself
+
+        for number, path in [each for kept in self._traces.values() for each in kept]:
+            self.log.write("stated", number, stated_costs(path))
 
 
 class _Guard:

@@ -130,3 +130,17 @@ def test_without_the_pth_file_the_recorder_comes_by_sitecustomize(folder: Path) 
         capture_output=True, text=True, check=True, cwd=folder,
     )  # fmt: skip
     assert done.stdout.splitlines() == ["theirs", "True sitecustomize"]
+
+
+@pytest.mark.slow
+def test_a_cost_that_the_program_states_is_known_outside_of_it(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import torch, timeroof\ntorch.set_num_threads(1)\n"
+        "@timeroof.cost_of('aten::mm')\n"
+        "def mine(call): return {'flops': 5, 'bytes': 4}\n"
+        "for i in range(12): torch.ones(8, 8) @ torch.ones(8, 8); timeroof.step()\n"
+    )
+    done = run(folder, "--json", "report.json", "train.py")
+    found = json.loads((folder / "report.json").read_text())
+    products = [row for row in found["kernels"] if row["op"] == "aten::mm"]
+    assert sum(row["flops"].get("fp32", 0) for row in products) == 5, done.stderr

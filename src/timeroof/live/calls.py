@@ -39,7 +39,8 @@ def count_calls(
     `surrounds` others does no work."""
     calls = [call_of(op) for op in ops]
     costs = [
-        FREE if op.scope or recording.is_meta(op) or surrounds(op)
+        Cost(**op.stated) if op.stated is not None  # type: ignore[arg-type]
+        else FREE if op.scope or recording.is_meta(op) or surrounds(op)
         else count(call, derive) if op.kernel is None
         else compiled_cost(compiled[op.kernel], op, derive)
         for op, call in zip(ops, calls, strict=True)

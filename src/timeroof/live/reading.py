@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -92,6 +92,8 @@ class ProcessSeen:
     pace_ns: list[int] = field(default_factory=list)
     rounds: dict[str, list[Round]] = field(default_factory=lambda: defaultdict(list))
     notes: list[str] = field(default_factory=list)
+    # Costs that the program states of the ops of a described step, by their places.
+    stated: dict[int, dict[int, dict[str, Any]]] = field(default_factory=dict)
     why: str | None = None
     failed: str | None = None
     refused: str | None = None
@@ -267,6 +269,7 @@ _TAKERS: dict[str, Any] = {
     "why": _set("why"),
     "failed": _set("failed"),
     "refused": _set("refused"),
+    "stated": lambda seen, number, costs: seen.stated.update({number: costs}),
     "ended": _ended,
 }
 
@@ -470,7 +473,7 @@ def _read_described(
     """The described step that stands for the others. The first one that can be read; where sizes
     have changed since, the last one."""
     read = [
-        (number, ops)
+        (number, _with_stated(ops, seen.stated.get(number, {})))
         for number, _, payload in described
         if (ops := _ops(found, payload, seen, folder))
     ]
@@ -483,6 +486,12 @@ def _read_described(
             f"no step of this kind was described: amounts are those of step {read[0][0]}, as far as"
             " it ran the same ops"
         )
+
+
+def _with_stated(ops: list[Described], stated: Mapping[int, dict[str, Any]]) -> list[Described]:
+    return [
+        replace(op, stated=stated[place]) if place in stated else op for place, op in enumerate(ops)
+    ]
 
 
 def _ops(
