@@ -29,7 +29,6 @@ class Recorder:
     def __init__(self, folder: str, plan: dict[str, object], *, forked: bool = False) -> None:
         self.plan, self.log = plan, Log(folder, forked=forked)
         self.session: Session | None = None
-        self._windows: object = None
 
     def arrived(self, name: str) -> None:
         """The import of a framework is complete: put its instruments in place."""
@@ -42,25 +41,18 @@ class Recorder:
             return
         # Here: they may use what the framework has loaded.
         from timeroof_recorder.session import Session
-        from timeroof_recorder.windows import Windows
 
         self.session = Session(self.log, self.plan, instruments_of(name), _teller(self.plan))
         self.session.start()
         activate(self.session)
-        if self.plan.get("marker", "auto") == "auto":
-            self._windows = Windows(self.session)
 
     def before_fork(self) -> None:
         """The process is about to fork."""
-        if self._windows is not None:
-            self._windows.pause()  # type: ignore[attr-defined]
         if self.session is not None:
             self.session.before_fork()
 
     def after_fork(self) -> None:
         """The process has forked, and this is still the same one."""
-        if self._windows is not None:
-            self._windows.resume()  # type: ignore[attr-defined]
         if self.session is not None:
             self.session.after_fork()
 
@@ -82,8 +74,6 @@ class Recorder:
         """The interpreter ends: the record is made whole."""
         if self.log.path is None and self.session is None:
             return
-        if self._windows is not None:
-            self._windows.stop()  # type: ignore[attr-defined]
         kind = getattr(sys, "last_type", None)  # set when a traceback has been shown
         if self.session is not None:
             self.session.finish(calibrate=not self.log.forked)

@@ -14,7 +14,7 @@ from timeroof.core.import_path import OwnImports, leave_folder, package_root, se
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "timeroof"
 # The only files that name the interpreter: ours, and two that start programs of the user's.
-STARTERS = {"core/children.py", "cli/ranks.py", "live/counted_program.py"}
+STARTERS = {"core/children.py", "live/running.py", "live/counted_program.py"}
 
 
 @pytest.fixture

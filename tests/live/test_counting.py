@@ -77,7 +77,8 @@ def test_amounts_are_counted_and_times_are_clean(
     assert report.totals.steps.count == 9
     # The forecast comes first, from the kernels of the clean run.
     assert "passes over every kernel of 3" in err
-    assert err.index("ncu will run") < err.index("are measured by Nsight Compute")
+    assert err.index("ncu will run") < err.index("Largest kernels")
+    assert any("are measured by Nsight Compute" in note for note in report.notes)
     (line,) = calls(found)
     assert line[line.index("--profile-from-start") + 1] == "off"
 

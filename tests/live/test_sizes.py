@@ -133,7 +133,7 @@ def test_what_c_prints_is_caught_and_the_rest_is_not(capfd: pytest.CaptureFixtur
     ("kind", "shape", "why"),
     [
         ("kernel", [[2, 2]], "compiled"),
-        ("op", None, "no step was described"),
+        ("op", None, "shapes recorded"),
         ("op", [[2, 2]], "no call"),
     ],
 )

@@ -33,30 +33,10 @@ def run(wall_s: float, clean_s: float, gains_s: list[float], fused_s: float | No
     return replace(report, totals=structs.replace(totals, ladder=ladder), findings=findings)
 
 
-@pytest.mark.parametrize(
-    ("gains_s", "words"),
-    [
-        ([0.5, 0.4, 0.3], "chunks\n"),
-        ([0.9, 0.4, 0.2], "chunks\n"),
-        ([1.0, 0.4, 0.3], "chunks (they overlap)\n"),
-    ],
-)
-def test_chunks_that_exceed_the_step_say_why(
-    gains_s: list[float], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_run(run(2.0, 1.5, gains_s, 0.25))
-    assert words in capsys.readouterr().err
-
-
-def test_chunks_are_the_largest_of_findings_and_of_gaps_that_none_names(
+def test_what_to_do_first_is_the_findings_with_the_largest_gains(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_run(run(2.0, 1.5, [0.1, 0.05, 0.01], 0.25))
-    named = capsys.readouterr().err.split("chunks")[1]
-    assert named.index("finding 0.1") < named.index("finding 0.05") < named.index("finding 0.01")
-    report = run(2.0, 1.5, [0.1, 0.05, 0.01], 0.25)
-    nameless = tuple(structs.replace(f, kernels=[]) for f in report.findings)
-    print_run(replace(report, findings=nameless))
-    told = capsys.readouterr().err.split("chunks")[1]
-    assert told.index("above its bound") < told.index("finding 0.1")
-    assert "finding 0.01" not in told
+    print_run(run(2.0, 1.5, [0.4, 0.3, 0.2, 0.1], 0.25))
+    first = capsys.readouterr().err.split("Do first")[1]
+    assert first.index("finding 0.4") < first.index("finding 0.3") < first.index("finding 0.2")
+    assert "finding 0.1" not in first

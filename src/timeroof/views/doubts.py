@@ -31,6 +31,7 @@ ADVICE = {
     "damaged": "Record the trace again, or read on with care.",
 }
 NOISY = "TR901"
+UNKNOWN = "TR902"
 # Said by the banner in words of its own.
 OWN = ("no-machine", "no-device")
 
@@ -69,8 +70,8 @@ def _unknown(report: Report) -> list[Doubt]:
         return []
     share = format_percent(unknown / whole)
     words = f"{share} of the run has no FLOP or byte counts, so its limit is unknown."
-    advice = "Record shapes: torch.profiler.profile(record_shapes=True)."
-    return [Doubt(words, advice, "mostly-unknown")]
+    cure = next((f.action for f in report.findings if f.code == UNKNOWN), None)
+    return [Doubt(words, cure or "", "mostly-unknown")]
 
 
 def _noisy(report: Report) -> list[Doubt]:

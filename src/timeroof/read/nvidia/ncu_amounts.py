@@ -243,6 +243,8 @@ def _pipes(roles: set[str], amounts: Amounts) -> None:
 
     Memory as a whole is as busy as the busiest of its parts that were collected.
     """
+    if "time_s" not in roles:  # single launches of a counting run have times of their own
+        return
     parts = [pl.col(r) for r in ("dram_pct", "l2_pct", "l1_pct") if r in roles]
     memory = [pl.col("memory_pct")] if "memory_pct" in roles else []
     memory += [pl.max_horizontal(parts)] if parts else []
