@@ -26,10 +26,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LARGEST_BYTES = 300_000
 # One command per page; later ones read what earlier ones saved.
 COMMANDS = (
-    "run --save loop.troof --html loop.html {examples}/lstm_loop.py --threads 1",
-    "run --save fused.troof --html fused.html {examples}/lstm_loop.py --threads 1 --fused",
+    "run --save loop.troof --html loop.html examples/lstm_loop.py --threads 1",
+    "run --save fused.troof --html fused.html examples/lstm_loop.py --threads 1 --fused",
     "compare loop.troof fused.troof --html compare.html",
-    "read {examples}/trace.json.gz --html trace.html",
+    "read examples/trace.json.gz --html trace.html",
     "study conv2d lstm --pass forward --factor all --quick --fresh --overlay paper --out study",
 )
 # Picture, page, width and height of the window, and the part of the page (its beginning: None).
@@ -51,6 +51,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = (chosen.keep or Path(made)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
         for command in COMMANDS:
             _timeroof(command, folder)
         IMAGES.mkdir(exist_ok=True)
@@ -65,9 +66,8 @@ def main() -> None:
 
 
 def _timeroof(command: str, folder: Path) -> None:
-    words = command.format(examples=ROOT / "examples").split()
-    print("timeroof", command.format(examples="examples"), flush=True)
-    subprocess.run([sys.executable, "-m", "timeroof", *words], cwd=folder, check=True)
+    print("timeroof", command, flush=True)
+    subprocess.run([sys.executable, "-m", "timeroof", *command.split()], cwd=folder, check=True)
 
 
 @contextmanager
