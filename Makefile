@@ -4,11 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-slow test-long setup setup-jax lint web bundle bench pictures schemas clean
+.PHONY: run run-frameworks test test-slow test-long setup setup-jax setup-tensorflow setup-dask lint web bundle bench pictures schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
 	$(BIN)/timeroof study conv2d lstm --pass forward --factor all --quick --fresh --overlay paper --out out/study
+
+run-frameworks: setup-jax setup-tensorflow  ## the paper's comparison: PyTorch, JAX and TensorFlow on one page
+	$(BIN)/timeroof machine --quick
+	$(BIN)/timeroof study conv2d lstm --framework torch,jax,tensorflow --quick --fresh --overlay paper --out out/frameworks
 
 setup: $(STAMP)
 
@@ -22,6 +26,12 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup-jax: setup  ## JAX beside PyTorch; its tests skip without it
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[jax]'
+
+setup-dask: setup  ## Dask, for many machines; its tests skip without it
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dask]'
+
+setup-tensorflow: setup  ## TensorFlow beside PyTorch; its tests skip without it
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[tensorflow]'
 
 lint: setup
 	$(BIN)/ruff check .
@@ -38,8 +48,10 @@ test-slow: setup  ## tests of whole programs and studies that take seconds each;
 	$(BIN)/python -m pytest -m "slow and not long" -n auto --dist loadfile
 
 FUZZ_EXAMPLES ?= 20000
+FUZZ_MINUTES ?= 60
 fuzz: setup  ## mutated files through every reader, each different from the last run's; hours with more
-	TIMEROOF_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest tests/fuzz -n auto
+	POLARS_MAX_THREADS=1 TIMEROOF_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest tests/fuzz -n auto
+	POLARS_MAX_THREADS=1 $(BIN)/python -m tests.fuzz.test_structure --minutes $(FUZZ_MINUTES)
 
 test-long: setup  ## tests that take longer still
 	$(BIN)/python -m pytest -m long

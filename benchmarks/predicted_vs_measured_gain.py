@@ -48,7 +48,7 @@ class Pair:
 
 
 def gain_of(report: Any, code: str) -> float | None:
-    found = [f["gain_s"] for f in report["findings"] if f["code"] == code]
+    found = [f["evidence"]["own_gain_s"] for f in report["findings"] if f["code"] == code]
     return found[0] if found else None
 
 

@@ -31,6 +31,8 @@ COMMANDS = (
     "compare loop.troof fused.troof --html compare.html",
     "read examples/trace.json.gz --html trace.html",
     "study conv2d lstm --pass forward --factor all --quick --fresh --overlay paper --out study",
+    # What `make run-frameworks` runs; frameworks that are not installed are left out.
+    "study conv2d lstm --framework torch,jax,tensorflow --quick --fresh --overlay paper --out all",
 )
 # Picture, page, width and height of the window, and the part of the page (its beginning: None).
 WINDOWS: tuple[tuple[str, str, int, int, str | None], ...] = (
@@ -40,6 +42,7 @@ WINDOWS: tuple[tuple[str, str, int, int, str | None], ...] = (
     ("tutorial_2_fused", "fused.html", 1280, 800, None),
     ("tutorial_3_compare", "compare.html", 1280, 760, None),
     ("make_run", "study/index.html", 1280, 860, None),
+    ("frameworks", "all/index.html", 1280, 760, None),
 )
 
 

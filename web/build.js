@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const ENTRIES = { "report.js": "src/main.js" };
+const ENTRIES = { "report.js": "src/main.js", "charts.js": "src/embed.js" };
 const OUT = "../src/timeroof/views/assets/scripts/";
 
 async function built(entry) {

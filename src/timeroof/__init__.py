@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from timeroof.core.profile import Profile, Source
     from timeroof.core.report import Finding
     from timeroof.live.costing import cost
+    from timeroof.study.sweep import sweep
     from timeroof.work.counting import cost_of
     from timeroof_recorder import step
 
@@ -37,6 +38,7 @@ _HOMES = {
     "cost_of": "timeroof.work.counting",
     "profile": "timeroof.api.live",
     "step": "timeroof_recorder",
+    "sweep": "timeroof.study.sweep",
 }
 
 __version__ = VERSION
@@ -58,6 +60,7 @@ __all__ = [
     "machine",
     "profile",
     "step",
+    "sweep",
 ]
 
 

@@ -18,6 +18,7 @@ from timeroof_recorder.process import Ignoring, after_import
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from timeroof_recorder.session import Session
+    from timeroof_recorder.windows import Windows
 
 # Holds the pid of the parent, a colon, and the folder.
 VARIABLE = b"TIMEROOF_RECORD"
@@ -28,7 +29,8 @@ class Recorder:
 
     def __init__(self, folder: str, plan: dict[str, object], *, forked: bool = False) -> None:
         self.plan, self.log = plan, Log(folder, forked=forked)
-        self.session: Session | None = None
+        self.sessions: list[Session] = []
+        self._windows: list[Windows] = []
 
     def arrived(self, name: str) -> None:
         """The import of a framework is complete: put its instruments in place."""
@@ -36,47 +38,74 @@ class Recorder:
             self.watch(name)
 
     def watch(self, name: str) -> None:
-        """Begin a session with a framework; the first one that is imported is watched."""
-        if self.session is not None:
+        """Begin a session with a framework that was imported. A program may import several: the
+        one that marks a step first is the one that is watched from then on."""
+        if any(session.marks.found for session in self.sessions):
             return
         # Here: they may use what the framework has loaded.
         from timeroof_recorder.session import Session
 
-        self.session = Session(self.log, self.plan, instruments_of(name), _teller(self.plan))
-        self.session.start()
-        activate(self.session)
+        instruments = instruments_of(name, self.frameworks)
+        session = Session(self.log, self.plan, instruments, _teller(self.plan), self.chosen)
+        self.sessions.append(session)
+        session.start()
+        activate(session)
+        if self.plan.get("marker", "auto") == "auto":
+            from timeroof_recorder.windows import Windows
+
+            self._windows.append(Windows(session))
+
+    @property
+    def frameworks(self) -> dict[str, str]:
+        """Where the instruments of frameworks are, by the module whose import brings them in."""
+        more = self.plan.get("frameworks")
+        return FRAMEWORKS | more if isinstance(more, dict) else FRAMEWORKS
+
+    def chosen(self, session: "Session") -> None:
+        """A session has found a step: the others watch no longer."""
+        for other in [each for each in self.sessions if each is not session]:
+            self.sessions.remove(other)
+            deactivate(other)
+            other.retire()
 
     def before_fork(self) -> None:
         """The process is about to fork."""
-        if self.session is not None:
-            self.session.before_fork()
+        for windows in self._windows:
+            windows.pause()
+        for session in self.sessions:
+            session.before_fork()
 
     def after_fork(self) -> None:
         """The process has forked, and this is still the same one."""
-        if self.session is not None:
-            self.session.after_fork()
+        for windows in self._windows:
+            windows.resume()
+        for session in self.sessions:
+            session.after_fork()
 
     def left(self) -> "Recorder":
         """In a forked child: a recorder with a file of its own, which comes with its first step."""
         fresh = Recorder(self.log.folder, self.plan, forked=True)
-        if self.session is not None:
-            deactivate(self.session)
-            self.session.leave_child()
+        for session in self.sessions:
+            deactivate(session)
+            session.leave_child()
             with Ignoring("a forked child is not watched"):
                 from timeroof_recorder.session import Session
 
-                fresh.session = Session(fresh.log, fresh.plan, self.session.instruments)
-                fresh.session.start_forked()
-                activate(fresh.session)
+                own = Session(fresh.log, fresh.plan, session.instruments, None, fresh.chosen)
+                fresh.sessions.append(own)
+                own.start_forked()
+                activate(own)
         return fresh
 
     def ended(self) -> None:
         """The interpreter ends: the record is made whole."""
-        if self.log.path is None and self.session is None:
+        if self.log.path is None and not self.sessions:
             return
         kind = getattr(sys, "last_type", None)  # set when a traceback has been shown
-        if self.session is not None:
-            self.session.finish(calibrate=not self.log.forked)
+        for windows in self._windows:
+            windows.stop()
+        for session in self.sessions:
+            session.finish(calibrate=not self.log.forked)
         if self.log.path is not None:
             self.log.write("ended", kind and kind.__name__, time.process_time_ns())
 
@@ -101,7 +130,7 @@ def start() -> None:
             from timeroof_recorder.refusals import listen
 
             listen(recorder.log)
-    for name in FRAMEWORKS:
+    for name in recorder.frameworks:
         after_import(name, lambda name=name: _RECORDER[0].arrived(name))  # type: ignore[misc]
     posix.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_left)
     atexit.register(_ended)  # registered first: called last
@@ -148,8 +177,11 @@ _ACTIVE: "list[Session]" = []
 
 
 def active() -> "Session | None":
-    """Who watches this program, if anybody."""
-    return _ACTIVE[-1] if _ACTIVE else None
+    """Who watches this program, if anybody: of several the latest whose framework is in use."""
+    if len(_ACTIVE) < 2:
+        return _ACTIVE[-1] if _ACTIVE else None
+    used = [session for session in _ACTIVE if session.instruments.is_used()]
+    return (used or _ACTIVE)[-1]
 
 
 def activate(session: "Session") -> None:

@@ -50,10 +50,11 @@ class Rounds:
         self._bare = None
 
     def _times(self, turns: int) -> tuple[int, int]:
-        wall, own = time.perf_counter_ns(), time.thread_time_ns()
+        own_time_ns = self._instruments.own_time_ns
+        wall, own = time.perf_counter_ns(), own_time_ns()
         for _ in range(turns):
             self._run()
-        return max(1, time.thread_time_ns() - own), time.perf_counter_ns() - wall
+        return max(1, own_time_ns() - own), time.perf_counter_ns() - wall
 
 
 class Calibration:

@@ -6,6 +6,8 @@ and describes ops. Everything that crosses is plain data (numbers, text, bytes, 
 dicts), as it is written to a file and read by another process.
 """
 
+import time
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,6 +40,27 @@ class Events:
         return len(self.rows)
 
 
+class EventFile:
+    """The events of one pass as the framework's own trace, for its reader in `timeroof.live`.
+
+    Begin and end are on our clock. `keep` puts the trace into a file and gives plain data that
+    names it: a pass that nobody keeps leaves none.
+    """
+
+    def __init__(
+        self, count: int, begin_ns: int, finish_ns: int, keep: "Callable[[], dict[str, object]]"
+    ) -> None:
+        self.count, self.begin_ns, self.finish_ns, self._keep = count, begin_ns, finish_ns, keep
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def plain(self) -> dict[str, object]:
+        """As the record has it."""
+        return {"events": self.count, **self._keep()}
+
+
 class Instruments:
     """What a framework gives; every method may be left as it is here, but for `name`."""
 
@@ -45,6 +68,11 @@ class Instruments:
     version = ""
     # Whether ops are to be told apart by the line of the program.
     with_lines = False
+    # Whether calls return before their work is done: steps are measured with a `sync` at both ends.
+    is_asynchronous = False
+    # The clock of the small programs' own time: the thread's, or the process's where a framework
+    # runs them in threads of its own.
+    own_time_ns: "Callable[[], int]" = staticmethod(time.thread_time_ns)
     # Set by the session: a path for a file of the record's, and a word to it.
     file_for: "Callable[[str, str], str]"
     tell: "Callable[[str, object], None]"
@@ -55,16 +83,32 @@ class Instruments:
         return frozenset({"timed"})
 
     def attach(self, marks: "Marks") -> None:
-        """Tell `marks` of optimizer steps and outermost calls from now on."""
+        """Tell `marks` of optimizer steps (`marks.stepped`) and outermost calls of models or
+        compiled functions (`marks.called`) from now on. Called again in a forked child, with marks
+        of its own. Flags of a call are "train" or "eval", with " grad" where gradients are kept,
+        and "" where nobody knows."""
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Folders of the framework's own code: no window of time begins or ends inside it."""
+        return ()
 
     def watch(self, roots: frozenset[int] | None) -> None:
-        """Only calls of these modules are wanted from now on; None: of all."""
+        """Only calls of these modules, by the keys that `called` was given, are wanted from now
+        on; None: of all. More may be told."""
 
     def detach(self) -> None:
         """Leave the framework as it was."""
 
-    def sync(self) -> None:
-        """Wait for work that was launched and runs on by itself."""
+    def sync(self) -> bool:
+        """Wait for work that was launched and runs on by itself; asked before an instrumented pass
+        begins, and before it ends; of an asynchronous framework before every step ends that is
+        measured. Whether there was anything to wait for."""
+        return False
+
+    def is_used(self) -> bool:
+        """Whether the program has computed anything with it; an import alone is no use."""
+        return True
 
     def will_train(self) -> bool:
         """Whether the program has made an optimizer that has not stepped yet."""
@@ -75,10 +119,11 @@ class Instruments:
         return False
 
     def start(self, pass_: str) -> bool:
-        """Switch the instruments of a pass on; False where that cannot be done now."""
+        """Switch the instruments of a pass on; False where that cannot be done now. Passes are
+        those that it `offers`, and "block": timed and described at once."""
         return False
 
-    def stop(self, pass_: str) -> "Events | None":
+    def stop(self, pass_: str) -> "Events | EventFile | None":
         """Switch them off; the timed events of the pass, None where there are none."""
         return None
 
@@ -120,11 +165,14 @@ class Instruments:
 
 
 # Frameworks by the module whose import brings them in, and where their instruments are.
-FRAMEWORKS: dict[str, str] = {"torch": "timeroof_recorder.torch"}
+FRAMEWORKS: dict[str, str] = {
+    "torch": "timeroof_recorder.torch",
+    "jax": "timeroof_recorder.jax",
+}
 
 
-def instruments_of(name: str) -> Instruments:
-    """The instruments of a framework that has been imported."""
-    module = __import__(FRAMEWORKS[name], fromlist=["make"])
+def instruments_of(name: str, homes: dict[str, str] = FRAMEWORKS) -> Instruments:
+    """The instruments of a framework that has been imported, from `make()` of their module."""
+    module = __import__(homes[name], fromlist=["make"])
     made: Instruments = module.make()
     return made

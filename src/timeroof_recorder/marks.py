@@ -18,6 +18,8 @@ LOOP = 2
 MOST_RARER, MOST_RARER_INFERENCE = 16, 1024
 MOST_TIMES = 64
 MOST_ITEMS = 24
+# Different sizes of calls in one step that are kept.
+MOST_SIZES = 4
 
 NOTHING, BOUNDARY, RESTART, TAKEN = "nothing", "boundary", "restart", "taken"
 
@@ -31,6 +33,12 @@ class Cycle:
     >>> [cycle.came(key) for key in "ddgddgddg"]  # doctest: +NORMALIZE_WHITESPACE
     ['boundary', 'boundary', 'nothing', 'boundary', 'boundary', 'restart', 'nothing', 'nothing',
      'boundary']
+
+    A request is one call of the encoder, and of the decoder and the head one per token.
+
+    >>> cycle = Cycle(16)
+    >>> [cycle.came(key) for key in "dodoedodoedodoedodo"].count("taken"), cycle.leader
+    (0, 'e')
 
     One that follows another for good (the next fold, the next trial) takes its place.
 
@@ -69,9 +77,10 @@ class Cycle:
         return NOTHING
 
     def _leads_now(self, key: object, how: str) -> str:
-        before, self.leader = self.leader, key
+        self.leader = key
         self._leads, self._inside = {}, {}
-        self._known = {before} if how == RESTART else set()
+        # All that recurs inside a cycle has been seen by now; who takes a place has it alone.
+        self._known = set(self.counts) - {key} if how == RESTART else set()
         return how
 
 
@@ -105,6 +114,8 @@ class Marks:
         self.thread: int | None = None
         # While a mark is looked at, no window may end.
         self._is_busy = False
+        # Whether a thread marked a step while another one was looked at in windows of time.
+        self.has_steps_elsewhere = False
         # Marks in other threads than the one whose steps are looked at.
         self.elsewhere: dict[int, int] = {}
 
@@ -118,20 +129,22 @@ class Marks:
         """Whether steps of optimizers mark steps."""
         return self.wanted in (AUTO, OPTIMIZER)
 
-    def stepped(self, key: object, label: str, is_alive: "Callable[[], bool]") -> None:
-        """An optimizer has stepped."""
+    def stepped(
+        self, key: object, label: str, is_alive: "Callable[[], bool]", words: str | None = None
+    ) -> None:
+        """An optimizer has stepped; `words` say what that was where it is not called so."""
         self._is_busy = True
         try:
-            self._stepped(key, label, is_alive)
+            self._stepped(key, label, is_alive, words or f"{label}.step")
         finally:
             self._is_busy = False
 
-    def _stepped(self, key: object, label: str, is_alive: "Callable[[], bool]") -> None:
+    def _stepped(self, key: object, label: str, is_alive: "Callable[[], bool]", words: str) -> None:
         now_ns = time.perf_counter_ns()
         if not self.wants_steps or self.found == MANUAL or not self._is_here(now_ns):
             return
         self._count(("optimizer", label))
-        self._note(key, f"{label}.step", now_ns, is_alive)
+        self._note(key, words, now_ns, is_alive)
         if self.found in (FORWARD, WINDOW):
             # Forward calls that were taken for steps before it were parts of one.
             self._restart([])
@@ -217,14 +230,19 @@ class Marks:
             self._boundary(now_ns)
 
     def window(self) -> None:
-        """Nothing marks a step: a stretch of time ends."""
-        if self.found in ("", WINDOW) and not self._is_busy:
-            self.found, self.label = WINDOW, "a time window"
+        """Nothing marks a step: a stretch of time ends. Where another thread has marked one
+        meanwhile, windows of this thread end: what is switched on is switched off here."""
+        if self.has_steps_elsewhere and self.found == WINDOW:
+            self._restart([])
+            self.found, self.label, self.thread = "", "", None
+        elif self.found in ("", WINDOW) and not self._is_busy and not self.has_steps_elsewhere:
+            self.found, self.label = WINDOW, "windows of time, as nothing marks a step"
             self.thread = _thread.get_ident()
             self._boundary(time.perf_counter_ns())
 
     def tally(self) -> tuple[tuple[tuple[object, ...], ...], tuple[tuple[int, ...], ...]]:
-        """What happened since the last boundary, with rough counts, and the sizes of calls."""
+        """What happened since the last boundary, with rough counts, and the different
+        sizes of calls."""
         items = tuple(sorted((*item, _rough(count)) for item, count in self._tally.items()))
         sizes = tuple(self._sizes)
         self._tally, self._sizes = {}, []
@@ -248,7 +266,7 @@ class Marks:
             self._tally[item] = self._tally.get(item, 0) + 1
 
     def _size(self, sizes: tuple[int, ...]) -> None:
-        if len(self._sizes) < 4:
+        if len(self._sizes) < MOST_SIZES and sizes not in self._sizes:
             self._sizes.append(sizes)
 
     def _is_here(self, now_ns: int) -> bool:
@@ -257,6 +275,9 @@ class Marks:
         from timeroof_recorder.process import is_running
 
         me = _thread.get_ident()
+        if self.found == WINDOW and self.thread != me:
+            self.has_steps_elsewhere = True
+            return False
         if self.thread is None or (self.thread != me and not is_running(self.thread)):
             self.thread = me
         if self.thread == me:

@@ -27,6 +27,8 @@ class Pass:
     SETTLING = "settling"
     # Without instruments like a clean one, after all that was to be looked at.
     FREE = "free"
+    # The same where work runs on after a call: nobody waits for it, so that its time is not known.
+    UNSYNCED = "unsynced"
 
 
 UNTOUCHED = (Pass.CLEAN, Pass.FREE)

@@ -11,7 +11,7 @@ import time
 
 from timeroof_recorder.calibration import Calibration
 from timeroof_recorder.clocks import Clocks, Pace, page_faults, queued_ns, threads_times
-from timeroof_recorder.instruments import Events, Instruments
+from timeroof_recorder.instruments import EventFile, Events, Instruments
 from timeroof_recorder.log import Log
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
@@ -31,8 +31,11 @@ MOST_STEPS = 20_000
 RECENT, LONGER = 15, 4.0
 # Of steps that take longer it is asked what they waited for a CPU, which takes a few microseconds.
 SLOW_NS = 1_000_000
-# Several pairs of described steps are kept: the first of every kind and its latest.
+# More different sizes of what otherwise is the same are no kinds.
 MOST_SIZES = 4
+VARYING = "varying"
+# What the reader takes for the kind that follows.
+UNKNOWN_KIND = -1
 
 # Reasons that the reader makes sentences of.
 OWN_PROFILER, OTHER_TRACE, COMPRESSED = "own-profiler", "other-trace", "compressed"
@@ -45,8 +48,9 @@ class Session:
     def __init__(
         self, log: Log, plan: dict[str, object], instruments: Instruments,
         told: "Callable[[int, str], None] | None" = None,
+        chosen: "Callable[[Session], None] | None" = None,
     ) -> None:  # fmt: skip
-        self.log, self.instruments = log, instruments
+        self.log, self.instruments, self._chosen = log, instruments, chosen
         instruments.with_lines = bool(plan.get("source", False))
         instruments.file_for, instruments.tell = log.file_for, self._told_by
         # The first step is over when the first mark comes: it is one of the warm-up.
@@ -59,7 +63,7 @@ class Session:
         )  # fmt: skip
         self._told = told
         self._pid = posix.getpid()
-        self._pass = Pass.UNSEEN
+        self._pass = self._pass_before = Pass.UNSEEN
         self._pace, self._clocks = Pace(), Clocks()
         self._calibration = Calibration(
             instruments, log,
@@ -77,7 +81,7 @@ class Session:
         self._sizes_of: dict[tuple[object, ...], list[tuple[tuple[int, ...], ...]]] = {}
         self._traces: dict[int, list[tuple[int, str]]] = {}
         self._in_block = self._forked_in_block = False
-        self._is_begun = self._over = False
+        self._is_begun = self._over = self._is_cut = False
         # Whether nothing ran in the last timed step.
         self.is_empty = False
         self._mark = ""
@@ -100,15 +104,21 @@ class Session:
 
     def boundary(self, end_ns: int) -> None:
         """A step ended: close its pass and open the next one's."""
-        self.close_step(end_ns)
+        self.close_step(self._synced(end_ns))
         self.open_step()
+
+    def _synced(self, end_ns: int) -> int:
+        """The end of the step with what it has launched. Steps after all that was to be looked at
+        are left to overlap as the program has them."""
+        asks = self.instruments.is_asynchronous and self._pass != Pass.UNSYNCED
+        return time.perf_counter_ns() if asks and self.instruments.sync() else end_ns
 
     def close_step(self, end_ns: int | None = None) -> None:
         """A step ended; what follows until the next one opens is not looked at."""
         if end_ns is None and not self.marks.found:
             self.why_nothing(None)
             self.marks.found, self.marks.label = MANUAL, "a call of the profiled function"
-        ended_ns = time.perf_counter_ns() if end_ns is None else end_ns
+        ended_ns = self._synced(time.perf_counter_ns()) if end_ns is None else end_ns
         if self._is_ours():
             with self._switching(self._pass), self._guard():
                 self._begin()
@@ -136,6 +146,7 @@ class Session:
             self._events = self._written = self._begin_ns = 0
             self._later, self._traces = {}, {}
             self.schedule, self.kinds = Schedule(*self._plan), Kinds()
+            self._is_cut = bool(times)
 
     def _next(self) -> str:
         chosen = self.schedule.next()
@@ -146,9 +157,10 @@ class Session:
         """The first mark: who this process is among others."""
         if not self._is_begun:
             self._is_begun = True
-            if self.log.path is None:
-                self.log.begin()
-                self.log.write("framework", self.instruments.name, self.instruments.version)
+            if self._chosen is not None:
+                self._chosen(self)
+            self.log.begin()
+            self.log.write("watched", self.instruments.name, self.instruments.version)
             self._around()
         if self.marks.label != self._mark:
             self._mark = self.marks.label
@@ -170,11 +182,16 @@ class Session:
         if done in (Pass.TIMED, Pass.CLEAN):
             self._clocks.end()
             clocks = self._clocks.read() if done == Pass.TIMED else self._clocks.quick()
-        events = self.instruments.stop(done) if done in INSTRUMENTED else None
-        kind = self._kind(duration_ns, done)
+        events = self._switch_off(done) if done in INSTRUMENTED else None
+        waited_ns = self._waited_ns(clocks)
+        kind, sizes = self._kind(max(0, duration_ns - waited_ns), done)
         self._is_slow = duration_ns > SLOW_NS
         self.kinds.came(kind, self.steps_seen, done, duration_ns)
-        self._write_step(done, duration_ns, faults, kind, is_foreign, clocks, end_ns)
+        step = (
+            self.steps_seen, done, duration_ns, faults, kind, is_foreign, clocks, end_ns, waited_ns,
+            sizes,
+        )  # fmt: skip
+        self._write_step(step, done, kind, duration_ns, end_ns)
         if done == Pass.TIMED:
             self._keep(events, faults, clocks)
         elif done == Pass.DESCRIBED:
@@ -182,50 +199,48 @@ class Session:
         elif done in (Pass.PRIMITIVES, Pass.DEVICE):
             self._keep_more(done, events)
 
-    def _kind(self, duration_ns: int, done: str) -> int:
-        """The number of a step's kind: what happened in it, and whether it took far longer."""
+    def _kind(self, own_ns: int, done: str) -> tuple[int, object]:
+        """The number of a step's kind: what happened in it, and whether it took far longer; and its
+        sizes where there are too many different ones to tell kinds apart by them."""
         items, sizes = self.marks.tally()
-        key: tuple[object, ...] = (items, *self._size_of(items, sizes))
-        usual = self._recent.setdefault(key, [])
+        if self._is_cut:  # only the end of it was seen as a step
+            self._is_cut = False
+            return UNKNOWN_KIND, ()
+        size = self._size_of(items, sizes)
+        usual = self._recent.setdefault((items, size), [])
         is_long = False
         if done != Pass.UNSEEN and self.marks.found != WINDOW:
-            own_ns = duration_ns - self._waited_ns()
             if len(usual) >= 2:
                 is_long = own_ns > LONGER * sorted(usual)[len(usual) // 2]
-            if not is_long and done not in (Pass.DESCRIBED, Pass.WARMUP):
+            if done not in (Pass.DESCRIBED, Pass.WARMUP):
                 usual.append(own_ns)
                 del usual[:-RECENT]
-        key = (*key, is_long)
+        key = (items, size, is_long)
         number = self._keys.get(key)
         if number is None:
             number = self._keys[key] = len(self._keys)
             self.log.write("kind", number, key)
-        return number
+        return number, sizes if size == VARYING else ()
 
-    def _waited_ns(self) -> int:
+    def _waited_ns(self, clocks: "tuple[int, int, int, int | None, int] | None") -> int:
         """What the thread waited for a CPU in the step; 0 of short steps, where nobody looked."""
+        if clocks is not None:
+            return clocks[2]
         return 0 if self._queued_ns is None else max(0, queued_ns() - self._queued_ns)
 
-    def _size_of(
-        self, items: tuple[object, ...], sizes: tuple[tuple[int, ...], ...]
-    ) -> tuple[object, ...]:
+    def _size_of(self, items: tuple[object, ...], sizes: tuple[tuple[int, ...], ...]) -> object:
         """The sizes of a step where there are few different ones; else that they vary."""
         known = self._sizes_of.setdefault(items, [])
-        if sizes not in known:
-            if len(known) > MOST_SIZES:
-                return ("varying",)
+        if sizes not in known and len(known) <= MOST_SIZES:
             known.append(sizes)
-        return ("varying",) if len(known) > MOST_SIZES else (sizes,)
+        return VARYING if len(known) > MOST_SIZES else sizes
 
     def _write_step(
-        self, done: str, duration_ns: int, faults: int, kind: int, is_foreign: bool,
-        clocks: object, end_ns: int,
-    ) -> None:  # fmt: skip
+        self, step: tuple[object, ...], done: str, kind: int, duration_ns: int, end_ns: int
+    ) -> None:
         if self._written < MOST_STEPS or done in INSTRUMENTED:
             self._written += 1
-            self._waiting.append(
-                (self.steps_seen, done, duration_ns, faults, kind, is_foreign, clocks, end_ns)
-            )
+            self._waiting.append(step)
         else:
             both = self._later.setdefault(kind, [0, 0])
             both[0] += 1
@@ -242,7 +257,7 @@ class Session:
             later, self._later = self._later, {}
             self.log.write("later", self.steps_seen, later)
 
-    def _keep(self, events: Events | None, faults: int, clocks: object) -> None:
+    def _keep(self, events: Events | EventFile | None, faults: int, clocks: object) -> None:
         self.is_empty = events is None or not len(events)
         if events is None or not len(events):
             return
@@ -251,7 +266,9 @@ class Session:
         if not self.instruments.is_foreign():
             self._calibration.after_step(len(events))
 
-    def _plain(self, events: Events) -> tuple[object, ...]:
+    def _plain(self, events: Events | EventFile) -> object:
+        if isinstance(events, EventFile):
+            return events.plain
         name = self.instruments
         names = [
             (n, name.cause(n, False), name.cause(n, True), name.phase(n)) for n in events.names
@@ -274,7 +291,7 @@ class Session:
             del kept[1:-1]
         self._around()
 
-    def _keep_more(self, done: str, events: Events | None) -> None:
+    def _keep_more(self, done: str, events: Events | EventFile | None) -> None:
         more = self.instruments.describe()
         if more is not None:
             plain = None if events is None else self._plain(events)
@@ -288,17 +305,8 @@ class Session:
     def _open(self, chosen: str) -> None:
         if self._told is not None:
             self._told(self.steps_seen, chosen)
-        if chosen in (Pass.TIMED, Pass.PRIMITIVES) and self.instruments.is_foreign():
-            self.note(OWN_PROFILER)
-            chosen = Pass.FREE
-        if chosen == Pass.PRIMITIVES and "device" in self.instruments.offers:
-            chosen = Pass.DEVICE
-        if chosen == Pass.TIMED and self._events > MOST_EVENTS:
-            chosen = Pass.CLEAN
-        if chosen == Pass.WARMUP and not self.instruments.is_foreign():
-            self._calibration.after_step(0)
-        if chosen in INSTRUMENTED:
-            chosen = chosen if self._switch_on(chosen) else Pass.CLEAN
+        chosen = self._possible(chosen)
+        self._pass_before = chosen
         if chosen in UNTOUCHED:
             taken_ns = self._pace.take()
             if taken_ns is not None:
@@ -310,13 +318,38 @@ class Session:
         self._queued_ns = queued_ns() if self._is_slow else None
         self._begin_ns = time.perf_counter_ns()
 
+    def _possible(self, chosen: str) -> str:
+        """The pass that a step gets where the one that was chosen cannot be had now."""
+        if chosen in (Pass.TIMED, Pass.PRIMITIVES) and self.instruments.is_foreign():
+            self.note(OWN_PROFILER)
+            chosen = Pass.FREE
+        if chosen == Pass.PRIMITIVES and "device" in self.instruments.offers:
+            chosen = Pass.DEVICE
+        if chosen == Pass.TIMED and self._events > MOST_EVENTS:
+            chosen = Pass.CLEAN
+        if chosen == Pass.WARMUP and not self.instruments.is_foreign():
+            self._calibration.after_step(0)
+        before = self._pass_before
+        if chosen in INSTRUMENTED and not self._switch_on(chosen):
+            chosen = Pass.SETTLING if before in INSTRUMENTED else Pass.CLEAN
+        if self.instruments.is_asynchronous:
+            chosen = Pass.UNSYNCED if chosen == Pass.FREE else chosen
+            if before == Pass.UNSYNCED != chosen:
+                self.instruments.sync()
+        return chosen
+
     def _switch_on(self, chosen: str) -> bool:
         if chosen not in self.instruments.offers:
             return False
         if chosen == Pass.TIMED:
             self._calibration.before_step()
             self._clocks.watch_others()
+        self.instruments.sync()
         return self.instruments.start(chosen)
+
+    def _switch_off(self, done: str) -> Events | EventFile | None:
+        self.instruments.sync()
+        return self.instruments.stop(done)
 
     def _waiting_pace(self, taken_ns: int) -> None:
         self.log.write("pace", taken_ns)
@@ -406,7 +439,7 @@ class Session:
 
     def _switching(self, pass_: str) -> "Uninterrupted | Ignoring":
         """Signals wait where instruments are switched; steps without any are not held up."""
-        return _NOTHING if pass_ in UNTOUCHED else Uninterrupted()
+        return _NOTHING if pass_ in (*UNTOUCHED, Pass.UNSYNCED) else Uninterrupted()
 
     def _guard(self) -> "_Guard":
         return _Guard(self)
@@ -418,6 +451,12 @@ class Session:
         self.log.write("failed", str(error) or type(error).__name__)
         with Ignoring("instruments were not all taken away"):
             self.instruments.abort()
+            self.instruments.detach()
+
+    def retire(self) -> None:
+        """Another framework's session has found the program's steps: watch no longer."""
+        self._over = True
+        with Ignoring("instruments were not all taken away"):
             self.instruments.detach()
 
     def finish(self, *, calibrate: bool = True) -> None:

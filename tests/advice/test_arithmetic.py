@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.advice.cases import ceiling, fine, found, machine_with, only, report_of
+from tests.advice.cases import ceiling, fine, found, machine_with, only, own_gain_s, report_of
 from tests.conftest import make_machine
 from timeroof.core.profile import Steps
 
@@ -102,9 +102,12 @@ def test_low_compute_efficiency() -> None:
     def row(efficiency: float, **more: Any) -> dict[str, Any]:
         return product(dtype="fp32", **{"flop/fp32": 1000.0 * efficiency}, **more)
 
-    finding = only("TR304", report_of([row(0.4, shape="[[129, 64], [64, 64]]")]))
+    finding = only("TR304", report_of([row(0.4, shape="[[64, 129], [129, 64]]")]))
     assert finding.gain_s == pytest.approx(6.0)
-    assert finding.evidence["rows_with_odd_sides"] == 1
+    assert finding.evidence["odd_sides"] == [129]
+    assert "Pad the sides that are not multiples of 8 (129)." in (finding.action or "")
+    whole = only("TR304", report_of([row(0.4, shape="[[4096, 1024], [1024, 32768]]")]))
+    assert "multiples" not in f"{whole.why} {whole.action}"
     assert found("TR304", report_of([row(0.49)]))
     assert not found("TR304", report_of([row(0.51)]))
 
@@ -116,7 +119,7 @@ def layer(phase: str, **more: Any) -> dict[str, Any]:
 
 def test_recomputation_is_the_forward_pass_again() -> None:
     finding = only("TR305", report_of([layer("forward"), layer("backward")]))
-    assert finding.gain_s == pytest.approx(10.0)
+    assert own_gain_s(finding) == pytest.approx(10.0)
     assert finding.kernels == [1]
 
 
@@ -125,6 +128,14 @@ def test_recomputation_is_the_forward_pass_again() -> None:
 )
 def test_a_backward_pass_of_its_own_is_silent(other: dict[str, Any]) -> None:
     assert not found("TR305", report_of([layer("forward"), layer("backward", **other)]))
+
+
+def test_gradients_of_products_are_no_recomputation() -> None:
+    """Attention's backward pass has products of the forward pass's sizes, but no softmax."""
+    rows = [layer(phase, op="aten::bmm") for phase in ("forward", "backward")]
+    softmax = [layer(phase, op="aten::_softmax") for phase in ("forward", "backward")]
+    assert not found("TR305", report_of([*rows, softmax[0]]))
+    assert only("TR305", report_of([*rows, *softmax])).kernels[0] == 1
 
 
 def test_little_recomputation_is_silent() -> None:

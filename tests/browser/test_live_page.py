@@ -82,7 +82,7 @@ def test_nothing_selected_is_said(live: Opened) -> None:
 def test_rows_that_do_nothing_are_told_from_unknown_ones(live: Opened) -> None:
     words = live.page.inner_text("#strip")
     assert "neither FLOPs nor bytes here" in words
-    assert "1 row, 1 %" in words
+    assert "1 row, 0.83 %" in words
     assert "no FLOP or byte count" not in words
 
 

@@ -72,7 +72,8 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
     assert set(document["kernels"][0]) == {
         "id", "kind", "name", "short_name", "op", "op_family", "algorithm", "library", "tensor_core",
         "phase", "module", "shape", "dtype", "device",
-        "stream", "rank", "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
+        "stream", "rank", "ranks", "rank_min_s", "rank_median_s", "rank_max_s", "slowest_rank",
+        "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
         "exclusive_s", "alone_s",
         "time_spread", "idle_before_s", "elapsed_s", "samples", "flops", "total_flops", "owed_flops",
         "achieved_flop_per_s", "achieved_byte_per_s", "contraction_flops", "padding_flops", "bytes",

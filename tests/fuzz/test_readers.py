@@ -1,30 +1,24 @@
 """Mutated files through every reader: a profile that can be true, or one clear message.
 
-The corpus is that of tests/golden/read, written by us, and tables made here. `make test` tries a
-few mutations of each; `make fuzz` many, with fresh seeds (TIMEROOF_FUZZ_EXAMPLES).
+Bytes are changed whatever they mean; `test_structure` changes parts. `make test` tries a few
+mutations of each; `make fuzz` many, with fresh seeds (TIMEROOF_FUZZ_EXAMPLES).
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import timeroof
+from tests.fuzz.corpus import NAMES, corpus
 from timeroof.core.errors import TimeroofError
-from timeroof.core.profile import LARGEST, Profile, Source
-from timeroof.core.run_file import SavedRun, save_run
+from timeroof.core.profile import LARGEST
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"
 EXAMPLES = int(os.environ.get("TIMEROOF_FUZZ_EXAMPLES", "0"))
-FILES = sorted(
-    p.name for p in GOLDEN.iterdir() if p.is_file() and p.name != "expected.json"
-) if GOLDEN.is_dir() else []  # fmt: skip
 # What readers stumble over: sizes, types, nesting, text that is none.
 TOKENS = (
     b"-1", b"0", b"1e400", b"nan", b"NaN", b"inf", b"9" * 25, b"1" + b"0" * 400, b"null", b"true",
@@ -44,7 +38,7 @@ MUTATIONS = st.lists(
     max_size=5,
 )
 tried = settings(
-    max_examples=EXAMPLES or 12,
+    max_examples=EXAMPLES or 6,
     deadline=None,
     derandomize=not EXAMPLES,
     database=None,
@@ -103,42 +97,16 @@ def check_report(report: timeroof.Report) -> None:
         assert seconds is None or (math.isfinite(seconds) and seconds >= 0)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_mutated_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
-    original = (GOLDEN / name).read_bytes()
-    path = tmp_path / name
-
-    @tried
-    @given(MUTATIONS)
-    def one(mutations: list[Mutation]) -> None:
-        path.write_bytes(mutated(original, mutations) or b"x")
-        check(path)
-
-    one()
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return corpus(tmp_path_factory.mktemp("corpus"))
 
 
-def _saved(path: Path) -> None:
-    rows = [{"name": f"k{i}", "time_s": 1.0 + i, "shape": [[2, 3]], "samples": [1.0, 2.0]}
-            for i in range(4)]  # fmt: skip
-    timeline = pl.DataFrame({"start_s": [0.0], "duration_s": [1.0], "kernel": [0]})
-    profile = Profile.of(rows, Source(tool="fuzz"), wall_s=20.0, kernel_s=9.0, timeline=timeline)
-    save_run(SavedRun(profile, machine=None), path)
-
-
-def _parquet(path: Path) -> None:
-    pl.DataFrame({
-        "name": ["a", "b"], "time_s": [1.0, 2.0], "shape": [[[2, 3]], None], "flops_fp32": [1.0, 2.0]
-    }).write_parquet(path)  # fmt: skip
-
-
-MADE: dict[str, Callable[[Path], None]] = {"run.troof": _saved, "table.parquet": _parquet}
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_mutated_tables_of_our_own_are_read_or_refused(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    MADE[name](path)
-    original = path.read_bytes()
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mutated_file_is_read_or_refused(
+    samples: dict[str, bytes], name: str, tmp_path: Path
+) -> None:
+    original, path = samples[name], tmp_path / "file"
 
     @tried
     @given(MUTATIONS)

@@ -12,7 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.md")]
 # Packages are imported under names of their own.
-IMPORTED_AS = {"ncu-report": "ncu_report"}
+IMPORTED_AS = {
+    "ncu-report": "ncu_report",
+    "tensorflow-cpu": "tensorflow",
+    "dask-jobqueue": "dask_jobqueue",
+}
 
 
 def texts(paths: list[Path]) -> dict[str, str]:

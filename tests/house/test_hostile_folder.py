@@ -16,16 +16,16 @@ __all__ = ["measured"]
 # Libraries that we and our children import, and modules of Python's own.
 PLANTED = (
     "polars", "numpy", "msgspec", "typer", "rich", "jinja2", "markupsafe", "platformdirs",
-    "zstandard", "llvmlite", "torch", "typing_extensions", "pydantic", "json", "typing",
+    "zstandard", "llvmlite", "torch", "loky", "cloudpickle", "multiprocessing", "pickle", "typing_extensions", "pydantic", "json", "typing",
     "dataclasses", "subprocess", "tempfile", "statistics", "csv", "sqlite3", "hashlib", "__future__",
 )  # fmt: skip
 AS_SCRIPT = ["-c", "import sys; sys.path[0] = sys.prefix; from timeroof.__main__ import run; run()"]
 AS_MODULE = ["-m", "timeroof"]
 # Ranks of any size are read in processes of their own.
 IN_PROCESSES = (
-    "import sys; sys.path[0] = sys.prefix; import os; os.cpu_count = lambda: 2;"
+    "import sys; sys.path[0] = sys.prefix;"
     " from timeroof.core.import_path import leave_folder; leave_folder();"
-    " from timeroof.read import workers; workers.WORTH_BYTES = 0;"
+    " from timeroof.read import fleet; fleet.WORTH_BYTES = 0; fleet.workers_for = lambda *_: 2;"
     " from timeroof.cli.main import main; sys.exit(main())"
 )
 

@@ -96,7 +96,8 @@ def test_the_rarest_optimizer_marks_the_cycle(folder: Path) -> None:
     steps = json.loads((folder / "report.json").read_text())["totals"]["steps"]
     assert (steps["count"], steps["mark"]) == (30, "Adam.step")
     assert sum(kind["count"] for kind in steps["kinds"]) == 30
-    assert "30 steps (Adam.step) took" in done.stderr
+    assert "30 steps\n" in done.stderr
+    assert "All steps (Adam.step) took" in done.stderr
 
 
 def test_folds_one_after_the_other_are_steps_of_each() -> None:

@@ -75,7 +75,7 @@ def test_arguments_path_and_main_are_the_program_s_own(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     words = "['sub/prog.py', '--steps', '9', '-m', 'x']"
     assert done.stdout == f"__main__ {folder / 'sub/prog.py'} {words} 7\nbye Thing\n"
-    assert "did not import torch" in done.stderr
+    assert "imported neither torch nor jax" in done.stderr
 
 
 def test_a_module_runs_as_with_python_m(folder: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_program_s_own_profiler_goes_first(folder: Path) -> None:
     )
     found = report(folder, text)
     assert "events True" in found["stdout"]
-    assert any("own torch.profiler" in n for n in texts(found))
+    assert any("own profiler" in n for n in texts(found))
     check_account(found)
 
 

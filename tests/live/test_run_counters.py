@@ -94,7 +94,6 @@ def test_ncu_counts_the_same_steps_and_is_joined(folder: Path) -> None:
     assert any("100 % of the time) are measured by Nsight Compute" in n for n in texts(report))
     assert any("times from a run with torch's profiler" in n for n in texts(report))
     assert "ncu will run the program once" in err
-    assert err.index("ncu will run") < err.index("are measured by")
 
 
 @pytest.mark.slow

@@ -319,7 +319,7 @@ def test_different_programs_are_said_to_be_different() -> None:
         report([row(2.0), {**other, "phase": "optimizer"}]),
     )
     assert mostly.matched_share == pytest.approx(0.2)
-    assert "Only 20%" in " ".join(mostly.notes)
+    assert "Only 20 %" in " ".join(mostly.notes)
     assert compare(report([row(10.0)]), report([row(9.0)])).matched_share == 1.0
     assert "program" not in notes(report([row(10.0)]), report([row(9.0)]))
 

@@ -201,7 +201,7 @@ def test_a_resource_without_ceiling_is_noted(machine: Machine) -> None:
         [{"name": "k", "time_s": 1.0, "flop/fp64": 5.0, "byte/dram": 1.0}], Source(tool="test")
     )
     verdicts = judge(profile, machine)
-    assert any("flop/fp64" in note for note in verdicts.notes)
+    assert any("no ceiling for FP64" in note for note in verdicts.notes)
     assert "bound.flop/fp64" not in verdicts.table.columns
 
 

@@ -50,7 +50,7 @@ amounts = st.floats(0.0, 1e3)
     ),
     st.sampled_from(["asynchronous", "synchronous"]),
 )
-def test_the_same_machine_gives_exactly_what_was_measured(
+def test_the_same_machine_gives_what_was_measured(
     rows: list[tuple[float, float, float, int]], launching: str
 ) -> None:
     table = [
@@ -61,7 +61,8 @@ def test_the_same_machine_gives_exactly_what_was_measured(
     machine = make_machine(launching=launching)
     got = project(profile, machine, machine).table
     for column in ("predicted_s", "low_s", "high_s"):
-        assert got[column].to_list() == profile.kernels["time_s"].to_list()
+        measured = profile.kernels["time_s"].to_list()
+        assert got[column].to_list() == pytest.approx(measured, rel=1e-12)
 
 
 def test_rows_follow_the_rate_of_what_limits_them() -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from markupsafe import escape
 
 from timeroof.core.report import Report
-from timeroof.paper.build import chosen_figures, paper_figures, write_folder
+from timeroof.paper.build import TITLE, chosen_figures, paper_figures, write_folder
 from timeroof.paper.data import BASE_CASE, base_case, direct_flops, paper_rows, sweep
 from timeroof.study.factors.published import paper_findings, paper_report
+from timeroof.study.output.paper_page import paper_page
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +107,19 @@ def test_the_folder_has_everything(report: Report, tmp_path: Path) -> None:
     chosen = chosen_figures(["conv2d_hierarchy_forward", "lstm_complexity_backward",
                              "conv2d_timeplane_forward", "lstm_roofline_batch"])  # fmt: skip
     seen: list[str] = []
-    page = write_folder(report, tmp_path, chosen, "png", seen.append, whole=True)
+    made = paper_page(report, TITLE, chosen)
+    page = write_folder(report, tmp_path, chosen, "png", seen.append, page=made)
     assert seen == [f.name for f in chosen]
     assert {p.name for p in tmp_path.iterdir()} == {
         *(f"{f.name}.png" for f in chosen),
         "index.html", "findings.md", "passes.csv", "paper.json", "paper.troof", "report.html",
     }  # fmt: skip
     html = page.read_text("utf-8")
-    assert all(f.title in html for f in report.findings)
-    assert "http" not in html.replace("https://json-schema", "")
+    for finding in report.findings:
+        sentence = escape(finding.title.partition(": ")[2])
+        assert sentence in html
+        assert len(sentence.split()) <= 25
+        assert f'data-chart="factor-{finding.code.partition("/")[2]}"' in html
+    assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in html
     assert pl.read_csv(tmp_path / "passes.csv", infer_schema_length=None).height == 264

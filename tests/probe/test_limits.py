@@ -124,7 +124,7 @@ def test_stores_past_the_caches_do_not_count_for_caches() -> None:
 def test_levels_in_the_wrong_order_are_told() -> None:
     assert order_problems(crew({"l1": {"read": 5.0}, "l2": {"read": 4.0}})) == []
     (problem,) = order_problems(crew({"l1": {"read": 5.0}, "l2": {"read": 6.0}}))
-    assert "byte/l2 came out above byte/l1" in problem
+    assert "L2 was measured faster than L1" in problem
 
 
 def test_more_cores_are_never_a_lower_roof() -> None:

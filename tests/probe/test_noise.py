@@ -27,9 +27,9 @@ def test_other_programs_and_the_host_are_told(tmp_path: Path) -> None:
     watch = Watch(tmp_path, own_time=lambda: next(own))
     stat(tmp_path, 500, 400, 100)
     others, stolen = watch.warnings()
-    assert "30%" in others
+    assert "Other programs used 30 %" in others
     assert "--fresh" in others
-    assert "10%" in stolen
+    assert "10 %" in stolen
 
 
 def test_without_proc_nothing_is_said(tmp_path: Path) -> None:
@@ -42,7 +42,15 @@ def test_without_proc_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_wide_spreads_are_told_with_the_worst_first() -> None:
-    assert spread_warning({"a": 0.01, "b": 0.05}) is None
-    text = spread_warning({"a": 0.01, "b": 0.2, "c": 0.4}) or ""
-    assert "2 of 3" in text
-    assert "c, 40%" in text
+    assert spread_warning({"a": 0.01, "b": 0.05}, disturbed=True) is None
+    text = spread_warning({"a": 0.01, "b": 0.2, "c": 0.4}, disturbed=True) or ""
+    assert text.startswith("2 of 3 ceilings vary by more than 10 %")
+    assert "c (40 %)" in text
+
+
+def test_a_machine_is_called_busy_only_where_somebody_was_seen() -> None:
+    busy = spread_warning({"a": 0.2}, disturbed=True) or ""
+    quiet = spread_warning({"a": 0.2}, disturbed=False) or ""
+    assert "busy" not in busy + quiet
+    assert "No other program was seen." in quiet
+    assert "No other program" not in busy

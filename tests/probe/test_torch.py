@@ -148,7 +148,7 @@ def test_short_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
         ("flop/int8-tensor", "all"),
     }
     assert found.emulated == {"flop/fp16": "flop/fp32", "flop/int8": "flop/int8-tensor"}
-    assert "fp16: this CPU has no units" in found.notes[0]
+    assert "This CPU has no units for FP16." in found.notes[0]
 
 
 def test_products_side_by_side_leave_torch_as_it_was() -> None:

@@ -53,13 +53,21 @@ def test_a_pause_before_a_step_is_not_recoverable(tmp_path: Path) -> None:
         kernel("ampere_sgemm_128x64_nn", 500_100, 400, 2),
     ]  # fmt: skip
     device = [{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}]
-    totals = load(tmp_path, events, deviceProperties=device).totals
+    report = load(tmp_path, events, deviceProperties=device)
+    totals = report.totals
     assert totals.steps is not None
     assert totals.steps.pause_s == pytest.approx(0.499890)
     assert totals.wall_s == pytest.approx(0.500490)
     assert totals.ladder.measured_s == pytest.approx(600e-6)
     assert totals.recoverable_s is not None
     assert totals.recoverable_s < 600e-6
+    # The pause is in the run's idle time, in no row and in no finding.
+    assert sum(totals.idle_by_cause.values()) == pytest.approx(0.499990)
+    assert sum(totals.steps.pause_by_cause.values()) == pytest.approx(0.499890)
+    product = report.rows.filter(report.rows["op"] == "aten::mm").row(0, named=True)
+    assert product["idle_before_s"] == pytest.approx(100e-6)
+    assert product["gap_s"] < 500e-6
+    assert all((f.gain_s or 0.0) <= 600e-6 for f in report.findings)
 
 
 def test_a_program_that_replays_graphs_is_not_told_to_use_them(tmp_path: Path) -> None:

@@ -33,3 +33,7 @@ def test_no_limiter_without_knowledge_and_no_launching_of_long_kernels(path: Pat
     if {"label.op_calls", "byte/dram"} <= set(rows.columns):
         second = report.rows.filter(pl.col("label.op_calls") == "0")
         assert (second["byte/dram"].is_null() | (second["byte/dram"] > 0)).all()
+    # Gains add up, and no second comes back twice.
+    gains = [finding.gain_s for finding in report.findings if finding.gain_s is not None]
+    assert gains == sorted(gains, reverse=True)
+    assert sum(gains) <= (report.totals.ladder.measured_s or 0.0) * (1 + 1e-9)

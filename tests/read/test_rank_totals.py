@@ -10,7 +10,7 @@ import pytest
 from tests.recorded_data import DATA
 from timeroof.api.reports import load, save
 from timeroof.core.profile import Profile, RankTotals, Source
-from timeroof.read.load import merged_ranks
+from timeroof.read.ranks import merged_ranks
 
 
 def rank(number: int, wall_s: float) -> Profile:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 import shutil
-import zipfile
 from pathlib import Path
 
 import polars as pl
@@ -15,11 +12,9 @@ from tests.conftest import make_machine
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, save_run
-from timeroof.read import load as reading, workers
 from timeroof.read.formats import ReadOptions
-from timeroof.read.load import merged_ranks, read_files, read_run
-from timeroof.read.open import open_input
-from timeroof.read.plan import Job, plan_of
+from timeroof.read.load import read_files, read_run
+from timeroof.read.ranks import merged_ranks
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"
 
@@ -45,83 +40,6 @@ def test_files_of_one_format_are_ranks(tmp_path: Path) -> None:
 def test_a_folder_of_ranks_is_read_the_same(tmp_path: Path) -> None:
     named = read_files(ranks(tmp_path))
     assert read_files([tmp_path]).kernels.equals(named.kernels)
-
-
-def test_processes_read_what_one_process_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = ranks(tmp_path)
-    alone = read_files(paths)
-    monkeypatch.setattr(workers, "WORTH_BYTES", 0)
-    monkeypatch.setattr(workers.os, "cpu_count", lambda: 2)
-    shares: list[float] = []
-    apart = read_files(paths, progress=lambda _what, share: shares.append(share))
-    assert apart.kernels.equals(alone.kernels)
-    assert shares[-1] == 1.0
-    table(paths[1], "gemm,soon,1,1")
-    with pytest.raises(InputError, match=r"r1: column 'time_s' has 'soon'"):
-        read_files(paths)
-
-
-def jobs(paths: list[Path]) -> list[Job]:
-    return [job for path in paths for job in plan_of(open_input(path)).jobs]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "apart"),
-    [
-        # Eight small ranks are one small file after the other, however many bytes they are.
-        ([7] * 8, []),
-        ([40] * 20, []),
-        ([50, 50], [0, 1]),
-        ([1, 60, 2, 60], [1, 3]),
-        ([400, 1, 1], []),
-    ],
-)
-def test_processes_are_for_ranks_that_are_large_each(
-    sizes: list[int], apart: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers.os, "cpu_count", lambda: 8)
-    paths = ranks(tmp_path, len(sizes))
-    for path, size in zip(paths, sizes, strict=True):
-        os.truncate(path, size * 2**20)  # a hole in the file: nothing is written
-    assert workers.worth_processes(jobs(paths)) == apart
-
-
-def test_one_processor_reads_all_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "WORTH_BYTES", 0)
-    monkeypatch.setattr(workers.os, "cpu_count", lambda: 1)
-    assert workers.worth_processes(jobs(ranks(tmp_path))) == []
-
-
-def test_packed_ranks_count_with_what_they_unpack_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers.os, "cpu_count", lambda: 2)
-    text = b"name,time_s\nk,1\n" + b"\n" * (50 * 2**20)
-    with zipfile.ZipFile(tmp_path / "two.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in ("r0", "r1"):
-            archive.writestr(name, text)
-    assert workers.worth_processes(jobs([tmp_path / "two.zip"])) == [0, 1]
-    # gzip does not say it beforehand: a tenth of the bytes is assumed.
-    packed = [tmp_path / f"r{i}.gz" for i in range(2)]
-    for path in packed:
-        path.write_bytes(gzip.compress(b"name,time_s\nk,1\n"))
-        os.truncate(path, 5 * 2**20)
-    assert workers.worth_processes(jobs(packed)) == [0, 1]
-
-
-def test_large_and_small_ranks_are_read_together_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = ranks(tmp_path, 4)
-    alone = read_files(paths)
-    monkeypatch.setattr(reading, "worth_processes", lambda _jobs: [1, 3])
-    shares: list[float] = []
-    found = read_files(paths, progress=lambda _what, share: shares.append(share))
-    assert found.kernels.equals(alone.kernels)
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
 
 
 def test_absent_flops_of_a_rank_are_none_and_absent_bytes_unknown() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import timeroof
 from tests.read.test_kineto_rows import MM, document, event, kernel, launch
+from tests.read.test_nsys_sqlite import write_export
 from tests.read.test_xplane import event as xla_event, line, plane
 from timeroof.core.errors import InputError
 
@@ -95,6 +96,91 @@ def test_closed_formats_are_named_with_a_way_out(
         timeroof.load(tmp_path / name)
     assert what in str(caught.value)
     assert advice in str(caught.value)
+
+
+def put_nsys(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """An nsys that is a script of ours, first on the path."""
+    tool = folder / "bin" / "nsys"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+
+
+def test_a_report_of_nsys_is_exported_by_nsys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = tmp_path / "run.nsys-rep"
+    report.write_bytes(b"\x00closed")
+    exported = write_export(tmp_path / "made.sqlite")
+    # nsys export --type sqlite --force-overwrite true --output TARGET REPORT
+    put_nsys(tmp_path, monkeypatch, f'[ "$8" = "{report}" ] && cp "{exported}" "$7"')
+    read, plain = timeroof.load(report), timeroof.load(exported)
+    assert read.rows["time_s"].to_list() == plain.rows["time_s"].to_list()
+    assert [file.name for file in read.profile.source.files] != ["report.sqlite"]
+
+
+def test_a_report_that_nsys_refuses_is_refused_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = tmp_path / "run.nsys-rep"
+    report.write_bytes(b"\x00closed")
+    put_nsys(tmp_path, monkeypatch, "echo 'made by a newer version' >&2; exit 1")
+    with pytest.raises(InputError, match="made by a newer version"):
+        timeroof.load(report)
+
+
+def varint(number: int) -> bytes:
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low]) if not rest else bytes([low | 0x80]) + varint(rest)
+
+
+def part(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def chakra_node(node: int, name: str, kind: int, us: int, *, cpu: bool, parent: int = 0) -> bytes:
+    """A node as Chakra's converter writes it."""
+    attributes = [part(1, b"is_cpu_op") + part(27, int(cpu))]
+    attributes += [] if cpu else [part(1, b"stream") + part(9, 7)]
+    depends = part(4, varint(parent)) if parent else b""
+    fixed = part(1, node) + part(2, name.encode()) + part(3, kind) + depends + part(7, us)
+    return fixed + b"".join(part(10, attribute) for attribute in attributes)
+
+
+def test_a_chakra_trace_in_protobuf_is_read(tmp_path: Path) -> None:
+    messages = [
+        part(1, b"0.0.4"),
+        chakra_node(1, "aten::mm", 4, 12, cpu=True),
+        chakra_node(2, "sgemm_128", 4, 300, cpu=False, parent=1),
+        chakra_node(3, "sgemm_128", 4, 200, cpu=False, parent=1),
+        chakra_node(4, "ncclDevKernel_AllReduce", 7, 1000, cpu=False),
+        chakra_node(5, "Memcpy HtoD", 4, 9, cpu=False),
+    ]
+    whole = b"".join(varint(len(message)) + message for message in messages)
+    path = tmp_path / "rank0.et"
+    path.write_bytes(whole)
+    report = timeroof.load(path)
+    rows = {row["name"]: row for row in report.rows.iter_rows(named=True)}
+    assert len(rows) == 3
+    assert (rows["sgemm_128"]["op"], rows["sgemm_128"]["calls"]) == ("aten::mm", 2)
+    assert rows["sgemm_128"]["time_s"] == pytest.approx(500e-6)
+    assert rows["sgemm_128"]["stream"] == "7"
+    assert rows["ncclDevKernel_AllReduce"]["kind"] == "collective"
+    assert rows["Memcpy HtoD"]["kind"] == "copy"
+    path.write_bytes(whole[:-5])
+    with pytest.raises(InputError, match="cut or damaged"):
+        timeroof.load(path)
+
+
+def test_a_chakra_trace_without_durations_is_refused(tmp_path: Path) -> None:
+    messages = [part(1, b"0.0.4"), chakra_node(1, "aten::mm", 4, 12, cpu=True)]
+    path = tmp_path / "rank0.et"
+    path.write_bytes(b"".join(varint(len(message)) + message for message in messages))
+    with pytest.raises(InputError, match="without a device node"):
+        timeroof.load(path)
 
 
 def test_marks_that_old_traces_call_operators_are_no_ops(tmp_path: Path) -> None:

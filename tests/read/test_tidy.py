@@ -146,7 +146,7 @@ def test_parquet_reads_like_csv(tmp_path: Path) -> None:
     assert profile.kernels["flop/fp32"].to_list() == [None, 3.0]
     assert profile.kernels["label.batch"].to_list() == ["16", "16"]
     (tmp_path / "y").write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(InputError, match="no whole tidy Parquet"):
+    with pytest.raises(InputError, match="no whole Parquet file"):
         read_files([tmp_path / "y"])
     buffer = io.BytesIO()
     table.drop("time_s").write_parquet(buffer)

@@ -14,8 +14,10 @@ from timeroof.live.recording import PrimitiveSeen
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.intensity import conclude
 from timeroof.study.judged_cases import LEVELS, Row, level_note, level_of
-from timeroof.study.output.page import heads, panel_lines, write_study
-from timeroof.study.output.sweep_charts import chart_pair, panel_chart, panel_roofs, panels
+from timeroof.study.output.cases import heads, panel_lines
+from timeroof.study.output.charted import combined_chart
+from timeroof.study.output.page import write_study
+from timeroof.study.output.sweeps import chart_pair, panels
 from timeroof.study.report import busy_sentence
 from timeroof.study.worker.torch_bench import primitive_labels
 
@@ -60,13 +62,14 @@ def test_no_bytes_are_no_intensity_and_no_error() -> None:
 
 def test_a_warm_sweep_has_a_chart_with_points_at_l1() -> None:
     panel = panels(warm(study_rows(batch_sweep("lstm"))))[0]
-    roofs = panel_roofs(panel, study_machine())
+    roofs = chart_pair(panel.rows, study_machine())
     assert roofs is not None
     assert (roofs.level, roofs.bytes_per_s) == ("l1", 400e9)
-    axes = panel_chart(panel, roofs, None).axes[0]
-    assert axes.get_xlabel() == "bytes (L1)"
-    assert not [t for t in axes.texts if "not drawn" in t.get_text()]
-    assert len([line for line in axes.lines if line.get_marker() not in ("None", "")]) >= 6
+    chart = combined_chart([panel], study_machine(), None)
+    assert chart is not None
+    assert chart.roofs is not None
+    assert chart.roofs.memory == "L1"
+    assert all(case.bytes and case.bandwidth_time_s for case in chart.frames[0].cases)
     line = panel_lines(panel, None, roofs.level)[0]
     told = dict(zip(heads(roofs.level), line.cells, strict=True))
     assert told["L1 bytes"] == "3.20 MB"
@@ -119,11 +122,12 @@ def test_others_on_the_processor_are_told_and_marked(tmp_path: Path, load: str, 
     assert page.text.count("◆") == (1 if told else 0)
 
 
-def test_a_page_without_chart_says_why(tmp_path: Path) -> None:
+def test_where_nothing_moves_bytes_the_times_are_still_drawn(tmp_path: Path) -> None:
     study = study_of(batch_sweep())
     rows = moving(study.rows, "conv2d", dram=0.0)
-    page = parsed(write_study(replace(study, rows=rows), tmp_path))
-    assert "No chart:" in page.text
+    text = write_study(replace(study, rows=rows), tmp_path).read_text("utf-8")
+    assert 'data-chart="combined-' not in text
+    assert 'data-chart="sweep-0-0"' in text
 
 
 def test_an_implementation_without_a_name_leaves_no_blank() -> None:

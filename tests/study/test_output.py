@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -28,9 +30,10 @@ from timeroof.core.errors import InputError
 from timeroof.paper.build import build_paper
 from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclude, conclusions
+from timeroof.study.output.cases import HEADS, panel_lines
 from timeroof.study.output.factor_charts import factor_charts, gain_chart, ratio_chart
-from timeroof.study.output.page import HEADS, panel_lines, write_study
-from timeroof.study.output.sweep_charts import beside, overlay_of, panels
+from timeroof.study.output.page import write_study
+from timeroof.study.output.sweeps import beside, overlay_of, panels
 from timeroof.study.report import Study
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'&$x^2$"
@@ -104,7 +107,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_stands_alone(folder: Path) -> None:
     page = parsed(folder / "index.html")
-    assert "script" not in page.tags
+    assert page.tags.count("script") == 2
     beside = {p.name for p in folder.iterdir()}
     for address in page.addresses:
         assert address.startswith(("data:,", "#")) or address in beside
@@ -117,12 +120,39 @@ def test_the_page_stands_alone(folder: Path) -> None:
 def test_every_picture_is_sound_svg_in_the_colours_of_the_page(folder: Path) -> None:
     text = (folder / "index.html").read_text("utf-8")
     pictures = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
-    assert len(pictures) > 8
+    assert len(pictures) > 4
     for picture in pictures:
         root = ElementTree.fromstring(picture)
         assert not [e for e in root.iter() if e.tag.endswith("script")]
         assert "var(--" in picture
         assert "#ffffff" not in picture.lower()
+
+
+def chart_data(page: Path) -> dict[str, Any]:
+    """What the page's script draws its charts from."""
+    text = page.read_text("utf-8").partition('id="data">')[2].partition("</script>")[0]
+    return dict(json.loads(text)["charts"])
+
+
+def test_every_kernel_has_a_large_chart_and_every_sweep_a_small_one(tmp_path: Path) -> None:
+    study = study_of(paper_like())
+    page = write_study(study, tmp_path, overlay=build_paper())
+    charts = chart_data(page)
+    text = page.read_text("utf-8")
+    assert all(f'data-chart="{key}"' in text for key in charts)
+    combined, sweep = charts["combined-0"], charts["sweep-0-0"]
+    assert [frame["label"] for frame in combined["frames"]] == ["batch"]
+    own = [c for c in combined["frames"][0]["cases"] if not c["other"]]
+    assert [c["name"] for c in own] == ["batch 16", "batch 32", "batch 48"]
+    rows = {row.time_s: row for row in study.rows}
+    for case in own:
+        row = rows[case["time_s"]]
+        assert case["bound_s"] == row.bound_s
+        # The slower of its two times is the time that it took.
+        assert max(case["bandwidth_time_s"], case["compute_time_s"]) == pytest.approx(row.time_s)
+    theirs = [c for c in sweep["frames"][0]["cases"] if c["other"]]
+    assert sorted(c["time_s"] for c in theirs) == [353e-6, 657e-6]
+    assert sweep["other"] == "paper's V100"
 
 
 def test_every_factor_is_told_with_its_verdict(folder: Path) -> None:
@@ -168,9 +198,13 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     failed = Result(case=case, status="failed", error=HOSTILE)
     page = write_study(study_of(truths, failures=[failed]), tmp_path)
     text = page.read_text("utf-8")
-    assert "<script>" not in text
+    # The data of the charts are JSON in an element that only `</` could end.
+    before, _, after = text.partition('id="data">')
+    data, _, after = after.partition("</script>")
+    assert "<script>alert" not in before + after
+    assert "alert(1)<\\/script>" in data
     assert "\u202e" not in text
-    assert "script" not in parsed(page).tags
+    assert parsed(page).tags.count("script") == 2
     assert "alert(1)" in parsed(page).text
 
 

@@ -30,6 +30,7 @@ from timeroof.paper.build import build_paper
 from timeroof.views.overview import devices_of, overview, percent
 from timeroof.views.page import html_page, notebook_html
 from timeroof.views.pictures.of_report import MAX_UNITS
+from timeroof.views.pictures.run_chart import MOST_GROUPS
 from timeroof.views.render import render, report_markdown
 from timeroof.views.run_summary import print_run
 
@@ -251,6 +252,22 @@ def level_of(label: str) -> str:
     return label.rpartition(" ")[2].strip("()").lower()
 
 
+def assert_groups(report: Report, level: str) -> None:
+    """The combined picture has a ring and a disc per kernel, and names the first screen's."""
+    figure = report.figure("combined")
+    drawn = [line for line in figure.axes[0].lines if line.get_marker() not in ("None", "", None)]
+    rows = report.rows.filter(pl.col("time_s") > 0).filter(
+        pl.col("owed_flops").is_not_null() & (pl.col("owed_flops") + pl.col(f"byte/{level}") > 0)
+    )
+    same = pl.when(pl.col("kind") == "unit").then(pl.col("id").cast(pl.String))
+    names = rows.select(same.otherwise(pl.col("short_name"))).unique().height
+    assert len(drawn) == 2 * min(names, MOST_GROUPS)
+    said = {text.get_text() for text in figure.axes[0].texts}
+    for kernel in overview(report).kernels[:1]:
+        if kernel.name in set(rows["short_name"]) and (rows["kind"] != "unit").all():
+            assert any(text.startswith(f"{kernel.time} ({kernel.percent})") for text in said)
+
+
 @cases
 def test_pictures_and_the_notebook_s_figure_stand_where_the_json_says(name: str) -> None:
     report, document = report_of(name), json_of(name)
@@ -265,8 +282,7 @@ def test_pictures_and_the_notebook_s_figure_stand_where_the_json_says(name: str)
     rows = drawn(report, document, level)
     expected = [time_plane(report, row, level) for row in rows]
     assert_places(points(figure), expected)
-    combined = points(report.figure("combined"))
-    assert len(combined) == 2 * len(expected)
+    assert_groups(report, level)
 
 
 @cases

@@ -55,7 +55,7 @@ def test_large_runs_begin_at_dram_and_runs_without_bytes_nowhere() -> None:
 
 def test_pictures_begin_at_the_same_level() -> None:
     figure = report_figure([live_report()])
-    assert figure.axes[0].get_xlabel() == "bytes (L2)"
+    assert figure.axes[0].get_xlabel() == "bytes moved at L2 (ring)"
 
 
 def test_a_picture_tells_no_bytes_from_unknown_ones() -> None:

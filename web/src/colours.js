@@ -13,7 +13,6 @@ export function css(name) {
   if (!cssCache.has(name)) cssCache.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   return cssCache.get(name);
 }
-export const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
 export const isDark = () => document.documentElement.dataset.theme === "dark";
 
 // Modules cut to the depth that leaves a handful of them.

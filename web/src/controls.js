@@ -3,7 +3,7 @@ import { CHARTS, CHART_HINTS, chart } from "./charts.js";
 import { KIND_WORDS, categories, css } from "./colours.js";
 import { byTime, byteNames, rowCount, runs, seconds, sortedDimensions } from "./data.js";
 import { announce, byId, checkControl, closePops, make, markTab, selectControl, shorten, soon, tabKeys } from "./dom.js";
-import { formatCount, formatOf, formatPercent, formatSeconds, resourceLabel } from "./format.js";
+import { formatCount, formatOf, formatPercent, formatSeconds, known, resourceLabel } from "./format.js";
 import { pictureOf } from "./picture.js";
 import { ceilingList, runUses } from "./roofline.js";
 import { allTime, filter, isFiltered, light, look, showAll, shownRows, state, sums } from "./state.js";
@@ -127,7 +127,10 @@ export function writeSelection() {
   const all = shownRows.length === rowCount;
   // Gaps count the idle time before kernels: without it they would seem to exceed the time.
   const waiting = total.elapsed > 1.001 * total.time ? `, idle before them ${formatSeconds(total.elapsed - total.time)}` : "";
-  const text = `${all ? `All ${formatCount(rowCount)} rows` : `${formatCount(shownRows.length)} of ${formatCount(rowCount)} rows`}: ${formatSeconds(total.time)}${all ? "" : ` (${formatPercent(total.time / allTime)})`}${waiting}, bound ${formatSeconds(total.bound)}, gap ${formatSeconds(total.gap)}`;
+  // Of a whole run the report says what it could be; rows that overlap or wait do not add up to it.
+  const whole = all && runs.length === 1 ? runs[0] : null;
+  const bounded = whole ? (known(whole.roof_s) ? `; the run of ${formatSeconds(whole.measured_s)} could be ${formatSeconds(whole.roof_s)}, ${formatSeconds(whole.recoverable_s)} less` : "") : `, bound ${formatSeconds(total.bound)}, gap ${formatSeconds(total.gap)}`;
+  const text = `${all ? `All ${formatCount(rowCount)} rows` : `${formatCount(shownRows.length)} of ${formatCount(rowCount)} rows`}: ${formatSeconds(total.time)}${all ? "" : ` (${formatPercent(total.time / allTime)})`}${waiting}${bounded}`;
   line.append(make("span", { class: "sum", "data-time": total.time, "data-rows": shownRows.length }, text));
   const chip = (name, clear) => line.append(make("button", { type: "button", class: "chip", title: "Take this filter away", onclick: () => { clear(); byId("selection").querySelector("button")?.focus(); } }, make("span", { class: "clip" }, name), "✕"));
   if (state.isolated) chip(`only ${shorten(state.isolatedName, 80)}`, () => filter({ isolated: null, isolatedName: "" }));

@@ -13,7 +13,8 @@ export const GROUPINGS = [["none", "no grouping"], ["name", "kernel"], ...DIMENS
 export const PATHS = new Set(["module", "label.source"]);
 
 export function groupRows(list, dimension) {
-  const column = words(dimension);
+  // A kernel is called as the first screen calls it, whatever its template's arguments are.
+  const column = words(dimension === "name" ? "short_name" : dimension);
   const found = new Map();
   for (const i of list) {
     const code = column.codes[i];

@@ -119,11 +119,13 @@ function icicleButton(entry) {
     writeIcicle();
     if (icicleState.path.length > before) byId("icicle").querySelector("button")?.focus();
   };
+  // What is written on a part is its name; a part too thin for that is called by all that is known of it.
+  const said = width > 0.05 ? `${shorten(name, 60)}${width > 0.14 ? ` · ${formatSeconds(node.time / (node.repeats || 1))}${node.repeats ? " each" : ""}` : ""}` : "";
   return make("button", {
-    type: "button", class: `kind-${top}${leaf ? " leaf" : ""}${width > 0.05 ? "" : " thin"}`, title: shorten(text, 400), "aria-label": shorten(text, 200), onclick: enter,
+    type: "button", class: `kind-${top}${leaf ? " leaf" : ""}${width > 0.05 ? "" : " thin"}`, title: shorten(text, 400), "aria-label": said ? null : shorten(text, 200), onclick: enter,
     style: { left: `${100 * left}%`, width: `calc(${100 * width}% - 1px)` },
     onpointerenter: () => light(node.rows), onpointerleave: () => light([]), onfocus: () => light(node.rows), onblur: () => light([]),
-  }, width > 0.05 ? `${shorten(name, 60)}${width > 0.14 ? ` · ${formatSeconds(node.time / (node.repeats || 1))}${node.repeats ? " each" : ""}` : ""}` : "");
+  }, said);
 }
 
 export function writeIcicleControls() {

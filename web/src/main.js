@@ -1,6 +1,6 @@
 // Joins the parts: colours, what happens when the selection changes, links of the static page.
 import { chart, chartKeys, chartPointer, current, draw, drawLit, pixelOf } from "./charts.js";
-import { cssCache, systemDark } from "./colours.js";
+import { cssCache } from "./colours.js";
 import { chooseChart, escapeKey, makeChartTabs, writeSelection } from "./controls.js";
 import { byTime, rowCount, rowOfId, runOf, runs, word } from "./data.js";
 import { announce, around, byId, closePopsOnOutside, markTab, soon, tabKeys } from "./dom.js";
@@ -8,26 +8,15 @@ import { formatAmount, formatCount, formatPercent, formatSeconds } from "./forma
 import { boundOfSums } from "./groups.js";
 import { readHash, writeHash } from "./hash.js";
 import { writeIcicle, writeIcicleControls } from "./icicle.js";
-import { recall, remember } from "./memory.js";
 import { placesOn } from "./points.js";
 import { ceilingList, runUses } from "./roofline.js";
 import { writePareto, writeParetoControls } from "./seconds.js";
 import { exampleSwitch, writeLegend } from "./side.js";
 import { filter, isolate, on, refilter, shownRows, state } from "./state.js";
 import { lightTable, tableEvents, tableState, writeTable, writeTableControls } from "./table.js";
+import { applyTheme, startTheme } from "./theme.js";
 import { drawTimeline, makeTimeline, timelineState, writeTimelineKey } from "./timeline.js";
 import { rowName } from "./tooltip.js";
-
-const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
-let theme = "auto";
-
-function applyTheme() {
-  document.documentElement.dataset.theme = theme === "auto" ? (systemDark.matches ? "dark" : "light") : theme;
-  cssCache.clear();
-  const [sign, text] = THEMES[theme];
-  byId("theme").textContent = sign;
-  byId("theme").setAttribute("aria-label", `Colours: ${text}`);
-}
 
 function redrawAll() {
   draw();
@@ -35,17 +24,6 @@ function redrawAll() {
   writePareto();
   writeIcicle();
   drawTimeline();
-}
-
-function themeButton() {
-  byId("theme").addEventListener("click", () => {
-    const names = Object.keys(THEMES);
-    theme = names[(names.indexOf(theme) + 1) % names.length];
-    remember("theme", theme);
-    applyTheme();
-    redrawAll();
-  });
-  systemDark.addEventListener("change", () => { applyTheme(); redrawAll(); });
 }
 
 function goTo(id) {
@@ -57,11 +35,12 @@ function staticLinks() {
     const kernel = around(event, ".kernel-link");
     if (kernel) {
       const r = Number(kernel.dataset.run);
-      const ids = kernel.dataset.finding !== undefined ? runs[r].findings[Number(kernel.dataset.finding)] : kernel.dataset.kernels.split(",").map(Number);
-      const rows = ids.map((id) => rowOfId[r].get(id)).filter((row) => row !== undefined);
+      const { finding, name } = kernel.dataset;
+      // All rows of a finding, or those of one of its kernels.
+      const rows = runs[r].findings[Number(finding)].map((id) => rowOfId[r].get(id)).filter((row) => row !== undefined && (name === undefined || word("short_name", row) === name));
       if (!rows.length) return;
       state.isolated = null;
-      isolate(rows, rows.length === 1 ? rowName(rows[0]) : `${formatCount(rows.length)} rows of a finding`);
+      isolate(rows, name ?? (rows.length === 1 ? rowName(rows[0]) : `${formatCount(rows.length)} rows of a finding`));
       goTo("charts");
     }
     const group = around(event, ".group-link");
@@ -113,14 +92,14 @@ function printing() {
     if (tableState.groupedForPrint) Object.assign(tableState, { group: "none", groupedForPrint: false });
     chart.style.width = "";
     applyTheme();
+    cssCache.clear();
     redrawAll();
     writeTable();
   });
 }
 
 function start() {
-  theme = recall("theme") in THEMES ? recall("theme") : "auto";
-  applyTheme();
+  startTheme(() => { cssCache.clear(); redrawAll(); });
   for (const c of ceilingList()) if (!runUses(c.resource) && c.resource !== state.roof && c.resource !== "byte/dram") state.ceilingsOff.add(c.resource);
   if (window.matchMedia("(pointer: coarse)").matches) state.drag = "none";
   if (window.innerWidth < 960) byId("controls-box").open = false;
@@ -143,7 +122,6 @@ function start() {
   chartKeys();
   staticLinks();
   runTabs();
-  themeButton();
   closePopsOnOutside();
   escapeKey();
   printing();

@@ -7,7 +7,7 @@ import { logRange, ticksOf } from "./ticks.js";
 
 /** A kernel or a group of them: amounts, time, and its time on the two axes; `over` is how many times its bound it took.
  * @typedef {{ name: string, F: number, B: number, T: number, bandwidth: number, compute: number, share: number, n: number, kind: string, paint: string,
- *   symbol: string, hatched?: boolean, over?: number, gap?: number, merged?: boolean, flagged?: boolean, rows?: number[], marks?: [number, number][], size?: number }} Place */
+ *   symbol: string, hatched?: boolean, over?: number, gap?: number, merged?: boolean, flagged?: boolean, alone?: boolean, rows?: number[], marks?: [number, number][], size?: number }} Place */
 /** @typedef {{ beta: number, peak: number, t0: number, memory: string, compute: string }} Roofs */
 
 export const FAR = 8;
@@ -18,6 +18,7 @@ const RINGED = 0.95;
 const NAMED = 5;
 const LARGEST_DISC = 38;
 const SMALLEST_DISC = 9;
+const ALONE_SIZE = 12;
 
 /** The diameter of a disc: its area is time, and it is never smaller than a ring. @type {(share: number, largest: number) => number} */
 export const discSize = (share, largest) => Math.max(SMALLEST_DISC, LARGEST_DISC * Math.sqrt(share / (largest || 1)));
@@ -173,7 +174,9 @@ export const timesText = (over) => `${over >= 10 ? over.toFixed(0) : over.toFixe
 
 function labelLines(p, total, narrow) {
   const over = known(p.over) && p.over > 0 ? `, ${timesText(p.over)} its bound` : "";
-  return [cut(p.name, narrow ? 16 : 34), `${formatSeconds(p.share)} (${formatPercent(p.share / total)})${narrow ? "" : over}`];
+  // Cases of a study are no parts of one time.
+  const share = known(total) ? ` (${formatPercent(p.share / total)})` : "";
+  return [cut(p.name, narrow ? 16 : 34), `${formatSeconds(p.share)}${share}${narrow ? "" : over}`];
 }
 
 // The kernel to explain the chart with: the largest loss whose two symbols stand apart.
@@ -206,8 +209,8 @@ export function sceneTexts(scene, { names, example, total, roofs }) {
   const area = { left: margin.l + 4, top: margin.t + 4, right: width - margin.r - 4, bottom: height - margin.b - 4 };
   const disc = scene.rings ? 1 : 0;
   const isSeen = (p) => { const [x, y] = pixel(p.marks[disc]); return x >= margin.l && x <= width - margin.r && y >= margin.t && y <= height - margin.b; };
-  const listed = scene.points.filter((p) => !p.merged && isSeen(p)).slice(0, 40);
-  const obstacles = scene.points.slice(0, 150).flatMap((p) => p.marks.map((mark, k) => boxAround(...pixel(mark), (k === disc ? p.size / 2 : 5) + 1)));
+  const listed = scene.points.filter((p) => !p.merged && !p.alone && isSeen(p)).slice(0, 40);
+  const obstacles = scene.points.slice(0, 150).flatMap((p) => p.marks.map((mark, k) => ({ mark, k })).filter(({ mark }) => mark.every(Number.isFinite)).map(({ mark, k }) => boxAround(...pixel(mark), (k === disc ? p.size / 2 : 5) + 1)));
   for (const note of scene.notes.filter(({ name }) => (name || "").startsWith("region-name"))) {
     const [x, y] = pixel([note.x, note.y]);
     const w = textWidth(note.text, 14, true);
@@ -259,17 +262,18 @@ const marginsOf = (kind, narrow) => {
  * @param {string} kind
  * @param {Place[]} places  longest first
  * @param {{ roofs: Roofs, size: { width: number, height: number }, whole: any, view?: any, ghosts?: Place[], total: number, guides?: boolean, corner?: boolean,
- *   segments?: boolean, names?: boolean, example?: boolean, words?: Record<string, string> }} options */
+ *   segments?: boolean, names?: boolean, example?: boolean, words?: Record<string, string>, largest?: number }} options */
 export function planeScene(kind, places, options) {
-  const { roofs, size, whole, view, ghosts = [], total, guides = true, corner = true, segments = true, names = true, example = false, words = {} } = options;
+  const { roofs, size, whole, view, ghosts = [], total, guides = true, corner = true, segments = true, names = true, example = false, words = {}, largest = places.reduce((most, p) => Math.max(most, p.share), 0) } = options;
   const margin = marginsOf(kind, size.width < 560);
   const room = { width: Math.max(80, size.width - margin.l - margin.r), height: Math.max(80, size.height - margin.t - margin.b) };
   const fit = squared(view || whole.range, room.width, room.height);
   const { range } = fit;
   const { floor } = whole;
   setMarks(places.concat(ghosts), floor, kind, roofs);
-  const largest = places.reduce((most, p) => Math.max(most, p.share), 0);
-  for (const p of places) p.size = discSize(p.share, largest);
+  // Another machine's time has no work of its own on these axes.
+  for (const p of places) if (p.alone) p.marks[0] = [NaN, NaN];
+  for (const p of places) p.size = p.alone ? ALONE_SIZE : discSize(p.share, largest);
   const parts = [kind === "time" ? timeGuides(range, guides) : workGuides(roofs, range, guides, size.width < 560), corner ? launchCorner(kind, roofs, range, fit.width) : { under: [], notes: [] }, zeroLines(floor, range)];
   const last = kind === "combined" ? 1 : 0;
   const scene = {

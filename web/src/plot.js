@@ -183,5 +183,8 @@ export function drawLitPoints(svg, scene, points, lines) {
   const disc = scene.rings ? 1 : 0;
   svg.querySelector(".lit").replaceChildren(
     ...lines.map(({ path, dash }) => shape("path", { class: "lit-line", d: joined(path.map(pixel)), style: { strokeDasharray: dash } })),
-    ...points.map((p) => shape("path", { class: "lit-mark", d: p.marks.map((mark, which) => symbolPath(p.symbol, ...pixel(mark), (which === disc ? p.size / 2 : RING) + 3)).join("") + (p.marks.length > 1 ? joined(p.marks.map(pixel)) : "") })));
+    ...points.map((p) => {
+      const marks = p.marks.map((mark, which) => ({ at: pixel(mark), which })).filter(({ at }) => at.every(Number.isFinite));
+      return shape("path", { class: "lit-mark", d: marks.map(({ at, which }) => symbolPath(p.symbol, at[0], at[1], (which === disc ? p.size / 2 : RING) + 3)).join("") + (marks.length > 1 ? joined(marks.map(({ at }) => at)) : "") });
+    }));
 }

@@ -94,7 +94,7 @@ function groupPlace(rows, roofs) {
 /** Whether kernels of one name are one symbol: not where a single kernel was picked, whose rows are wanted then. */
 export function isGrouped() {
   if (state.points !== "groups") return false;
-  const { codes } = words("name");
+  const { codes } = words("short_name");
   return !isFiltered() || shownRows.some((i) => codes[i] !== codes[shownRows[0]]);
 }
 
@@ -108,7 +108,7 @@ export function collect(list, roofs, grouped = isGrouped()) {
     else lost.push(i);
   }
   if (grouped) {
-    const { codes } = words("name");
+    const { codes } = words("short_name");
     const groups = new Map();
     for (const point of found) {
       const code = codes[point.rows[0]];

@@ -7,7 +7,7 @@ import { PATHS, groupRows, topLimiter } from "./groups.js";
 import { isolate, light, shownRows, sums } from "./state.js";
 import { rowHint, rowName } from "./tooltip.js";
 
-const paretoState = { by: words("name").dict.length < 0.6 * rowCount ? "name" : "row", more: 15 };
+const paretoState = { by: words("short_name").dict.length < 0.6 * rowCount ? "name" : "row", more: 15 };
 
 function paretoEntries() {
   const groups = paretoState.by === "row" ? shownRows.map((i) => ({ label: rowName(i), hint: word("limit", i) === "unknown" ? `work not known, ${rowHint(i)}` : rowHint(i), rows: [i], total: sums([i]) })) : groupRows(shownRows, paretoState.by);

@@ -58,7 +58,7 @@ function writeStrip(lost) {
   box.hidden = !filled.length;
   if (!filled.length) return;
   const whole = filled.reduce((sum, part) => sum + part.time, 0);
-  box.replaceChildren(make("h3", {}, `Not on this chart: ${formatPercent(whole / allTime)} of the time`), make("ul", {}, ...filled.map((part) => make("li", {}, make("button", {
+  box.replaceChildren(make("h3", {}, `Not on this chart: ${formatPercent(whole / allTime)} of the run`), make("ul", {}, ...filled.map((part) => make("li", {}, make("button", {
     type: "button", title: `Show only these ${formatCount(part.rows.length)} rows`, onclick: () => isolate(part.rows, part.text), onpointerenter: () => light(part.rows), onpointerleave: () => light([]),
   }, make("span", { class: "strip-name" }, part.text), make("span", { class: "strip-time" }, `${formatSeconds(part.time)}`), make("span", { class: "strip-track" }, make("i", { style: { width: `${Math.min(100, 100 * part.time / allTime)}%` } })), make("small", {}, `${formatCount(part.rows.length)} ${part.rows.length === 1 ? "row" : "rows"}, ${formatPercent(part.time / allTime)}`))))));
 }

@@ -1,7 +1,7 @@
 // One selection for all charts, the table and the lists.
 import { categories } from "./colours.js";
 import {
-  bound, byTime, byteNames, calls, efficiency, elapsed, gap, kernelEfficiency, labelNames, launches, rowCount, runs, seconds, time, word, words, workBound,
+  bound, byTime, byteNames, calls, efficiency, elapsed, gap, kernelEfficiency, labelNames, launches, rowCount, runOf, runs, seconds, time, word, words, workBound,
 } from "./data.js";
 import { known } from "./format.js";
 
@@ -98,4 +98,5 @@ export function sums(list) {
   }
   return total;
 }
-export const allTime = sums(byTime).time;
+// What shares are shares of, as on the first screen: the time of the runs, on every device.
+export const allTime = runs.reduce((sum, run, r) => sum + (run.measured_s ? run.measured_s * run.devices : sums(byTime.filter((i) => runOf[i] === r)).time), 0);

@@ -171,7 +171,7 @@ export function drawTimeline() {
       pen.beginPath();
       pen.rect(x0, y, w - 3, LANE);
       pen.clip();
-      pen.fillStyle = css(e.row < 0 ? "--ink" : rowColour(e.row) === css("--fault") ? "--on-fault" : "--on-kind");
+      pen.fillStyle = css(e.row < 0 ? "--ink" : [css("--fault"), css("--latency")].includes(rowColour(e.row)) ? "--on-fault" : "--on-kind");
       const left = Math.max(x0, 0) + 4;
       pen.fillText(fitted(pen, shorten(label, 60), x0 + w - 4 - left), left, y + 17);
       pen.restore();

@@ -1,4 +1,4 @@
-"""What the user should do: rules that read a judged run and name seconds that can come back."""
+"""What the user should do: rules that read a judged run and name what could be saved."""
 
 from timeroof.advice.advise import RULES, advise, rule_of
 

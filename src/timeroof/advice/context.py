@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from timeroof.core.profile import Profile
+from timeroof.core.profile import Profile, RankTotals
 from timeroof.core.report import BOUND
 from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
 from timeroof.core.shapes import shape_text
@@ -17,6 +17,7 @@ from timeroof.core.units import format_percent, format_seconds
 from timeroof.core.vocabulary import CONTRACTIONS, MOVES, FrameworkName, IdleCause, OpFamily
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 from timeroof.model.judge import judge, scope_for
+from timeroof.model.totals import rank_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +52,25 @@ def kernel_count(rows: pl.DataFrame) -> int:
     return rows.select("short_name", "op").n_unique()
 
 
+# What TorchInductor calls its kernels, and the profiler the calls of what it compiled.
+_COMPILED = r"^triton_(?:poi|red|per|tem|mm|for)|cpp_fused_|Torch-Compiled Region|CompiledFxGraph"
+_RECURS = r"(?i)lstm|gru_|grucell|rnn|(?:^|[./])cells?(?:[._/\d]|$)"
+
+
+def _mostly_embedding(rows: pl.DataFrame) -> bool:
+    """Whether lookups in tables, or the update of their rows, hold most of the time."""
+    if not {"algorithm", "short_name"} <= set(rows.columns):
+        return False
+    found = (pl.col("algorithm") == "embedding") | pl.col("short_name").str.contains("embedding")
+    return _hold_most(rows, found)
+
+
+def _hold_most(rows: pl.DataFrame, some: pl.Expr) -> bool:
+    """Whether some of the rows hold most of their time."""
+    own_s = float(rows.filter(some.fill_null(False))["time_s"].sum())
+    return own_s > MOSTLY * float(rows["time_s"].sum())
+
+
 def _products_s(rows: pl.DataFrame) -> float:
     return float(rows.filter(in_family(*CONTRACTIONS))["time_s"].sum())
 
@@ -65,13 +85,13 @@ def places(rows: pl.DataFrame, count: int = NAMED_PLACES) -> str:
     line = pl.col("label.source") if "label.source" in rows.columns else pl.lit(None, pl.String)
     longest = rows.sort("time_s", descending=True).head(MOST_PLACED)
     named = longest.select(
-        _layer("module"), "op", "short_name",
+        _layer("module"), "op", "short_name", "kind",
         pl.Series("shape", [shape_text(s, NAMED_TENSORS) for s in longest["shape"].to_list()],
                   dtype=pl.String),
         line.alias("line"), "time_s",
     )  # fmt: skip
     largest = (
-        named.group_by("module", "op", "short_name", "shape", "line", maintain_order=True)
+        named.group_by("module", "op", "short_name", "kind", "shape", "line", maintain_order=True)
         .agg(pl.col("time_s").sum())
         .sort("time_s", descending=True)
         .head(count)
@@ -87,8 +107,18 @@ def _layer(column: str) -> pl.Expr:
     return plain.str.extract(r"([^/]+(?:/[^/]+)?)$").alias(column)
 
 
+def main_module(rows: pl.DataFrame) -> str | None:
+    """The last name of the module with most of some rows' time, without a layer's number."""
+    by_module = rows.drop_nulls("module").group_by(_layer("module")).agg(pl.col("time_s").sum())
+    first = by_module.sort("time_s", descending=True)["module"].to_list()[:1]
+    return first[0].rsplit("/", 1)[-1] if first and first[0] else None
+
+
 def _place(row: Mapping[str, Any]) -> str:
     op = (row["op"] or row["short_name"] or "").removeprefix("aten::")
+    if row["kind"] == "primitive" and "reorder" in (row["short_name"] or ""):
+        # A library's copies inside an op are not the op.
+        op = f"{row['short_name']} in {op}"
     where = [row["module"], op, row["shape"], f"at {row['line']}" if row["line"] else None]
     return f"{' '.join(part for part in where if part)} ({format_seconds(row['time_s'])})"
 
@@ -135,6 +165,8 @@ class Context:
     ran_on_a_cpu: bool = False
     # How many devices the rows were summed over; a cure helps all of them at the same time.
     ranks: int = 1
+    # Seconds of each rank of a distributed run.
+    rank_totals: Sequence[RankTotals] = ()
     # Least seconds of each phase as one kernel, where tensor identities are known.
     fused_s: Mapping[str, float] = field(default_factory=dict)
 
@@ -143,7 +175,7 @@ class Context:
         """The context of a report."""
         profile, verdicts = report.profile, report.verdicts
         rows = report.rows
-        ranks = _ranks(rows, report.totals)
+        ranks = _ranks(rows, report)
         rows = _described(_mean_rank(rows.filter(pl.col("time_s") > 0), ranks))
         return cls(
             rows=rows.with_columns(is_tiny(report.machine, rows.columns).alias("tiny")),
@@ -154,6 +186,7 @@ class Context:
             tool=profile.source.tool,
             ran_on_a_cpu=profile.ran_on_a_cpu,
             ranks=ranks,
+            rank_totals=profile.ranks,
             fused_s=_fused_phases(report),
         )
 
@@ -196,11 +229,36 @@ class Context:
         most = replayed > MOST_REPLAYED * pl.col("time_s").sum()
         return bool(self.rows.select(most).item())
 
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether torch.compile made kernels of the program already."""
+        made = pl.any_horizontal(
+            pl.col(c).str.contains(_COMPILED).fill_null(False) for c in ("name", "op", "short_name")
+        )
+        return bool(self.rows.select(made.any()).item())
+
+    @cached_property
+    def learns(self) -> bool | None:
+        """Whether the program trains; None where the source does not tell phases."""
+        phases = set(self.rows["phase"].drop_nulls().unique().to_list())
+        if phases & {"backward", "optimizer"}:
+            return True
+        return False if "forward" in phases else None
+
     def kinds(self, rows: pl.DataFrame | None = None) -> list[str]:
         """What a program, or some rows of it, mostly does: the kinds of advice that fit it.
 
         Rows without a product or convolution are of the program's kind.
         """
+        return [*self._work_kinds(rows), *self._program_kinds]
+
+    @cached_property
+    def _program_kinds(self) -> list[str]:
+        kinds = ["compiled"] if self.is_compiled else []
+        purpose = {True: "training", False: "inference", None: ""}[self.learns]
+        return [*kinds, purpose] if purpose else kinds
+
+    def _work_kinds(self, rows: pl.DataFrame | None) -> list[str]:
         if rows is not None and "op_family" not in rows.columns:
             rows = None
         of_rows = self.rows if rows is None or not _products_s(rows) else rows
@@ -210,6 +268,10 @@ class Context:
             kinds.append("convolution")
         if self._recurs:
             kinds.append("recurrent")
+        if rows is not None and _mostly_embedding(rows):
+            kinds.append("embedding")
+        if rows is not None and "phase" in rows.columns:
+            kinds += ["optimizer"] if _hold_most(rows, pl.col("phase") == "optimizer") else []
         if rows is not None and rows.height:
             family = rows.group_by("op_family").agg(pl.col("time_s").sum())
             largest = family.sort("time_s", descending=True)["op_family"][0]
@@ -219,20 +281,26 @@ class Context:
     @cached_property
     def _recurs(self) -> bool:
         names = self.rows.select(pl.concat_str("op", "name", "module", ignore_nulls=True))
-        return bool(names.to_series().str.contains(r"(?i)lstm|gru_|grucell|rnn").any())
+        return bool(names.to_series().str.contains(_RECURS).any())
 
     def action(self, actions: Mapping[str, str], rows: pl.DataFrame | None = None) -> str:
         """The advice that fits the rows it is about, framework and device best.
 
-        Keys such as `torch convolution`, `torch cpu`, `torch`, `gpu`; `any` fits all.
+        Keys such as `torch convolution`, `torch cpu`, `torch`, `gpu`; `any` fits all. A program
+        that is compiled is not told to compile, unless the advice is made for such programs.
         """
+        kinds = (*(f"{kind} " for kind in self.kinds(rows)), "")
         keys = [
             f"{framework}{kind}{device}".strip()
             for framework in (f"{self.framework} ", "")
-            for kind in (*(f"{kind} " for kind in self.kinds(rows)), "")
+            for kind in kinds
             for device in (self.device_kind, "")
         ]
-        return next(actions[key] for key in [*keys, "any"] if key in actions)
+        fitting = [key for key in [*keys, "any"] if key in actions]
+        if self.is_compiled:
+            new = [k for k in fitting if "compiled" in k or "torch.compile" not in actions[k]]
+            fitting = new or fitting
+        return actions[fitting[0]]
 
     @property
     def noun(self) -> str:
@@ -246,12 +314,21 @@ class Context:
         return names.get(self.device_kind, "device")
 
     def of_run(self, seconds: float) -> str:
-        """Seconds beside those of the run, for titles."""
+        """Seconds beside those of the run, for titles; profiled steps may take longer than it."""
+        if seconds > self.total_s * (1 + 1e-9):
+            return f"all {format_seconds(self.total_s)}"
         return f"{format_seconds(seconds)} of {format_seconds(self.total_s)}"
 
     def share(self, seconds: float) -> str:
         """Seconds as a share of the run."""
-        return format_percent(seconds / self.total_s) if self.total_s else "?"
+        if not self.total_s:
+            return "?"
+        return format_percent(seconds / self.total_s) if seconds <= self.total_s else "over 100 %"
+
+    def counted(self, count: float, words: str) -> str:
+        """A number of ops or kernels, with words that go before the noun."""
+        noun = self.noun if count == 1 else f"{self.noun}s"
+        return f"{count:,.0f} {words}{noun} {'takes' if count == 1 else 'take'}"
 
     def rate(self, resource: str) -> float | None:
         """The roof of one resource per second."""
@@ -314,12 +391,12 @@ _SUMMED = (
 )  # fmt: skip
 
 
-def _ranks(rows: pl.DataFrame, totals: Totals) -> int:
+def _ranks(rows: pl.DataFrame, report: Report) -> int:
     """How many devices rows were summed over: their instants by those of one device."""
-    own_s = float(rows["exclusive_s"].sum())
-    if own_s > 0 and totals.kernel_s and not rows["exclusive_s"].null_count():
-        return max(1, round(own_s / totals.kernel_s))
-    return max(1, rows["rank"].drop_nulls().n_unique())
+    own_s, kernel_s = float(rows["exclusive_s"].sum()), report.totals.kernel_s
+    if own_s > 0 and kernel_s and not rows["exclusive_s"].null_count():
+        return max(1, round(own_s / kernel_s))
+    return rank_count(report.profile)
 
 
 def _mean_rank(rows: pl.DataFrame, ranks: int) -> pl.DataFrame:
@@ -357,6 +434,7 @@ def _storage(flop_column: str) -> str:
 # Idle seconds by what could end them.
 
 HOST, DATA, SYNC, LINK, ASLEEP = "host", "data", "synchronisation", "communication", "asleep"
+COMPILING = "compiling"
 
 # Causes that are not here are the device's own, the measuring's, the machine's or unknown.
 _GROUPS: dict[str, str] = {
@@ -365,13 +443,18 @@ _GROUPS: dict[str, str] = {
     IdleCause.HOST_SYNC: SYNC,
     IdleCause.COMMUNICATION: LINK,
     IdleCause.ASLEEP: ASLEEP,
+    IdleCause.COMPILE: COMPILING,
 }
 
 
 def idle_seconds(context: Context, group: str) -> float:
-    """Idle seconds of the run that belong to a group of causes."""
-    causes = context.totals.idle_by_cause
-    return sum(seconds for cause, seconds in causes.items() if _GROUPS.get(cause) == group)
+    """Idle seconds of the run that belong to a group of causes; pauses outside of steps do not."""
+    causes, steps = context.totals.idle_by_cause, context.totals.steps
+    pauses = steps.pause_by_cause if steps is not None else {}
+    seconds = (
+        s - pauses.get(cause, 0.0) for cause, s in causes.items() if _GROUPS.get(cause) == group
+    )
+    return max(0.0, sum(seconds))
 
 
 def idle_share(context: Context, group: str) -> float:
@@ -406,15 +489,6 @@ NATIVE = {
     "bf16": ("flop/bf16-tensor", "flop/bf16"),
     "fp32": ("flop/tf32-tensor",),
 }
-
-
-def unit_words(resource: str) -> str:
-    """A unit's resource in words.
-
-    >>> unit_words("flop/bf16-tensor"), unit_words("flop/fp32")
-    ('BF16 tensor', 'FP32')
-    """
-    return resource.removeprefix("flop/").upper().replace("-TENSOR", " tensor")
 
 
 def native_rate(context: Context, resources: tuple[str, ...]) -> tuple[str, float] | None:

@@ -15,9 +15,10 @@ _HEAD = f"""# Findings
 
 <!-- Written by `python -m timeroof.advice.documentation docs/findings.md`; edit the rules. -->
 
-`timeroof explain RUN` reads a judged run and names the seconds that can come back. A finding's
-gain is a limit: time now less the bound after the change, which a cure may lower itself. Gains of
-different findings may claim the same second; the cumulative gain counts it once. Rules are silent
+`timeroof explain RUN` reads a judged run and names the time that could be saved. A finding's
+gain is a limit: time now less the bound after the change, which a cure may lower itself. A second
+that several findings claim counts for the first of them: gains add up, never to more than the run.
+What a cure gives by itself stands in `evidence.own_gain_s`. Rules are silent
 below {MIN_SHARE:.0%} of the run and below the spread of the rows they would name. Codes are stable.
 """
 

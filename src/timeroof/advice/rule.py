@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from timeroof.advice.context import Context
+from timeroof.advice.context import HOST, Context
 from timeroof.core.report import Finding
 from timeroof.core.resources import is_resource
 from timeroof.model.bounds import amounts_known
@@ -26,8 +26,8 @@ class Claim:
     """A finding, and whose seconds it claims: so that none is promised twice.
 
     `gains` has per row the busy and the idle seconds that the cure can give back at
-    most; `outside_s` are idle seconds by cause that belong to no row. A claim that
-    informs has none.
+    most, the idle ones of one group of causes (`idle_group`); `outside_s` are idle seconds by
+    group that belong to no row. A claim that informs has none.
     """
 
     code: str
@@ -38,16 +38,16 @@ class Claim:
     evidence: dict[str, Any]
     gains: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_GAINS))
     outside_s: dict[str, float] = field(default_factory=dict)
+    idle_group: str = HOST
     informs: bool = False
     most_s: float = float("inf")
 
     @property
     def gain_s(self) -> float | None:
-        """Seconds at stake, at most all of the run; None for information."""
+        """Seconds at stake for this cure by itself, at most all of the run; None informs."""
         if self.informs:
             return None
-        rows = float(self.gains["busy_s"].sum()) + float(self.gains["idle_s"].sum())
-        return min(rows + sum(self.outside_s.values()), self.most_s)
+        return _sum_s(self.gains, self.outside_s, self.most_s)
 
     @property
     def finding(self) -> Finding:
@@ -70,6 +70,9 @@ class Rule(ABC):
     seen: ClassVar[bool] = False
     # Whether the cure removes rows, so that all of their time counts, whatever their amounts.
     removes: ClassVar[bool] = False
+
+    # Whose idle seconds it claims.
+    idle_group: ClassVar[str] = HOST
 
     @abstractmethod
     def claims(self, context: Context) -> list[Claim]:
@@ -102,6 +105,10 @@ class Rule(ABC):
         work is unknown nothing of it.
         """
         gains = _gains(rows, of_work=not self.removes)
+        gain_s = _sum_s(gains, outside_s or {}, context.total_s)
+        worth = gain_s >= least_share * context.total_s and gain_s > 0
+        if not worth or not (self.seen or gain_s > noise_s(rows)):
+            return []
         claim = Claim(
             code=self.code,
             title=title or self.title,
@@ -111,11 +118,10 @@ class Rule(ABC):
             evidence={**evidence, "share_of_time": _share(rows, context)},
             gains=gains,
             outside_s=outside_s or {},
+            idle_group=self.idle_group,
             most_s=context.total_s,
         )
-        gain_s = claim.gain_s or 0.0
-        worth = gain_s >= least_share * context.total_s and gain_s > 0
-        return [claim] if worth and (self.seen or gain_s > noise_s(rows)) else []
+        return [claim]
 
     def inform(
         self,
@@ -139,6 +145,12 @@ class Rule(ABC):
                 informs=True,
             )
         ]
+
+
+def _sum_s(gains: pl.DataFrame, outside_s: dict[str, float], most_s: float) -> float:
+    """Seconds of rows and beside them, at most all of the run."""
+    rows_s = float(gains["busy_s"].sum()) + float(gains["idle_s"].sum())
+    return min(rows_s + sum(outside_s.values()), most_s)
 
 
 def noise_s(rows: pl.DataFrame) -> float:

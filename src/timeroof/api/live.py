@@ -32,11 +32,11 @@ from timeroof.live.device import device_profile
 from timeroof.live.reading import WORDS, ProcessSeen, read_folder, recordings_of
 from timeroof.live.recording import Recording
 from timeroof.model.judge import scope_for
-from timeroof.read.load import merged_ranks
+from timeroof.read.ranks import merged_ranks
 from timeroof_recorder import activate, active, deactivate
-from timeroof_recorder.instruments import instruments_of
+from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
 from timeroof_recorder.log import Log
-from timeroof_recorder.process import mind_forks
+from timeroof_recorder.process import is_loaded, mind_forks
 from timeroof_recorder.session import Session
 
 if TYPE_CHECKING:
@@ -242,6 +242,16 @@ R = TypeVar("R")
 FRAMEWORK = "torch"
 
 
+def framework_in_use() -> str:
+    """The framework that a block is about: the one that the program has imported. Of several the
+    one that it has computed with, PyTorch first; torch where none is there yet."""
+    loaded = [name for name in FRAMEWORKS if is_loaded(name)]
+    if len(loaded) < 2:
+        return loaded[0] if loaded else FRAMEWORK
+    used = [name for name in loaded if name != FRAMEWORK and instruments_of(name).is_used()]
+    return FRAMEWORK if FRAMEWORK in loaded and not used else (used or loaded)[0]
+
+
 class Profiler:
     """Profiles what runs inside it; `step()` after each step gives clean, timed, described ones.
 
@@ -250,10 +260,8 @@ class Profiler:
     p.report().totals.by_limiter
     """
 
-    def __init__(
-        self, *, machine: Machine | str | None, warmup: int, steps: int, framework: str = FRAMEWORK
-    ) -> None:
-        self._machine, self._framework = machine, framework
+    def __init__(self, *, machine: Machine | str | None, warmup: int, steps: int) -> None:
+        self._machine, self._framework = machine, FRAMEWORK
         self._plan: dict[str, object] = {"warmup": warmup, "steps": steps, "marker": "manual"}
         self._folder: Path | None = None
         self._session: Session | None = None
@@ -277,6 +285,7 @@ class Profiler:
     def _begun(self) -> Session:
         if self._session is not None:
             return self._session
+        self._framework = framework_in_use()
         import_module(self._framework)
         self._folder = Path(mkdtemp(prefix="timeroof-"))
         weakref.finalize(self, _remove, self._folder, os.getpid())

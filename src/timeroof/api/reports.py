@@ -18,12 +18,7 @@ from timeroof.core.profile import Profile
 from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
 from timeroof.core.version import VERSION
-from timeroof.machines.catalogue import (
-    find_machine,
-    inferred_machine,
-    machine_names,
-    machine_of_device,
-)
+from timeroof.machines.catalogue import find_machine, machine_for, machine_names
 from timeroof.model.judge import RoofPair, judge, scope_for
 from timeroof.model.totals import is_doubtful, totals, unexplained_words
 from timeroof.read.formats import Progress, ReadOptions, silent
@@ -40,6 +35,7 @@ if TYPE_CHECKING:
     from timeroof.core.machine import Machine
     from timeroof.core.resources import Scope
     from timeroof.core.why import Why
+    from timeroof.read.fleet import Fleet
 
 HERE = "here"
 
@@ -112,7 +108,7 @@ def analyze(
     `scope` are the cores whose ceilings count: by default one core for a program of one
     thread, else all. `findings` replace those of the rules in `timeroof.advice`.
     """
-    chosen, notes = _machine_for(profile, _machine_named(machine))
+    chosen, notes = machine_for(profile, _machine_named(machine))
     scope = scope or scope_for(profile.threads, chosen)
     verdicts = judge(profile, chosen, pair=pair, roof=roof, scope=scope)
     sums = totals(profile, verdicts, chosen, scope)
@@ -126,23 +122,6 @@ def analyze(
         version=VERSION,
     )
     return replace(report, findings=tuple(advise(report) if findings is None else findings))
-
-
-def _machine_for(profile: Profile, named: Machine | None) -> tuple[Machine | None, list[Note]]:
-    """The machine that was named, else the profile's device, or one that must be like it."""
-    device = profile.device
-    found = named or (machine_of_device(device) if device else None)
-    if found is not None:
-        return found, []
-    found = inferred_machine(device, profile.kernels["name"].unique().to_list())
-    if found is not None:
-        said = f"names {device!r}" if device else "names no device"
-        words = f"The file {said}: it is compared with {found.name}, the fastest that it can be."
-        return found, [Note(f"{words} --machine names another.", "inferred-machine", "warning")]
-    if device is None:
-        return None, []
-    words = f"The device {device!r} is not in the catalogue: name a machine with --machine."
-    return None, [Note(words, "unknown-device", "warning")]
 
 
 def _doubts(sums: core_report.Totals) -> list[Note]:
@@ -174,12 +153,13 @@ def load(
     max_bytes: int = DEFAULT_MAX_BYTES,
     progress: Progress = silent,
     roof: str | None = None,
+    fleet: Fleet | None = None,
 ) -> Report:
     """Load a saved run or any profiler's file or files, count what was recorded, and judge it.
 
     Without a machine: the one that a saved run was judged on, else the device that the file
-    names. Several paths are parts or ranks of one run. `roof` is the compute ceiling of the
-    time coordinates, such as flop/fp32.
+    names. Several paths are parts or ranks of one run; `fleet` says where many ranks are read, and
+    which one is wanted. `roof` is the compute ceiling of the time coordinates, such as flop/fp32.
     """
     if roof is not None and not (is_resource(roof) and roof.startswith("flop/")):
         raise UsageError(f"{roof!r} is no compute ceiling", advice="use for example flop/fp32")
@@ -187,15 +167,19 @@ def load(
     paths = [path] if isinstance(path, str | Path) else list(path)
     architecture = (chosen.compute_capability or chosen.architecture) if chosen else None
     options = ReadOptions(progress=progress, architecture=architecture)
-    run = read_run([Path(p) for p in paths], options, format=format, max_bytes=max_bytes)
+    run = read_run(
+        [Path(p) for p in paths], options, format=format, max_bytes=max_bytes, machine=chosen,
+        fleet=fleet,
+    )  # fmt: skip
     if run.created:
         report = analyze(run.profile, chosen or run.machine, roof=roof)
         return replace(report, created=run.created, version=run.version)
     # Which units work counts for depends on the machine, one that is inferred, too.
-    known = _machine_for(run.profile, chosen)[0]
+    known = machine_for(run.profile, chosen)[0]
     source = msgspec.structs.replace(run.profile.source, name=_name_of(paths))
     profile = replace(run.profile, source=source)
-    return analyze(with_recorded_work(profile, known), chosen, roof=roof)
+    counted = profile if run.is_counted else with_recorded_work(profile, known)
+    return analyze(counted, chosen, roof=roof)
 
 
 def _name_of(paths: Sequence[str | Path]) -> str | None:

@@ -25,9 +25,8 @@ def compare(
 ) -> None:
     """Compare two runs kernel by kernel and split the difference by cause.
 
-    Work, launches, efficiency, machine, other: the parts sum to the difference. Changes within
-    the noise of the samples are not called changes. The chart shows the kernels that changed as
-    arrows in the combined chart.
+    The causes (work, launches, efficiency, machine, other) sum to the difference. Differences
+    within the run-to-run noise do not count as changes. The chart draws changed kernels as arrows.
 
     Example: `timeroof compare before.troof after.troof --html compare.html`
     """

@@ -37,9 +37,9 @@ Counters = Annotated[
     CounterTool | None,
     _option(
         "--counters",
-        help="Count FLOPs and bytes with this profiler. The program runs a second time (on a GPU a"
-        " third, for the times of its kernels), is ended after the counted steps, and what it"
-        " prints then is not shown; TIMEROOF_COUNTED=1 is set for it.",
+        help="Count FLOPs and bytes with ncu, rocprofv3 or perf. The program runs once more (on a"
+        " GPU twice), with TIMEROOF_COUNTED=1, and is ended after the counted steps. What it"
+        " writes or sends until then happens again.",
     ),
 ]
 MetricsPerRun = Annotated[

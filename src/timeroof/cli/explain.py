@@ -1,4 +1,4 @@
-"""`timeroof explain RUN`: the ladder of limits and the findings; `--row ID`: one row's numbers."""
+"""`timeroof explain RUN`: how fast it could be and the findings; `--row ID`: one row's numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def explain(
     row: Annotated[
         int | None,
         typer.Option(
-            help="Unfold every number of this row instead: formula, sizes, ceiling, division.",
+            metavar="ID",
+            help="Explain every number of this row; ids are in --json and on the page.",
             show_default=False,
         ),
     ] = None,
@@ -28,13 +29,10 @@ def explain(
 ) -> None:
     """List what to optimise, how much it could save, and why.
 
-    First how fast it could be: as it ran, every kernel at its bound, fused, ideal. Then the
-    findings, largest gain first; time that several findings claim counts once in the total.
-    With --row every number of one row: its formula with the sizes filled in, where they are
-    from, the ceiling with its source, the division. Ids are in --json and on the page.
+    Shows how fast the run could be, then the findings, largest gain first. `--row` shows how every
+    number of one row came about instead: formula, sizes, ceiling and source.
 
-    Example: `timeroof explain run.troof --code TR101`
-    Example: `timeroof explain run.troof --row 0`
+    Example: `timeroof explain run.troof --code TR101`, `timeroof explain run.troof --row 0`
     """
     from dataclasses import replace
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timeroof.cli.options import JsonTarget
+from timeroof.cli.options import JsonTarget, PageTarget
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -42,6 +42,7 @@ def machine(
         Path | None,
         typer.Option(help="Write the machine as a TOML file, to share and to use as a machine."),
     ] = None,
+    html: PageTarget = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Draw the ceilings and the bandwidth curve into this folder."),
@@ -49,9 +50,9 @@ def machine(
 ) -> None:
     """Measure this computer's ceilings, or show those of a machine in the catalogue.
 
-    Measured: peak FLOP/s per precision, bandwidth per memory level, the cost of a launch and of
-    touching fresh memory, for one core and for all, with their spread, and beside them what the
-    hardware could do in theory. The result is kept; `--fresh` measures again.
+    Measures peak FLOP/s per precision, bandwidth per memory level and the cost of a page fault, on
+    one core and on all. Measures launch overhead in every installed framework. The result is
+    kept; `--fresh` measures again.
 
     Example: `timeroof machine --quick`, `timeroof machine h100-sxm`
     """
@@ -63,7 +64,7 @@ def machine(
     from timeroof.core.machine import write_machine
     from timeroof.core.report import machine_document
 
-    _check_targets(json, save, out)
+    _check_targets(json, save, html, out)
     if name == HERE:
         measured = _measure(fresh=fresh, quick=quick, threads=threads, device=device)
         found = measured.machine
@@ -75,6 +76,12 @@ def machine(
         measured, found = None, find(name)
     if save is not None:
         write_machine(found, save)
+    if html is not None:
+        from timeroof.core.files import write_atomically
+        from timeroof.views.machine_page import machine_page
+
+        notes = (*measured.notes, *measured.warnings) if measured is not None else ()
+        write_atomically(html, machine_page(found, notes).encode())
     if out is not None:
         _draw(found, measured, out)
     if json is not None:
@@ -85,7 +92,9 @@ def machine(
         _remark(measured)
 
 
-def _check_targets(json: str | None, save: Path | None, out: Path | None) -> None:
+def _check_targets(
+    json: str | None, save: Path | None, html: Path | None, out: Path | None
+) -> None:
     """Refuse what could not be written before a minute is spent on measuring."""
     from timeroof.cli.outputs import check_folder, check_target
     from timeroof.core.errors import UsageError
@@ -94,7 +103,7 @@ def _check_targets(json: str | None, save: Path | None, out: Path | None) -> Non
         raise UsageError(f"{str(save)!r} is no machine file", advice="end its name in .toml")
     if out is not None:
         check_folder(out)
-    for target in (save, Path(json) if json not in (None, "-") else None):
+    for target in (save, html, Path(json) if json not in (None, "-") else None):
         if target is not None:
             check_target(target)
 
@@ -105,8 +114,9 @@ def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> M
 
     with share_bar("measuring") as progress:
         return load_or_measure(
-            fresh=fresh, quick=quick, threads=threads, device=device, progress=progress
-        )
+            fresh=fresh, quick=quick, threads=threads, device=device, progress=progress,
+            frameworks=True,
+        )  # fmt: skip
 
 
 def _show(machine: Machine, measured: Measurement | None) -> None:
@@ -116,25 +126,31 @@ def _show(machine: Machine, measured: Measurement | None) -> None:
     if measured is None:
         print_machine(machine)
         return
-    print_measured(machine, {c.threads: c.rate_per_s for c in measured.clocks})
+    clocks = {c.threads: c.rate_per_s for c in measured.clocks}
+    print_measured(machine, clocks, when=_when(measured))
     _remark(measured)
 
 
 def _remark(measured: Measurement) -> None:
     """What a reader must know of the figures, on stderr."""
-    from datetime import UTC, datetime
-
     from timeroof.views.measured import print_remarks
 
     print_remarks("Note", measured.notes)
     print_remarks("Warning", measured.warnings, style="yellow")
     print_remarks("Refused", measured.errors, style="red")
-    how = "quickly, in" if measured.quick else "in"
-    words = f"{measured.created} {how} {measured.duration_s:.0f} s"
-    age_s = (datetime.now(UTC) - datetime.fromisoformat(measured.created)).total_seconds()
+
+
+def _when(measured: Measurement) -> str:
+    """How it was measured, and when, where it was not just now."""
+    from datetime import UTC, datetime
+
+    taken = datetime.fromisoformat(measured.created)
+    quick = " (--quick)" if measured.quick else ""
     # What is older than this command can have taken since its measurement ended was kept.
-    kept = "" if age_s < 10 else "; kept since then, --fresh measures again"
-    print_remarks("Measured", [words + kept])
+    if (datetime.now(UTC) - taken).total_seconds() < 10:
+        return f"measured in {measured.duration_s:.0f} s{quick}"
+    day = taken.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"measured {day}{quick}, --fresh measures again"
 
 
 def _draw(machine: Machine, measured: Measurement | None, out: Path) -> None:

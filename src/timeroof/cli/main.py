@@ -53,12 +53,11 @@ def timeroof(
         ),
     ] = False,
 ) -> None:
-    """Where the seconds of a deep-learning program go, what bounds each kernel
-    (compute, a memory level, launching, a link), and how many seconds can come back.
+    """Where the time of a deep-learning program goes, what bounds each kernel, how much faster
+    it could be, and what to change.
 
-    Start with `timeroof run train.py` on a PyTorch program of yours,
-    `timeroof read FILE` on a profiler's file, or `timeroof paper`, the published
-    result behind the model.
+    Start with `timeroof run train.py` on a PyTorch program of yours, or with
+    `timeroof read FILE` on a profiler's file.
     """
 
 
@@ -66,7 +65,7 @@ def timeroof(
 # and its docstring is the help text; a file is imported when its command is asked for.
 COMMANDS = (
     "run", "read", "report", "explain", "compare", "check", "whatif", "machine", "machines",
-    "paper", "study",
+    "paper", "study", "cache",
 )  # fmt: skip
 
 

@@ -29,7 +29,23 @@ JudgingMachine = Annotated[
     str | None,
     typer.Option(
         help="Compare with the ceilings of this machine: a catalogue name, a TOML file or 'here'."
-        " [default: the machine that it ran on]"
+        " [default: the one it ran on]"
+    ),
+]
+
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Work on this Dask cluster, such as tcp://host:8786.",
+        rich_help_panel="Many machines",
+    ),
+]  # fmt: skip
+Slurm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SETTINGS",
+        help="Work on Slurm jobs, such as 'nodes=2,time=00:10:00,partition=debug'.",
+        rich_help_panel="Many machines",
     ),
 ]
 
@@ -105,10 +121,25 @@ class PlainGroup(TyperGroup):
         return _taken_plainly(super().get_params(ctx))
 
 
+# What stands behind an option in the help, where it does not say so itself: a flag has nothing.
+_PLACEHOLDERS: dict[Any, str] = {bool: "", int: "N", str: "TEXT", list[str]: "TEXT", Path: "FILE"}
+_FOLDERS = ("out", "counter_folder")
+
+
+def _placeholder(param: Any, kind: Any) -> str | None:
+    if param.metavar is not None or getattr(param, "param_type_name", "") != "option":
+        return None if param.metavar is None else str(param.metavar)
+    return {"json": "FILE|-", "machine": "NAME"}.get(
+        param.name, "DIR" if param.name in _FOLDERS else _PLACEHOLDERS.get(kind)
+    )
+
+
 def _taken_plainly(params: list[Any]) -> list[Any]:
     for param in params:
         descriptor: Any = getattr(param, "type_descriptor", None)
-        convert = _PLAIN.get(getattr(descriptor, "annotation", None))
+        kind = getattr(descriptor, "annotation", None)
+        param.metavar = _placeholder(param, kind)
+        convert = _PLAIN.get(kind)
         if convert is None or getattr(param, "_runtime_param", param) is not None:
             continue
         if not any(getattr(descriptor.parameter_info, check, None) for check in _CHECKS):

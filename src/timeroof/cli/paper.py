@@ -34,18 +34,18 @@ def paper(
         PictureFormat, typer.Option(help="Format of the pictures.")
     ] = PictureFormat.PNG,
 ) -> None:
-    """Judge and draw the 264 published measurements behind the model (arXiv 2009.04598).
+    """Analyse and draw the paper's 264 published V100 measurements (arXiv 2009.04598).
 
-    Compute, bandwidth and launch time of every pass on a V100, the authors' twelve figures and
-    the ones they never drew, and what the numbers say about arithmetic intensity, cache
-    locality, auto-tuning, launch overhead and tensor cores.
+    Shows the authors' twelve figures and further ones. Says what the numbers show about arithmetic
+    intensity, cache locality, auto-tuning, launch overhead and tensor cores.
 
     Example: `timeroof paper --figure conv2d_time_batch --format pdf --out figures`
     """
     from timeroof.cli.outputs import check_outputs, keep_inputs, write_json, write_outputs
     from timeroof.cli.process import progress_bar
-    from timeroof.paper.build import chosen_figures, write_folder
+    from timeroof.paper.build import TITLE, chosen_figures, write_folder
     from timeroof.study.factors.published import paper_report
+    from timeroof.study.output.paper_page import paper_page
     from timeroof.views.run_summary import print_summary
     from timeroof.views.terminal import console, print_findings
 
@@ -64,7 +64,8 @@ def paper(
     write_outputs(report, html=html, save=save)
     if out is not None:
         with progress_bar("drawing", len(figures)) as advance:
-            page = write_folder(report, out, figures, format.value, advance, whole=not figure)
+            text = None if figure else paper_page(report, TITLE, figures, format.value)
+            page = write_folder(report, out, figures, format.value, advance, page=text)
     print_summary(report)
     print_findings(report.findings)
     if out is not None:

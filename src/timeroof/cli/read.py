@@ -13,6 +13,8 @@ from timeroof.cli.options import (
     JudgingMachine,
     PageTarget,
     RunTarget,
+    Scheduler,
+    Slurm,
     Verbose,
 )
 
@@ -30,7 +32,7 @@ def read(
     roof: Annotated[
         str | None,
         typer.Option(
-            help="Compute ceiling of the time coordinates, such as flop/fp32."
+            help="Compute ceiling of the charts' time axes, such as `flop/fp32`."
             " [default: the highest that the run uses]"
         ),
     ] = None,
@@ -41,17 +43,26 @@ def read(
     max_size: Annotated[
         str, typer.Option(help="Refuse files that unpack to more text than this.")
     ] = "64GB",
+    rank: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Show this rank of several instead of a mean one."),
+    ] = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
     verbose: Verbose = False,
     html: PageTarget = None,
     json: JsonTarget = None,
     save: RunTarget = None,
     out: FolderTarget = None,
 ) -> None:
-    """Import profiler files of any vendor and judge them.
+    """Read a profiler's file and report where the time goes.
 
-    The format is told by the content: Kineto and Chrome traces, Nsight Compute and Systems,
-    nvprof, rocprof, Omniperf, XLA, oneDNN logs, tidy tables (docs/reading.md). Files may be
-    compressed or in archives. Several files are parts or ranks of one run.
+    Detects the format: Kineto and Chrome traces, Nsight Compute and Systems, nvprof, rocprof,
+    Omniperf, XLA, oneDNN logs, tidy tables (docs/reading.md). Files may be compressed or in
+    archives.
+
+    Several files are parts or ranks of one run. Thousands are read by several processes, or by a
+    cluster (docs/fleets.md).
 
     Example: `timeroof read rank*.json.gz --machine h100-sxm --html report.html`
     """
@@ -68,11 +79,17 @@ def read(
             typer.echo(f"{known.name:16} {known.title}")
         return
     to.check_outputs(json=json, html=html, save=save, out=out)
+    fleet = None
+    if scheduler is not None or slurm is not None or rank is not None:
+        from timeroof.read.fleet import Fleet
+
+        fleet = Fleet.of(scheduler, slurm, rank)
     chosen = None if machine is None else find_machine(machine)
     to.keep_inputs((*(files or []), machine), (json, html, save), out, to.REPORT_FILES)
     with share_bar("reading", after_s=PATIENCE_S) as tell:
         report = load(
             files or [], chosen, format=format, max_bytes=int(parse_size(max_size)), roof=roof,
+            fleet=fleet,
             progress=lambda what, share: tell(Path(what).name, share),
         )  # fmt: skip
     if json is not None:

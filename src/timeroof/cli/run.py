@@ -92,8 +92,9 @@ def run(
     step_marker: Annotated[
         StepMarker,
         typer.Option(
-            help="What ends a step: an optimizer's step, a forward call of the outermost module,"
-            " or timeroof.step() in the program."
+            metavar="MARK",
+            help="What ends a step: optimizer (its step), forward (a call of the outermost"
+            " module), manual (timeroof.step() in the program), or auto.",
         ),
     ] = StepMarker.AUTO,
     source: Annotated[bool, typer.Option("--source", help="Split ops by source line.")] = False,
@@ -117,16 +118,13 @@ def run(
     counter_chip: c.Chip = None,
     counter_folder: c.Folder = None,
 ) -> int:
-    """Run an unchanged PyTorch program and say where its seconds go.
+    """Run an unchanged PyTorch program and report where its time goes.
 
-    After a few warm-up steps, some steps run without instruments (the true time), some with
-    torch's profiler, one with shapes, tensors and modules. The program's output, arguments and
-    exit code are its own; the summary goes to stderr.
+    After a few warm-up steps, some steps run unprofiled (the step time), some with torch's
+    profiler, and one records shapes and modules. The program keeps its output, arguments and
+    exit code; the summary goes to stderr.
 
-    With `--counters` the program runs again under a vendor's profiler: what it writes or sends
-    before it is ended is written or sent again.
-
-    Options of timeroof stand before the script, the script's own after it.
+    Options of timeroof come before the script, the script's own after it.
 
     Example: `timeroof run --html report.html train.py --epochs 1`
     """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,16 +13,25 @@ import typer
 
 from timeroof.cli import study_cases as asked
 from timeroof.cli.counters import CounterTool
-from timeroof.cli.options import JsonTarget, JudgingMachine, PageTarget, RunTarget, folder_option
+from timeroof.cli.options import (
+    JsonTarget,
+    JudgingMachine,
+    PageTarget,
+    RunTarget,
+    Scheduler,
+    Slurm,
+    folder_option,
+)
 from timeroof.cli.process import Stage, say, stoppable
 from timeroof.cli.study_cases import Choices, StudyCommand, thread_counts, words
 from timeroof.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from timeroof.core.engines import DaskCluster
     from timeroof.core.machine import Machine
     from timeroof.study.case import Case
     from timeroof.study.report import Study
-    from timeroof.study.run import Done, Place
+    from timeroof.study.run import Done, Place, Worker
     from timeroof.study.store import Store
 
 DATABASE = "timeroof-study.sqlite"
@@ -31,8 +42,9 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compile, max-autotune; conv2d: im2col, cudnn-benchmark; lstm, gru, rnn:"
-    " cell-loop, cell-loop-compile, graph; adam: foreach, fused"
+    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col,"
+    " cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam: foreach, fused;"
+    " tensorflow: eager, graph (tf.function), xla (jit_compile), session (TensorFlow 1)"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"
 STORE = f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"
@@ -45,7 +57,7 @@ def study(
         typer.Argument(
             metavar="KERNEL...",
             help="conv2d, lstm, gru, rnn, gemm, attention, layernorm, softmax, elementwise, pool,"
-            " embedding, adam.",
+            " embedding, adam; or FILE.py:FUNCTION, a function of your own.",
         ),
     ] = None,
     sets: Annotated[
@@ -58,10 +70,17 @@ def study(
         ),
     ] = None,
     framework: Annotated[
-        str, typer.Option(help="The frameworks that run the cases: torch, jax; with commas.")
-    ] = "torch",
+        str | None,
+        typer.Option(
+            help="The frameworks that run the cases: torch, jax, tensorflow; with commas. Several"
+            " are compared on one page, each in a process and in variants of its own. [default:"
+            " torch; of FILE.py:FUNCTION the one that the file imports]"
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="The torch device that runs them.")] = "cpu",
-    precision: Annotated[str, typer.Option(help=f"{PRECISIONS}; several with commas.")] = "fp32",
+    precision: Annotated[
+        str | None, typer.Option(help=f"{PRECISIONS}; several with commas. [default: fp32]")
+    ] = None,
     passes: Annotated[str | None, typer.Option("--pass", help=PASSES)] = None,
     cache: Annotated[
         str, typer.Option(help="warm, cold (flushed before every execution), or both.")
@@ -69,7 +88,9 @@ def study(
     threads: Annotated[str, typer.Option(help="Threads: numbers, or all.")] = "all",
     variant: Annotated[
         str | None,
-        typer.Option(help=f"Ways of running: {VARIANTS}. [default: eager; jax: eager,compiled]"),
+        typer.Option(
+            help=f"Ways of running: {VARIANTS}. [default: eager; jax and tensorflow: all of theirs]"
+        ),
     ] = None,
     factor: Annotated[
         list[str] | None,
@@ -93,6 +114,8 @@ def study(
         CounterTool | None,
         typer.Option(help="Count FLOPs and bytes of every case with this profiler."),
     ] = None,
+    scheduler: Scheduler = None,
+    slurm: Slurm = None,
     html: PageTarget = None,
     json: JsonTarget = None,
     save: RunTarget = None,
@@ -100,20 +123,21 @@ def study(
 ) -> None:
     """Measure kernels over a grid of cases on this machine, as the paper did.
 
-    Every kernel has a base case and sweeps one parameter at a time around it. `--set` changes
-    parameters: several values are a sweep, one value moves the base case. Cases run in a process
-    of their own: a crash, a hang or running out of memory costs one case. Finished cases are
-    kept in a store, and `--resume` goes on after any interruption.
+    Each kernel has a base case and sweeps one parameter at a time around it. `--set` changes
+    parameters: several values make a sweep, one value moves the base case. Finished cases are
+    kept, and `--resume` continues after an interruption.
 
     Example: `timeroof study conv2d lstm --pass forward,backward --quick`,
-    `timeroof study conv2d --set batch=1,8,64 --set layout=channels_last`
+    `timeroof study conv2d --set batch=1,8,64 --set layout=channels_last`,
+    `timeroof study my.py:make --set batch=1,8,64`
     """
     from timeroof.api.reports import machine as find_machine
     from timeroof.cli.outputs import check_outputs, keep_inputs
+    from timeroof.study.cluster import node_notes
     from timeroof.study.grid import unique
     from timeroof.study.report import judged_study
     from timeroof.study.run import check_store
-    from timeroof.study.store import Store, set_aside
+    from timeroof.study.store import Store
 
     names = list(dict.fromkeys(kernels or []))
     if sets == ["list"]:
@@ -122,16 +146,16 @@ def study(
     if out is None and html is None and json is None and save is None:
         out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
-    if overlay is not None and overlay != "paper":
-        raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
-    if resume and fresh:
-        raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
-    frameworks = _installed(words(framework, "--framework"))
+    _check_words(overlay, resume=resume, fresh=fresh)
+    asked_for = None if framework is None else words(framework, "--framework")
+    kernel_names, functions = asked.split_names(names, asked_for)
+    nodes = _nodes(scheduler, slurm, "--counters" if counters else "own" if functions else None)
+    frameworks = _installed(asked_for or ["torch"]) if kernel_names or not functions else ()
     choices = Choices(
-        framework=frameworks[0],
+        framework=frameworks[0] if frameworks else "torch",
         frameworks=frameworks,
         device=device,
-        precisions=words(precision, "--precision"),
+        precisions=words("fp32" if precision is None else precision, "--precision"),
         passes=None if passes is None else words(passes, "--pass"),
         caches=words(cache, "--cache"),
         threads=thread_counts(threads),
@@ -139,25 +163,36 @@ def study(
         quick=quick,
     )
     target = db or (out or Path()) / DATABASE
-    keep_inputs((machine,), (target, json, html, save))
+    keep_inputs((machine, *(one.path for one in functions)), (target, json, html, save))
     stage = Stage(fresh=fresh)
-    with stoppable(stage):
+    with stoppable(stage), ExitStack() as stack:
+        swept = asked.sets_for(kernel_names, sets or [], functions)
         plain = asked.own_cases(
-            asked.checked_sweeps(names, sets or [], choices, factor or []), choices
+            asked.checked_sweeps(kernel_names, swept, choices, factor or [], functions), choices
         )
+        met = asked.met_functions(functions, choices, precision, stack)
+        theirs = asked.function_cases(met, sets or [], choices, kernel_names)
         counting_tool = _tool(counters)
         other = None if machine in (None, "here") else find_machine(str(machine))
-        place, notes = _place(device, frameworks, other)
-        cases = unique([*plain, *asked.designed_cases(names, choices, factor or [], place.machine)])
-        kept = set_aside(target) if fresh else None
-        if kept is not None:
-            say(f"the old store is kept as {kept}")
+        ran = dict.fromkeys([*frameworks, *(case.framework for case in theirs)])
+        place, notes = _place(device, list(ran), other)
+        place = replace(place, own={one.name: one for one in functions})
+        for one in met:
+            one.worker.judge_on(place.machine)
+        designed = asked.designed_cases(kernel_names, choices, factor or [], place.machine)
+        cases = unique([*plain, *theirs, *designed])
+        if fresh:
+            _set_aside(target)
         stage.store, stage.keys = target, [place.key(case) for case in cases]
         with Store(target) as store:
             check_store(store, stage.keys, resume=resume)
-            # Threads that are asked for stay; otherwise cases run on one beside other programs.
-            may = threads == "all"
-            done = _run(cases, store, place, quick=quick, counters=counting_tool, may_reduce=may)
+            done = _run(
+                # Threads that are asked for stay; otherwise cases run on one beside others.
+                cases, store, place, quick=quick, counters=counting_tool,
+                may_reduce=threads == "all",
+                own={one.function.name: one.worker for one in met}, nodes=nodes,
+            )  # fmt: skip
+            notes += [] if nodes is None else node_notes(store, done.results, place.machine_key)
         command = "timeroof " + " ".join(sys.argv[1:])
         found = judged_study(done.results, other or place.machine, command=command, notes=notes)
         if not found.rows:
@@ -165,6 +200,35 @@ def study(
             raise InputError(f"no case could be measured: {first}")
         page = _write(found, out, html, save, json, overlay)
         _tell(found, done, target, page)
+
+
+def _check_words(overlay: str | None, *, resume: bool, fresh: bool) -> None:
+    if overlay is not None and overlay != "paper":
+        raise UsageError(f"no overlay is called {overlay!r}", advice="use paper")
+    if resume and fresh:
+        raise UsageError("--resume and --fresh exclude each other", advice="use one of them")
+
+
+def _set_aside(store: Path) -> None:
+    from timeroof.study.store import set_aside
+
+    if (kept := set_aside(store)) is not None:
+        say(f"the old store is kept as {kept}")
+
+
+def _nodes(scheduler: str | None, slurm: str | None, bound: str | None) -> DaskCluster | None:
+    """The cluster that measures, if any; `bound` is what only this computer does."""
+    if scheduler is None and slurm is None:
+        return None
+    from timeroof.core.engines import DaskCluster
+
+    if scheduler is not None and slurm is not None:
+        raise UsageError("--scheduler and --slurm are both given", advice="choose one")
+    if bound is not None:
+        what = "a function of your own" if bound == "own" else bound
+        advice = "leave --scheduler and --slurm out"
+        raise UsageError(f"{what} is measured on this computer only", advice=advice)
+    return DaskCluster(scheduler, slurm)
 
 
 def _tool(counters: CounterTool | None) -> str | None:
@@ -187,16 +251,17 @@ def _tool(counters: CounterTool | None) -> str | None:
 def _installed(frameworks: list[str]) -> tuple[str, ...]:
     """The frameworks that are here; each that is not is one line, and the others go on."""
     from timeroof.study.grid import FRAMEWORKS, check_choice
-    from timeroof.study.run import version_of
+    from timeroof.study.run import PACKAGES, version_of
 
     check_choice("framework", frameworks, FRAMEWORKS)
     found = [name for name in dict.fromkeys(frameworks) if version_of(name) is not None]
     missing = [name for name in dict.fromkeys(frameworks) if name not in found]
     if not found:
-        advice = f"install it: pip install {missing[0]}"
+        advice = f"install it: pip install {PACKAGES.get(missing[0], missing[0])}"
         raise UsageError(f"{' and '.join(missing)} cannot be imported", advice=advice)
     for name in missing:
-        say(f"{name} is not installed: the study goes on without it (pip install {name})")
+        how = f"pip install {PACKAGES.get(name, name)}"
+        say(f"{name} is not installed: the study goes on without it ({how})")
     return tuple(found)
 
 
@@ -233,11 +298,14 @@ def _run(
     quick: bool,
     counters: str | None,
     may_reduce: bool,
+    own: Mapping[str, Worker],
+    nodes: DaskCluster | None,
 ) -> Done:
     import msgspec
 
     from timeroof.cli.process import progress_bar
     from timeroof.study.case import FULL, QUICK
+    from timeroof.study.cluster import run_on_nodes
     from timeroof.study.run import run_cases
 
     plan = msgspec.structs.replace(QUICK if quick else FULL, one_thread_beside_others=may_reduce)
@@ -245,9 +313,11 @@ def _run(
     if counters is not None:
         from timeroof.study.counters import counting_with
 
-        counting = counting_with(counters, plan, place.machine)
+        counting = counting_with(counters, plan, place.machine, place.own)
     with progress_bar("studying", len(cases)) as advance:
-        return run_cases(cases, store, place, plan, advance, counting=counting)
+        if nodes is not None:
+            return run_on_nodes(cases, store, plan, nodes, advance)
+        return run_cases(cases, store, place, plan, advance, counting=counting, own=own)
 
 
 def _write(
@@ -275,10 +345,12 @@ def _write(
 def _tell(found: Study, done: Done, store: Path, page: Path | None) -> None:
     """What could not be measured on stderr, and the summary, whose last line is the page."""
     from timeroof.study.output.terminal import print_study
-    from timeroof.study.report import case_name
+    from timeroof.study.report import case_name, leaks_of
 
     for result in found.failures:
         say(f"{result.status}: {case_name(result.case)}: {result.error}")
+    for name, text in leaks_of(done.results).items():
+        say(f"{name}: {text}")
     before = f", {done.found} of them from before" if done.found else ""
     say(f"{len(done.results)} cases in {store}{before}")
     print_study(found, None if page is None else str(page))

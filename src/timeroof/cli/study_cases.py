@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timeroof.cli.options import PlainCommand
 from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, Value
+    from timeroof.study.case import Case, Hello, OwnFunction, Value
+    from timeroof.study.run import Worker
 
 Sweeps = dict[str, "dict[str, list[Value]] | None"]
 
@@ -34,17 +36,120 @@ class StudyCommand(PlainCommand):
         return super().parse_args(ctx, args)
 
 
+def split_names(
+    names: Sequence[str], frameworks: Sequence[str] | None
+) -> tuple[list[str], list[OwnFunction]]:
+    """Kernels of ours, and functions of the user's."""
+    from timeroof.study.own import is_own, reference
+
+    own = [name for name in names if is_own(name)]
+    if own and frameworks is not None and len(frameworks) > 1:
+        advice = "name one with --framework, or leave it out"
+        raise UsageError(f"{own[0]} runs in one framework", advice=advice)
+    found = [reference(name, frameworks[0] if frameworks else None) for name in own]
+    twice = [one.name for one in found if sum(one.name == other.name for other in found) > 1]
+    if twice:
+        advice = "study one of them, or rename a file"
+        raise UsageError(f"two functions are called {twice[0]}", advice=advice)
+    return [name for name in names if not is_own(name)], found
+
+
+def sets_for(
+    kernels: Sequence[str], sets: Sequence[str], functions: Sequence[OwnFunction]
+) -> list[str]:
+    """The values for kernels of ours: beside functions, those of parameters that kernels have."""
+    from timeroof.study.kernels import kernel
+
+    if not functions:
+        return list(sets)
+    known = {p.name for name in kernels for p in kernel(name).parameters}
+    return [text for text in sets if set(parse_sets([text])) <= known]
+
+
+class Met(NamedTuple):
+    """A user's function whose worker has started, and what it said of itself."""
+
+    function: OwnFunction
+    worker: Worker
+    hello: Hello
+
+
+def met_functions(
+    functions: Sequence[OwnFunction], choices: Choices, precision: str | None, stack: ExitStack
+) -> list[Met]:
+    """Import every function in a worker of its own, which ends with the stack."""
+    from timeroof.probe.measure import cached_machine
+    from timeroof.study.run import Worker
+
+    if functions and precision is not None:
+        advice = "give it a parameter for its number format, and sweep it with --set"
+        raise UsageError(f"--precision is not for {functions[0].name}", advice=advice)
+    found = []
+    # Before anything is measured: a mistake in the file shows at once.
+    machine = cached_machine() if functions and choices.device == "cpu" else None
+    for function in functions:
+        worker = Worker(machine, device=choices.device, own=function)
+        stack.callback(worker.stop)
+        found.append(Met(function, worker, worker.start()))
+    return found
+
+
+def function_cases(
+    met: Sequence[Met], sets: Sequence[str], choices: Choices, kernels: Sequence[str]
+) -> list[Case]:
+    """The cases of the user's functions; each takes the values of the parameters that it has."""
+    from timeroof.study.kernels import kernel
+    from timeroof.study.own import OwnChoices, own_cases, swept_values
+
+    if not met:
+        return []
+    given = parse_sets(sets)
+    known = {p.name for one in met for p in one.hello.parameters}
+    elsewhere = {p.name for name in kernels for p in kernel(name).parameters}
+    own = OwnChoices(
+        passes=choices.passes or ["forward"],
+        variants=choices.variants or ["eager"],
+        caches=choices.caches,
+        threads=choices.threads,
+        device=choices.device,
+    )
+    found: list[Case] = []
+    for one in met:
+        has = {p.name for p in one.hello.parameters}
+        others = (known - has) | (elsewhere - has)
+        values = {name: texts for name, texts in given.items() if name not in others}
+        swept = swept_values(one.function, one.hello, values, typed=True)
+        found += own_cases(one.function, one.hello, swept, own)
+    return found
+
+
 def parameter_lines(names: Sequence[str]) -> list[str]:
     """The parameters of kernels, of all where none is named: base values, and what is swept."""
     from timeroof.study.kernels import kernel, kernel_names
 
-    lines = []
-    for name in names or kernel_names():
+    own = split_names(names, None)[1]
+    lines = [line for function in own for line in _function_lines(function)]
+    for name in split_names(names, None)[0] or (() if own else kernel_names()):
         for parameter in kernel(name).parameters:
             values = parameter.choices or parameter.full or (parameter.base,)
             shown = f"{parameter.name}={','.join(map(str, values))}"
             lines.append(f"{name:12} {shown:40} base {parameter.base}")
     return lines
+
+
+def _function_lines(function: OwnFunction) -> list[str]:
+    from timeroof.study.run import Worker
+
+    worker = Worker(None, own=function)
+    try:
+        hello = worker.start()
+    finally:
+        worker.stop()
+    return [
+        f"{function.name:12} {f'{p.name}=…':40} "
+        + ("needs a value" if p.required else f"base {p.default}")
+        for p in hello.parameters
+    ]
 
 
 def parse_sets(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -167,7 +272,12 @@ class Choices:
             grid.check_choice(what, values, known)
             more = [v for f in frameworks for v in grid.FRAMEWORK_VARIANTS.get(f, ())]
             more = more if what == "variant" else []
-            there = {k.name: [*getattr(k, many), *more] for k in found}
+            # A kernel's own variants are PyTorch's.
+            torch = what != "variant" or "torch" in frameworks
+            there = {
+                k.name: list(dict.fromkeys([*(getattr(k, many) if torch else ()), *more]))
+                for k in found
+            }
             for value in values:
                 if there and not any(value in have for have in there.values()):
                     has = "has" if len(there) == 1 else "have"
@@ -178,14 +288,15 @@ class Choices:
 
 
 def checked_sweeps(
-    names: list[str], sets: list[str], choices: Choices, factors: list[str]
-) -> Sweeps:
+    names: list[str], sets: list[str], choices: Choices, factors: list[str],
+    functions: Sequence[OwnFunction] = (),
+) -> Sweeps:  # fmt: skip
     """Refuse what cannot be before anything is measured; the sweeps by kernel."""
     from timeroof.study.factors import FACTOR_NAMES
     from timeroof.study.grid import check_choice
     from timeroof.study.kernels import kernel_names
 
-    if not names and not factors:
+    if not names and not factors and not functions:
         raise UsageError("no kernel is named", advice=f"name some of {', '.join(kernel_names())}")
     check_choice("factor", factors, (*FACTOR_NAMES, "all"))
     choices.check(names)
@@ -195,7 +306,7 @@ def checked_sweeps(
 def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
     """The cases of the kernels' own grids; a pass that a kernel lacks is recorded for it."""
     from timeroof.study.case import Case
-    from timeroof.study.grid import all_cores, grid_cases
+    from timeroof.study.grid import all_cores, compared_cases, grid_cases
     from timeroof.study.kernels import kernel
 
     found: list[Case] = []
@@ -207,6 +318,9 @@ def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
             for p in lacking
         ]  # fmt: skip
         given = {key: value for key, value in vars(choices).items() if key != "frameworks"}
+        if len(choices.frameworks) > 1 and not choices.variants:
+            found += compared_cases(name, choices.frameworks, sweeps=own, **given)
+            continue
         for framework in choices.frameworks or (choices.framework,):
             found += grid_cases(name, sweeps=own, **given | {"framework": framework})
     return found

@@ -23,7 +23,7 @@ def whatif(
         list[str] | None,
         typer.Option(
             help="A machine to predict for: a catalogue name, a TOML file or 'here'; more may"
-            " follow. [default: the machine that it ran on]"
+            " follow. [default: the one it ran on]"
         ),
     ] = None,
     ran_on: Annotated[
@@ -33,7 +33,8 @@ def whatif(
         ),
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="Contractions in another precision: bf16, fp16, fp8, tf32.")
+        str | None,
+        typer.Option(help="Matrix products in another precision: bf16, fp16, fp8, tf32."),
     ] = None,
     json: JsonTarget = None,
     html: PageTarget = None,
@@ -42,9 +43,9 @@ def whatif(
 ) -> None:
     """Predict the run on other machines, or in another precision.
 
-    Bounds are exact for the counted work. The predicted time is a model: every kernel keeps
-    today's efficiency, rows that launching limits follow the cost of a launch; the interval says
-    how far that may be off.
+    Bounds are exact for the counted work. The predicted time is an estimate: each kernel keeps
+    today's efficiency, and launch-bound kernels follow the launch overhead. The range shows how
+    far that may be off.
 
     Example: `timeroof whatif run.troof --machine h100-sxm a100-sxm4-80gb --html whatif.html`
     """

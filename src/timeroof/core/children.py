@@ -7,9 +7,12 @@ PYTHONPATH that mean it are left out. A program of the user's is no child in thi
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,3 +60,20 @@ def safe_environment() -> dict[str, str]:
         entries.append(root)
     kept = {name: value for name, value in os.environ.items() if name != _PATH}
     return kept | ({_PATH: os.pathsep.join(entries)} if entries else {})
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def tie_to(driver: int) -> None:
+    """Die with the driver, a worker's parent: by the kernel's hand on Linux."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != driver:  # it died before we asked
+        os._exit(1)
+    # Ctrl-C reaches the whole process group; the driver decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Where memory runs out, the kernel should take this process, not the driver.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -181,6 +181,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("device", pl.String, "device", "Device that ran it."),
     Column("stream", pl.String, "stream", "Stream or thread that ran it."),
     Column("rank", pl.Int64, "rank", "Rank of a distributed program."),
+    Column("ranks", pl.Int64, "ranks", "How many ranks ran this kernel, of several.", count=True),
+    Column("rank_min_s", pl.Float64, "fastest rank", "Seconds on the fastest of its ranks.", "s"),
+    Column("rank_median_s", pl.Float64, "median rank", "Seconds on the median rank.", "s"),
+    Column("rank_max_s", pl.Float64, "slowest rank", "Seconds on the slowest of its ranks.", "s"),
+    Column("slowest_rank", pl.Int64, "slowest", "Rank on which this kernel takes longest."),
     Column("parent", pl.Int64, "parent", "Id of the row that this one is inside of."),
     _family("labels", LABEL, pl.String, "Whatever else the source says of the row."),
     Column(

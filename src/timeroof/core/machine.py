@@ -18,6 +18,20 @@ MACHINE_SCHEMA = "timeroof.machine/1"
 # The key of `Machine.software` that says who gets huge pages: always, madvise or never.
 HUGE_PAGES = "transparent_hugepage"
 
+# The key of `Machine.software` that says in which pages its memory was measured: huge or 4 kB.
+PAGES = "pages"
+
+
+def launch_variant(framework: str, what: str) -> str:
+    """The name of a launch cost among the variants of the ceiling `launch`: of an `op` from Python,
+    of a `call` of a compiled function, of a `kernel` inside one.
+
+    >>> launch_variant("jax", "op"), launch_variant("jax", "call")
+    ('jax op, python loop', 'jax call, compiled')
+    """
+    return f"{framework} {what}, {'python loop' if what == 'op' else 'compiled'}"
+
+
 # Which figure is the roof where a machine has several for one resource: what was
 # seen on the device beats what its maker prints, and a default comes last.
 _BEST_FIRST = "user measured published datasheet theoretical counted inferred modelled"

@@ -103,7 +103,8 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
 
     `mark` says what ends a step. `samples` are the seconds of single unprofiled steps, in their
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
-    `pause_s` are idle seconds of a device outside of all steps: no step can give them back.
+    `pause_s` are idle seconds of a device outside of all steps, also by cause: no step can give
+    them back, and no row has them.
     """
 
     count: int
@@ -114,6 +115,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     pace_samples: list[float] = []
     kinds: list[StepKind] = []
     pause_s: float | None = None
+    pause_by_cause: dict[str, float] = {}
 
 
 class RankTotals(msgspec.Struct, kw_only=True, frozen=True):

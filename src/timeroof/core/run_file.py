@@ -16,6 +16,7 @@ from timeroof.core.errors import InputError, reading
 from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
 from timeroof.core.notes import PARTIAL, Note, NoteDocument, note_documents, notes_of_documents
+from timeroof.core.parquet import parquet_table
 from timeroof.core.profile import Profile, RankTotals, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
 from timeroof.core.vocabulary import idle_cause, known_causes
@@ -102,10 +103,25 @@ class SavedRun:
     version: str = ""
     # The recorded calls as `work.saved_calls` packs them.
     calls: bytes = b""
+    # Whether recorded calls are counted already, as they are in a run that was saved.
+    is_counted: bool = False
 
 
 def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
     """Write a run; the file is replaced whole or not at all."""
+    with atomic_path(path) as part, zipfile.ZipFile(part, "w") as archive:
+        _write(archive, run, totals)
+
+
+def run_bytes(run: SavedRun) -> bytes:
+    """A run as the bytes of its file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        _write(archive, run, None)
+    return buffer.getvalue()
+
+
+def _write(archive: zipfile.ZipFile, run: SavedRun, totals: Totals | None) -> None:
     profile = run.profile
     meta = _Meta(
         schema=RUN_SCHEMA,
@@ -124,14 +140,13 @@ def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
         "kernels": profile.kernels.drop("samples"), "samples": samples if samples.height else None,
         "timeline": profile.timeline, "rungs": profile.rungs,
     }  # fmt: skip
-    with atomic_path(path) as part, zipfile.ZipFile(part, "w") as archive:
-        archive.writestr("meta.json", msgspec.json.encode(meta), zipfile.ZIP_DEFLATED)
-        for name, table in ((n, t) for n, t in tables.items() if t is not None):
-            buffer = io.BytesIO()
-            table.write_parquet(buffer, compression="zstd")
-            archive.writestr(f"{name}.parquet", buffer.getvalue(), zipfile.ZIP_STORED)
-        if run.calls:
-            archive.writestr(CALLS_MEMBER, run.calls, zipfile.ZIP_DEFLATED)
+    archive.writestr("meta.json", msgspec.json.encode(meta), zipfile.ZIP_DEFLATED)
+    for name, table in ((n, t) for n, t in tables.items() if t is not None):
+        buffer = io.BytesIO()
+        table.write_parquet(buffer, compression="zstd")
+        archive.writestr(f"{name}.parquet", buffer.getvalue(), zipfile.ZIP_STORED)
+    if run.calls:
+        archive.writestr(CALLS_MEMBER, run.calls, zipfile.ZIP_DEFLATED)
 
 
 def load_run(path: Path) -> SavedRun:
@@ -215,7 +230,8 @@ def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:
     member = f"{name}.parquet"
     if member not in archive.namelist():
         return None
-    return pl.read_parquet(io.BytesIO(archive.read(member)))
+    where = f"{archive.filename}!/{member}" if archive.filename else member
+    return parquet_table(archive.read(member), where)
 
 
 def _timeline(archive: zipfile.ZipFile) -> pl.DataFrame | None:

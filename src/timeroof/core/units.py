@@ -147,6 +147,24 @@ def work_unit(resource: str) -> str:
     return "OP" if resource.startswith(INTEGER) else "FLOP"
 
 
+def resource_words(resource: str) -> str:
+    """A resource as people call it; its code is for tables of code and JSON.
+
+    >>> [resource_words(r) for r in ("flop/fp32", "flop/bf16-tensor", "byte/dram", "fault")]
+    ['FP32', 'BF16 tensor', 'DRAM bandwidth', 'page fault']
+    >>> [resource_words(r) for r in ("launch", "link/nvlink", "pipe/compute")]
+    ['launch overhead', 'nvlink bandwidth', 'compute throughput']
+    """
+    head, _, tail = resource.partition("/")
+    if head == "flop":
+        return tail.upper().replace("-TENSOR", " tensor")
+    if head == "byte":
+        return f"{tail.upper()} bandwidth"
+    if head in ("link", "pipe"):
+        return f"{tail} {'bandwidth' if head == 'link' else 'throughput'}"
+    return {LAUNCH: "launch overhead", FAULT: "page fault"}.get(resource, resource)
+
+
 def format_rate(resource: str, rate: float) -> str:
     """A rate as a person reads it; launches and faults as seconds each.
 

@@ -319,6 +319,10 @@ def clean_durations_s(steps: Sequence[CleanStep]) -> list[float]:
 
 # Shares of waiting below this are the ordinary comings and goings of a system.
 LEAST_WAITING = 0.05
+# Above this share no time of the run says anything of the program.
+MOST_WAITING = 0.30
+# Quantiles of a row's times beside busy neighbours, as tried on steps of known times.
+LOW_ONE_THREAD, LOW_THREADS = 0.25, 0.10
 
 
 def waiting_share(threads: Mapping[int, tuple[int, int]]) -> float | None:
@@ -334,9 +338,47 @@ def waiting_share(threads: Mapping[int, tuple[int, int]]) -> float | None:
 
 
 def contention_note(share: float | None) -> str | None:
-    """A word where others held the CPUs."""
+    """A word where others held the CPUs; above a third of the time it comes before all others."""
     if share is None or share < LEAST_WAITING:
         return None
-    return (
-        f"Other programs used the CPU: this program waited {100 * share:.0f} % of its time for one."
+    waited = f"this program waited {100 * share:.0f} % of its time for a CPU"
+    if share <= MOST_WAITING:
+        return f"Other programs used the CPU: {waited}."
+    return f"Times are not to be trusted: {waited}. FLOPs, bytes and bounds hold."
+
+
+def busy_quantile(steps: Sequence[TimedStep], threads: int | None) -> float | None:
+    """Which quantile of a row's times over steps stands for it where others held the CPUs; None
+    where nobody did. Waiting falls on single events, so most steps have most rows undisturbed: with
+    one thread the lower quartile is right, with several, which wait for one another, less."""
+    whole_ns = sum(step.duration_ns for step in steps)
+    waited_ns = sum(step.waited_ns + step.others_waited_ns for step in steps)
+    if not whole_ns or waited_ns < LEAST_WAITING * whole_ns:
+        return None
+    return LOW_ONE_THREAD if threads == 1 else LOW_THREADS
+
+
+def idle_seconds(
+    accounts: Sequence[Account], chosen: Sequence[int], quantile: float | None
+) -> dict[str, float]:
+    """Seconds outside ops by cause, without the profiler's own."""
+    causes = [cause for cause in accounts[0].idle_ns if cause != IdleCause.PROFILER]
+    if quantile is None:
+        means = {c: statistics.fmean(accounts[i].idle_ns[c] for i in chosen) for c in causes}
+        return {cause.value: ns / 1e9 for cause, ns in means.items()}
+    return {
+        cause.value: float(np.quantile([a.idle_ns[cause] for a in accounts], quantile)) / 1e9
+        for cause in causes
+    }
+
+
+def cpu_wait_s(recording: Recording, rest_s: float) -> float:
+    """What a step waited for a CPU: as much as clocks show, and at most what nothing else explains.
+    Unprofiled steps know their own thread's waiting; of other threads profiled ones do."""
+    own = [step.waited_ns for step in recording.clean if step.waited_ns is not None]
+    own = own or [step.waited_ns for step in recording.timed]
+    others = [step.others_waited_ns for step in recording.timed]
+    waited_ns = (statistics.median(own) if own else 0.0) + (
+        statistics.median(others) if others else 0.0
     )
+    return max(0.0, min(waited_ns / 1e9, rest_s))

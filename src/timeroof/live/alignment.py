@@ -17,6 +17,8 @@ MOST_COMPARED = 3000
 
 def align(step: TimedStep, described: list[Described]) -> Ints:
     """For every event of a timed step the place of its described op, or NO_MATCH."""
+    if step.described is not None:
+        return step.described
     found = np.full(len(step), NO_MATCH, np.int64)
     theirs: dict[int, list[int]] = defaultdict(list)
     for place, op in enumerate(described):
@@ -29,6 +31,30 @@ def align(step: TimedStep, described: list[Described]) -> Ints:
         for mine, other in pairs(ours, [described[p].name for p in places]):
             found[rows[mine]] = places[other]
     return found
+
+
+def align_recurring(step: TimedStep, described: list[Described]) -> Ints:
+    """As `align`, for stretches of a loop that begin and end anywhere: an event is the described op
+    of its name that has the same neighbours, or one of them."""
+    places = [place for place, op in enumerate(described) if op.scope != USER_SCOPE]
+    theirs = [described[place].name for place in places]
+    known: dict[tuple[str | None, ...], int] = {}
+    for place, contexts in zip(places, contexts_of(theirs), strict=True):
+        for context in contexts:
+            known.setdefault(context, place)
+    found = np.full(len(step), NO_MATCH, np.int64)
+    for thread in np.unique(step.thread).tolist():
+        rows = np.flatnonzero((step.thread == thread) & (step.scope != USER_SCOPE))
+        ours = [step.names[n] for n in step.name[rows].tolist()]
+        for row, contexts in zip(rows.tolist(), contexts_of(ours), strict=True):
+            found[row] = next((known[c] for c in contexts if c in known), NO_MATCH)
+    return found
+
+
+def contexts_of(names: list[str]) -> list[tuple[tuple[str | None, ...], ...]]:
+    """Of every name in a sequence: with both neighbours, with one of them, by itself."""
+    around = zip([None, *names], names, [*names[1:], None], strict=False)
+    return [((a, n, b), (a, n, None), (None, n, b), (n,)) for a, n, b in around]
 
 
 def pairs(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:

@@ -21,11 +21,12 @@ from timeroof.live import accounting, rows as row_table
 from timeroof.live.accounting import Account, Balance
 from timeroof.live.calls import Counted
 from timeroof.live.framework import Framework, framework_of
-from timeroof.live.memory import Traffic, traffic
+from timeroof.live.memory import Traffic
 from timeroof.live.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
 from timeroof.live.rows import Amounts, Rows, Total
 from timeroof.model.judge import scope_for
 from timeroof.work.recorded import RecordedCall
+from timeroof_recorder.marks import WINDOW
 
 # Page faults a step that come and go; fewer are not worth a word.
 LEAST_CHANGING = 1000
@@ -51,7 +52,8 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     steps = timed_steps(recording)
     if not steps:
         return _nothing(recording, source)
-    accounts = [accounting.account(s, recording.event_cost_ns or 0.0) for s in steps]
+    framework = framework_of(recording.framework)
+    accounts = [framework.account(s, recording.event_cost_ns or 0.0) for s in steps]
     chosen = accounting.middle_half([s.duration_ns for s in steps])
     units = row_table.matrix_units(machine)
     work, rows = _described(recording, accounts, machine, units)
@@ -63,23 +65,25 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     totals = row_table.totals_of(rows, work.amounts, launches, units)
     rate = machine.rate("fault", scope_for(recording.threads, machine)) if machine else None
     _add_faults(recording, rows, work, totals, rate)
-    table = row_table.kernel_table(rows, timed, totals, chosen)
+    quantile = accounting.busy_quantile(steps, recording.threads)
+    table = row_table.kernel_table(rows, timed, totals, chosen, quantile)
+    rows_s = float(table["time_s"].sum())
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
-    framework = framework_of(recording.framework)
     table, more = framework.split(table, recording, rows, units, machine)
     found = accounting.balance(recording, accounts, chosen)
-    idle = {
-        cause.value: statistics.fmean(accounts[i].idle_ns[cause] for i in chosen) / 1e9
-        for cause in accounts[0].idle_ns
-        if cause != IdleCause.PROFILER
-    }
+    idle = accounting.idle_seconds(accounts, chosen, quantile)
+    kernel_s = found.corrected_s - sum(idle.values())
+    if quantile is not None:
+        kernel_s, rest_s = rows_s, found.wall_s - rows_s - sum(idle.values())
+        waited_s = rest_s if found.clean_s is None else accounting.cpu_wait_s(recording, rest_s)
+        idle[IdleCause.CPU_WAIT.value] += max(0.0, waited_s)
     typical = chosen[len(chosen) // 2]
     return Profile.of(
         table,
         source,
         threads=recording.threads,
         wall_s=found.wall_s,
-        kernel_s=found.corrected_s - sum(idle.values()),
+        kernel_s=kernel_s,
         idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
         unexplained_error_s=found.error_s,
         steps=live_steps(recording, found.clean_s, found.timed_s),
@@ -136,10 +140,13 @@ def _described(
     counted = framework.count(ops, recording.compiled)
     found = framework.contexts(ops)
     phases = row_table.phases_of(ops, found, accounts)
-    moved = traffic(ops, counted, phases, machine) if ops and machine is not None else None
+    is_bounded = ops and machine is not None
+    moved = framework.traffic(ops, counted, phases, machine) if is_bounded and machine else None
     work = Work(ops, counted, phases, moved, row_table.op_amounts(counted, moved, units))
     lines = recording.with_lines
-    return work, row_table.described_rows(ops, counted, found, phases, recording.compiled, lines)
+    rows = row_table.described_rows(ops, counted, found, phases, recording.compiled, lines)
+    rows.is_recurring = recording.marker == WINDOW
+    return work, rows
 
 
 def _add_faults(
@@ -177,7 +184,7 @@ def _nothing(recording: Recording, source: Source) -> Profile:
 def why_nothing(recording: Recording) -> str:
     """Why there is nothing to show, and what to do."""
     if not recording.frameworks:
-        return "the program did not import torch: nothing was measured"
+        return "the program imported neither torch nor jax: nothing was measured"
     if recording.why_nothing is not None:
         return recording.why_nothing
     if not recording.steps_seen:

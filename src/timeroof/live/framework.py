@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timeroof.live.recording import CompiledKernel, Described, Recording, TensorSeen
+from timeroof.live.recording import CompiledKernel, Described, Recording, TensorSeen, TimedStep
 
 if TYPE_CHECKING:
     import polars as pl
 
     from timeroof.core.machine import Machine
+    from timeroof.live.accounting import Account
     from timeroof.live.calls import Counted
+    from timeroof.live.memory import Traffic
     from timeroof.live.rows import Rows
 
 
@@ -27,6 +29,15 @@ class Context:
     source: str | None = None
     # Known from a module around it or an autograd node, not from an annotation of the program's.
     is_firm: bool = False
+
+
+class FilePass(NamedTuple):
+    """A timed pass whose events are in a file: what the instruments say of it, and its clocks."""
+
+    number: int
+    payload: Mapping[str, Any]
+    faults: int = 0
+    clocks: Any = None
 
 
 class Framework:
@@ -43,6 +54,28 @@ class Framework:
     ) -> list[Described]:
         """The ops of a described step from what the instruments wrote."""
         return [_described(op) for op in payload.get("ops", ())]
+
+    def timed_steps(self, passes: Sequence[FilePass], folder: Path) -> list[TimedStep | None]:
+        """Timed passes whose events are in files; None where one cannot be read."""
+        return [None] * len(passes)
+
+    def settle(self, recording: Recording) -> None:
+        """Whatever the timed steps of a recording say beyond times: what they computed."""
+
+    def account(self, step: TimedStep, event_cost_ns: float) -> Account:
+        """Every nanosecond of a timed step on somebody's account."""
+        from timeroof.live.accounting import account
+
+        return account(step, event_cost_ns)
+
+    def traffic(
+        self, ops: Sequence[Described], counted: Sequence[Counted], phases: Sequence[str],
+        machine: Machine,
+    ) -> Traffic:  # fmt: skip
+        """What of the described ops' bytes must pass each level of a machine."""
+        from timeroof.live.memory import traffic
+
+        return traffic(ops, counted, phases, machine)
 
     def contexts(self, ops: list[Described]) -> list[Context]:
         """Phase, module and line of every op."""
@@ -88,13 +121,16 @@ def _value(value: Any) -> object:
     return _values(value)
 
 
-# Frameworks that have a folder here.
-_HOMES = {"torch": "timeroof.live.torch.framework"}
+# Frameworks that have a folder here, whose module has `make()`.
+HOMES = {
+    "torch": "timeroof.live.torch.framework",
+    "jax": "timeroof.live.jax.framework",
+}
 
 
 def framework_of(name: str | None) -> Framework:
     """What reads the records of a framework."""
-    if name not in _HOMES:
+    if name not in HOMES:
         return Framework()
-    made: Framework = import_module(_HOMES[str(name)]).Torch()
+    made: Framework = import_module(HOMES[str(name)]).make()
     return made

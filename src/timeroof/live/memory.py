@@ -71,16 +71,25 @@ def traffic(
 ) -> Traffic:
     """The least traffic of every op at every level of a machine, caches warm from other steps."""
     order = completion_order(ops)
-    ranges = all_ranges(ops, counted, order)
-    accesses = Accesses.of(ranges, _changed(ranges))
+    return traffic_of(all_ranges(ops, counted, order), order, phases, machine)
+
+
+def traffic_of(
+    ranges: list[list[Range]], order: Sequence[int], phases: Sequence[str], machine: Machine,
+    results: set[Hashable] = frozenset(),  # type: ignore[assignment]
+) -> Traffic:  # fmt: skip
+    """The same where ranges are known, in the order in which the ops end. Each range's storage
+    comes with the number of its life, 0 for one from before the step; `results` are those that
+    are made in it and stay."""
+    accesses = Accesses.of(ranges, _changed(ranges) | results)
     levels = caches_above(machine)
     found = ideal_traffics(accesses, [size for _, size in levels], warm=True)
-    by_level: dict[str, Floats] = {"l1": np.zeros(len(ops))}
+    by_level: dict[str, Floats] = {"l1": np.zeros(len(phases))}
     by_level["l1"][order] = [sum(r[2] for r in own) for own in ranges]
     for (level, _), t in zip(levels, found, strict=True):
-        by_level[level] = np.zeros(len(ops))
+        by_level[level] = np.zeros(len(phases))
         by_level[level][order] = t.read_bytes + t.write_bytes
-    fresh: list[dict[Hashable, int]] = [{} for _ in ops]
+    fresh: list[dict[Hashable, int]] = [{} for _ in phases]
     for place, bytes_of in zip(order, _fresh(ranges), strict=True):
         fresh[place] = bytes_of
     return Traffic(by_level, ladder_bytes(accesses, [phases[i] for i in order]), fresh)

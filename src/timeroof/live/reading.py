@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from timeroof.core.errors import trace_ignored
-from timeroof.live.accounting import LEAST_SHARE, waiting_share
+from timeroof.live.accounting import LEAST_SHARE, LEAST_WAITING, waiting_share
 from timeroof.live.calibration import Program, Round, event_cost
-from timeroof.live.framework import framework_of
+from timeroof.live.framework import FilePass, framework_of
 from timeroof.live.kinds import Kind, KindKey, StepSeen, kinds_of, step_kinds
 from timeroof.live.recording import (
     CleanStep,
@@ -38,7 +38,7 @@ MOST_UNSETTLED = 2.0
 
 WORDS = {
     "own-profiler": (
-        "no step was timed, the program's own torch.profiler was on in all that would have been:"
+        "no step was timed, the program's own profiler was on in all that would have been:"
         " switch it off, or let it write its trace and use `timeroof read`"
     ),
     "inside-another": (
@@ -54,8 +54,8 @@ WORDS = {
     "other-trace": "another execution trace is being recorded: no step is described",
 }
 NOTES = {
-    "own-profiler": "the program's own torch.profiler was on: steps under it are not timed by op",
-    "lost-to-own-profiler": "the program started its own torch.profiler: a timed step was lost",
+    "own-profiler": "the program's own profiler was on: steps under it are not timed by op",
+    "lost-to-own-profiler": "the program started its own profiler: a timed step was lost",
     "forked": (
         "the program forked (workers of a data loader, or others): only processes that take steps"
         " are looked at"
@@ -81,6 +81,8 @@ class ProcessSeen:
     later: dict[int, tuple[int, int]] = field(default_factory=dict)
     steps_seen: int = 0
     timed: list[TimedStep] = field(default_factory=list)
+    # Timed passes whose events are in files, until they are read; a block's has the number 0.
+    files: list[FilePass] = field(default_factory=list)
     described: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
     primitives: list[tuple[int, PrimitiveStep]] = field(default_factory=list)
     devices: list[tuple[int, str]] = field(default_factory=list)
@@ -121,7 +123,27 @@ class ProcessSeen:
 def read_folder(folder: Path) -> list[ProcessSeen]:
     """The processes of a run in the order in which they began."""
     paths = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
-    return [process_of(records(path.read_bytes())) for path in paths]
+    found = [process_of(records(path.read_bytes())) for path in paths]
+    for seen in found:
+        _read_files(seen, folder)
+    return found
+
+
+def _read_files(seen: ProcessSeen, folder: Path) -> None:
+    """Read timed passes that are in files, those of parts of steps too: a compiled program comes
+    with the first pass after it was made."""
+    chain = [seen]
+    while chain[-1].former is not None:
+        chain.append(chain[-1].former)
+    passes = [(owner, one) for owner in reversed(chain) for one in owner.files]
+    if not passes or not seen.frameworks:
+        return
+    found = framework_of(seen.frameworks[0][0]).timed_steps([one for _, one in passes], folder)
+    for (owner, one), step in zip(passes, found, strict=True):
+        if step is not None and one.number:
+            owner.timed.append(step)
+        elif step is not None and (owner.block is None or len(step) >= len(owner.block[0])):
+            owner.block = (step, None)
 
 
 def process_of(found: Sequence[tuple[Any, ...]]) -> ProcessSeen:
@@ -140,6 +162,11 @@ def _process(
 ) -> None:  # fmt: skip
     seen.pid, seen.parent, seen.forked, seen.ranks = pid, parent, forked, ranks
     seen.command = [word.decode("utf-8", "replace") for word in words]
+
+
+def _watched(seen: ProcessSeen, name: str, version: str) -> None:
+    """Of several frameworks the one whose steps are looked at is the first."""
+    seen.frameworks = list(dict.fromkeys([(name, version), *seen.frameworks]))
 
 
 def _mark(seen: ProcessSeen, found: str, label: str, first_ns: int | None) -> None:
@@ -172,7 +199,7 @@ def _restart(seen: ProcessSeen, times: list[int]) -> ProcessSeen:
     )  # fmt: skip
     fresh = ProcessSeen(**{name: getattr(seen, name) for name in kept})
     seen.notes = list(seen.notes)
-    fresh.former = seen if seen.timed else seen.former
+    fresh.former = seen if seen.timed or seen.files else seen.former
     fresh.first_ns = seen.first_ns if seen.first_ns is not None else None
     begin = fresh.first_ns
     for number, end_ns in enumerate(times, 1):
@@ -183,9 +210,10 @@ def _restart(seen: ProcessSeen, times: list[int]) -> ProcessSeen:
     return fresh
 
 
-def _timed(
-    seen: ProcessSeen, number: int, events: tuple[Any, ...], faults: int, clocks: Any
-) -> None:
+def _timed(seen: ProcessSeen, number: int, events: Any, faults: int, clocks: Any) -> None:
+    if isinstance(events, dict):
+        seen.files.append(FilePass(number, events, faults, clocks))
+        return
     seen.timed.append(timed_step(events, number, faults, clocks))
 
 
@@ -211,8 +239,11 @@ def _device(seen: ProcessSeen, number: int, _events: Any, payload: dict[str, Any
     seen.devices.append((number, str(payload["file"])))
 
 
-def _block(seen: ProcessSeen, events: tuple[Any, ...], payload: dict[str, Any] | None) -> None:
+def _block(seen: ProcessSeen, events: Any, payload: dict[str, Any] | None) -> None:
     """Of a block in pieces (it forked) the largest is kept."""
+    if isinstance(events, dict):
+        seen.files.append(FilePass(0, events))
+        return
     step = timed_step(events)
     if seen.block is None or len(step) >= len(seen.block[0]):
         seen.block = (step, payload)
@@ -251,6 +282,7 @@ def _ended(seen: ProcessSeen, error: str | None, _cpu_ns: int) -> None:
 _TAKERS: dict[str, Any] = {
     "process": _process,
     "framework": lambda seen, name, version: seen.frameworks.append((name, version)),
+    "watched": _watched,
     "mark": _mark,
     "steps": _steps,
     "later": _later,
@@ -287,8 +319,6 @@ def timed_step(
     # An event that was open at the end (the optimizer's step holds our hook) ends there.
     end = np.where((table[:, 2] < 0) | (end > finish_ns), finish_ns, end)
     order = np.lexsort((-end, start))
-    elapsed, own, queued, switches, others = clocks or (0, 0, 0, 0, 0)
-    asleep_ns = slept_ns(elapsed, own, queued, switches, others)
     return TimedStep(
         names=tuple(name for name, *_ in names),
         name=table[order, 0],
@@ -301,13 +331,21 @@ def timed_step(
         finish_ns=finish_ns,
         main_thread=thread,
         faults=faults,
-        asleep_ns=asleep_ns,
-        sleeps=switches,
         number=number,
         told=tuple(EventName(*rest) for _, *rest in names),
-        waited_ns=max(0, min(queued, elapsed - own)) if clocks else 0,
-        others_waited_ns=others,
+        **clock_fields(clocks),
     )
+
+
+def clock_fields(clocks: Any) -> dict[str, Any]:
+    """What the clocks around a step tell, by the names of a timed step's fields."""
+    elapsed, own, queued, switches, others = clocks or (0, 0, 0, 0, 0)
+    return {
+        "asleep_ns": slept_ns(elapsed, own, queued, switches, others),
+        "sleeps": switches,
+        "waited_ns": max(0, min(queued, elapsed - own)) if clocks else 0,
+        "others_waited_ns": others,
+    }
 
 
 def slept_ns(elapsed: int, own: int, queued: int, switches: int | None, others: int) -> int:
@@ -340,8 +378,8 @@ def recordings_of(
         former.rounds, former.notes = seen.rounds, list(dict.fromkeys([*former.notes, *seen.notes]))
         seen = former
     steps = _with_first(seen)
-    kinds = kinds_of(steps, seen.keys | {-1: KindKey()}, seen.later)
-    _join_unknown(kinds)
+    is_busy = (waiting_share(seen.threads) or 0.0) >= LEAST_WAITING
+    kinds = kinds_of(steps, seen.keys | {-1: KindKey()}, seen.later, is_busy=is_busy)
     by_kind = [(kind, _timed_of(kind, seen)) for kind in kinds]
     timed = [(kind, own) for kind, own in by_kind if own] or by_kind[:1]
     found = []
@@ -353,6 +391,7 @@ def recordings_of(
             _fill(recording, kind, own, seen, folder)
         found.append(recording)
         _read_block(recording, seen, folder)
+        framework_of(recording.framework).settle(recording)
         stand_in(recording)
         cost = event_cost(seen.rounds, _kept(seen, kept), own or _blocks(recording))
         if cost is not None:
@@ -374,16 +413,6 @@ def _with_first(seen: ProcessSeen) -> list[StepSeen]:
     if steps and steps[0].number == 1 and not steps[0].duration_ns and seen.first_ns is not None:
         steps[0] = steps[0]._replace(duration_ns=max(0, steps[0].end_ns - seen.first_ns))
     return steps
-
-
-def _join_unknown(kinds: list[Kind]) -> None:
-    """Steps from before anybody knew what a step is are held to be of the most frequent kind."""
-    unknown = next((kind for kind in kinds if kind.numbers == {-1}), None)
-    others = [kind for kind in kinds if kind is not unknown]
-    if unknown is not None and others:
-        usual = max(others, key=lambda kind: kind.count)
-        usual.steps = sorted([*usual.steps, *unknown.steps], key=lambda step: step.number)
-        kinds.remove(unknown)
 
 
 def _timed_of(kind: Kind, seen: ProcessSeen) -> list[TimedStep]:

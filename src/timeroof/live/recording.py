@@ -80,6 +80,8 @@ class TimedStep:
     # What the stepping thread waited for a CPU, and what other threads did, in the step.
     waited_ns: int = 0
     others_waited_ns: int = 0
+    # Where events bear their identity: the place of the described op of each, or -1.
+    described: Ints | None = None
 
     @property
     def duration_ns(self) -> int:

@@ -16,12 +16,12 @@ from timeroof.core.resources import DRAM
 from timeroof.core.shapes import SHAPE, Shape
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import GAP, Account, Floats
-from timeroof.live.alignment import NO_MATCH, align
+from timeroof.live.alignment import NO_MATCH, align, align_recurring, contexts_of
 from timeroof.live.calls import Counted, dtype_of
 from timeroof.live.costing import stated
 from timeroof.live.framework import Context
 from timeroof.live.memory import Traffic
-from timeroof.live.recording import OP_SCOPE, CompiledKernel, Described, Ints
+from timeroof.live.recording import OP_SCOPE, USER_SCOPE, CompiledKernel, Described, Ints
 from timeroof.model.stats import spread
 from timeroof.work.call import input_shape
 from timeroof.work.cost import Cost, amounts as amounts_of
@@ -50,6 +50,8 @@ class Rows:
     # The program's ops in a compiled kernel.
     fused: dict[int, str] = field(default_factory=dict)
     with_lines: bool = False
+    # The steps are stretches of a loop that begin and end anywhere.
+    is_recurring: bool = False
     unmatched: int = 0
     events: int = 0
     _places: dict[RowKey, int] = field(default_factory=dict)
@@ -140,7 +142,11 @@ def timed_rows(rows: Rows, ops: Sequence[Described], accounts: Sequence[Account]
 
 
 def _rows_of_events(rows: Rows, ops: list[Described], a: Account) -> Ints:
-    matches = align(a.step, ops) if ops else np.full(len(a.step), NO_MATCH)
+    matches = np.full(len(a.step), NO_MATCH)
+    if ops:
+        aligned = align_recurring if rows.is_recurring else align
+        matches = aligned(a.step, ops)
+        _match_repeated(rows, ops, a, matches)
     found = np.full(len(a.step), -1, np.int64)
     for event in np.flatnonzero(a.is_op).tolist():
         owner = int(a.owner[event])
@@ -153,6 +159,27 @@ def _rows_of_events(rows: Rows, ops: list[Described], a: Account) -> Ints:
             continue
         found[event] = _new_row(rows, a, event)
     return found
+
+
+def _match_repeated(rows: Rows, ops: list[Described], a: Account, matches: Ints) -> None:
+    """What a timed step did more often than the described one (a loop went round once more) is the
+    same, where all described ops between the same neighbours are one row."""
+    missing = np.flatnonzero(matches == NO_MATCH)
+    if not len(missing) or rows.is_recurring:
+        return
+    known: dict[tuple[str | None, ...], int | None] = {}
+    places = [p for p, op in enumerate(ops) if op.scope != USER_SCOPE]
+    for place, context in zip(places, contexts_of([ops[p].name for p in places]), strict=True):
+        before = known.setdefault(context[0], place)
+        if before is not None and rows.of_described[before] != rows.of_described[place]:
+            known[context[0]] = None
+    for thread in np.unique(a.step.thread[missing]).tolist():
+        events = np.flatnonzero((a.step.thread == thread) & (a.step.scope != USER_SCOPE))
+        names = [a.step.names[n] for n in a.step.name[events].tolist()]
+        for event, context in zip(events.tolist(), contexts_of(names), strict=True):
+            same = known.get(context[0])
+            if matches[event] == NO_MATCH and same is not None:
+                matches[event] = same
 
 
 def _new_row(rows: Rows, a: Account, event: int) -> int:
@@ -258,13 +285,18 @@ MOST_SEGMENTS = 100_000
 
 
 def kernel_table(
-    rows: Rows, timed: Timed, totals: Sequence[Total], chosen: Sequence[int]
-) -> pl.DataFrame:
-    """One line per row that ran in the timed steps."""
+    rows: Rows, timed: Timed, totals: Sequence[Total], chosen: Sequence[int],
+    quantile: float | None = None,
+) -> pl.DataFrame:  # fmt: skip
+    """One line per row that ran in the timed steps; its time is the mean of the chosen ones, or,
+    where other programs had the CPUs, a low quantile of each row's own times."""
     at = list(chosen)
-    seconds, profiled, calls = (
-        column[at].mean(axis=0) for column in (timed.seconds, timed.profiled, timed.calls)
-    )
+    calls = timed.calls[at].mean(axis=0)
+    seconds, profiled = (
+        column[at].mean(axis=0) if quantile is None
+        else low_quantile(column, timed.calls, calls, quantile)
+        for column in (timed.seconds, timed.profiled)
+    )  # fmt: skip
     names = sorted({n for total in totals for n in total.amounts}) or ["flop/fp32", DRAM]
     lines = [
         _line(row, rows, timed.seconds[:, row].tolist(), totals[row], float(calls[row]))
@@ -277,6 +309,15 @@ def kernel_table(
     )
     types: dict[str, DataType] = {**numbers, "shape": SHAPE}
     return pl.DataFrame(lines, schema_overrides=types, infer_schema_length=None)
+
+
+def low_quantile(seconds: Floats, calls: Floats, usual: Floats, quantile: float) -> Floats:
+    """Of every row (column) the quantile of its time per call over steps, times its usual calls."""
+    per_call = np.divide(seconds, calls, out=np.full(calls.shape, np.nan), where=calls > 0)
+    ran = calls.any(axis=0)
+    found = np.zeros(calls.shape[1])
+    found[ran] = np.nanquantile(per_call[:, ran], quantile, axis=0)
+    return found * usual
 
 
 def _line(

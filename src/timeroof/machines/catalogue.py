@@ -9,11 +9,16 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from timeroof.core.errors import InputError, UnknownMachineError
 from timeroof.core.machine import LARGEST_FILE_BYTES, Machine, parse_machine, read_machine
+from timeroof.core.notes import Note
+
+if TYPE_CHECKING:
+    from timeroof.core.profile import Profile
 
 # A file that is named as a machine: a machine file under another suffix, or what it is instead.
 
@@ -357,3 +362,20 @@ def _spaced(name: str) -> str:
 
 def _shown(name: str) -> str:
     return repr(name if len(name) <= 60 else name[:57] + "...")
+
+
+def machine_for(profile: Profile, named: Machine | None) -> tuple[Machine | None, list[Note]]:
+    """The machine that was named, else the profile's device, or one that must be like it."""
+    device = profile.device
+    found = named or (machine_of_device(device) if device else None)
+    if found is not None:
+        return found, []
+    found = inferred_machine(device, profile.kernels["name"].unique().to_list())
+    if found is not None:
+        said = f"names {device!r}" if device else "names no device"
+        words = f"The file {said}: it is compared with {found.name}, the fastest that it can be."
+        return found, [Note(f"{words} --machine names another.", "inferred-machine", "warning")]
+    if device is None:
+        return None, []
+    words = f"The device {device!r} is not in the catalogue: name a machine with --machine."
+    return None, [Note(words, "unknown-device", "warning")]

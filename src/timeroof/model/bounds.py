@@ -22,12 +22,14 @@ import numpy.typing as npt
 import polars as pl
 
 from timeroof.core.columns import bytes_known, first_of, flops_known
-from timeroof.core.machine import Ceiling, Machine
-from timeroof.core.profile import ORIGIN
+from timeroof.core.machine import Ceiling, Machine, launch_variant
+from timeroof.core.profile import LABEL, ORIGIN
 from timeroof.core.report import BOUND
 from timeroof.core.resources import DRAM, FAULT, LATENCY, LAUNCH, PIPES
 
 FAULT_BOUND = f"{BOUND}{FAULT}"
+# Labels of cases of a study: what ran them, and how.
+FRAMEWORK, VARIANT = f"{LABEL}framework", f"{LABEL}variant"
 
 
 def combined_bound(
@@ -55,14 +57,53 @@ MOST_WORK = 0.5
 USUAL_OP_COST_S = 1e-6
 
 
-def op_cost_s(machine: Machine | None) -> float | None:
+# The same of other frameworks, as measured on a server's CPU: an op from Python, a call of a
+# compiled function, a kernel in it.
+USUAL_COSTS_S = {
+    ("jax", "op"): 5e-6, ("jax", "call"): 5e-6, ("jax", "kernel"): 0.8e-6,
+    ("tensorflow", "op"): 1e-5, ("tensorflow", "call"): 1.5e-4, ("tensorflow", "kernel"): 0.7e-6,
+}  # fmt: skip
+# Ways of running in which a framework starts a whole program by one call.
+ONE_CALL = ("compiled", "graph", "xla", "session")
+
+
+def op_cost_s(machine: Machine | None, framework: str = "torch") -> float | None:
     """What starting one op costs as programs do it; on a queue, the smallest launch."""
     t0_s = machine.launch_overhead_s if machine is not None else None
     if machine is None or t0_s is None or machine.launching == "asynchronous":
         return t0_s
+    if framework != "torch":
+        return _framework_cost_s(machine, framework, "op")
     variants = machine.roofs()[LAUNCH].variants
-    python = [1 / rate for name, rate in variants.items() if "python" in name.lower()]
+    others = tuple(framework for framework, _ in USUAL_COSTS_S)
+    own = {name.lower(): rate for name, rate in variants.items() if not name.startswith(others)}
+    python = [1 / rate for name, rate in own.items() if "python" in name]
     return max([t0_s, *(python or [USUAL_OP_COST_S])])
+
+
+def _framework_cost_s(machine: Machine, framework: str, what: str) -> float:
+    """What a framework takes to start something, as it was measured, else as is usual."""
+    rate = machine.roofs()[LAUNCH].variants.get(launch_variant(framework, what))
+    return 1 / rate if rate else USUAL_COSTS_S.get((framework, what), USUAL_OP_COST_S)
+
+
+def starting_s(machine: Machine | None, columns: Sequence[str]) -> pl.Expr | None:
+    """What starting a row's launches takes as its framework does it; None where nobody knows."""
+    cost_s = launch_cost_s(machine)
+    if machine is None or cost_s is None:
+        return None
+    launches = pl.when(pl.col("launches") > 0).then(pl.col("launches")).otherwise(pl.col("calls"))
+    usual = cost_s * launches
+    if machine.launching == "asynchronous" or FRAMEWORK not in columns:
+        return usual
+    variant = pl.col(VARIANT) if VARIANT in columns else pl.lit("")
+    found = usual
+    for name in dict.fromkeys(framework for framework, _ in USUAL_COSTS_S):
+        op, call, kernel = (_framework_cost_s(machine, name, w) for w in ("op", "call", "kernel"))
+        whole = variant.is_in(ONE_CALL)
+        own = pl.when(whole).then(call + kernel * launches).otherwise(op * launches)
+        found = pl.when(pl.col(FRAMEWORK) == name).then(own).otherwise(found)
+    return found
 
 
 def is_tiny(machine: Machine | None, columns: Sequence[str]) -> pl.Expr:
@@ -208,7 +249,7 @@ def amounts_known(amounts: Sequence[str]) -> pl.Expr:
 
 
 def limiter(
-    amounts: Sequence[str], roofs: Mapping[str, Ceiling], launch_cost_s: float | None
+    amounts: Sequence[str], roofs: Mapping[str, Ceiling], starting: pl.Expr | None
 ) -> pl.Expr:
     """The resource of the largest bound, `latency` where none explains the time, or `unknown`."""
     resources = [a for a in amounts if a in roofs] + ([LAUNCH] if LAUNCH in roofs else [])
@@ -218,7 +259,7 @@ def limiter(
     largest = pl.max_horizontal(f"{BOUND}{r}" for r in resources)
     return first_of(
         (~_settled_by_work(amounts, resources), by_pipes),
-        (_unexplained(largest, roofs, launch_cost_s), LATENCY),
+        (_unexplained(largest, roofs, starting), LATENCY),
         # Known to do no work, not even a launch of its own: overhead, whatever the columns' order.
         (largest == 0, LAUNCH if LAUNCH in roofs else UNKNOWN),
         *((pl.col(f"{BOUND}{r}") == largest, r) for r in resources),
@@ -271,18 +312,17 @@ def with_pipes(amounts: Sequence[str], roofs: Mapping[str, Ceiling]) -> pl.Expr:
 
 
 def _unexplained(
-    largest: pl.Expr, roofs: Mapping[str, Ceiling], launch_cost_s: float | None
+    largest: pl.Expr, roofs: Mapping[str, Ceiling], starting: pl.Expr | None
 ) -> pl.Expr:
     """Whether neither launching nor work explains the time of a row.
 
     What one launch costs is more than the bound has, which is of a loop without Python.
     """
     little = largest < LEAST_EXPLAINED * pl.col("elapsed_s")
-    if LAUNCH not in roofs or launch_cost_s is None:
+    if LAUNCH not in roofs or starting is None:
         return little.fill_null(False)
     launching = pl.col(f"{BOUND}{LAUNCH}") == largest
-    launches = pl.when(pl.col("launches") > 0).then(pl.col("launches")).otherwise(pl.col("calls"))
-    long = pl.col("time_s") > MOST_LAUNCH_COSTS * launch_cost_s * launches
+    long = pl.col("time_s") > MOST_LAUNCH_COSTS * starting
     return pl.when(launching).then(long).otherwise(little).fill_null(False)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.core.resources import DRAM
-from timeroof.model.totals import rank_count
 
 KEY = "short_name"
 # Rows with a known limit stand for their group where they hold this share of its time.
@@ -26,7 +25,7 @@ def kernel_groups(rows: pl.DataFrame, devices: int | None = None) -> pl.DataFram
     `achieved_byte_per_s`, `kernel_efficiency` (of the rows that have one, where these hold half
     of the time) and `rows`, the ids behind the line.
     """
-    parts = devices or rank_count(rows)
+    parts = devices or max(1, rows["rank"].drop_nulls().n_unique())
     timed = rows.filter(pl.col("time_s").is_not_null()).with_columns(
         _moved(rows).alias("_bytes"), pl.col("time_s").sum().over(KEY, "limit").alias("_limit_s")
     )

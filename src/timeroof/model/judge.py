@@ -15,6 +15,7 @@ from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND, RoofPair, Verdicts
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, PIPES, Scope
+from timeroof.core.units import resource_words
 from timeroof.model import bounds as of
 from timeroof.model.bounds import combined_bound, where_settled
 
@@ -67,6 +68,7 @@ def judge(
     pair = pair or headline_pair(profile, roofs, roof)
     asynchronous = machine is None or machine.launching == "asynchronous"
     amounts = profile.amount_columns
+    starting = of.starting_s(machine, profile.kernels.columns)
     table = (
         profile.kernels.lazy()
         .with_columns(_bounds(amounts, roofs))
@@ -79,7 +81,7 @@ def judge(
             (pl.col("time_s") + pl.col("idle_before_s").fill_null(0.0)).alias("elapsed_s"),
         )
         .with_columns(_pair_bounds(amounts, roofs, pair))
-        .with_columns(of.limiter(amounts, roofs, of.launch_cost_s(machine)).alias("limiter"))
+        .with_columns(of.limiter(amounts, roofs, starting).alias("limiter"))
         .with_columns(of.with_pipes(amounts, roofs).alias("bound_s"))
         .with_columns(
             # What the unknown amounts would bound is unknown too: no gap is claimed for it.
@@ -197,12 +199,16 @@ def _notes(
     amounts = [a for a in profile.amount_columns if a not in PIPES]
     used = [a for a in amounts if _is_used(profile, a)]
     notes = [
-        Note(f"{machine.name} has no ceiling for {resource}: it bounds nothing.", "no-ceiling")
+        Note(no_ceiling(machine, resource), "no-ceiling")
         for resource in [*used, LAUNCH]
         if resource not in roofs
     ]
     notes += [
-        Note(f"{r} is emulated on {machine.name}: judged on the ceiling of {unit}.", "emulated")
+        Note(
+            f"{resource_words(r)} is emulated on {machine.name} and compared with the"
+            f" {resource_words(unit)} ceiling.",
+            "emulated",
+        )
         for r, unit in machine.emulated.items()
         if r in used and roofs.get(r) is roofs.get(unit)
     ]
@@ -213,6 +219,11 @@ def _notes(
         )
         notes.append(Note(words, "other-device", "warning"))
     return tuple(notes)
+
+
+def no_ceiling(machine: Machine, resource: str) -> str:
+    """That a machine has no rate for a resource."""
+    return f"{machine.name} has no ceiling for {resource_words(resource)}, so it sets no bound."
 
 
 def _is_used(profile: Profile, resource: str) -> bool:

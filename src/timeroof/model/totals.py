@@ -32,7 +32,7 @@ def totals(
     Of several ranks the totals are those of a mean one.
     """
     every = plain_rows(profile, verdicts)
-    ranks = rank_count(every)
+    ranks = rank_count(profile)
     # A row without a time has bounds, but nothing to hold them against.
     rows = every.filter(pl.col("time_s").is_not_null())
     time_s = _sum(rows, "time_s", ranks)
@@ -79,9 +79,9 @@ def _of_ranks(profile: Profile, chosen: Callable[[list[float]], float]) -> float
     return chosen(known) if known and len(known) == len(walls) else None
 
 
-def rank_count(rows: pl.DataFrame) -> int:
-    """How many ranks rows are of."""
-    return max(1, rows["rank"].drop_nulls().n_unique())
+def rank_count(profile: Profile) -> int:
+    """How many ranks rows are of, or are summed over."""
+    return max(1, len(profile.ranks), profile.kernels["rank"].drop_nulls().n_unique())
 
 
 def _busy_s(profile: Profile, time_s: float | None) -> float | None:
@@ -218,7 +218,7 @@ def _ladder(profile: Profile, rows: pl.DataFrame, machine: Machine | None, scope
     if measured_s is not None and profile.steps is not None:
         measured_s -= profile.steps.pause_s or 0.0
     if measured_s is None:
-        measured_s = _sum(rows, "elapsed_s", rank_count(rows))
+        measured_s = _sum(rows, "elapsed_s", rank_count(profile))
     roof_s = _at_most(_roof_s(profile, rows), measured_s)
     fused_s = _at_most(_rung(profile, machine, "fused", scope), roof_s, measured_s)
     ideal_s = _at_most(_rung(profile, machine, "ideal", scope), fused_s, roof_s, measured_s)
@@ -244,7 +244,7 @@ def _mean_device(profile: Profile, rows: pl.DataFrame) -> float:
     """One device's part of the seconds that rows have to themselves: rows may be of several."""
     own_s = float(rows.select(exclusive_s().sum()).item())
     if profile.kernel_s is None or own_s <= 0:
-        return 1 / rank_count(rows)
+        return 1 / rank_count(profile)
     return min(1.0, profile.kernel_s / own_s)
 
 
@@ -252,7 +252,7 @@ def device_count(profile: Profile, rows: pl.DataFrame) -> int:
     """How many devices rows are summed over, of all ranks: totals are those of a mean one."""
     own_s = float(rows.select(exclusive_s().sum()).item())
     summed = round(own_s / profile.kernel_s) if profile.kernel_s else 1
-    return max(rank_count(rows), summed)
+    return max(rank_count(profile), summed)
 
 
 def bounded_share(rows: pl.DataFrame) -> float | None:

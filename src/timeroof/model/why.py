@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 from timeroof.core.columns import BOUND, BYTE, COLUMNS, FLOP, ORIGIN, Number, Row, flop_columns
@@ -35,11 +36,11 @@ def why(report: Report, row_id: int) -> Why:
 
     Raises `UsageError` where no row has the id.
     """
-    found = report.rows.filter(report.rows["id"] == row_id)
-    if not found.height:
+    is_row = report.rows["id"] == row_id
+    if not is_row.any():
         many = f"ids are 0 to {report.rows.height - 1}" if report.rows.height else "it has no rows"
         raise UsageError(f"no row has the id {row_id}", advice=f"{many}; the page and --json list")
-    row = found.row(0, named=True)
+    row = report.rows.row(is_row.arg_max(), named=True)
     lines = list(_Unfolding(report, row).lines())
     return Why(
         schema=WHY_SCHEMA,
@@ -50,6 +51,7 @@ def why(report: Report, row_id: int) -> Why:
     )
 
 
+@cache
 def variable(name: str) -> str:
     """A column's name as formulas have it.
 
@@ -71,6 +73,7 @@ class _Unfolding:
         self.roofs: Mapping[str, Ceiling] = report.verdicts.roofs
         calls = cast("Mapping[int, RecordedCall]", self.profile.calls)
         self.recorded = calls.get(row["id"])
+        self.variables: dict[str, Any] = {variable(name): value for name, value in row.items()}
         self.counted = self._counted()
 
     def lines(self) -> Iterator[WhyLine]:
@@ -258,11 +261,8 @@ class _Unfolding:
 
     def _sizes(self, formula: str, more: Mapping[str, Number]) -> dict[str, Number]:
         """The numbers that a formula names."""
-        values = self._variables() | dict(more)
+        values = {**self.variables, **more}
         return {n: values[n] for n in _names_in(formula) if n in values}
-
-    def _variables(self) -> dict[str, Any]:
-        return {variable(name): value for name, value in self.row.items()}
 
     # Words
 
@@ -272,7 +272,7 @@ class _Unfolding:
             return "no machine is known: name one with --machine"
         if formula is None:
             return "nothing that bounds it is known"
-        values = self._variables() | dict(more)
+        values = {**self.variables, **more}
         lacking = [n for n in _names_in(formula) if values.get(n) is None]
         if lacking:
             return f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} unknown"
@@ -435,9 +435,11 @@ def is_close(value: Number | None, formula: Written) -> bool:
     return math.isclose(found, value, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
-def _names_in(formula: str) -> list[str]:
+@cache
+def _names_in(formula: str) -> tuple[str, ...]:
     words = "".join(c if c.isalnum() or c == "_" else " " for c in formula).split()
-    return list(dict.fromkeys(w for w in words if not w[0].isdigit() and w not in ("max", "min")))
+    named = (w for w in words if not w[0].isdigit() and w not in ("max", "min"))
+    return tuple(dict.fromkeys(named))
 
 
 def _unit(resource: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -21,8 +21,6 @@ from timeroof.model.judge import RoofPair
 from timeroof.paper import data
 from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
 from timeroof.views import pictures as drawing
-from timeroof.views.overview import time_parts
-from timeroof.views.page.templates import static_page
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, hierarchical_roofline
 from timeroof.views.pictures.frame import LegendEntry
@@ -180,7 +178,7 @@ def with_compulsory_bytes(profile: Profile) -> Profile:
     return profile.with_kernels(profile.kernels.with_columns(label))
 
 
-TITLE = "Time-based roofline of the published V100 measurements"
+TITLE = "The measurements of arXiv 2009.04598"
 
 
 def build_paper() -> Report:
@@ -202,40 +200,22 @@ def chosen_figures(names: list[str] | None) -> list[PaperFigure]:
 
 def write_folder(
     report: Report, folder: Path, figures: list[PaperFigure], suffix: str,
-    advance: Callable[[str], None], *, whole: bool,
+    advance: Callable[[str], None], *, page: str | None,
 ) -> Path:  # fmt: skip
-    """Write pictures and, if the whole is wanted, page, JSON, CSV and run; return what to open."""
+    """Write pictures and, where there is a page, it with JSON, CSV and run; return what to open."""
     rows = report.rows
     assert report.machine is not None
-    pictures = []
     for figure in figures:
-        path = folder / f"{figure.name}.{suffix}"
-        drawing.save_figure(draw(figure, rows, report.machine), path)
-        drawn = "also in the paper" if figure.drawn_by_authors else "not in the paper"
-        pictures.append((path.name, f"{figure.name} ({drawn})"))
+        drawn = draw(figure, rows, report.machine)
+        drawing.save_figure(drawn, folder / f"{figure.name}.{suffix}")
         advance(figure.name)
-    if not whole:
-        return folder / pictures[0][0]
-    page = folder / "index.html"
-    write_atomically(page, gallery_page(TITLE, report, pictures).encode())
+    if page is None:
+        return folder / f"{figures[0].name}.{suffix}"
+    path = folder / "index.html"
+    write_atomically(path, page.encode())
     markdown = report_markdown([report], [TITLE], title=TITLE)
     write_atomically(folder / "findings.md", markdown.encode())
     write_atomically(folder / "passes.csv", csv_bytes(report.rows))
     for name in ("paper.json", "paper.troof", "report.html"):
         save(report, folder / name)
-    return page
-
-
-def gallery_page(title: str, report: Report, pictures: Sequence[tuple[str, str]]) -> str:
-    """Findings, and pictures that lie beside the page with their captions."""
-    machine = report.machine.device if report.machine else "no machine"
-    return static_page(
-        title,
-        f"{len(report.profile)} rows judged on {machine}, {report.created}.",
-        # Pictures are files beside it, which no policy can name.
-        policy="",
-        parts=time_parts(report),
-        findings=report.findings,
-        files=pictures,
-        notes=report.notes,
-    )
+    return path

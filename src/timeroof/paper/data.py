@@ -109,7 +109,7 @@ def base_case(rows: pl.DataFrame, op: str, phase: str, free: str | None = None) 
     return rows.filter(pl.col("op") == op, pl.col("phase") == phase, *same)
 
 
-def direct_flops(framework: str, params: Mapping[str, int | str]) -> float:
+def direct_flops(framework: str, params: Mapping[str, int | float | str]) -> float:
     """FLOPs of a direct forward convolution: 2 N K C R S P Q. TensorFlow pads to "same", PyTorch
     not at all (the authors' scripts)."""
     batch, filters, kernel, stride = (

@@ -20,11 +20,13 @@ import msgspec
 
 from timeroof.core.errors import InputError
 from timeroof.core.files import HOME_VARIABLE, write_atomically
-from timeroof.core.machine import Ceiling, Machine, check_machine
+from timeroof.core.machine import PAGES, Ceiling, Machine, check_machine
+from timeroof.core.units import format_cores, resource_words
 from timeroof.probe import torch_device
 from timeroof.probe.cpu.ceilings import widened
 from timeroof.probe.cpu.features import find_microarchitecture
 from timeroof.probe.cpu.ir import host_cpu_name
+from timeroof.probe.cpu.pages import pages_of_region
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.reduced import Reduced, describe_without_torch, measure_reduced
 from timeroof.probe.cpu.topology import Topology, read_topology, total_memory
@@ -66,9 +68,9 @@ def load(fingerprint: str, *, quick: bool) -> tuple[Measurement | None, str | No
     except (FileNotFoundError, NotADirectoryError):
         return None, None
     except (OSError, msgspec.MsgspecError, InputError, UnicodeDecodeError) as error:
-        return None, f"the kept measurement {path.name} cannot be used ({error})"
+        return None, f"The kept measurement {path.name} cannot be used ({error})."
     if found.schema != MEASUREMENT_SCHEMA or found.fingerprint != fingerprint:
-        return None, f"the kept measurement {path.name} is of another version"
+        return None, f"The kept measurement {path.name} is of another version."
     return found, None
 
 
@@ -141,7 +143,9 @@ def measure(
     ceilings += [launch] if launch is not None else []
     steps.end()
     notes = [*found.notes, *reduced.notes, *notes]
-    warnings = [*watch.warnings(), *found.warnings, *_spread_warnings(ceilings)]
+    disturbed = watch.warnings()
+    spreads = _spread_warnings(ceilings, disturbed=bool(disturbed))
+    warnings = [*disturbed, *found.warnings, *spreads]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     # A machine file travels: what disturbed its figures, and when they were taken, goes with it.
     how = f"measured {'quickly ' if quick else ''}on {created}"
@@ -196,7 +200,7 @@ def _machine(
         device=name,
         ceilings=ceilings,
         memory=found.memory,
-        software=software(),
+        software=software() | pages_measured(),
         vendor=next((v for v in VENDORS if v in (title or name)), ""),
         kind="cpu",
         architecture=title or host_cpu_name(),
@@ -207,15 +211,28 @@ def _machine(
     return check_machine(machine, "the measured machine")
 
 
-def _spread_warnings(ceilings: list[Ceiling]) -> list[str]:
+def pages_measured() -> dict[str, str]:
+    """In which pages the memory of the micro-kernels lies: huge, 4 kB, or both; nothing where the
+    system does not say."""
+    found = pages_of_region()
+    return {} if found is None else {PAGES: found}
+
+
+def _spread_warnings(ceilings: list[Ceiling], *, disturbed: bool) -> list[str]:
     # Scopes with the same cores have the same figures: each counts once.
     spreads = {
-        (c.resource, c.threads): (f"{c.resource} ({c.scope})", c.spread)
+        (c.resource, c.threads): (_measured_on(c), c.spread)
         for c in ceilings
         if c.spread is not None and c.scope != "socket"
     }
-    warning = spread_warning(dict(spreads.values()))
+    warning = spread_warning(dict(spreads.values()), disturbed=disturbed)
     return [warning] if warning else []
+
+
+def _measured_on(ceiling: Ceiling) -> str:
+    """A ceiling in words, with the cores that it was measured on."""
+    on = f" on {format_cores(ceiling.threads)}" if ceiling.threads else ""
+    return f"{resource_words(ceiling.resource)}{on}"
 
 
 def _measure_torch_device(device: str, *, quick: bool, progress: Progress | None) -> Measurement:
@@ -239,7 +256,8 @@ def _measure_torch_device(device: str, *, quick: bool, progress: Progress | None
         fingerprint=current_fingerprint(device=device),
         sweep=found.sweep,
         notes=found.notes,
-        warnings=_spread_warnings(found.ceilings),
+        # Nobody watches a device: what disturbed it is not known.
+        warnings=_spread_warnings(found.ceilings, disturbed=True),
     )
 
 
@@ -258,29 +276,46 @@ def cached_machine() -> Machine | None:
 def load_or_measure(
     *, fresh: bool = False, quick: bool = False, threads: int | None = None, device: str = "cpu",
     progress: Progress | None = None, measuring: Callable[..., Measurement] | None = None,
+    frameworks: bool = False,
 ) -> Measurement:  # fmt: skip
     """The kept measurement if there is a good enough one, else a new one, which is kept. A full one
     serves where a quick one is asked for, not the other way round. The file is only replaced once
-    the new measurement is complete: Ctrl-C leaves it as it was."""
+    the new measurement is complete: Ctrl-C leaves it as it was. `frameworks` adds launch costs of
+    all that are installed, each in a process of its own."""
     device = _plain(device)
     key = current_fingerprint(threads=threads, device=device)
     notes: list[str] = []
     if not fresh:
         kept, notes = load_best(key, quick=quick)
         if kept is not None:
-            return msgspec.structs.replace(kept, notes=[*notes, *kept.notes])
-        notes = [f"{note}: measured again" for note in notes]
+            full = _with_frameworks(kept, progress) if frameworks and device == "cpu" else kept
+            if full.machine != kept.machine:
+                with contextlib.suppress(InputError, OSError):
+                    save(full)
+            return msgspec.structs.replace(full, notes=[*notes, *full.notes])
+        notes = [f"{note} It was measured again." for note in notes]
     new = (measuring or measure)(quick=quick, threads=threads, device=device, progress=progress)
     new = msgspec.structs.replace(new, fingerprint=key)
+    new = _with_frameworks(new, progress) if frameworks and device == "cpu" else new
     try:
         save(new)
     except (InputError, OSError) as error:
         notes.append(
-            f"the measurement could not be kept ({error}): set {HOME_VARIABLE} to a folder"
-            " that can be written to"
+            f"The measurement could not be kept ({error}). Set {HOME_VARIABLE} to a folder"
+            " that can be written to."
         )
     # What went wrong with the file before is of this run only.
     return msgspec.structs.replace(new, notes=[*notes, *new.notes])
+
+
+def _with_frameworks(found: Measurement, progress: Progress | None) -> Measurement:
+    """The measurement with launch costs of JAX and TensorFlow, where they are installed."""
+    from timeroof.probe.frameworks import with_frameworks
+
+    if progress is not None:
+        progress("launching (JAX, TensorFlow)", 0.99)
+    machine, notes = with_frameworks(found.machine)
+    return msgspec.structs.replace(found, machine=machine, notes=[*found.notes, *notes])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from timeroof.core.units import format_percent
 from timeroof.model import stats
 
 LEAST_SAMPLES = 10
@@ -96,6 +97,7 @@ def sample(run: Callable[[int], float], plan: Plan | None = None) -> Samples:
 BUSY_SHARE = 0.05
 STOLEN_SHARE = 0.02
 WIDE_SPREAD = 0.10
+AGAIN = "Run `timeroof machine --fresh` to measure again."
 
 
 @dataclass(frozen=True)
@@ -146,25 +148,30 @@ class Watch:
         found = []
         if others > BUSY_SHARE:
             found.append(
-                f"other programs used {others:.0%} of the CPU time while measuring:"
-                " close them and measure again with --fresh"
+                f"Other programs used {format_percent(others)} of the CPU during the measurement."
+                f" Close them. {AGAIN}"
             )
         if stolen > STOLEN_SHARE:
             found.append(
-                f"the host took {stolen:.0%} of the CPU time away from this virtual machine:"
-                " measure again with --fresh at a quieter time"
+                f"The host took {format_percent(stolen)} of the CPU time from this virtual machine."
+                f" {AGAIN}"
             )
         return found
 
 
-def spread_warning(spreads: dict[str, float]) -> str | None:
-    """A word when ceilings scatter: which, how far, and what to do."""
+def spread_warning(spreads: dict[str, float], *, disturbed: bool) -> str | None:
+    """A word when samples differ: of which ceilings, how far, and what to do.
+
+    `disturbed`: whether other programs or the host were seen to take CPU time, which is the cause
+    then, and said already.
+    """
     wide = {name: value for name, value in spreads.items() if value > WIDE_SPREAD}
     if not wide:
         return None
     worst = max(wide, key=lambda name: wide[name])
-    return (
-        f"{len(wide)} of {len(spreads)} ceilings scatter by more than {WIDE_SPREAD:.0%}"
-        f" (most: {worst}, {wide[worst]:.0%}): the machine was busy; measure again with --fresh"
-        " when it is quiet"
+    are = "1 ceiling varies" if len(wide) == 1 else f"{len(wide)} of {len(spreads)} ceilings vary"
+    words = (
+        f"{are} by more than {format_percent(WIDE_SPREAD)} between samples, most of all {worst}"
+        f" ({format_percent(wide[worst])}). Each ceiling is among its best samples."
     )
+    return words if disturbed else f"{words} No other program was seen. {AGAIN}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from timeroof.core.machine import Ceiling, MemoryLevel
 from timeroof.core.resources import LAUNCH
+from timeroof.core.units import resource_words
 from timeroof.probe import torch_kernels as kernels
 from timeroof.probe.measurement import Figure, Progress, SweepPoint
 from timeroof.probe.sampling import Plan
@@ -105,7 +106,9 @@ def _compute(timer: DeviceTimer, settings: Settings, found: DeviceFindings) -> N
             found.ceilings.append(best)
         except (RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-            found.notes.append(f"{resource}: torch cannot multiply it here ({reason})")
+            found.notes.append(
+                f"torch cannot multiply {resource_words(resource)} matrices here ({reason})."
+            )
 
 
 def _memory(timer: DeviceTimer, settings: Settings, found: DeviceFindings) -> None:

@@ -164,12 +164,17 @@ def _is_saved_run(start: Start) -> bool:
     return head.startswith(b"PK\x03\x04") and b"meta.json" in head
 
 
+def _is_nsys_report(start: Start) -> bool:
+    return start.entry.name.lower().endswith((".nsys-rep", ".qdrep"))
+
+
 # In the order of asking: formats with a magic number first, free text last.
 LISTED = (
     Format("timeroof", "timeroof saved run", "saved_run", _is_saved_run, sure=True),
     Format(
         "ncu-report", "Nsight Compute report", "nvidia.ncu_report", begins(b"NVR\x00"), sure=True
     ),
+    Format("nsys-report", "Nsight Systems report", "nvidia.nsys_report", _is_nsys_report),
     Format(
         "nsys-sqlite", "Nsight Systems SQLite export", "nvidia.nsys_sqlite",
         creates(_NSYS_TABLES), sure=True,
@@ -182,6 +187,7 @@ LISTED = (
         "rocpd", "rocpd (rocprofv3's SQLite database)", "amd.rocpd", creates(rb"rocpd_"), sure=True
     ),
     Format("xplane", "XLA xplane.pb (JAX, TensorFlow)", "xla.xplane", begins(b"\x0a")),
+    Format("chakra", "Chakra trace in protobuf (.et)", "torch.chakra", has((b"is_cpu_op\xd8",))),
     Format(
         "rocprofv3-json", "rocprofv3 JSON (rocprofiler-sdk-tool)", "amd.rocprofv3_json",
         has((b'"rocprofiler-sdk-tool"',)),
@@ -267,9 +273,14 @@ def format_named(name: str) -> Format:
     return known[name]
 
 
-def sniffed(found: Input) -> Format | None:
-    """The format of one entry's content, or of a folder as a whole."""
+def sniffed(found: Input, likely: Format | None = None) -> Format | None:
+    """The format of one entry's content, or of a folder as a whole.
+
+    `likely` is asked first: of thousands of files beside one another the next is like the last.
+    """
     starts = [Start(entry) for entry in found.entries]
+    if likely is not None and likely.hint(starts[0]) and _sniffs(likely, found):
+        return likely
     asked = (listed for listed in LISTED if listed.folders or len(starts) == 1)
     hinted = (listed for listed in asked if any(listed.hint(start) for start in starts))
     return next((listed for listed in hinted if _sniffs(listed, found)), None)

@@ -129,10 +129,14 @@ def _execution(words: list[str], engine: str, timestamp: float | None) -> Execut
     return Execution(primitive, time_ms, timestamp if known else None, tuple(words[:-1]))
 
 
+_PLAIN_TIME = re.compile(r"\d{1,9}(\.\d{1,9})?")
 _MARK = re.compile(rb"(?:onednn|dnnl|mkldnn)_verbose,")
 _VERSION = re.compile(r"info,(?:oneDNN|DNNL|Intel MKL-DNN|oneDNN) v?([\d.]+)")
 _THREADS = re.compile(r"nthr:(\d+)")
 MAX_LINE_BYTES = 1 << 20
+MAX_EXECUTIONS = 10_000_000
+# Lines without their time that are known again without being taken apart.
+MAX_KNOWN = 50_000
 
 
 def read(found: Input, options: ReadOptions) -> Profile:
@@ -140,6 +144,9 @@ def read(found: Input, options: ReadOptions) -> Profile:
     log = _Log()
     for line in _lines(found.only):
         log.take(line)
+        if len(log.times_ms) > MAX_EXECUTIONS:
+            what = f"has more than {MAX_EXECUTIONS} primitives that ran"
+            raise InputError(what, found.name, "record fewer steps")
     if not log.times_ms:
         what = "has oneDNN lines but no primitive that ran with its time"
         raise InputError(what, found.name, "record with ONEDNN_VERBOSE=1 (or profile_exec)")
@@ -152,6 +159,7 @@ class _Log:
 
     # A log of millions of lines repeats few primitives: each is kept once.
     primitives: dict[Primitive, int] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
     which: array[int] = field(default_factory=lambda: array("q"))
     times_ms: array[float] = field(default_factory=lambda: array("d"))
     starts_ms: array[float] = field(default_factory=lambda: array("d"))
@@ -162,13 +170,17 @@ class _Log:
 
     def take(self, line: str) -> None:
         """Take in one line."""
-        if ",exec," in line or ",exec:" in line:
+        head, _, time_ms = line.rpartition(",")
+        place = self.known.get(head)
+        if place is not None and _PLAIN_TIME.fullmatch(time_ms):
+            self._append(place, float(time_ms), math.nan)
+        elif ",exec," in line or ",exec:" in line:
             execution = parse_execution(line)
             if execution is None:
                 reason = "graph partitions" if ",graph," in line else "lines that are cut"
                 self.skipped[reason] += 1
             else:
-                self._add(execution)
+                self._add(execution, head)
         elif ",info," in line:
             if found := _VERSION.search(line):
                 self.version = found.group(1)
@@ -179,12 +191,17 @@ class _Log:
         elif ",create" in line:
             self.skipped["creations of primitives"] += 1
 
-    def _add(self, execution: Execution) -> None:
-        primitive = execution.primitive
-        self.which.append(self.primitives.setdefault(primitive, len(self.primitives)))
-        self.times_ms.append(execution.time_ms)
+    def _add(self, execution: Execution, head: str) -> None:
+        place = self.primitives.setdefault(execution.primitive, len(self.primitives))
         start = execution.timestamp_ms
-        self.starts_ms.append(math.nan if start is None else start)
+        if start is None and len(self.known) < MAX_KNOWN:
+            self.known[head] = place
+        self._append(place, execution.time_ms, math.nan if start is None else start)
+
+    def _append(self, place: int, time_ms: float, start_ms: float) -> None:
+        self.which.append(place)
+        self.times_ms.append(time_ms)
+        self.starts_ms.append(start_ms)
 
     def events(self) -> tuple[pl.DataFrame, bool]:
         """One row per execution, and whether they have timestamps; else they follow each other."""

@@ -83,13 +83,23 @@ def _what(entry: Entry, head: bytes) -> tuple[str, str]:
             "is JSON, but of no profiler that is known",
             "see docs/reading.md for what can be read",
         )
+    if _is_no_text(text[:4096]):
+        return "is a binary file of no profiler that is known", "see docs/reading.md"
     first = text.split("\n", 1)[0]
     fields = max((fields for _, fields in split_ways(first)), key=len, default=[])
     if len(fields) > 1 and text.count("\n"):
         return _table(fields)
-    if "\0" in text[:4096] or text[:4096].count("\ufffd") > 40:
-        return "is a binary file of no profiler that is known", "see docs/reading.md"
     return "is text, but of no profiler that is known", "see docs/reading.md for what can be read"
+
+
+def _is_no_text(text: str) -> bool:
+    """Whether bytes are none of any encoding: zeros, or many that are letters of no alphabet.
+
+    >>> [_is_no_text(t) for t in ("a\\x00b", "name,Gr\ufffd\ufffde\\n1,2", "\ufffd\\x01\ufffd,")]
+    [True, False, True]
+    """
+    odd = sum(c == "\ufffd" or (c < " " and c not in "\n\t\r\f\x1b") for c in text)
+    return "\0" in text or odd > len(text) / 5
 
 
 def _table(fields: list[str]) -> tuple[str, str]:
@@ -107,6 +117,10 @@ def _table(fields: list[str]) -> tuple[str, str]:
         f" it has no column {' and no column '.join(repr(m) for m in missing)}",
         f"to bring your own numbers, {rename}: see docs/tidy.md",
     )
+
+
+# In a folder of more files, the format of the last one is tried first.
+MANY = 16
 
 
 @dataclass(frozen=True)
@@ -148,8 +162,12 @@ def _plan_by_entry(found: Input) -> Plan:
     groups: dict[str, list[Entry]] = defaultdict(list)
     formats: dict[str, Format] = {}
     unknown: list[Entry] = []
+    likely = None
     for entry in found.entries:
-        chosen = sniffed(Input(entry.name, (entry,), notes=found.notes))
+        chosen = sniffed(Input(entry.name, (entry,), notes=found.notes), likely)
+        likely = chosen if len(found.entries) > MANY else None
+        if len(found.entries) > MANY:
+            entry.__dict__.pop("head", None)  # thousands of beginnings are a lot to hold
         if chosen is None:
             unknown.append(entry)
         else:

@@ -10,6 +10,7 @@ import re
 import polars as pl
 
 from timeroof.core.errors import InputError
+from timeroof.core.parquet import MAGIC, scan_parquet
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
 from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
 from timeroof.core.shapes import SHAPE
@@ -32,7 +33,6 @@ MAX_LABELS = 200
 MAX_ROWS = 5_000_000
 MARKED_FORMULA = r"^'+[=+\-@\t\r]"
 
-_PARQUET = b"PAR1"
 _LINK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -150,7 +150,7 @@ def sniff(found: Input) -> bool:
 def read(found: Input, options: ReadOptions) -> Profile:
     """The profile of all rows of a CSV or Parquet file."""
     entry = found.only
-    table = _parquet(entry) if entry.head.startswith(_PARQUET) else _csv(entry)
+    table = _parquet(entry) if entry.head.startswith(MAGIC) else _csv(entry)
     return profile_of_table(table, entry.name)
 
 
@@ -189,9 +189,9 @@ def _too_many(where: str) -> InputError:
 def _parquet(entry: Entry) -> pl.DataFrame:
     try:
         with plain_file(entry, ".parquet") as path:
-            lazy = pl.scan_parquet(path)
+            lazy = scan_parquet(path, entry.name, MAX_ROWS)
             _check_columns(lazy.collect_schema().names(), entry.name)
-            if lazy.select(pl.len()).collect().item() > MAX_ROWS:
+            if lazy.select(pl.len()).collect().item() > MAX_ROWS:  # its parts say more than it does
                 raise _too_many(entry.name)
             return lazy.collect()
     except OSError as error:

@@ -11,7 +11,7 @@ from timeroof.core.machine import Machine
 
 Status = Literal["done", "failed", "unsupported"]
 Cache = Literal["warm", "cold"]
-Value = int | str
+Value = int | float | str | bool
 # Share of all processor time that others may use before wall time says nothing of a kernel.
 BUSY = 0.15
 # What samples are seconds of: of the clock on the wall, or of the one thread that ran the case.
@@ -87,10 +87,35 @@ FULL = Plan()
 QUICK = Plan(warmup_s=0.1, budget_s=0.5, precision=0.03, least=12, limit_s=120.0)
 
 
+class OwnFunction(msgspec.Struct, kw_only=True, frozen=True):
+    """A function of the user's: the name of its cases, its file, its name in there."""
+
+    name: str
+    path: str
+    function: str
+    # Of the file: a function that was changed has other cases.
+    digest: str = ""
+    # None: whatever its file imports.
+    framework: str | None = None
+
+
+class OwnParameter(msgspec.Struct, kw_only=True, frozen=True):
+    """A parameter of such a function, as its signature shows it."""
+
+    name: str
+    # Types that its annotation or its default names: int, float, bool, str; none where unknown.
+    kinds: list[str] = []
+    choices: list[Value] = []
+    default: Value | None = None
+    required: bool = False
+
+
 class Setup(msgspec.Struct, kw_only=True):
     """The first line that a worker gets: what it runs, and where, as far as counting needs it."""
 
     framework: str = "torch"
+    # Cases are those of this function, and `framework` is the one that it uses.
+    own: OwnFunction | None = None
     machine: Machine | None = None
     memory_limit_bytes: int | None = None
 
@@ -99,13 +124,20 @@ class Hello(msgspec.Struct, kw_only=True):
     """The worker is ready, or says why it never will be."""
 
     error: str | None = None
+    advice: str | None = None
+    # Of a user's function: what it is swept over, and what runs it.
+    parameters: list[OwnParameter] = []
+    any_name: bool = False
+    framework: str = ""
 
 
 class Order(msgspec.Struct, kw_only=True):
-    """Measure these cases in turns, so carefully."""
+    """Measure these cases in turns, so carefully. A process that counts one case, and hears nothing
+    before, learns here whose function it is of."""
 
     cases: list[Case]
     plan: Plan
+    own: OwnFunction | None = None
 
 
 class Reply(msgspec.Struct, kw_only=True):

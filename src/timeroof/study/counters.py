@@ -7,7 +7,7 @@ what is counted.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -19,7 +19,7 @@ from timeroof.core.profile import ORIGIN, amount_columns
 from timeroof.counters import CollectOptions, collect, counted_region, repetitions
 from timeroof.counters.join import is_one_unit
 from timeroof.counters.tools import find_tool
-from timeroof.study.case import Order, Plan, Result
+from timeroof.study.case import Order, OwnFunction, Plan, Result
 
 # A short case is run so often that its counts stand out of the program around it.
 LEAST_S = 0.2
@@ -27,7 +27,9 @@ MOST_EXECUTIONS = 1000
 TIMES_THE_LIMIT = 4
 
 
-def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[Result], Result]:
+def counting_with(
+    tool: str, plan: Plan, machine: Machine | None, own: Mapping[str, OwnFunction] | None = None
+) -> Callable[[Result], Result]:
     """A function that counts a measured case with a profiler; refuses a missing tool at once."""
     find_tool(tool)
     architecture = None
@@ -37,7 +39,8 @@ def counting_with(tool: str, plan: Plan, machine: Machine | None) -> Callable[[R
     def count(result: Result) -> Result:
         one_s = statistics.median(result.samples_s)
         times = max(1, min(MOST_EXECUTIONS, round(LEAST_S / max(one_s, 1e-7))))
-        order = msgspec.json.encode(Order(cases=[result.case], plan=plan)).decode()
+        whose = (own or {}).get(result.case.kernel)
+        order = msgspec.json.encode(Order(cases=[result.case], plan=plan, own=whose)).decode()
         child = Child("timeroof.study.worker", ("count", order, str(times)))
         counts = collect_case(
             tool,

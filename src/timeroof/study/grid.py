@@ -14,12 +14,23 @@ from timeroof.core.machine import Machine
 from timeroof.study.case import Cache, Case, Value
 from timeroof.study.kernel import PASSES, Kernel, Parameter
 from timeroof.study.kernels import kernel as find_kernel, kernels
+from timeroof.study.kernels.conv2d import LAYOUTS
 
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast", "int8")
 CACHES = ("warm", "cold")
-FRAMEWORKS = ("torch", "jax")
+FRAMEWORKS = ("torch", "jax", "tensorflow")
 # Ways of running that only some frameworks have, whatever the kernel.
-FRAMEWORK_VARIANTS = {"jax": ("eager", "compiled")}
+FRAMEWORK_VARIANTS = {
+    "jax": ("eager", "compiled"),
+    "tensorflow": ("eager", "graph", "xla", "session"),
+}
+# How a framework is run first, and its other ways of running the same work, where several
+# frameworks are compared. Compiling takes torch longer than a quick study has.
+MAIN_VARIANT = {"torch": "eager", "jax": "compiled", "tensorflow": "graph"}
+_OTHER_VARIANTS = {"torch": ("cell-loop", "compile"), **FRAMEWORK_VARIANTS}
+_SLOW_TO_MAKE = ("compile",)
+# The layout of images that a framework's own layers have.
+OWN_LAYOUT = {"tensorflow": "channels_last"}
 # Variants that PyTorch does not have.
 _ELSEWHERE = ("xla", "session")
 LARGEST = 1 << 40
@@ -54,7 +65,7 @@ def grid_cases(  # noqa: PLR0913
     check_choice("cache", caches, CACHES)
     check_choice("variant", variants, variant_names())
     variants = variants_for(framework, variants, found)
-    points = _points(found, sweeps, quick=quick)
+    points = _points(found, sweeps, quick=quick, framework=framework)
     wanted = [p for p in (passes or found.default_passes) if p in found.passes]
     axes = product(wanted, precisions, threads or (all_cores(),), caches, variants, points)
     made = [
@@ -79,6 +90,20 @@ def turns(cases: Iterable[Case]) -> list[list[Case]]:
         place = (case.framework, case.device, case.kernel, case.pass_name, case.threads)
         held.setdefault(place, []).append(case)
     return list(held.values())
+
+
+class Grid(TypedDict, total=False):
+    """What a grid is made of."""
+
+    sweeps: Mapping[str, Sequence[Value]] | None
+    passes: Sequence[str] | None
+    precisions: Sequence[str]
+    caches: Sequence[str]
+    threads: Sequence[int] | None
+    variants: Sequence[str]
+    quick: bool
+    framework: str
+    device: str
 
 
 class Axes(TypedDict, total=False):
@@ -113,12 +138,43 @@ class DesignOptions(msgspec.Struct, kw_only=True, frozen=True):
         )  # fmt: skip
 
 
+def compared_cases(kernel: str, frameworks: Sequence[str], **options: Unpack[Grid]) -> list[Case]:
+    """The cases of a kernel where frameworks are compared: every one in its own variants, its main
+    one in both layouts. A quick study sweeps the forward pass of the main variant, and takes the
+    base case of everything else."""
+    quick, given = options.get("quick", False), options.get("sweeps") or {}
+    base = {name: values for name, values in given.items() if len(values) == 1}
+    layouts = find_kernel(kernel).parameter("layout") is not None and "layout" not in given
+    found: list[Case] = []
+    for framework in frameworks:
+        every = compared_variants(framework, find_kernel(kernel), quick=quick)
+        swept: Grid = {**options, "framework": framework, "variants": every}
+        if quick:
+            alone: Grid = {**swept, "sweeps": base}
+            found += grid_cases(kernel, **alone)
+            swept = {**swept, "variants": every[:1], "passes": ["forward"]}
+        found += grid_cases(kernel, **swept)
+        if layouts:
+            both: Grid = {**swept, "variants": every[:1], "sweeps": {**base, "layout": LAYOUTS}}
+            found += grid_cases(kernel, **both)
+    return unique(found)
+
+
+def compared_variants(framework: str, kernel: Kernel, *, quick: bool) -> list[str]:
+    """Ways in which a framework runs a kernel where frameworks are compared, the main one first."""
+    others = [v for v in _OTHER_VARIANTS[framework] if not (quick and v in _SLOW_TO_MAKE)]
+    there = [v for v in others if framework in FRAMEWORK_VARIANTS or v in kernel.variants]
+    return list(dict.fromkeys([MAIN_VARIANT[framework], *there]))
+
+
 def _points(
-    kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool
+    kernel: Kernel, sweeps: Mapping[str, Sequence[Value]] | None, *, quick: bool, framework: str
 ) -> list[dict[str, Value]]:
     given = own_sweeps(kernel, quick=quick) if sweeps is None else sweeps
     checked = {name: _checked(kernel, name, values) for name, values in given.items()}
-    base = kernel.base | {name: v[0] for name, v in checked.items() if len(v) == 1}
+    own = OWN_LAYOUT.get(framework)
+    base = kernel.base | ({"layout": own} if own and kernel.parameter("layout") else {})
+    base |= {name: v[0] for name, v in checked.items() if len(v) == 1}
     swept = {name: values for name, values in checked.items() if len(values) > 1}
     points = [base] if sweeps is None or not swept else []
     points += [base | {name: value} for name, values in swept.items() for value in values]

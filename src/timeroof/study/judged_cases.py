@@ -6,6 +6,7 @@ Here, and nowhere else, the labels of a report's rows become what they stand for
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ import polars as pl
 from timeroof.core.columns import BOUND, BYTE, FLOP
 from timeroof.core.profile import LABEL, ORIGIN
 from timeroof.core.resources import Scope, limiter_kind
-from timeroof.study.case import BUSY
+from timeroof.study.case import BUSY, Value
 from timeroof.views.palette import LIMITER_WORDS
 
 # How a case was run; equal ones make a series.
@@ -24,14 +25,42 @@ USUAL = {"framework": "torch", "device": "cpu", "cache": "warm", "variant": "eag
 DRAM = "dram"
 # Away from the cores first.
 LEVELS = (DRAM, "l3", "l2", "l1")
-Value = int | str
 
 _PLAIN = (
     "id", "op", "name", "time_s", "time_spread", "owed_flops", "contraction_flops", "limiter",
     "bound_s", "work_bound_s", "efficiency", "above_roof", "overhead_time_s", "inside_overhead_box",
 )  # fmt: skip
-_WORDS = ("implementation", "algorithm", "emulated", "contains", "clock", "turn", "doubt")
+_WORDS = (
+    "implementation", "algorithm", "emulated", "contains", "executed_because", "clock", "turn",
+    "doubt",
+)  # fmt: skip
 _NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops")
+# Labels that are no parameters: a parameter of a user's function may be called the same.
+_TAKEN = {
+    *SERIES, *_WORDS, *_NUMBERS, "pass", "scope", "executions_per_sample", "confidence", "leaks",
+    "executed_per_needed", "uncounted", "counted_on", "counters",
+}  # fmt: skip
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.ASCII)
+
+
+def parameter_label(name: str) -> str:
+    """The label that holds a parameter of a case.
+
+    >>> parameter_label("batch"), parameter_label("device")
+    ('batch', 'parameter.device')
+    """
+    return f"parameter.{name}" if name in _TAKEN else name
+
+
+def parameter_value(text: str) -> Value:
+    """A parameter's value from its label: a number where it looks like one.
+
+    >>> [parameter_value(text) for text in ("8", "0.5", "relu")]
+    [8, 0.5, 'relu']
+    """
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 @dataclass(frozen=True)
@@ -75,6 +104,8 @@ class Row:
     algorithm: str | None = None
     emulated: str | None = None
     contains: str | None = None
+    # Why other products ran than the definition has.
+    executed_because: str | None = None
     # How it was timed: by which clock, in turns with which others, and why not to be trusted.
     clock: str | None = None
     turn: str | None = None
@@ -160,7 +191,7 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
 
     labels = {name: value for name, value in under(LABEL).items() if value is not None}
     counted = values.get(f"{ORIGIN}launches", "") is not None
-    own = {n: v for n, v in labels.items() if n in names}
+    own = {n: labels[parameter_label(n)] for n in names if parameter_label(n) in labels}
     known: dict[str, Any] = {n: values.get(n) for n in _PLAIN}
     known |= {n: labels.get(n) for n in _WORDS}
     known |= {n: float(labels[n]) for n in _NUMBERS if n in labels}
@@ -171,7 +202,7 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         pass_name=labels.get("pass", ""),
         threads=int(labels["threads"]) if "threads" in labels else None,
         scope="core" if labels.get("scope") == "core" else "all",
-        params={n: int(v) if v.isascii() and v.isdecimal() else v for n, v in own.items()},
+        params={n: parameter_value(v) for n, v in own.items()},
         samples=tuple(values.get("samples") or [values["time_s"]]),
         launches=values.get("launches") if counted else None,
         flops_by=under(FLOP),

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from timeroof.study.case import Value
+
 if TYPE_CHECKING:
     import torch
 
-Params = Mapping[str, int | str]
+Params = Mapping[str, Value]
 FLOATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "bf16-autocast", "fp16-autocast")
 PLAIN_FLOATS = ("fp64", "fp32", "bf16", "fp16")
 COMPILED = ("compile", "max-autotune")
@@ -84,6 +86,10 @@ class Workload:
     compiled: bool = False
     # The same work uncompiled, for counting.
     eager: Callable[..., object] | None = None
+    # A function of the user's that takes no inputs: it runs as it is written.
+    as_written: bool = False
+    # Gradients of all that has one, whatever the graph holds, and not of the above alone.
+    all_leaves: bool = False
 
     @classmethod
     def of(
@@ -136,7 +142,7 @@ class Kernel:
     refuse: Callable[[Params], str | None] = lambda params: None
 
     @property
-    def base(self) -> dict[str, int | str]:
+    def base(self) -> dict[str, Value]:
         """The base case: every parameter at its base value."""
         return {p.name: p.base for p in self.parameters}
 

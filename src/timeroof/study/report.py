@@ -24,8 +24,9 @@ from timeroof.study import kernel as k
 from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclude
 from timeroof.study.grid import all_cores
-from timeroof.study.judged_cases import Row, typed_rows
+from timeroof.study.judged_cases import Row, parameter_label, typed_rows
 from timeroof.study.kernels import kernels
+from timeroof.study.regimes import regime_findings
 from timeroof.study.standing import load_of, standings
 
 SCOPE = f"{LABEL}scope"
@@ -59,17 +60,17 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
     # The kernel's name is in `op`: some kernels have a parameter that is called kernel.
     how = ("framework", "precision", "cache", "threads", "variant", "device")
     labels = result.labels | {name: str(getattr(case, name)) for name in how}
-    labels |= {name: str(value) for name, value in case.params.items()}
     labels["pass"] = case.pass_name
     labels["scope"] = scope_for(1, machine) if case.threads == 1 else "all"
     if result.load is not None:
         labels["load"] = f"{result.load:.3f}"
+    labels |= {parameter_label(name): str(value) for name, value in case.params.items()}
     return {
         "kind": "unit",
         "name": case_name(case),
         "op": case.kernel,
         "phase": _PHASES.get(case.pass_name, "backward"),
-        "dtype": case.precision,
+        "dtype": case.precision or None,
         "device": case.device,
         "calls": 1.0,
         "launches": result.launches,
@@ -87,15 +88,24 @@ def case_name(case: Case) -> str:
     """What a case is called: what differs from the base case, and what is special of how it ran."""
     found = kernels().get(case.kernel)
     base = found.base if found is not None else {}
-    words = [case.kernel, case.pass_name, case.precision]
-    words += [f"{n}={v}" for n, v in case.params.items() if base.get(n) != v]
-    if len(words) == 3:
-        words.append("base")
+    changed = [f"{n}={v}" for n, v in case.params.items() if base.get(n) != v]
+    words = [word for word in (case.kernel, case.pass_name, case.precision) if word]
+    words += changed or ["base"]
     words += [case.variant] if case.variant != "eager" else []
     words += [case.cache] if case.cache != "warm" else []
     if case.threads != all_cores():
         words.append(f"threads={case.threads}")
     return " ".join(words)
+
+
+def leaks_of(results: Sequence[Result]) -> dict[str, str]:
+    """What users' functions leave behind between cases, by function."""
+    found: dict[str, dict[str, None]] = {}
+    for result in results:
+        for sentence in result.labels.get("leaks", "").split(". "):
+            if sentence:
+                found.setdefault(result.case.kernel, {})[sentence] = None
+    return {name: ". ".join(sentences) for name, sentences in found.items()}
 
 
 @dataclass(frozen=True)
@@ -124,9 +134,14 @@ def judged_study(
     )
     names = {r.case.kernel: list(r.case.params) for r in results}
     rows = typed_rows(report.rows, names)
-    told = dict.fromkeys((busy_sentence(rows), *profile.notes, *verdicts.notes))
+    leaks = [f"{name}: {text}." for name, text in leaks_of(results).items()]
+    told = dict.fromkeys((busy_sentence(rows), *leaks, *profile.notes, *verdicts.notes))
     notes = as_notes(text for text in told if text)
-    findings = (*(s.finding() for s in standings(rows)), *conclude(rows, machine))
+    findings = (
+        *(s.finding() for s in standings(rows)),
+        *conclude(rows, machine),
+        *regime_findings(rows),
+    )
     failures = [r for r in results if r.status != "done"]
     return Study(replace(report, notes=notes, findings=findings), rows, failures)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import select
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,10 +23,11 @@ from timeroof.core.children import Child
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import fingerprint
-from timeroof.study.case import Case, Hello, Order, Plan, Reply, Result, Setup
+from timeroof.study.case import Case, Hello, Order, OwnFunction, Plan, Reply, Result, Setup
 from timeroof.study.grid import turns
 from timeroof.study.report import case_name
 from timeroof.study.store import Kept, Store
+from timeroof.study.worker.own import PYTHON
 
 START_LIMIT_S = 180.0
 _ENVIRONMENT = {
@@ -48,6 +50,8 @@ class Place:
     software: str
     # The software of every framework, where a study has several.
     by_framework: Mapping[str, str] = field(default_factory=dict)
+    # The user's functions among the kernels, by name.
+    own: Mapping[str, OwnFunction] = field(default_factory=dict)
 
     @classmethod
     def here(cls, machine: Machine | None, *frameworks: str) -> Place:
@@ -70,11 +74,15 @@ class Place:
         return case.key(self.machine_key, self.software_of(case))
 
     def software_of(self, case: Case) -> str:
-        """The framework, with its version, that runs a case."""
-        return self.by_framework.get(case.framework, self.software)
+        """The framework, with its version, that runs a case; of a user's function, its file too."""
+        framework = self.by_framework.get(case.framework, self.software)
+        own = self.own.get(case.kernel)
+        return framework if own is None else f"{framework}, {own.name} {own.digest}"
 
 
 # Under which names a framework is installed.
+# What to install where it is not the framework's own name.
+PACKAGES = {"tensorflow": "tensorflow-cpu keras"}
 _DISTRIBUTIONS = {"tensorflow": ("tensorflow", "tensorflow-cpu")}
 
 
@@ -84,6 +92,8 @@ def version_of(framework: str) -> str | None:
     >>> version_of("no-such-framework") is None
     True
     """
+    if framework == PYTHON:
+        return platform.python_version()
     for name in _DISTRIBUTIONS.get(framework, (framework,)):
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
@@ -111,27 +121,44 @@ def check_store(store: Store, keys: Sequence[str], *, resume: bool) -> None:
 def run_cases(
     cases: Sequence[Case], store: Store, place: Place, plan: Plan, told: Callable[[str], None],
     counting: Callable[[Result], Result] | None = None,
+    own: Mapping[str, Measures] | None = None,
 ) -> Done:  # fmt: skip
-    """Measure what is not finished, and what failed once more; `told` hears of every case."""
+    """Measure what is not finished, and what failed once more; `told` hears of every case. `own`
+    measures the cases of users' functions, by name."""
     keys = {place.key(case): case for case in cases}
     over = {key for key, status in store.finished().items() if status != "failed"}
     with ExitStack() as stack:
         workers: dict[tuple[str, str], Worker] = {}
+        theirs = own or {}
         for case in (case for key, case in keys.items() if key in over):
             told(case_name(case))
         for turn in turns(case for key, case in keys.items() if key not in over):
             where = (turn[0].framework, turn[0].device)
-            if where not in workers:
+            if turn[0].kernel not in theirs and where not in workers:
                 workers[where] = Worker(place.machine, *where)
                 stack.callback(workers[where].stop)
+            worker = theirs.get(turn[0].kernel) or workers[where]
             # The key is that of the case as it was asked for: beside others it runs on one thread.
-            for case, result in zip(turn, workers[where].measured(turn, plan), strict=True):
+            for case, result in zip(turn, worker.measured(turn, plan), strict=True):
                 counts = counting is not None and result.status == "done"
                 kept = counting(result) if counting is not None and counts else result
                 on = {"machine": place.machine_key, "software": place.software_of(case)}
                 store.keep(Kept(case_key=place.key(case), result=kept, **on))
                 told(case_name(case))
     return Done([kept.result for kept in store.read(keys)], len(over & set(keys)))
+
+
+class Measures(Protocol):
+    """What measures cases: a process, or this one."""
+
+    def measured(self, cases: Sequence[Case], plan: Plan) -> Iterator[Result]:
+        """Have cases measured in turns, a result of each in their order."""
+        ...
+
+
+def _counted_on(machine: Machine | None) -> Machine | None:
+    """A machine without what counting does not look at."""
+    return None if machine is None else msgspec.structs.replace(machine, software={}, notes=[])
 
 
 class _GoneError(Exception):
@@ -142,10 +169,12 @@ class Worker:
     """A process that measures cases of one framework; started anew after every failure."""
 
     def __init__(
-        self, machine: Machine | None, framework: str = "torch", device: str = "cpu"
-    ) -> None:
+        self, machine: Machine | None, framework: str = "torch", device: str = "cpu",
+        own: OwnFunction | None = None,
+    ) -> None:  # fmt: skip
         self._setup = Setup(
             framework=framework,
+            own=own,
             machine=machine,
             memory_limit_bytes=free_memory_bytes() if device == "cpu" else None,
         )
@@ -158,6 +187,12 @@ class Worker:
     def pid(self) -> int | None:
         """The process, while there is one."""
         return None if self._process is None else self._process.pid
+
+    def judge_on(self, machine: Machine | None) -> None:
+        """Count for a machine's caches and units: a process that knows another one starts anew."""
+        before, self._setup.machine = self._setup.machine, machine
+        if _counted_on(before) != _counted_on(machine):
+            self.stop()
 
     def measure(self, case: Case, plan: Plan) -> Result:
         """Have one case measured; a crash, a hang or an end of memory is a failed result."""
@@ -185,7 +220,7 @@ class Worker:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             yield Result(case=cases[0], status="failed", error=str(gone), created=now)
 
-    def start(self) -> None:
+    def start(self) -> Hello:
         """Start the process and wait for its first word."""
         reading, writing = os.pipe()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
@@ -208,7 +243,10 @@ class Worker:
             raise UsageError(f"the worker did not start: {gone}") from gone
         if hello.error is not None:
             self.stop()
-            raise UsageError(hello.error, advice=f"install it: pip install {self._setup.framework}")
+            name = hello.framework
+            missing = f"install it: pip install {PACKAGES.get(name, name)}" if name else None
+            raise UsageError(hello.error, advice=hello.advice or missing)
+        return hello
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
@@ -240,7 +278,7 @@ class Worker:
             left = end - time.monotonic()
             ready, _, _ = select.select([self._reply], [], [], max(0.0, left))
             if not ready:
-                raise _GoneError(f"no answer within {limit_s:.0f} s: the worker was ended")
+                raise _GoneError(f"no answer within {limit_s:.0f} s; the worker was ended")
             data = os.read(self._reply, 1 << 16)
             if not data:
                 raise _GoneError(self._why())

@@ -92,6 +92,8 @@ def standings(rows: Sequence[Row]) -> list[Standing]:
 
 def _is_plain(row: Row) -> bool:
     how = (row.pass_name, row.precision, row.variant, row.cache)
+    if row.framework not in ("torch", ""):
+        return False
     return how == ("forward", "fp32", "eager", "warm") and row.params.get("channels", 64) == 64
 
 
@@ -164,6 +166,16 @@ def summary_lines(
             paper = finding.evidence.get("paper")
             beside = f" {paper}." if paper else ""
             lines.append((finding.title.partition(":")[0], f"{sentence}{beside}"))
+    lines += [
+        ("Frameworks", finding.evidence["across"])
+        for finding in findings
+        if finding.code == "study/launch/frameworks"
+    ]
+    # Of a user's function: the sweeps' own answer. The paper's kernels have their factors.
+    own = [
+        f for f in findings if f.code == "study/regimes" and ":" in f.title.partition(" over ")[0]
+    ]
+    lines += [(f.title.partition(": ")[0], f"{f.title.partition(': ')[2]}.") for f in own[:4]]
     lines.append(("Trust", trust_words(rows, findings, machine)))
     if page is not None:
         lines.append(("Page", page))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from timeroof.core.errors import InputError, SchemaError, UsageError
+from timeroof.core.errors import InputError, SchemaError, UsageError, reason_of
 from timeroof.core.files import check_schema
 from timeroof.model.stats import spread
 from timeroof.study.case import Result
@@ -45,6 +45,11 @@ _INSERT = (
     f"INSERT OR REPLACE INTO cases ({', '.join(_COLUMNS)})"
     f" VALUES ({', '.join(f':{c}' for c in _COLUMNS)})"
 )
+# What content that is none of ours raises: texts that are no UTF-8, numbers beyond any range,
+# columns of another type, nesting.
+_CONTENT = (
+    msgspec.MsgspecError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError,
+)  # fmt: skip
 Cell = str | int | float | None
 
 
@@ -172,8 +177,12 @@ class Store(AbstractContextManager["Store"]):
         """Whatever happens to the file is an error that says what to do."""
         try:
             yield
-        except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
+        except InputError:
+            raise
+        except (OSError, sqlite3.Error) as error:
             raise self._trouble(error) from error
+        except _CONTENT as error:
+            raise self._damaged(reason_of(error)) from error
 
     def _foreign(self, what: str) -> ForeignFileError:
         return ForeignFileError(what, where=str(self.path), advice="name another file with --db")
@@ -185,16 +194,18 @@ class Store(AbstractContextManager["Store"]):
             advice = "make room and continue with --resume: finished cases are kept"
         elif "not a database" in text:
             return self._foreign("is no store of a study, nor any database")
-        elif "malformed" in text or isinstance(error, msgspec.MsgspecError):
-            return DamagedStoreError(
-                f"the store is damaged ({text})",
-                where=str(self.path),
-                advice="--fresh keeps it under another name and measures all; --db names another"
-                " file",
-            )
+        elif isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+            return self._damaged(text)
         elif "locked" in text:
             advice = "another process holds it: try again with --resume"
         return InputError(f"the store cannot be used ({text})", where=str(self.path), advice=advice)
+
+    def _damaged(self, reason: str) -> DamagedStoreError:
+        return DamagedStoreError(
+            f"the store is damaged ({reason})",
+            where=str(self.path),
+            advice="--fresh keeps it under another name and measures all; --db names another file",
+        )
 
     def fold(self) -> None:
         """Bring the journal into the file; refused where another process has it open."""
@@ -207,6 +218,12 @@ class Store(AbstractContextManager["Store"]):
             raise UsageError(
                 f"another process is at work on {self.path}", advice="wait for it to end"
             ) from error
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is wrong: pages, or tables and columns of another shape."""
+    text = str(error)
+    return any(word in text for word in ("malformed", "decode", "no such column", "corrupt"))
 
 
 def set_aside(path: Path) -> Path | None:

@@ -60,6 +60,7 @@ CAUSE_WORDS = {
 def print_comparison(document: Row, *, stderr: bool = False) -> None:
     """A `timeroof.compare/1` document as tables."""
     out = console(stderr=stderr)
+    out.print(Text(plain_text(f"{document['a']} → {document['b']}"), style="bold"))
     out.print(Text(headline(document), style="bold"))
     causes = [(CAUSE_WORDS[c], signed_seconds(s)) for c, s in main_causes(document).items()]
     out.print(fitted_table(CAUSE_COLUMNS, causes, out.width, indent=2))
@@ -81,7 +82,7 @@ def headline(document: Row) -> str:
     total = document["total"]
     head = f"{format_seconds(total['a_s'])} → {format_seconds(total['b_s'])}"
     if total["delta_s"] is None:
-        return f"{head}: no difference can be told, {total['reason']}"
+        return f"{head}: inconclusive, {total['reason']}"
     if not total["significant"]:
         why = f": {total['reason']}" if total.get("reason") else ""
         return f"{head}: no significant change ({signed_seconds(total['delta_s'])}{why})"

@@ -29,6 +29,7 @@ from timeroof.views.title import run_title, stem
 from timeroof.views.whatif import (
     OUTSIDE,
     WITHOUT_IDLE,
+    change_words,
     has_idle,
     is_predicted,
     machine_cells,
@@ -190,7 +191,7 @@ def _tables(document: Row, names: list[str]) -> list[Table]:
 
 def _changes(document: Row) -> list[list[str]]:
     return [
-        [machine["name"], change, format_seconds(seconds)]
+        [machine["name"], change_words(change), format_seconds(seconds)]
         for machine in document["machines"]
         for change, seconds in list(machine["limiter_changes_s"].items())[:8]
     ]
@@ -234,7 +235,7 @@ def markdown_whatif(document: Row) -> str:
         name, *numbers = machine_cells(document, machine)
         lines.append(f"| {markdown_text(name)} | {' | '.join(numbers)} |")
     for name, change, seconds in _changes(document):
-        words = f"{seconds} with another limiter, {markdown_text(change)}"
+        words = f"{seconds} with another limit, {markdown_text(change)}"
         lines += ["", f"{markdown_text(name)}: {words}"]
     lines += ["", *(f"- {markdown_text(note)}" for note in document["notes"])]
     return "\n".join(lines).rstrip() + "\n"

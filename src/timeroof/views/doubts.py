@@ -30,6 +30,7 @@ ADVICE = {
     "cut-off": "Record the trace again, or read on with care.",
     "damaged": "Record the trace again, or read on with care.",
 }
+UNTRUSTED = "Times are not to be trusted"
 NOISY = "TR901"
 UNKNOWN = "TR902"
 # Said by the banner in words of its own.
@@ -54,7 +55,9 @@ def doubts_of(report: Report) -> list[Doubt]:
     """Every reason that is at hand, the gravest first."""
     warned = [note for note in report.notes if note.level != "info" and note.code not in OWN]
     doubts = [Doubt(str(note), ADVICE.get(note.code, ""), note.code) for note in warned]
-    return [*_unknown(report), *_noisy(report), *_above_roof(report), *doubts]
+    found = [*_unknown(report), *_noisy(report), *_above_roof(report), *doubts]
+    # Where the times say nothing, that comes first.
+    return sorted(found, key=lambda doubt: not doubt.text.startswith(UNTRUSTED))
 
 
 def _unknown(report: Report) -> list[Doubt]:

@@ -1,4 +1,7 @@
-"""A measured machine in the terminal: what was reached beside what should be possible."""
+"""A measured machine in the terminal: what was reached beside what should be possible.
+
+Figures first, in the field's words; what a reader must know of them comes last.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,24 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from timeroof.core.resources import SCOPES
-from timeroof.core.units import format_cores, format_percent, format_rate, format_seconds
-from timeroof.views.terminal import console, plain_text
+from timeroof.core.machine import PAGES
+from timeroof.core.resources import LAUNCH, SCOPES
+from timeroof.core.units import (
+    format_cores,
+    format_percent,
+    format_rate,
+    format_seconds,
+    resource_words,
+)  # fmt: skip
+from timeroof.views.terminal import console, plain_text, wrapped
 from timeroof.views.terminal_table import Column, fitted_table
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
 
 COLUMNS = (
-    Column("resource", "whole"),
-    Column("scope", "whole", leaves=1),
-    Column("threads", "figure", leaves=2),
+    Column("", "whole"),
+    Column("cores", "figure", leaves=1),
     Column("measured", "figure"),
     Column("theoretical", "figure", leaves=3),
     Column("ratio", "figure", leaves=4),
@@ -26,34 +35,81 @@ COLUMNS = (
 )
 
 
-def print_measured(machine: Machine, clocks_hz: Mapping[int, float] | None = None) -> None:
+def print_measured(
+    machine: Machine, clocks_hz: Mapping[int, float] | None = None, *, when: str = ""
+) -> None:
     """Ceilings by scope: measured, theoretical, their ratio, the spread of the samples.
 
-    `clocks_hz` by threads: what theoretical figures are made of.
+    `clocks_hz` by threads: what theoretical figures are made of. `when` it was measured, and how.
     """
     out = console()
-    out.print(Text(plain_text(f"{machine.name}: {machine.device}"), style="bold"))
+    parts = [machine.device, *([when] if when else [])]
+    out.print(Text(plain_text(" · ".join(parts)), style="bold"))
     rows = [_cells(measured, paper) for measured, paper in _pairs(machine)]
     out.print(fitted_table(COLUMNS, rows, out.width))
     if clocks_hz:
         clocks = [f"{hz / 1e9:.2f} GHz on {format_cores(n)}" for n, hz in clocks_hz.items()]
-        words = "clock, measured, from which theoretical figures come"
-        out.print(Text(f"{words}: {', '.join(clocks)}"))
+        out.print(Text(f"Clock, measured, behind the theoretical figures: {', '.join(clocks)}."))
     latencies = [
-        f"{level.level} {format_seconds(level.latency_s)}"
+        f"{level.level.upper()} {format_seconds(level.latency_s)}"
         for level in machine.memory
         if level.latency_s is not None
     ]
     if latencies:
-        out.print(Text(f"a load that waits for the one before: {', '.join(latencies)}"))
+        out.print(Text(f"Load latency: {', '.join(latencies)}."))
+    for line in (*launch_lines(machine), *_page_lines(machine)):
+        out.print(Text(line))
+
+
+def launch_lines(machine: Machine) -> list[str]:
+    """What each framework takes to start work: per op, per call of a compiled function, per kernel
+    inside one."""
+    launch = next((c for c in machine.ceilings if c.resource == LAUNCH and c.variants), None)
+    found: dict[str, dict[str, float]] = {}
+    for name, rate in (launch.variants if launch else {}).items():
+        framework, _, what = name.partition(" ")
+        found.setdefault(framework, {})[what] = 1 / rate
+    lines = []
+    for framework, costs in found.items():
+        ops = [s for what, s in costs.items() if "python loop" in what]
+        words = {
+            "per op from Python": f"{_range(ops)}" if ops else "",
+            "per op in a loop without Python": _range(
+                [s for what, s in costs.items() if "C++" in what]
+            ),
+            "per call of a compiled function": _range(_named(costs, "call")),
+            "per kernel inside": _range(_named(costs, "kernel")),
+        }
+        told = ", ".join(f"{text} {what}" for what, text in words.items() if text)
+        lines.append(f"Launch cost in {framework}: {told}.")
+    return lines
+
+
+def _named(costs: Mapping[str, float], what: str) -> list[float]:
+    return [s for name, s in costs.items() if name.startswith(what)]
+
+
+def _range(seconds: list[float]) -> str:
+    if not seconds:
+        return ""
+    low, high = format_seconds(min(seconds), 2), format_seconds(max(seconds), 2)
+    return low if low == high else f"{low} to {high}"
+
+
+def _page_lines(machine: Machine) -> list[str]:
+    pages = machine.software.get(PAGES)
+    return (
+        []
+        if pages is None
+        else [f"Memory was measured in {pages} pages, page faults in 4 kB pages."]
+    )
 
 
 def _cells(measured: Ceiling | None, paper: Ceiling | None) -> tuple[str, ...]:
     best = measured or paper
     spread = measured.spread if measured else None
     return (
-        best.resource if best else "",
-        best.scope if best else "",
+        resource_words(best.resource) if best else "",
         "" if best is None or best.threads is None else str(best.threads),
         format_rate(measured.resource, measured.rate) if measured else "-",
         format_rate(paper.resource, paper.rate) if paper else "-",
@@ -82,7 +138,10 @@ def _pairs(machine: Machine) -> Iterable[tuple[Ceiling | None, Ceiling | None]]:
 
 
 def print_remarks(title: str, lines: Iterable[str], *, style: str = "") -> None:
-    """Notes, warnings or errors, one a line."""
+    """Notes, warnings or errors, each from a new line on."""
     out = console(stderr=True)
     for line in lines:
-        out.print(Text.assemble((f"{title}: ", style), plain_text(line)))
+        words = wrapped(plain_text(f"{title}: {line}"), out.width)
+        text = Text("\n".join(words))
+        text.stylize(style, 0, len(title) + 1)
+        out.print(text)

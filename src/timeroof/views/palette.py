@@ -29,7 +29,7 @@ LIMITERS = {
     "compute": LimiterLook("compute", "#0072B2", "#0072b2", "#4aa8e0", "blue", "circle", "o"),
     "memory": LimiterLook("memory", "#D55E00", "#c25400", "#f0843c", "dark_orange", "square", "s"),
     "launch": LimiterLook("launching", "#CC79A7", "#8e2f6c", "#d98cbc", "magenta", "diamond", "D"),
-    "latency": LimiterLook("latency", "#56B4E9", "#2b7fb0", "#a5d8f7", "cyan", "pentagon", "p"),
+    "latency": LimiterLook("latency", "#56B4E9", "#56b4e9", "#a5d8f7", "cyan", "pentagon", "p"),
     "fault": LimiterLook("page faults", "#E69F00", "#dba400", "#e9b949", "red", "cross", "P"),
     "link": LimiterLook("links", "#009E73", "#00704f", "#3fc49b", "green", "triangle", "^"),
     "unknown": LimiterLook(
@@ -66,9 +66,14 @@ def limited_by(kind: str) -> str:
 
 
 def limiter_styles() -> str:
-    """The colours of limiters as CSS variables, light and dark, and a class for each of them."""
+    """The colours of limiters and series as CSS variables, light and dark, a class per limiter."""
     light, dark = (
-        " ".join(f"--{kind}: {getattr(look, theme)};" for kind, look in LIMITERS.items())
+        " ".join(
+            [
+                *(f"--{kind}: {getattr(look, theme)};" for kind, look in LIMITERS.items()),
+                *(f"--series-{n}: {c};" for n, c in enumerate(SCREEN_PALETTES[theme])),
+            ]
+        )
         for theme in ("light", "dark")
     )
     classes = " ".join(

@@ -14,6 +14,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.files import atomic_path, write_atomically
 from timeroof.core.shapes import shape_texts
 from timeroof.core.units import format_seconds
+from timeroof.views.ladder import ladder
 from timeroof.views.overview import Overview, overview
 from timeroof.views.page import headline
 from timeroof.views.page.payload import ordered_findings
@@ -107,7 +108,7 @@ def _doubts(seen: Overview) -> list[str]:
 def _head(seen: Overview, report: Report) -> list[str]:
     facts = [f"**{seen.time}** {seen.time_label.lower()}", *filter(None, [seen.potential])]
     lines = [f"**{markdown_text(seen.sentence)}**", "", " · ".join(facts), ""]
-    rungs = [f"{rung.label.lower()} {rung.text}" for rung in headline.ladder(report)]
+    rungs = [f"{rung.label.lower()} {rung.text}" for rung in ladder(report)]
     words = headline.seconds_words(report)
     lines += [f"How fast could it be? {' → '.join(rungs)}.", ""] if len(rungs) > 2 else []
     return [*lines, words, ""] if words else lines
@@ -152,7 +153,7 @@ def _kernels(seen: Overview) -> list[str]:
 def _findings(report: Report) -> list[str]:
     lines: list[str] = []
     for finding in ordered_findings(report):
-        gain = "" if finding.gain_s is None else f" (up to {format_seconds(finding.gain_s)})"
+        gain = "" if not finding.gain_s else f" (up to {format_seconds(finding.gain_s)})"
         title, why = markdown_text(finding.title, 300), markdown_text(finding.why)
         lines.append(f"- **{title}**{gain}: {why}")
         if finding.action:
@@ -174,17 +175,19 @@ SUFFIXES = ("html", *PICTURES, "md", "csv", "parquet", "json")
 
 
 def render(
-    report: Report, path: Path, *, title: str | None = None, runs: Sequence[Report] | None = None
-) -> None:
+    report: Report, path: Path, *, title: str | None = None, runs: Sequence[Report] | None = None,
+    width: str = "double", annotate: bool = False,
+) -> None:  # fmt: skip
     """Write a report, or several runs beside one another, whole or not at all.
 
     html is the page; png and svg the combined chart, pdf all four; md is for a pull
-    request; csv and parquet are the judged rows; json is `timeroof.report/2`.
+    request; csv and parquet are the judged rows; json is `timeroof.report/2`. `width` (single or
+    double column) and `annotate` are for pictures.
     """
     kind = check_suffix(path)
     reports = [report, *(r for r in runs or () if r is not report)]
     if kind in PICTURES:
-        _write_pictures(reports, path, kind, title or "")
+        _write_pictures(reports, path, kind, title=title or "", width=width, annotate=annotate)
         return
     write_atomically(path, _text(reports, kind, title))
 
@@ -215,18 +218,24 @@ def _text(reports: Sequence[Report], kind: str, title: str | None) -> bytes:
     return table_csv(table) if kind == "csv" else table_parquet(table)
 
 
-def _write_pictures(reports: Sequence[Report], path: Path, kind: str, title: str) -> None:
+def _write_pictures(
+    reports: Sequence[Report], path: Path, kind: str, *, title: str, width: str, annotate: bool
+) -> None:
     from timeroof.views.page.page import run_names
     from timeroof.views.pictures.frame import save_figure, styled
     from timeroof.views.pictures.of_report import CHARTS, report_figure
 
     names = run_names(reports)
     if kind != "pdf":
-        save_figure(report_figure(reports, names=names, title=title), path)
+        figure = report_figure(reports, names=names, title=title, width=width, annotate=annotate)
+        save_figure(figure, path)
         return
     from matplotlib.backends.backend_pdf import PdfPages
 
-    figures = [report_figure(reports, chart, names=names, title=title) for chart in CHARTS]
+    figures = [
+        report_figure(reports, chart, names=names, title=title, width=width, annotate=annotate)
+        for chart in CHARTS
+    ]
     # No date, so that the same numbers give the same file.
     undated = {"CreationDate": None}
     with atomic_path(path) as part, styled(), PdfPages(part, metadata=undated) as pages:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +13,7 @@ from timeroof.core.profile import Steps
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.views.overview import Action, KernelLine, Overview, Part, overview
 from timeroof.views.palette import TERMINAL_COLOURS
-from timeroof.views.terminal import console, plain_text, print_notes
+from timeroof.views.terminal import console, plain_text, print_notes, wrapped
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
 
 if TYPE_CHECKING:
@@ -71,8 +69,9 @@ def print_run(
     out.print()
     _print_doubts(seen, out, verbose=verbose)
     _print_head(seen, out)
-    if report.profile.steps is not None and report.profile.steps.count:
-        out.print(Text(whole_run(report.profile.steps)))
+    _print_sentence(seen, out)
+    if report.profile.steps is not None and (words := whole_run(report.profile.steps)):
+        out.print(Text(words))
     if seen.is_empty:
         print_notes([n for n in report.notes if n.level == "info"], stderr=stderr)
         return
@@ -84,24 +83,30 @@ def print_run(
 
 
 def whole_run(steps: Steps) -> str:
-    """What marks a step, and whose the time of all of them was.
+    """What marks a step, and whose the time of all of them was; their number is in the title.
 
     >>> from timeroof.core.profile import StepKind
     >>> kinds = [StepKind(name="training", count=56, total_s=0.06),
     ...          StepKind(name="training with evaluation", count=8, total_s=51.7)]
     >>> whole_run(Steps(count=64, mark="SGD.step", kinds=kinds))
-    '64 steps (SGD.step) took 51.8 s: 56 training 60.0 ms, 8 training with evaluation 51.7 s'
+    'All steps (SGD.step) took 51.8 s: 56 training 60.0 ms, 8 training with evaluation 51.7 s.'
+    >>> whole_run(Steps(count=1))
+    ''
     """
-    seen = "1 step" if steps.count == 1 else f"{steps.count} steps"
     mark = f" ({plain_text(steps.mark)})" if steps.mark else ""
     known = [kind for kind in steps.kinds if kind.total_s is not None]
-    if not known:
-        return f"{seen}{mark}"
-    took = f"{seen}{mark} took {format_seconds(sum(kind.total_s or 0.0 for kind in known))}"
+    if not known or not steps.count:
+        return f"A step ends with {plain_text(steps.mark)}." if steps.mark and steps.count else ""
+    took = f"All steps{mark} took {format_seconds(sum(kind.total_s or 0.0 for kind in known))}"
     if len(known) < 2:
-        return took
-    parts = [f"{k.count} {plain_text(k.name)} {format_seconds(k.total_s)}" for k in known]
-    return f"{took}: {', '.join(parts)}"
+        return f"{took}."
+    # Steps of which nobody knows what they do are called so by no one.
+    names = ["other" if k.name == "step" else plain_text(k.name) for k in known]
+    parts = [
+        f"{k.count} {name} {format_seconds(k.total_s)}"
+        for k, name in zip(known, names, strict=True)
+    ]
+    return f"{took}: {', '.join(parts)}."
 
 
 def print_summary(report: Report, *, stderr: bool = True) -> None:
@@ -109,7 +114,13 @@ def print_summary(report: Report, *, stderr: bool = True) -> None:
     seen, out = overview(report), console(stderr=stderr)
     _print_doubts(seen, out, verbose=False)
     _print_head(seen, out)
+    _print_sentence(seen, out)
     print_parts(seen, out)
+
+
+def print_head(report: Report, out: Console) -> None:
+    """What ran where and how long it took."""
+    _print_head(overview(report), out)
 
 
 def _print_doubts(seen: Overview, out: Console, *, verbose: bool) -> None:
@@ -128,21 +139,11 @@ def _print_head(seen: Overview, out: Console) -> None:
     out.print(Text(plain_text(seen.title), style="bold"))
     facts = [seen.time_label.lower(), *filter(None, (seen.potential,))]
     out.print(Text.assemble((seen.time, "bold"), " ", " · ".join(facts)))
+
+
+def _print_sentence(seen: Overview, out: Console) -> None:
     out.print()
     out.print(Text("\n".join(wrapped(plain_text(seen.sentence), out.width))))
-
-
-_FIGURE = re.compile(r"(?<=\d) (?=(?:%|[mµn]?s|[kMGTP]?B|[kMGTP]?FLOP)\b|%)")
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """A text in lines that never part a number from its unit.
-
-    >>> wrapped("It takes 12 % of 3.4 ms", 14)
-    ['It takes 12 %', 'of 3.4 ms']
-    """
-    joined = _FIGURE.sub("\x00", text)
-    return [line.replace("\x00", " ") for line in textwrap.wrap(joined, width)]
 
 
 def print_parts(seen: Overview, out: Console) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from timeroof.core import units
-from timeroof.core.units import format_percent, format_rate, format_seconds
+from timeroof.core.units import format_percent, format_rate, format_seconds, resource_words
 from timeroof.views.plain import plain_text
 from timeroof.views.terminal_table import Column, fitted_table
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "console", "plain_text", "print_findings", "print_machine", "print_machines", "print_notes",
+    "wrapped",
 ]  # fmt: skip
 
 PIPE_WIDTH = 160
@@ -57,6 +60,19 @@ def console(*, stderr: bool = False) -> Console:
     return out
 
 
+_FIGURE = re.compile(r"(?<=\d) (?=(?:%|[mµn]?s|[kMGTP]?B|[kMGTP]?FLOP)\b|%)")
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines that never part a number from its unit.
+
+    >>> wrapped("It takes 12 % of 3.4 ms", 14)
+    ['It takes 12 %', 'of 3.4 ms']
+    """
+    joined = _FIGURE.sub("\x00", text)
+    return [line.replace("\x00", " ") for line in textwrap.wrap(joined, width)]
+
+
 def print_machines(machines: Sequence[Machine]) -> None:
     """One line per machine: best vector and matrix rate, bandwidth, launch."""
     out = console()
@@ -71,6 +87,16 @@ def print_machines(machines: Sequence[Machine]) -> None:
     out.print(f"\n{many}. `timeroof machine NAME` shows one with all its sources.")
 
 
+def print_kept(things: Sequence[tuple[str, str, int, int]]) -> None:
+    """One line per purpose of what is kept: how much, and where."""
+    out = console()
+    for what, folder, files, size_bytes in things:
+        size = units.format_amount(size_bytes, "B") if files else "nothing"
+        count = f"{files:,} file{'' if files == 1 else 's'}"
+        out.print(Text(plain_text(f"{what:28}{size:>10}  {count:>12}  {folder}")))
+    out.print("\n`timeroof cache --clear` deletes all but the measured machines.")
+
+
 def _rate(value: float | None, unit: str) -> str:
     return "-" if value is None else units.format_amount(value, unit)
 
@@ -78,24 +104,24 @@ def _rate(value: float | None, unit: str) -> str:
 def print_machine(machine: Machine) -> None:
     """Every ceiling of a machine with origin and source, and its memory."""
     out = console()
-    out.print(Text(plain_text(f"{machine.name}: {machine.device}"), style="bold"))
+    out.print(Text(plain_text(f"{machine.device} · {machine.name}"), style="bold"))
     facts = [machine.vendor, machine.architecture, machine.compute_capability or "", machine.kind]
     queue = f"{machine.launching} launching"
     out.print(Text(plain_text(", ".join([*(f for f in facts if f), queue]))))
     rows = [cells for ceiling in _said_once(machine.ceilings) for cells in _ceiling(ceiling)]
     for level in machine.memory:
         size = units.format_bytes_binary(level.size_bytes)
-        rows.append((f"{level.level} size", size, "", plain_text(level.source)))
+        rows.append((f"{level.level.upper()} size", size, "", plain_text(level.source)))
         if level.latency_s is not None:
             latency = format_seconds(level.latency_s)
-            rows.append((f"{level.level} latency", latency, "measured", ""))
+            rows.append((f"{level.level.upper()} latency", latency, "measured", ""))
     out.print(fitted_table(CEILING_COLUMNS, rows, out.width))
     for ceiling in machine.achievable:
         peak = machine.rate(ceiling.resource)
         share = f" ({format_percent(ceiling.rate / peak)} of the ceiling)" if peak else ""
         rate = format_rate(ceiling.resource, ceiling.rate)
-        words = f"Achievable {ceiling.resource}: {rate}{share}, {ceiling.origin}: {ceiling.source}"
-        out.print(Text(plain_text(words)))
+        words = f"Achievable {resource_words(ceiling.resource)}: {rate}{share}, {ceiling.origin}"
+        out.print(Text(plain_text(f"{words}. {ceiling.source}")))
     if machine.device_names:
         names = ", ".join(plain_text(n) for n in machine.device_names)
         out.print(Text(f"Profilers print it as: {names}"))
@@ -112,7 +138,7 @@ def _ceiling(ceiling: Ceiling) -> list[tuple[str, str, str, str]]:
         (f"  {plain_text(name)}", format_rate(ceiling.resource, variant), "", "")
         for name, variant in ceiling.variants.items()
     ]
-    return [(ceiling.resource + scope, rate, ceiling.origin, source), *variants]
+    return [(resource_words(ceiling.resource) + scope, rate, ceiling.origin, source), *variants]
 
 
 def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:

@@ -78,7 +78,7 @@ def workload_name(report: Report) -> str:
 def device_name(report: Report) -> str:
     """Where it ran."""
     known = report.profile.device or (report.machine.device if report.machine else None)
-    ranks = rank_count(report.profile.kernels)
+    ranks = rank_count(report.profile)
     devices = device_count(report.profile, report.rows) // ranks
     if known is None:
         return f"{devices} GPUs of unknown type" if devices > 1 else "device not named"
@@ -86,9 +86,10 @@ def device_name(report: Report) -> str:
 
 
 def _ranks(report: Report) -> str:
+    count = rank_count(report.profile)
+    if count > 1:
+        return f"mean of {count:,} ranks"
     ranks = report.profile.kernels["rank"].drop_nulls().unique().to_list()
-    if len(ranks) > 1:
-        return f"mean of {len(ranks)} ranks"
     world = report.profile.source.ranks
     if not ranks or world == 1:
         return ""

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from timeroof.core.columns import Row
 from timeroof.core.shapes import SHOWN_TENSORS, shape_text
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds, resource_words
 from timeroof.views.palette import TERMINAL_COLOURS
 from timeroof.views.terminal import console, plain_text
 from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
@@ -34,14 +34,14 @@ BAR_COLUMNS = (
 MOST_ROWS = 12
 # Seconds of a run in which none of its kernels runs.
 OUTSIDE = "beside kernels"
-WITHOUT_IDLE = "Kernels alone, without the idle before them."
+WITHOUT_IDLE = "Times of kernels alone, without the idle time before them."
 
 
 def print_whatif(document: Row, *, stderr: bool = False) -> None:
     """A `timeroof.whatif/1` document as tables."""
     out = console(stderr=stderr)
     seconds, bound = (format_seconds(document[c]) for c in ("measured_s", "measured_bound_s"))
-    head = f"Measured on {plain_text(document['from'])}: {seconds}, bound {bound}"
+    head = f"Measured on {plain_text(document['from'])}: {seconds}, could be {bound}"
     out.print(Text(head, style="bold"))
     machines = [machine_cells(document, machine) for machine in document["machines"]]
     rows = [[plain_text(text) for text in cells] for cells in machines]
@@ -51,7 +51,8 @@ def print_whatif(document: Row, *, stderr: bool = False) -> None:
     for machine in document["machines"]:
         for change, seconds in list(machine["limiter_changes_s"].items())[:4]:
             name, took = plain_text(machine["name"]), format_seconds(seconds)
-            out.print(Text(f"{name}: {took} with another limiter, {plain_text(change)}"))
+            words = f"On {name} {took} has another limit: {plain_text(change_words(change))}."
+            out.print(Text(words))
     _print_rows(document, out)
     for caption in _captions(document):
         out.print(Text(caption, style="italic"))
@@ -63,7 +64,16 @@ def machine_cells(document: Row, machine: Row) -> list[str]:
     """A machine's line of the table."""
     faster = document["measured_s"] / machine["predicted_s"] if machine["predicted_s"] else None
     seconds = [format_seconds(machine[c]) for c in ("bound_s", "predicted_s", "low_s", "high_s")]
-    return [machine["name"], *seconds, "?" if faster is None else f"{faster:.2f}x"]
+    return [machine["name"], *seconds, "?" if faster is None else f"{faster:.2f}×"]
+
+
+def change_words(change: str) -> str:
+    """A change of the limiter in words.
+
+    >>> change_words("flop/bf16-tensor → byte/l2")
+    'BF16 tensor → L2 bandwidth'
+    """
+    return " → ".join(resource_words(limiter) for limiter in change.split(" → "))
 
 
 def is_predicted(document: Row) -> bool:
@@ -146,4 +156,4 @@ def has_idle(document: Row) -> bool:
 
 def _captions(document: Row) -> list[str]:
     changes = any(m["limiter_changes"] for row in document["rows"] for m in row["machines"])
-    return ["* another limiter"] * changes + [WITHOUT_IDLE] * has_idle(document)
+    return ["* another limit"] * changes + [WITHOUT_IDLE] * has_idle(document)

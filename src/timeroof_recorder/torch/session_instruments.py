@@ -72,6 +72,13 @@ class TorchInstruments(Instruments):
         common = {Pass.TIMED, Pass.DESCRIBED, Pass.PRIMITIVES}
         return frozenset(common | ({Pass.DEVICE} if device_activities() else set()))
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Torch's own folder, where Dynamo and Inductor compile, and modules that they wrote."""
+        import torch
+
+        return (os.path.dirname(torch.__file__) + os.sep,)  # noqa: PTH120
+
     def attach(self, marks: Marks) -> None:
         """Hooks under keys of our own; in a forked child they are there already."""
         is_there = self._marks is not None
@@ -109,9 +116,10 @@ class TorchInstruments(Instruments):
         while self._back:
             self._back.pop()()
 
-    def sync(self) -> None:
+    def sync(self) -> bool:
         """Wait for the devices that the program uses."""
         synchronize()
+        return bool(used_devices())
 
     def will_train(self) -> bool:
         """Whether the program has made an optimizer, used or not."""
@@ -154,8 +162,10 @@ class TorchInstruments(Instruments):
         )
         alive = self._known[id(module)] = weakref.ref(module)
         self._entered = module
+        with torch._C.DisableTorchFunction():  # a mode of the program's sees who asks for a shape
+            sizes = _sizes(args, kwargs)
         self._marks.called(
-            id(module), type(module).__name__, flags, _sizes(args, kwargs),
+            id(module), type(module).__name__, flags, sizes,
             lambda: alive() is not None,
         )  # fmt: skip
         self._entered = None

@@ -29,6 +29,7 @@ class Asleep(Rule):
     code = "TR108"
     name = "asleep"
     title = "The program sleeps during its steps"
+    idle_group = ASLEEP
     actions = {
         "torch": "Fetch the next batch ahead with DataLoader(num_workers=2) or a thread and a"
         " queue. Move sleeps, locks and requests out of the loop.",

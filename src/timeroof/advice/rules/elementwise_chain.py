@@ -6,7 +6,7 @@ from math import prod
 
 import polars as pl
 
-from timeroof.advice.context import Context, in_family, places
+from timeroof.advice.context import Context, in_family, main_module, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.core.vocabulary import OpFamily
@@ -40,8 +40,11 @@ class ElementwiseChain(Rule):
     name = "elementwise-chain"
     title = "Element-wise ops are not fused"
     actions = {
-        "torch": "Compile the module that holds the chain with torch.compile, which fuses it. Or"
-        " call a fused op (F.gelu, addcmul, F.rms_norm).",
+        "torch": "Compile the module that holds the chain with torch.compile, which fuses it.",
+        "torch optimizer": "Use the fused optimizer, such as torch.optim.AdamW(..., fused=True), or"
+        " compile its step: torch.compile(optimizer.step).",
+        "torch compiled": "Find what splits the compiled region: TORCH_LOGS=graph_breaks. Ops"
+        " between graph breaks and outside of the compiled module are not fused.",
         "tensorflow": "Compile the function with tf.function(jit_compile=True).",
         "jax": "Put the chain under one jax.jit.",
         "any": "Fuse the ops into one kernel.",
@@ -68,7 +71,24 @@ class ElementwiseChain(Rule):
             "bytes": moved,
             "bytes_vanishing": moved - kept,
         }
-        return self.claim(context, rows, why, evidence, title=title)
+        action = _named(context.action(self.actions, rows), rows)
+        return self.claim(context, rows, why, evidence, title=title, action=action)
+
+
+# Ops that do a whole module in one kernel, by what modules are called.
+FUSED_OPS = {"rmsnorm": "F.rms_norm", "gelu": "F.gelu", "silu": "F.silu", "swish": "F.silu"}
+
+
+def _named(action: str, rows: pl.DataFrame) -> str:
+    """The advice with the module that it is about, and the fused ops for modules of these rows."""
+    module = main_module(rows)
+    if module is not None:
+        action = action.replace("the module that holds the chain", module, 1)
+    names = " ".join(rows["module"].drop_nulls().unique().to_list()).lower().replace("_", "")
+    fused = [op for word, op in FUSED_OPS.items() if word in names]
+    if not fused or "torch.compile" not in action:
+        return action
+    return f"{action} Or call a fused op: {', '.join(dict.fromkeys(fused))}."
 
 
 def _chains(context: Context) -> pl.DataFrame:
@@ -76,6 +96,8 @@ def _chains(context: Context) -> pl.DataFrame:
     rows = context.rows.filter(
         in_family(OpFamily.ELEMENTWISE),
         ~pl.col("tiny") & (pl.col("limit") != "unknown"),
+        # An optimizer whose whole step can be one pass has TR209.
+        ~((pl.col("phase") == "optimizer") & ("optimizer" in context.fused_s)).fill_null(False),
         pl.col("shape").is_not_null() & (pl.col("moved_bytes") > 0),
     )
     rows = rows.with_columns(_largest(rows["shape"]).alias("shape_of_output"))

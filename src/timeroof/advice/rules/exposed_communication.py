@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from timeroof.advice.context import LINK, Context, idle_seconds, with_idle_gain
@@ -29,10 +31,17 @@ class ExposedCommunication(Rule):
     name = "exposed-communication"
     title = "Communication is exposed"
     seen = removes = True
+    idle_group = LINK
     actions = {
+        "torch send-recv training": "Overlap the exchange with dense layers; for embeddings"
+        " TorchRec's TrainPipelineSparseDist does it. Exchange 16-bit numbers.",
+        "torch all-gather training": "Overlap it with computation: FSDP with prefetching"
+        " (forward_prefetch=True). Keep parameters gathered after forward where memory allows.",
+        "torch inference": "Use fewer, larger collectives: a smaller tensor-parallel degree, or"
+        " more tokens per step. Overlap them with computation of another micro-batch.",
         "torch": "Overlap it with computation: DDP with smaller buckets (bucket_cap_mb) and"
-        " gradient_as_bucket_view=True, or FSDP with prefetching. Accumulate gradients under"
-        " no_sync(). Send gradients in bf16 (a DDP communication hook).",
+        " gradient_as_bucket_view=True. Accumulate gradients under no_sync(). Send gradients in"
+        " bf16 (a DDP communication hook).",
         "any": "Start collectives as soon as their data are ready, on a stream of their own. Send"
         " fewer bytes, less often.",
     }
@@ -57,7 +66,29 @@ class ExposedCommunication(Rule):
         why = _why(context, time_s, share, waiting_s)
         both = pl.concat([rows, idle], how="diagonal") if waiting_s else rows
         title = f"Communication is exposed for {context.of_run(exposed_s + waiting_s)}"
-        return self.claim(context, both, why, evidence, title=title, outside_s=outside)
+        action = context.action(_by_collective(self.actions, rows), rows)
+        return self.claim(
+            context, both, why, evidence, title=title, action=action, outside_s=outside
+        )
+
+
+# Exchanges between all ranks are told by any of their names.
+_SAME = {"all-to-all": "send-recv", "reduce-scatter": "all-gather"}
+
+
+def _by_collective(actions: Mapping[str, str], rows: pl.DataFrame) -> dict[str, str]:
+    """The advice for the collective that is exposed longest, and what holds for all."""
+    by_kind = rows.group_by("algorithm").agg(pl.col("busy_gain_s").sum())
+    largest = by_kind.sort("busy_gain_s", descending=True)["algorithm"].to_list()[:1]
+    main = _SAME.get(largest[0], largest[0]) if largest and largest[0] else None
+    found: dict[str, str] = {}
+    for key, text in actions.items():
+        words = key.split()
+        special = next((word for word in words if "-" in word), None)
+        if special in (None, main):
+            plain = " ".join(word for word in words if word != special)
+            found.setdefault(plain, text)
+    return found
 
 
 def _why(context: Context, time_s: float, share: float | None, waiting_s: float) -> str:

@@ -35,6 +35,13 @@ class HostBound(Rule):
         " its time.",
         "torch graphs gpu": "Graphs are replayed already. Shorten what the host does between"
         " replays: scheduling, sampling, copies and Python. Or give each replay more work.",
+        "torch compiled gpu": "The model is compiled already: mode='reduce-overhead' also records"
+        " CUDA graphs. Move Python, hooks and logging out of the step; py-spy shows where it"
+        " spends its time.",
+        "torch compiled cpu": "The model is compiled already. Move Python, hooks and logging out of"
+        " the step; py-spy shows where it spends its time.",
+        "torch recurrent cpu": "Use nn.LSTM or nn.GRU instead of a Python loop over time steps, or"
+        " compile the loop with torch.compile.",
         "torch cpu": "Compile the model with torch.compile. Replace Python loops over small ops."
         " Move hooks and logging out of the step.",
         "tensorflow": "Wrap the step in tf.function, and run several steps per call"

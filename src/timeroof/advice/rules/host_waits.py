@@ -26,7 +26,11 @@ class HostWaits(Rule):
     code = "TR106"
     name = "host-waits"
     title = "Synchronisation leaves the device idle"
+    idle_group = SYNC
     actions = {
+        "torch inference": "Read results back once, at the end: no .item() or .cpu() between ops."
+        " Copy with non_blocking=True from pinned memory."
+        " torch.cuda.set_sync_debug_mode('warn') names the lines.",
         "torch": "Read values back rarely: sum losses with .detach() and log every n steps. Copy"
         " with non_blocking=True from pinned memory. torch.cuda.set_sync_debug_mode('warn')"
         " names the lines.",

@@ -48,6 +48,9 @@ class LayoutTraffic(Rule):
         "torch": "Remove the copies: avoid permute().contiguous(), repeated .to() and cat in inner"
         " loops. Write results into slices of one tensor. torch.compile fuses casts and copies"
         " into their neighbours.",
+        "torch compiled": "Remove the copies that compilation leaves: avoid permute().contiguous()"
+        " and .to() at the borders of the compiled region. Write results into slices of one"
+        " tensor.",
         "tensorflow convolution": "Keep the data format that the kernels want: NHWC on tensor"
         " cores and CPUs, NCHW for FP32 on a GPU. Leave grappler's layout optimizer on.",
         "tensorflow": "Remove transposes and casts between layers, or fuse them with"
@@ -68,8 +71,9 @@ class LayoutTraffic(Rule):
         moved = float(rows["moved_bytes"].fill_null(0.0).sum())
         beside = _between(context, rows)
         beside_s = float(beside["busy_gain_s"].sum())
+        count = max(rows["launches"].sum(), rows["calls"].sum())
         why = (
-            f"{rows['launches'].sum():,.0f} copies and layout changes move"
+            f"{count:,.0f} copies and layout changes move"
             f" {format_amount(moved, 'B')} in {format_seconds(time_s)} ({context.share(time_s)})"
             f" and compute nothing.{places(rows)}"
         )

@@ -30,7 +30,7 @@ class LowBandwidth(Rule):
 
     **Seconds.** Time less the bound.
 
-    **Silent** for rows that DRAM bytes are not known of, and below 1 % of the run.
+    **Silent** where DRAM bytes are unknown, and below 1 % of the run.
     """
 
     code = "TR207"
@@ -41,7 +41,11 @@ class LowBandwidth(Rule):
         "torch cpu": "Access memory in order: call .contiguous() before the op. Check the threads"
         " (OMP_NUM_THREADS, pinning, NUMA).",
         "torch attention": "Try another attention backend: torch.nn.attention.sdpa_kernel. Short"
-        " sequences and small heads do not fill the device; a larger batch does.",
+        " sequences and small heads do not fill the device.",
+        "torch embedding": "Read fewer bytes per row: 16-bit embedding tables. Sort or deduplicate"
+        " the indices, and look up all tables in one call (FBGEMM, TorchRec).",
+        "torch compiled": "Look at the layout of its inputs: call .contiguous() before the compiled"
+        " region. Try mode='max-autotune'.",
         "torch indexing": "Gather fewer, wider rows: sort the indices, keep hot rows in a cache, or"
         " batch all tables into one lookup (FBGEMM).",
         "torch": "Access memory in order: call .contiguous() before the op, or let torch.compile"
@@ -66,8 +70,8 @@ class LowBandwidth(Rule):
             return []
         reached = float(rows["work_bound_s"].sum()) / time_s
         why = (
-            f"{kernel_count(rows)} memory-bound {context.noun}s take {format_seconds(time_s)}"
-            f" ({context.share(time_s)}) and use {format_percent(reached)} of the memory"
+            f"{context.counted(kernel_count(rows), 'memory-bound ')} {format_seconds(time_s)}"
+            f" ({context.share(time_s)}), at {format_percent(reached)} of peak"
             f" bandwidth.{places(rows)}"
         )
         title = (

@@ -12,10 +12,9 @@ from timeroof.advice.context import (
     native_rate,
     on_unit,
     places,
-    unit_words,
 )
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_amount, format_percent, format_seconds, resource_words
 
 # A row misses the matrix units if they do less than this part of its FLOPs …
 MOST_ON_UNITS = 0.5
@@ -108,7 +107,7 @@ class MatrixUnitsMissed(Rule):
         why = (
             f"Products of {format_amount(flops, 'FLOP')} take {format_seconds(time_s)}"
             f" ({context.share(time_s)}), {format_percent(share)} of them on matrix units. The"
-            f" {unit_words(unit)} peak is {format_amount(rate, 'FLOP/s')}.{places(rows)}"
+            f" {resource_words(unit)} peak is {format_amount(rate, 'FLOP/s')}.{places(rows)}"
         )
         evidence = {"flops": flops, "matrix_unit_share": share, "unit": name, "time_s": time_s}
         words, hint = reason

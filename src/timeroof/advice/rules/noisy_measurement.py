@@ -52,9 +52,13 @@ class NoisyMeasurement(Rule):
                 f" by {format_percent(NOISY)} or more."
             )
         if steps is not None and short:
-            words.append(f"Only {steps.count} steps were measured; use {FEW_STEPS} or more.")
+            words.append(f"{_only(steps.count)}; use {FEW_STEPS} or more.")
         evidence = {"noisy_share": share, "steps": steps.count if steps is not None else None}
         noisy = f"{format_percent(share)} of the time varies by {format_percent(NOISY)} or more"
-        few = f"Only {steps.count if steps else 0} steps were measured"
+        few = _only(steps.count if steps else 0)
         title = noisy if share >= MIN_TIME_SHARE else few
         return self.inform(context, rows, " ".join(words), evidence, title=title)
+
+
+def _only(count: int) -> str:
+    return "Only 1 step was measured" if count == 1 else f"Only {count} steps were measured"

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, places
+from timeroof.advice.context import Context, in_family, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
+from timeroof.core.vocabulary import CONTRACTIONS, OpFamily
 
 CASE = ["op", "shape", "dtype", "module"]
 MIN_TIME_SHARE = 0.03
 # Ops that a backward pass calls by itself with the shapes of the forward pass.
 OWN_OF_BACKWARD = r"(?i)(_backward|::(add|mul|sum|copy|clone|fill|zero|view|t|div|neg|empty)_?$)"
+# Gradients of products are products, often of the same sizes: they tell nothing by themselves.
+PLAIN_PRODUCT = r"(?i)::(mm|bmm|matmul|baddbmm|dot|mv|einsum)$"
+# Families whose ops a backward pass has other ops for.
+FORWARD_ONLY = (*CONTRACTIONS, OpFamily.SOFTMAX, OpFamily.NORM, OpFamily.BATCH_NORM)
 
 
 class Recomputation(Rule):
     """The same work done again: a forward pass repeated inside the backward pass.
 
     **What.** Contractions of the backward phase with the op, shape, dtype and module of a row
-    of the forward phase, together 3 % of the run or more.
+    of the forward phase, together 3 % of the run or more. Plain products (`mm`, `bmm`) count only
+    where something is repeated that no gradient calls: a softmax, a norm, a layer with its bias.
 
     **Why.** Activation checkpointing trades memory for a second forward pass; where memory
     suffices, it is time for nothing. It also comes in through reversible layers, and compilers
@@ -47,14 +53,16 @@ class Recomputation(Rule):
         """Rows of the backward pass that repeat rows of the forward pass."""
         named = context.rows.filter(
             pl.col("op").is_not_null() & pl.col("module").is_not_null(),
-            pl.col("shape").is_not_null() & pl.col("contraction"),
+            pl.col("shape").is_not_null() & (pl.col("contraction") | in_family(*FORWARD_ONLY)),
             ~pl.col("op").str.contains(OWN_OF_BACKWARD),
         )
         forward = named.filter(pl.col("phase") == "forward").select(CASE).unique()
         rows = named.filter(pl.col("phase") == "backward")
-        rows = rows.join(forward, on=CASE, how="semi", nulls_equal=True).with_columns(
-            pl.col("time_s").alias("busy_gain_s")
-        )
+        rows = rows.join(forward, on=CASE, how="semi", nulls_equal=True)
+        plain = pl.col("op").str.contains(PLAIN_PRODUCT)
+        if not rows.filter(~plain).height:
+            return []
+        rows = rows.filter("contraction").with_columns(pl.col("time_s").alias("busy_gain_s"))
         time_s = float(rows["time_s"].sum())
         if not time_s or time_s < MIN_TIME_SHARE * context.total_s:
             return []

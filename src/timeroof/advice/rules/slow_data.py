@@ -31,6 +31,7 @@ class SlowData(Rule):
     name = "slow-data"
     title = "Data loading stalls the step"
     removes = True
+    idle_group = DATA
     actions = {
         "torch gpu": "Load in the background: DataLoader(num_workers=4, persistent_workers=True,"
         " prefetch_factor=2, pin_memory=True). Cache decoded samples that do not change.",

@@ -42,6 +42,7 @@ class SmallBatch(Rule):
     name = "small-batch"
     title = "Matrix products are too thin to fill the machine"
     actions = {
+        "torch training": "Process more samples per call: a larger batch, where memory allows.",
         "torch": "Process more samples per call: a larger batch, or requests collected before the"
         " model is called. Where latency forbids it (decoding token by token), quantise the"
         " weights: fewer bytes per sample.",

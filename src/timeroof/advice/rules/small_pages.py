@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, kernel_count, places
+from timeroof.advice.context import Context, flop_bound, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.advice.rules.fresh_memory import KEEP_MEMORY
 from timeroof.core.machine import HUGE_PAGES
@@ -53,8 +53,12 @@ class SmallPages(Rule):
         machine = context.machine
         if machine is None or machine.software.get(HUGE_PAGES) != "madvise":
             return []
+        # Misses may make an op so slow that its bytes explain hardly any of its time.
+        far_from_bound = (pl.col("limit") == "latency") & (
+            pl.col("memory_s") >= flop_bound(context.rows)
+        )
         rows = context.rows.filter(
-            pl.col("limit").is_in(["memory", "fault"]),
+            pl.col("limit").is_in(["memory", "fault"]) | far_from_bound,
             pl.col("moved_bytes") / pl.col("calls") >= MIN_BYTES,
         )
         time_s = float(rows["time_s"].sum())

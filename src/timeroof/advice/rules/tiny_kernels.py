@@ -47,6 +47,10 @@ class TinyKernels(Rule):
         " loop with torch.compile.",
         "torch gpu": "Launch fewer, larger kernels: torch.compile(model, mode='reduce-overhead')"
         " fuses ops and records CUDA graphs. A larger batch gives each kernel more work.",
+        "torch compiled gpu": "Replay the compiled kernels as a CUDA graph: mode='reduce-overhead'."
+        " A larger batch gives each kernel more work.",
+        "torch compiled": "Give each compiled call more work: a larger batch, or a larger region"
+        " without graph breaks (TORCH_LOGS=graph_breaks).",
         "torch graphs gpu": "Graphs are replayed already. Make their kernels fewer and larger:"
         " fused ops (torch.compile), a larger batch.",
         "torch cpu": "Call fewer, larger ops: torch.compile, or vectorised code instead of Python"

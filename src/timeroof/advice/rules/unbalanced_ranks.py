@@ -39,13 +39,7 @@ class UnbalancedRanks(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """The busiest rank against the mean."""
         work = context.rows.filter(pl.col("rank").is_not_null(), pl.col("kind") != "collective")
-        # Rows are a mean rank's: its share of them.
-        count = context.rows["rank"].drop_nulls().n_unique()
-        ranks = (
-            work.group_by("rank")
-            .agg(pl.col("time_s").sum() * count)
-            .sort("time_s", descending=True)
-        )
+        ranks = _computing(context, work)
         if ranks.height < 2:
             return []
         most_s, mean_s = float(ranks["time_s"].max() or 0.0), float(ranks["time_s"].mean() or 0.0)  # type: ignore[arg-type]
@@ -65,3 +59,21 @@ class UnbalancedRanks(Rule):
         gains = rows.with_columns(pl.lit(0.0).alias("busy_gain_s"))
         outside = {"imbalance": most_s - mean_s}
         return self.claim(context, gains, why, evidence, title=title, outside_s=outside)
+
+
+def _computing(context: Context, work: pl.DataFrame) -> pl.DataFrame:
+    """Computing seconds by rank, the longest first; of rows that are summed over ranks, what
+    each rank's busy time leaves beside its communication."""
+    if work.height:
+        # Rows are a mean rank's: its share of them.
+        count = context.rows["rank"].drop_nulls().n_unique()
+        seconds = work.group_by("rank").agg(pl.col("time_s").sum() * count)
+    else:
+        known = [
+            (r.rank, r.kernel_s - r.communication_s)
+            for r in context.rank_totals
+            if r.kernel_s is not None and r.communication_s is not None
+        ]
+        schema = {"rank": pl.Int64, "time_s": pl.Float64}
+        seconds = pl.DataFrame(known, schema=schema, orient="row")
+    return seconds.sort("time_s", descending=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import SIXTEEN_BIT, Context, native_rate, on_unit, places, unit_words
+from timeroof.advice.context import SIXTEEN_BIT, Context, native_rate, on_unit, places
 from timeroof.advice.rule import MIN_SHARE, Claim, Rule
 from timeroof.advice.rules.matrix_units_missed import uses_sixteen_bits
-from timeroof.core.units import format_amount, format_seconds
+from timeroof.core.units import format_amount, format_seconds, resource_words
 
 # A unit that is hardly faster is not worth other numbers.
 LEAST_SPEEDUP = 1.5
@@ -31,9 +31,9 @@ class WidePrecision(Rule):
     alone at today's efficiency. Of memory-bound ops on fp32 data beside them, the optimizer's
     left out: half of their time, as autocast halves their traffic too.
 
-    **Silent** where the machine has no 16-bit unit, only emulates one, or has one that is less
-    than 1.5 times as fast as its fp32 unit (a CPU without matrix units), and where 16-bit formats
-    are in use (then TR301 looks at what was left out).
+    **Silent** where the machine has no 16-bit unit, or only emulates one, or where it is less
+    than 1.5 times as fast as FP32. Also silent where 16-bit formats are in use: TR301 looks at
+    what was left out.
     """
 
     code = "TR303"
@@ -41,6 +41,10 @@ class WidePrecision(Rule):
     explains = False
     title = "FP32 products where 16 bits may do"
     actions = {
+        "torch inference cpu": "Try torch.autocast('cpu', dtype=torch.bfloat16) around the model."
+        " Compare its outputs: the numbers change.",
+        "torch inference": "Try model.to(torch.bfloat16), or torch.autocast('cuda',"
+        " dtype=torch.bfloat16) around it. Compare its outputs: the numbers change.",
         "torch cpu": "Try torch.autocast('cpu', dtype=torch.bfloat16) around forward and loss."
         " Compare the loss curves: the numbers change.",
         "torch": "Try torch.autocast('cuda', dtype=torch.bfloat16) around forward and loss; use"
@@ -76,7 +80,7 @@ class WidePrecision(Rule):
         moving_s = float(moving["time_s"].sum())
         why = (
             f"FP32 products of {format_amount(flops, 'FLOP')} take {format_seconds(time_s)}"
-            f" ({context.share(time_s)}). The {unit_words(unit)} peak is"
+            f" ({context.share(time_s)}). The {resource_words(unit)} peak is"
             f" {format_amount(rate, 'FLOP/s')}{faster}.{places(rows)}"
         )
         if moving_s:

@@ -63,3 +63,6 @@ class Torch(Framework):
 def _list(value: object) -> list[object]:
     found = restored(value)
     return found if isinstance(found, list) else []
+
+
+make = Torch

@@ -50,12 +50,13 @@ def _matching(a: Report, b: Report, pairs: pl.DataFrame) -> list[str]:
         ]
     if share < SAME_PROGRAM:
         return [
-            f"Only {share:.0%} of the time is in kernels that both runs have: they look like"
-            " different programs, or one of them is compiled; the rest is compared by module"
-            " and phase."
+            f"Only {format_percent(share)} of the time is in kernels of both runs. They look like"
+            " different programs, or one of them is compiled. The rest is compared by module and"
+            " phase."
         ]
     if 1 - share > WORTH_A_WORD:
-        return [f"{1 - share:.0%} of the time is compared by module or phase, not by kernel."]
+        rest = format_percent(1 - share)
+        return [f"{rest} of the time is compared by module or phase, not by kernel."]
     return []
 
 

@@ -11,6 +11,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile
 from timeroof.core.resources import LAUNCH, Scope
+from timeroof.model.judge import no_ceiling
 
 PRECISIONS = ("bf16", "fp16", "fp8", "tf32", "fp32", "fp64")
 SIZES = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
@@ -127,7 +128,7 @@ def with_substitutes(
             used[resource] = machine.emulated.get(unit, unit)
             notes.append(_replaced(machine, resource, used[resource], precision))
         elif resource.startswith("flop/"):
-            notes.append(f"{machine.name} has no ceiling for {resource}: left out of its bounds.")
+            notes.append(no_ceiling(machine, resource))
     if LAUNCH not in roofs:
         notes.append(
             f"{machine.name} has no launch ceiling: rows that launching limits keep their time."

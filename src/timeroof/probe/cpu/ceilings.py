@@ -10,10 +10,12 @@ import msgspec
 
 from timeroof.core.machine import Ceiling
 from timeroof.core.resources import Scope
+from timeroof.core.units import format_cores
 from timeroof.probe.cpu.bandwidth import LevelFigures
 from timeroof.probe.cpu.crew import Crew
 from timeroof.probe.cpu.features import Microarchitecture
 from timeroof.probe.measurement import Figure
+from timeroof.probe.sampling import AGAIN
 
 # The clock is not the same in every millisecond: a value may lie this far above.
 TOLERANCE = 0.03
@@ -146,8 +148,8 @@ def order_problems(crew: Crew) -> list[str]:
     for (inner, fast), (outer, slow) in pairwise(known):
         if fast < slow:
             found.append(
-                f"byte/{outer} came out above byte/{inner} ({crew.scope}): the machine was busy;"
-                " measure again with --fresh"
+                f"{outer.upper()} was measured faster than {inner.upper()} on"
+                f" {format_cores(crew.team.size)}, so something disturbed the measurement. {AGAIN}"
             )
     return found
 

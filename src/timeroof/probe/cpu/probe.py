@@ -105,8 +105,8 @@ def measure_cpu(
     watch = Watch(root)
     if find_microarchitecture(host_cpu_name()) is None:
         found.notes.append(
-            f"no entry for {host_cpu_name()} in the table of microarchitectures: no theoretical"
-            " ceilings, and figures are not checked against ports and clock"
+            f"{host_cpu_name()} is not in the table of microarchitectures: there are no"
+            " theoretical ceilings to check the measured ones against."
         )
     with ExitStack() as stack:
         crews = _crews(stack, shape, cpus, features, root, found, quick=quick)
@@ -136,7 +136,7 @@ def _crews(
         team = stack.enter_context(Team(own))
         crews[own] = Crew.make(scope, team, levels_of(shape, own, most), features, quick=quick)
         if not team.pinned:
-            found.notes.append("threads cannot be pinned to cores here: figures scatter more")
+            found.notes.append("Threads cannot be pinned to cores here, so figures vary more.")
     return list(crews.values())
 
 
@@ -175,7 +175,8 @@ def _sweep(
         steps.begin(f"bandwidth over the working set, {format_cores(crew.team.size)}", 6.0)
         if not crew.take_sweep(lambda: budget.left(0.75), visits):
             found.notes.append(
-                f"the sweep of {format_cores(crew.team.size)} was cut short to keep the time limit"
+                f"The bandwidth curve of {format_cores(crew.team.size)} has fewer points, to keep"
+                " the time limit."
             )
         found.sweep += crew.sweep
 

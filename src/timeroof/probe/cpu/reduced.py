@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from timeroof.core.machine import Ceiling
@@ -81,8 +82,8 @@ def describe_without_torch(features: Features) -> Reduced:
     found = _emulated(features)
     if features.units:
         found.notes.append(
-            f"{', '.join(features.units)}: the CPU has units for them, but torch, through which"
-            " they are measured, is not installed: no ceilings"
+            f"No ceilings of {_listed(list(features.units))}: this CPU has units for them, but"
+            " torch, through which they are measured, is not installed."
         )
     return found
 
@@ -93,10 +94,20 @@ def _emulated(features: Features) -> Reduced:
     found = Reduced(emulated={f"flop/{p}": "flop/fp32" for p in missing if p != "int8"})
     if missing:
         found.notes.append(
-            f"{', '.join(missing)}: this CPU has no units for them; short floats are emulated"
-            " and compared with the fp32 ceiling"
+            f"This CPU has no units for {_listed(missing)}. Emulated floats are compared with the"
+            " FP32 ceiling."
         )
     return found
+
+
+def _listed(precisions: Sequence[str]) -> str:
+    """Precisions in a sentence.
+
+    >>> _listed(["bf16"]), _listed(["bf16", "fp16", "int8"])
+    ('BF16', 'BF16, FP16 and INT8')
+    """
+    *others, last = (p.upper() for p in precisions)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def measure_reduced(
@@ -113,7 +124,9 @@ def measure_reduced(
             except FAILURES as error:
                 del with_unit[precision]
                 reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
-                found.notes.append(f"{precision}: torch cannot multiply it here ({reason})")
+                found.notes.append(
+                    f"torch cannot multiply {precision.upper()} matrices here ({reason})."
+                )
                 if precision != "int8":
                     found.emulated[f"flop/{precision}"] = "flop/fp32"
     for precision, resource in with_unit.items():

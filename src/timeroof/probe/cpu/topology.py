@@ -143,8 +143,8 @@ def read_topology(root: Path = ROOT, allowed: Iterable[int] | None = None) -> To
         caches = [Cache(*each, frozenset([cpu])) for each in private for cpu in cores]
         caches.append(Cache(3, 64 * MIB, frozenset(cores)))
         notes.append(
-            "the system does not say its cache sizes: 32 KiB and 1 MiB per core and 64 MiB for all"
-            " were assumed"
+            "The system does not say its cache sizes. 32 KiB and 1 MiB per core and 64 MiB for all"
+            " cores were assumed."
         )
     shape = tuple(cores), _sockets(root, cores), tuple(caches)
     return Topology(*shape, _model_name(root), tuple(notes), known)
@@ -181,7 +181,7 @@ def _one_per_core(root: Path, cpus: list[int], notes: list[str]) -> list[int]:
             chosen.append(cpu)
         seen.update(siblings or [cpu])
     if unknown:
-        notes.append("the system does not say which CPUs share a core: each counts as a core")
+        notes.append("The system does not say which CPUs share a core. Each counts as a core.")
     return chosen
 
 
@@ -191,8 +191,8 @@ def _within_quota(root: Path, cores: list[int], notes: list[str]) -> list[int]:
         return cores
     kept = max(1, int(quota))
     notes.append(
-        f"a CPU quota of {quota:g} cores is set (container): measured with {kept} of"
-        f" {len(cores)} cores" + (", and held up at times" if quota < 1 else "")
+        f"A CPU quota of {quota:g} cores is set (container), so {kept} of {len(cores)} cores"
+        f" {'was' if kept == 1 else 'were'} measured."
     )
     return cores[:kept]
 

@@ -23,9 +23,9 @@ from timeroof.read.torch.tables import OP, Trace
 _US = 1e-6
 _TEXT = "A converted Chakra graph, maybe of a simulator: without timestamps idle time is unknown."
 CONVERTED = Note(_TEXT, "no-timestamps")
-# Chakra's NodeType of collectives.
-_COLLECTIVES = (5, 6, 7)
-_COMMUNICATES = re.compile(r"nccl|rccl", re.IGNORECASE)
+# Chakra's NodeType of sends, receives and collectives.
+COLLECTIVES = (5, 6, 7)
+COMMUNICATES = re.compile(r"nccl|rccl", re.IGNORECASE)
 
 
 def sniff(found: Input) -> bool:
@@ -72,7 +72,7 @@ def _graph_node(node: object) -> tuple[tuple[str, str], float] | None:
         return None
     if not isinstance(runtime, int | float) or not 0 <= runtime < math.inf:
         return None
-    talks = node.get("NodeType") in _COLLECTIVES or _COMMUNICATES.search(name)
+    talks = node.get("NodeType") in COLLECTIVES or COMMUNICATES.search(name)
     return ("collective" if talks else "kernel", name), float(runtime)
 
 

@@ -22,7 +22,7 @@ from timeroof.read.events import (
     timeline_of,
 )
 from timeroof.read.formats import ReadOptions, source_of
-from timeroof.read.idle import Floats, Union, seconds_by_cause
+from timeroof.read.idle import seconds_by_cause
 from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch import rows as row_maker
@@ -30,40 +30,27 @@ from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
 from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
 from timeroof.read.torch.json_stream import EventStream, Text
-from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE
+from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE, Idling, step_times
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, OP, Trace
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
-_STEP = re.compile(r"ProfilerStep#\d+")
 # Microseconds.
 PER_SECOND = 1e6
 
 
-def step_times(trace: Trace) -> tuple[Floats, Floats]:
-    """Start and end of every step, in order."""
-    names = trace.names.values_in_order()
-    is_step = np.array([*(bool(_STEP.match(n)) for n in names), False])
-    rows = np.flatnonzero(is_step[trace.frames["name"]] & (trace.frames["kind"] == ANNOTATION))
-    rows = rows[np.argsort(trace.frames["start"][rows], kind="stable")]
-    return trace.frames["start"][rows], trace.frames["end"][rows]
-
-
-def steps(trace: Trace, idle_us: Floats | None = None, devices: int = 1) -> Steps | None:
-    """How many steps there are, the median time of one, and how long a device idles outside.
-
-    `idle_us` is the idle before each piece of the device's work.
-    """
+def steps(trace: Trace, idling: Idling | None = None) -> Steps | None:
+    """How many steps there are, the median time of one, and how long a device idles outside."""
     start, end = step_times(trace)
     if not len(start):
         return None
-    pause_us = None
-    if idle_us is not None:
-        until = trace.device["start"]
-        inside = Union(start, end).overlap(until - idle_us, until)
-        pause_us = float(np.maximum(idle_us - inside, 0.0).sum()) / max(devices, 1)
-    pause_s = pause_us * _US if pause_us is not None else None
+    pauses: dict[str, float] = {}
+    if idling is not None:
+        lengths = idling.parts.length * idling.pause / np.maximum(idling.idle, 1e-9)
+        parts = idling.parts._replace(length=lengths)
+        pauses = seconds_by_cause(idling.pause, parts, _US, len(idling.busy_us), 0.0)
     median_s = float(np.median(end - start)) * _US
-    return Steps(count=len(start), profiled_s=median_s, pause_s=pause_s)
+    pause_s = sum(pauses.values()) if idling is not None else None
+    return Steps(count=len(start), profiled_s=median_s, pause_s=pause_s, pause_by_cause=pauses)
 
 
 def timeline(trace: Trace, table: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame | None:
@@ -269,7 +256,7 @@ def _device_profile(trace: Trace, top: dict[str, object], source: Source) -> Pro
         source,
         device=device,
         **times,
-        steps=steps(trace, idling.idle, len(idling.busy_us)),
+        steps=steps(trace, idling),
         timeline=timeline(trace, work.table, rows),
         notes=(*notes, *_link_notes(trace, work)),
         calls=row_maker.recorded_calls(trace, work.signatures, asked, work.telling),

@@ -20,6 +20,10 @@ NO_LINK, BY_LAUNCH, BY_ID, BY_GRAPH, INFERRED, OUTSIDE = range(6)
 LINK_NAMES = ["none", "launch", "external id", "graph", "inferred", "launch outside ops"]
 
 
+# A step of training as PyTorch's profiler marks it.
+_TRAINING_STEP = re.compile(r"ProfilerStep#\d+")
+
+
 @dataclass
 class Links:
     """Per piece of device work: its launch and op (rows, -1: none), and what they say of it."""
@@ -129,6 +133,8 @@ class Idling:
     """Per piece of device work, in microseconds: idle before, its cause, latency of its launch."""
 
     idle: idling.Floats
+    # What of the idle is outside of all steps: a pause that no step can give back.
+    pause: idling.Floats
     parts: idling.IdleParts
     launch_delay: idling.Floats
     busy_us: dict[int, float]
@@ -137,6 +143,23 @@ class Idling:
     def cause(self) -> idling.Ints:
         """The cause of the larger part of the idle before each."""
         return self.parts.larger(self.idle)
+
+
+def step_times(trace: Trace) -> tuple[idling.Floats, idling.Floats]:
+    """Start and end of every step, in order."""
+    names = trace.names.values_in_order()
+    is_step = np.array([*(bool(_TRAINING_STEP.match(n)) for n in names), False])
+    rows = np.flatnonzero(is_step[trace.frames["name"]] & (trace.frames["kind"] == ANNOTATION))
+    rows = rows[np.argsort(trace.frames["start"][rows], kind="stable")]
+    return trace.frames["start"][rows], trace.frames["end"][rows]
+
+
+def _pauses(trace: Trace, idle_us: idling.Floats) -> idling.Floats:
+    start, end = step_times(trace)
+    if not len(start):
+        return np.zeros_like(idle_us)
+    until = trace.device["start"]
+    return np.maximum(idle_us - idling.Union(start, end).overlap(until - idle_us, until), 0.0)
 
 
 def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
@@ -149,7 +172,8 @@ def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
     issue = idling.issued_at(launched, returned, start, end, replayed)
     none = np.full(trace.device.height, idling.NO_CAUSE)
     parts = idling.IdleParts(none, np.zeros(len(none)), none.copy())
-    found = Idling(np.zeros(len(none)), parts, start - launched, {})
+    idle_us = np.zeros(len(none))
+    found = Idling(idle_us, idle_us.copy(), parts, start - launched, {})
     why = _host(trace, contexts)
     graphs = idling.Unseen(_graphs_without_kernels(trace, links.launch))
     for one in np.unique(device).tolist():
@@ -167,6 +191,7 @@ def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
         for whole, part in zip(parts, causes, strict=True):
             whole[rows] = part
         found.busy_us[one] = idling.Union(start[rows], end[rows]).length
+    found.pause = _pauses(trace, found.idle)
     return found
 
 

@@ -74,7 +74,7 @@ def _table(
         "link": links.link.astype(np.int8),
         "exclusive": own.exclusive,
         "alone": own.alone,
-        "idle": idling.idle,
+        "idle": idling.idle - idling.pause,
         "cause": idling.cause.astype(np.int8),
         "launch_delay": idling.launch_delay,
         "bytes": _bytes(trace, links),

@@ -68,6 +68,8 @@ class Piece:
     self_ns: float | None = None
     # How much of an execution of its instruction it is.
     share: float = 1.0
+    # A loop or call that ran as one kernel.
+    is_whole: bool = False
 
     @property
     def duration_ns(self) -> float:
@@ -123,7 +125,7 @@ def _detail(piece: Piece, numbers: dict[Call, int], details: dict[int, _Detail])
         return None
     program, instruction = piece.linked
     if id(instruction) not in details:
-        cost = program.cost(instruction)
+        cost = program.whole_cost(instruction) if piece.is_whole else program.cost(instruction)
         call = numbers.setdefault(instruction_call(cost), len(numbers))
         operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
         sizes = ["x".join(map(str, shape.dims)) for shape in operands if shape.dims]

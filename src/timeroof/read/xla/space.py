@@ -21,6 +21,8 @@ class Plane:
     data: bytes = b""
     line_spans: list[Span] = field(default_factory=list)
     event_names: dict[int, str] = field(default_factory=dict)
+    # Where an event is shown under another name than its own: its own.
+    full_names: dict[int, str] = field(default_factory=dict)
     event_stats: dict[int, dict[str, Value]] = field(default_factory=dict)
     stat_names: dict[int, str] = field(default_factory=dict)
 
@@ -54,6 +56,8 @@ class Event:
     offset_ps: int = 0
     duration_ps: int = 0
     stats: dict[str, Value] = field(default_factory=dict)
+    # TensorFlow shows "MatMul" and keeps "layer/MatMul:MatMul".
+    full_name: str = ""
 
 
 def planes(data: bytes) -> Iterator[Plane]:
@@ -78,13 +82,15 @@ def _plane(data: bytes, span: Span) -> Plane:
             events.append(value)
         elif number == 5:
             key, message = _entry(data, value)
-            plane.stat_names[key] = _name(data, message)
+            plane.stat_names[key] = _shown_name(data, message)
         elif number == 6:
             own_stats.append(value)
     plane.stats = _stats(plane, own_stats)
     for entry in events:
         key, message = _entry(data, entry)
-        plane.event_names[key] = _name(data, message)
+        full, shown = _names(data, message)
+        plane.event_names[key] = shown or full
+        plane.full_names[key] = full
         of_event = [v for n, v in fields(data, message) if n == 5 and isinstance(v, tuple)]
         if of_event:
             plane.event_stats[key] = _stats(plane, of_event)
@@ -102,14 +108,19 @@ def _entry(data: bytes, span: Span) -> tuple[int, Span]:
     return key, message
 
 
-def _name(data: bytes, span: Span) -> str:
-    """The display name of a metadata message, else its name."""
+def _names(data: bytes, span: Span) -> tuple[str, str]:
+    """The name of a metadata message, and the name that is shown, if it has one."""
     name = shown = ""
     for number, value in fields(data, span):
         if number == 2:
             name = text(data, value)
         elif number == 4:
             shown = text(data, value)
+    return name, shown
+
+
+def _shown_name(data: bytes, span: Span) -> str:
+    name, shown = _names(data, span)
     return shown or name
 
 
@@ -134,6 +145,7 @@ def _event(plane: Plane, span: Span) -> Event:
         if number == 1:
             key = signed(value)
             event.name = plane.event_names.get(key, "")
+            event.full_name = plane.full_names.get(key, "")
             event.stats = plane.event_stats.get(key, {})
         elif number == 2:
             event.offset_ps = signed(value)

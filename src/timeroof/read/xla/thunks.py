@@ -37,6 +37,8 @@ class Thunk:
     key: Key
     op: str
     linked: Linked | None = None
+    # A loop, a call or a condition that ran as one kernel: nothing is seen inside of it.
+    is_whole: bool = False
 
     @property
     def device(self) -> str:
@@ -77,7 +79,8 @@ class _Seen:
 
 
 def thunks_of(lines: Iterable[Line], programs: Programs) -> list[Thunk]:
-    """All thunks of the host's threads that do work of their own, with their true ends."""
+    """All thunks of the host's threads that do work of their own, with their true ends. A small
+    loop is compiled into one kernel: nothing is seen in it, and it is a thunk like others."""
     seen = _Seen()
     for line in lines:
         for event in line.events():
@@ -88,7 +91,24 @@ def thunks_of(lines: Iterable[Line], programs: Programs) -> list[Thunk]:
         thunk.linked = programs.find(thunk.key, thunk.op)
     if seen.ends:
         _extend(seen)
-    return [thunk for thunk in seen.thunks if not thunk.is_container]
+    _find_whole(seen.thunks)
+    return [thunk for thunk in seen.thunks if thunk.is_whole or not thunk.is_container]
+
+
+def _find_whole(thunks: list[Thunk]) -> None:
+    """Mark containers during which no thunk of their own program's run began."""
+    runs: dict[Hashable, list[Thunk]] = defaultdict(list)
+    for thunk in thunks:
+        runs[thunk.key, _run(thunk.event)].append(thunk)
+    for members in runs.values():
+        containers = [thunk for thunk in members if thunk.is_container]
+        if not containers:
+            continue
+        begins = sorted(thunk.start_ps for thunk in members)
+        for thunk in containers:
+            first = bisect.bisect_right(begins, thunk.start_ps)
+            # One that began at the same instant, and before whose end another did, contains it.
+            thunk.is_whole = first == len(begins) or begins[first] >= thunk.end_ps
 
 
 def _run(event: Event) -> Hashable:

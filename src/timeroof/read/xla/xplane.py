@@ -214,7 +214,7 @@ def _host_pieces(lines: list[space.Line], programs: Programs, base_ns: int) -> l
         return [
             Piece(
                 thunk.event, thunk.line, thunk.device, "op", thunk.start_ps / 1e3 - base_ns,
-                thunk.end_ps / 1e3 - base_ns, thunk.op, thunk.linked,
+                thunk.end_ps / 1e3 - base_ns, thunk.op, thunk.linked, is_whole=thunk.is_whole,
             )
             for thunk in thunks_of(lines, programs)
         ]  # fmt: skip

@@ -8,6 +8,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.report import Finding
 from timeroof.study.case import Case
 from timeroof.study.factors import autotune, intensity, launch, locality, precision
+from timeroof.study.factors.across import across_findings, main_rows
 from timeroof.study.factors.conclusion import Conclusion, Effect
 from timeroof.study.grid import DesignOptions, check_choice, unique
 from timeroof.study.judged_cases import Row
@@ -27,8 +28,10 @@ def designs(names: Sequence[str], options: DesignOptions) -> list[Case]:
 
 
 def conclusions(rows: Sequence[Row], machine: Machine | None) -> list[Conclusion]:
-    """What each factor came to; factors for which nothing was compared are left out."""
-    found = [factor.conclude(rows, machine) for factor in _FACTORS]
+    """What each factor came to in the first framework; factors for which nothing was compared are
+    left out. `across` says what they come to in the others."""
+    own = main_rows(rows)
+    found = [factor.conclude(own, machine) for factor in _FACTORS]
     return [conclusion for conclusion in found if conclusion is not None]
 
 
@@ -37,4 +40,5 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> list[Finding]:
     from timeroof.study.factors.beside import paper_words
 
     found = sorted(conclusions(rows, machine), key=lambda conclusion: not conclusion.concluded)
-    return [conclusion.finding(paper_words(conclusion)) for conclusion in found]
+    own = [conclusion.finding(paper_words(conclusion)) for conclusion in found]
+    return [*own, *across_findings(rows, machine)]

@@ -77,7 +77,11 @@ def arithmetic_intensity(rows: Sequence[Row]) -> Finding:
         f" {_span(moves['filters'], 'ai_ratio')}."
     )
     swept = in_order(_at(rows, "conv2d", but="batch"), "batch")
-    title = "Arithmetic intensity: batch scales work and time, not intensity"
+    grown = [move["time_ratio"] for move in batch.values()]
+    title = (
+        "Arithmetic intensity: Four times the batch is four times the work in"
+        f" {min(grown):.1f}–{max(grown):.1f}× the time, at nearly the same intensity."
+    )
     return _finding("intensity", title, why, [row.id for row in swept], evidence)
 
 
@@ -104,7 +108,10 @@ def cache_locality(rows: Sequence[Row]) -> Finding:
         f" DRAM {levels['TF2']['dram']:.1f} FLOP/B; PyTorch: L1 {levels['PT']['l1']:.1f},"
         f" L2 {levels['PT']['l2']:.1f}, DRAM {levels['PT']['dram']:.1f}."
     )
-    title = "Cache locality: the same convolution, several times the traffic"
+    title = (
+        f"Cache locality: TensorFlow moves {traffic[0]:.1f}–{traffic[1]:.1f}× PyTorch's DRAM bytes"
+        f" for the same convolution and takes {time[0]:.1f}–{time[1]:.1f}× as long."
+    )
     evidence = {"intensity_per_level": levels, "traffic_ratio": traffic, "time_ratio": time}
     return _finding("locality", title, why, [row.id for row in base], evidence)
 
@@ -128,7 +135,10 @@ def auto_tuning(rows: Sequence[Row]) -> Finding:
         f" {min(reduced):.2f} to {max(reduced):.2f} of the FLOPs of a direct convolution: a"
         " reduced-work algorithm such as Winograd's, so fewer FLOP/s would not mean slower."
     )
-    title = "Auto-tuning: same job, another algorithm, another time"
+    title = (
+        f"Auto-tuning: The same FP16 convolution takes {slow.time_s / fast.time_s:.1f}× as long"
+        " where the library's algorithm misses the tensor cores."
+    )
     evidence = {"executed_over_direct_flops": work, "time_ratio": slow.time_s / fast.time_s}
     return _finding("autotune", title, why, [row.id for row in every], evidence)
 
@@ -167,7 +177,12 @@ def launch_overhead(rows: Sequence[Row], machine: Machine) -> Finding:
         f" forward LSTM time by only {min(flat):.2f} to {max(flat):.2f} times; launches grow per"
         f" time step by: {', '.join(f'{k} {v:.1f}' for k, v in steps.items())}."
     )
-    title = "Launch overhead: small recurrent steps are bound by being launched"
+    recurrent = [v for k, v in spans.items() if k.startswith("lstm")]
+    title = (
+        f"Launch overhead: Launching takes {format_percent(min(r[0] for r in recurrent))} to"
+        f" {format_percent(max(r[1] for r in recurrent))} of a forward LSTM, at most"
+        f" {format_percent(max(c[1] for c in conv))} of a forward convolution."
+    )
     evidence = {
         "overhead_share": {k: [round(v, 4) for v in span] for k, span in spans.items()},
         "launches_per_time_step": {k: round(v, 3) for k, v in steps.items()},
@@ -203,7 +218,10 @@ def tensor_cores(rows: Sequence[Row], machine: Machine) -> Finding:
         "gain_where_used": [min(used), max(used)],
         "gain_where_missed": [min(missed), max(missed)],
     }
-    title = "Tensor cores: FP16 pays only where they are used"
+    title = (
+        f"Tensor cores: FP16 is {min(used):.1f}–{max(used):.1f}× as fast as FP32 where tensor cores"
+        f" do most of the work, {min(missed):.1f}–{max(missed):.1f}× where they are missed."
+    )
     return _finding("tensor-cores", title, why, [best.id], evidence)
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.study.factors.conclusion import Conclusion, Effect, Facts
-from timeroof.study.output.sweep_charts import short
+from timeroof.study.output.sweeps import short
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, frame
 from timeroof.views.pictures.frame import GUIDE_COLOUR, LEGEND_ROW, TEXT_COLOUR, LegendEntry

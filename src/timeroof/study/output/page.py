@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +17,12 @@ from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.conclusion import times
-from timeroof.study.judged_cases import DRAM, Row, level_note, level_of, limiter_words, ops
-from timeroof.study.kernel import PASSES
-from timeroof.study.output import sweep_charts as charts
-from timeroof.study.output.combined import CombinedChart, combined_chart
+from timeroof.study.judged_cases import Row, limiter_words, ops
+from timeroof.study.output.cases import kernel_parts
+from timeroof.study.output.charted import combined_chart
 from timeroof.study.output.factor_charts import factor_charts
-from timeroof.study.output.sweep_charts import Overlay, Panel, series_name, short
+from timeroof.study.output.frameworks import factor_lines, framework_versions, way_tables
+from timeroof.study.output.sweeps import Overlay, Panel, overlay_of, panels_beside
 from timeroof.study.report import Study, case_name
 from timeroof.study.standing import (
     CASES,
@@ -33,9 +33,9 @@ from timeroof.study.standing import (
     standings,
     trust_words,
 )
-from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
+from timeroof.views.page.charted import Charted
+from timeroof.views.page.templates import asset, charts_page
 from timeroof.views.pictures.frame import themed_svg
-from timeroof.views.pictures.marks import value_text
 from timeroof.views.render import csv_bytes
 
 # Where the template and the styles of this page are.
@@ -46,15 +46,12 @@ LINKS = (
     ("study.json", "report with conclusions (JSON)"),
     ("study.troof", "saved run"),
 )
-HEADS = (
-    "time", "spread", "bound", "bound / time", "limiter", "FLOP/B", "FLOPs", "bytes", "launches",
-)  # fmt: skip
 
 
 def write_study(study: Study, folder: Path, *, overlay: Report | None = None) -> Path:
     """Write a study's folder and return its page. `overlay` is a report of another machine, such as
     the paper's, to lay beside."""
-    other = charts.overlay_of(overlay) if overlay else None
+    other = overlay_of(overlay) if overlay else None
     report = study.report
     # Data first: a folder that cannot be written says so before anything is drawn.
     write_atomically(folder / "rows.csv", csv_bytes(report.rows))
@@ -62,13 +59,16 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         save(report, folder / name)
     machine, names = report.machine, ops(study.rows)
     where = machine.device if machine else "no machine"
-    styles = page_styles(("base.css",)) + Markup(asset("study.css", OURS))
     parts = kernel_parts(study.rows, machine, other)
-    html = page_template("study.html.j2", OURS).render(
-        policy=content_policy(),
-        styles=styles,
+    combined = combined_charts(study.rows, machine, other)
+    small = {table.key: table.chart for part in parts for table in part.tables}
+    html = charts_page(
+        "study.html.j2",
+        combined | small,
+        package=OURS,
+        styles=asset("study.css", OURS),
         title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
-        headline=headline(standings(study.rows)),
+        headline=story(report.findings) or headline(standings(study.rows)),
         subtitle=subtitle(study),
         trust=trust_words(study.rows, report.findings, machine),
         disturbed=load_of(study.rows) is not None,
@@ -76,15 +76,17 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         standings=standing_lines(study.rows),
         explained=explanations(study.rows),
         abilities=abilities(machine),
+        ways=way_tables(study.rows),
+        across=factor_lines(report.findings),
         factors=[Factor.of(finding) for finding in report.findings if "bars" in finding.evidence],
         details=[
             (c, [picture(f, caption, f"{c.factor}-{n}") for n, (caption, f) in enumerate(drawn)])
             for c in conclusions(study.rows, machine)
             for drawn in [factor_charts(c)]
         ],
-        combined=combined_charts(study.rows, machine, other),
+        combined={key: chart.title for key, chart in combined.items()},
         kernels=parts,
-        caption=CAPTION,
+        captions=CAPTIONS,
         roofs=roof_table(study.rows, machine, other),
         failures=[
             (case_name(f.case), f.status, f.error or "no reason given") for f in study.failures
@@ -98,10 +100,12 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
     return path
 
 
-CAPTION = (
-    "Each case is a ring (the work that it must do) joined to a disc (the time that it took). The"
-    " longer the line, the more time is lost. Crosses and thin black symbols are the paper's V100."
-)
+CAPTIONS = {
+    "combined": "Each case is a ring (the work that it must do) joined to a disc (the time that it"
+    " took). The longer the line, the more time is lost. Choose a parameter, or go case by case.",
+    "sweeps": "Time over one parameter at a time: a disc is the time of a case, the ring below it"
+    " the least time that its work can take on this machine, the line between them lost time.",
+}
 
 
 def headline(found: Sequence[Standing]) -> str:
@@ -116,12 +120,17 @@ def headline(found: Sequence[Standing]) -> str:
     return " ".join(texts)
 
 
+def story(findings: Sequence[Finding]) -> str:
+    """What tells frameworks apart most; nothing where one alone ran."""
+    found = [f for f in findings if f.code == "study/launch/frameworks"]
+    return str(found[0].evidence["across"]) if found else ""
+
+
 def subtitle(study: Study) -> str:
     """What ran where: machine, framework, number of cases."""
     machine = study.report.machine
     software = machine.software if machine else {}
-    ran = {row.framework for row in study.rows}
-    versions = [f"PyTorch {software['torch']}"] if "torch" in ran and "torch" in software else []
+    versions = framework_versions(software, study.rows)
     device = machine.device if machine else "an unknown machine"
     failed = f", {len(study.failures)} not measured" if study.failures else ""
     cases = f"{len(study.rows)} case{'s' * (len(study.rows) != 1)}{failed}"
@@ -235,25 +244,21 @@ class Factor(NamedTuple):
 
 def combined_charts(
     rows: Sequence[Row], machine: Machine | None, overlay: Overlay | None
-) -> list[CombinedChart]:
+) -> dict[str, Charted]:
     """The large chart of each kernel's forward pass, its sweeps to choose from."""
     held: dict[str, list[Panel]] = {}
-    for panel in _panels(rows, overlay):
+    for panel in panels_beside(rows, overlay):
         if panel.pass_name == "forward":
             held.setdefault(panel.op, []).append(panel)
     # The paper's kernels where there are some: others are among the small charts.
     order = [op for op in NAMES if op in held] or sorted(held)
     swept = [(op, [p for p in held[op] if not isinstance(p.values[0], str)]) for op in order]
-    made = [
-        combined_chart(f"chart{n}", own, machine, overlay)
-        for n, (_, own) in enumerate(swept)
+    made = {
+        f"combined-{n}": combined_chart(own, machine, overlay, f"{NAMES.get(op, op)}, forward")
+        for n, (op, own) in enumerate(swept)
         if machine and own
-    ]
-    return [chart for chart in made if chart is not None]
-
-
-def _panels(rows: Sequence[Row], overlay: Overlay | None) -> list[Panel]:
-    return [charts.beside(p, overlay) if overlay else p for p in charts.panels(rows)]
+    }
+    return {key: chart for key, chart in made.items() if chart is not None}
 
 
 def _overlay_notes(overlay: Report | None) -> list[str]:
@@ -280,145 +285,6 @@ def picture(figure: Figure, caption: str, name: str) -> Picture:
     svg = Markup(themed_svg(figure, name, caption))
     close(figure)
     return Picture(svg, caption)
-
-
-class Line(NamedTuple):
-    """One case of a table; `other` marks rows of another machine."""
-
-    value: str
-    series: str
-    cells: tuple[str, ...]
-    above_roof: str | None
-    other: bool = False
-    # The share of the processor that others used, where it is too much for a time to count.
-    disturbed: str | None = None
-
-
-class Table(NamedTuple):
-    """One sweep on the page: chart and table."""
-
-    title: str
-    fixed: str
-    image: Picture | None
-    heads: tuple[str, ...]
-    parameter: str
-    lines: list[Line]
-    note: str
-
-    @property
-    def several(self) -> bool:
-        """Whether lines differ in their series."""
-        return len({line.series for line in self.lines}) > 1
-
-
-class KernelPart(NamedTuple):
-    """The sweeps of one kernel, pass and number of threads."""
-
-    title: str
-    contains: str | None
-    tables: list[Table]
-
-
-def kernel_parts(
-    rows: Sequence[Row], machine: Machine | None, overlay: Overlay | None
-) -> list[KernelPart]:
-    """Every kernel and pass: a chart and a table per sweep."""
-    held: dict[tuple[str, str, int | None], list[Panel]] = {}
-    for panel in _panels(rows, overlay):
-        held.setdefault((panel.op, panel.pass_name, panel.threads), []).append(panel)
-    # The paper's kernels first; a forward pass before its backward pass.
-    held = dict(sorted(held.items(), key=lambda item: _reading_order(*item[0][:2])))
-    several = len({threads for _, _, threads in held}) > 1
-    return [
-        KernelPart(
-            f"{op} {name}{f', {threads} thread' * several}{'s' * (several and threads != 1)}",
-            own[0].rows[0].contains,
-            [_table(panel, machine, overlay, f"{n}-{m}") for m, panel in enumerate(own)],
-        )
-        for n, ((op, name, threads), own) in enumerate(held.items())
-    ]
-
-
-def _reading_order(op: str, pass_name: str) -> tuple[bool, str, int]:
-    place = PASSES.index(pass_name) if pass_name in PASSES else len(PASSES)
-    return op not in NAMES, op, place
-
-
-def _table(panel: Panel, machine: Machine | None, overlay: Overlay | None, place: str) -> Table:
-    roofs = charts.panel_roofs(panel, machine) if machine else None
-    level = roofs.level if roofs else level_of(panel.rows)
-    figure = charts.panel_chart(panel, roofs, overlay) if roofs else None
-    why = level_note(panel.rows, level)
-    lines = panel_lines(panel, overlay, level)
-    return Table(
-        title=f"{panel.word} from {panel.values[0]} to {panel.values[-1]}",
-        fixed=panel.fixed,
-        image=None if figure is None else picture(figure, why, f"panel-{place}"),
-        heads=heads(level),
-        parameter=panel.word,
-        lines=lines,
-        note=" ".join(_panel_notes(panel, lines, level, why, drawn=figure is not None)),
-    )
-
-
-def _panel_notes(
-    panel: Panel, lines: Sequence[Line], level: str, why: str, *, drawn: bool
-) -> Iterable[str]:
-    if not drawn:
-        yield "No chart: there are no ceilings for this work, or its FLOPs and bytes are not known."
-    causes = [line.above_roof for line in lines if line.above_roof]
-    if causes:
-        named = ", ".join(sorted(set(causes)))
-        yield f"{len(causes)} of {len(lines)} cases are faster than their bound, marked ▲: {named}."
-    more = len({series_name(row) for row in panel.rows}) - charts.MOST_SERIES
-    if more > 0:
-        yield f"{more} further series are in the table only."
-    every = [*panel.rows, *panel.overlay]
-    count = sum(not row.bytes_by.get(level) for row in every)
-    if drawn and count:
-        yield f"{count} of {len(every)} rows have no bytes at {level.upper()}: table only."
-    elif not drawn and why:
-        yield why
-
-
-def heads(level: str = DRAM) -> tuple[str, ...]:
-    """The columns of a table whose bytes are those of a level."""
-    named = "bytes" if level == DRAM else f"{level.upper()} bytes"
-    return tuple(named if head == "bytes" else head for head in HEADS)
-
-
-def panel_lines(panel: Panel, overlay: Overlay | None, level: str = DRAM) -> list[Line]:
-    """The lines of a panel by value, this machine's before the other's."""
-    order = {value: place for place, value in enumerate(panel.values)}
-    found = []
-    for row in (*panel.rows, *panel.overlay):
-        other = overlay is not None and row in panel.overlay
-        value, series = row.params[panel.parameter], series_name(row)
-        if overlay is not None and other:
-            series = f"{overlay.short_name}, {row.framework} {row.precision}"
-        if value in order:
-            busy = f"others used {format_percent(row.load)} of the processor" if row.busy else None
-            head = short(value_text(panel.parameter, value), 24), short(series, 60)
-            line = Line(*head, cells(row, level), row.above_roof, other, busy)
-            found.append((order[value], other, charts.series_order(series), line))
-    return [line for *_, line in sorted(found, key=lambda item: item[:3])]
-
-
-def cells(row: Row, level: str = DRAM) -> tuple[str, ...]:
-    """What a table says of a row, its bytes and intensity at one level."""
-    intensity, moved = row.intensity_at(level), row.bytes_by.get(level)
-    return (
-        format_seconds(row.time_s),
-        format_percent(row.time_spread),
-        format_seconds(row.bound_s),
-        format_percent(row.efficiency),
-        limiter_words(row.limiter) if row.limiter else "?",
-        # What moves no bytes has no intensity, which is not the same as not being known.
-        "–" if moved == 0 else "?" if intensity is None else f"{intensity:.3g}",
-        format_amount(row.flops, ""),
-        format_amount(moved, "B"),
-        "?" if row.launches is None else f"{row.launches:.0f}",
-    )
 
 
 class RoofTable(NamedTuple):

@@ -6,29 +6,31 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import msgspec
 
+from timeroof.core.children import tie_to
+from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
-from timeroof.study.case import Case, Hello, Order, Plan, Reply, Result, Setup
+from timeroof.study.case import Case, Hello, Order, OwnFunction, Plan, Reply, Result, Setup
+from timeroof.study.worker.own import PYTHON, Own, OwnError, imported
 
-_PR_SET_PDEATHSIG = 1
 BEAT_S = 2.0
 # A framework's worker is a module with a class `Bench(machine)`.
 BENCHES = {
     "torch": "timeroof.study.worker.torch_bench",
     "jax": "timeroof.study.worker.jax_bench",
+    "tensorflow": "timeroof.study.worker.tf_bench",
+    PYTHON: "timeroof.study.worker.python_bench",
 }
 
 
@@ -51,28 +53,66 @@ class Bench(Protocol):
         ...
 
 
-def bench(framework: str, machine: Machine | None) -> Bench:
-    """The worker of a framework; an ImportError where it is not installed."""
-    import_module(framework)
-    made: Bench = import_module(BENCHES[framework]).Bench(machine)
+def bench(framework: str, machine: Machine | None, own: Own | None = None) -> Bench:
+    """The worker of a framework, for its own cases or a user's function; an ImportError where the
+    framework is not installed."""
+    if framework not in BENCHES:
+        raise ImportError(f"there is no worker for it, only for {', '.join(BENCHES)}")
+    if framework != PYTHON:
+        import_module(framework)
+    home = import_module(BENCHES[framework])
+    made: Bench = home.Bench(machine) if own is None else home.Bench(machine, own)
     return made
 
 
 def serve(reply: int) -> None:
     """Answer every order until the driver closes the pipe."""
-    lines = sys.stdin.buffer
+    lines = orders()
     setup = msgspec.json.decode(lines.readline(), type=Setup)
-    try:
-        own = bench(setup.framework, setup.machine)
-    except ImportError as error:
-        _say(reply, Hello(error=f"{setup.framework} cannot be imported ({error})"))
+    own: Bench | None = None
+    function, hello = None, Hello(framework=setup.framework)
+    if setup.own is not None:
+        function, hello = met(setup.own)
+    if hello.error is None:
+        hello, own = ready_bench(hello, setup.machine, function)
+    _say(reply, hello)
+    if hello.error is not None:
         return
     limit_memory(setup.memory_limit_bytes)
-    _say(reply, Hello())
     for line in iter(lines.readline, b""):
         order = msgspec.json.decode(line, type=Order)
+        assert own is not None
         for result in own.measure(order.cases, order.plan, _heart(reply)):
             _say(reply, Reply(result=result))
+
+
+def orders() -> IO[bytes]:
+    """The driver's pipe. What runs here and reads its standard input finds it empty."""
+    lines = os.fdopen(os.dup(0), "rb")
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    return lines
+
+
+def met(given: OwnFunction) -> tuple[Own | None, Hello]:
+    """A user's function imported and looked at, or why it cannot be."""
+    try:
+        function = imported(given)
+    except OwnError as error:
+        trace_ignored(f"{given.name} is not imported")
+        return None, Hello(error=error.what, advice=error.advice)
+    return function, function.hello(given.framework)
+
+
+def ready_bench(
+    hello: Hello, machine: Machine | None, function: Own | None
+) -> tuple[Hello, Bench | None]:
+    """The bench that the first word promises."""
+    try:
+        return hello, bench(hello.framework, machine, function)
+    except ImportError as error:
+        name = hello.framework
+        return Hello(error=f"{name} cannot be imported ({error})", framework=name), None
 
 
 def _heart(reply: int) -> Callable[[], None]:
@@ -98,27 +138,14 @@ def count(order_json: str, executions: int) -> None:
     """Make the case ready, warm it up, and run it inside the counted region."""
     from timeroof.study.counters import count_executions
 
-    case = msgspec.json.decode(order_json, type=Order).cases[0]
-    own = bench(case.framework, None)
+    order = msgspec.json.decode(order_json, type=Order)
+    case = order.cases[0]
+    own = bench(case.framework, None, None if order.own is None else imported(order.own))
     own.use_threads(case.threads)
     with own.ready(case) as ready, ready.entrant.setting():
         for _ in range(3):
             ready.run()
         count_executions(ready.run, executions)
-
-
-def tie_to(driver: int) -> None:
-    """Die with the driver: by the kernel's hand on Linux, else at the end of its pipe."""
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != driver:  # it died before we asked
-        os._exit(1)
-    # Ctrl-C reaches the whole process group; the driver decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Where memory runs out, the kernel should take this process, not the driver.
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def limit_memory(more_bytes: int | None) -> None:

@@ -31,6 +31,12 @@ class Used:
     uncounted: list[str] = field(default_factory=list)
 
 
+def nothing_seen(framework: str) -> Used:
+    """What is known of an execution in which a framework ran no op: nothing."""
+    unknown: dict[str, float | None] = {"flop/fp32": None, DRAM: None}
+    return Used(unknown, uncounted=[f"no op of {framework} ran"])
+
+
 def describe(run: Callable[[], object]) -> list[Described]:
     """The ops of one execution with their tensors."""
     describing = Describing()
@@ -48,16 +54,18 @@ def describe(run: Callable[[], object]) -> list[Described]:
 
 
 def used(
-    ops: Sequence[Described], machine: Machine | None, *, cold: bool, tf32: bool, fused: bool
-) -> Used:
+    ops: Sequence[Described], machine: Machine | None, *, cold: bool, tf32: bool = False,
+    fused: bool = False, count: Callable[[Sequence[Described]], list[Counted]] = count_ops,
+) -> Used:  # fmt: skip
     """Count described ops; `fused` takes them as one kernel whose intermediates stay inside."""
     ops = [_as_on_host(op) for op in ops]
-    counted = count_ops(ops)
+    counted = count(ops)
     units = matrix_units(machine)
     totals: dict[str, float | None] = {"flop/fp32": 0.0}
     unknown: list[str] = []
-    for op, one in zip(ops, counted, strict=True):
-        if op.scope or one.cost.free:
+    covered = _covered(ops, counted)
+    for op, one, inside in zip(ops, counted, covered, strict=True):
+        if op.scope or one.cost.free or inside:
             continue
         if not one.cost.known:
             unknown.append(op.name)
@@ -68,6 +76,16 @@ def used(
     moved = None if totals.pop(DRAM, 0.0) is None else _bytes(ops, counted, machine, cold, fused)
     totals |= moved if moved is not None else {DRAM: None}
     return Used(totals, contraction, float(sum(launches_of(ops, counted))), sorted(set(unknown)))
+
+
+def _covered(ops: Sequence[Described], counted: Sequence[Counted]) -> list[bool]:
+    """Which ops run inside one whose cost the user states: its statement covers them."""
+    inside: list[bool] = []
+    for place, op in enumerate(ops):
+        above = op.parent if op.parent is not None and op.parent < place else None
+        stated = above is not None and (inside[above] or counted[above].cost.origin == "user")
+        inside.append(stated)
+    return inside
 
 
 def _bytes(

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import statistics
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from timeroof.core.machine import Machine
 from timeroof.study import kernel as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
-from timeroof.study.worker import xla_counting
-from timeroof.study.worker.counting import Used
+from timeroof.study.worker import own_jax, xla_counting
+from timeroof.study.worker.counting import Used, nothing_seen
 from timeroof.study.worker.jax_kernels import KERNELS, Made
-from timeroof.study.worker.sampling import Entrant, Sampled
-from timeroof.study.worker.turns import Turns, now
+from timeroof.study.worker.own import Own, check_home, leak_labels
+from timeroof.study.worker.results import Told, flusher, labels_of, result_of, use_cores
+from timeroof.study.worker.sampling import Entrant, Sampled, process_clock
+from timeroof.study.worker.turns import Turns
 
 EAGER, COMPILED = "eager", "compiled"
 VARIANTS = (EAGER, COMPILED)
 _DTYPES = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _PASSES = (k.FORWARD, k.BACKWARD, k.BACKWARD_INPUT, k.BACKWARD_WEIGHT)
-_TIMES_THE_CACHE, _UNKNOWN_CACHE_BYTES = 2, 64 << 20
-# The compiler repeats more than this of a case's own products: worth a word.
-_SAME = 1e-9
 
 
 @dataclass
@@ -45,21 +41,24 @@ class Ready:
 class Bench:
     """JAX's cases on one machine."""
 
-    def __init__(self, machine: Machine | None) -> None:
+    def __init__(self, machine: Machine | None, own: Own | None = None) -> None:
         self._machine = machine
+        self._own = own
         self._jax: Any = import_module("jax")
-        self._flush: Callable[[], object] | None = None
+        # One buffer, and only where a case is cold.
+        self._flusher = lru_cache(maxsize=1)(partial(flusher, machine))
 
     def measure(
         self, cases: Sequence[Case], plan: Plan, beat: Callable[[], None] = lambda: None
     ) -> Iterator[Result]:
         """Measure cases in turns, and hand over a result of each in their order."""
         # The work is done by JAX's own threads, whose time is not that of the one that asks.
-        alone = msgspec.structs.replace(plan, one_thread_beside_others=False)
-        return Turns(self).measure(cases, alone, beat)
+        return Turns(self, process_clock).measure(cases, plan, beat)
 
     def refusal(self, case: Case) -> str | None:
         """Why a case cannot run here."""
+        if self._own is not None:
+            return self._refusal_of_own(case)
         kernel = find_kernel(case.kernel)
         if case.kernel not in KERNELS:
             return f"{case.kernel} has no form in JAX here: {', '.join(KERNELS)} have"
@@ -67,6 +66,14 @@ class Bench:
             return f"{case.kernel} has no pass {case.pass_name!r} in JAX"
         if case.precision not in _DTYPES:
             return f"{case.precision} is no format of JAX's arrays"
+        return self._refusal_of_how(case)
+
+    def _refusal_of_own(self, case: Case) -> str | None:
+        if case.pass_name not in own_jax.PASSES:
+            return f"in JAX a function of yours has the passes {', '.join(own_jax.PASSES)}"
+        return self._refusal_of_how(case)
+
+    def _refusal_of_how(self, case: Case) -> str | None:
         if case.variant not in VARIANTS:
             return f"JAX has no variant {case.variant!r}: it has {', '.join(VARIANTS)}"
         if case.device != "cpu":
@@ -96,7 +103,7 @@ class Bench:
         if case.precision == "fp64":
             self._jax.config.update("jax_enable_x64", True)
         try:
-            made = KERNELS[case.kernel](case.params, _random(case), case.variant == EAGER)
+            made = self._made(case)
             called, given = self._pass(made, case)
             wait = self._jax.block_until_ready
 
@@ -104,11 +111,18 @@ class Bench:
                 return wait(called(*given))
 
             leaves = self._jax.tree_util.tree_leaves((given, run()))
+            check_home(leaves if self._own is not None else (), "jax")
             size = sum(getattr(leaf, "nbytes", 0) for leaf in leaves)
             flush = self._flusher() if case.cache == "cold" else None
             yield Ready(run, Entrant(run, flush), size)
         finally:
             self._jax.config.update("jax_enable_x64", False)
+
+    def _made(self, case: Case) -> Made:
+        if self._own is None:
+            return KERNELS[case.kernel](case.params, _random(case), case.variant == EAGER)
+        eager = case.variant == EAGER
+        return own_jax.made_of(self._own.made(case.params), case.pass_name, eager=eager)
 
     def _pass(self, made: Made, case: Case) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The timed function of a pass and its arguments; the forward pass ran before backward."""
@@ -123,23 +137,32 @@ class Bench:
         forward = jit(lambda *x: self._jax.vjp(function, *x))
         result, pull = forward(*given)
         backward = jit(lambda pull, gradient: pull(gradient))
-        return backward, (pull, _random(case)(*result.shape).astype(result.dtype))
+        return backward, (pull, self._jax.tree_util.tree_map(self._like, result))
 
-    def _flusher(self) -> Callable[[], object]:
-        """A function that leaves nothing of a case in any cache, by reading more memory."""
-        if self._flush is None:
-            machine = self._machine
-            cache = machine.largest_cache_bytes if machine is not None else None
-            buffer = np.ones(_TIMES_THE_CACHE * (cache or _UNKNOWN_CACHE_BYTES) // 4, np.float32)
-            self._flush = buffer.sum
-        return self._flush
+    def _like(self, array: Any) -> Any:
+        """Normal numbers, as many and of the kind of an array."""
+        source = np.random.default_rng(1234)
+        return self._jax.numpy.asarray(source.standard_normal(array.shape), array.dtype)
 
     def result(self, case: Case, ready: Ready, sampled: Sampled) -> Result:
         """Samples with what one execution used."""
-        thunks = xla_counting.executed(ready.run, self._traced)
-        count = xla_counting.used(thunks, self._machine, cold=case.cache == "cold")
-        labels = labels_of(case, count, sampled, ready.working_set_bytes, "jax")
+        count = self._count(case, ready)
+        holds = contains(case) if self._own is None else own_jax.PASSES[case.pass_name]
+        told = Told(holds, "the compiled programs that ran (HLO)", partial(because, case))
+        labels = labels_of(case, count, sampled, ready.working_set_bytes, told)
+        if self._own is not None:
+            labels |= leak_labels(self._own, (), case, count, self._count_again)
         return result_of(case, sampled, count, labels)
+
+    def _count(self, case: Case, ready: Ready) -> Used:
+        thunks = xla_counting.executed(ready.run, self._traced)
+        if self._own is not None and not thunks:
+            return nothing_seen("JAX")
+        return xla_counting.used(thunks, self._machine, cold=case.cache == "cold")
+
+    def _count_again(self, case: Case) -> Used:
+        with self.ready(case) as ready:
+            return self._count(case, ready)
 
     def _traced(self, run: Callable[[], object], folder: str) -> None:
         profiler = self._jax.profiler
@@ -156,55 +179,21 @@ def _random(case: Case) -> Callable[..., Any]:
     return lambda *shape: jnp.asarray(source.standard_normal(shape), _DTYPES[case.precision])
 
 
-def use_cores(count: int) -> None:
-    """Let all threads of this process run on so many of its cores."""
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    cores = sorted(_ALL_CORES)[:count] or sorted(_ALL_CORES)
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(OSError, ValueError):
-            os.sched_setaffinity(int(thread.name), cores)
+_HOW = {
+    EAGER: "one call of JAX per op, a recurrent layer as a Python loop over its cell",
+    COMPILED: "one program by jax.jit, a recurrent layer by lax.scan",
+}
 
 
-_ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+def contains(case: Case) -> str:
+    """What the timed part of a case contains."""
+    return f"{find_kernel(case.kernel).passes[case.pass_name]}; {_HOW[case.variant]}"
 
 
-def labels_of(
-    case: Case, count: Used, sampled: Sampled, working_set_bytes: int, framework: str
-) -> dict[str, str]:
-    """What is known of a case beside its amounts; executed against algorithmic work among it."""
-    kernel = find_kernel(case.kernel)
-    formula = kernel.contraction(case.params, case.pass_name)
-    done, confidence = count.contraction_flops, sampled.confidence
-    ratio = done / formula if formula and done is not None else None
-    other = ratio is not None and abs(ratio - 1) > _SAME
-    labels = {
-        "contains": kernel.passes[case.pass_name],
-        "working_set_bytes": str(working_set_bytes),
-        "executions_per_sample": str(sampled.executions_per_sample),
-        "confidence": None if confidence is None else f"{confidence:.4f}",
-        "formula_flops": f"{formula:.0f}" if other else None,
-        "executed_per_needed": f"{ratio:.4g}" if other else None,
-        "uncounted": ", ".join(count.uncounted),
-        "counted_on": "the compiled programs that ran (HLO)" if framework == "jax" else None,
-    }
-    return {name: text for name, text in labels.items() if text}
-
-
-def result_of(case: Case, sampled: Sampled, count: Used, labels: dict[str, str]) -> Result:
-    """A measured case."""
-    amounts = dict(count.amounts)
-    amounts["fault"] = statistics.median(sampled.faults)
-    origins = {"time": "measured", "flops": "counted", "launches": "counted", "fault": "measured"}
-    origins |= {f"bytes/{a.split('/')[1]}": "modelled" for a in amounts if a.startswith("byte/")}
-    return Result(
-        case=case,
-        status="done",
-        samples_s=sampled.samples_s,
-        launches=count.launches,
-        amounts=amounts,
-        contraction_flops=count.contraction_flops,
-        origins=origins,
-        labels=labels,
-        created=now(),
-    )
+def because(case: Case, ratio: float) -> str | None:
+    """Why JAX executes other products than the definition needs."""
+    if ratio > 1:
+        return "the compiler does products that the definition does not need"
+    if "time_steps" in case.params and case.pass_name != k.FORWARD:
+        return "the gradient of the initial state is left out"
+    return "products with zeros are left out"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +19,13 @@ from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import torch_passes as passes
-from timeroof.study.worker.counting import Used, describe, used
+from timeroof.study.worker.counting import Used, describe, nothing_seen, used
+from timeroof.study.worker.own import Own
+from timeroof.study.worker.own_torch import OwnKernel
+from timeroof.study.worker.results import result_of
 from timeroof.study.worker.sampling import Entrant, Sampled
 from timeroof.study.worker.torch_passes import Context, Runnable, runnable
-from timeroof.study.worker.turns import Turns, now
+from timeroof.study.worker.turns import Turns
 from timeroof_recorder.torch.primitives import PrimitivePass
 from timeroof_recorder.torch.timing import Timing
 
@@ -114,8 +116,9 @@ class Ready:
 class Bench:
     """PyTorch's cases on one machine."""
 
-    def __init__(self, machine: Machine | None) -> None:
+    def __init__(self, machine: Machine | None, own: Own | None = None) -> None:
         self._machine = machine
+        self._own = None if own is None else OwnKernel(own)
         # One buffer per device, and only where a case is cold.
         self._flusher = lru_cache(maxsize=None)(partial(flusher, machine))
 
@@ -127,7 +130,10 @@ class Bench:
 
     def refusal(self, case: Case) -> str | None:
         """Why a case cannot run here."""
-        return _unsupported(find_kernel(case.kernel), case)
+        return _unsupported(self._kernel(case), case)
+
+    def _kernel(self, case: Case) -> Kernel:
+        return find_kernel(case.kernel) if self._own is None else self._own.kernel
 
     def use_threads(self, count: int) -> None:
         """Run what follows on so many threads."""
@@ -158,7 +164,7 @@ class Bench:
         dtype = passes.tensor_dtype(case.precision)
         given = Setting(case.params, dtype, case.device, case.precision, case.variant)
         with passes.setting(case.variant):
-            made = find_kernel(case.kernel).prepare(given)
+            made = self._kernel(case).prepare(given)
             workload = passes.compiled(case.variant, made)
             found = runnable(workload, case.pass_name, context)
             if case.variant == "graph":
@@ -171,20 +177,30 @@ class Bench:
         """Samples with what one execution used, and what oneDNN did in it."""
         count = self._count(case, ready)
         seen = primitives_of(ready.run) if case.device == "cpu" else None
-        kernel = find_kernel(case.kernel)
-        labels = self._labels(kernel, case, ready.runnable, sampled, count)
-        return _result(case, sampled, count, labels | primitive_labels(seen))
+        labels = self._labels(self._kernel(case), case, ready.runnable, sampled, count)
+        if self._own is not None:
+            labels |= self._own.labels(case, count, self._count_again)
+        return result_of(case, sampled, count, labels | primitive_labels(seen))
 
     def _count(self, case: Case, ready: Ready) -> Used:
-        options = {"cold": case.cache == "cold", "tf32": case.precision == "tf32"}
+        use = partial(
+            used, machine=self._machine, cold=case.cache == "cold", tf32=case.precision == "tf32"
+        )
         if not ready.workload.compiled:
-            return used(describe(ready.run), self._machine, fused=False, **options)
+            ops = describe(ready.run)
+            if self._own is not None and not ops:  # whatever ran, torch did not see it
+                return nothing_seen("torch")
+            return use(ops, fused=False)
         # What was compiled shows no ops: the same work is counted uncompiled.
         plain = runnable(ready.workload, case.pass_name, ready.context, ready.workload.eager)
-        found = used(describe(plain.run), self._machine, fused=True, **options)
+        found = use(describe(plain.run), fused=True)
         ops = describe(ready.run)
         found.launches = float(sum(launches_of(ops, count_ops(ops))))
         return found
+
+    def _count_again(self, case: Case) -> Used:
+        with self.ready(case) as ready:
+            return self._count(case, ready)
 
     def _labels(
         self, kernel: Kernel, case: Case, ready: Runnable, sampled: Sampled, count: Used
@@ -226,25 +242,6 @@ def _told(error: Exception) -> tuple[Status, str]:
     if isinstance(error, NotImplementedError) or _NOT_THERE.search(first):
         return "unsupported", text
     return "failed", text
-
-
-def _result(case: Case, sampled: Sampled, count: Used, labels: dict[str, str]) -> Result:
-    amounts = dict(count.amounts)
-    if case.device == "cpu":
-        amounts["fault"] = statistics.median(sampled.faults)
-    origins = {"time": "measured", "flops": "counted", "launches": "counted", "fault": "measured"}
-    origins |= {f"bytes/{a.split('/')[1]}": "modelled" for a in amounts if a.startswith("byte/")}
-    return Result(
-        case=case,
-        status="done",
-        samples_s=sampled.samples_s,
-        launches=count.launches,
-        amounts=amounts,
-        contraction_flops=count.contraction_flops,
-        origins=origins,
-        labels=labels,
-        created=now(),
-    )
 
 
 def _captured(ready: Runnable) -> Runnable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,8 @@ def _forward(w: Workload, context: Context, function: Function) -> Runnable:
     import torch
 
     inputs = w.make_inputs()
+    if w.as_written:
+        return Runnable(function, _bytes((w.weights, function())))
 
     def run() -> object:
         with torch.no_grad(), context():
@@ -66,24 +68,52 @@ def _gradients(w: Workload, name: str, context: Context, function: Function) -> 
     import torch
 
     inputs = w.make_inputs()
-    learned = [i.requires_grad_() for i in inputs if i.is_floating_point()]
+    learned = [i.requires_grad_() for i in every_tensor(inputs) if i.is_floating_point()]
     wanted = [
         *(learned if name != k.BACKWARD_WEIGHT else ()),
         *(w.weights if name != k.BACKWARD_INPUT else ()),
     ]
-    if not wanted:
+    if not wanted and not w.all_leaves:
         raise NotImplementedError("nothing here has a gradient in this number format")
     # What is not asked for has no place in the graph: no work is done for it.
     for tensor in (*learned, *w.weights):
         tensor.requires_grad_(any(tensor is one for one in wanted))
     with context():
-        result = function(*inputs)
-    given = torch.randn_like(result)
+        results = [r for r in every_tensor(function(*inputs)) if r.requires_grad]
+    if w.all_leaves:
+        wanted = [t for t in _leaves(results) if _is_wanted(t, name, learned)]
+    if not results or not wanted:
+        raise NotImplementedError(
+            "its results depend on nothing that has a gradient: return (function, inputs), or"
+            " tensors with requires_grad"
+        )
+    given = [torch.randn_like(result) for result in results]
 
     def run() -> object:
-        return torch.autograd.grad(result, wanted, given, retain_graph=True)
+        return torch.autograd.grad(results, wanted, given, retain_graph=True)
 
     return Runnable(run, _bytes((inputs, w.weights, given, run())))
+
+
+def _is_wanted(tensor: torch.Tensor, pass_name: str, learned: list[torch.Tensor]) -> bool:
+    is_input = any(tensor is one for one in learned)
+    return {k.BACKWARD_INPUT: is_input, k.BACKWARD_WEIGHT: not is_input}.get(pass_name, True)
+
+
+def _leaves(results: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that results were computed from and that have a gradient."""
+    waiting: list[Any] = [result.grad_fn for result in results]
+    seen: dict[Any, None] = {}
+    found: dict[int, torch.Tensor] = {}
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen[node] = None
+        if hasattr(node, "variable"):
+            found[id(node.variable)] = node.variable
+        waiting += [before for before, _ in node.next_functions]
+    return list(found.values())
 
 
 def _optimizer(w: Workload, function: Function) -> Runnable:
@@ -102,26 +132,43 @@ def _optimizer(w: Workload, function: Function) -> Runnable:
 
 
 def _bytes(values: object) -> int:
+    storages = [tensor.untyped_storage() for tensor in every_tensor(values) if _is_plain(tensor)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
     import torch
 
-    found: dict[int, int] = {}
+    return tensor.layout == torch.strided
 
-    def look(value: object) -> None:
+
+def every_tensor(values: object) -> list[torch.Tensor]:
+    """The tensors in nested values, each once; a module's are its parameters and buffers."""
+    import torch
+
+    found: dict[int, torch.Tensor] = {}
+    waiting, seen = [values], set[int]()
+    while waiting:
+        value = waiting.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, torch.Tensor):
-            found[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+            found[id(value)] = value
+        elif isinstance(value, torch.nn.Module):
+            waiting += [*value.parameters(), *value.buffers()]
+        elif isinstance(value, Mapping):
+            waiting += list(value.values())
         elif isinstance(value, tuple | list):
-            for one in value:
-                look(one)
-
-    look(values)
-    return sum(found.values())
+            waiting += list(value)
+    return list(found.values())
 
 
 def tensor_dtype(precision: str) -> torch.dtype:
     """The format of inputs and weights: fp32 where autocast converts them."""
     import torch
 
-    name = "float32" if precision.endswith(AUTOCAST) else _DTYPES[precision]
+    name = "float32" if precision.endswith(AUTOCAST) else _DTYPES.get(precision, "float32")
     dtype: torch.dtype = getattr(torch, name)
     return dtype
 
@@ -133,7 +180,7 @@ def computing(precision: str, device: str) -> AbstractContextManager[object]:
     kind = device.partition(":")[0]
     if precision.endswith(AUTOCAST):
         return torch.autocast(kind, dtype=getattr(torch, _DTYPES[precision.removesuffix(AUTOCAST)]))
-    return _tf32(precision == "tf32") if kind == "cuda" else nullcontext()
+    return _tf32(precision == "tf32") if kind == "cuda" and precision else nullcontext()
 
 
 def _tf32(allowed: bool) -> AbstractContextManager[object]:

@@ -16,7 +16,9 @@ import msgspec
 
 from timeroof.core.errors import trace_ignored
 from timeroof.study.case import BUSY, Case, Clock, Plan, Result, Status
+from timeroof.study.worker.own import OwnError, line_of_program, traceback_of
 from timeroof.study.worker.sampling import (
+    Clock as CpuClock,
     Entrant,
     LoadMeter,
     Sampled,
@@ -78,8 +80,10 @@ class Maker(Protocol[R]):
 class Turns(Generic[R]):
     """Measures cases of one framework, together as far as they fit."""
 
-    def __init__(self, maker: Maker[R]) -> None:
+    def __init__(self, maker: Maker[R], alone: CpuClock = cpu_clock) -> None:
         self._maker = maker
+        # What is read beside other programs: the CPU time of whatever does the work.
+        self._alone = alone
 
     def measure(
         self, cases: Sequence[Case], plan: Plan, beat: Callable[[], None]
@@ -131,13 +135,27 @@ class Turns(Generic[R]):
             return Result(case=case, status="unsupported", error=reason, created=now())
         try:
             return stack.enter_context(self._maker.ready(case))
-        except Exception as error:  # whatever the framework raises is what the case came to
+        except (Exception, SystemExit) as error:  # what the framework raises is what it came to
             return self._failed(case, error)
 
-    def _failed(self, case: Case, error: Exception) -> Result:
+    def _failed(self, case: Case, error: Exception | SystemExit) -> Result:
         trace_ignored(f"a case of {case.kernel}")
-        status, reason = self._maker.outcome(error)
-        return Result(case=case, status=status, error=reason, created=now())
+        status, reason = self._why(error)
+        line = line_of_program(error)
+        return Result(
+            case=case,
+            status=status,
+            error=f"{reason} ({line})" if line else reason,
+            labels={"traceback": traceback_of(error)},
+            created=now(),
+        )
+
+    def _why(self, error: Exception | SystemExit) -> tuple[Status, str]:
+        if isinstance(error, OwnError):
+            return "failed", str(error)
+        if isinstance(error, SystemExit):
+            return "failed", f"the function called sys.exit({error.code!r})"
+        return self._maker.outcome(error)
 
     def _sampled(
         self, cases: Sequence[Case], ready: dict[int, R], plan: Plan, beat: Callable[[], None], *,
@@ -149,15 +167,24 @@ class Turns(Generic[R]):
             try:
                 with one.entrant.setting():
                     one.entrant.run()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 results[place] = self._failed(cases[place], error)
                 del running[place]
         if not running:
             return results
         meter = LoadMeter()
-        clock = cpu_clock if alone else clock_for(cases[0].device)
+        clock = self._alone if alone else clock_for(cases[0].device)
         entrants = [one.entrant for one in running.values()]
-        samples = sample(entrants, clock, plan, beat=beat)
+        samples: list[Sampled] = []
+        try:
+            samples = sample(entrants, clock, plan, beat=beat)
+        except (Exception, SystemExit) as error:
+            if len(running) == 1:
+                return results | {p: self._failed(cases[p], error) for p in running}
+        if not samples:  # one of them fails after some executions: alone it costs nobody else
+            for place, one in running.items():
+                results |= self._sampled(cases, {place: one}, plan, beat, alone=alone)
+            return results
         load = meter.share()
         kind: Clock = "cpu" if alone else "wall"
         turn = {"turn": uuid.uuid4().hex[:12], "clock": kind}
@@ -165,7 +192,7 @@ class Turns(Generic[R]):
             try:
                 with one.entrant.setting():
                     found = self._maker.result(cases[place], one, own)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 results[place] = self._failed(cases[place], error)
                 continue
             doubt = {"doubt": own.doubt} if own.doubt else {}

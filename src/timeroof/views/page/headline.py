@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from timeroof.core.units import format_amount, format_seconds, format_work
 from timeroof.model.totals import unexplained_words
-from timeroof.views.doubts import is_empty
 from timeroof.views.overview import percent
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report, Totals
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One rung of the ladder of limits, with its share of the measured time."""
-
-    key: str
-    label: str
-    hint: str
-    seconds: float
-    text: str
-    share: float | None
-    percent: str
-
-
-def ladder(report: Report) -> list[Rung]:
-    """From the run as it was down to one ideal kernel; only the rungs that are known."""
-    limits = report.totals.ladder
-    steps = (
-        ("measured_s", "As it ran", "idle included"),
-        ("roof_s", "Every kernel at its limit", "same work, same launches"),
-        ("fused_s", "Each phase perfectly fused", "intermediates never reach memory"),
-        ("ideal_s", "One ideal kernel", "the whole step fused into one"),
-    )
-    whole = limits.measured_s
-    rungs = []
-    for key, label, hint in steps:
-        seconds = None if is_empty(report) else getattr(limits, key)
-        if seconds is not None:
-            share = seconds / whole if whole else None
-            text = format_seconds(seconds)
-            rungs.append(Rung(key, label, hint, seconds, text, share, percent(share)))
-    return rungs
 
 
 def seconds_words(report: Report) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timeroof.views.ladder import ladder
 from timeroof.views.overview import overview
 from timeroof.views.page import headline
 from timeroof.views.page.templates import page_template
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 PART_COLOURS = LIMITER_COLOURS | {
     "communication": LIMITER_COLOURS["link"],
-    "copy": "#6b5ca5",
+    "copy": "#46505c",
     "idle": "#c3c8cf",
     "unexplained": "#e0a070",
 }
@@ -28,7 +29,7 @@ def notebook_html(report: Report) -> str:
     """
     return page_template("report/notebook.html.j2").render(
         first=overview(report),
-        ladder=headline.ladder(report),
+        ladder=ladder(report),
         colours=PART_COLOURS,
         seconds=headline.seconds_words(report),
         notes=report.notes,

@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-import msgspec
 from markupsafe import Markup
 
 from timeroof.core.units import format_percent
 from timeroof.views.doubts import is_empty
+from timeroof.views.ladder import ladder
 from timeroof.views.overview import overview
 from timeroof.views.page import headline, payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
+from timeroof.views.page.rank_strip import rank_strip
 from timeroof.views.page.strip import strip_of
-from timeroof.views.page.templates import asset, content_policy, page_styles, page_template
+from timeroof.views.page.templates import (
+    asset,
+    content_policy,
+    page_styles,
+    page_template,
+    script_safe_json,
+)
 from timeroof.views.palette import LIMITERS
 from timeroof.views.plain import clip, plain_line
 from timeroof.views.title import run_title, workload_name
@@ -23,24 +30,9 @@ from timeroof.views.title import run_title, workload_name
 if TYPE_CHECKING:
     from timeroof.core.report import Report
 
+# The bundle of the modules in web/src, committed with them.
+REPORT_SCRIPT = "scripts/report.js"
 STYLES = ("base.css", "headline.css", "charts.css", "table.css", "seconds.css", "print.css")
-
-
-def script_safe_json(data: object) -> bytes:
-    """JSON that stays one text inside a script element, whatever its strings say.
-
-    Only `</` ends a script, and only `<!` changes how its text is read.
-
-    >>> script_safe_json(["</script>&", "<!--"])
-    b'["<\\\\/script>&","\\\\u003c!--"]'
-    """
-    encoded = msgspec.json.encode(data)
-    return encoded.replace(b"</", rb"<\/").replace(b"<!", rb"\u003c!")
-
-
-def page_script() -> str:
-    """The page's own script: the bundle of the modules in web/src, committed with them."""
-    return asset("scripts/report.js")
 
 
 # Holds the place of what is put in as bytes; texts of files lose such characters (`shown`).
@@ -65,7 +57,7 @@ def html_bytes(
     names = run_names(reports)
     heading = clip(plain_line(title or page_title(reports, names)), 200)
     panels = [_panel(i, name, r) for i, (name, r) in enumerate(zip(names, reports, strict=True))]
-    script = page_script()
+    script = asset(REPORT_SCRIPT)
     page = page_template("report/page.html.j2").render(
         title=heading,
         panels=panels,
@@ -106,7 +98,8 @@ def _panel(index: int, name: str, report: Report) -> SimpleNamespace:
         report=report,
         first=overview(report),
         strip=strip_of(report),
-        ladder=headline.ladder(report),
+        ranks=rank_strip(report),
+        ladder=ladder(report),
         seconds=headline.seconds_words(report),
         amounts=headline.amounts_line(report.totals),
         ceilings=ceilings.ceiling_lines(report),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from timeroof.core.report import BOUND
 from timeroof.core.resources import KIND_OF_HEAD, LAUNCH, PIPES
 from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
+from timeroof.model.totals import device_count
 from timeroof.model.why import why
 from timeroof.views.palette import page_look
 from timeroof.views.plain import clip, plain_line
@@ -95,9 +95,8 @@ MAX_LINKS = 8
 
 @dataclass(frozen=True)
 class KernelLink:
-    """A button that shows one kernel; `place` tells kernels of one name apart."""
+    """A button that shows the rows of one kernel; `place` says how many, or where the one is."""
 
-    id: int
     short_name: str
     name: str
     place: str
@@ -124,19 +123,18 @@ def ordered_findings(report: Report) -> list[Finding]:
 
 def finding_cards(report: Report) -> list[FindingCard]:
     """Every finding as a card."""
-    wanted = {k for finding in report.findings for k in finding.kernels[:MAX_LINKS]}
+    wanted = {k for finding in report.findings for k in finding.kernels}
     rows = report.profile.kernels.select("id", "short_name", "name", "module", "phase")
     named = {row["id"]: row for row in rows.filter(rows["id"].is_in(wanted)).iter_rows(named=True)}
-    known = set(rows["id"].to_list()) if wanted else set()
     return [
         FindingCard(
             code=finding.code,
             title=finding.title,
             why=finding.why,
             action=finding.action,
-            gain=None if finding.gain_s is None else format_seconds(finding.gain_s),
-            kernels=[k for k in finding.kernels if k in known],
-            links=_links([named[k] for k in finding.kernels[:MAX_LINKS] if k in named]),
+            gain=format_seconds(finding.gain_s) if finding.gain_s else None,
+            kernels=[k for k in finding.kernels if k in named],
+            links=_links([named[k] for k in finding.kernels if k in named]),
             evidence=[(str(k), evidence_text(v)) for k, v in finding.evidence.items()],
         )
         for finding in ordered_findings(report)
@@ -144,14 +142,23 @@ def finding_cards(report: Report) -> list[FindingCard]:
 
 
 def _links(rows: list[Row]) -> list[KernelLink]:
-    """Links to kernels; those that share a short name say where they are."""
-    count = Counter(row["short_name"] for row in rows)
-    links = []
+    """Links to kernels: equal ones are one, with their number and that of their modules."""
+    held: dict[str, list[Row]] = {}
     for row in rows:
-        parts = (row["module"], row["phase"]) if count[row["short_name"]] > 1 else ()
-        place = " ".join(filter(None, parts))
-        links.append(KernelLink(row["id"], row["short_name"], row["name"], place))
-    return links
+        held.setdefault(row["short_name"] or "", []).append(row)
+    return [
+        KernelLink(name, own[0]["name"], _place(own))
+        for name, own in list(held.items())[:MAX_LINKS]
+    ]
+
+
+def _place(rows: list[Row]) -> str:
+    """Where one row is, or how many rows there are in how many modules."""
+    modules = {row["module"] for row in rows if row["module"]}
+    if len(rows) == 1:
+        return " ".join(filter(None, (rows[0]["module"], rows[0]["phase"])))
+    where = f" in {len(modules):,} modules" if len(modules) > 1 else ""
+    return f"×{len(rows):,}{where}"
 
 
 def evidence_text(value: Any) -> str:
@@ -220,9 +227,9 @@ def _encoded(values: pl.Series) -> Column:
         return {"f": values.to_numpy().tobytes()}
     if values.dtype != pl.String:
         return {"v": values.to_list()}
-    words = values.drop_nulls().unique(maintain_order=True)
-    places = values.cast(pl.Enum(words)).to_physical().cast(pl.Int64).fill_null(-1)
-    return {"d": shortened(words.to_list()), "i": places.to_list()}
+    place_of: dict[str | None, int] = {None: -1}
+    places = [place_of.setdefault(word, len(place_of) - 1) for word in values.to_list()]
+    return {"d": shortened([word for word in place_of if word is not None]), "i": places}
 
 
 def shortened(words: list[str]) -> list[str]:
@@ -304,6 +311,9 @@ def run_payload(report: Report, name: str) -> Row:
         "synchronous": report.machine is not None and report.machine.launching == "synchronous",
         "machine": plain_line(report.machine.name) if report.machine else None,
         "measured_s": report.totals.ladder.measured_s,
+        "roof_s": report.totals.ladder.roof_s,
+        "recoverable_s": report.totals.recoverable_s,
+        "devices": device_count(report.profile, report.rows),
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
         "why": _unfolded(report, rows["id"].head(UNFOLDED_ROWS).to_list()),

@@ -1,6 +1,7 @@
 """Templates of pages: one way to load and fill them, one head and one palette for all of them.
 
-What is compiled is kept between runs. A static page has pictures and tables, and no script.
+What is compiled is kept between runs. A page of cases has tables, and charts that the same modules
+draw as the report's.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import hashlib
 import marshal
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from markupsafe import Markup
 
 from timeroof.core.files import kept, stamp
@@ -24,16 +26,31 @@ from timeroof.core.notes import Note
 from timeroof.core.units import format_seconds
 from timeroof.core.version import VERSION
 from timeroof.views.overview import code_parts, percent
-from timeroof.views.palette import LIMITERS, limiter_styles
+from timeroof.views.page.charted import Charted
+from timeroof.views.palette import LIMITERS, limiter_styles, page_look
 from timeroof.views.plain import clip, plain_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 VIEWS = "timeroof.views"
-BASE = "base.html.j2"
-STATIC_STYLES = ("base.css", "headline.css", "static.css", "print.css")
+# Templates that those of other packages build on.
+SHARED = ("base.html.j2", "parts.html.j2")
+CHARTS_SCRIPT = "scripts/charts.js"
+STATIC_STYLES = ("base.css", "headline.css", "charts.css", "static.css", "print.css")
 LONGEST_TEXT = 4_000
+
+
+def script_safe_json(data: object) -> bytes:
+    """JSON that stays one text inside a script element, whatever its strings say.
+
+    Only `</` ends a script, and only `<!` changes how its text is read.
+
+    >>> script_safe_json(["</script>&", "<!--"])
+    b'["<\\\\/script>&","\\\\u003c!--"]'
+    """
+    encoded = msgspec.json.encode(data)
+    return encoded.replace(b"</", rb"<\/").replace(b"<!", rb"\u003c!")
 
 
 def asset(path: str, package: str = VIEWS) -> str:
@@ -85,7 +102,7 @@ def page_template(path: str, package: str = VIEWS) -> Template:
             name: str,
             globals: object = None,  # noqa: A002
         ) -> Template:
-            return _kept_template(environment, name, VIEWS if name == BASE else package)
+            return _kept_template(environment, name, VIEWS if name in SHARED else package)
 
     # Hostile names stay text, a name that is missing is an error, tags leave no empty lines.
     environment = jinja2.Environment(
@@ -126,7 +143,9 @@ class Table:
         ]
 
 
-_FIGURE = re.compile(r"[-+−]?[\d.,]+(e[-+]?\d+)?( ?[%×x]| ?[numkMGTPµ]?[sB]\b|$| )|\?$|–$")
+_FIGURE = re.compile(
+    r"[-+−]?[\d.,]+(–[\d.,]+)?(e[-+]?\d+)?( ?[%×x]| ?[numkMGTPµ]?[sB]\b|$| )|\?$|–$"
+)
 
 
 @dataclass(frozen=True)
@@ -148,6 +167,26 @@ class BarLine:
         return max((left + width for left, width, _ in self.pieces), default=0.0)
 
 
+def charts_page(
+    template: str,
+    charts: Mapping[str, Charted],
+    *,
+    package: str = VIEWS,
+    styles: str = "",
+    **context: object,
+) -> str:
+    """A page of cases by its template: the charts draw themselves where it names their keys."""
+    script = asset(CHARTS_SCRIPT)
+    return page_template(template, package).render(
+        context,
+        policy=content_policy(script),
+        styles=page_styles(STATIC_STYLES) + Markup(styles),
+        kinds=LIMITERS,
+        data=Markup(script_safe_json({"look": page_look(), "charts": charts}).decode()),
+        script=Markup(script),
+    )
+
+
 def static_page(
     title: str,
     lead: str,
@@ -155,20 +194,20 @@ def static_page(
     notes: Sequence[str],
     pictures: Sequence[tuple[Markup, str]] = (),
     tables: Sequence[Table] = (),
-    **more: object,
+    **more: Any,
 ) -> str:
     """A page of pictures with captions and of tables that opens from disk, light or dark."""
-    absent = {
-        "parts": (), "findings": (), "files": (), "policy": content_policy(), "kind": "",
-        "bars": (), "bars_key": (), "bars_title": "", "bars_note": "", "kinds": LIMITERS,
+    absent: dict[str, Any] = {
+        "kind": "", "bars": (), "bars_key": (), "bars_title": "", "bars_note": "",
     }  # fmt: skip
-    return page_template("static.html.j2").render(
-        absent | more,
+    return charts_page(
+        "static.html.j2",
+        {},
+        **(absent | more),
         title=title,
         lead=lead,
         notes=notes,
         pictures=pictures,
         tables=[table for table in tables if table.rows or table.note],
         version=VERSION,
-        styles=page_styles(STATIC_STYLES),
     )

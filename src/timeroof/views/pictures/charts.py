@@ -72,13 +72,16 @@ def _axes_around(
     frame.decade_axis(axes.yaxis, names[1], axes.get_ylim())
 
 
-def second_axes(axes: Axes, roofs: Roofs) -> None:
+def second_axes(axes: Axes, roofs: Roofs, titles: tuple[str, str] | None = None) -> None:
     """The same points in seconds at the two roofs."""
+    across, along = titles or (
+        f"bandwidth time at {roofs.memory_name}", f"compute time at {roofs.compute_name}",
+    )  # fmt: skip
     beta, peak = roofs.bytes_per_s, roofs.flops_per_s
     top = axes.secondary_xaxis("top", functions=_scaled(beta))
     right = axes.secondary_yaxis("right", functions=_scaled(peak))
-    top.set_xlabel(f"bandwidth time at {roofs.memory_name}", labelpad=4)
-    right.set_ylabel(f"compute time at {roofs.compute_name}")
+    top.set_xlabel(across, labelpad=4)
+    right.set_ylabel(along)
     (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
     frame.decade_axis(top.xaxis, "s", (x0 / beta, x1 / beta))
     frame.decade_axis(right.yaxis, "s", (y0 / peak, y1 / peak))

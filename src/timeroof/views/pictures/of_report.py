@@ -10,37 +10,46 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.resources import DRAM, LAUNCH, limiter_kind
+from timeroof.views.overview import overview
 from timeroof.views.page.payload import first_level
-from timeroof.views.palette import LIMITER_COLOURS, PALETTE, limited_by
+from timeroof.views.palette import LIMITERS, PALETTE, limited_by
 from timeroof.views.pictures import (
     FigureSize,
     Look,
     Roofs,
     Unit,
-    combined_chart,
     complexity_plane,
     hierarchical_roofline,
     time_plane,
 )
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import row_unit
+from timeroof.views.pictures.run_chart import run_chart
 from timeroof.views.plain import clip, plain_line
+from timeroof.views.title import run_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from timeroof.core.report import Report
 
-CHARTS = ("combined", "complexity", "time", "roofline")
+HEADS = {
+    "combined": "work and time", "complexity": "work", "time": "time", "roofline": "roofline",
+}  # fmt: skip
+CHARTS = tuple(HEADS)
 # More symbols than this hide one another on paper.
 MAX_UNITS = 120
 SIZE = FigureSize(width=7.0, height=5.2)
 
 
 def report_figure(
-    reports: Sequence[Report], name: str = "combined", *, names: Sequence[str] = (), title: str = ""
-) -> Figure:
-    """One chart of one report, or of several with a colour per run."""
+    reports: Sequence[Report], name: str = "combined", *, names: Sequence[str] = (),
+    title: str = "", width: str = "double", annotate: bool = False,
+) -> Figure:  # fmt: skip
+    """One chart of one report, or of several with a colour per run.
+
+    The combined one is grouped by kernel, as on the page; `annotate` explains its worst kernel.
+    """
     if name not in CHARTS:
         raise InputError(f"no chart is called {name!r}", advice=f"use {', '.join(CHARTS)}")
     if not any(len(report.profile) for report in reports):
@@ -59,18 +68,16 @@ def report_figure(
         raise InputError(
             "the machine has no compute and memory ceiling", advice="name one with --machine"
         )
-    chart = {"combined": combined_chart, "complexity": complexity_plane, "time": time_plane}[name]
-    figure = chart(units, roofs, title=heading, legend=legend, size=SIZE)
     if name == "combined":
-        _make_room(figure)
-    return figure
-
-
-def _make_room(figure: Figure) -> None:
-    """A wide range of FLOPs has long ticks on both sides: the axes give way to their titles."""
-    axes = figure.axes[0]
-    box = axes.get_position()
-    axes.set_position((box.x0 + 0.01, box.y0, box.width - 0.045, box.height))
+        if width == "single":
+            # Two columns of a legend fit into one of a paper.
+            entries = [entry for group in legend for entry in group]
+            legend = [entries[0::2], entries[1::2]]
+        return run_chart(
+            reports, roofs, title=heading, legend=legend, width=width, annotate=annotate
+        )
+    chart = {"complexity": complexity_plane, "time": time_plane}[name]
+    return chart(units, roofs, title=heading, legend=legend, size=SIZE)
 
 
 def report_units(report: Report, limit: int | None = None) -> list[Unit]:
@@ -79,11 +86,16 @@ def report_units(report: Report, limit: int | None = None) -> list[Unit]:
     table = rows if limit is None else rows.head(limit)
     return [
         replace(
-            row_unit(row, Look(LIMITER_COLOURS[limiter_kind(row["limiter"])])),
+            row_unit(row, _look(limiter_kind(row["limiter"]))),
             name=clip(plain_line(row["short_name"]), 60),
         )
         for row in table.iter_rows(named=True)
     ]
+
+
+def _look(kind: str) -> Look:
+    """Colour and symbol of a limiter: colour is never the only sign."""
+    return Look(LIMITERS[kind].print, LIMITERS[kind].marker)
 
 
 def _units(report: Report, index: int, by_run: bool) -> list[Unit]:
@@ -101,20 +113,17 @@ def _legend(reports: Sequence[Report], names: Sequence[str]) -> list[LegendEntry
         ]
     seconds = reports[0].totals.by_limiter
     return [
-        LegendEntry(limited_by(kind), Look(colour))
-        for kind, colour in LIMITER_COLOURS.items()
-        if seconds.get(kind, 0) > 0
+        LegendEntry(limited_by(kind), _look(kind)) for kind in LIMITERS if seconds.get(kind, 0) > 0
     ]
 
 
 def _title(reports: Sequence[Report], name: str) -> str:
-    report = reports[0]
-    machine = report.machine.device if report.machine else "no machine"
-    rows = len(report.profile)
+    """What ran where, and how long it took."""
     if len(reports) > 1:
-        return clip(plain_line(f"{machine}, {name}: {len(reports)} runs"), 90)
-    words = f"{rows} rows" if rows <= MAX_UNITS else f"the {MAX_UNITS} longest of {rows} rows"
-    return clip(plain_line(f"{machine}, {name}: {words}"), 90)
+        return clip(plain_line(f"{len(reports)} runs, {HEADS[name]}"), 90)
+    seen = overview(reports[0])
+    facts = f"{seen.time} {seen.time_label.lower()}"
+    return f"{clip(plain_line(run_title(reports[0])), 88)}\n{clip(plain_line(facts), 88)}"
 
 
 def chart_roofs(report: Report) -> Roofs | None:

@@ -54,7 +54,7 @@ def _recorded(pieces: Arg) -> bool:
 
 @formula("aten::cat", "aten::_cat", "aten::concat", "aten::concatenate", "aten::stack",
          "aten::hstack", "aten::vstack", "aten::dstack", "aten::flatten_dense_tensors",
-         "aten::column_stack", "jax::concatenate", "tf::ConcatV2",
+         "aten::column_stack", "jax::concatenate",
          composite=True)  # fmt: skip
 def cat(call: Call, pieces: Arg = None) -> Cost:
     """Every piece read once and written once; the result is as large as all of them."""
@@ -305,9 +305,8 @@ _QUESTIONS = (
 @formula(*(f"aten::{name}" for name in (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS)), "detach", "detach_",
          "prim::device", "prim::layout", "prim::profile", "inductor::_alloc_from_pool",
          "inductor::_reinterpret_tensor", "jax::reshape", "jax::squeeze", "jax::expand_dims",
-         "jax::bitcast_convert_type", "jax::stop_gradient", "tf::Reshape", "tf::Identity",
-         "tf::ExpandDims", "tf::Squeeze", "tf::Shape", "xla::bitcast", "xla::get-tuple-element",
-         "xla::tuple", "xla::parameter")  # fmt: skip
+         "jax::bitcast_convert_type", "jax::stop_gradient", "xla::bitcast",
+         "xla::get-tuple-element", "xla::tuple", "xla::parameter")  # fmt: skip
 def moves_nothing(call: Call) -> Cost:
     """A new look at the same bytes, fresh memory, or a question: zero by nature."""
     return FREE

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from timeroof.work import call as args
-from timeroof.work.call import Arg, Call
+from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost
 from timeroof.work.registry import formula
 
 INSTRUCTION = "hlo::instruction"
 
 
-def instruction_call(found: Cost) -> Call:
+def instruction_call(found: Cost, operands: Sequence[Tensor] = ()) -> Call:
     """A call that is counted as what an instruction costs; it can be compared, unlike a cost.
+    Operands are shown with it.
 
     >>> from timeroof.work.counting import count
     >>> count(instruction_call(Cost(contraction={"bf16": 8.0}, bytes_read=4.0))).contraction
@@ -23,7 +24,7 @@ def instruction_call(found: Cost) -> Call:
         INSTRUCTION,
         (
             _pairs(found.contraction), _pairs(found.other), found.bytes_read, found.bytes_written,
-            found.unknown, found.free, found.origin,
+            found.unknown, found.free, found.origin, *([tuple(operands)] if operands else []),
         ),
     )  # fmt: skip
 
@@ -35,7 +36,7 @@ def _pairs(flops: Mapping[str, float] | None) -> Arg:
 @formula(INSTRUCTION)
 def instruction(
     contraction: Arg, other: Arg, bytes_read: Arg, bytes_written: Arg, unknown: Arg, free: Arg,
-    origin: Arg = "counted",
+    origin: Arg = "counted", _operands: Arg = (),
 ) -> Cost:  # fmt: skip
     """What was counted before."""
     return Cost(

@@ -69,7 +69,7 @@ def index_select(x: Tensor, dim: Arg, index: Tensor) -> Cost:
     return lookup(x, index, Tensor(shape, x.dtype))
 
 
-@formula("aten::gather", "aten::take_along_dim", "jax::gather", "tf::GatherV2", order="x dim index")
+@formula("aten::gather", "aten::take_along_dim", "jax::gather", order="x dim index")
 @formula("aten::take")
 def gather(x: Tensor, index: Tensor) -> Cost:
     """One element per index; a broadcast index is read once."""

@@ -76,7 +76,7 @@ def addmm(call: Call, bias: Tensor | None, a: Arg, b: Arg, beta: Arg = 1, alpha:
     return product(call, x, y, out, inner, (extra,), other)
 
 
-@formula("aten::bmm", "tf::BatchMatMul", "tf::BatchMatMulV2", sizes="a=B,M,K b=B,K,N")
+@formula("aten::bmm", sizes="a=B,M,K b=B,K,N")
 def bmm(call: Call, a: Arg, b: Arg) -> Cost:
     """A batch of matrix products."""
     x, y = args.ranked(a, "the first operand", 3), args.ranked(b, "the second operand", 3)

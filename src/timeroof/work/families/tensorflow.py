@@ -2,99 +2,203 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from timeroof.work.call import Arg, Call, Tensor, UncountableError, flag, integers, optional, ranked
-from timeroof.work.cost import Cost, cost
+import msgspec
+
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
+    UncountableError,
+    flag,
+    integers,
+    optional,
+    ranked,
+    tensor,
+    tensors,
+)
+from timeroof.work.cost import Cost, cost, merged
 from timeroof.work.families.conv import Convolution, backward_cost, forward_cost
 from timeroof.work.families.elementwise import elementwise
 from timeroof.work.families.jax import same_padding
 from timeroof.work.families.normalization import batch_norm_cost
 from timeroof.work.registry import formula
+from timeroof.work.shapes import broadcast
 
 _ELEMENTWISE = {
     "Add": 1, "AddV2": 1, "Sub": 1, "Mul": 1, "RealDiv": 1, "Div": 1, "Maximum": 1, "Minimum": 1,
     "Neg": 1, "Abs": 1, "Exp": 1, "Log": 1, "Sqrt": 1, "Rsqrt": 1, "Square": 1, "Tanh": 1,
-    "Sigmoid": 4, "Relu": 1, "Relu6": 2, "Elu": 4, "Pow": 1, "Erf": 1, "BiasAdd": 1, "AddN": 1,
+    "Sigmoid": 4, "Relu": 1, "Relu6": 2, "Elu": 4, "Pow": 1, "Erf": 1, "BiasAdd": 1,
     "SquaredDifference": 2, "ReluGrad": 1, "TanhGrad": 3, "SigmoidGrad": 3, "Select": 0,
-    "SelectV2": 0, "Softplus": 4, "LeakyRelu": 2,
+    "SelectV2": 0, "Softplus": 4, "LeakyRelu": 2, "Selu": 5, "Erfc": 1, "Log1p": 1, "Expm1": 1,
+    "Sin": 1, "Cos": 1, "Sign": 1, "Floor": 1, "Ceil": 1, "Round": 1, "Rint": 1, "Inv": 1,
+    "Reciprocal": 1, "DivNoNan": 1, "FloorDiv": 2, "FloorMod": 3, "Mod": 3, "Softsign": 3,
+    "EluGrad": 3, "SeluGrad": 3, "LeakyReluGrad": 2, "Relu6Grad": 2, "SoftplusGrad": 5,
+    "RsqrtGrad": 4, "SqrtGrad": 3, "InvGrad": 3, "ReciprocalGrad": 3, "ClipByValue": 2,
+    "BitwiseAnd": 0, "BitwiseOr": 0,
+}  # fmt: skip
+# Ops whose result is a truth.
+_TRUTHS = {
+    "Less": 1, "LessEqual": 1, "Greater": 1, "GreaterEqual": 1, "Equal": 1, "NotEqual": 1,
+    "LogicalAnd": 0, "LogicalOr": 0, "LogicalNot": 0, "IsNan": 1, "IsInf": 1, "IsFinite": 1,
 }  # fmt: skip
 
 
-def _counter(flops: int) -> Callable[[Call], Cost]:
+def _counter(flops: int, *, truth: bool = False) -> Callable[[Call], Cost]:
     def count(call: Call) -> Cost:
-        return elementwise(call, flops)
+        return elementwise(call, flops, truth=truth)
 
     return count
 
 
 for _name, _flops in _ELEMENTWISE.items():
     formula(f"tf::{_name}")(_counter(_flops))
+for _name, _flops in _TRUTHS.items():
+    formula(f"tf::{_name}")(_counter(_flops, truth=True))
 
 
-@formula("tf::MatMul", "tf::_FusedMatMul")
-def matmul(a: Arg, b: Arg, transpose_a: Arg = False, transpose_b: Arg = False) -> Cost:
-    """Two matrices, either of which may be transposed."""
-    x, y = ranked(a, "the first operand", 2), ranked(b, "the second operand", 2)
-    rows = x.shape[::-1] if flag(transpose_a, "", False) else x.shape
-    columns = y.shape[::-1] if flag(transpose_b, "", False) else y.shape
+# What a fused op does beside its product: FLOPs per element of the result.
+_FUSED = {"BiasAdd": 1, "Add": 1, "Relu": 1, "Relu6": 2, "Elu": 4, "LeakyRelu": 2, "Tanh": 1,
+          "Sigmoid": 4, "GeluApproximate": 5, "GeluExact": 5, "FusedBatchNorm": 2}  # fmt: skip
+
+
+def _with_fused(found: Cost, out: Tensor, dtype: str, fused: Arg) -> Cost:
+    """A product with the element-wise ops that run on its result, a bias read once."""
+    names = [str(name) for name in fused] if isinstance(fused, tuple) else []
+    if any(name not in _FUSED for name in names):
+        raise UncountableError(f"fused with {', '.join(n for n in names if n not in _FUSED)}")
+    bias = [Tensor(out.shape[-1:], dtype)] if "BiasAdd" in names else []
+    more = cost(bias, [], other=sum(_FUSED[n] for n in names) * out.count, dtype=dtype)
+    return msgspec.structs.replace(
+        found,
+        other=merged(found.other, more.other),
+        bytes_read=(found.bytes_read or 0.0) + (more.bytes_read or 0.0),
+    )
+
+
+@formula("tf::AddN")
+def add_n(call: Call) -> Cost:
+    """All operands are of one shape."""
+    given = [one for one in call.inputs if isinstance(one, Tensor)]
+    if not given:
+        raise UncountableError("its operands were not recorded")
+    return cost(given, given[:1], other=(len(given) - 1) * given[0].count)
+
+
+@formula("tf::MatMul", "tf::_FusedMatMul", "tf::BatchMatMul", "tf::BatchMatMulV2",
+         "tf::BatchMatMulV3")  # fmt: skip
+def matmul(
+    a: Arg, b: Arg, transpose_a: Arg = False, transpose_b: Arg = False, fused: Arg = ()
+) -> Cost:
+    """Matrices, or batches of them that broadcast; either may be transposed."""
+    x, y = (tensor(v, f"the {n} operand") for v, n in ((a, "first"), (b, "second")))
+    if min(len(x.shape), len(y.shape)) < 2:
+        raise UncountableError("an operand is not a matrix")
+    rows = x.shape[-2:][::-1] if flag(transpose_a, "", False) else x.shape[-2:]
+    columns = y.shape[-2:][::-1] if flag(transpose_b, "", False) else y.shape[-2:]
     if rows[1] != columns[0]:
         raise UncountableError(f"inner sizes {rows[1]} and {columns[0]} differ")
-    out = Tensor((rows[0], columns[1]), x.dtype)
-    return cost([x, y], [out], contraction=2 * out.count * rows[1])
+    out = Tensor((*broadcast(x.shape[:-2], y.shape[:-2]), rows[0], columns[1]), x.dtype)
+    found = cost([x, y], [out], contraction=2 * out.count * rows[1])
+    return _with_fused(found, out, x.dtype, fused)
+
+
+@formula("tf::Einsum", "tf::XlaEinsum")
+def einsum(operands: Arg, equation: Arg) -> Cost:
+    """One or two operands: every combination of all labels is one product."""
+    found = tensors(operands, "the operands")
+    left, _, right = str(equation).replace(" ", "").partition("->")
+    names = left.split(",")
+    if (
+        "..." in left
+        or len(names) != len(found)
+        or any(len(n) != len(t.shape) for n, t in zip(names, found, strict=True))
+    ):
+        raise UncountableError(f"the equation {equation!r} does not name every size")
+    size = {
+        c: s for n, t in zip(names, found, strict=True) for c, s in zip(n, t.shape, strict=True)
+    }
+    out = Tensor(tuple(size[c] for c in right), found[0].dtype)
+    if len(found) == 1:
+        return cost(found, [out], other=found[0].count if len(right) < len(left) else 0)
+    return cost(found, [out], contraction=2 * math.prod(size.values()))
 
 
 def _convolution(
-    shape: tuple[int, ...], kernel: Tensor, dtype: str, strides: Arg, padding: Arg, data_format: Arg
-) -> Convolution:
+    shape: tuple[int, ...], kernel: Tensor, dtype: str, strides: Arg, padding: Arg,
+    data_format: Arg, dilations: Arg = None,
+) -> Convolution:  # fmt: skip
     first = data_format == "NCHW"
+    if str(padding).upper() == "EXPLICIT":
+        raise UncountableError("its padding is not recorded")
     n, c, *space = shape if first else (shape[0], shape[3], *shape[1:3])
-    steps = integers(strides, "strides", 4)
-    step = steps[2:] if first else steps[1:3]
+    step, apart = (_spatial(v, what, first) for v, what in ((strides, "strides"), (dilations, "")))
     height, width, inner, filters = kernel.shape
     same = str(padding).upper() == "SAME"
     sizes, before = [], []
-    for size, k, s in zip(space, (height, width), step, strict=True):
-        low, high = same_padding(size, k, s, 1) if same else (0, 0)
-        sizes.append(max((size + low + high - k) // s + 1, 0))
+    for size, k, s, d in zip(space, (height, width), step, apart, strict=True):
+        low, high = same_padding(size, k, s, d) if same else (0, 0)
+        sizes.append(max((size + low + high - d * (k - 1) - 1) // s + 1, 0))
         before.append(low)
     x = Tensor((n, c, *space), dtype)
     weight = Tensor((filters, inner, height, width), dtype)
     out = Tensor((n, filters, *sizes), dtype)
     groups = max(c // max(inner, 1), 1)
-    return Convolution(x, weight, out, step, tuple(before), (1, 1), groups)
+    return Convolution(x, weight, out, step, tuple(before), apart, groups)
 
 
-@formula("tf::Conv2D", "tf::_FusedConv2D")
+def _spatial(value: Arg, what: str, first: bool) -> tuple[int, ...]:
+    """Height and width of an attribute with four numbers; ones where it need not be given."""
+    if value is None and not what:
+        return (1, 1)
+    four = integers(value, what or "dilations", 4)
+    return four[2:] if first else four[1:3]
+
+
+@formula("tf::Conv2D", "tf::_FusedConv2D", "tf::DepthwiseConv2dNative",
+         "tf::_FusedDepthwiseConv2dNative")  # fmt: skip
 def conv2d(
-    x: Arg, kernel: Arg, strides: Arg = None, padding: Arg = "VALID", data_format: Arg = "NHWC"
-) -> Cost:
-    """A 2-d convolution without bias."""
-    found, w = ranked(x, "the input", 4), ranked(kernel, "the filter", 4)
-    return forward_cost(_convolution(found.shape, w, found.dtype, strides, padding, data_format))
-
-
-@formula("tf::Conv2DBackpropFilter")
-def conv2d_weight(
-    x: Arg, filter_sizes: Arg, grad: Arg, strides: Arg = None, padding: Arg = "VALID",
-    data_format: Arg = "NHWC",
+    call: Call, x: Arg, kernel: Arg, strides: Arg = None, padding: Arg = "VALID",
+    data_format: Arg = "NHWC", dilations: Arg = None, fused: Arg = (),
 ) -> Cost:  # fmt: skip
-    """The gradient of the filter."""
+    """A 2-d convolution, perhaps with a bias and an activation in it."""
+    found, w = ranked(x, "the input", 4), _filter(call, ranked(kernel, "the filter", 4))
+    conv = _convolution(found.shape, w, found.dtype, strides, padding, data_format, dilations)
+    last = Tensor((*conv.out.shape[:1], *conv.out.shape[2:], conv.out.shape[1]), found.dtype)
+    return _with_fused(forward_cost(conv), last, found.dtype, fused)
+
+
+def _filter(call: Call, kernel: Tensor) -> Tensor:
+    """A filter as `Conv2D` has it; depthwise ones hold channels and filters of each."""
+    if "Depthwise" not in call.op:
+        return kernel
+    height, width, channels, each = kernel.shape
+    return Tensor((height, width, 1, channels * each), kernel.dtype)
+
+
+@formula("tf::Conv2DBackpropFilter", "tf::DepthwiseConv2dNativeBackpropFilter")
+def conv2d_weight(
+    call: Call, x: Arg, filter_sizes: Arg, grad: Arg, strides: Arg = None, padding: Arg = "VALID",
+    data_format: Arg = "NHWC", dilations: Arg = None, bias: Arg = False,
+) -> Cost:  # fmt: skip
+    """The gradient of the filter, and of a bias where it is fused."""
     found = ranked(x, "the input", 4)
-    w = Tensor(integers(filter_sizes, "the filter's size", 4), found.dtype)
-    conv = _convolution(found.shape, w, found.dtype, strides, padding, data_format)
-    return backward_cost(conv, Tensor(conv.out.shape, found.dtype), (False, True, False))
+    w = _filter(call, Tensor(integers(filter_sizes, "the filter's size", 4), found.dtype))
+    conv = _convolution(found.shape, w, found.dtype, strides, padding, data_format, dilations)
+    return backward_cost(conv, Tensor(conv.out.shape, found.dtype), (False, True, bool(bias)))
 
 
-@formula("tf::Conv2DBackpropInput")
+@formula("tf::Conv2DBackpropInput", "tf::DepthwiseConv2dNativeBackpropInput")
 def conv2d_input(
-    input_sizes: Arg, kernel: Arg, grad: Arg, strides: Arg = None, padding: Arg = "VALID",
-    data_format: Arg = "NHWC",
+    call: Call, input_sizes: Arg, kernel: Arg, grad: Arg, strides: Arg = None,
+    padding: Arg = "VALID", data_format: Arg = "NHWC", dilations: Arg = None,
 ) -> Cost:  # fmt: skip
     """The gradient of the input."""
-    w = ranked(kernel, "the filter", 4)
+    w = _filter(call, ranked(kernel, "the filter", 4))
     shape = integers(input_sizes, "the input's size", 4)
-    conv = _convolution(shape, w, w.dtype, strides, padding, data_format)
+    conv = _convolution(shape, w, w.dtype, strides, padding, data_format, dilations)
     return backward_cost(conv, Tensor(conv.out.shape, w.dtype), (True, False, False))
 
 
@@ -120,9 +224,3 @@ def bias_grad(grad: Tensor) -> Cost:
 def softmax(x: Tensor) -> Cost:
     """Softmax over the last dimension: 5 FLOPs per element."""
     return cost([x], [x], other=5 * x.count)
-
-
-@formula("tf::Transpose", "tf::Cast", "tf::Slice", "tf::StridedSlice")
-def moved(x: Tensor) -> Cost:
-    """A copy in another order or format of like width."""
-    return cost([x], [x], origin="modelled")

@@ -109,6 +109,26 @@ class Program:
             found, bytes_read=moved.read, bytes_written=moved.written, link_bytes=0.0, free=False
         )
 
+    def whole_cost(self, instruction: Instruction) -> Cost:
+        """The cost of a loop, a call or a condition that runs as one kernel: the FLOPs of all in
+        it, and each operand and result moved once."""
+        parts = [(total, times) for total, times in self._inside(instruction, 0)]
+        endless = [name for total, _ in parts for name in total.endless]
+        if instruction.opcode == "while" and instruction.trip_count is None:
+            endless.append(instruction.name)
+        if endless:
+            return unknown(f"how often the loop {endless[0]} runs is not known")
+        found = together([_times(total.cost, times) for total, times in parts])
+        moved = instruction_bytes(self.computation_of(instruction), instruction, self.on_chip)
+        return msgspec.structs.replace(
+            found,
+            bytes_read=moved.read,
+            bytes_written=moved.written,
+            link_bytes=0.0,
+            free=False,
+            composite=False,
+        )
+
     def _called(self, instruction: Instruction, place: int = 0) -> Computation:
         return self.module.computations[instruction.called[place]]
 

@@ -30,7 +30,7 @@ _OPTIMIZER = re.compile(
 )
 _LIBRARY = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^<|[/\\]runfiles[/\\]"
-    r"|tensorflow[/\\]python[/\\]|keras[/\\]src[/\\]|jax[/\\]_src[/\\]"
+    r"|timeroof_recorder[/\\]|tensorflow[/\\]python[/\\]|keras[/\\]src[/\\]|jax[/\\]_src[/\\]"
 )
 
 
@@ -76,6 +76,18 @@ def phase_of(op_name: str) -> str | None:
     if any(_OPTIMIZER.match(part) for part in parts[:-1]):
         return "optimizer"
     return None
+
+
+# Libraries whose functions update parameters.
+_UPDATES = re.compile(
+    r"[/\\](?:optax|optimizers?|flax[/\\]training|nnx[/\\]training)[/\\._]|train_state\.py$"
+)
+
+
+def phase_by_stack(module: Module, instruction: Instruction) -> str | None:
+    """The phase that the functions tell that made an instruction: an optimizer's."""
+    is_update = any(_UPDATES.search(file) for file, _ in _stack(module, instruction))
+    return "optimizer" if is_update else None
 
 
 def source_of(module: Module, instruction: Instruction) -> str | None:

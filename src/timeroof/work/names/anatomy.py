@@ -117,18 +117,56 @@ TEXT_REACH = 400
 
 
 class Bounded:
-    """A pattern that is compiled when it is first asked: a run needs few of hundreds."""
+    """A pattern that is compiled when a text first has its words: a run needs few of hundreds."""
 
     def __init__(self, pattern: str, flags: int) -> None:
-        self.pattern, self._flags = pattern, flags
+        self.pattern, self.flags = pattern, flags
+        self._any_case = bool(flags & re.IGNORECASE)
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self.pattern, self._flags)
+        return re.compile(self.pattern, self.flags)
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        words = needed_words(self.pattern)
+        return tuple(word.lower() for word in words) if self._any_case else words
 
     def search(self, text: str) -> re.Match[str] | None:
         """The first match anywhere in a text."""
+        searched = text.lower() if self._any_case else text
+        if self._words and not any(word in searched for word in self._words):
+            return None
         return self._compiled.search(text)
+
+
+# One part of a pattern and how often it may stand; groups are taken out whole before.
+_GROUP = re.compile(r"\((?:[^()\\]|\\.)*\)")
+_PART = re.compile(r"(\\.|\[\^?\]?[^\]]*\]|[^\\])((?:[?*+]|\{[\d,]*\})?)\??")
+_BREAK = "\0"
+
+
+def needed_words(pattern: str) -> tuple[str, ...]:
+    """Words of which a text has at least one if a pattern fits it; none where nothing is certain.
+
+    >>> needed_words(r"_MT(\\d+)x(\\d+)"), needed_words("flash_fwd|fmha_v2"), needed_words("a|b?")
+    (('_MT',), ('flash_fwd', 'fmha_v2'), ())
+    """
+    groups = 1
+    while groups:
+        pattern, groups = _GROUP.subn(_BREAK, pattern)
+    plain = "".join(_certain(*part) for part in _PART.findall(pattern))
+    words = tuple(max(choice.split(_BREAK), key=len) for choice in plain.split("|"))
+    return words if all(words) else ()
+
+
+def _certain(part: str, times: str) -> str:
+    """The letter that a part of a pattern stands for, if it stands there for certain."""
+    letter = part[-1]
+    is_letter = not letter.isalnum() if part[0] == "\\" else len(part) == 1 and part not in ".^$"
+    if not is_letter or times not in ("", "+"):
+        return _BREAK
+    return letter + _BREAK if times else letter
 
 
 def bounded(pattern: str, flags: int = 0) -> Bounded:

@@ -1,4 +1,4 @@
-"""Sweeps of a study: which there are, another machine's rows beside them, and their chart."""
+"""Sweeps of a study: which there are, another machine's rows beside them, and their roofs."""
 
 from __future__ import annotations
 
@@ -6,28 +6,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from matplotlib.figure import Figure
-
 from timeroof.core.machine import Machine
 from timeroof.core.report import Report
 from timeroof.study import judged_cases as cases
+from timeroof.study.case import Value
 from timeroof.study.factors.published import published_cases
-from timeroof.study.judged_cases import LEVELS, USUAL, Row, Sweep, Value
-from timeroof.views.palette import PALETTE
-from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, combined_chart, marks
-from timeroof.views.pictures.frame import LEGEND_ROW, LegendEntry
-from timeroof.views.pictures.points import MARKERS, drawable
+from timeroof.study.grid import OWN_LAYOUT
+from timeroof.study.judged_cases import LEVELS, USUAL, Row, Sweep
+from timeroof.views.pictures import Look, Roofs, Unit
 from timeroof.views.plain import clip, plain_line
 
 # More series than colours that everyone tells apart would not be told apart.
-MOST_SERIES, MOST_VALUES = 6, 10
-WIDE = ("fp32", "fp64")
+MOST_SERIES = 6
 # Launching below this share of every time is left off a chart: its box would shrink all else.
 SMALLEST_BOX = 0.02
-# Another machine's rows: a thin marker, which no row of this machine has.
-OVERLAY = Look("#000000", "x")
 # The paper's names of frameworks, best match first.
-_FRAMEWORKS = {"torch": "PT", "tensorflow": "TF2"}
+_FRAMEWORKS = {"torch": ("PT",), "tensorflow": ("TF1", "TF2")}
 
 
 def short(text: object, limit: int = 40) -> str:
@@ -81,70 +75,6 @@ def chart_pair(rows: Sequence[Row], machine: Machine) -> Roofs | None:
     )
 
 
-def panel_roofs(panel: Panel, machine: Machine) -> Roofs | None:
-    """The roofs of a sweep's chart; None where it has none, or no case a place on it."""
-    roofs = chart_pair(panel.rows, machine)
-    if roofs is None or not _placed([row_unit(r, Look()) for r in panel.rows], roofs):
-        return None
-    return roofs
-
-
-def panel_chart(panel: Panel, roofs: Roofs, overlay: Overlay | None) -> Figure:
-    """The combined chart of one sweep on its roofs."""
-    # A colour per series, the paper's fp32 first, as many as may be told apart.
-    names = sorted({series_name(row) for row in panel.rows}, key=series_order)
-    colours = dict(zip(names[:MOST_SERIES], PALETTE, strict=False))
-    # One marker for all where there are more values than markers.
-    many = len(panel.values) > len(MARKERS)
-    markers = dict(zip(panel.values, ["o"] * len(panel.values) if many else MARKERS, strict=False))
-    # Colour of the series, the value's marker, open for wide types and filled for narrow ones.
-    kept = [(row, colours[name]) for row in panel.rows if (name := series_name(row)) in colours]
-    units = [
-        row_unit(row, Look(colour, markers[row.params[panel.parameter]], row.precision not in WIDE))
-        for row, colour in kept
-    ]
-    theirs, entries = _theirs(panel, roofs, overlay)
-    series = [
-        LegendEntry(short(name, 30), Look(colour, "o", name.split()[0] not in WIDE))
-        for name, colour in colours.items()
-    ]
-    legend = [
-        [*series, *([marks.box_entry()] if roofs.launch_s is not None else [])],
-        [*marks.size_entries(), *entries],
-        *_value_columns(panel, markers),
-    ]
-    title = short(f"{panel.op}, {panel.pass_name}: {panel.word}", 60)
-    # A chart keeps its height however long its legend is.
-    height = 4.2 + LEGEND_ROW * max(0, *(len(column) - 4 for column in legend))
-    size = FigureSize(width=4.4, height=height)
-    units = [*_placed(units, roofs), *theirs]
-    return combined_chart(units, roofs, title=title, legend=legend, size=size)
-
-
-def _placed(units: list[Unit], roofs: Roofs) -> list[Unit]:
-    return [unit for unit in units if drawable(unit, roofs.level)]
-
-
-def _theirs(
-    panel: Panel, roofs: Roofs, overlay: Overlay | None
-) -> tuple[list[Unit], list[LegendEntry]]:
-    units = _placed([row_unit(row, OVERLAY) for row in panel.overlay], roofs)
-    if overlay is None or not units:
-        return [], []
-    types = "/".join(dict.fromkeys(row.precision for row in panel.overlay))
-    return units, [LegendEntry(short(f"{overlay.short_name} {types}", 34), OVERLAY)]
-
-
-def _value_columns(panel: Panel, markers: dict[int | str, str]) -> list[list[LegendEntry]]:
-    values = panel.values
-    if len(values) > MOST_VALUES:
-        text = short(f"{panel.word} {values[0]} to {values[-1]}")
-        return [[LegendEntry(text, Look(marks.GREY, "o"))]]
-    told = {short(value, 16): marker for value, marker in markers.items()}
-    entries = marks.value_entries(short(panel.word, 16), panel.parameter, told)
-    return [entries[i : i + 5] for i in range(0, len(entries), 5)]
-
-
 @dataclass(frozen=True)
 class Panel:
     """Everything that one chart and one table of a sweep show."""
@@ -178,7 +108,10 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
         held: dict[tuple[str, int | None, str], dict[str, list[Sweep]]] = {}
         for sweep in cases.sweeps(rows, op):
             first = sweep.rows[0]
-            fixed = first.case(n for n in names if n != sweep.parameter)
+            # Every framework has a layout of its own, in which it is compared with others.
+            usual = first.params.get("layout") == OWN_LAYOUT.get(first.framework, "contiguous")
+            free = {sweep.parameter, "layout"} if usual else {sweep.parameter}
+            fixed = first.case(n for n in names if n not in free)
             place = (first.pass_name, first.threads, sweep.parameter)
             held.setdefault(place, {}).setdefault(fixed, []).append(sweep)
         for (pass_name, threads, parameter), by_fixed in held.items():
@@ -218,14 +151,21 @@ def beside(panel: Panel, overlay: Overlay) -> Panel:
     return replace(panel, overlay=[row for row in theirs if _case(row, names) in own_cases])
 
 
+def panels_beside(rows: Sequence[Row], overlay: Overlay | None) -> list[Panel]:
+    """All panels of a study, with the other machine's rows where there is one."""
+    return [beside(panel, overlay) if overlay else panel for panel in panels(rows)]
+
+
 def _case(row: Row, names: Sequence[str]) -> tuple[Value | None, ...]:
     return tuple(row.params.get(name) for name in names)
 
 
 def _of(panel: Panel, overlay: Overlay) -> list[Row]:
-    framework = _FRAMEWORKS.get(panel.rows[0].framework, "PT")
+    ran = {row.framework for row in panel.rows}
+    # Beside several frameworks all of the paper's stand.
+    wanted = {n for f in ran for n in _FRAMEWORKS.get(f, ())} or {"PT"}
     here = {row.precision.removesuffix("-autocast") for row in panel.rows}
-    wanted = (panel.op, panel.pass_name, framework)
-    kept = [r for r in overlay.rows if (r.op, r.pass_name, r.framework) == wanted]
+    asked = [r for r in overlay.rows if (r.op, r.pass_name) == (panel.op, panel.pass_name)]
+    kept = [row for row in asked if len(ran) > 1 or row.framework in wanted]
     same = [row for row in kept if row.precision in here]
     return same or [row for row in kept if row.precision == "fp32"]

@@ -1,0 +1,65 @@
+"""How JAX's records are read: traces with compiled programs; no step needs to be described."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from timeroof.live.calls import Counted
+from timeroof.live.framework import FilePass, Framework
+from timeroof.live.recording import CompiledKernel, Described, Recording, TimedStep
+from timeroof.live.xla import account as accounts, work
+from timeroof.live.xla.rows import in_words
+from timeroof.live.xla.steps import XlaStep, read_steps
+
+if TYPE_CHECKING:
+    from timeroof.core.machine import Machine
+    from timeroof.live.accounting import Account
+    from timeroof.live.memory import Traffic
+    from timeroof.live.rows import Rows
+
+
+class Jax(Framework):
+    """JAX."""
+
+    name = "jax"
+
+    def timed_steps(self, passes: Sequence[FilePass], folder: Path) -> list[TimedStep | None]:
+        """Steps from the traces of JAX's profiler."""
+        return read_steps(passes, folder)
+
+    def settle(self, recording: Recording) -> None:
+        """The kernels of a typical step, which the compiled programs describe."""
+        work.settle(recording, self.name)
+
+    def account(self, step: TimedStep, event_cost_ns: float) -> Account:
+        """Kernels of all threads first, then the runtime, compiling, dispatch."""
+        if isinstance(step, XlaStep):
+            return accounts.account(step, event_cost_ns)
+        return super().account(step, event_cost_ns)
+
+    def count(self, ops: Sequence[Described], compiled: Sequence[CompiledKernel]) -> list[Counted]:
+        """By the instructions of the compiled programs."""
+        return work.count(ops)
+
+    def traffic(
+        self, ops: Sequence[Described], counted: Sequence[Counted], phases: Sequence[str],
+        machine: Machine,
+    ) -> Traffic:  # fmt: skip
+        """By the programs' buffer assignment."""
+        return work.traffic(ops, counted, phases, machine)
+
+    def split(
+        self, table: pl.DataFrame, recording: Recording, rows: Rows, units: list[str],
+        machine: Machine | None,
+    ) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
+        """No library's calls are seen below a kernel; rows get the program's own words."""
+        return in_words(table, recording, rows), []
+
+
+def make() -> Framework:
+    """What reads JAX's records."""
+    return Jax()

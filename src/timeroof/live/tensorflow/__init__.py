@@ -1,0 +1,1 @@
+"""What knows TensorFlow's records: executed ops, eager or of a graph, as described ones."""

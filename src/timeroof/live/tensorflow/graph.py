@@ -1,0 +1,145 @@
+"""A graph of TensorFlow as it was executed: events with their nodes → described ops.
+
+An event bears its node's name and the shapes of its inputs; the graph says which node made each
+of them. So every input gets the storage of the array that its maker wrote last, and every result
+the shape under which somebody read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from timeroof.live.recording import Described, TensorSeen
+from timeroof.live.tensorflow.ops import ALIASES, described_op, plain_op, tensor_seen
+from timeroof.read.xla.space import Plane
+
+_SHAPE = re.compile(r"^(\w+)\[([\d,]*)\]$")
+
+
+class Node(NamedTuple):
+    """A node of the graph that ran: its op, where its inputs come from, its attributes."""
+
+    op: str
+    inputs: tuple[tuple[str, int], ...]
+    attributes: Mapping[str, object]
+
+
+Graph = Mapping[str, Node]
+
+
+class NodeRun(NamedTuple):
+    """One execution of a node: when it began, and the shapes of its inputs."""
+
+    start_ps: int
+    node: str
+    op: str
+    shapes: tuple[tuple[str, tuple[int, ...]] | None, ...]
+
+
+def node_runs(planes: Iterable[Plane]) -> list[NodeRun]:
+    """The executed nodes of a trace in the order in which they began."""
+    found = []
+    for plane in planes:
+        for line in plane.lines() if plane.name.startswith("/host:CPU") else ():
+            for event in line.events():
+                node, colon, op = event.full_name.rpartition(":")
+                shape = event.stats.get("shape")
+                if colon and op == event.name and node and not node.endswith(":"):
+                    start = line.timestamp_ns * 1000 + event.offset_ps
+                    found.append(NodeRun(start, node, op, parse_shapes(shape)))
+    return sorted(found)
+
+
+def parse_shapes(text: object) -> tuple[tuple[str, tuple[int, ...]] | None, ...]:
+    """Formats and shapes of inputs as events tell them; None for what has no shape.
+
+    >>> parse_shapes("(float[16,32];int32[];)")
+    (('float', (16, 32)), ('int32', ()), None)
+    """
+    if not isinstance(text, str) or not text.strip("()"):
+        return ()
+    return tuple(_shape(part) for part in text.strip("()").split(";"))
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]] | None:
+    found = _SHAPE.match(text.strip())
+    if found is None:
+        return None
+    return found[1], tuple(int(d) for d in found[2].split(",") if d)
+
+
+@dataclass
+class _Made:
+    """Results of nodes: which storage holds each now, since when, and what is known of it."""
+
+    storage: dict[tuple[str, int], int] = field(default_factory=dict)
+    since: dict[tuple[str, int], int] = field(default_factory=dict)
+    seen: dict[int, TensorSeen] = field(default_factory=dict)
+    count: int = 0
+
+    def fresh(self) -> int:
+        """A storage that nobody had before."""
+        self.count += 1
+        return self.count
+
+    def of(self, source: tuple[str, int]) -> int:
+        """The storage of a result; one from before where its maker left no event."""
+        if source not in self.storage:
+            self.storage[source] = self.fresh()
+        return self.storage[source]
+
+
+def described_graph(runs: Sequence[NodeRun], graph: Graph) -> list[Described]:
+    """Executed nodes as described ops; nodes that the graph does not have are left as they are."""
+    made = _Made()
+    steps: list[tuple[NodeRun, list[int], list[int]]] = []
+    for moment, run in enumerate(runs):
+        node = graph.get(run.node)
+        sources = node.inputs if node is not None else ()
+        given = [made.of(source) for source in sources]
+        given += [made.fresh() for _ in range(len(run.shapes) - len(given))]
+        for storage, shape in zip(given, run.shapes, strict=False):
+            tensor = None if shape is None else tensor_seen(shape[1], shape[0], storage)
+            if tensor is not None:
+                made.seen.setdefault(storage, tensor)
+        steps.append((run, given, _results(run, given, sources, made, moment)))
+    return [_described(run, given, own, graph, made) for run, given, own in steps]
+
+
+def _results(
+    run: NodeRun, given: list[int], sources: Sequence[tuple[str, int]], made: _Made, moment: int
+) -> list[int]:
+    """Where the results of a node are now: new, or those of an operand under another name."""
+    op = plain_op(run.op)
+    if op == "Merge" and sources:
+        # Whichever came last: what enters a loop, then what its last turn made.
+        latest = max(range(len(sources)), key=lambda i: made.since.get(sources[i], -1))
+        kept: int | None = given[latest]
+    else:
+        kept = given[0] if given and (op in ALIASES or op == "Switch") else None
+    own = []
+    for slot in range(_MOST_RESULTS):
+        made.storage[run.node, slot] = made.fresh() if kept is None else kept
+        made.since[run.node, slot] = moment
+        own.append(made.storage[run.node, slot])
+    return own if kept is None else []
+
+
+# Results beyond these are looked for by nobody that reads few.
+_MOST_RESULTS = 8
+
+
+def _described(
+    run: NodeRun, given: list[int], own: list[int], graph: Graph, made: _Made
+) -> Described:
+    inputs = []
+    for storage, shape in zip(given, run.shapes, strict=False):
+        inputs.append(None if shape is None else tensor_seen(shape[1], shape[0], storage))
+    outputs = [made.seen.get(storage) for storage in own]
+    while outputs and outputs[-1] is None:
+        outputs.pop()
+    node = graph.get(run.node)
+    return described_op(run.op, inputs, outputs, node.attributes if node is not None else {})

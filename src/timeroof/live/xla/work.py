@@ -1,0 +1,265 @@
+"""What the kernels of timed steps computed and moved: each is an instruction of a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from timeroof.core.machine import Machine
+from timeroof.core.vocabulary import CONTRACTIONS, family_of
+from timeroof.live.calls import Counted
+from timeroof.live.memory import Traffic, traffic_of
+from timeroof.live.recording import OP_SCOPE, Described, Recording, TimedStep
+from timeroof.live.xla.steps import Kernel, XlaStep, kernels_in_order
+from timeroof.work.call import Tensor
+from timeroof.work.cost import Cost, unknown
+from timeroof.work.families.hlo import instruction_call
+from timeroof.work.hlo.buffers import Buffers
+from timeroof.work.hlo.cost import Program
+from timeroof.work.hlo.names import module_of, phase_by_stack, phase_of, source_of
+from timeroof.work.hlo.opcodes import CONTAINERS, FREE, FUSIONS
+from timeroof.work.hlo.proto import Instruction
+from timeroof.work.locality.accesses import Range
+
+# The program's own ops in a kernel that are named.
+MOST_NAMED = 4
+NOT_TIED = "its compiled program is not in the trace"
+
+
+@dataclass(frozen=True)
+class Executed(Described):
+    """One execution of a kernel in a step."""
+
+    kernel_of: Kernel | None = None
+
+
+# What products are called where metadata says something else of them: a transposition, say.
+_PRODUCTS = {
+    "jax": {"dot": "dot_general", "convolution": "conv_general_dilated"},
+    "tensorflow": {"dot": "MatMul", "convolution": "Conv2D"},
+}
+# How far a kernel without metadata is followed to one that has some.
+_FARTHEST = 3
+
+
+def settle(recording: Recording, framework: str) -> None:
+    """Describe the kernels of the timed steps, in the order in which a typical step ran them."""
+    steps = [s for s in (*recording.timed, recording.block) if isinstance(s, XlaStep)]
+    if not steps or recording.described:
+        return
+    by_count = sorted(steps, key=lambda step: len(step.kernels))
+    typical = by_count[len(by_count) // 2]
+    places: dict[tuple[object, ...], int] = {}
+    ops: list[Described] = []
+    trains = recording.kind.startswith("training")
+    for step in [typical, *(s for s in steps if s is not typical)]:
+        for _, kernel in kernels_in_order(step):
+            if step is typical or kernel.key not in places:
+                places.setdefault(kernel.key, len(ops))
+                ops.append(_executed(kernel, framework, trains))
+    recording.described = ops
+    recording.timed = [_placed(step, places) for step in recording.timed]
+    if recording.block is not None:
+        recording.block = _placed(recording.block, places)
+
+
+def _placed(step: TimedStep, places: dict[tuple[object, ...], int]) -> TimedStep:
+    if not isinstance(step, XlaStep):
+        return step
+    described = np.full(len(step), -1, np.int64)
+    for event, kernel in step.kernels.items():
+        described[event] = places[kernel.key]
+    return replace(step, described=described)
+
+
+def _executed(kernel: Kernel, framework: str, trains: bool) -> Executed:
+    linked = kernel.linked
+    plain = Executed(
+        name=kernel.name, parent=None, thread=kernel.device, sequence=-1, scope=OP_SCOPE,
+        schema="", inputs=(), outputs=(), kernel_of=kernel,
+    )  # fmt: skip
+    if linked is None:
+        return plain
+    program, instruction = linked
+    named = _named(program, instruction)
+    return replace(
+        plain,
+        op=ops_text(program, instruction, framework),
+        module=module_of(named.op_name) if named is not None else None,
+        phase=_phase(program, named, trains),
+        source=source_of(program.module, named) if named is not None else None,
+    )
+
+
+def _named(program: Program, instruction: Instruction) -> Instruction | None:
+    """The instruction whose metadata stands for a kernel: its own; else that of the product in it,
+    or of its result. XLA adds copies that bear none."""
+    if instruction.op_name:
+        return instruction
+    inner = [one for one in _inside(program, instruction) if one.op_name]
+    products = [one for one in (*inner, instruction) if one.opcode in ("dot", "convolution")]
+    found = [one for one in products if one.op_name] or inner[::-1]
+    return found[0] if found else _neighbour(program, instruction, is_product=bool(products))
+
+
+def _neighbour(
+    program: Program, instruction: Instruction, *, is_product: bool
+) -> Instruction | None:
+    """The nearest instruction with metadata: for a product among what it is made of, for a copy
+    or the like among what needs it."""
+    here = program.computation_of(instruction).instructions
+    users: dict[int, list[int]] = {}
+    for one in here.values():
+        for operand in one.operands:
+            users.setdefault(operand, []).append(one.id)
+    level = [instruction.id]
+    for _ in range(_FARTHEST):
+        level = [
+            n for at in level if at in here
+            for n in (here[at].operands if is_product else users.get(at, ()))
+        ]  # fmt: skip
+        named = [here[n] for n in level if n in here and here[n].op_name]
+        backward = [one for one in named if phase_of(one.op_name) == "backward"]
+        if named:
+            return (backward or named)[0]
+    return None
+
+
+def _inside(program: Program, instruction: Instruction, depth: int = 0) -> list[Instruction]:
+    if instruction.opcode not in (*FUSIONS, *CONTAINERS) or depth > 8:
+        return []
+    found: list[Instruction] = []
+    for called in instruction.called:
+        computation = program.module.computations.get(called)
+        for one in computation.instructions.values() if computation is not None else ():
+            found.append(one)
+            found += _inside(program, one, depth + 1)
+    return found
+
+
+def _phase(program: Program, named: Instruction | None, trains: bool) -> str | None:
+    if named is None:
+        return None
+    told = phase_of(named.op_name) or phase_by_stack(program.module, named)
+    if told is not None:
+        return told
+    # Where nothing is differentiated, all of it is a forward pass.
+    return None if trains or _trains(program) else "forward"
+
+
+@lru_cache(maxsize=256)
+def _trains(program: Program) -> bool:
+    return any("transpose(" in one.op_name or "gradient_tape" in one.op_name
+               for one in program.instructions.values())  # fmt: skip
+
+
+def ops_text(program: Program, instruction: Instruction, framework: str) -> str:
+    """The program's own ops in a kernel, products first: ``jax::dot_general + jax::add``."""
+    inner = [*_inside(program, instruction), instruction]
+    products = [one for one in inner if one.opcode in ("dot", "convolution")]
+    others = [one for one in inner if one not in products and one.opcode not in FREE]
+    known = _PRODUCTS.get(framework, {})
+    words = [_product_word(one, known) for one in products] + [_word(one) for one in others]
+    named = list(dict.fromkeys(word for word in words if word))
+    few = named[:MOST_NAMED] or [instruction.opcode]
+    more = " + …" if len(named) > MOST_NAMED else ""
+    return " + ".join(f"{framework}::{word}" for word in few) + more
+
+
+def _product_word(one: Instruction, known: dict[str, str]) -> str:
+    word = _word(one)
+    return word if family_of(f"::{word}") in CONTRACTIONS else known.get(one.opcode, one.opcode)
+
+
+def _word(one: Instruction) -> str:
+    """The last word of an op's name, which is the op itself."""
+    return one.op_name.rsplit("/", 1)[-1].split("[")[0].strip() if one.op_name else ""
+
+
+# Amounts.
+
+
+def cost_of(kernel: Kernel) -> Cost:
+    """The cost of one execution."""
+    if kernel.linked is None:
+        return unknown(NOT_TIED)
+    program, instruction = kernel.linked
+    return program.whole_cost(instruction) if kernel.is_whole else program.cost(instruction)
+
+
+def count(ops: Sequence[Described]) -> list[Counted]:
+    """The cost of every execution."""
+    places: dict[int, Buffers] = {}
+    known: dict[tuple[object, ...], Counted] = {}
+    found = []
+    for op in ops:
+        kernel = op.kernel_of if isinstance(op, Executed) else None
+        key = kernel.key if kernel is not None else (id(op),)
+        if key not in known:
+            known[key] = _counted(kernel, places)
+        found.append(known[key])
+    return found
+
+
+def _counted(kernel: Kernel | None, places: dict[int, Buffers]) -> Counted:
+    cost = unknown(NOT_TIED) if kernel is None else cost_of(kernel)
+    if kernel is None or kernel.linked is None:
+        return Counted(instruction_call(cost), cost, without_tensors=True)
+    program, instruction = kernel.linked
+    operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
+    shapes = [part for shape in operands for part in (shape.parts or (shape,)) if part.size_bytes]
+    call = instruction_call(cost, [Tensor(shape.dims, shape.format) for shape in shapes])
+    buffers = places.setdefault(id(program), Buffers(program))
+    has_places = bool(program.module.allocations) and bool(buffers.ranges(instruction))
+    return Counted(call, cost, without_tensors=not has_places or kernel.is_whole)
+
+
+def traffic(
+    ops: Sequence[Described], counted: Sequence[Counted], phases: Sequence[str], machine: Machine
+) -> Traffic:
+    """The least traffic of every execution at every level: buffer assignment tells which bytes.
+    Arrays are told apart within a program; between programs nobody knows."""
+    places: dict[int, Buffers] = {}
+    turns: Counter[tuple[object, ...]] = Counter()
+    ranges: list[list[Range]] = []
+    results: set[Hashable] = set()
+    for op, one in zip(ops, counted, strict=True):
+        kernel = op.kernel_of if isinstance(op, Executed) else None
+        if kernel is None or kernel.linked is None or one.without_tensors:
+            ranges.append([])
+            continue
+        program, instruction = kernel.linked
+        if id(program) not in places:
+            places[id(program)] = Buffers(program)
+            results |= {(_storage(program, kernel, n), 1) for n in _stays(program)}
+        made = _made(program)
+        own = places[id(program)].ranges(instruction, turns[kernel.key])
+        turns[kernel.key] += 1
+        ranges.append(
+            [((_storage(program, kernel, int(str(r[0]))), int(r[0] in made)), *r[1:]) for r in own]
+        )
+    return traffic_of(ranges, range(len(ops)), phases, machine, results)
+
+
+def _storage(program: Program, kernel: Kernel, allocation: int) -> Hashable:
+    return id(program), kernel.device, allocation
+
+
+@lru_cache(maxsize=256)
+def _made(program: Program) -> frozenset[Hashable]:
+    """Allocations that a run makes: all but its arguments and constants."""
+    allocations = program.module.allocations
+    return frozenset(a.index for a in allocations if not (a.is_parameter or a.is_constant))
+
+
+@lru_cache(maxsize=256)
+def _stays(program: Program) -> frozenset[int]:
+    """Those of them that are results."""
+    made = _made(program)
+    return frozenset(
+        a.index for a in program.module.allocations if a.is_live_out and a.index in made
+    )

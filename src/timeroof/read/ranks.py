@@ -1,0 +1,187 @@
+"""Several profiles of one run as one: its ranks side by side, or summed where they are many.
+
+Up to `SIDE_BY_SIDE` ranks keep a row per rank and kernel. Of more, rows are summed over ranks
+(`rank` is null) and say how long the kernel takes on the fastest, the middle and the slowest one.
+Totals are those of a mean rank either way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import msgspec
+import polars as pl
+
+from timeroof.core.errors import InputError
+from timeroof.core.notes import Note, notes_of_documents
+from timeroof.core.profile import Profile, RankTotals, amount_columns
+from timeroof.model.fleet import KEY, OUTLIER_DEVIATIONS, outliers, over_ranks, with_key
+from timeroof.read.events import shown_list
+from timeroof.read.reduced import KeptRank, Summary, absent_amounts, merged_rows, summary_of
+
+SIDE_BY_SIDE = 16
+# A note names so many files.
+MOST_NAMED = 4
+T = TypeVar("T")
+
+
+def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
+    """One profile with a row per rank and kernel; wall, busy and idle seconds are a mean rank's."""
+    if len(profiles) == 1:
+        return profiles[0]
+    summaries = [summary_of(profile) for profile in profiles]
+    _refuse_several_runs(summaries, names)
+    ranks = _numbers(summaries)
+    tables, timelines, first = [], [], 0
+    calls: dict[int, object] = {}
+    for profile, rank in zip(profiles, ranks, strict=True):
+        ids = (pl.lit(rank, pl.Int64).alias("rank"), pl.col("id", "parent") + first)
+        tables.append(profile.kernels.with_columns(ids))
+        if profile.timeline is not None:
+            timelines.append(profile.timeline.with_columns(pl.col("kernel") + first))
+        calls |= {row + first: call for row, call in profile.calls.items()}
+        first += 1 + max(profile.kernels["id"].to_list(), default=0)
+    kernels = over_ranks(pl.concat(_same_amounts(tables), how="diagonal_relaxed"))
+    merged = _whole(kernels, summaries, ranks, names)
+    return replace(merged, timeline=timelines[0] if timelines else None, calls=calls)
+
+
+def merged_fleet(kept: Sequence[KeptRank], names: list[str]) -> Profile:
+    """One profile with a row per kernel, summed over all ranks; the timeline is a middle rank's."""
+    summaries = [rank.summary for rank in kept]
+    _refuse_several_runs(summaries, names)
+    ranks = _numbers(summaries)
+    rows = merged_rows(kept, ranks)
+    keys = dict(zip(rows[KEY].to_list(), rows["id"].to_list(), strict=True))
+    merged = _whole(rows.drop(KEY), summaries, ranks, names)
+    shown = kept[_middle(summaries)].profile()
+    own = with_key(shown.kernels)
+    places = {row: keys[key] for row, key in own.select("id", KEY).iter_rows()}
+    timeline = shown.timeline
+    if timeline is not None:
+        there = pl.col("kernel").replace_strict(places, default=None, return_dtype=pl.Int64)
+        timeline = timeline.with_columns(there)
+    calls = {places[row]: call for row, call in reversed(list(shown.calls.items()))}
+    return replace(merged, timeline=timeline, calls=calls)
+
+
+def _middle(summaries: Sequence[Summary]) -> int:
+    """The rank with the median wall time: one step of it stands for all."""
+    order = sorted(range(len(summaries)), key=lambda i: summaries[i].wall_s or 0.0)
+    return order[len(order) // 2]
+
+
+def _whole(
+    kernels: pl.DataFrame, summaries: Sequence[Summary], ranks: Sequence[int], names: list[str]
+) -> Profile:
+    files = [file for s in summaries for file in s.source.files]
+    source = msgspec.structs.replace(summaries[0].source, files=files)
+    totals = [s.totals(rank) for s, rank in zip(summaries, ranks, strict=True)]
+    return replace(
+        Profile.of(kernels, source),
+        device=_agreed([s.device for s in summaries]),
+        threads=_agreed([s.threads for s in summaries]),
+        wall_s=_mean([s.wall_s for s in summaries]),
+        kernel_s=_mean([s.kernel_s for s in summaries]),
+        idle_by_cause=_idle(summaries),
+        steps=_agreed([s.steps for s in summaries]),
+        notes=tuple(_notes(summaries, totals, names)),
+        ranks=sorted(totals, key=lambda one: one.rank),
+    )
+
+
+def _refuse_several_runs(summaries: Sequence[Summary], names: list[str]) -> None:
+    """Ranks of one run have one profiler, one kind of device and a number each."""
+    advice, shown = "name the files of one run", shown_list(names, 3)
+    for what, values in (
+        ("profilers", {s.source.tool for s in summaries}),
+        ("devices", {s.device for s in summaries if s.device}),
+    ):
+        if len(values) > 1:
+            kinds = f"several {what} ({shown_list(sorted(values))})"
+            raise InputError(f"{shown} are several runs, of {kinds}", advice=advice)
+    stated = [s.rank for s in summaries if s.rank is not None]
+    if len(set(stated)) < len(stated):
+        twice = max(stated, key=stated.count)
+        both = [n for n, s in zip(names, summaries, strict=True) if s.rank == twice]
+        what = f"more than one says it is rank {twice} ({shown_list(both, 2)})"
+        raise InputError(f"{shown} are several runs: {what}", advice=advice)
+
+
+def _numbers(summaries: Sequence[Summary]) -> list[int]:
+    """Ranks as the files say them, or their order where they do not."""
+    known = [s.rank for s in summaries if s.rank is not None]
+    return known if len(known) == len(summaries) else list(range(len(summaries)))
+
+
+def _same_amounts(tables: list[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Tables whose absent amounts mean what they meant alone."""
+    columns = dict.fromkeys(c for t in tables for c in amount_columns(t))
+    return [t.with_columns(**absent_amounts(t.columns, list(columns))) for t in tables]
+
+
+def _agreed(values: list[T]) -> T | None:
+    return values[0] if all(v == values[0] for v in values) else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
+
+
+def _idle(summaries: Sequence[Summary]) -> dict[str, float]:
+    idle: dict[str, float] = defaultdict(float)
+    for cause, seconds in (one for s in summaries for one in s.idle_by_cause.items()):
+        idle[cause] += seconds / len(summaries)
+    return dict(idle)
+
+
+def _notes(
+    summaries: Sequence[Summary], totals: list[RankTotals], names: list[str]
+) -> list[Note | str]:
+    pairs = sorted(zip((t.rank for t in totals), names, strict=True))
+    files = shown_list([f"{rank}: {name}" for rank, name in pairs], MOST_NAMED)
+    rows = "each rank's" if len(totals) <= SIDE_BY_SIDE else "summed over ranks"
+    text = (
+        f"{len(totals)} files are taken as ranks of one run ({files})."
+        f" Rows are {rows}, totals those of a mean rank."
+    )
+    own = [note for s in summaries for note in notes_of_documents(s.notes)]
+    found: list[Note | str] = [Note(text, "taken-as-ranks")]
+    found += [*_missing(summaries), *_slow(totals)]
+    return found + list(dict.fromkeys(own))
+
+
+def _missing(summaries: Sequence[Summary]) -> list[Note]:
+    """Ranks that the program has and that no file is of."""
+    worlds = {s.source.ranks for s in summaries if s.source.ranks}
+    stated = {s.rank for s in summaries}
+    if len(worlds) != 1 or None in stated:
+        return []
+    world = worlds.pop()
+    absent = [str(rank) for rank in range(world) if rank not in stated]
+    if not absent:
+        return []
+    words = f"{len(absent)} of {world} ranks have no file: {shown_list(absent, 8)}."
+    return [Note(words, "missing-ranks", "warning")]
+
+
+_FIELDS = {"wall_s": "run time", "kernel_s": "kernel time", "communication_s": "communication"}
+
+
+def _slow(totals: Sequence[RankTotals]) -> list[Note]:
+    """Ranks that stand out, by what they stand out in."""
+    found = {words: outliers(totals, field) for field, words in _FIELDS.items()}
+    return [
+        Note(
+            f"Rank{'s' if len(ranks) > 1 else ''} {shown_list([str(r) for r in ranks], 8)}"
+            f" stand{'' if len(ranks) > 1 else 's'} out in {words}: more than"
+            f" {OUTLIER_DEVIATIONS:g} median absolute deviations from the median rank.",
+            "outlier-ranks", "warning",
+        )
+        for words, ranks in found.items()
+        if ranks
+    ]  # fmt: skip

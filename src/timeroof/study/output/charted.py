@@ -1,0 +1,194 @@
+"""Cases of a study as the page's charts have them: the combined chart of a kernel with all its
+sweeps, and a small chart of time over the values of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from timeroof.core.machine import Machine
+from timeroof.core.resources import limiter_kind
+from timeroof.study.judged_cases import Row, Sweep
+from timeroof.study.output.sweeps import (
+    MOST_SERIES,
+    Overlay,
+    Panel,
+    chart_pair,
+    row_unit,
+    series_name,
+    series_order,
+    short,
+)
+from timeroof.study.regimes import numeric, regime_words, regimes
+from timeroof.views.page.charted import ChartCase, Charted, ChartFrame, ChartRoofs
+from timeroof.views.pictures import Look, Roofs
+from timeroof.views.pictures.marks import value_text
+
+# The base case is in every sweep: where all are shown it has one name.
+BASE = "base case"
+
+
+def series_of(panels: Sequence[Panel]) -> list[str]:
+    """Ways in which the cases of some sweeps ran, as many as colours tell apart."""
+    names = {series_name(row) for panel in panels for row in panel.rows}
+    return sorted(names, key=series_order)[:MOST_SERIES]
+
+
+def combined_chart(
+    panels: Sequence[Panel], machine: Machine, overlay: Overlay | None, title: str = ""
+) -> Charted | None:
+    """A kernel's sweeps on one chart; None where there are no roofs or amounts for it."""
+    rows = list({row.id: row for panel in panels for row in panel.rows}.values())
+    roofs = chart_pair(rows, machine) if rows else None
+    if roofs is None or not _has_place(rows, roofs):
+        return None
+    series = series_of(panels)
+    frames = [_frame(panel, series, roofs) for panel in panels]
+    if len(panels) > 1:
+        frames = [_all_frame(panels, series, roofs), *frames]
+    return Charted(
+        "combined", title or f"{panels[0].op}, {panels[0].pass_name}", frames,
+        chart_roofs(roofs), [short(name, 40) for name in series],
+        overlay.short_name if overlay else "",
+    )  # fmt: skip
+
+
+def sweep_chart(panel: Panel, overlay: Overlay | None) -> Charted:
+    """Time over the values of one parameter, with the least time that the work takes."""
+    series = series_of([panel])
+    title = f"{panel.op}, {panel.pass_name}: time over {panel.word}"
+    named = panel_regimes(panel)
+    if len(named) == 1 and "," in named[0]:
+        title = f"{panel.op}, {panel.pass_name}, over {panel.word}: {named[0]}"
+    frame = _frame(panel, series, None)
+    other = overlay.short_name if overlay else ""
+    names = [short(name, 40) for name in series]
+    return Charted("sweep", short(title, 160), [frame], None, names, other, small=True)
+
+
+def panel_regimes(panel: Panel) -> list[str]:
+    """What bounds the cases of a sweep and from which value on, of every series by its name."""
+    names = sorted({series_name(row) for row in panel.rows}, key=series_order)[:MOST_SERIES]
+    held = {name: [row for row in panel.rows if series_name(row) == name] for name in names}
+    found = []
+    for name, rows in held.items():
+        if numeric(Sweep(panel.op, panel.parameter, rows)):
+            words = regime_words(regimes(rows, panel.parameter), panel.parameter)
+            found.append(f"{name}: {words}" if len(held) > 1 else words)
+    return found
+
+
+def cases_chart(
+    title: str, rows: Sequence[Row], names: Sequence[str], machine: Machine | None
+) -> Charted | None:
+    """Named cases beside one another: on a machine's roofs, else their times alone."""
+    roofs = chart_pair(rows, machine) if machine else None
+    if machine and (roofs is None or not _has_place(rows, roofs)):
+        return None
+    times = _times(rows, roofs)
+    cases = [
+        _case(row, name, at, (), roofs, times.get(id(row)))
+        for at, (row, name) in enumerate(zip(rows, names, strict=True))
+    ]
+    frame = ChartFrame("", "", names, cases)
+    found = chart_roofs(roofs) if roofs else None
+    return Charted("combined" if roofs else "sweep", title, [frame], found, small=roofs is None)
+
+
+def chart_roofs(roofs: Roofs) -> ChartRoofs:
+    """The roofs of a chart in the words of the page."""
+    return ChartRoofs(
+        roofs.flops_per_s, roofs.bytes_per_s, roofs.launch_s,
+        roofs.compute_name.upper(), roofs.memory_name,
+    )  # fmt: skip
+
+
+def _has_place(rows: Sequence[Row], roofs: Roofs) -> bool:
+    return any(row.bytes_by.get(roofs.level) and row.flops for row in rows)
+
+
+def _values(panel: Panel) -> list[str]:
+    return [short(value_text(panel.parameter, v), 16) for v in panel.values]
+
+
+def _frame(panel: Panel, series: Sequence[str], roofs: Roofs | None) -> ChartFrame:
+    """One sweep, the other machine's cases beside it."""
+    values = panel.values
+    place = {value: n for n, value in enumerate(values)}
+    texts = _values(panel)
+    own = [row for row in panel.rows if series_name(row) in series]
+    theirs = [row for row in panel.overlay if row.params.get(panel.parameter) in place]
+    rows = [*own, *theirs]
+    times = _times(rows, roofs)
+    cases = []
+    for row in rows:
+        other = row in theirs
+        at = place[row.params[panel.parameter]]
+        name = f"{panel.word} {texts[at]}"
+        cases.append(_case(row, name, at, series, roofs, times.get(id(row)), other=other))
+    return ChartFrame(panel.word, panel.word, texts, cases)
+
+
+def _all_frame(panels: Sequence[Panel], series: Sequence[str], roofs: Roofs) -> ChartFrame:
+    """Every case of all sweeps once, named by what it changes."""
+    named = _named(panels)
+    rows = [row for row, _ in named.values() if series_name(row) in series]
+    times = _times(rows, roofs)
+    names = {row.id: name for row, name in named.values()}
+    order = {name: n for n, name in enumerate(dict.fromkeys(names.values()))}
+    cases = [
+        _case(row, names[row.id], order[names[row.id]], series, roofs, times.get(id(row)))
+        for row in rows
+    ]
+    return ChartFrame("all cases", "", [], cases)
+
+
+def _named(panels: Sequence[Panel]) -> dict[int, tuple[Row, str]]:
+    """Cases by id with a name: the parameter that they change, or that they change none."""
+    shared = set.intersection(*({row.id for row in panel.rows} for panel in panels))
+    found: dict[int, tuple[Row, str]] = {}
+    for panel in panels:
+        texts = dict(zip(panel.values, _values(panel), strict=True))
+        for row in panel.rows:
+            name = f"{panel.word} {texts[row.params[panel.parameter]]}"
+            found.setdefault(row.id, (row, BASE if row.id in shared else name))
+    return found
+
+
+def _times(rows: Sequence[Row], roofs: Roofs | None) -> dict[int, tuple[float, float]]:
+    """Bandwidth and compute time of rows on the chart's roofs, as the model places them."""
+    if roofs is None:
+        return {}
+    points = roofs.time_points_s([row_unit(row, Look()) for row in rows])
+    return {id(row): point for row, point in zip(rows, points, strict=True)}
+
+
+def _case(
+    row: Row, name: str, value: int, series: Sequence[str], roofs: Roofs | None,
+    times: tuple[float, float] | None, *, other: bool = False,
+) -> ChartCase:  # fmt: skip
+    bandwidth_s, compute_s = times or (math.nan, math.nan)
+    own = series_name(row)
+    return ChartCase(
+        name=name,
+        value=value,
+        time_s=row.time_s,
+        limiter=limiter_kind(row.limiter or ""),
+        series=series.index(own) if own in series and not other else 0,
+        flops=row.owed_flops if row.owed_flops is not None else row.flops,
+        bytes=row.bytes_by.get(roofs.level) if roofs else row.bytes_by.get("dram"),
+        bandwidth_time_s=_known(bandwidth_s),
+        compute_time_s=_known(compute_s),
+        bound_s=row.bound_s,
+        launches=row.launches,
+        words=short(_params(row.params), 120),
+        other=other,
+    )
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _params(params: Mapping[str, object]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in params.items())

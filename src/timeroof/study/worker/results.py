@@ -1,0 +1,96 @@
+"""What the workers of JAX and TensorFlow share: results with their labels, cores, cold caches."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from timeroof.core.machine import Machine
+from timeroof.study.case import Case, Result
+from timeroof.study.kernels import kernels
+from timeroof.study.worker.counting import Used
+from timeroof.study.worker.sampling import Sampled
+from timeroof.study.worker.turns import now
+
+_TIMES_THE_CACHE, _UNKNOWN_CACHE_BYTES = 2, 64 << 20
+# Work that differs by less is the same.
+_SAME = 1e-9
+
+
+class Told(NamedTuple):
+    """What a framework says of a case: what its pass contains, on what it was counted, and why
+    it executes other work than the definition needs (a ratio → its cause)."""
+
+    contains: str
+    counted_on: str
+    because: Callable[[float], str | None] = lambda ratio: None
+
+
+def flusher(machine: Machine | None) -> Callable[[], object]:
+    """A function that leaves nothing of a case in any cache, by reading more memory."""
+    cache = machine.largest_cache_bytes if machine is not None else None
+    buffer = np.ones(_TIMES_THE_CACHE * (cache or _UNKNOWN_CACHE_BYTES) // 4, np.float32)
+    return buffer.sum
+
+
+def use_cores(count: int) -> None:
+    """Let all threads of this process run on so many of its cores."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(_ALL_CORES)[:count] or sorted(_ALL_CORES)
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError, ValueError):
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+_ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+
+
+def labels_of(
+    case: Case, count: Used, sampled: Sampled, working_set_bytes: int, told: Told
+) -> dict[str, str]:
+    """What is known of a case beside its amounts; executed against algorithmic work among it."""
+    # A function of the user's has no formula.
+    kernel = kernels().get(case.kernel)
+    formula = None if kernel is None else kernel.contraction(case.params, case.pass_name)
+    done, confidence = count.contraction_flops, sampled.confidence
+    ratio = done / formula if formula and done is not None else None
+    other = ratio is not None and abs(ratio - 1) > _SAME
+    labels = {
+        "contains": told.contains,
+        "working_set_bytes": str(working_set_bytes),
+        "executions_per_sample": str(sampled.executions_per_sample),
+        "confidence": None if confidence is None else f"{confidence:.4f}",
+        "formula_flops": f"{formula:.0f}" if other else None,
+        "executed_per_needed": f"{ratio:.6g}" if other else None,
+        "executed_because": told.because(ratio) if other and ratio is not None else None,
+        "uncounted": ", ".join(count.uncounted),
+        "counted_on": told.counted_on,
+    }
+    return {name: text for name, text in labels.items() if text}
+
+
+def result_of(case: Case, sampled: Sampled, count: Used, labels: dict[str, str]) -> Result:
+    """A measured case."""
+    amounts = dict(count.amounts)
+    if case.device == "cpu":
+        amounts["fault"] = statistics.median(sampled.faults)
+    origins = {"time": "measured", "flops": "counted", "launches": "counted", "fault": "measured"}
+    origins |= {f"bytes/{a.split('/')[1]}": "modelled" for a in amounts if a.startswith("byte/")}
+    return Result(
+        case=case,
+        status="done",
+        samples_s=sampled.samples_s,
+        launches=count.launches,
+        amounts=amounts,
+        contraction_flops=count.contraction_flops,
+        origins=origins,
+        labels=labels,
+        created=now(),
+    )

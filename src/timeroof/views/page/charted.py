@@ -1,0 +1,68 @@
+"""What pages without a run's kernels hand to the chart's script: cases, in frames, on two roofs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class ChartRoofs:
+    """The two roofs of a combined chart, and the cost of a launch where it is to be shown."""
+
+    flops_per_s: float
+    bytes_per_s: float
+    launch_s: float | None
+    compute: str
+    memory: str
+
+
+@dataclass(frozen=True)
+class ChartCase:
+    """A case of a chart: its work, its time, and that time on the axes of the chart.
+
+    `value` is its place among the frame's values, `series` among the chart's series; `other` marks
+    a case of another machine, of which only the time is drawn.
+    """
+
+    name: str
+    value: int
+    time_s: float
+    limiter: str
+    series: int = 0
+    flops: float | None = None
+    bytes: float | None = None
+    bandwidth_time_s: float | None = None
+    compute_time_s: float | None = None
+    bound_s: float | None = None
+    launches: float | None = None
+    words: str = ""
+    other: bool = False
+
+
+@dataclass(frozen=True)
+class ChartFrame:
+    """Cases that are shown together: the values of one parameter, or all."""
+
+    label: str
+    axis: str
+    values: Sequence[str]
+    cases: Sequence[ChartCase]
+
+
+@dataclass(frozen=True)
+class Charted:
+    """A chart: the combined one, or time over the values of a parameter.
+
+    Colours tell series apart where there are several, else what limits a case.
+    """
+
+    kind: Literal["combined", "sweep"]
+    title: str
+    frames: Sequence[ChartFrame]
+    roofs: ChartRoofs | None = None
+    series: Sequence[str] = field(default_factory=tuple)
+    # What the crosses are: the other machine's name.
+    other: str = ""
+    small: bool = False

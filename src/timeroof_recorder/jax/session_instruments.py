@@ -1,0 +1,297 @@
+"""JAX as the neutral session sees it: marks, timed passes, waiting for what was dispatched."""
+
+from __future__ import annotations
+
+import posix
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from timeroof_recorder.instruments import EventFile, Instruments
+from timeroof_recorder.jax import small_programs
+from timeroof_recorder.jax.calls import Proxy, Watch, sizes_of, watch_functions
+from timeroof_recorder.marks import Marks
+from timeroof_recorder.process import Ignoring, after_import, wrap
+from timeroof_recorder.schedule import Pass
+from timeroof_recorder.xspace import count_events
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+BEGIN, FINISH = "timeroof#begin", "timeroof#finish"
+_COMPILING = "/jax/core/compile/"
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+# Compilations of one pass that are kept one by one.
+_MOST_SPANS = 10_000
+
+
+class JaxInstruments(Instruments):
+    """The instruments of JAX."""
+
+    name = "jax"
+    is_asynchronous = True
+    own_time_ns = staticmethod(time.process_time_ns)
+
+    def __init__(self) -> None:
+        self._jax: ModuleType = sys.modules["jax"]
+        self.version = str(self._jax.__version__)
+        core: Any = sys.modules["jax._src.core"]
+        self._watch = Watch(core.trace_state_clean)
+        self._marks: Marks | None = None
+        self._back: list[Callable[[], None]] = []
+        self._session: Any = None
+        self._result: object = None
+        self._begin_ns = 0
+        self._is_foreign = self._trains = self._has_called = False
+        # Compilations so far, when the pass began, and when a kept trace last had the programs.
+        self._compiled, self._compiled_before, self._compiled_told = 1, 1, 0
+        self._spans: list[tuple[int, int]] = []
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """One kind of pass: what a program computes is known from the compiled program."""
+        return frozenset({Pass.TIMED} if _profiler() is not None else ())
+
+    def is_used(self) -> bool:
+        """Whether a back end was made: TensorFlow imports JAX and computes nothing with it."""
+        bridge: Any = sys.modules.get("jax._src.xla_bridge")
+        return bool(getattr(bridge, "_backends", None))
+
+    # Marks.
+
+    def attach(self, marks: Marks) -> None:
+        """Proxies for what is compiled from now on; in a forked child they are there already."""
+        is_there = self._marks is not None
+        self._marks = marks
+        if is_there:
+            return
+        self._watch.called, self._watch.returned = self._called, self._returned
+        self._watch.is_on = True
+        self._back.append(watch_functions(self._jax, self._watch))
+        with Ignoring("functions compiled ahead of time are not watched"):
+            stages: Any = sys.modules["jax._src.stages"]
+            self._back.append(wrap(stages.Compiled, "__call__", self._compiled_call))
+        with Ignoring("compilations are not counted"):
+            self._back.append(_listen(self._has_compiled))
+        self._back.append(after_import("optax", self._watch_updates))
+        with Ignoring("the program's own profiler is not seen"):
+            self._back += _step_aside(self._jax, self._foreign_starts, self._foreign_ends)
+
+    def _watch_updates(self) -> None:
+        """Whoever traces an update of parameters trains, without a gradient of its own."""
+
+        def updated(original: Callable[..., object], *args: object, **kwargs: object) -> object:
+            if self._watch.running is not None:
+                self._watch.running.trains = True
+            return original(*args, **kwargs)
+
+        with Ignoring("updates of parameters are not watched"):
+            for owner in (sys.modules["optax"], sys.modules.get("optax._src.update")):
+                if owner is not None:
+                    self._back.append(wrap(owner, "apply_updates", updated))
+
+    def watch(self, roots: frozenset[int] | None) -> None:
+        """From now on calls of these functions are wanted; others tell kinds of steps apart. Where
+        the program marks its steps itself, none are."""
+        self._watch.is_on = roots is None or bool(roots)
+
+    def detach(self) -> None:
+        """Leave JAX as it was; proxies that the program holds tell nobody any more."""
+        self._watch.is_on = False
+        self._result = None
+        while self._back:
+            self._back.pop()()
+
+    def _called(self, proxy: Proxy, args: tuple[object, ...]) -> None:
+        label = str(getattr(proxy, "__name__", "a function"))
+        self._told(proxy, proxy.key, label, args, trains=proxy.trains)
+        # What it returned may be given away with this call.
+        self._result = None
+
+    def _told(
+        self, function: object, key: int, label: str, args: tuple[object, ...], *, trains: bool
+    ) -> None:
+        """A call of a function that differentiates or updates ends a step as an optimizer does;
+        whether it does is known when it has been traced."""
+        marks = self._marks
+        self._has_called = True
+        if marks is None:
+            return
+        known = weakref.ref(function)
+        if trains:
+            marks.stepped(key, label, lambda: known() is not None, f"a call of {label}")
+            self._trains = True
+        # Beside training it may evaluate, prepare data, or be a part of a step.
+        flags = "train grad" if trains else "" if self._trains else "eval"
+        marks.called(key, label, flags, sizes_of(args), lambda: known() is not None)
+
+    def _returned(self, result: object) -> None:
+        self._result = result
+
+    def _compiled_call(
+        self, original: Callable[..., object], compiled: object, *args: object, **kwargs: object
+    ) -> object:
+        """A function compiled ahead of time is its own key."""
+        watch = self._watch
+        if not watch.is_on or watch.running is not None or not watch.is_clean():
+            return original(compiled, *args, **kwargs)
+        with Ignoring("a call was not seen"):
+            self._told(compiled, id(compiled), "a compiled function", args, trains=False)
+        self._result = None
+        self._result = result = original(compiled, *args, **kwargs)
+        return result
+
+    def sync(self) -> bool:
+        """Wait for what was dispatched; an error of it is the program's to meet."""
+        result, self._result = self._result, None
+        if result is None:
+            if self._watch.is_on and self._has_called:
+                return False
+            # No function of the program's is known: whatever there is.
+            result = self._jax.live_arrays()
+        try:
+            self._jax.block_until_ready(result)
+        except Exception:  # given away, or it failed
+            return True
+        return True
+
+    # The program's own profiler goes first.
+
+    def is_foreign(self) -> bool:
+        """Whether the program's own profiler is on."""
+        return self._is_foreign
+
+    def _foreign_starts(self) -> None:
+        self._is_foreign = True
+        self.tell("foreign", None)
+
+    def _foreign_ends(self) -> None:
+        self._is_foreign = False
+
+    # Passes.
+
+    def start(self, pass_: str) -> bool:
+        """Switch JAX's profiler on, without its tracer of Python."""
+        profiler = _profiler()
+        if profiler is None or self._session is not None:
+            return False
+        self.sync()
+        options = self._jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        options.host_tracer_level = 2
+        # Every compiled program comes with every session: once is enough.
+        options.enable_hlo_proto = self._compiled != self._compiled_told
+        self._spans, self._compiled_before = [], self._compiled
+        self._session = profiler.ProfilerSession(options)
+        with profiler.TraceMe(BEGIN):
+            self._begin_ns = time.perf_counter_ns()
+        return True
+
+    def stop(self, pass_: str) -> EventFile | None:
+        """Switch it off, and put what it saw into a file."""
+        session, self._session = self._session, None
+        profiler = _profiler()
+        if session is None or profiler is None:
+            return None
+        if pass_ == "block":
+            self.sync()
+        with profiler.TraceMe(FINISH):
+            finish_ns = time.perf_counter_ns()
+        data = session.stop()
+        compiled = self._compiled_before
+        spans = [(start - self._begin_ns, length) for start, length in self._spans]
+
+        def keep() -> dict[str, object]:
+            path = self.file_for("xplane", ".pb")
+            with open(path, "wb") as file:  # noqa: PTH123
+                file.write(data)
+            self._compiled_told = compiled
+            return {"file": path, "compile": spans}
+
+        return EventFile(count_events(data), self._begin_ns, finish_ns, keep)
+
+    def abort(self) -> None:
+        """Switch it off, and forget it."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.stop()
+
+    def _has_compiled(self, event: str, seconds: float, **_more: object) -> None:
+        if not event.startswith(_COMPILING):
+            return
+        self._compiled += event == _COMPILED
+        if self._session is not None and len(self._spans) < _MOST_SPANS:
+            length = int(seconds * 1e9)
+            self._spans.append((time.perf_counter_ns() - length, length))
+
+    def surroundings(self) -> dict[str, object]:
+        """Threads and devices, and this process's place among several."""
+        found: dict[str, object] = {"threads": _threads(), "devices": [], "with_lines": True}
+        if self.is_used():
+            devices = self._jax.devices()
+            found["devices"] = sorted({str(device.platform) for device in devices} - {"cpu"})
+            if self._jax.process_count() > 1:
+                found["rank"], found["world"] = self._jax.process_index(), self._jax.process_count()
+        return found
+
+    def small_programs(self) -> tuple[Callable[[], None], Callable[[], None]] | None:
+        """Loops of small kernels, compiled once."""
+        if not self._watch.is_clean():
+            return None
+        return small_programs.close_kernels(self._jax), small_programs.kernels_apart(self._jax)
+
+    def forked(self) -> None:
+        """JAX's threads are the parent's: nothing of it is touched here."""
+        self._session = self._result = None
+
+
+def _profiler() -> Any:
+    """jaxlib's own profiler; None where a version has none that gives bytes."""
+    found = sys.modules.get("jaxlib._profiler")
+    has_all = all(hasattr(found, name) for name in ("ProfilerSession", "TraceMe"))
+    return found if has_all else None
+
+
+def _threads() -> int:
+    flags = posix.environ.get(b"XLA_FLAGS", b"")
+    if b"--xla_cpu_multi_thread_eigen=false" in flags:
+        return 1
+    return len(posix.sched_getaffinity(0))
+
+
+def _listen(told: Callable[..., None]) -> Callable[[], None]:
+    monitoring: Any = sys.modules["jax._src.monitoring"]
+    monitoring.register_event_duration_secs_listener(told)
+
+    def back() -> None:
+        with Ignoring("a listener was not taken away"):
+            monitoring.unregister_event_duration_listener(told)
+
+    return back
+
+
+def _step_aside(
+    jax: ModuleType, starts: Callable[[], None], ends: Callable[[], None]
+) -> list[Callable[[], None]]:
+    """Call us before the program's profiler starts and after it ends."""
+
+    def before(original: Callable[..., object], *args: object, **kwargs: object) -> object:
+        with Ignoring("the program's profiler starts beside ours"):
+            starts()
+        return original(*args, **kwargs)
+
+    def after(original: Callable[..., object], *args: object, **kwargs: object) -> object:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            with Ignoring("the end of the program's profiler was missed"):
+                ends()
+
+    owners = (jax.profiler, sys.modules["jax._src.profiler"])
+    return [
+        wrap(owner, name, around)
+        for owner in owners
+        for name, around in (("start_trace", before), ("stop_trace", after))
+    ]

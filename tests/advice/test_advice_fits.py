@@ -1,0 +1,86 @@
+"""Advice fits the program: what it is, whether it trains, whether it is compiled already."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.advice.cases import only, report_of
+from tests.recorded_data import DATA, needs_recorded_data
+from timeroof.api.reports import load
+from timeroof.core.report import Report
+
+# By a recorded program: what must not be named in its first three findings.
+CONVOLUTIONS = ("channels_last", "cudnn.benchmark")
+TRAINING = ("loss", "gradient", "DDP", "optimizer", "GradScaler")
+UNFIT = {
+    "kineto/h100_qwen1.5_0.5b_chat.json.gz": (*CONVOLUTIONS, *TRAINING, "nn.LSTM", "F.gelu"),
+    "kineto/v100_dlrm_8rank": (*CONVOLUTIONS, "DDP", "nn.LSTM"),
+    "kineto/v100_recsys_train_rank1of2.json.gz": (*CONVOLUTIONS, "DDP", ".contiguous() before"),
+    "kineto/mi300x_resnet_train_8gpu_rank0.json.gz": ("nn.LSTM", "attention"),
+    "kineto/h100_bert_small_infer.json.gz": (*CONVOLUTIONS, *TRAINING),
+    "kineto/h100_vit_nsfw_infer.json.gz": (*CONVOLUTIONS, *TRAINING, "Pad "),
+    "kineto/mi300x_torch_compile_triton.json.gz": (*CONVOLUTIONS, "torch.compile", "Pad "),
+}
+
+
+def advice(report: Report) -> str:
+    return " ".join(finding.action or "" for finding in report.findings[:3])
+
+
+@needs_recorded_data
+@pytest.mark.parametrize("name", UNFIT)
+def test_the_first_three_findings_of_a_recorded_program_fit_it(name: str) -> None:
+    path = DATA / name
+    if not Path(path).exists():
+        pytest.skip("not among the recorded files here")
+    given = advice(load(path))
+    assert not [words for words in UNFIT[name] if words in given], given
+
+
+@needs_recorded_data
+@pytest.mark.parametrize("name", UNFIT)
+def test_reasons_name_places_whole(name: str) -> None:
+    if not (DATA / name).exists():
+        pytest.skip("not among the recorded files here")
+    for finding in load(DATA / name).findings:
+        assert not re.search(r"…\S*$|\.\.\.$", finding.why), finding.why
+
+
+def slow(**more: Any) -> dict[str, Any]:
+    """A memory-bound kernel at a third of the bandwidth."""
+    return {"name": "k", "op": "aten::sum", "time_s": 9.0, "byte/dram": 30.0, "flop/fp32": 1.0,
+            "launches": 1.0, "phase": "forward", **more}  # fmt: skip
+
+
+def test_a_compiled_program_is_not_told_to_compile() -> None:
+    eager = only("TR207", report_of([slow()]))
+    compiled = only("TR207", report_of([slow(name="triton_red_fused_sum_0")]))
+    assert "torch.compile" in (eager.action or "")
+    assert "torch.compile" not in (compiled.action or "")
+
+
+def test_chains_name_their_module_and_the_ops_that_fit_it() -> None:
+    def rows(module: str) -> list[dict[str, Any]]:
+        shape = "[[8, 64]]"
+        return [
+            {"name": op, "op": f"aten::{op}", "time_s": 9.0, "byte/dram": 80.0, "flop/fp32": 1.0,
+             "launches": 1.0, "phase": "forward", "module": module, "shape": shape}
+            for op in ("mul", "pow", "add")
+        ]  # fmt: skip
+
+    norm = only("TR203", report_of(rows("Model_0/Layer_1/RMSNorm_3"))).action or ""
+    assert norm.startswith("Compile RMSNorm with torch.compile")
+    assert norm.endswith("F.rms_norm.")
+    assert "F." not in (only("TR203", report_of(rows("Model_0/Rope_1"))).action or "")
+
+
+def test_an_optimizer_of_one_pass_is_claimed_once() -> None:
+    report = load(Path(__file__).resolve().parents[1] / "golden/live/embedding_loader.troof")
+    codes = [finding.code for finding in report.findings]
+    assert "TR209" in codes
+    chain = [f for f in report.findings if f.code == "TR203"]
+    assert not any("fused=True" in (f.action or "") or "sqrt" in f.why for f in chain)

@@ -1,0 +1,147 @@
+"""JAX programs under `timeroof run`: steps, kinds, work as it is by hand, and odd ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.live.live_programs import check_account, folder, report
+
+__all__ = ["folder"]
+pytest.importorskip("jax")
+pytestmark = pytest.mark.slow
+
+# A transformer of 2 layers in a scan, each layer computed again for its gradient.
+GPT = """
+import jax, jax.numpy as jnp, numpy as np
+L, D, H, T, B, V = 2, 32, 4, 16, 4, 64
+keys = jax.random.split(jax.random.key(0), 5)
+def normal(key, *shape): return jax.random.normal(key, shape) * 0.02
+params = {"table": normal(keys[0], V, D), "layers": {
+    "qkv": normal(keys[1], L, D, 3 * D), "out": normal(keys[2], L, D, D),
+    "up": normal(keys[3], L, D, 4 * D), "down": normal(keys[4], L, 4 * D, D)}}
+def heads(a): return a.reshape(B, T, H, D // H).transpose(0, 2, 1, 3)
+def layer(x, w):
+    q, k, v = jnp.split(x @ w["qkv"], 3, -1)
+    scores = jnp.einsum("bhtd,bhsd->bhts", heads(q), heads(k))
+    mixed = jnp.einsum("bhts,bhsd->bhtd", jax.nn.softmax(scores), heads(v))
+    x = x + mixed.transpose(0, 2, 1, 3).reshape(B, T, D) @ w["out"]
+    return x + jax.nn.gelu(x @ w["up"]) @ w["down"]
+def loss(params, tokens):
+    x = params["table"][tokens[:, :-1]]
+    x, _ = jax.lax.scan(lambda x, w: (jax.checkpoint(layer)(x, w), None), x, params["layers"])
+    logits = jax.nn.log_softmax(x @ params["table"].T)
+    return -jnp.take_along_axis(logits, tokens[:, 1:, None], -1).mean()
+@jax.jit
+def train_step(params, tokens):
+    value, grads = jax.value_and_grad(loss)(params, tokens)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+tokens = np.random.default_rng(0).integers(0, V, (B, T + 1))
+for _ in range(16):
+    params, value = train_step(params, tokens)
+print(float(value) < 5)
+"""
+
+
+def test_a_transformer_with_scan_and_remat_has_the_products_that_it_has_by_hand(
+    folder: Path,
+) -> None:
+    found = report(folder, GPT)
+    rows, layers, width, words = 4 * 16, 2, 32, 64
+    attention = 2 * 2 * 4 * 16 * 16 * width
+    one_layer = 2 * rows * width * (3 + 1 + 4 + 4) * width + attention
+    forward = layers * one_layer + 2 * rows * width * words
+    # The last product of a layer need not be computed again.
+    again = layers * (one_layer - 2 * rows * 4 * width * width)
+    assert found["totals"]["contraction_flops"] == 3 * forward + again
+    assert found["totals"]["known_time_share"] == 1.0
+    assert found["totals"]["steps"]["mark"] == "a call of train_step"
+    assert [kind["name"] for kind in found["totals"]["steps"]["kinds"]] == ["training"]
+    assert {"forward", "backward"} <= {row["phase"] for row in found["kernels"]}
+    assert any(str(r["labels"].get("source", "")).startswith("train.py") for r in found["kernels"])
+    assert found["source"]["frameworks"][0]["name"] == "jax"
+    check_account(found)
+
+
+LOOP = """
+import jax, jax.numpy as jnp
+@jax.jit
+def solve(a, turns):
+    def more(c): return c[1] < turns
+    return jax.lax.while_loop(more, lambda c: (jnp.tanh(c[0] @ a), c[1] + 1), (a, 0))[0]
+a = jnp.ones((64, 64)) * 0.01
+for _ in range(14):
+    y = solve(a, 7)
+"""
+
+
+def test_a_loop_whose_length_the_data_tells_is_counted_by_its_turns(folder: Path) -> None:
+    found = report(folder, LOOP)
+    assert found["totals"]["contraction_flops"] == 7 * 2 * 64**3
+    assert [kind["name"] for kind in found["totals"]["steps"]["kinds"]] == ["inference"]
+
+
+ACCUMULATE = """
+import jax, jax.numpy as jnp
+params = jnp.ones((32, 32)) * 0.01
+@jax.jit
+def gradients(params, x): return jax.grad(lambda p: ((x @ p) ** 2).mean())(params)
+@jax.jit
+def add(a, b): return a + b
+@jax.jit
+def update(params, total):
+    jax.grad(lambda p: (p ** 2).sum())(params)
+    return params - 0.1 * total
+x = jnp.ones((16, 32))
+for _ in range(20):
+    total = gradients(params, x)
+    for _ in range(3):
+        total = add(total, gradients(params, x))
+    params = update(params, total)
+"""
+
+
+def test_gradients_that_are_accumulated_are_one_step(folder: Path) -> None:
+    found = report(folder, ACCUMULATE)
+    assert found["totals"]["steps"]["mark"] == "a call of update"
+    assert found["totals"]["steps"]["count"] in (18, 19, 20)
+    assert found["totals"]["contraction_flops"] == 4 * 2 * 2 * 16 * 32 * 32
+
+
+RETRACE = """
+import jax, jax.numpy as jnp
+x = jnp.ones((64, 64)) * 0.01
+for _ in range(10):
+    x = jax.jit(lambda x: jnp.tanh(x @ x))(x)
+"""
+
+
+def test_a_program_that_compiles_in_every_step_is_told_so(folder: Path) -> None:
+    found = report(folder, RETRACE)
+    idle = found["totals"]["idle_by_cause"]
+    assert idle["compile"] > 0.5 * sum(idle.values())
+    finding = next(f for f in found["findings"] if f["code"] == "TR109")
+    assert "compil" in finding["title"]
+
+
+def test_an_error_of_the_program_leaves_a_report_and_its_exit_code(folder: Path) -> None:
+    found = report(folder, LOOP + "raise ValueError('no more')\n", code=1)
+    assert found["kernels"]
+    assert "ValueError" in found["stderr"]
+
+
+EAGER = """
+import jax, jax.numpy as jnp
+w = jnp.ones((64, 64)) * 0.01
+def loss(w, x): return jnp.mean(jnp.tanh(x @ w) ** 2)
+for _ in range(12):
+    w = w - 0.1 * jax.grad(loss)(w, jnp.ones((32, 64)))
+"""
+
+
+def test_a_loop_of_single_ops_has_them_as_rows(folder: Path) -> None:
+    found = report(folder, EAGER)
+    assert found["totals"]["contraction_flops"] == 2 * 2 * 32 * 64 * 64
+    assert found["totals"]["idle_by_cause"]["dispatch"] > 0
+    assert found["totals"]["steps"]["count"] in (10, 11, 12)

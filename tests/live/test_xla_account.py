@@ -1,0 +1,45 @@
+"""Every instant of a step of XLA's counts once: kernels at once share it, then the runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from timeroof.core.vocabulary import IdleCause
+from timeroof.live.xla.account import account
+from timeroof.live.xla.steps import Kernel, Level, XlaStep
+
+# Name, start, end, thread, level, and on whose account its recording went.
+EVENTS = [
+    ("call", 0, 100, 0, Level.DISPATCH, -1),
+    ("run", 10, 90, 1, Level.RUNTIME, -2),
+    ("a", 20, 60, 1, Level.KERNEL, 1),
+    ("b", 40, 60, 2, Level.KERNEL, -2),
+]
+
+
+def made() -> XlaStep:
+    names, start, end, thread, level, charged = zip(*EVENTS, strict=True)
+    numbers = np.arange(len(EVENTS))
+    return XlaStep(
+        names=names, name=numbers, start_ns=np.array(start), end_ns=np.array(end),
+        thread=np.array(thread), sequence=numbers * 0 - 1, scope=numbers * 0, begin_ns=0,
+        finish_ns=120, main_thread=0, level=np.array([int(one) for one in level]),
+        charged=np.array(charged), kernels={2: Kernel("a"), 3: Kernel("b")},
+        described=np.array([-1, -1, 0, 1]),
+    )  # fmt: skip
+
+
+def test_kernels_that_run_at_once_share_the_instants() -> None:
+    found = account(made(), 0.0)
+    times = dict(zip((found.step.names[n] for n in found.step.name), found.self_ns, strict=True))
+    assert (times["a"], times["b"]) == (30, 10)
+    assert found.idle_ns[IdleCause.RUNTIME] == 40
+    assert found.idle_ns[IdleCause.DISPATCH] == 20
+    assert found.idle_ns[IdleCause.PYTHON] == 20
+
+
+def test_recording_is_taken_from_what_surrounds_an_event_and_the_sum_stays() -> None:
+    found = account(made(), 2.0)
+    own = int(found.self_ns[found.is_op > 0].sum())
+    assert own + sum(found.idle_ns.values()) == 120
+    assert found.idle_ns[IdleCause.PROFILER] == 8

@@ -1,0 +1,304 @@
+"""Many files of one run: read by workers that may die, kept, merged without holding all rows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from timeroof.api.reports import load
+from timeroof.core import engines
+from timeroof.core.engines import Here, Pool, slurm_jobs, workers_for
+from timeroof.core.errors import InputError, UsageError
+from timeroof.read import fleet
+from timeroof.read.fleet import Fleet
+from timeroof.read.load import read_files
+from timeroof.read.ranks import SIDE_BY_SIDE
+
+MANY = SIDE_BY_SIDE + 4
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIMEROOF_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def write_ranks(folder: Path, count: int, *, slow: int | None = None) -> Path:
+    """Tables of ranks: `gemm` everywhere, `relu` on even ones; one rank may be slower."""
+    folder.mkdir(exist_ok=True)
+    for rank in range(count):
+        factor = 3 if rank == slow else 1
+        rows = [f"gemm,{(1 + rank / 1000) * factor},{rank},1e9,2"]
+        if rank % 2 == 0:
+            rows.append(f"relu,0.5,{rank},,1")
+        text = "\n".join(["name,time_s,rank,flops_fp32,calls", *rows])
+        (folder / f"rank{rank:04d}.csv").write_text(text + "\n")
+    return folder
+
+
+def by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "WORTH_BYTES", 0)
+    monkeypatch.setattr(fleet, "workers_for", lambda *_: 2)
+
+
+def test_rows_of_many_ranks_are_summed_and_say_who_is_slowest(tmp_path: Path) -> None:
+    report = load(write_ranks(tmp_path / "run", MANY, slow=7))
+    rows = {row["name"]: row for row in report.rows.iter_rows(named=True)}
+    gemm, relu = rows["gemm"], rows["relu"]
+    assert len(rows) == report.rows.height == 2
+    assert (gemm["rank"], gemm["ranks"], gemm["slowest_rank"]) == (None, MANY, 7)
+    assert gemm["rank_max_s"] == pytest.approx(3 * 1.007)
+    assert gemm["rank_median_s"] == pytest.approx(1.01, abs=0.002)
+    assert gemm["calls"] == 2 * MANY
+    assert gemm["flop/fp32"] == 1e9 * MANY
+    assert (relu["ranks"], relu["flop/fp32"]) == (MANY // 2, None)
+
+
+def test_totals_are_those_of_a_mean_rank_however_rows_are_kept(tmp_path: Path) -> None:
+    report = load(write_ranks(tmp_path / "run", MANY))
+    assert report.totals.by_limiter["unknown"] * MANY == pytest.approx(report.rows["time_s"].sum())
+    assert report.totals.launches is not None
+    assert report.totals.launches * MANY == pytest.approx(report.rows["launches"].sum())
+    assert len(report.profile.ranks) == MANY
+
+
+def test_few_ranks_keep_their_rows_with_the_spread_over_ranks(tmp_path: Path) -> None:
+    rows = load(write_ranks(tmp_path / "run", 4)).rows.filter(pl.col("name") == "gemm")
+    assert sorted(rows["rank"].to_list()) == [0, 1, 2, 3]
+    assert set(rows["slowest_rank"].to_list()) == {3}
+    assert set(rows["ranks"].to_list()) == {4}
+
+
+@pytest.mark.parametrize("count", [4, MANY])
+def test_workers_read_what_one_process_reads(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_ranks(tmp_path / "run", count)
+    alone = load(folder).rows
+    monkeypatch.setenv("TIMEROOF_HOME", str(tmp_path / "another"))
+    by_workers(monkeypatch)
+    apart = load(folder).rows
+    assert apart.equals(alone)
+
+
+def test_a_second_reading_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_ranks(tmp_path / "run", MANY)
+    first = load(folder).rows
+    monkeypatch.setattr(fleet, "reduce_rank", lambda _order: pytest.fail("was read again"))
+    assert load(folder).rows.equals(first)
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    folder = write_ranks(tmp_path / "run", MANY)
+    load(folder)
+    (folder / "rank0003.csv").write_text("name,time_s,rank,flops_fp32,calls\ngemm,9,3,1e9,2\n")
+    rows = load(folder).rows
+    assert rows.filter(pl.col("name") == "gemm")["rank_max_s"].item() == 9
+
+
+@pytest.mark.parametrize("count", [4, MANY])
+def test_a_file_that_cannot_be_read_is_a_note_and_a_missing_rank(
+    count: int, tmp_path: Path
+) -> None:
+    folder = write_ranks(tmp_path / "run", count)
+    (folder / "rank0001.csv").write_text("name,time_s,rank\ngemm,soon,1\n")
+    report = load(folder)
+    left_out = [str(n) for n in report.notes if n.code == "files-left-out"]
+    assert len(left_out) == 1
+    assert f"1 of {count} files could not be read and are left out: rank0001.csv" in left_out[0]
+    assert [r.rank for r in report.profile.ranks] == [r for r in range(count) if r != 1]
+
+
+def test_where_no_file_can_be_read_the_first_says_why(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"r{rank}.csv").write_text(f"name,time_s,rank\ngemm,soon,{rank}\n")
+    with pytest.raises(InputError, match=r"r0.csv: column 'time_s' has 'soon'"):
+        load([tmp_path / "r0.csv", tmp_path / "r1.csv"])
+
+
+def test_a_rank_that_two_files_are_of_is_named(tmp_path: Path) -> None:
+    folder = write_ranks(tmp_path / "run", MANY)
+    (folder / "rank0005.csv").write_text("name,time_s,rank,flops_fp32,calls\ngemm,1,4,1e9,2\n")
+    with pytest.raises(InputError, match=r"rank 4 \(rank0004.csv, rank0005.csv\)"):
+        load(folder)
+
+
+def test_one_rank_of_many_is_shown_when_asked_for(tmp_path: Path) -> None:
+    folder = write_ranks(tmp_path / "run", MANY, slow=7)
+    report = load(folder, fleet=Fleet(rank=7))
+    assert report.rows["time_s"].max() == pytest.approx(3 * 1.007)
+    assert set(report.rows["rank"].to_list()) == {7}
+    with pytest.raises(InputError, match=r"no rank 99.*choose from 0 to 19"):
+        load(folder, fleet=Fleet(rank=99))
+
+
+def test_nothing_can_be_kept_and_the_report_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").write_text("a file, not a folder")
+    report = load(write_ranks(tmp_path / "run", MANY))
+    assert report.rows.height == 2
+    assert [n.level for n in report.notes if n.code == "nothing-kept"] == ["warning"]
+
+
+# The engines
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def die_once(order: tuple[str, int]) -> int:
+    """Kill the worker the first time that this order comes."""
+    folder, number = order
+    seen = Path(folder) / str(number)
+    if number == 2 and not seen.exists():
+        seen.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def always_die(number: int) -> int:
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def refuse(number: int) -> int:
+    if number == 1:
+        raise InputError("is bad", "x.json", "record it again")
+    return number
+
+
+@pytest.mark.parametrize("engine", [Here(), Pool(2)], ids=["here", "pool"])
+def test_an_engine_answers_every_order(engine: engines.Engine) -> None:
+    found = {a.index: a.value for a in engine.map(double, list(range(5)))}
+    assert found == {0: 0, 1: 2, 2: 4, 3: 6, 4: 8}
+
+
+@pytest.mark.parametrize("engine", [Here(), Pool(2)], ids=["here", "pool"])
+def test_an_error_of_ours_comes_back_with_all_its_parts(engine: engines.Engine) -> None:
+    answers = {a.index: a for a in engine.map(refuse, [0, 1])}
+    failure = answers[1].failure
+    assert failure is not None
+    assert failure.error.message == "x.json: is bad; record it again"
+    assert answers[0].value == 0
+
+
+def test_a_killed_worker_costs_its_own_order_a_second_try_and_no_other(tmp_path: Path) -> None:
+    orders = [(str(tmp_path), number) for number in range(6)]
+    answers = list(Pool(2).map(die_once, orders))
+    assert all(a.failure is None for a in answers)
+    # The worker that did not die has answered all along.
+    assert len({a.value for a in answers}) <= 3
+
+
+def test_an_order_that_kills_every_worker_is_an_answer() -> None:
+    answers = {a.index: a for a in Pool(2).map(always_die, [0, 1, 2])}
+    assert answers[1].failure is not None
+    assert "died 2 times" in answers[1].failure.what
+    assert (answers[0].value, answers[2].value) == (0, 2)
+
+
+def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "from timeroof.core.engines import Pool\n"
+        "from tests.read.test_fleet import told_and_asleep\n"
+        "list(Pool(2).map(told_and_asleep, [sys.argv[2]] * 2))\n"
+    )
+    root = str(Path(__file__).parents[2])
+    driver = subprocess.Popen([sys.executable, "-c", script, root, str(tmp_path)])
+    pids = _told_pids(tmp_path, 2)
+    driver.kill()
+    driver.wait()
+    deadline = time.monotonic() + 30
+    while any(_runs(pid) for pid in pids):
+        assert time.monotonic() < deadline, "a worker outlives its driver"
+        time.sleep(0.05)
+
+
+def told_and_asleep(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def _told_pids(folder: Path, count: int) -> list[int]:
+    deadline = time.monotonic() + 60
+    while len(found := [int(p.name) for p in folder.iterdir() if p.name.isdecimal()]) < count:
+        assert time.monotonic() < deadline, "no worker started"
+        time.sleep(0.05)
+    return found
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_as_many_workers_as_memory_and_orders_allow() -> None:
+    assert workers_for(1e6, 1) == 1
+    assert workers_for(1e15, 64) == 1
+
+
+def test_reading_one_file_imports_no_pool_and_no_dask(tmp_path: Path) -> None:
+    path = write_ranks(tmp_path / "run", 1) / "rank0000.csv"
+    code = (
+        "import sys; from timeroof.api.reports import load; load(sys.argv[1]);"
+        " print(sorted({m.partition('.')[0] for m in sys.modules}"
+        " & {'loky', 'dask', 'distributed', 'cloudpickle', 'multiprocessing'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nodes", "which is not NAME=VALUE"),
+        ("nodes=two", "not a number of nodes"),
+        ("nodes=0", "not a number of nodes"),
+    ],
+)
+def test_slurm_settings_that_make_no_sense_are_refused(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        slurm_jobs(text)
+
+
+def test_a_scheduler_and_slurm_together_are_refused() -> None:
+    with pytest.raises(UsageError, match="both given"):
+        Fleet(scheduler="tcp://localhost:1", slurm="nodes=1")
+
+
+def test_an_interrupted_reading_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_ranks(tmp_path / "run", MANY)
+    whole, read = fleet.reduce_rank, []
+
+    def interrupted(order: fleet.Rank) -> object:
+        if len(read) == 5:
+            raise KeyboardInterrupt
+        read.append(order.found.name)
+        return whole(order)
+
+    monkeypatch.setattr(fleet, "reduce_rank", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_files([folder])
+    monkeypatch.setattr(
+        fleet, "reduce_rank", lambda order: read.append(order.found.name) or whole(order)
+    )
+    read_files([folder])
+    assert len(read) == len(set(read)) == MANY

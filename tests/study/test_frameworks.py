@@ -1,0 +1,184 @@
+"""Frameworks beside one another: every sentence follows from the numbers behind it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.study.factor_samples import study_machine
+from timeroof.study.case import Case, Result
+from timeroof.study.factors.across import across, executed_per_needed, frameworks_of, ways
+from timeroof.study.grid import MAIN_VARIANT, OWN_LAYOUT, compared_cases
+from timeroof.study.output.frameworks import way_tables
+from timeroof.study.output.page import write_study
+from timeroof.study.report import Study, judged_study
+
+# Launches and seconds of every way of running, as in a run that was seen.
+LSTM = {
+    ("tensorflow", "eager"): (299, 30e-3), ("tensorflow", "graph"): (311, 740e-6),
+    ("tensorflow", "xla"): (151, 340e-6), ("tensorflow", "session"): (277, 500e-6),
+    ("jax", "eager"): (323, 6.2e-3), ("jax", "compiled"): (132, 57e-6),
+    ("torch", "cell-loop"): (226, 600e-6), ("torch", "eager"): (6, 150e-6),
+}  # fmt: skip
+CONV = {"torch": 60e-3, "jax": 143e-3, "tensorflow": 26e-3}
+
+
+def samples(middle: float) -> list[float]:
+    return [middle * (1 + 0.004 * ((i * 7) % 11 - 5)) for i in range(24)]
+
+
+def result(case: Case, time_s: float, launches: float, flops: float, **labels: str) -> Result:
+    return Result(
+        case=case, status="done", samples_s=samples(time_s), launches=launches,
+        amounts={"flop/fp32": flops, "byte/dram": flops / 20}, contraction_flops=flops,
+        origins={"time": "measured", "flops": "counted", "launches": "counted"},
+        labels={"clock": "wall", **labels}, load=0.0,
+    )  # fmt: skip
+
+
+def study(lstm: dict[tuple[str, str], tuple[float, float]] = LSTM) -> Study:
+    found = []
+    for (framework, variant), (launches, seconds) in lstm.items():
+        case = Case(kernel="lstm", params={"batch": 16, "time_steps": 16, "features": 32, "hidden": 16},
+                    pass_name="forward", framework=framework, variant=variant, threads=2)  # fmt: skip
+        more = 17 / 16 if (framework, variant) == ("tensorflow", "eager") else 1.0
+        because = {
+            "formula_flops": "1572864",
+            "executed_because": "Keras runs the cell 17 times for 16 steps",
+        }
+        found.append(
+            result(case, seconds, launches, 1572864 * more, **(because if more > 1 else {}))
+        )
+    for framework, seconds in CONV.items():
+        for layout in ("contiguous", "channels_last"):
+            params: dict[str, int | str] = {"batch": 16, "filters": 64, "kernel": 3, "stride": 2,
+                                            "channels": 64, "size": 112, "layout": layout}  # fmt: skip
+            case = Case(kernel="conv2d", params=params, pass_name="forward", framework=framework,
+                        variant=MAIN_VARIANT[framework], threads=2)  # fmt: skip
+            own = layout == OWN_LAYOUT.get(framework, "contiguous")
+            found.append(result(case, seconds * (1.0 if own else 1.5), 1, 3568435200))
+    return judged_study(found, study_machine())
+
+
+def number(text: str) -> float:
+    return float(re.search(r"([\d.]+)×", text)[1])  # type: ignore[index]
+
+
+def test_every_way_stands_in_the_measured_order_with_its_launches_per_step() -> None:
+    rows = study().rows
+    lstm, conv = way_tables(rows)
+    seconds = [w.row.time_s for w in ways(rows, "lstm")]
+    assert seconds == sorted(seconds, reverse=True)
+    assert len(seconds) == len(LSTM)
+    assert lstm.lines[0].name == "TensorFlow eager"
+    assert {line.name: line.per_step for line in lstm.lines}["PyTorch fused layer"] == "0.375"
+    assert lstm.lines[0].executed == "1.06×"
+    assert lstm.lines[0].because == "Keras runs the cell 17 times for 16 steps"
+    assert [line.framework for line in conv.lines] == ["jax", "torch", "tensorflow"]
+
+
+def test_the_launch_story_is_said_of_the_ways_that_differ_most() -> None:
+    found = {one.factor: one for one in across(study().rows, study_machine())}
+    launch = found["launch"]
+    worst = max((max(v[1] for k, v in LSTM.items() if k[0] == f) / min(v[1] for k, v in LSTM.items() if k[0] == f), f)
+                for f in ("torch", "jax", "tensorflow"))  # fmt: skip
+    assert worst[1] == "jax"
+    assert launch.sentence == "LSTM in JAX takes 109× as long run eagerly as compiled by jit."
+    assert number(launch.sentence) == pytest.approx(worst[0], rel=0.02)
+    lines = dict(launch.lines)
+    order = [lines["TensorFlow"].index(name) for name in ("eager", "graph", "session", "XLA")]
+    assert order == sorted(order)
+    assert lines["PyTorch"].startswith("loop of cells 600 µs (14.1 launches per time step)")
+
+
+def test_another_order_is_shown_as_it_was_measured() -> None:
+    turned = LSTM | {("tensorflow", "graph"): (311, 100e-6), ("torch", "cell-loop"): (226, 149e-6)}
+    launch = next(one for one in across(study(turned).rows, None) if one.factor == "launch")
+    text = dict(launch.lines)["TensorFlow"]
+    assert text.index("XLA") < text.index("graph")
+    effects = {e.group: e.verdict for e in launch.effects}
+    assert effects["lstm in PyTorch"] != "slower"
+
+
+def test_factors_across_frameworks_follow_from_their_rows() -> None:
+    rows = study().rows
+    found = {one.factor: one for one in across(rows, study_machine())}
+    assert number(found["autotune"].sentence) == pytest.approx(143 / 26, rel=0.03)
+    assert "in JAX jit as in TensorFlow graph" in found["autotune"].sentence
+    layouts = {e.group: e.ratio.value for e in found["locality"].effects}
+    assert sorted(round(v, 1) for v in layouts.values()) == [0.7, 1.5, 1.5]
+    assert found["intensity"].sentence == (
+        "TensorFlow eager executes 1.06× the products that lstm forward needs:"
+        " Keras runs the cell 17 times for 16 steps."
+    )
+    more = [row for row in rows if (executed_per_needed(row) or 1) > 1]
+    assert [row.framework for row in more] == ["tensorflow"]
+
+
+def test_times_beside_other_programs_are_an_indication_between_frameworks() -> None:
+    rows = [row.__class__(**{**vars(row), "load": 0.8}) for row in study().rows]
+    found = {one.factor: one for one in across(rows, None)}
+    assert "an indication only" in found["autotune"].sentence
+
+
+def test_one_framework_has_nothing_to_be_compared_with() -> None:
+    rows = [row for row in study().rows if row.framework == "torch"]
+    assert frameworks_of(rows) == ["torch"]
+    assert across(rows, None) == []
+    assert way_tables(rows) == []
+
+
+def test_the_page_begins_with_the_story_and_findings_name_more_work(tmp_path: Path) -> None:
+    found = study()
+    page = write_study(found, tmp_path).read_text(encoding="utf-8")
+    assert "LSTM in JAX takes 109× as long run eagerly as compiled by jit." in page
+    assert page.index("PyTorch loop of cells") < page.index("PyTorch fused layer")
+    assert "The five factors across frameworks" in page
+    titles = [f.title for f in found.report.findings if f.code == "study/work"]
+    assert titles == ["TensorFlow eager executes 1.06× the products that lstm forward needs"]
+
+
+def test_a_quick_comparison_sweeps_the_main_variant_and_takes_one_case_of_the_others() -> None:
+    cases = compared_cases("lstm", ["torch", "jax", "tensorflow"], quick=True)
+    swept = {(c.framework, c.variant) for c in cases if c.params["time_steps"] == 64}
+    assert swept == {("torch", "eager"), ("jax", "compiled"), ("tensorflow", "graph")}
+    assert {c.variant for c in cases if c.framework == "tensorflow"} == {
+        "eager",
+        "graph",
+        "xla",
+        "session",
+    }
+    assert {c.variant for c in cases if c.framework == "torch"} == {"eager", "cell-loop"}
+    full = compared_cases("lstm", ["torch"], quick=False)
+    assert {c.variant for c in full} == {"eager", "cell-loop", "compile"}
+    layouts = {c.params["layout"] for c in compared_cases("conv2d", ["tensorflow"], quick=True)}
+    assert layouts == {"contiguous", "channels_last"}
+    given = compared_cases("conv2d", ["tensorflow"], quick=True, sweeps={"layout": ["contiguous"]})
+    assert {c.params["layout"] for c in given} == {"contiguous"}
+
+
+def test_no_framework_is_needed_for_another() -> None:
+    import subprocess
+    import sys
+
+    for module, others in (("jax_bench", "torch tensorflow keras"), ("tf_bench", "torch jax")):
+        code = (
+            "import sys\n"
+            f"for name in '{others}'.split(): sys.modules[name] = None\n"
+            f"import timeroof.study.worker.{module}, timeroof.study.worker.__main__"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_variant_that_the_named_frameworks_lack_is_refused_with_those_that_they_have(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from timeroof.cli.main import main
+
+    words = ["study", "lstm", "--framework", "tensorflow,jax", "--variant", "cell-loop"]
+    pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+    assert main([*words, "--quick", "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "lstm has no variant 'cell-loop'; lstm has eager, graph, xla, session, compiled" in said
