@@ -10,6 +10,7 @@ from timeroof.work.cost import Cost, contraction_in, other_in
 from timeroof.work.hlo import opcodes as ops
 from timeroof.work.hlo.products import (
     convolution_flops,
+    custom_elements,
     custom_flops,
     dot_flops,
     ragged_dot_flops,
@@ -32,6 +33,8 @@ def flops_of(one: Instruction, operands: Operands, reducer: int) -> Cost:
         return Cost()
     if one.opcode in _PRODUCTS:
         flops = _PRODUCTS[one.opcode](one, operands)
+        if flops is None and (each := custom_elements(one, operands)) is not None:
+            return Cost(other=other_in(operands[0].format, each))
         if flops is None:
             return Cost(contraction=None, other=None, unknown=f"the custom call {one.target}")
         return Cost(contraction=contraction_in(operands[0].format if operands else "fp32", flops))
