@@ -32,18 +32,23 @@ def flops_of(one: Instruction, operands: Operands, reducer: int) -> Cost:
     if one.opcode in ops.FREE or one.opcode in ops.MOVES:
         return Cost()
     if one.opcode in _PRODUCTS:
-        flops = _PRODUCTS[one.opcode](one, operands)
-        if flops is None and (each := custom_elements(one, operands)) is not None:
-            return Cost(other=other_in(operands[0].format, each))
-        if flops is None:
-            return Cost(contraction=None, other=None, unknown=f"the custom call {one.target}")
-        return Cost(contraction=contraction_in(operands[0].format if operands else "fp32", flops))
+        return _product(one, operands)
     if one.opcode in ops.ELEMENTWISE:
         of = operands[0] if one.opcode in ops.TRUTHS and operands else one.shape
         return Cost(other=other_in(of.format, ops.ELEMENTWISE[one.opcode] * one.shape.count))
     if one.opcode in _OTHERS:
         return Cost(other=other_in(operands[0].format, _OTHERS[one.opcode](one, operands, reducer)))
     return Cost(contraction=None, other=None, unknown=f"the instruction {one.opcode}")
+
+
+def _product(one: Instruction, operands: Operands) -> Cost:
+    flops = _PRODUCTS[one.opcode](one, operands)
+    if flops is not None:
+        return Cost(contraction=contraction_in(operands[0].format if operands else "fp32", flops))
+    each = custom_elements(one, operands)
+    if each is not None:
+        return Cost(other=other_in(operands[0].format, each))
+    return Cost(contraction=None, other=None, unknown=f"the custom call {one.target}")
 
 
 def _convolution(one: Instruction, operands: Operands) -> float:
