@@ -70,13 +70,18 @@ def _windows(one: Instruction) -> int:
     return prod(dim.size for dim in one.window)
 
 
+def transform_flops(
+    given: int, found: int, lengths: Sequence[int], is_complex: Sequence[bool]
+) -> float:
+    """5 n log2(n) per Fourier transform of n complex numbers, half of it where one side is real;
+    as operations in the operand's format, of which complex numbers count two each."""
+    numbers = max(given, found) * (1.0 if all(is_complex) else 0.5)
+    return numbers * 5 * log2(max(prod(lengths), 2)) / (2 if is_complex[0] else 1)
+
+
 def _fft(one: Instruction, operands: Operands, _: int) -> float:
-    """5 n log2(n) per transform of n complex numbers, half of it where one side is real."""
-    complex_both = all(s.dtype.startswith("c") for s in (operands[0], one.shape))
-    numbers = max(operands[0].count, one.shape.count) * (1.0 if complex_both else 0.5)
-    # Real operations of complex numbers: `other_in` counts two for each.
-    per_number = 5 * log2(max(prod(one.fft_length), 2))
-    return numbers * per_number / (2 if operands[0].dtype.startswith("c") else 1)
+    is_complex = [s.dtype.startswith("c") for s in (operands[0], one.shape)]
+    return transform_flops(operands[0].count, one.shape.count, one.fft_length, is_complex)
 
 
 _OTHERS: dict[str, Callable[[Instruction, Operands, int], float]] = {
