@@ -10,7 +10,7 @@ the dearest branch counts. Communication between devices has no FLOPs here.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -45,8 +45,8 @@ class Jaxpr(Protocol):
 class Algorithm:
     """FLOPs that a function is defined to do, by number format, and what of it is not known."""
 
-    contraction: Counter[str] = field(default_factory=Counter)
-    other: Counter[str] = field(default_factory=Counter)
+    contraction: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    other: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     # Products of convolutions, and whether one of them is in groups: compilers differ there.
     convolution_flops: float = 0.0
     in_groups: bool = False
@@ -65,13 +65,17 @@ class Algorithm:
 
     def add(self, more: Algorithm, times: float = 1) -> None:
         """Add a part that runs so many times."""
-        for own, others in ((self.contraction, more.contraction), (self.other, more.other)):
-            for dtype, flops in others.items():
-                own[dtype] += flops * times  # type: ignore[assignment]
+        _add_flops(self.contraction, more.contraction, times)
+        _add_flops(self.other, more.other, times)
         self.convolution_flops += more.convolution_flops * times
         self.in_groups |= more.in_groups
         self.unknown |= more.unknown
         self.endless |= more.endless
+
+
+def _add_flops(own: dict[str, float], more: Mapping[str, float], times: float = 1) -> None:
+    for dtype, flops in more.items():
+        own[dtype] += flops * times
 
 
 def algorithm_of(jaxpr: Jaxpr) -> Algorithm:
@@ -179,14 +183,14 @@ def _add_primitive(total: Algorithm, equation: Equation) -> None:
         return
     if name in _PRODUCTS:
         flops = _PRODUCTS[name](equation.params, inputs, outputs)
-        total.contraction.update(contraction_in(inputs[0].format, flops))
+        _add_flops(total.contraction, contraction_in(inputs[0].format, flops))
         if name == "conv_general_dilated":
             total.convolution_flops += flops
             groups = ("feature_group_count", "batch_group_count")
             total.in_groups |= any(int(equation.params.get(g, 1)) > 1 for g in groups)
     elif name in ELEMENTWISE or name in TRUTHS:
         of, each = (inputs[0], 1) if name in TRUTHS else (outputs[0], ELEMENTWISE[name])
-        total.other.update(other_in(of.format, each * outputs[0].count))
+        _add_flops(total.other, other_in(of.format, each * outputs[0].count))
     elif any(is_floating(one.format) for one in outputs if one.format in _FORMATS):
         total.unknown.add(name)
 
@@ -194,7 +198,7 @@ def _add_primitive(total: Algorithm, equation: Equation) -> None:
 def _add_reduction(total: Algorithm, equation: Equation, each: float) -> None:
     inputs = [_Array(v) for v in equation.invars]
     elements = _REDUCERS[str(equation.primitive.name)](equation, inputs)
-    total.other.update(other_in(inputs[0].format, elements * each))
+    _add_flops(total.other, other_in(inputs[0].format, elements * each))
 
 
 _FORMATS = ("fp64", "fp32", "fp16", "bf16", "fp8", "complex64", "complex128")
@@ -217,7 +221,7 @@ _Count = Callable[[Mapping[str, Any], Sequence[_Array], Sequence[_Array]], float
 
 def _dot(params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     (contracted, _), _ = params["dimension_numbers"]
-    return 2.0 * outputs[0].count * prod(inputs[0].dims[d] for d in contracted)
+    return float(2 * outputs[0].count * prod(inputs[0].dims[d] for d in contracted))
 
 
 def _ragged(
@@ -242,7 +246,7 @@ def _convolution(
     )  # fmt: skip
     batch = x.dims[numbers.lhs_spec[0]] // int(params["batch_group_count"])
     filters, channels = kernel.dims[numbers.rhs_spec[0]], kernel.dims[numbers.rhs_spec[1]]
-    return 2.0 * taps * batch * filters * channels
+    return float(2 * taps * batch * filters * channels)
 
 
 def _matrix(inputs: Sequence[_Array]) -> tuple[int, int, int]:
@@ -283,12 +287,12 @@ def _elements(equation: Equation, inputs: Sequence[_Array]) -> float:
 
 
 def _windows(equation: Equation, inputs: Sequence[_Array]) -> float:
-    return _Array(equation.outvars[0]).count * prod(equation.params["window_dimensions"])
+    return float(_Array(equation.outvars[0]).count * prod(equation.params["window_dimensions"]))
 
 
 def _selected(equation: Equation, inputs: Sequence[_Array]) -> float:
     """A comparison per element of the window, and the addition of what is scattered."""
-    return inputs[0].count * (prod(equation.params["window_dimensions"]) + 1)
+    return float(inputs[0].count * (prod(equation.params["window_dimensions"]) + 1))
 
 
 def _updates(equation: Equation, inputs: Sequence[_Array]) -> float:
