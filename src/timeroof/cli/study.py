@@ -42,8 +42,8 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col,"
-    " cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam: foreach, fused;"
+    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col, blocked,"
+    " winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam: foreach, fused;"
     " tensorflow: eager, graph (tf.function), xla (jit_compile), session (TensorFlow 1)"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"
@@ -56,8 +56,8 @@ def study(
         list[str] | None,
         typer.Argument(
             metavar="KERNEL...",
-            help="conv2d, lstm, gru, rnn, gemm, attention, layernorm, softmax, elementwise, pool,"
-            " embedding, adam; or FILE.py:FUNCTION, a function of your own.",
+            help="conv2d, lstm, gru, rnn, gemm, linear, attention, layernorm, softmax, elementwise,"
+            " pool, embedding, adam; or FILE.py:FUNCTION, a function of your own.",
         ),
     ] = None,
     sets: Annotated[

@@ -70,7 +70,7 @@ def _winograd(layer: torch.nn.Conv2d, images: torch.Tensor) -> torch.Tensor:
     count = -(-side // 4)
     padded = torch.nn.functional.pad(images, (0, 4 * count + 2 - images.shape[-1]) * 2)
     found = []
-    for image in padded.split(1):
+    for image in torch.split(padded, 1):
         tiles = torch.nn.functional.unfold(image, 6, stride=4).reshape(channels, 36, -1)
         products = filters @ (into @ tiles).transpose(0, 1)
         results = (back @ products.flatten(1)).reshape(4, 4, -1, count, count)
