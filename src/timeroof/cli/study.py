@@ -43,8 +43,9 @@ PASSES = (
 )
 VARIANTS = (
     "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col, blocked,"
-    " winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam: foreach, fused;"
-    " tensorflow: eager, graph (tf.function), xla (jit_compile), session (TensorFlow 1)"
+    " winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam:"
+    " foreach, fused; tensorflow: eager, graph (tf.function), xla (jit_compile), session"
+    " (TensorFlow 1)"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"
 STORE = f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"

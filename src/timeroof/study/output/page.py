@@ -15,7 +15,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.report import Finding, Report
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.study.czaja import CODE as UTILISATION
+from timeroof.study.czaja import CODE as UTILISATION, utilised
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.conclusion import times
 from timeroof.study.judged_cases import Row, limiter_words, ops
@@ -146,7 +146,8 @@ def subtitle(study: Study) -> str:
     device = machine.device if machine else "an unknown machine"
     failed = f", {len(study.failures)} not measured" if study.failures else ""
     cases = f"{len(study.rows)} case{'s' * (len(study.rows) != 1)}{failed}"
-    return " · ".join([f"The paper's experiments on {device}", *versions, cases])
+    what = "Kernels of Czaja et al." if utilised(study.rows) else "The paper's experiments"
+    return " · ".join([f"{what} on {device}", *versions, cases])
 
 
 class StandingLine(NamedTuple):
