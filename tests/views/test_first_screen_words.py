@@ -97,6 +97,6 @@ def test_reasons_on_the_first_screen_are_whole_sentences(name: str) -> None:
 
 
 def test_what_gains_next_to_nothing_is_not_done_first() -> None:
-    for name in RUNS:
-        seen = overview(RUNS[name]())
+    for name, made in RUNS.items():
+        seen = overview(made())
         assert all(a.gain_s >= 0.01 * (seen.time_s or 0.0) for a in seen.actions[1:]), name
