@@ -38,7 +38,8 @@ _NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops
 # Labels that are no parameters: a parameter of a user's function may be called the same.
 _TAKEN = {
     *SERIES, *_WORDS, *_NUMBERS, "pass", "scope", "executions_per_sample", "confidence", "leaks",
-    "executed_per_needed", "uncounted", "counted_on", "counters", "input_bytes", "placed",
+    "executed_per_needed", "jaxpr_flops", "uncounted", "counted_on", "counters", "input_bytes",
+    "placed",
 }  # fmt: skip
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.ASCII)
 

@@ -22,7 +22,7 @@ from timeroof.work.call import Call
 from timeroof.work.cost import Cost
 from timeroof.work.families.hlo import instruction_call
 from timeroof.work.hlo.names import module_of, phase_of, source_of
-from timeroof.work.hlo.opcodes import COLLECTIVES
+from timeroof.work.hlo.proto import Instruction
 from timeroof.work.recorded import tensors_from_text
 
 _GRID = re.compile(r"\b(grid|block):([\d,]+)")
@@ -149,13 +149,13 @@ def _row(
     event, stats = piece.event, piece.event.stats
     known = _detail(piece, numbers, details)
     told = _text(stats.get("tf_op")) or _named_op(stats.get("name"))
-    opcode = piece.linked.instruction.opcode if piece.linked else ""
-    kind = _kind(piece, opcode)
+    collective = _collective_of(piece)
+    kind = _kind(piece, collective)
     link, dram = _moved(event) if piece.is_copy else (None, None)
     call = known.call if known else _stated(event, numbers)
     peer = group = None
-    if known and opcode in COLLECTIVES:
-        sent, size = known.cost.link_bytes, piece.linked and piece.linked.instruction.group_size
+    if known and piece.linked and collective is not None:
+        sent, size = known.cost.link_bytes, piece.linked.program.group_size(collective)
         peer = None if sent is None else sent * piece.share
         group = str(size) if size else None
     # A copy, and on a host a collective, goes through memory.
@@ -172,7 +172,7 @@ def _row(
         known.phase if known else phase_of(told or ""), call, piece.share, link, dram, peer,
         *(sizes[w].replace(",", "x") if w in sizes else None for w in ("grid", "block")),
         (known and known.op_name) or told, _text(stats.get("hlo_category")), module,
-        known.source if known else None, opcode if kind == "collective" and opcode else None, group,
+        known.source if known else None, collective.opcode if collective else None, group,
     )  # fmt: skip
 
 
@@ -183,10 +183,14 @@ def _stream(piece: Piece) -> str:
     return piece.line.name or str(piece.line.id)
 
 
-def _kind(piece: Piece, opcode: str) -> str:
+def _collective_of(piece: Piece) -> Instruction | None:
+    return piece.linked.program.collective(piece.linked.instruction) if piece.linked else None
+
+
+def _kind(piece: Piece, collective: Instruction | None) -> str:
     if piece.is_copy:
         return "memset" if _SET.search(piece.event.name) else "copy"
-    return "collective" if opcode in COLLECTIVES else piece.kind
+    return "collective" if collective is not None else piece.kind
 
 
 def _stated(event: Event, numbers: dict[Call, int]) -> int | None:

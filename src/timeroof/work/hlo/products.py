@@ -172,13 +172,34 @@ def _by_shapes(operands: Sequence[Shape]) -> _Attention:
     return _Attention(query[0], query[-2], query[1], keys, query[-1], query[-1])
 
 
-def _cube(part: float) -> Callable[[Instruction, Sequence[Shape]], float]:
-    """Factorisations: a part of n³ for every n × n matrix."""
+def _sides(operands: Sequence[Shape]) -> tuple[int, int, int]:
+    """How many matrices a factorisation has, and their longer and shorter side."""
+    if not operands or len(operands[0].dims) < 2:
+        raise UncountableError("a factorisation without its matrix")
+    *batch, rows, columns = operands[0].dims
+    return prod(batch), max(rows, columns), min(rows, columns)
 
-    def count(instruction: Instruction, operands: Sequence[Shape]) -> float:
-        return operands[0].count * operands[0].dims[-1] * part
 
-    return count
+def _cholesky(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    many, n, _ = _sides(operands)
+    return many * n**3 / 3
+
+
+def _lu(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """m n² − n³/3, which is 2/3 n³ of a square matrix (LAPACK's working note 41)."""
+    many, m, n = _sides(operands)
+    return many * (m * n**2 - n**3 / 3)
+
+
+def _qr(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """2 m n² − 2/3 n³, of the factorisation and of forming the orthogonal matrix alike."""
+    many, m, n = _sides(operands)
+    return many * (2 * m * n**2 - 2 * n**3 / 3)
+
+
+def _grouped_product(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """Rows meet the matrix of their own group; other forms say nothing of their groups."""
+    return ragged_dot_flops(operands)
 
 
 def _triangular(instruction: Instruction, operands: Sequence[Shape]) -> float:
@@ -189,21 +210,42 @@ def _nothing(instruction: Instruction, operands: Sequence[Shape]) -> float:
     return 0.0
 
 
-# Words of a target, in lower case, and what counts it; the first that fits decides.
+# Words of a target, in lower case, and what counts it; the first that fits decides. What calls
+# back into Python, and kernels of the user's own (Triton, Mosaic, Pallas), nobody can count.
 _TARGETS: tuple[tuple[tuple[str, ...], Callable[[Instruction, Sequence[Shape]], float]], ...] = (
     (("cudnn$conv", "miopen$conv", "onednn$conv"), _library_convolution),
     (("fmha", "fused_attn", "flash_attn", "flash_attention"), _attention),
-    (("cublas$", "matmul", "gemm"), _library_product),
-    (("potrf", "cholesky"), _cube(1 / 3)),
-    (("getrf", "lu_decomposition"), _cube(2 / 3)),
-    (("geqrf", "householder", "orgqr", "ungqr"), _cube(4 / 3)),
     (("trsm", "triangular_solve", "triangularsolve"), _triangular),
+    (("grouped_gemm", "groupedmatmul", "grouped_matmul", "ragged_dot"), _grouped_product),
+    (("cublas$", "hipblaslt$", "matmul", "gemm"), _library_product),
+    (("potrf", "cholesky"), _cholesky),
+    (("getrf", "lu_decomposition"), _lu),
+    (("geqrf", "householder", "orgqr", "ungqr"), _qr),
     (
         (
-            "topk", "sharding", "spmd", "annotate_device_placement", "annotatedeviceplacement",
-            "movetohost", "movetodevice", "allocatebuffer", "createbuffer", "padtostatic",
-            "xla_python_cpu_callback", "xla_ffi_python_cpu_callback", "layoutconstraint", "nop",
+            "topk", "cub_sort", "deviceradixsort", "radix_sort", "threefry", "pivots",
+            "sharding", "spmd", "fullto", "xla.sdy", "annotate_device_placement",
+            "annotatedeviceplacement", "movetohost", "movetodevice", "pintohost", "pintodevice",
+            "allocatebuffer", "createbuffer", "padtostatic", "slicetodynamic", "layoutconstraint",
+            "nop",
         ),
         _nothing,
     ),
 )  # fmt: skip
+# FLOPs per element of the first operand of custom calls that are no products, as of torch's ops.
+_PER_ELEMENT: tuple[tuple[tuple[str, ...], int], ...] = (
+    (("softmax_backward", "softmaxbackward"), 4),
+    (("softmax",), 5),
+    (("norm_backward", "normbackward"), 13),
+    (("rmsnorm",), 4),
+    (("layernorm", "layer_norm", "norm_forward", "cudnn$norm"), 8),
+)
+
+
+def custom_elements(instruction: Instruction, operands: Sequence[Shape]) -> float | None:
+    """FLOPs beside products of a custom call, by its target; None where nobody knows them."""
+    target = instruction.target.lower()
+    for words, each in _PER_ELEMENT:
+        if operands and any(word in target for word in words):
+            return float(each * operands[0].count)
+    return None

@@ -316,6 +316,8 @@ class Module:
     functions: list[str] = field(default_factory=list)
     locations: list[tuple[int, int, int]] = field(default_factory=list)
     frames: list[tuple[int, int]] = field(default_factory=list)
+    # Devices that run it together, where it was compiled for some.
+    device_count: int | None = None
 
     def ordered(self, computation: int) -> list[Instruction]:
         """Instructions of a computation as they run."""
@@ -353,6 +355,9 @@ def _module(data: bytes, span: Span) -> Module:
                 module.schedule[_number(pair, 1)] = order
     for index in _spans(read, 17):
         _add_frames(data, index, module)
+    for assigned in _spans(read, 15):
+        told = _message(data, assigned)
+        module.device_count = max(_number(told, 1), 1) * max(_number(told, 2), 1)
     return module
 
 

@@ -15,6 +15,8 @@ from timeroof.work.hlo.opcodes import SLICES, VIEWS
 from timeroof.work.hlo.proto import MOST_NESTED, TUPLE, Computation, Instruction, Shape
 
 _KEEPS = ("bitcast", "copy", "convert")
+# They change a part of an array and leave the rest of it where it is.
+_UPDATES = ("dynamic-update-slice", "scatter")
 
 
 class Moved(NamedTuple):
@@ -130,10 +132,34 @@ def _new_bytes(root: Instruction, inner: Computation) -> float:
     at, steps = root, 0
     while at.opcode in _KEEPS and at.operands and steps < MOST_NESTED:
         above = inner.instructions.get(at.operands[0])
-        if above is None or above.opcode not in (*_KEEPS, "dynamic-update-slice"):
+        if above is None or above.opcode not in (*_KEEPS, *_UPDATES):
             break
         at, steps = above, steps + 1
-    if at.opcode == "dynamic-update-slice" and len(at.operands) > 1:
-        update = inner.instructions.get(at.operands[1])
-        return float(update.shape.size_bytes) if update else float(root.shape.size_bytes)
-    return float(root.shape.size_bytes)
+    update = _update_of(at, inner)
+    if update is None or not _is_from_outside(at, inner):
+        return float(root.shape.size_bytes)
+    return float(min(update.shape.size_bytes, root.shape.size_bytes))
+
+
+def _update_of(one: Instruction, inner: Computation) -> Instruction | None:
+    """What an instruction puts into its first operand, where it leaves the rest of it alone."""
+    if one.opcode == "dynamic-update-slice" and len(one.operands) > 1:
+        return inner.instructions.get(one.operands[1])
+    # One operand, its indices, its updates; of several each has updates of its own.
+    if one.opcode == "scatter" and len(one.operands) == 3:
+        return inner.instructions.get(one.operands[2])
+    return None
+
+
+def _is_from_outside(one: Instruction, inner: Computation) -> bool:
+    """Whether an update goes into an array that the fusion was given, not into one it makes."""
+    for _ in range(MOST_NESTED):
+        if one.opcode == "parameter":
+            return True
+        if one.opcode not in (*VIEWS, *_KEEPS, *_UPDATES) or not one.operands:
+            return False
+        above = inner.instructions.get(one.operands[0])
+        if above is None:
+            return False
+        one = above
+    return False
