@@ -90,7 +90,7 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if told is not None:
         told("measuring this machine once (a few seconds)")
     # In a process of its own: the program may hold memory, threads and settings of torch.
-    done = Child("timeroof.probe.measure").run(capture_output=True, timeout=LIMIT_S)
+    done = Child("timeroof.probe.measure").run(LIMIT_S)
     found = cached_machine()
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from timeroof.core.ending import forget, remember, temporary_folder
 from timeroof.core.errors import InputError, SchemaError, TimeroofError
 
 
@@ -33,6 +34,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         )
     except (OSError, RuntimeError) as error:
         raise _cannot_write(path, error) from error
+    remember(name)
     os.close(handle)
     part = Path(name)
     try:
@@ -43,13 +45,14 @@ def atomic_path(path: Path) -> Iterator[Path]:
         raise _cannot_write(path, error) from error
     finally:
         part.unlink(missing_ok=True)
+        forget(name)
 
 
 @contextmanager
 def _written_through(target: Path) -> Iterator[Path]:
     """A temporary file whose bytes are copied into a device or pipe at the end."""
-    with tempfile.TemporaryDirectory() as folder:
-        part = Path(folder) / "part"
+    with temporary_folder() as folder:
+        part = folder / "part"
         yield part
         with part.open("rb") as source, target.open("wb") as sink:
             shutil.copyfileobj(source, sink)

@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import signal
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from timeroof.core.ending import remove_all, temporary_folder
 from timeroof.core.errors import UsageError
 from timeroof.core.files import cache_folder
 from timeroof_recorder.log import write_plan
@@ -62,6 +61,7 @@ def _early(number: int) -> str:
     known = {
         "SIGINT": "it was interrupted (Ctrl-C)",
         "SIGTERM": "it was terminated (SIGTERM)",
+        "SIGHUP": "its terminal closed (SIGHUP)",
         "SIGKILL": "it was killed (SIGKILL; the system does that where memory runs out)",
         "SIGABRT": "it aborted (SIGABRT)",
         "SIGSEGV": "it crashed (SIGSEGV)",
@@ -118,11 +118,8 @@ def refuse_absent(module: str | None, words: Sequence[str]) -> None:
 def record_folder() -> Iterator[Path]:
     """A folder of this run's own for what recorders write; daemons that outlive the run find it
     gone, and write no more."""
-    folder = Path(tempfile.mkdtemp(prefix="timeroof-"))
-    try:
+    with temporary_folder() as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_recorded(
@@ -263,6 +260,7 @@ def _state(pid: int) -> str | None:
 
 def end_by_signal(number: int) -> NoReturn:
     """Leave as the program did, so that a shell sees the same."""
+    remove_all()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()

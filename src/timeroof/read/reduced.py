@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.checked import in_utf8
+from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import TimeroofError
 from timeroof.core.files import cache_folder, stamp, write_atomically
 from timeroof.core.import_path import package_root
@@ -168,7 +168,7 @@ class Cache:
     """Reduced ranks between runs; a folder for this run alone where none can be kept."""
 
     def __init__(self) -> None:
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: ExitStack | None = None
         self.folder = cache_folder() / FOLDER
         self.is_kept = True
         try:
@@ -183,11 +183,11 @@ class Cache:
 
     def __exit__(self, *_: object) -> None:
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.close()
 
     def _use_temporary(self) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="timeroof-")
-        self.folder, self.is_kept = Path(self._temporary.name), False
+        self._temporary = ExitStack()
+        self.folder, self.is_kept = self._temporary.enter_context(temporary_folder()), False
 
     def found(self, order: Rank) -> KeptRank | None:
         """A rank that was reduced before, if its files have not changed since."""
