@@ -5,6 +5,8 @@ By name: the source of `train.py`. What they print holds no pid, address or time
 
 from __future__ import annotations
 
+from tests.live.live_programs import MODEL
+
 _HEAD = "import os, signal, sys, threading, time\n"
 
 PROGRAMS: dict[str, str] = {
@@ -340,6 +342,69 @@ PROGRAMS: dict[str, str] = {
     "torch that is none": "import types; sys.modules['torch'] = types.ModuleType('torch'); import torch; sys.exit(13)",
     "torch that raises": "class T:\n    def __getattr__(self, n): raise RuntimeError(n)\nsys.modules['torch'] = T(); import torch; sys.exit(14)",
 }  # fmt: skip
+
+# The same in a program that trains: between steps, with our instruments in place.
+TRAINING: dict[str, str] = {
+    "time functions patched": "for n in ('time', 'time_ns', 'monotonic', 'perf_counter_ns'): setattr(time, n, None)",
+    "builtins patched": "import builtins; builtins.print = builtins.open = None",
+    "sys.exit is None": "sys.exit = None",
+    "sys.path emptied": "sys.path.clear()",
+    "sys.meta_path emptied": "sys.meta_path.clear()",
+    "our modules removed": "[sys.modules.pop(m) for m in list(sys.modules) if 'timeroof' in m]",
+    "environment emptied": "os.environ.clear()",
+    "recursion limit lowered": "sys.setrecursionlimit(120)",
+    "folder removed": "os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')",
+    "descriptors closed": "os.closerange(3, 4096)",
+    "streams closed": "os.close(1); os.close(0)",
+    "stdout replaced": "import io; sys.stdout = io.StringIO()",
+    "few descriptors": "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))",
+    "no descriptors": "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+    "files of no size": (
+        "import resource; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        " resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+    ),
+    "temporary folder emptied": (
+        "import glob, shutil, tempfile; [shutil.rmtree(p, ignore_errors=True)"
+        " for p in glob.glob(tempfile.gettempdir() + '/timeroof-*')]"
+    ),
+    "records damaged": (
+        "import glob, tempfile; [open(p, 'wb').write(b'x' * 99)"
+        " for p in glob.glob(tempfile.gettempdir() + '/timeroof-*/*')]"
+    ),
+    "settrace": "sys.settrace(lambda *a: None)",
+    "setprofile": "sys.setprofile(lambda *a: None)",
+    "gc disabled": "import gc; gc.disable()",
+    "warnings are errors": "import warnings; warnings.simplefilter('error')",
+    "signals ignored": "[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 10, 12, 14, 15, 17)]",
+    "an alarm that raises": (
+        "def late(*_): raise TimeoutError('late')\n"
+        "signal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, 0.02)"
+    ),
+    "fork": "\nif os.fork() == 0: step(); os._exit(0)\nos.wait()",
+    "threads": "threading.Thread(target=lambda: [step() for _ in range(3)]).start()",
+    "a thread steps": "t = threading.Thread(target=lambda: [step() for _ in range(9)]); t.start(); t.join()",
+    "exit between steps": "sys.exit(7)",
+    "os._exit between steps": "os._exit(8)",
+    "killed between steps": "os.kill(os.getpid(), 9)",
+    "abort between steps": "os.abort()",
+    "error in a step": "model(torch.ones(3, 3))",
+    "memory": "import resource; resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))",
+    "other user": "\nif os.geteuid() == 0: os.setgid(65534); os.setuid(65534)",
+    "exec": "os.execvp('sh', ['sh', '-c', 'exit 31'])",
+    "posix patched": "import posix; posix.open = posix.write = None",
+    "torch patched": "torch.nn.Module.__call__ = torch.nn.Module._call_impl; torch.optim.Optimizer.step = None",
+    "a profiler of its own": "p = torch.profiler.profile(); p.start(); step(); p.stop()",
+    "default dtype and device": "torch.set_default_dtype(torch.float64); torch.set_grad_enabled(True)",
+    "threads of torch": "torch.set_num_threads(2)",
+    "modules cleared": "sys.modules.clear()",
+}  # fmt: skip
+
+
+def training(name: str) -> str:
+    """A training of 12 steps, disturbed after the fifth."""
+    head = _HEAD + MODEL + "for _ in range(5): step()\n"
+    return f"{head}{TRAINING[name]}\nfor _ in range(7): step()\nos.write(2, b'done\\n')\n"
+
 
 _NOT_HEADED = {"empty", "only a comment", "syntax error", "indentation", "null byte", "a future"}
 

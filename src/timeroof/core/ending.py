@@ -23,6 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A command that answers a signal itself has this long; its last words may take longer.
 GRACE_S = 0.6
 WORDS_S = 5.0
+_MEMORY = "/dev/shm"
 
 
 # What a command makes outside of its outputs, so that it can be removed from any place.
@@ -43,13 +44,23 @@ def forget(path: Path | str) -> None:
 @contextmanager
 def temporary_folder(prefix: str = "timeroof-") -> Iterator[Path]:
     """A folder that is removed at the end of the block, or when this process ends by a signal."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder = Path(_made_folder(prefix))
     remember(folder)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         forget(folder)
+
+
+def _made_folder(prefix: str) -> str:
+    """A new folder; in memory where no disk can be written (a read-only system)."""
+    try:
+        return tempfile.mkdtemp(prefix=prefix)
+    except OSError:
+        if not os.access(_MEMORY, os.W_OK):
+            raise
+        return tempfile.mkdtemp(prefix=prefix, dir=_MEMORY)
 
 
 def remove_all() -> None:
@@ -69,7 +80,7 @@ def scratch_folder() -> str | None:
     """A folder for what processes of ours leave behind; None where none can be made."""
     if not _scratch or _scratch[0][0] != os.getpid():
         try:
-            made = tempfile.mkdtemp(prefix="timeroof-")
+            made = _made_folder("timeroof-")
         except OSError:
             return None
         _scratch[:] = [(os.getpid(), made)]

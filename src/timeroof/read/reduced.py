@@ -22,7 +22,7 @@ import polars as pl
 from timeroof.core.checked import in_utf8
 from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import TimeroofError
-from timeroof.core.files import cache_folder, stamp, write_atomically
+from timeroof.core.files import cache_folder, keep_bytes, regular_bytes, stamp
 from timeroof.core.import_path import package_root
 from timeroof.core.machine import Machine
 from timeroof.core.notes import NoteDocument, note_documents
@@ -192,8 +192,8 @@ class Cache:
     def found(self, order: Rank) -> KeptRank | None:
         """A rank that was reduced before, if its files have not changed since."""
         try:
-            digests = [self._stamped(path).read_text(encoding="ascii") for path in order.paths]
-        except OSError:
+            digests = [regular_bytes(self._stamped(path)).decode("ascii") for path in order.paths]
+        except (OSError, UnicodeDecodeError):
             return None
         kept = self._place(order, digests)
         return kept if kept.rows.is_file() and kept.run.is_file() else None
@@ -210,11 +210,11 @@ class Cache:
 
     def _written(self, order: Rank, reduced: Reduced) -> KeptRank:
         kept = self._place(order, reduced.digests)
-        write_atomically(kept.rows, reduced.rows)
-        write_atomically(kept.run, reduced.run)
+        keep_bytes(kept.rows, reduced.rows)
+        keep_bytes(kept.run, reduced.run)
         for path, digest in zip(order.paths, reduced.digests, strict=True):
             with suppress(OSError):
-                write_atomically(self._stamped(path), digest.encode("ascii"))
+                keep_bytes(self._stamped(path), digest.encode("ascii"))
         return kept
 
     def _stamped(self, path: str) -> Path:
