@@ -61,7 +61,7 @@ def _whole(path: Path) -> bool:
 def test_outputs_are_whole_after_kills(place: Path) -> None:
     first = Started.of(place, *WORDS)
     assert first.process.wait(300) == 0
-    outputs = [p for p in (*(place / "out").iterdir(), place / "page.html", place / "kept.troof")]
+    outputs = [*(place / "out").iterdir(), place / "page.html", place / "kept.troof"]
     assert len(outputs) == 7
     chance = random.Random(time.time_ns())
     for _ in range(KILLS):

@@ -29,7 +29,7 @@ COMMANDS = {
     "report": ["report", "big.json", "-o", "report.csv"],
     "explain": ["explain", "big.json"],
     "compare": ["compare", "big.json", "other.json", "--html", "compare.html"],
-    "whatif": ["whatif", "big.json", "--machine", "a100-sxm-80gb", "--html", "whatif.html"],
+    "whatif": ["whatif", "big.json", "--machine", "a100-sxm4-80gb", "--html", "whatif.html"],
     "check": ["check", "big.json", "--baseline", "other.json"],
     "paper": ["paper", "--out", "paper"],
     "machine": ["machine", "--quick", "--fresh"],
