@@ -210,7 +210,9 @@ class Marks:
         alive = self._alive.get(self._modules.leader, lambda: True)
         how = self._modules.came(key, alive())
         if how == RESTART:
-            self._restart(self._times.get(key, [])[:-1])
+            # The very first call has no step before it.
+            times = self._times.get(key, [])[:-1]
+            self._restart([time_ns for time_ns in times if time_ns != self.first_ns])
         self._end(how, key, now_ns)
         # The call that ends a step begins the next one, and is a part of that.
         self._count(("forward", label, flags))

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 # How long nothing may mark a step before the first window, and how long windows last: quick
 # programs are seen at all, long ones are not held up.
-FIRST_S, WINDOW_S, LONGEST_S = 0.15, 0.05, 0.5
+FIRST_S, WINDOW_S, LONGEST_S = 0.05, 0.01, 0.5
+# Windows of one length; the next are twice as long.
+OF_A_LENGTH = 20
 MOST_WINDOWS = 120
 POLL_S = 0.02
 # Asked again so soon where the program was inside a library.
@@ -120,6 +122,7 @@ class Windows:
         self._taken += 1
         self._session.marks.window()
         # A long program is looked at ever more rarely, one that runs no op hardly ever.
-        if self._taken % 20 == 0 or self._session.is_empty:
+        if self._taken % OF_A_LENGTH == 0 or self._session.is_empty:
             self._length_s = min(LONGEST_S, 2 * self._length_s)
+            self._session.is_empty = False
         self._next_s = time.monotonic() + self._length_s

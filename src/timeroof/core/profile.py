@@ -86,6 +86,10 @@ class Source(msgspec.Struct, kw_only=True, frozen=True):
     ranks: int | None = None
 
 
+# What marks a step where nothing does.
+WINDOWS = "windows of time, as nothing marks a step"
+
+
 class StepKind(msgspec.Struct, kw_only=True, frozen=True):
     """Steps of one kind: how many, how long, and whether the report is of them."""
 
@@ -103,6 +107,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
 
     `mark` says what ends a step. `samples` are the seconds of single unprofiled steps, in their
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
+    `profiling_s` are the seconds by which profiling lengthened the run: they are in no kind.
     `pause_s` are idle seconds of a device outside of all steps, also by cause: no step can give
     them back, and no row has them.
     """
@@ -114,6 +119,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     samples: list[float] = []
     pace_samples: list[float] = []
     kinds: list[StepKind] = []
+    profiling_s: float | None = None
     pause_s: float | None = None
     pause_by_cause: dict[str, float] = {}
 

@@ -20,6 +20,7 @@ from timeroof.model.totals import COMMUNICATION, COPY, IDLE, UNEXPLAINED, device
 from timeroof.views.doubts import Doubt, doubts_of, is_empty
 from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.plain import clip
+from timeroof.views.steps import account, of_kind
 from timeroof.views.title import run_subtitle, run_title
 
 if TYPE_CHECKING:
@@ -197,6 +198,9 @@ class Overview:
     time: str
     # "run" or "step": what shares are shares of.
     noun: str
+    # What marks a step, and whose time all of them took; which kind this is of, where several are.
+    account: str
+    of_kind: str
     sentence: str
     # What the sentence is about; the page sets it in its colour.
     subject: str
@@ -232,6 +236,8 @@ def overview(report: Report) -> Overview:
         time_s=run_seconds(report),
         time=_seconds(run_seconds(report)),
         noun=noun,
+        account=account(report.profile.steps),
+        of_kind=of_kind(report.profile.steps),
         sentence=sentence,
         subject=main[0].subject if main and sentence.startswith(main[0].subject) else "",
         potential=_potential(report),
