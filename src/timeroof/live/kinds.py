@@ -21,8 +21,9 @@ FIRST_STEPS = 2
 # Steps that took so many times longer for no known reason are a kind of their own where they hold
 # this share of the time; a single one has to be longer still.
 LONGER, LONGER_ALONE, LEAST_LONGER = 4.0, 10.0, 0.1
-# Steps of one pass whose least time tells what its instruments cost.
-LEAST_PROFILED = 2
+# Steps of one pass whose least time tells what its instruments cost, and what is taken for it where
+# there are fewer.
+LEAST_PROFILED, UNKNOWN_COST = 2, 5.0
 # Unprofiled steps that tell what is usual.
 LEAST_USUAL = 4
 # The share of gaps between longer steps that are the same, on a machine that others use as well.
@@ -130,7 +131,7 @@ def join(kind: Kind, more: Kind) -> None:
 def _without_long(kind: Kind, *, is_busy: bool) -> list[Kind]:
     """A kind, and apart from it those of its steps that took far longer: they did something else
     that nobody saw. The thread's CPU time tells that, or its elapsed time, which also holds sleep.
-    Beside other programs single steps are long by chance: there such steps have to come regularly."""
+    Beside other programs steps are long by chance: there such steps have to come regularly."""
     if len([s for s in kind.steps if s.pass_ in UNTOUCHED and not s.is_foreign]) < LEAST_USUAL:
         return [kind]
     apart = _longer(kind, lambda step: step.cpu_ns, is_busy=is_busy)
@@ -152,21 +153,28 @@ def _longer(kind: Kind, measure: Callable[[StepSeen], int], *, is_busy: bool) ->
     longer = [measure(s) for s in plain if measure(s) > LONGER * max(usual, 1.0)]
     if not longer or (len(longer) == 1 and (is_busy or longer[0] < LONGER_ALONE * usual)):
         return set()
-    least = median(longer) * 0.75
     costs = {pass_: _least_cost(kind, pass_, measure, usual) for pass_ in INSTRUMENTED}
-    found = {
-        step.number for step in kind.steps
-        if measure(step) >= least * max(1.0, costs.get(step.pass_, 1.0))
-        and (step.pass_ != Pass.UNSEEN or step.number > FIRST_STEPS)
-    }  # fmt: skip
-    return set() if is_busy and not is_regular(sorted(found)) else found
+    for least in _thresholds(sorted([LONGER * usual, *longer])):
+        found = {
+            step.number for step in kind.steps
+            if measure(step) >= max(least, LONGER * costs.get(step.pass_, 0.0) * usual)
+            and (step.pass_ != Pass.UNSEEN or step.number > FIRST_STEPS)
+        }  # fmt: skip
+        if found and (not is_busy or is_regular(sorted(found))):
+            return found
+    return set()
+
+
+def _thresholds(times: Sequence[float]) -> list[float]:
+    """What steps may be long from: below the widest gap in their times nothing is but noise."""
+    low, high = max(pairwise(times), key=lambda pair: pair[1] / max(pair[0], 1.0))
+    return [(low * high) ** 0.5, median(times[1:]) * 0.75]
 
 
 def _least_cost(kind: Kind, pass_: str, measure: Callable[[StepSeen], int], usual: float) -> float:
-    """How many times longer the instruments of a pass make a step, at the least; that of a pass
-    that was seen once is not known, and taken for large."""
+    """How many times longer the instruments of a pass make a step, at the least."""
     times = [measure(step) for step in kind.steps if step.pass_ == pass_]
-    return min(times) / max(usual, 1.0) if len(times) >= LEAST_PROFILED else LONGER
+    return min(times) / max(usual, 1.0) if len(times) >= LEAST_PROFILED else UNKNOWN_COST
 
 
 def _without_warm_up(kind: Kind) -> list[Kind]:
