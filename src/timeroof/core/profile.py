@@ -27,7 +27,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.columns import FLOP_FREE_KINDS, LABEL, ORIGIN, DataType, columns_from
-from timeroof.core.errors import InputError
+from timeroof.core.errors import InputError, UsageError
 from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
 from timeroof.core.shapes import with_shape_lists
 
@@ -160,6 +160,8 @@ class Profile:
     # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
     # `work.recorded` counts and `work.derivation` explains.
     calls: Mapping[int, object] = field(default_factory=dict)
+    # Where steps of several kinds were timed: the profile of each, this one's too, by name.
+    kinds: Mapping[str, Profile] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -184,6 +186,19 @@ class Profile:
     def with_kernels(self, kernels: pl.DataFrame) -> Profile:
         """The same run with another table of kernels, checked anew."""
         return replace(self, kernels=complete_kernels(kernels, self.source.tool))
+
+    def of_kind(self, name: str) -> Profile:
+        """The profile of another kind of the run's steps, by its name."""
+        listed = self.steps.kinds if self.steps is not None else []
+        if name not in self.kinds:
+            if any(kind.reported and kind.name == name for kind in listed):
+                return self
+            known = ", ".join(self.kinds) or ", ".join(k.name for k in listed if k.reported)
+            raise UsageError(
+                f"no steps of the kind {name!r} were timed in this run",
+                advice=f"there are: {known}" if known else "its steps are of one kind",
+            )
+        return replace(self.kinds[name], kinds=self.kinds)
 
     @property
     def amount_columns(self) -> list[str]:

@@ -62,11 +62,18 @@ def kinds_of(
     _join_unknown(found, keys)
     found = _without_chance(found)
     found = [part for kind in found for part in _without_long(kind, is_busy=is_busy)]
-    found = [part for kind in found for part in _without_warm_up(kind)]
+    found = _one_warm_up([part for kind in found for part in _without_warm_up(kind)])
     found.sort(key=lambda kind: -kind.total_s)
     kept = _with_rest(found)
     name_kinds(kept, keys)
     return kept
+
+
+def _one_warm_up(found: list[Kind]) -> list[Kind]:
+    first = [kind for kind in found if kind.name == WARM_UP]
+    for more in first[1:]:
+        join(first[0], more)
+    return [kind for kind in found if kind not in first[1:]]
 
 
 def with_sizes(steps: Iterable[StepSeen], keys: Mapping[int, KindKey]) -> list[StepSeen]:
