@@ -86,6 +86,8 @@ class Session:
         self._sizes_of: dict[tuple[object, ...], list[tuple[tuple[int, ...], ...]]] = {}
         self._traces: dict[int, list[tuple[int, str]]] = {}
         self._in_block = self._forked_in_block = False
+        # What ran in the last block: of several frameworks it decides whose steps they are.
+        self.block: Events | EventFile | None = None
         self._is_begun = self._over = self._is_cut = False
         # Whether nothing ran in the last timed step.
         self.is_empty = False
@@ -387,7 +389,7 @@ class Session:
         if not self._in_block:
             return
         self._in_block = False
-        events = self.instruments.stop("block")
+        self.block = events = self.instruments.stop("block")
         if events is not None and len(events):
             self.log.write("block", self._plain(events), self.instruments.describe())
             self._around()
@@ -475,6 +477,9 @@ class Session:
         """Another framework's session has found the program's steps: watch no longer."""
         self._over = True
         with Ignoring("instruments were not all taken away"):
+            if self._in_block or self._pass in INSTRUMENTED:
+                self.instruments.abort()
+            self._in_block, self._pass = False, Pass.UNSEEN
             self.instruments.detach()
 
     def finish(self, *, calibrate: bool = True) -> None:

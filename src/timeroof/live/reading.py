@@ -50,7 +50,11 @@ WORDS = {
         " around this block; use one of them at a time"
     ),
     "never-entered": "nothing was measured: the timeroof.profile block was never entered",
-    "empty-block": "nothing was measured: no op of torch ran in the block",
+    "empty-block": "nothing was measured: no op of a framework ran in the block",
+    "no-framework": (
+        "nothing was measured: neither PyTorch nor JAX nor TensorFlow was imported when the block"
+        " ended"
+    ),
     "compressed": (
         "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no"
         " step was described, shapes and amounts are unknown"

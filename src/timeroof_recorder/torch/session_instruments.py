@@ -243,6 +243,10 @@ class TorchInstruments(Instruments):
             if self._roots:
                 self.watch(self._roots)
 
+    def bound(self, *, begins: bool) -> None:
+        """Mark where the block begins or ends."""
+        self._timing.bound(begins=begins)
+
     def abort(self) -> None:
         """Switch off whatever is on, and forget it."""
         self._device.abort()
