@@ -129,7 +129,7 @@ def _parts(seen: Overview) -> list[str]:
 def _actions(seen: Overview) -> list[str]:
     lines = [
         f"{action.place}. **{markdown_text(action.title, 300)}**: up to {action.gain}"
-        f" ({action.percent})"
+        f" ({action.percent}). {markdown_text(action.how, 300)}".rstrip()
         for action in seen.actions
     ]
     return ["**Do first**", "", *lines, ""] if lines else []

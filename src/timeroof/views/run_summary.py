@@ -14,7 +14,7 @@ from timeroof.core.units import format_amount, format_seconds
 from timeroof.views.overview import Action, KernelLine, Overview, Part, overview
 from timeroof.views.palette import TERMINAL_COLOURS
 from timeroof.views.terminal import console, plain_text, print_notes, wrapped
-from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
+from timeroof.views.terminal_table import GAP, Bar, Cell, Column, fitted_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -166,12 +166,20 @@ def _print_actions(seen: Overview, out: Console) -> None:
     if not seen.actions:
         return
     out.print()
-    rows = [_action_cells(action) for action in seen.actions]
+    beside = [max(len(a.gain) for a in seen.actions), max(len(a.percent) for a in seen.actions)]
+    room = out.width - max(beside[0], len(ACTION_COLUMNS[1].head)) - beside[1] - 2 * GAP
+    rows = [_action_cells(action, min(room, ACTION_COLUMNS[0].most)) for action in seen.actions]
     out.print(fitted_table(ACTION_COLUMNS, rows, out.width))
 
 
-def _action_cells(action: Action) -> list[Cell]:
-    return [f"{action.place}. {plain_text(action.title)}", action.gain, action.percent]
+def _action_cells(action: Action, room: int) -> list[Cell]:
+    """What was found, and in the lines below what to do about it."""
+    title = wrapped(f"{action.place}. {plain_text(action.title)}", room)
+    how = wrapped(plain_text(action.how).replace("`", ""), max(room - 3, 20))
+    words = Text("\n".join([title[0], *(f"   {line}" for line in title[1:])]))
+    if action.how:
+        words.append("".join(f"\n   {line}" for line in how), style="green")
+    return [words, action.gain, action.percent]
 
 
 def _print_kernels(seen: Overview, out: Console) -> None:
