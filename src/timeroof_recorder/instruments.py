@@ -186,6 +186,7 @@ class Instruments:
 FRAMEWORKS: dict[str, str] = {
     "torch": "timeroof_recorder.torch",
     "jax": "timeroof_recorder.jax",
+    "tensorflow": "timeroof_recorder.tensorflow",
 }
 
 

@@ -48,7 +48,7 @@ class Session:
     def __init__(
         self, log: Log, plan: dict[str, object], instruments: Instruments,
         told: "Callable[[int, str], None] | None" = None,
-        chosen: "Callable[[Session], None] | None" = None,
+        chosen: "Callable[[Session], bool] | None" = None,
     ) -> None:  # fmt: skip
         self.log, self.instruments, self._chosen = log, instruments, chosen
         instruments.with_lines = bool(plan.get("source", False))
@@ -106,6 +106,8 @@ class Session:
 
     def boundary(self, end_ns: int) -> None:
         """A step ended: close its pass and open the next one's."""
+        if self._chosen is not None and not self._over and not self._chosen(self):
+            return
         self.close_step(self._synced(end_ns))
         self.open_step()
 
@@ -138,7 +140,7 @@ class Session:
         """What was taken for steps were parts of steps: look at whole ones from the beginning. The
         parts stand in where the program ends before a whole step was timed. `times` are those of
         the marks that were steps' ends, had anybody known."""
-        if not self._is_ours():
+        if not self._is_ours() or (self._chosen is not None and not self._is_begun):
             return
         with self._guard():
             self._drop_pass()
@@ -159,8 +161,6 @@ class Session:
         """The first mark: who this process is among others."""
         if not self._is_begun:
             self._is_begun = True
-            if self._chosen is not None:
-                self._chosen(self)
             self.log.begin()
             self.log.write("watched", self.instruments.name, self.instruments.version)
             self._around()
@@ -454,6 +454,12 @@ class Session:
         with Ignoring("instruments were not all taken away"):
             self.instruments.abort()
             self.instruments.detach()
+
+    def overtaken(self) -> None:
+        """Another framework's session has steps that tell more: what was seen is no step's."""
+        self._flush()
+        self.log.write("overtaken")
+        self.retire()
 
     def retire(self) -> None:
         """Another framework's session has found the program's steps: watch no longer."""
