@@ -23,6 +23,8 @@ _UPDATES = ("ResourceApply", "Apply", "SparseApply", "ResourceSparseApply", "Ass
 # Nodes that are looked at for one of them.
 _MOST_NODES = 20_000
 _MOST_SPANS = 10_000
+_KERAS_STEPS = ("train_step", "test_step", "predict_step")
+_MOST_CELLS = 40
 # Gradients after which a loop that uses no optimizer is one that updates variables itself.
 _PATIENCE = 2
 _KERAS_OPTIMIZERS = (
@@ -198,14 +200,48 @@ class Calls:
 
 def _name_of(function: Any) -> tuple[int, str]:
     """The same for functions that are made anew from the same lines, and what to call them."""
-    python = getattr(function, "_python_function", None) or getattr(function, "python_function", 0)
-    python = getattr(python, "__wrapped__", python)
+    python = _python_of(function)
     code = getattr(python, "__code__", None)
     name = str(getattr(python, "__qualname__", "") or getattr(function, "_name", "a function"))
-    # fit() and its like make their functions themselves.
-    _, made, rest = name.partition(".make_")
-    label = rest.partition(".")[0] if made else name.rpartition(".")[2]
-    return (id(function) if code is None else hash((id(code), name))), label
+    label = name.rpartition(".")[2]
+    if code is None:
+        return id(function), label
+    if "/keras/" in code.co_filename or "/tf_keras/" in code.co_filename:
+        # fit(), evaluate() and predict() make theirs from the same lines, round the model's step.
+        return id(function), _keras_step(function) or label
+    return hash((id(code), name)), label
+
+
+def _python_of(function: Any) -> Any:
+    python = getattr(function, "_python_function", None) or getattr(function, "python_function", 0)
+    return getattr(python, "__wrapped__", None) or python or function
+
+
+def _keras_step(function: Any) -> str | None:
+    """The step of a model that a function of Keras is made round."""
+    waiting, seen = [function], 0
+    while waiting and seen < _MOST_CELLS:
+        seen += 1
+        one = waiting.pop(0)
+        if getattr(one, "__name__", "") in _KERAS_STEPS:
+            return str(one.__name__)
+        python = _python_of(one)
+        waiting += [
+            found for cell in getattr(python, "__closure__", None) or ()
+            if callable(found := _content(cell)) and not isinstance(found, type)
+        ]  # fmt: skip
+        code = getattr(python, "__code__", None)
+        named = [name for name in _KERAS_STEPS if name in getattr(code, "co_names", ())]
+        if named:
+            return named[0]
+    return None
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None
 
 
 def _names(fetches: Any) -> Iterable[str]:

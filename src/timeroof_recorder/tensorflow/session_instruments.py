@@ -22,6 +22,8 @@ from timeroof_recorder.xspace import busy_ns, count_events
 if TYPE_CHECKING:
     from timeroof_recorder.marks import Marks
 
+# What fit() runs eagerly between its batches.
+_FITS_OWN = ("Optional", "__", "Iterator")
 UNSEEN_NODES, GRAPHS = "tf-level", "graphs"
 
 
@@ -42,6 +44,8 @@ class TensorflowInstruments(Instruments, Told):
         self._eager = Described(lambda: self._calls.phase)
         self._is_describing = self._is_foreign = self._trains = self._collects = False
         self._begin_ns = 0
+        # Whether ops were seen that a line of the program ran; nodes of a graph bear none.
+        self._has_lines = False
         self._described: dict[str, object] | None = None
         self._session_graphs: list[bytes] = []
 
@@ -184,7 +188,9 @@ class TensorflowInstruments(Instruments, Told):
         for data in self._session_graphs:
             self._keep_graphs(data)
         self._session_graphs = []
-        return self._eager.stop()
+        ops = self._eager.stop()
+        self._has_lines |= any(op[-1] and not str(op[0]).startswith(_FITS_OWN) for op in ops)
+        return ops
 
     def bound(self, *, begins: bool) -> None:
         """Mark where the block begins or ends."""
@@ -241,7 +247,7 @@ class TensorflowInstruments(Instruments, Told):
 
     def surroundings(self) -> dict[str, object]:
         """Threads and devices."""
-        found: dict[str, object] = {"devices": [], "with_lines": True}
+        found: dict[str, object] = {"devices": [], "with_lines": self._has_lines}
         threads = self._tf.config.threading.get_intra_op_parallelism_threads()
         found["threads"] = threads or len(posix.sched_getaffinity(0))
         if self.is_used():

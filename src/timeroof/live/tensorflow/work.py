@@ -187,7 +187,7 @@ def count(ops: Sequence[Described]) -> list[Counted]:
     by_program = xla.count(ops)
     return [
         program if not isinstance(op, NodeExecuted)
-        else formula if op.why is None
+        else formula if op.why is None or formula.cost.free
         else Counted(formula.call, unknown(op.why))
         for op, formula, program in zip(ops, by_formula, by_program, strict=True)
     ]  # fmt: skip
