@@ -77,8 +77,6 @@ class Recorder:
         self._leader = session
         if leader is not None:
             leader.overtaken()
-            self.sessions.remove(leader)
-            deactivate(leader)
         if session.marks.is_sure:
             self._retire_others(session)
         return True
@@ -125,6 +123,8 @@ class Recorder:
         kind = getattr(sys, "last_type", None)  # set when a traceback has been shown
         for windows in self._windows:
             windows.stop()
+        if self._leader is not None:
+            self._retire_others(self._leader)
         for session in self.sessions:
             session.finish(calibrate=not self.log.forked)
         if self.log.path is not None:

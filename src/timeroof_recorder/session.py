@@ -456,10 +456,17 @@ class Session:
             self.instruments.detach()
 
     def overtaken(self) -> None:
-        """Another framework's session has steps that tell more: what was seen is no step's."""
-        self._flush()
-        self.log.write("overtaken")
-        self.retire()
+        """Another framework's session has steps that tell more: what was seen here is no step's,
+        until something comes here that tells more still."""
+        with self._guard():
+            self._drop_pass()
+            self._flush()
+            self.log.write("overtaken")
+            self._is_begun, self._mark = False, ""
+            self.steps_seen = self._events = self._written = self._begin_ns = 0
+            self._later, self._traces = {}, {}
+            self._keys, self._recent, self._sizes_of = {}, {}, {}
+            self.schedule, self.kinds = Schedule(*self._plan), Kinds()
 
     def retire(self) -> None:
         """Another framework's session has found the program's steps: watch no longer."""

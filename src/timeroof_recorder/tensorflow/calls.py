@@ -23,7 +23,8 @@ _UPDATES = ("ResourceApply", "Apply", "SparseApply", "ResourceSparseApply", "Ass
 # Nodes that are looked at for one of them.
 _MOST_NODES = 20_000
 _MOST_SPANS = 10_000
-_KERAS_STEPS = ("train_step", "test_step", "predict_step")
+KERAS_EVALUATES = ("test_step", "predict_step")
+_KERAS_STEPS = ("train_step", *KERAS_EVALUATES)
 _MOST_CELLS = 40
 # Gradients after which a loop that uses no optimizer is one that updates variables itself.
 _PATIENCE = 2

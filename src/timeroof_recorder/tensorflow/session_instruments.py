@@ -14,7 +14,7 @@ from timeroof_recorder.process import Ignoring, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.sizes import sizes_of
 from timeroof_recorder.tensorflow import small_programs
-from timeroof_recorder.tensorflow.calls import Calls, Told, alive
+from timeroof_recorder.tensorflow.calls import KERAS_EVALUATES, Calls, Told, alive
 from timeroof_recorder.tensorflow.eager import Described
 from timeroof_recorder.tensorflow.profiler import BEGIN, FINISH, Profiler, step_aside
 from timeroof_recorder.xspace import busy_ns, count_events
@@ -131,7 +131,8 @@ class TensorflowInstruments(Instruments, Told):
         if trains:
             marks.stepped(key, label, alive(of), f"a call of {label}")
             self._trains = True
-        flags = "train grad" if trains else "" if self._trains else "eval"
+        is_beside = self._trains and label not in KERAS_EVALUATES
+        flags = "train grad" if trains else "" if is_beside else "eval"
         sizes = sizes_of(args) if isinstance(args, tuple) else ()
         marks.called(key, label, flags, sizes, alive(of))
 
@@ -139,7 +140,7 @@ class TensorflowInstruments(Instruments, Told):
         """An optimizer has updated variables op by op."""
         if self._marks is not None:
             self._trains = True
-            label = words or str(getattr(optimizer, "name", None) or type(optimizer).__name__)
+            label = words or type(optimizer).__name__
             self._marks.stepped(id(optimizer), label, alive(optimizer), words or f"{label}.apply")
 
     # The program's own profiler goes first.

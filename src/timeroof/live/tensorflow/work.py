@@ -132,7 +132,10 @@ class _Table:
                 inputs=(), outputs=(),
             )  # fmt: skip
             return _executed(plain, kernel, None if heard is not None else NOT_DESCRIBED)
-        return xla.executed(kernel, "tensorflow", self._trains)
+        made = xla.executed(kernel, "tensorflow", self._trains)
+        # Name scopes tell gradients and updates: what has another scope is the forward pass.
+        is_forward = made.phase is None and made.module is not None
+        return replace(made, phase="forward") if is_forward else made
 
 
 class NodeExecuted(xla.Executed):
@@ -165,7 +168,9 @@ def _phase(run: GraphOp, *, trains: bool) -> str:
     if _UPDATES.match(run.op):
         return "optimizer"
     told = phase_of(run.node)
-    return told or ("other" if trains and module_of(run.node) is None else "forward")
+    # Counters and metrics are set beside the passes.
+    is_set = trains and plain_op(run.op).startswith("Assign")
+    return told or ("other" if is_set else "forward")
 
 
 def _graph_of(step: TensorflowStep, nodes: Sequence[int]) -> Graph:
