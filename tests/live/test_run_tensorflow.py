@@ -40,8 +40,8 @@ def test_fit_is_steps_of_training_and_of_evaluation(folder: Path) -> None:
     assert kinds["training"] in (21, 22, 23, 24)
     assert kinds["training with evaluation"] == 1
     rows = {(row["op"], row["module"], row["phase"]) for row in found["kernels"]}
-    assert ("tf::_FusedConv2D", "sequential.first", "forward") in rows
-    assert ("tf::Conv2DBackpropFilter", "sequential.first", "backward") in rows
+    assert ("tf::_FusedConv2D", "sequential_1.first_1", "forward") in rows
+    assert ("tf::Conv2DBackpropFilter", "sequential_1.first_1", "backward") in rows
     assert any(phase == "optimizer" for _, _, phase in rows)
     assert found["source"]["frameworks"][0]["name"] == "tensorflow"
     check_account(found)
