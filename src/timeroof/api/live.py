@@ -118,7 +118,7 @@ def report_of(
             notes.append(Note(words, "one-thread"))
         contended = contention_note(recording.waiting_share)
         if contended is not None:
-            notes.append(Note(contended, "cpu-contended", "warning"))
+            notes.append(contended)
     profile = replace(built, notes=(*built.notes, *notes))
     return analyze(profile, found, scope=scope)
 
