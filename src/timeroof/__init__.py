@@ -11,7 +11,7 @@ from timeroof.core.version import VERSION
 # working folder first (see import_path).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from timeroof.api.live import profile
+    from timeroof.api.profiling import profile
     from timeroof.api.reports import Report, analyze, load, machine
     from timeroof.core.errors import TimeroofError
     from timeroof.core.machine import Ceiling, Machine, MemoryLevel
@@ -36,7 +36,7 @@ _HOMES = {
     "TimeroofError": "timeroof.core.errors",
     "cost": "timeroof.live.costing",
     "cost_of": "timeroof.work.counting",
-    "profile": "timeroof.api.live",
+    "profile": "timeroof.api.profiling",
     "step": "timeroof_recorder",
     "sweep": "timeroof.study.sweep",
 }

@@ -18,6 +18,7 @@ from timeroof_recorder.process import Ignoring, after_import
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from timeroof_recorder.session import Session
+    from timeroof_recorder.several import Several
     from timeroof_recorder.windows import Windows
 
 # Holds the pid of the parent, a colon, and the folder.
@@ -173,23 +174,24 @@ def _teller(plan: dict[str, object]):  # type: ignore[no-untyped-def]
 
 # Who watches this program, for `timeroof.step()` and `timeroof.profile()`.
 
-_ACTIVE: "list[Session]" = []
+_ACTIVE: "list[Session | Several]" = []
 
 
-def active() -> "Session | None":
+def active() -> "Session | Several | None":
     """Who watches this program, if anybody: of several the latest whose framework is in use."""
     if len(_ACTIVE) < 2:
         return _ACTIVE[-1] if _ACTIVE else None
-    used = [session for session in _ACTIVE if session.instruments.is_used()]
+    sessions = [(each, getattr(each, "instruments", None)) for each in _ACTIVE]
+    used = [each for each, own in sessions if own is None or own.is_used()]
     return (used or _ACTIVE)[-1]
 
 
-def activate(session: "Session") -> None:
+def activate(session: "Session | Several") -> None:
     """Make it the one that `timeroof.step()` speaks to."""
     _ACTIVE.append(session)
 
 
-def deactivate(session: "Session") -> None:
+def deactivate(session: "Session | Several") -> None:
     """The session is over."""
     if session in _ACTIVE:
         _ACTIVE.remove(session)

@@ -8,6 +8,8 @@ dicts), as it is written to a file and read by another process.
 
 import time
 
+from timeroof_recorder.xspace import union
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,6 +41,11 @@ class Events:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def busy_ns(self) -> int:
+        """How long ops ran, in whichever thread."""
+        return union([(row[1], row[1] + max(0, row[2])) for row in self.rows if row[5] == OP])
+
 
 class EventFile:
     """The events of one pass as the framework's own trace, for its reader in `timeroof.live`.
@@ -48,12 +55,19 @@ class EventFile:
     """
 
     def __init__(
-        self, count: int, begin_ns: int, finish_ns: int, keep: "Callable[[], dict[str, object]]"
-    ) -> None:
+        self, count: int, begin_ns: int, finish_ns: int, keep: "Callable[[], dict[str, object]]",
+        busy: "Callable[[], int]" = lambda: 0,
+    ) -> None:  # fmt: skip
         self.count, self.begin_ns, self.finish_ns, self._keep = count, begin_ns, finish_ns, keep
+        self._busy = busy
 
     def __len__(self) -> int:
         return self.count
+
+    @property
+    def busy_ns(self) -> int:
+        """How long ops ran, in whichever thread."""
+        return self._busy()
 
     @property
     def plain(self) -> dict[str, object]:
@@ -126,6 +140,10 @@ class Instruments:
     def stop(self, pass_: str) -> "Events | EventFile | None":
         """Switch them off; the timed events of the pass, None where there are none."""
         return None
+
+    def bound(self, *, begins: bool) -> None:
+        """The block that is being recorded begins or ends here, whatever is recorded around it:
+        beside this one, other frameworks' profilers are switched on or off."""
 
     def abort(self) -> None:
         """Switch off whatever is on, and forget it."""

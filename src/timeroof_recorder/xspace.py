@@ -1,10 +1,13 @@
-"""How many events an XSpace holds, XLA's format of traces, without decoding any."""
+"""What a recorder asks of an XSpace, XLA's format of traces: how many events, how much is ops."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PLANE, _LINE, _EVENT = 1, 3, 4
+_LINE_TIMESTAMP, _EVENT_METADATA, _EVENT_OFFSET, _EVENT_DURATION, _EVENT_STAT = 3, 1, 2, 3, 4
+_METADATA_OF_EVENTS, _METADATA_OF_STATS, _VALUE, _ID, _NAME = 4, 5, 2, 1, 2
+_STAT_METADATA = 1
 
 
 def count_events(data: bytes) -> int:
@@ -20,6 +23,91 @@ def count_events(data: bytes) -> int:
         for line in _parts(data, plane, _LINE):
             total += len(list(_parts(data, line, _EVENT)))
     return total
+
+
+def busy_ns(data: bytes) -> int:
+    """How long ops ran: instructions of compiled programs, and nodes of a graph or eager ops, which
+    are named `node:Op`. An instant in which several ran counts once."""
+    spans: list[tuple[int, int]] = []
+    for plane in _parts(data, (0, len(data)), _PLANE):
+        names = _names(data, plane, _METADATA_OF_EVENTS)
+        hlo = {key for key, name in _names(data, plane, _METADATA_OF_STATS).items() if name == _HLO}
+        ops = {key for key, name in names.items() if _is_op(name)}
+        for line in _parts(data, plane, _LINE):
+            spans += _op_spans(data, line, ops, hlo)
+    return union(spans) // 1000
+
+
+_HLO = b"hlo_op"
+
+
+def _is_op(name: bytes) -> bool:
+    """Whether a name is that of an executed node.
+
+    >>> _is_op(b"model/dense/MatMul:MatMul"), _is_op(b"tsl::Run"), _is_op(b"a b:c")
+    (True, False, False)
+    """
+    node, colon, op = name.rpartition(b":")
+    is_word = op.replace(b"_", b"").isalnum()
+    return bool(colon and node and is_word) and not node.endswith(b":") and b" " not in name
+
+
+def _names(data: bytes, plane: tuple[int, int], field: int) -> dict[int, bytes]:
+    """Names by their numbers, of events or of stats."""
+    found: dict[int, bytes] = {}
+    for entry in _parts(data, plane, field):
+        for value in _parts(data, entry, _VALUE):
+            number = _number(data, value, _ID)
+            for low, high in _parts(data, value, _NAME):
+                found[number] = data[low:high]
+    return found
+
+
+def _op_spans(
+    data: bytes, line: tuple[int, int], ops: set[int], hlo: set[int]
+) -> "Iterator[tuple[int, int]]":
+    """Begin and end of a line's ops, in picoseconds."""
+    begin = 1000 * _number(data, line, _LINE_TIMESTAMP)
+    for event in _parts(data, line, _EVENT):
+        is_op = _number(data, event, _EVENT_METADATA) in ops
+        if not is_op:
+            stats = _parts(data, event, _EVENT_STAT)
+            is_op = any(_number(data, stat, _STAT_METADATA) in hlo for stat in stats)
+        if is_op:
+            start = begin + _number(data, event, _EVENT_OFFSET)
+            yield start, start + _number(data, event, _EVENT_DURATION)
+
+
+def union(spans: "list[tuple[int, int]]") -> int:
+    """How long at least one of them was under way.
+
+    >>> union([(0, 4), (1, 2), (3, 6), (8, 9)])
+    7
+    """
+    total = reached = 0
+    for start, end in sorted(spans):
+        if end > reached or not total:
+            total += end - max(start, reached if total else start)
+            reached = end
+    return total
+
+
+def _number(data: bytes, span: tuple[int, int], wanted: int) -> int:
+    """A field that is a number; 0 where it is not there."""
+    at, end = span
+    while at < end:
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _varint(data, at)
+            if key >> 3 == wanted:
+                return value
+        elif kind == 2:
+            size, at = _varint(data, at)
+            at += size
+        else:
+            at += 8 if kind == 1 else 4
+    return 0
 
 
 def _parts(data: bytes, span: tuple[int, int], wanted: int) -> "Iterator[tuple[int, int]]":

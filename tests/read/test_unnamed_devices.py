@@ -60,11 +60,19 @@ def test_a_compute_capability_names_the_fastest_gpu_of_it(tmp_path: Path) -> Non
     path = write_long(tmp_path / "x.csv", base(), capability="12.0")
     report = timeroof.load(path)
     assert report.machine is not None
-    assert report.machine.name == "rtx-5090"
+    assert report.machine.name == "rtx-pro-6000"
     assert [n for n in report.notes if n.code == "inferred-machine"]
     other = timeroof.analyze(report.profile, "rtx-5070")
     assert other.machine is not None
     assert other.machine.name == "rtx-5070"
+
+
+@pytest.mark.parametrize(("sms", "machine"), [(170, "rtx-5090"), (48, "rtx-5070")])
+def test_ncu_counts_multiprocessors(tmp_path: Path, sms: int, machine: str) -> None:
+    rows = [*base(), (0, "k", "# SMs", "SM", sms)]
+    report = timeroof.load(write_long(tmp_path / "x.csv", rows, capability="12.0"))
+    assert report.machine is not None
+    assert report.machine.name == machine
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_cores_and_memory_tell_gpus_of_one_architecture_apart() -> None:
     [
         ("kineto/mi250_minitoy_train.json.gz", "mi210"),
         ("kineto/mi300x_vllm_decode_hipgraph.json.gz", "mi300x"),
-        ("ncu/rtx5090_deepseek_ocr_details/kernel_0001/ncu.details.csv", "rtx-5090"),
+        ("ncu/rtx5090_deepseek_ocr_details/kernel_0001/ncu.details.csv", "rtx-pro-6000"),
         ("xla/mi300x_jax_conv3d_8gpu.xplane.pb", "mi300x"),
     ],
 )

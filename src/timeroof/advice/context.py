@@ -66,6 +66,17 @@ def _mostly_embedding(rows: pl.DataFrame) -> bool:
     return _hold_most(rows, found)
 
 
+# Copies between host and device, as CUPTI, ROCm and XLA call them.
+_TRANSFER = r"(?i)HtoD|DtoH|HostToDevice|DeviceToHost|host[ _]to[ _]device|device[ _]to[ _]host"
+
+
+def mostly_transfers(rows: pl.DataFrame) -> bool:
+    """Whether copies between host and device hold most of the time."""
+    if "kind" not in rows.columns:
+        return False
+    return _hold_most(rows, (pl.col("kind") == "copy") & pl.col("name").str.contains(_TRANSFER))
+
+
 def _hold_most(rows: pl.DataFrame, some: pl.Expr) -> bool:
     """Whether some of the rows hold most of their time."""
     own_s = float(rows.filter(some.fill_null(False))["time_s"].sum())
@@ -266,7 +277,8 @@ class Context:
         if rows is not None and "op_family" not in rows.columns:
             rows = None
         of_rows = self.rows if rows is None or not _products_s(rows) else rows
-        kinds = ["graphs"] if self.replays_graphs else []
+        kinds = ["transfer"] if rows is not None and mostly_transfers(rows) else []
+        kinds += ["graphs"] if self.replays_graphs else []
         convolution_s = float(of_rows.filter(in_family(OpFamily.CONVOLUTION))["time_s"].sum())
         if convolution_s >= MOSTLY * _products_s(of_rows) > 0:
             kinds.append("convolution")

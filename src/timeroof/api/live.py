@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import os
 import re
-import shutil
-import sys
-import threading
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,24 +15,18 @@ from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.machine import HUGE_PAGES, Machine
 from timeroof.core.notes import Note
+from timeroof.core.profile import Profile
 from timeroof.core.report import Report
 from timeroof.live.accounting import contention_note
 from timeroof.live.building import build_profile
 from timeroof.live.calibration import keep_calibration, kept_calibrations
 from timeroof.live.device import device_profile
-from timeroof.live.reading import WORDS, ProcessSeen, read_folder, recordings_of
+from timeroof.live.reading import ProcessSeen, read_folder, recordings_of
 from timeroof.live.recording import Recording
 from timeroof.model.judge import scope_for
 from timeroof.read.ranks import merged_ranks
-from timeroof_recorder import activate, active, deactivate
-from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
-from timeroof_recorder.log import Log
-from timeroof_recorder.process import is_loaded, mind_forks
-from timeroof_recorder.session import Session
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from timeroof.live.running import Ended
 
 # The machine that a live run is judged on: the named one, or this one, measured once.
@@ -104,14 +89,34 @@ def report_of(
     machine: Machine | str | None = None,
     command: str | None = None,
     told: Callable[[str], None] | None = None,
+    others: Sequence[Recording] = (),
 ) -> Report:
-    """Build the profile of an average step and judge it on a machine, by default this one."""
+    """Build the profile of an average step and judge it on a machine, by default this one. Profiles
+    of `others`, the recordings of all kinds of steps, come with it."""
     on_device = _device_report(recording, machine, command)
     if on_device is not None:
         return on_device
     found, notes = machine_for(machine, told)
+    profile = _profile_of(recording, found, command, notes)
+    profile = _with_kinds(profile, [
+        (recording.kind, profile) if other is recording
+        else (other.kind, _profile_of(other, found, command, notes))
+        for other in others
+    ])  # fmt: skip
+    return analyze(profile, found, scope=scope_for(recording.threads, found))
+
+
+def _with_kinds(profile: Profile, named: list[tuple[str, Profile]]) -> Profile:
+    """A profile with those of all kinds of steps, where there are several."""
+    kinds = {name: kind for name, kind in named if len(kind)}
+    return replace(profile, kinds=kinds) if len(kinds) > 1 else profile
+
+
+def _profile_of(
+    recording: Recording, found: Machine | None, command: str | None, more: Sequence[str]
+) -> Profile:
     built = build_profile(recording, found, command)
-    scope = scope_for(recording.threads, found)
+    scope, notes = scope_for(recording.threads, found), list(more)
     if len(built):  # where nothing was measured there is nothing to judge or to disturb
         if scope == "core":
             words = "the program uses one thread: judged on one core's ceilings"
@@ -119,8 +124,7 @@ def report_of(
         contended = contention_note(recording.waiting_share)
         if contended is not None:
             notes.append(contended)
-    profile = replace(built, notes=(*built.notes, *notes))
-    return analyze(profile, found, scope=scope)
+    return replace(built, notes=(*built.notes, *notes))
 
 
 def _device_report(
@@ -182,9 +186,11 @@ def report_of_run(
     *,
     ended: Ended | None = None,
     step_kind: str | None = None,
+    all_kinds: bool = False,
 ) -> tuple[Report, Recording]:
     """The report of a recorded run, and the recording it is of: one kind of steps, and of several
-    processes all that are ranks of one program."""
+    processes all that are ranks of one program. With `all_kinds` it holds the profiles of the
+    others too, to be saved."""
     by_process = recordings_in(folder)
     for recordings in by_process:
         for recording in recordings:
@@ -192,14 +198,17 @@ def report_of_run(
     chosen = [_of_kind(recordings, step_kind) for recordings in by_process]
     ranks = {recording.rank for recording in chosen}
     if len(chosen) > 1 and len(ranks) == len(chosen) and None not in ranks:
-        return _of_ranks(sorted(chosen, key=lambda r: r.rank or 0), machine, command, told)
+        order = sorted(range(len(chosen)), key=lambda place: chosen[place].rank or 0)
+        kinds = [by_process[place] for place in order] if all_kinds else []
+        return _of_ranks([chosen[place] for place in order], machine, command, told, kinds)
     # Processes that know nothing of one another: the one with most time is reported.
     main = max(chosen, key=lambda r: sum(kind.total_s or 0.0 for kind in r.kinds))
     if len(chosen) > 1:
         others = len(chosen) - 1
         more = "1 other process" if others == 1 else f"{others} other processes"
         main.note(f"{more} of the program took steps too; this is the one with the most time")
-    return report_of(main, machine, command, told), main
+    of_process = next(own for own, one in zip(by_process, chosen, strict=True) if one is main)
+    return report_of(main, machine, command, told, of_process if all_kinds else ()), main
 
 
 def _say_end(recording: Recording, ended: Ended | None) -> None:
@@ -226,213 +235,27 @@ def _of_ranks(
     machine: Machine | str | None,
     command: str | None,
     told: Callable[[str], None] | None,
+    others: Sequence[Sequence[Recording]],
 ) -> tuple[Report, Recording]:
     found, notes = machine_for(machine, told)
-    built = [build_profile(recording, found, command) for recording in chosen]
-    merged = merged_ranks(built, [f"rank {recording.rank}" for recording in chosen])
-    steps = merged.steps or built[0].steps
-    profile = replace(merged, steps=steps, notes=(*merged.notes, *notes))
+    profile = _merged(chosen, found, command, notes)
+    named = [
+        (kind, _merged(same, found, command, notes)) for kind, same in _same_kinds(others).items()
+    ]
+    profile = _with_kinds(profile, named)
     return analyze(profile, found, scope=scope_for(chosen[0].threads, found)), chosen[0]
 
 
-# `timeroof.profile`: a block, a function or a loop of the program itself.
-
-P = ParamSpec("P")
-R = TypeVar("R")
-FRAMEWORK = "torch"
-
-
-def framework_in_use() -> str:
-    """The framework that a block is about: the one that the program has imported. Of several the
-    one that it has computed with, PyTorch first; torch where none is there yet."""
-    loaded = [name for name in FRAMEWORKS if is_loaded(name)]
-    if len(loaded) < 2:
-        return loaded[0] if loaded else FRAMEWORK
-    used = [name for name in loaded if name != FRAMEWORK and instruments_of(name).is_used()]
-    return FRAMEWORK if FRAMEWORK in loaded and not used else (used or loaded)[0]
+def _same_kinds(by_rank: Sequence[Sequence[Recording]]) -> dict[str, list[Recording]]:
+    """Recordings of the kinds of steps that all ranks have, by name."""
+    found = [{recording.kind: recording for recording in own} for own in by_rank]
+    names = [name for name in found[0] if all(name in own for own in found)] if found else []
+    return {name: [own[name] for own in found] for name in names}
 
 
-class Profiler:
-    """Profiles what runs inside it; `step()` after each step gives clean, timed, described ones.
-
-    with timeroof.profile() as p:
-        train()
-    p.report().totals.by_limiter
-    """
-
-    def __init__(self, *, machine: Machine | str | None, warmup: int, steps: int) -> None:
-        self._machine, self._framework = machine, FRAMEWORK
-        self._plan: dict[str, object] = {"warmup": warmup, "steps": steps, "marker": "manual"}
-        self._folder: Path | None = None
-        self._session: Session | None = None
-        self._report: Report | None = None
-        self._open = False
-        self._partial: str | None = None
-        self._why = "never-entered"
-        self._elsewhere = False
-
-    def __enter__(self) -> Profiler:
-        if active() is not None:
-            # Whoever came first profiles: two at once would measure one another.
-            self._why = "inside-another"
-            return self
-        self._session = self._begun()
-        activate(self._session)
-        self._open = True
-        self._session.open_block()
-        return self
-
-    def _begun(self) -> Session:
-        if self._session is not None:
-            return self._session
-        self._framework = framework_in_use()
-        import_module(self._framework)
-        self._folder = Path(mkdtemp(prefix="timeroof-"))
-        weakref.finalize(self, _remove, self._folder, os.getpid())
-        plan = self._plan | {"calibrated": list(kept_calibrations())}
-        session = Session(Log(str(self._folder)), plan, instruments_of(self._framework))
-        mind_forks(session)
-        session.start()
-        return session
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close(f"it raised {kind.__name__}" if kind is not None else None)
-
-    def close(self, partial: str | None = None) -> None:
-        """End the profiling."""
-        if self._open and self._session is not None:
-            self._open = False
-            deactivate(self._session)
-            self._session.finish()
-            self._partial = partial
-
-    def step(self) -> None:
-        """A step ended."""
-        if self._open and self._session is not None:
-            self._session.step()
-
-    def report(self) -> Report:
-        """What was seen, judged."""
-        self.close()
-        if self._report is None:
-            self._report = report_of(self._recorded(), self._machine)
-        return self._report
-
-    def _recorded(self) -> Recording:
-        """What the session wrote, or why it wrote nothing."""
-        if self._folder is None:
-            version = str(getattr(sys.modules.get(self._framework), "__version__", ""))
-            loaded = [(self._framework, version)]
-            return Recording(why_nothing=WORDS[self._why], frameworks=loaded)
-        found = recordings_in(self._folder)[0][0]
-        found.partial = self._partial
-        if self._elsewhere:
-            found.note("calls in other threads than the first are not looked at")
-        return found
-
-
-def _remove(folder: Path, maker: int) -> None:
-    """A forked child has the finalizers of its parent; the files are not its own."""
-    if os.getpid() == maker:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@overload
-def profile(function: Callable[P, R], /) -> Callable[P, R]: ...
-@overload
-def profile(
-    function: None = None,
-    /,
-    *,
-    machine: Machine | str | None = None,
-    warmup: int = 2,
-    steps: int = 20,
-) -> _Maker: ...
-def profile(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    machine: Machine | str | None = None,
-    warmup: int = 2,
-    steps: int = 20,
-) -> Any:
-    """Profile a block (`with timeroof.profile() as p`) or a function (`@timeroof.profile`).
-
-    A block that runs once is described and timed in one pass. With `p.step()` after every
-    step, or a decorated function that is called again and again, there are warm-up, clean,
-    timed and described steps as `timeroof run` has them. A decorated function has `report()`.
-    """
-    if steps < 1 or warmup < 0:
-        raise UsageError(
-            f"profile(warmup={warmup}, steps={steps}) leaves nothing to look at",
-            advice="use warmup=0 or more and steps=1 or more",
-        )
-    maker = _Maker(machine=machine, warmup=warmup, steps=steps)
-    return maker if function is None else maker(function)
-
-
-def _runs_later(function: Callable[..., Any]) -> bool:
-    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    return any(is_kind(function) for is_kind in kinds)
-
-
-class _Maker(Profiler):
-    """A profiler that is also a decorator."""
-
-    _depth = 0
-    _thread: threading.Thread | None = None
-
-    def _is_other_thread(self) -> bool:
-        """Calls in other threads than the first run as they are: steps would overlap."""
-        if self._thread is None:
-            self._thread = threading.current_thread()
-        if self._thread is threading.current_thread():
-            return False
-        self._elsewhere = True
-        return True
-
-    def _begin_call(self) -> None:
-        # A call inside a call (recursion) is a part of the outer one's step.
-        self._depth += 1
-        if self._report is not None or self._depth > 1:
-            return
-        if not self._open:
-            self.__enter__()
-        elif active() is None and self._session is not None:
-            activate(self._session)
-            self._session.open_step()
-
-    def _end_call(self) -> None:
-        self._depth -= 1
-        session = self._session
-        if self._open and self._depth == 0 and session is not None and active() is session:
-            session.close_block()
-            session.close_step()
-            deactivate(session)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Every call of the function is a step."""
-        if _runs_later(function):
-            name = getattr(function, "__name__", "the function")
-            raise UsageError(
-                f"{name} is a generator or async: a call of it runs nothing yet",
-                advice="put `with timeroof.profile() as p:` around its loop, with p.step() in it",
-            )
-
-        @functools.wraps(function)
-        def watched(*args: P.args, **kwargs: P.kwargs) -> R:
-            if self._is_other_thread():
-                return function(*args, **kwargs)
-            self._begin_call()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._end_call()
-
-        watched.report = self.report  # type: ignore[attr-defined]
-        return watched
+def _merged(
+    recordings: Sequence[Recording], found: Machine | None, command: str | None, more: Sequence[str]
+) -> Profile:
+    built = [build_profile(recording, found, command) for recording in recordings]
+    merged = merged_ranks(built, [f"rank {recording.rank}" for recording in recordings])
+    return replace(merged, steps=merged.steps or built[0].steps, notes=(*merged.notes, *more))

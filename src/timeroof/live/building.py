@@ -122,6 +122,7 @@ def live_steps(recording: Recording, unprofiled_s: float | None, profiled_s: flo
         samples=accounting.clean_durations_s(recording.clean),
         pace_samples=recording.pace,
         kinds=recording.kinds or ([kind] if count else []),
+        profiling_s=recording.profiling_s,
     )
 
 

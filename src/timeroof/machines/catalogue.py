@@ -177,14 +177,16 @@ def _exists(path: Path) -> bool:
 def machine_of_device(device: str) -> Machine | None:
     """The machine whose name, title or device names equal `device`, spelling aside."""
     asked = _plain(device)
-    for name in machine_names():
+    words = frozenset(asked.split())
+    # Files whose own names share words with the device's come first: most devices need one file.
+    for name in sorted(machine_names(), key=lambda name: -len(words.intersection(name.split("-")))):
         if _may_name(name, asked) and asked in _known_as(name):
             return catalogue_machine(name)
     return None
 
 
-# Words that make another chip of a chip's number.
-_OTHER_CHIP = frozenset({"ti", "super", "xt", "xtx"})
+# Words that make another chip, or a part of one, of a chip's number.
+_OTHER_CHIP = frozenset({"ti", "super", "xt", "xtx", "laptop", "mig"})
 # Kernels built for these run on nothing else; `sm80_…` runs on later generations, too.
 _BUILT_FOR = re.compile(r"sm_?(?P<major>9|10|12)(?P<minor>\d)a?_")
 
@@ -200,7 +202,7 @@ def inferred_machine(device: str | None, kernels: Iterable[str] = ()) -> Machine
     ('v100-sxm2-32gb', 'h100-sxm')
     >>> inferred_machine("gfx942").name, inferred_machine(None, ["sm90_xmma_gemm_bf16"]).name
     ('mi325x', 'h200')
-    >>> inferred_machine("AMD Radeon Graphics"), inferred_machine("Quadro RTX 6000")
+    >>> inferred_machine("AMD Radeon Graphics"), inferred_machine("NVIDIA RTX 4090 Laptop GPU")
     (None, None)
     """
     built_for = {f"{m['major']}.{m['minor']}" for name in kernels if (m := _BUILT_FOR.search(name))}
@@ -211,8 +213,13 @@ def inferred_machine(device: str | None, kernels: Iterable[str] = ()) -> Machine
 
 # What a device reports of its memory is a little less than what it has.
 _REPORTED_MEMORY = (0.85, 1.02)
-# First-level caches come in pieces of this size per core.
+# First-level caches come in pieces of this size per core; NVIDIA's per multiprocessor are one size
+# per compute capability (CUDA C++ Programming Guide, unified data cache).
 _CACHE_PIECE_BYTES = 8192
+_CACHE_KIB = {
+    "7.0": 128, "7.5": 96, "8.0": 192, "8.6": 128, "8.7": 192, "8.9": 128, "9.0": 256,
+    "10.0": 256, "12.0": 128,
+}  # fmt: skip
 
 
 def fitting_machine(
@@ -227,7 +234,7 @@ def fitting_machine(
     >>> fitting_machine("gfx94", 192 * gib, 304).name, fitting_machine("gfx90", 64 * gib, 104).name
     ('mi300x', 'mi210')
     >>> fitting_machine("9.0", 79.1 * gib, 114).name, fitting_machine("12.0").name
-    ('h100-pcie', 'rtx-5090')
+    ('h100-pcie', 'rtx-pro-6000')
     >>> fitting_machine("9.0", 16 * gib), fitting_machine("3.5")
     (None, None)
     """
@@ -257,7 +264,12 @@ def _has_memory(machine: Machine, memory_bytes: float | None) -> bool:
 def _has_cores(machine: Machine, cores: int | None) -> bool:
     """Whether its first-level caches can be those of so many cores."""
     sizes = [m.size_bytes for m in machine.memory if m.level == "l1"]
-    return not cores or not sizes or int(sizes[0]) % (cores * _CACHE_PIECE_BYTES) == 0
+    if not cores or not sizes:
+        return True
+    per_core = _CACHE_KIB.get(machine.compute_capability or "")
+    if per_core is not None:
+        return int(sizes[0]) == cores * per_core * 1024
+    return int(sizes[0]) % (cores * _CACHE_PIECE_BYTES) == 0
 
 
 def _of_chip(name: str, words: set[str]) -> Machine | None:

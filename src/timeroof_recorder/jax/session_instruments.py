@@ -15,7 +15,7 @@ from timeroof_recorder.jax.calls import Proxy, Watch, sizes_of, watch_functions
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import Ignoring, after_import, wrap
 from timeroof_recorder.schedule import Pass
-from timeroof_recorder.xspace import count_events
+from timeroof_recorder.xspace import busy_ns, count_events
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -149,6 +149,8 @@ class JaxInstruments(Instruments):
         if result is None:
             if self._watch.is_on and self._has_called:
                 return False
+            if not self.is_used():  # asking for arrays would make a back end
+                return False
             # No function of the program's is known: whatever there is.
             result = self._jax.live_arrays()
         try:
@@ -210,7 +212,16 @@ class JaxInstruments(Instruments):
             self._compiled_told = compiled
             return {"file": path, "compile": spans}
 
-        return EventFile(count_events(data), self._begin_ns, finish_ns, keep)
+        count = count_events(data)
+        return EventFile(count, self._begin_ns, finish_ns, keep, lambda: busy_ns(data))
+
+    def bound(self, *, begins: bool) -> None:
+        """Mark where the block begins or ends."""
+        profiler = _profiler()
+        if self._session is not None and profiler is not None:
+            self.sync()
+            with profiler.TraceMe(BEGIN if begins else FINISH):
+                self._begin_ns = time.perf_counter_ns() if begins else self._begin_ns
 
     def abort(self) -> None:
         """Switch it off, and forget it."""

@@ -69,6 +69,11 @@ class Timing(_Profiling):
         self._enable((), shapes=False)
         mark(BEGIN)
 
+    def bound(self, *, begins: bool) -> None:
+        """Mark where what counts begins or ends."""
+        if self._on:
+            mark(BEGIN if begins else FINISH)
+
     def stop(self) -> Events | None:
         """End the recording and hand the step over; None where nothing was recorded."""
         mark(FINISH)
@@ -91,8 +96,9 @@ def step_from_events(events: Iterable[_KinetoEvent]) -> Events | None:
         for e in events
         if e.activity_type() in _CPU_KINDS
     ]
-    begin = next((r for r in rows if r[0] == BEGIN), None)
-    finish = next((r for r in reversed(rows) if r[0] == FINISH), None)
+    # The inner ones: beside other frameworks a block has edges of its own.
+    begin = max((r for r in rows if r[0] == BEGIN), key=lambda r: r[1], default=None)
+    finish = min((r for r in rows if r[0] == FINISH), key=lambda r: r[1], default=None)
     if begin is None or finish is None:
         return None
     low, high = begin[1] + begin[2], finish[1]

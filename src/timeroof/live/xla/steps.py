@@ -162,8 +162,9 @@ def _window(lines: Sequence[_Kept]) -> tuple[int, int, int] | None:
         begins = [e for e in line.decoded if e.name == BEGIN]
         ends = [e for e in line.decoded if e.name == FINISH]
         if begins and ends:
-            first = begins[0].offset_ps + begins[0].duration_ps
-            return place, _ns(line, first), _ns(line, ends[-1].offset_ps)
+            # The inner ones: beside other frameworks a block has edges of its own.
+            first = max(e.offset_ps + e.duration_ps for e in begins)
+            return place, _ns(line, first), _ns(line, min(e.offset_ps for e in ends))
     return None
 
 

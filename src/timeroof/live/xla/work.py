@@ -20,6 +20,7 @@ from timeroof.work.cost import Cost, unknown
 from timeroof.work.families.hlo import instruction_call
 from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
+from timeroof.work.hlo.formulas import formulas_of
 from timeroof.work.hlo.names import module_of, phase_by_stack, phase_of, source_of
 from timeroof.work.hlo.opcodes import CONTAINERS, FREE, FUSIONS
 from timeroof.work.hlo.proto import Instruction
@@ -212,7 +213,9 @@ def _counted(kernel: Kernel | None, places: dict[int, Buffers]) -> Counted:
     program, instruction = kernel.linked
     operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
     shapes = [part for shape in operands for part in (shape.parts or (shape,)) if part.size_bytes]
-    call = instruction_call(cost, [Tensor(shape.dims, shape.format) for shape in shapes])
+    tensors = [Tensor(shape.dims, shape.format) for shape in shapes]
+    formulas = () if kernel.is_whole else formulas_of(program, instruction)
+    call = instruction_call(cost, tensors, formulas)
     buffers = places.setdefault(id(program), Buffers(program))
     has_places = bool(program.module.allocations) and bool(buffers.ranges(instruction))
     return Counted(call, cost, without_tensors=not has_places or kernel.is_whole)

@@ -28,6 +28,8 @@ _COLUMNS = {
     "device": ("Device Name",), "capability": ("CC",), "metric": ("Metric Name",),
     "unit": ("Metric Unit",), "value": ("Metric Value",),
 }  # fmt: skip
+# What the section "Launch Statistics" calls the device's multiprocessors.
+_CORES = "# SMs"
 _OF_LAUNCH = ("name", "stream", "grid", "block", "device", "capability")
 
 
@@ -40,7 +42,7 @@ def read_long(table: Table, name: str, folder: str) -> ncu_profile.Part:
     """The launches of a long table, with the roles of its metrics as columns."""
     places = {key: table.position(*names) for key, names in _COLUMNS.items()}
     found = {key: place for key, place in places.items() if place is not None}
-    launches, values, metrics = [], [], set[str]()
+    launches, values, metrics, cores = [], [], set[str](), set[str]()
     for frame in table.frames(list(found.values())):
         rows = frame.select(
             (pl.col(str(found[key])) if key in found else pl.lit(None, pl.String)).alias(key)
@@ -53,8 +55,16 @@ def read_long(table: Table, name: str, folder: str) -> ncu_profile.Part:
         launches.append(rows.group_by("launch", maintain_order=True).agg(_first(_OF_LAUNCH)))
         measured = rows.filter(pl.col("metric").str.len_chars() > 0)
         metrics |= set(measured["metric"].unique().to_list())
+        cores |= set(measured.filter(pl.col("metric") == _CORES)["value"].drop_nulls().unique())
         values.append(_values(measured))
-    return _part(launches, values, metrics, name, folder)
+    part = _part(launches, values, metrics, name, folder)
+    return replace(part, cores=_count(cores.pop() if len(cores) == 1 else None))
+
+
+def _count(text: str | None) -> int | None:
+    """A number of cores as ncu prints it, with separators."""
+    digits = (text or "").replace(",", "").strip()
+    return int(digits) if digits.isdecimal() and len(digits) < 6 else None
 
 
 def _first(columns: tuple[str, ...]) -> list[pl.Expr]:
@@ -117,6 +127,7 @@ _FACT_HEADINGS = {
     "capability": ("CC",),
     "major": ("device__attribute_compute_capability_major",),
     "minor": ("device__attribute_compute_capability_minor",),
+    "cores": ("device__attribute_multiprocessor_count",),
     "calls": ("Count",),
 }  # fmt: skip
 _TEXT = pl.String
@@ -222,7 +233,8 @@ def _ncu_wide_part(
     frame = frame.filter(pl.col("name").is_not_null())
     device, capability = _only(facts.get("device")), _capability(facts)
     collected = ncu_profile.some_metrics(metrics)
-    return ncu_profile.Part(name, folder, frame, collected, device, capability, summed)
+    cores = _count(_only(facts.get("cores")))
+    return ncu_profile.Part(name, folder, frame, collected, device, capability, summed, cores=cores)
 
 
 def _launch_ids(facts: dict[str, pl.Series], height: int) -> pl.Series:

@@ -46,6 +46,7 @@ class Part:
     # Sums over all launches of a kernel, as people make them, and not single launches.
     summed: bool = False
     notes: tuple[Note, ...] = ()
+    cores: int | None = None
 
     @property
     def kernels(self) -> set[str]:
@@ -188,6 +189,7 @@ def joined(run: Run) -> Part:
         metrics=tuple(dict.fromkeys(m for p in run.parts for m in p.metrics)),
         device=_agreed([p.device for p in run.parts]),
         capability=_agreed([p.capability for p in run.parts]),
+        cores=next((p.cores for p in run.parts if p.cores), None),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -263,7 +265,9 @@ def profile_of_parts(parts: list[Part], found: Input, architecture: str | None) 
     if device is None and architecture is None:
         stated = {c for w in wholes if (c := capability_of(w.capability))}
         chip = stated.pop() if len(stated) == 1 else None
-        device, inferred = fitting_device(None, chip, None, None)
+        counts = {w.cores for w in wholes}
+        cores = counts.pop() if len(counts) == 1 else None
+        device, inferred = fitting_device(None, chip, None, cores)
         unnamed = inferred or unnamed
     notes = list(dict.fromkeys([*notes, *unnamed, *dropped]))
     source = Source(tool=TOOL)
