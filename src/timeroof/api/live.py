@@ -131,7 +131,7 @@ def _profile_of(
             notes.append(Note(words, "one-thread"))
         contended = contention_note(recording.waiting_share)
         if contended is not None:
-            notes.append(Note(contended, "cpu-contended", "warning"))
+            notes.append(contended)
     return replace(built, notes=(*built.notes, *notes))
 
 

@@ -62,6 +62,10 @@ WORDS = {
     "other-trace": "another execution trace is being recorded: no step is described",
 }
 NOTES = {
+    "tf-level": (
+        "this version of TensorFlow hides the level of its profiler: nodes that it takes for cheap"
+        " are not timed"
+    ),
     "own-profiler": "the program's own profiler was on: steps under it are not timed by op",
     "lost-to-own-profiler": "the program started its own profiler: a timed step was lost",
     "forked": (
@@ -222,6 +226,14 @@ def _restart(seen: ProcessSeen, times: list[int]) -> ProcessSeen:
     return fresh
 
 
+def _overtaken(seen: ProcessSeen) -> ProcessSeen:
+    """What was seen was another framework's: preparing batches, not the program's steps."""
+    fresh = _restart(seen, [])
+    fresh.former, fresh.first_ns, fresh.kernels, fresh.keys = None, None, [], {}
+    fresh.rounds = defaultdict(list)
+    return fresh
+
+
 def _timed(seen: ProcessSeen, number: int, events: Any, faults: int, clocks: Any) -> None:
     if isinstance(events, dict):
         seen.files.append(FilePass(number, events, faults, clocks))
@@ -309,6 +321,7 @@ _TAKERS: dict[str, Any] = {
     "later": _later,
     "kind": _kind,
     "restart": _restart,
+    "overtaken": _overtaken,
     "timed": _timed,
     "described": _described,
     "primitives": _primitives,
