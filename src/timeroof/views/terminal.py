@@ -156,7 +156,8 @@ def print_titles(findings: Iterable[Finding], *, stderr: bool = True) -> None:
     width = 2 + max((len(subject) for subject, _, _ in titles), default=0)
     out.print()
     for subject, _, answer in titles:
-        out.print(Text(f"{subject:{width}}", style="bold") + Text(answer), soft_wrap=True)
+        lines = wrapped(answer, max(out.width - width, 20)) or [""]
+        out.print(Text(f"{subject:{width}}", style="bold") + Text(f"\n{' ' * width}".join(lines)))
 
 
 def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:
