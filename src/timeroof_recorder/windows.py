@@ -9,8 +9,8 @@ or any other work of a framework's, which a profiler that comes and goes would d
 import _signal  # type: ignore[import-not-found]
 import _thread
 import sys
-import time
 
+from timeroof_recorder.kept import time
 from timeroof_recorder.marks import WINDOW
 from timeroof_recorder.process import Ignoring
 
