@@ -17,6 +17,8 @@ LOOP = 2
 # optimizers and of modules in training, and of modules that only compute (tokens of a sentence).
 MOST_RARER, MOST_RARER_INFERENCE = 16, 1024
 MOST_TIMES = 64
+# What tells most of where a program's steps are.
+STRENGTH = {"": -1, WINDOW: 0, FORWARD: 1, OPTIMIZER: 2, MANUAL: 3}
 MOST_ITEMS = 24
 # Different sizes of calls in one step that are kept.
 MOST_SIZES = 4
@@ -120,6 +122,16 @@ class Marks:
         self.end_windows: Callable[[], None] = lambda: None
         # Marks in other threads than the one whose steps are looked at.
         self.elsewhere: dict[int, int] = {}
+
+    @property
+    def strength(self) -> int:
+        """How much what marks steps tells: of two frameworks the one that trains has the steps."""
+        return STRENGTH[self.found]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other framework can have the program's steps."""
+        return self.found in (OPTIMIZER, MANUAL)
 
     @property
     def wants_calls(self) -> bool:

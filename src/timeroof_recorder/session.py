@@ -53,7 +53,7 @@ class Session:
     def __init__(
         self, log: Log, plan: dict[str, object], instruments: Instruments,
         told: "Callable[[int, str], None] | None" = None,
-        chosen: "Callable[[Session], None] | None" = None,
+        chosen: "Callable[[Session], bool] | None" = None,
     ) -> None:  # fmt: skip
         self.log, self.instruments, self._chosen = log, instruments, chosen
         instruments.with_lines = bool(plan.get("source", False))
@@ -111,6 +111,8 @@ class Session:
 
     def boundary(self, end_ns: int) -> None:
         """A step ended: close its pass and open the next one's."""
+        if self._chosen is not None and not self._over and not self._chosen(self):
+            return
         self.close_step(self._synced(end_ns))
         self.open_step()
 
@@ -143,7 +145,7 @@ class Session:
         """What was taken for steps were parts of steps: look at whole ones from the beginning. The
         parts stand in where the program ends before a whole step was timed. `times` are those of
         the marks that were steps' ends, had anybody known."""
-        if not self._is_ours():
+        if not self._is_ours() or (self._chosen is not None and not self._is_begun):
             return
         with self._guard():
             self._drop_pass()
@@ -164,8 +166,6 @@ class Session:
         """The first mark: who this process is among others."""
         if not self._is_begun:
             self._is_begun = True
-            if self._chosen is not None:
-                self._chosen(self)
             self.log.begin()
             self.log.write("watched", self.instruments.name, self.instruments.version)
             self._around()
@@ -472,6 +472,19 @@ class Session:
         with Ignoring("instruments were not all taken away"):
             self.instruments.abort()
             self.instruments.detach()
+
+    def overtaken(self) -> None:
+        """Another framework's session has steps that tell more: what was seen here is no step's,
+        until something comes here that tells more still."""
+        with self._guard():
+            self._drop_pass()
+            self._flush()
+            self.log.write("overtaken")
+            self._is_begun, self._mark = False, ""
+            self.steps_seen = self._events = self._written = self._begin_ns = 0
+            self._later, self._traces = {}, {}
+            self._keys, self._recent, self._sizes_of = {}, {}, {}
+            self.schedule, self.kinds = Schedule(*self._plan), Kinds()
 
     def retire(self) -> None:
         """Another framework's session has found the program's steps: watch no longer."""

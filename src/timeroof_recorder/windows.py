@@ -154,6 +154,9 @@ class Windows:
 
     def _end_one(self) -> None:
         """End a window and begin the next, unless the program is inside something else."""
+        if not self._session.instruments.is_used():
+            self._next_s = time.monotonic() + FIRST_S
+            return
         if not is_own_code(sys._getframe(2), self._session.instruments.libraries):
             self._next_s = time.monotonic() + AGAIN_S
             return

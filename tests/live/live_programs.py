@@ -89,7 +89,7 @@ def command(folder: Path, *words: str) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "timeroof", "run", "--machine", "toy.toml", *words]
 
 
-def run(folder: Path, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
     return subprocess.run(
         command(folder, *words), check=False, capture_output=True, text=True, cwd=folder,

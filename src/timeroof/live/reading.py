@@ -62,6 +62,10 @@ WORDS = {
     "other-trace": "another execution trace is being recorded: no step is described",
 }
 NOTES = {
+    "tf-level": (
+        "this version of TensorFlow hides the level of its profiler: nodes that it takes for cheap"
+        " are not timed"
+    ),
     "own-profiler": "the program's own profiler was on: steps under it are not timed by op",
     "lost-to-own-profiler": "the program started its own profiler: a timed step was lost",
     "forked": (
@@ -132,7 +136,9 @@ class ProcessSeen:
 
 def read_folder(folder: Path) -> list[ProcessSeen]:
     """The processes of a run in the order in which they began."""
-    paths = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
+    # The program may have put something else in the place of a file: a folder, a pipe.
+    files = [path for path in folder.glob(f"*{SUFFIX}") if path.is_file()]
+    paths = sorted(files, key=lambda path: path.stat().st_ctime_ns)
     found = [process_of(records(path.read_bytes())) for path in paths]
     for seen in found:
         _read_files(seen, folder)
@@ -217,6 +223,14 @@ def _restart(seen: ProcessSeen, times: list[int]) -> ProcessSeen:
         fresh.steps.append(StepSeen(number, Pass.UNSEEN, duration_ns, 0, -1, False, None, end_ns))
         begin = end_ns
     fresh.steps_seen = len(times)
+    return fresh
+
+
+def _overtaken(seen: ProcessSeen) -> ProcessSeen:
+    """What was seen was another framework's: preparing batches, not the program's steps."""
+    fresh = _restart(seen, [])
+    fresh.former, fresh.first_ns, fresh.kernels, fresh.keys = None, None, [], {}
+    fresh.rounds = defaultdict(list)
     return fresh
 
 
@@ -307,6 +321,7 @@ _TAKERS: dict[str, Any] = {
     "later": _later,
     "kind": _kind,
     "restart": _restart,
+    "overtaken": _overtaken,
     "timed": _timed,
     "described": _described,
     "primitives": _primitives,

@@ -61,7 +61,7 @@ def settle(recording: Recording, framework: str) -> None:
         for _, kernel in kernels_in_order(step):
             if step is typical or kernel.key not in places:
                 places.setdefault(kernel.key, len(ops))
-                ops.append(_executed(kernel, framework, trains))
+                ops.append(executed(kernel, framework, trains))
     recording.described = ops
     recording.timed = [_placed(step, places) for step in recording.timed]
     if recording.block is not None:
@@ -77,7 +77,8 @@ def _placed(step: TimedStep, places: dict[tuple[object, ...], int]) -> TimedStep
     return replace(step, described=described)
 
 
-def _executed(kernel: Kernel, framework: str, trains: bool) -> Executed:
+def executed(kernel: Kernel, framework: str, trains: bool) -> Executed:
+    """An execution with what its program's metadata says of it."""
     linked = kernel.linked
     plain = Executed(
         name=kernel.name, parent=None, thread=kernel.device, sequence=-1, scope=OP_SCOPE,
@@ -224,8 +225,16 @@ def _counted(kernel: Kernel | None, places: dict[int, Buffers]) -> Counted:
 def traffic(
     ops: Sequence[Described], counted: Sequence[Counted], phases: Sequence[str], machine: Machine
 ) -> Traffic:
-    """The least traffic of every execution at every level: buffer assignment tells which bytes.
-    Arrays are told apart within a program; between programs nobody knows."""
+    """The least traffic of every execution at every level."""
+    ranges, results = ranges_of(ops, counted)
+    return traffic_of(ranges, range(len(ops)), phases, machine, results)
+
+
+def ranges_of(
+    ops: Sequence[Described], counted: Sequence[Counted]
+) -> tuple[list[list[Range]], set[Hashable]]:
+    """Which bytes every execution touches, by the programs' buffer assignment, and arrays that are
+    made and stay. Arrays are told apart within a program; between programs nobody knows."""
     places: dict[int, Buffers] = {}
     turns: Counter[tuple[object, ...]] = Counter()
     ranges: list[list[Range]] = []
@@ -245,7 +254,7 @@ def traffic(
         ranges.append(
             [((_storage(program, kernel, int(str(r[0]))), int(r[0] in made)), *r[1:]) for r in own]
         )
-    return traffic_of(ranges, range(len(ops)), phases, machine, results)
+    return ranges, results
 
 
 def _storage(program: Program, kernel: Kernel, allocation: int) -> Hashable:
