@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from timeroof.core.arrays import distinct
 from timeroof.core.columns import bytes_known, first_of, flops_known
 from timeroof.core.machine import Ceiling, Machine, launch_variant
 from timeroof.core.profile import LABEL, ORIGIN
@@ -379,7 +380,7 @@ def own_times(start: Floats, end: Floats, tier: Ints, device: Ints) -> OwnTimes:
     ([1.5, 1.5, 2.0], [1.0, 1.0, 2.0])
     """
     own = OwnTimes(np.zeros(len(start)), np.zeros(len(start)))
-    for one in np.unique(device).tolist():
+    for one in distinct(device).tolist():
         rows = np.flatnonzero(device == one)
         found = _of_one_device(start[rows], end[rows], tier[rows])
         own.exclusive[rows], own.alone[rows] = found
@@ -397,7 +398,7 @@ def _of_one_device(start: Floats, end: Floats, tier: Ints) -> OwnTimes:
     begins, ends = place[: len(start)], place[len(start) :]
     lengths = np.diff(times[order])
     own = OwnTimes(np.zeros(len(start)), np.zeros(len(start)))
-    for one in np.unique(tier).tolist():
+    for one in distinct(tier).tolist():
         rows = tier == one
         steps = np.zeros(len(order))
         steps[begins[rows]] += 1

@@ -12,12 +12,13 @@ counted; `Tensor | None` gets it where there is one.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
+from types import FunctionType
+from typing import cast
 
 import msgspec
 
@@ -76,7 +77,7 @@ def formula(
     """
 
     def register(function: Function) -> Function:
-        kinds = {n: p.annotation for n, p in inspect.signature(function).parameters.items()}
+        kinds = _annotations(function)
         takes_call = kinds.pop("call", None) is not None
         parameters = tuple(order.split()) or tuple(kinds)
         named = sizes or function.__globals__.get("SIZES", "")
@@ -91,6 +92,13 @@ def formula(
         return function
 
     return register
+
+
+def _annotations(function: Function) -> dict[str, str]:
+    """The annotations of a function's parameters in order; `inspect.signature` takes longer."""
+    code = cast(FunctionType, function).__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return {name: function.__annotations__[name] for name in names}
 
 
 def _size_names(text: str) -> dict[str, tuple[str, ...]]:
