@@ -19,7 +19,7 @@ PRODUCT = 2 * 1024**3
 
 
 @jax.jit
-def jax_product(x):  # noqa: ANN001, ANN201
+def jax_product(x):
     return x @ x
 
 
@@ -50,7 +50,7 @@ def check(report: Report, framework: str) -> None:
 
 
 @pytest.mark.parametrize(("work", "framework"), CASES)
-def test_a_block_is_about_the_framework_with_most_time(work, framework) -> None:  # noqa: ANN001
+def test_a_block_is_about_the_framework_with_most_time(work, framework) -> None:
     work()
     with profile(machine=MACHINE) as p:
         work()
@@ -58,7 +58,7 @@ def test_a_block_is_about_the_framework_with_most_time(work, framework) -> None:
 
 
 @pytest.mark.parametrize(("work", "framework"), CASES)
-def test_steps_are_those_of_the_framework_with_most_time(work, framework) -> None:  # noqa: ANN001
+def test_steps_are_those_of_the_framework_with_most_time(work, framework) -> None:
     work()
     with profile(machine=MACHINE, steps=6) as p:
         for turn in range(9):
@@ -72,7 +72,7 @@ def test_steps_are_those_of_the_framework_with_most_time(work, framework) -> Non
 
 
 @pytest.mark.parametrize(("work", "framework"), CASES)
-def test_a_function_is_about_the_framework_with_most_time(work, framework) -> None:  # noqa: ANN001
+def test_a_function_is_about_the_framework_with_most_time(work, framework) -> None:
     watched = profile(machine=MACHINE)(work)
     for _ in range(9):
         watched()

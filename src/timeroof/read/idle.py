@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from timeroof.core.arrays import distinct
 from timeroof.core.vocabulary import IdleCause
+from timeroof.model.bounds import distinct
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.core.arrays import distinct
+from timeroof.model.bounds import distinct
 from timeroof.read import idle as idling
 from timeroof.read.torch import contexts as around
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace

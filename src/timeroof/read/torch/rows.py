@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from timeroof.core.arrays import distinct
 from timeroof.core.profile import RECORDED_CALL
 from timeroof.core.shapes import SHAPE, shape_series
-from timeroof.model.bounds import own_times, tier_of
+from timeroof.model.bounds import distinct, own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import CAUSES, Ints
 from timeroof.read.torch import links as linking
