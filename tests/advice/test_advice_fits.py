@@ -84,3 +84,14 @@ def test_an_optimizer_of_one_pass_is_claimed_once() -> None:
     assert "TR209" in codes
     chain = [f for f in report.findings if f.code == "TR203"]
     assert not any("fused=True" in (f.action or "") or "sqrt" in f.why for f in chain)
+
+
+def test_copies_between_host_and_device_are_to_be_overlapped() -> None:
+    """Their times differ with their sizes: that is no noise which would silence the rule."""
+    copy = {"name": "Memcpy HtoD (Pinned -> Device)", "kind": "copy", "op": None, "time_s": 9.0,
+            "byte/dram": 30.0, "launches": 9.0, "time_spread": 2.5}  # fmt: skip
+    found = only("TR201", report_of([copy, slow(time_s=1.0)]))
+    assert found.title.startswith("Copies between host and device take 9.00 s")
+    assert "non_blocking" in (found.action or "") or "asynchronous" in (found.action or "")
+    between = only("TR201", report_of([copy | {"name": "Memcpy DtoD"}, slow(time_s=1.0)]))
+    assert "host" not in between.title + (between.action or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -114,6 +115,33 @@ def test_a_file_that_cannot_be_read_is_a_note_and_a_missing_rank(
     assert len(left_out) == 1
     assert f"1 of {count} files could not be read and are left out: rank0001.csv" in left_out[0]
     assert [r.rank for r in report.profile.ranks] == [r for r in range(count) if r != 1]
+
+
+def write_traces(folder: Path, count: int) -> Path:
+    folder.mkdir()
+    for rank in range(count):
+        events = [
+            {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 10 * i, "dur": 8, "args": {}}
+            | {"pid": 0, "tid": 7}
+            for i in range(50)
+        ]
+        trace = {
+            "schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": count},
+            "traceEvents": events,
+            "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}],
+        }  # fmt: skip
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace))
+    return folder
+
+
+def test_a_cut_trace_is_named_and_takes_nothing_from_what_the_others_say(tmp_path: Path) -> None:
+    folder = write_traces(tmp_path / "run", 3)
+    cut = folder / "rank1.json"
+    cut.write_text(cut.read_text().partition('"deviceProperties"')[0][:-400])
+    report = load(folder)
+    assert report.profile.device == "NVIDIA H100 80GB HBM3"
+    (note,) = [n for n in report.notes if "cut off" in n]
+    assert note.startswith("rank1.json: ")
 
 
 def test_where_no_file_can_be_read_the_first_says_why(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ SMALL = {
     "conv2d": {"batch": 2, "filters": 4, "channels": 3, "size": 12},
     "pool": {"batch": 2, "channels": 3, "size": 12},
     "gemm": {"m": 8, "n": 12, "k": 16},
+    "linear": {"batch": 4, "inputs": 8, "outputs": 6},
     "attention": {"batch": 2, "heads": 2, "sequence": 16, "head_dim": 8},
     "layernorm": {"rows": 8, "columns": 16},
     "softmax": {"rows": 8, "columns": 16},

@@ -14,6 +14,7 @@ from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.views import overview as words
 from timeroof.views.overview import overview, word_count
+from timeroof.views.run_summary import print_run
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "live"
 # Grows: what nobody says (guide: subject, verb, number, unit; the field's own words).
@@ -70,3 +71,32 @@ def test_every_class_of_time_has_words_on_a_device_and_on_a_host() -> None:
             assert part.subject[0].isupper()
             assert part.verb in ("take", "takes")
             assert not CODE.search(f"{part.label} {part.subject}")
+
+
+def test_the_terminal_says_what_to_do_below_each_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = overview(step_report())
+    assert seen.actions
+    for width in ("200", "80"):
+        monkeypatch.setenv("COLUMNS", width)
+        print_run(step_report())
+        said = " ".join(capsys.readouterr().err.split())
+        for action in seen.actions:
+            assert said.index(action.title.split(":")[0]) < said.index(action.how.split()[0])
+            if width == "200":
+                assert action.how.replace("`", "") in said
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_reasons_on_the_first_screen_are_whole_sentences(name: str) -> None:
+    for action in overview(RUNS[name]()).actions:
+        assert action.reason.endswith(".")
+        assert "Largest:" not in action.reason
+        assert action.why.startswith(action.reason)
+
+
+def test_what_gains_next_to_nothing_is_not_done_first() -> None:
+    for name, made in RUNS.items():
+        seen = overview(made())
+        assert all(a.gain_s >= 0.01 * (seen.time_s or 0.0) for a in seen.actions[1:]), name

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.core.notes import UNTRUSTED
 from timeroof.core.profile import Profile, RankTotals
 from timeroof.core.report import BOUND
 from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
@@ -63,6 +64,17 @@ def _mostly_embedding(rows: pl.DataFrame) -> bool:
         return False
     found = (pl.col("algorithm") == "embedding") | pl.col("short_name").str.contains("embedding")
     return _hold_most(rows, found)
+
+
+# Copies between host and device, as CUPTI, ROCm and XLA call them.
+_TRANSFER = r"(?i)HtoD|DtoH|HostToDevice|DeviceToHost|host[ _]to[ _]device|device[ _]to[ _]host"
+
+
+def mostly_transfers(rows: pl.DataFrame) -> bool:
+    """Whether copies between host and device hold most of the time."""
+    if "kind" not in rows.columns:
+        return False
+    return _hold_most(rows, (pl.col("kind") == "copy") & pl.col("name").str.contains(_TRANSFER))
 
 
 def _hold_most(rows: pl.DataFrame, some: pl.Expr) -> bool:
@@ -173,6 +185,8 @@ class Context:
     ranks: int = 1
     # Seconds of each rank of a distributed run.
     rank_totals: Sequence[RankTotals] = ()
+    # Other programs had the CPUs for so long that times say nothing: only counts do.
+    untrusted: bool = False
     # Least seconds of each phase as one kernel, where tensor identities are known.
     fused_s: Mapping[str, float] = field(default_factory=dict)
 
@@ -194,6 +208,7 @@ class Context:
             ranks=ranks,
             rank_totals=profile.ranks,
             fused_s=_fused_phases(report),
+            untrusted=any(note.code == UNTRUSTED for note in report.notes),
         )
 
     def without(self, ids: Sequence[int]) -> Context:
@@ -268,7 +283,8 @@ class Context:
         if rows is not None and "op_family" not in rows.columns:
             rows = None
         of_rows = self.rows if rows is None or not _products_s(rows) else rows
-        kinds = ["graphs"] if self.replays_graphs else []
+        kinds = ["transfer"] if rows is not None and mostly_transfers(rows) else []
+        kinds += ["graphs"] if self.replays_graphs else []
         convolution_s = float(of_rows.filter(in_family(OpFamily.CONVOLUTION))["time_s"].sum())
         if convolution_s >= MOSTLY * _products_s(of_rows) > 0:
             kinds.append("convolution")

@@ -21,6 +21,7 @@ from timeroof.cli.options import (
     PageTarget,
     PlainCommand,
     RunTarget,
+    StepKindName,
     Verbose,
 )
 from timeroof.cli.outputs import RunOutputs, said
@@ -98,14 +99,7 @@ def run(
         ),
     ] = StepMarker.AUTO,
     source: Annotated[bool, typer.Option("--source", help="Split ops by source line.")] = False,
-    step_kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Report on steps of this kind, as the summary names them."
-            " [default: the kind with the most time]",
-        ),
-    ] = None,
+    step_kind: StepKindName = None,
     verbose: Verbose = False,
     machine: JudgingMachine = None,
     out: FolderTarget = None,
@@ -175,8 +169,9 @@ def run(
             ended = ended_of(folder, ended)
             told = " ".join(["timeroof run", *([module] if module else []), *words])
             report, recording = report_of_run(
-                folder, judged_on, told, say, ended=ended, step_kind=step_kind
-            )
+                folder, judged_on, told, say, ended=ended, step_kind=step_kind,
+                all_kinds=save is not None or out is not None,
+            )  # fmt: skip
             steps_seen = recording.steps_seen
             # Kept whatever becomes of the summary or of a counted run.
             outputs.write(report, stdout=counting is None)

@@ -29,7 +29,7 @@ from timeroof.core.errors import InputError, UsageError
 if TYPE_CHECKING:
     from timeroof.core.engines import DaskCluster
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case
+    from timeroof.study.case import Case, Result
     from timeroof.study.report import Study
     from timeroof.study.run import Done, Place, Worker
     from timeroof.study.store import Store
@@ -42,9 +42,10 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col,"
-    " cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam: foreach, fused;"
-    " tensorflow: eager, graph (tf.function), xla (jit_compile), session (TensorFlow 1)"
+    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col, blocked,"
+    " winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam:"
+    " foreach, fused; tensorflow: eager, graph (tf.function), xla (jit_compile), session"
+    " (TensorFlow 1)"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"
 STORE = f"The store of finished cases (SQLite). [default: {DATABASE} in --out, else here]"
@@ -56,8 +57,8 @@ def study(
         list[str] | None,
         typer.Argument(
             metavar="KERNEL...",
-            help="conv2d, lstm, gru, rnn, gemm, attention, layernorm, softmax, elementwise, pool,"
-            " embedding, adam; or FILE.py:FUNCTION, a function of your own.",
+            help="conv2d, lstm, gru, rnn, gemm, linear, attention, layernorm, softmax, elementwise,"
+            " pool, embedding, adam; or FILE.py:FUNCTION, a function of your own.",
         ),
     ] = None,
     sets: Annotated[
@@ -106,6 +107,14 @@ def study(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer values and less care: about a minute.")
     ] = False,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="A whole study. paper: conv2d and lstm, all factors, the paper's rows beside them."
+            " czaja: nine kernels of Czaja et al. (2020), cold and warm, on one core, one socket"
+            " and all, with the share of the compute roof that each uses and could use."
+        ),
+    ] = None,
     overlay: Annotated[
         str | None, typer.Option(help="'paper' lays the paper's V100 rows beside the charts.")
     ] = None,
@@ -129,13 +138,13 @@ def study(
 
     Example: `timeroof study conv2d lstm --pass forward,backward --quick`,
     `timeroof study conv2d --set batch=1,8,64 --set layout=channels_last`,
-    `timeroof study my.py:make --set batch=1,8,64`
+    `timeroof study my.py:make --set batch=1,8,64`,
+    `timeroof study --preset czaja --quick`
     """
     from timeroof.api.reports import machine as find_machine
     from timeroof.cli.outputs import check_outputs, keep_inputs
     from timeroof.study.cluster import node_notes
     from timeroof.study.grid import unique
-    from timeroof.study.report import judged_study
     from timeroof.study.run import check_store
     from timeroof.study.store import Store
 
@@ -147,6 +156,15 @@ def study(
         out = Path(FOLDER)
     check_outputs(json=json, html=html, save=save, out=out)
     _check_words(overlay, resume=resume, fresh=fresh)
+    decided = {
+        "KERNEL": names, "--set": sets, "--framework": framework, "--precision": precision,
+        "--pass": passes, "--variant": variant, "--factor": factor, "--cache": cache != "warm",
+        "--threads": threads != "all", "--device": device != "cpu", "--scheduler": scheduler,
+        "--slurm": slurm,
+    }  # fmt: skip
+    whole = asked.preset_cases(preset, [n for n, v in decided.items() if v], quick=quick)
+    if preset == "paper":
+        names, factor, passes, overlay = ["conv2d", "lstm"], ["all"], "forward", "paper"
     asked_for = None if framework is None else words(framework, "--framework")
     kernel_names, functions = asked.split_names(names, asked_for)
     nodes = _nodes(scheduler, slurm, "--counters" if counters else "own" if functions else None)
@@ -167,12 +185,12 @@ def study(
     stage = Stage(fresh=fresh)
     with stoppable(stage), ExitStack() as stack:
         swept = asked.sets_for(kernel_names, sets or [], functions)
-        plain = asked.own_cases(
+        plain = whole or asked.own_cases(
             asked.checked_sweeps(kernel_names, swept, choices, factor or [], functions), choices
         )
         met = asked.met_functions(functions, choices, precision, stack)
         theirs = asked.function_cases(met, sets or [], choices, kernel_names)
-        counting_tool = _tool(counters)
+        counting_tool = _tool(counters) if counters or not whole else _perf_if_it_counts()
         other = None if machine in (None, "here") else find_machine(str(machine))
         ran = dict.fromkeys([*frameworks, *(case.framework for case in theirs)])
         place, notes = _place(device, list(ran), other)
@@ -189,17 +207,23 @@ def study(
             done = _run(
                 # Threads that are asked for stay; otherwise cases run on one beside others.
                 cases, store, place, quick=quick, counters=counting_tool,
-                may_reduce=threads == "all",
+                may_reduce=threads == "all", bound=bool(whole),
                 own={one.function.name: one.worker for one in met}, nodes=nodes,
             )  # fmt: skip
             notes += [] if nodes is None else node_notes(store, done.results, place.machine_key)
-        command = "timeroof " + " ".join(sys.argv[1:])
-        found = judged_study(done.results, other or place.machine, command=command, notes=notes)
-        if not found.rows:
-            first = found.failures[0].error if found.failures else "there was nothing to measure"
-            raise InputError(f"no case could be measured: {first}")
-        page = _write(found, out, html, save, json, overlay)
-        _tell(found, done, target, page)
+        found = _judged(done.results, other or place.machine, notes)
+        _tell(found, done, target, _write(found, out, html, save, json, overlay))
+
+
+def _judged(results: list[Result], machine: Machine | None, notes: list[str]) -> Study:
+    from timeroof.study.report import judged_study
+
+    command = "timeroof " + " ".join(sys.argv[1:])
+    found = judged_study(results, machine, command=command, notes=notes)
+    if not found.rows:
+        first = found.failures[0].error if found.failures else "there was nothing to measure"
+        raise InputError(f"no case could be measured: {first}")
+    return found
 
 
 def _check_words(overlay: str | None, *, resume: bool, fresh: bool) -> None:
@@ -246,6 +270,17 @@ def _tool(counters: CounterTool | None) -> str | None:
         )
         return None
     return counters.value
+
+
+def _perf_if_it_counts() -> str | None:
+    """perf, where it is there, may count, and counts something; the model serves without it."""
+    from timeroof.study.counters import counts_nothing
+
+    try:
+        return None if counts_nothing("perf") else "perf"
+    except (UsageError, InputError) as error:
+        say(f"FLOPs and bytes are modelled: {error.what}")
+        return None
 
 
 def _installed(frameworks: list[str]) -> tuple[str, ...]:
@@ -298,6 +333,7 @@ def _run(
     quick: bool,
     counters: str | None,
     may_reduce: bool,
+    bound: bool,
     own: Mapping[str, Worker],
     nodes: DaskCluster | None,
 ) -> Done:
@@ -309,11 +345,14 @@ def _run(
     from timeroof.study.run import run_cases
 
     plan = msgspec.structs.replace(QUICK if quick else FULL, one_thread_beside_others=may_reduce)
+    if bound:
+        plan = asked.preset_plan(plan, place.machine, quick=quick)
     counting = None
     if counters is not None:
-        from timeroof.study.counters import counting_with
+        from timeroof.study.counters import Counting
 
-        counting = counting_with(counters, plan, place.machine, place.own)
+        rounds = 1 if bound and quick else 3
+        counting = Counting(counters, plan, place.machine, place.own, rounds, once=bound and quick)
     with progress_bar("studying", len(cases)) as advance:
         if nodes is not None:
             return run_on_nodes(cases, store, plan, nodes, advance)

@@ -12,7 +12,7 @@ from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, Hello, OwnFunction, Value
+    from timeroof.study.case import Case, Hello, OwnFunction, Plan, Value
     from timeroof.study.run import Worker
 
 Sweeps = dict[str, "dict[str, list[Value]] | None"]
@@ -301,6 +301,46 @@ def checked_sweeps(
     check_choice("factor", factors, (*FACTOR_NAMES, "all"))
     choices.check(names)
     return given_sweeps(names, parse_sets(sets), quick=choices.quick)
+
+
+PRESETS = ("paper", "czaja")
+
+
+def preset_cases(preset: str | None, others: Sequence[str], *, quick: bool) -> list[Case]:
+    """The cases of a preset that is no grid, for the cores of this machine. `others` are options
+    that a preset decides itself."""
+    if preset is None:
+        return []
+    from timeroof.probe.cpu.topology import read_topology
+    from timeroof.study import czaja
+    from timeroof.study.grid import check_choice
+    from timeroof.study.worker.placing import place_counts
+
+    check_choice("preset", [preset], PRESETS)
+    if others:
+        raise UsageError(
+            f"--preset {preset} and {others[0]} exclude each other",
+            advice=f"leave {' and '.join(others)} out; --quick, --resume and outputs are allowed",
+        )
+    if preset == "paper":
+        return []
+    return czaja.preset_cases(place_counts(read_topology()), quick=quick)
+
+
+def preset_plan(plan: Plan, machine: Machine | None, *, quick: bool) -> Plan:
+    """A plan for cases that are bound to their cores, and cold after memory was overwritten."""
+    import msgspec
+
+    from timeroof.study.czaja import overwritten_bytes
+
+    largest = machine.largest_cache_bytes if machine is not None else None
+    return msgspec.structs.replace(
+        plan,
+        bind=True,
+        # Cores are what is compared: no case runs on fewer than it says.
+        one_thread_beside_others=False,
+        overwrite_bytes=overwritten_bytes(largest, quick=quick),
+    )
 
 
 def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:

@@ -62,12 +62,34 @@ def sum_of(column: str) -> pl.Expr:
 
 
 def summed_over_ranks(rows: pl.LazyFrame, amounts: Sequence[str]) -> pl.LazyFrame:
-    """Reduced rows of all ranks as one row per kernel, and the first rank that has it."""
-    return rows.group_by(KEY).agg(
-        *(sum_of(c) for c in (*SUMMED, *amounts)),
-        *_spread_over_ranks(),
+    """Reduced rows of all ranks as one row per kernel, and the first rank that has it.
+
+    Sums and counts of nulls alone, since these can be added up file by file: whatever needs all
+    ranks' values of a kernel at once is in `spread_over_ranks`.
+    """
+    columns = (*SUMMED, *amounts)
+    summed = rows.group_by(KEY).agg(
+        *(pl.col(c).sum() for c in columns),
+        *(pl.col(c).null_count().alias(_nulls(c)) for c in columns),
+        pl.len().cast(pl.Int64).alias("ranks"),
         pl.col("rank").min().alias("first_rank"),
     )
+    return summed.with_columns(_known_sum(c) for c in columns).drop(_nulls(c) for c in columns)
+
+
+def _nulls(column: str) -> str:
+    return f"nulls of {column}"
+
+
+def _known_sum(column: str) -> pl.Expr:
+    """`sum_of`, from a sum and the number of nulls in it."""
+    nulls, least = pl.col(_nulls(column)), pl.col("ranks") if column in _NULL_IS_NONE else 1
+    return pl.when(nulls < least).then(pl.col(column)).alias(column)
+
+
+def spread_over_ranks(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """How long each kernel takes on the fastest, the median and the slowest rank."""
+    return rows.select(KEY, "rank", "time_s").group_by(KEY).agg(_spread_over_ranks()[1:])
 
 
 def _spread_over_ranks() -> list[pl.Expr]:

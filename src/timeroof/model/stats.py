@@ -93,6 +93,8 @@ FEWEST_SAMPLES = 3
 MOST_SAMPLES = 256
 FEWEST_FOR_RANKS = 8
 RESAMPLES = 2000
+# Deviations are relative, and become powers of e.
+MOST_APART = 100.0
 SEED = 20200904
 
 
@@ -149,7 +151,8 @@ def two_samples(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
     low, high = np.quantile(ratios, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     value = float(np.median(second) / np.median(first))
     few = min(len(first), len(second)) < FEWEST_FOR_RANKS
-    apart = math.hypot(deviation(first), deviation(second))
+    # Samples can lie thousands of medians apart; no ratio of times is beyond this.
+    apart = min(math.hypot(deviation(first), deviation(second)), MOST_APART)
     return Ratio(
         value=value,
         low=min(float(low), value),

@@ -23,6 +23,9 @@ LEAST_UNEXPLAINED = 0.0005
 # Below this share of the time with a known bound the roof of the whole run is not told.
 LEAST_BOUNDED = 0.5
 
+# What sums of floating-point seconds may miss is no time without a cause.
+ROUNDING = 1e-12
+
 
 def totals(
     profile: Profile, verdicts: Verdicts, machine: Machine | None, scope: Scope = "all"
@@ -157,6 +160,8 @@ def seconds_by_class(
         one = COMMUNICATION if cause == IdleCause.COMMUNICATION else IDLE + cause
         seconds[one] = seconds.get(one, 0.0) + idle_s
     rest_s = profile.wall_s - sum(seconds.values())
+    if unexplained_s is None and abs(rest_s) <= ROUNDING * profile.wall_s:
+        return seconds
     if unexplained_s is not None or rest_s < 0:
         seconds[UNEXPLAINED] = rest_s
     elif rest_s > 0:

@@ -16,7 +16,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.notes import Note, notes_of_documents
+from timeroof.core.notes import Note, NoteDocument, notes_of_documents
 from timeroof.core.profile import Profile, RankTotals, amount_columns
 from timeroof.model.fleet import KEY, OUTLIER_DEVIATIONS, outliers, over_ranks, with_key
 from timeroof.read.events import shown_list
@@ -82,7 +82,8 @@ def _whole(
     totals = [s.totals(rank) for s, rank in zip(summaries, ranks, strict=True)]
     return replace(
         Profile.of(kernels, source),
-        device=_agreed([s.device for s in summaries]),
+        # A rank whose trace was cut may not say it; several devices were refused before.
+        device=next((s.device for s in summaries if s.device), None),
         threads=_agreed([s.threads for s in summaries]),
         wall_s=_mean([s.wall_s for s in summaries]),
         kernel_s=_mean([s.kernel_s for s in summaries]),
@@ -139,9 +140,7 @@ def _idle(summaries: Sequence[Summary]) -> dict[str, float]:
     return dict(idle)
 
 
-def _notes(
-    summaries: Sequence[Summary], totals: list[RankTotals], names: list[str]
-) -> list[Note | str]:
+def _notes(summaries: Sequence[Summary], totals: list[RankTotals], names: list[str]) -> list[Note]:
     pairs = sorted(zip((t.rank for t in totals), names, strict=True))
     files = shown_list([f"{rank}: {name}" for rank, name in pairs], MOST_NAMED)
     rows = "each rank's" if len(totals) <= SIDE_BY_SIDE else "summed over ranks"
@@ -149,10 +148,22 @@ def _notes(
         f"{len(totals)} files are taken as ranks of one run ({files})."
         f" Rows are {rows}, totals those of a mean rank."
     )
-    own = [note for s in summaries for note in notes_of_documents(s.notes)]
-    found: list[Note | str] = [Note(text, "taken-as-ranks")]
-    found += [*_missing(summaries), *_slow(totals)]
-    return found + list(dict.fromkeys(own))
+    taken = Note(text, "taken-as-ranks")
+    return [taken, *_missing(summaries), *_slow(totals), *_own(summaries, names)]
+
+
+def _own(summaries: Sequence[Summary], names: Sequence[str]) -> list[Note]:
+    """Notes of the single files, each once; what not all of them say is said of whom."""
+    said: dict[NoteDocument, list[str]] = {}
+    for summary, name in zip(summaries, names, strict=True):
+        for document in dict.fromkeys(summary.notes):
+            said.setdefault(document, []).append(name)
+    return [
+        note
+        if len(of) == len(names)
+        else Note(f"{shown_list(of, 2)}: {note}", note.code, note.level)
+        for of, note in zip(said.values(), notes_of_documents(said), strict=True)
+    ]
 
 
 def _missing(summaries: Sequence[Summary]) -> list[Note]:

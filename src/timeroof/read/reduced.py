@@ -31,7 +31,14 @@ from timeroof.core.run_file import SavedRun, load_run, run_bytes
 from timeroof.core.version import VERSION
 from timeroof.core.vocabulary import IdleCause
 from timeroof.machines.catalogue import machine_for
-from timeroof.model.fleet import KEY, SUMMED, reduced_rows, summed_over_ranks, text_columns
+from timeroof.model.fleet import (
+    KEY,
+    SUMMED,
+    reduced_rows,
+    spread_over_ranks,
+    summed_over_ranks,
+    text_columns,
+)
 from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Input, path_of
 from timeroof.work.recorded import with_recorded_work
@@ -258,7 +265,9 @@ def merged_rows(kept: Sequence[KeptRank], ranks: Sequence[int]) -> pl.DataFrame:
     rows = pl.concat([_numbers(f, c, amounts) for c, f in groups.items()]).with_columns(
         pl.col(_FILE).replace_strict(paths, return_dtype=pl.Int64).alias("rank")
     )
-    merged = summed_over_ranks(rows, amounts).collect(engine="streaming")
+    summed = summed_over_ranks(rows, amounts).collect(engine="streaming")
+    spread = spread_over_ranks(rows).collect(engine="streaming")
+    merged = summed.join(spread, on=KEY, how="left")
     texts = _texts(merged, {rank: path for path, rank in paths.items()})
     # The order of a sum over threads is another each time, and so are its last digits.
     sums = (pl.col(c).round_sig_figs(DIGITS) for c in (*SUMMED, *amounts))

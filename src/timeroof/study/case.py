@@ -81,6 +81,10 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
     limit_s: float = 300.0
     # As soon as other programs are seen: one thread, and its own CPU time.
     one_thread_beside_others: bool = True
+    # Bind cases to cores and their memory to these cores' nodes.
+    bind: bool = False
+    # Before a cold execution so much memory is overwritten; None: more than the caches is read.
+    overwrite_bytes: int | None = None
 
 
 FULL = Plan()

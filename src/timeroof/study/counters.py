@@ -16,6 +16,7 @@ from timeroof.core.children import Child
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import ORIGIN, amount_columns
+from timeroof.core.resources import DRAM
 from timeroof.counters import CollectOptions, collect, counted_region, repetitions
 from timeroof.counters.join import is_one_unit
 from timeroof.counters.tools import find_tool
@@ -25,38 +26,78 @@ from timeroof.study.case import Order, OwnFunction, Plan, Result
 LEAST_S = 0.2
 MOST_EXECUTIONS = 1000
 TIMES_THE_LIMIT = 4
+# A reading below what the case must have read is taken again so often.
+MOST_READINGS = 3
 
 
-def counting_with(
-    tool: str, plan: Plan, machine: Machine | None, own: Mapping[str, OwnFunction] | None = None
-) -> Callable[[Result], Result]:
-    """A function that counts a measured case with a profiler; refuses a missing tool at once."""
-    find_tool(tool)
-    architecture = None
-    if machine is not None and machine.kind == "gpu":
-        architecture = machine.compute_capability or machine.architecture or None
+@dataclass
+class Counting:
+    """Counts measured cases with a profiler, which must be there. With `once` a case is counted on
+    one number of threads, and its other cases take what was counted."""
 
-    def count(result: Result) -> Result:
-        one_s = statistics.median(result.samples_s)
+    tool: str
+    plan: Plan
+    machine: Machine | None = None
+    own: Mapping[str, OwnFunction] = field(default_factory=dict)
+    rounds: int = CollectOptions.rounds
+    once: bool = False
+    _counted: dict[str, CaseCounts] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a missing tool at once."""
+        find_tool(self.tool)
+
+    def __call__(self, result: Result) -> Result:
+        """A result with what was counted in the place of what shapes say."""
+        key = msgspec.structs.replace(result.case, threads=1).key("", "")
+        if not self.once or key not in self._counted:
+            self._counted[key] = self._read(result)
+        counts = self._counted[key]
+        notes = "; ".join(counts.notes)
+        label = {"counters": f"{self.tool}: {notes}" if notes else self.tool}
+        return msgspec.structs.replace(counts.merged(result), labels=result.labels | label)
+
+    def _read(self, result: Result) -> CaseCounts:
+        """What a case came to; readings that cannot be are taken again."""
+        largest = self.machine.largest_cache_bytes if self.machine is not None else None
+        least, counts = least_bytes(result, largest or 0), CaseCounts()
+        for _ in range(MOST_READINGS):
+            counts = self._collected(result)
+            moved = counts.amounts.get(DRAM)
+            if moved is None or moved >= least:
+                return counts
+        return counts.without_bytes(
+            f"{self.tool} counted fewer DRAM bytes than the input has, {MOST_READINGS} times: bytes"
+            " are modelled"
+        )
+
+    def _collected(self, result: Result) -> CaseCounts:
+        machine, one_s = self.machine, statistics.median(result.samples_s)
+        architecture = None
+        if machine is not None and machine.kind == "gpu":
+            architecture = machine.compute_capability or machine.architecture or None
         times = max(1, min(MOST_EXECUTIONS, round(LEAST_S / max(one_s, 1e-7))))
-        whose = (own or {}).get(result.case.kernel)
-        order = msgspec.json.encode(Order(cases=[result.case], plan=plan, own=whose)).decode()
+        whose = self.own.get(result.case.kernel)
+        order = msgspec.json.encode(Order(cases=[result.case], plan=self.plan, own=whose)).decode()
         child = Child("timeroof.study.worker", ("count", order, str(times)))
-        counts = collect_case(
-            tool,
+        return collect_case(
+            self.tool,
             child.command,
             executions=times,
             architecture=architecture,
             options=CollectOptions(
                 cache="keep" if result.case.cache == "warm" else "flush",
-                timeout_s=TIMES_THE_LIMIT * plan.limit_s,
+                timeout_s=TIMES_THE_LIMIT * self.plan.limit_s,
                 surroundings=child.environment,
+                rounds=self.rounds,
             ),
         )
-        label = {"counters": f"{tool}: {'; '.join(counts.notes)}" if counts.notes else tool}
-        return msgspec.structs.replace(counts.merged(result), labels=result.labels | label)
 
-    return count
+
+def least_bytes(result: Result, largest_cache_bytes: int) -> float:
+    """Bytes that a case must have read from DRAM: its input, unless a cache may still hold it."""
+    read = float(result.labels.get("input_bytes", 0))
+    return read if result.case.cache == "cold" or read > largest_cache_bytes else 0.0
 
 
 def counts_nothing(tool: str) -> bool:
@@ -85,6 +126,11 @@ class CaseCounts:
     # Kernels of a GPU that one execution launched; None where only the whole was counted.
     launches: float | None = None
     notes: tuple[str, ...] = ()
+
+    def without_bytes(self, why: str) -> CaseCounts:
+        """The same without bytes, which are not to be trusted."""
+        kept = {name: v for name, v in self.amounts.items() if not name.startswith("byte/")}
+        return replace(self, amounts=kept, notes=(*self.notes, why))
 
     def merged(self, result: Result) -> Result:
         """A result with counted amounts: FLOPs whole or not at all, bytes level by level.
@@ -141,8 +187,18 @@ def collect_case(
     return CaseCounts(amounts, one, calls, collected.notes)
 
 
-def count_executions(run: Callable[[], object], executions: int = 1) -> None:
-    """Inside the worker: the counted part, as often as `collect` asks for it."""
+def count_executions(
+    run: Callable[[], object], executions: int = 1, flush: Callable[[], object] | None = None
+) -> None:
+    """Inside the worker: the counted part, as often as `collect` asks for it.
+
+    `flush` clears the caches before each execution. It runs as often in one repetition as in two,
+    so that what it does cancels where one is taken from the other.
+    """
+    wanted = executions * repetitions()
     with counted_region():
-        for _ in range(executions * repetitions()):
-            run()
+        for place in range(wanted if flush is None else max(wanted, 2 * executions)):
+            if flush is not None:
+                flush()
+            if place < wanted:
+                run()

@@ -9,13 +9,13 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
 from timeroof.core.columns import BOUND, BYTE, FLOP
 from timeroof.core.profile import LABEL, ORIGIN
-from timeroof.core.resources import Scope, limiter_kind
+from timeroof.core.resources import SCOPES, Scope, limiter_kind
 from timeroof.study.case import BUSY, Value
 from timeroof.views.palette import LIMITER_WORDS
 
@@ -31,14 +31,15 @@ _PLAIN = (
     "bound_s", "work_bound_s", "efficiency", "above_roof", "overhead_time_s", "inside_overhead_box",
 )  # fmt: skip
 _WORDS = (
-    "implementation", "algorithm", "emulated", "contains", "executed_because", "clock", "turn",
-    "doubt",
+    "implementation", "algorithm", "formats", "emulated", "contains", "executed_because", "clock",
+    "turn", "doubt", "placed",
 )  # fmt: skip
 _NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops")
 # Labels that are no parameters: a parameter of a user's function may be called the same.
 _TAKEN = {
     *SERIES, *_WORDS, *_NUMBERS, "pass", "scope", "executions_per_sample", "confidence", "leaks",
-    "executed_per_needed", "uncounted", "counted_on", "counters",
+    "executed_per_needed", "jaxpr_flops", "uncounted", "counted_on", "counters", "input_bytes",
+    "placed",
 }  # fmt: skip
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.ASCII)
 
@@ -102,6 +103,8 @@ class Row:
     formula_flops: float | None = None
     implementation: str | None = None
     algorithm: str | None = None
+    # Layouts of its tensors, by oneDNN's own line.
+    formats: str | None = None
     emulated: str | None = None
     contains: str | None = None
     # Why other products ran than the definition has.
@@ -110,10 +113,14 @@ class Row:
     clock: str | None = None
     turn: str | None = None
     doubt: str | None = None
+    # The cores that it was bound to, and the memory.
+    placed: str | None = None
     # What bounds it.
     limiter: str | None = None
     bound_s: float | None = None
     work_bound_s: float | None = None
+    # The least time of its FLOPs alone.
+    compute_s: float | None = None
     efficiency: float | None = None
     above_roof: str | None = None
     overhead_time_s: float | None = None
@@ -145,6 +152,26 @@ class Row:
     def timed_alone(self) -> bool:
         """Whether its seconds are the CPU time of one thread, which neighbours hardly change."""
         return self.clock == "cpu" and self.threads == 1 and self.doubt is None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs are in its seconds."""
+        return self.busy and not self.timed_alone
+
+    @property
+    def utilisation(self) -> float | None:
+        """The share of the compute roof that it reaches."""
+        return None if self.compute_s is None else self.compute_s / self.time_s
+
+    @property
+    def attainable(self) -> float | None:
+        """The share of the compute roof that it could reach at its intensity.
+
+        >>> row = Row(time_s=4.0, compute_s=1.0, work_bound_s=2.0)
+        >>> row.utilisation, row.attainable
+        (0.25, 0.5)
+        """
+        return self.compute_s / self.work_bound_s if self.compute_s and self.work_bound_s else None
 
     def measured(self, what: str) -> bool:
         """Whether counters gave an amount."""
@@ -201,15 +228,20 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
         device=labels.get("device") or "cpu",
         pass_name=labels.get("pass", ""),
         threads=int(labels["threads"]) if "threads" in labels else None,
-        scope="core" if labels.get("scope") == "core" else "all",
+        scope=cast("Scope", labels["scope"]) if labels.get("scope") in SCOPES else "all",
         params={n: parameter_value(v) for n, v in own.items()},
         samples=tuple(values.get("samples") or [values["time_s"]]),
         launches=values.get("launches") if counted else None,
         flops_by=under(FLOP),
         bytes_by=under(BYTE),
         fault_s=values.get(f"{BOUND}fault"),
+        compute_s=_largest(under(f"{BOUND}{FLOP}").values()),
         origins={k: v for k, v in under(ORIGIN).items() if v is not None},
     )
+
+
+def _largest(bounds: Iterable[float | None]) -> float | None:
+    return max((bound for bound in bounds if bound is not None), default=None)
 
 
 def limiter_words(resource: str | None) -> str:

@@ -86,6 +86,8 @@ class Workload:
     compiled: bool = False
     # The same work uncompiled, for counting.
     eager: Callable[..., object] | None = None
+    # The same work on tensors whose memory can be looked at, for counting.
+    described: Callable[[], Workload] | None = None
     # A function of the user's that takes no inputs: it runs as it is written.
     as_written: bool = False
     # Gradients of all that has one, whatever the graph holds, and not of the above alone.

@@ -22,6 +22,7 @@ from timeroof.model.stats import spread
 from timeroof.model.totals import totals
 from timeroof.study import kernel as k
 from timeroof.study.case import Case, Result
+from timeroof.study.czaja import utilisation_findings
 from timeroof.study.factors import conclude
 from timeroof.study.grid import all_cores
 from timeroof.study.judged_cases import Row, parameter_label, typed_rows
@@ -61,7 +62,7 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
     how = ("framework", "precision", "cache", "threads", "variant", "device")
     labels = result.labels | {name: str(getattr(case, name)) for name in how}
     labels["pass"] = case.pass_name
-    labels["scope"] = scope_for(1, machine) if case.threads == 1 else "all"
+    labels["scope"] = _scope(result, machine)
     if result.load is not None:
         labels["load"] = f"{result.load:.3f}"
     labels |= {parameter_label(name): str(value) for name, value in case.params.items()}
@@ -82,6 +83,14 @@ def _row(result: Result, machine: Machine | None) -> dict[str, object]:
         **{f"{ORIGIN}{what}": origin for what, origin in result.origins.items()},
         **{f"{LABEL}{name}": value for name, value in labels.items()},
     }
+
+
+def _scope(result: Result, machine: Machine | None) -> str:
+    """The ceilings that count: of the place that a case was bound to, or by its threads."""
+    placed = result.labels.get("scope")
+    if placed and machine is not None and any(c.scope == placed for c in machine.ceilings):
+        return placed
+    return scope_for(1, machine) if result.case.threads == 1 else "all"
 
 
 def case_name(case: Case) -> str:
@@ -138,6 +147,7 @@ def judged_study(
     told = dict.fromkeys((busy_sentence(rows), *leaks, *profile.notes, *verdicts.notes))
     notes = as_notes(text for text in told if text)
     findings = (
+        *utilisation_findings(rows),
         *(s.finding() for s in standings(rows)),
         *conclude(rows, machine),
         *regime_findings(rows),

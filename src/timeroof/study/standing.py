@@ -10,6 +10,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.report import Finding
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.paper.data import BASE_CASE
+from timeroof.study.czaja import CODE as UTILISATION
 from timeroof.study.factors.beside import paper_case
 from timeroof.study.factors.conclusion import times
 from timeroof.study.judged_cases import Row, limiter_words, threads_words
@@ -86,7 +87,9 @@ def standings(rows: Sequence[Row]) -> list[Standing]:
         ]
         paper = paper_case(op)
         if base and paper is not None:
-            found.append(Standing(op, max(base, key=lambda row: row.threads or 0), paper))
+            # Most threads, unless other programs are in their seconds.
+            best = max(base, key=lambda row: (not row.disturbed, row.threads or 0))
+            found.append(Standing(op, best, paper))
     return found
 
 
@@ -160,6 +163,7 @@ def summary_lines(
     """The lines that a study ends with, what they are about before what they say."""
     lines = [("Machine", machine_words(machine))]
     lines += [(NAMES[s.op], s.sentence) for s in standings(rows)]
+    lines += [("Utilisation", f.evidence["sentence"]) for f in findings if f.code == UTILISATION]
     for finding in findings:
         sentence = finding.evidence.get("sentence")
         if sentence and finding.evidence.get("concluded"):

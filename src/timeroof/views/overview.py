@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from timeroof.core.columns import Row
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.notes import UNTRUSTED
+from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.model.groups import kernel_groups
 from timeroof.model.totals import COMMUNICATION, COPY, IDLE, UNEXPLAINED, device_count, exclusive_s
 from timeroof.views.doubts import Doubt, doubts_of, is_empty
 from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.plain import clip
+from timeroof.views.steps import account, of_kind
 from timeroof.views.title import run_subtitle, run_title
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ ACTIONS = 3
 KERNELS = 5
 # A part below this share of the run is not named in the sentence, and no more parts than this.
 LEAST_NAMED = 0.05
+# A finding that gains less of the run is not among the first things to do.
+LEAST_GAIN = 0.01
+LONGEST_REASON = 190
 MOST_NAMED = 3
 HALF = 0.5
 LONGEST_SENTENCE = 25
@@ -54,7 +59,7 @@ DEVICE_WORDS = {
     "compute": PartWords("compute-bound", "Compute-bound kernels"),
     "memory": PartWords("memory-bound", "Memory-bound kernels"),
     "launch": PartWords("launch-bound", "Launch-bound kernels"),
-    "latency": PartWords("latency-bound", "Kernels too small for the GPU"),
+    "latency": PartWords("latency-bound", "Latency-bound kernels"),
     "fault": PartWords("page faults", "Page faults"),
     "link": PartWords("link-bound", "Link-bound kernels"),
     "unknown": PartWords("not counted", "Kernels without counts"),
@@ -157,9 +162,11 @@ class Action:
     gain_s: float
     gain: str
     percent: str
+    # The reason in a sentence or two, without the places that `why` names.
     why: str
+    reason: str
     how: str
-    kernels: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -197,6 +204,9 @@ class Overview:
     time: str
     # "run" or "step": what shares are shares of.
     noun: str
+    # What marks a step, and whose time all of them took; which kind this is of, where several are.
+    account: str
+    of_kind: str
     sentence: str
     # What the sentence is about; the page sets it in its colour.
     subject: str
@@ -232,6 +242,8 @@ def overview(report: Report) -> Overview:
         time_s=run_seconds(report),
         time=_seconds(run_seconds(report)),
         noun=noun,
+        account=account(report.profile.steps),
+        of_kind=of_kind(report.profile.steps),
         sentence=sentence,
         subject=main[0].subject if main and sentence.startswith(main[0].subject) else "",
         potential=_potential(report),
@@ -364,6 +376,8 @@ def sentence_of(report: Report, parts: Sequence[Part], noun: str) -> str:
         return "Nothing was measured."
     if report.totals.ladder.measured_s is None:
         return "No kernel was timed."
+    if is_untrusted(report):
+        return _work_sentence(report, noun)
     main = ranked(parts)
     if not main:
         return "No kernel took any time."
@@ -375,6 +389,27 @@ def sentence_of(report: Report, parts: Sequence[Part], noun: str) -> str:
         words += f", mostly {first.main}"
     named = [part for part in others if part.share >= LEAST_NAMED][: MOST_NAMED - 1]
     return _joined(words, [f"{_lower(part.subject)} {part.percent}" for part in named])
+
+
+def is_untrusted(report: Report) -> bool:
+    """Whether the program waited for a CPU so long that its times say nothing."""
+    return any(note.code == UNTRUSTED for note in report.notes)
+
+
+def _work_sentence(report: Report, noun: str) -> str:
+    """What holds where times do not: how much there is to do, and what it takes at least."""
+    totals = report.totals
+    flops = sum(n for n in totals.flops.values() if n is not None)
+    known = {level: n for level, n in totals.bytes.items() if n}
+    level = next((name for name in ("dram", "l3", "l2", "l1") if name in known), None)
+    amounts = [format_amount(flops, "FLOP")] if flops else []
+    if level is not None:
+        where = "of memory traffic" if level == "dram" else f"of {level.upper()} traffic"
+        amounts.append(f"{format_amount(known[level], 'B')} {where}")
+    work = " and ".join(amounts) or "no counted work"
+    bound_s = totals.ladder.roof_s
+    least = "" if bound_s is None else f"; at its bounds that takes {format_seconds(bound_s)}"
+    return f"One {noun} is {work}{least}."
 
 
 def _joined(words: str, more: Sequence[str]) -> str:
@@ -419,6 +454,8 @@ def _potential(report: Report) -> str:
     totals = report.totals
     if totals.efficiency is None or totals.ladder.roof_s is None:
         return ""
+    if is_untrusted(report):
+        return "includes waiting for a CPU"
     device = device_word(report)
     return (
         f"{percent(totals.efficiency)} of what this {device} can do;"
@@ -439,10 +476,15 @@ def _counted(totals: Totals) -> str:
 
 
 def actions_of(report: Report) -> list[Action]:
-    """The findings that gain something, the largest first: as many as fit."""
+    """The findings that gain something, the largest first: as many as fit.
+
+    What gains next to nothing is nothing to do first, unless there is nothing else.
+    """
     gains = [finding for finding in report.findings if finding.gain_s]
     gains.sort(key=lambda finding: -(finding.gain_s or 0.0))
-    return [_action(place, f, report) for place, f in enumerate(gains[:ACTIONS], 1)]
+    least_s = LEAST_GAIN * (report.totals.ladder.measured_s or 0.0)
+    first = [f for place, f in enumerate(gains) if not place or (f.gain_s or 0.0) >= least_s]
+    return [_action(place, f, report) for place, f in enumerate(first[:ACTIONS], 1)]
 
 
 def _action(place: int, finding: Finding, report: Report) -> Action:
@@ -455,9 +497,24 @@ def _action(place: int, finding: Finding, report: Report) -> Action:
         gain=format_seconds(gain_s),
         percent=percent(gain_s / measured) if measured else "?",
         why=finding.why,
+        reason=_reason(finding.why),
         how=first_sentence(finding.action or ""),
-        kernels=len(finding.kernels),
+        rows=len(finding.kernels),
     )
+
+
+def _reason(why: str) -> str:
+    """The sentences of a reason that a first screen has room for: at least the first.
+
+    >>> _reason("9 copies move 2 GB. Largest: a; b. They feed others.")
+    '9 copies move 2 GB.'
+    """
+    kept = ""
+    for sentence in _SENTENCES.split(why):
+        if kept and (sentence.startswith("Largest:") or len(kept) + len(sentence) > LONGEST_REASON):
+            break
+        kept = f"{kept} {sentence}".lstrip()
+    return kept
 
 
 def _nothing(report: Report) -> str:
@@ -467,6 +524,7 @@ def _nothing(report: Report) -> str:
     return "Nothing: no rule found 1 % of the run to gain."
 
 
+_SENTENCES = re.compile(r"(?<=[a-zA-Z)`'0-9%]\.)\s+(?=[A-Z0-9])")
 _SENTENCE_END = re.compile(r"(?<=[a-z)`'0-9])(?:\.|;)\s+(?=\S)")
 
 
@@ -482,13 +540,17 @@ def first_sentence(text: str) -> str:
 
 # Bounded, and only from the start of a word: texts of files are searched, too.
 _NAME = r"[A-Za-z_]\w{0,60}"
+_CALL = rf"{_NAME}\([^()]{{0,120}}\)"
 _CODE = re.compile(
     r"`(?P<quoted>[^`]{1,300})`"
-    # A call with what stands before it, a name with dots, an option of a command, a snake_case.
-    rf"|(?<![\w.])(?P<bare>(?:{_NAME}\.){{0,6}}{_NAME}\([^()]{{0,120}}\)"
+    # A call with what stands before and after it, a method, a name with dots, an option of a
+    # command, a snake_case, a setting.
+    rf"|(?<![\w.])(?P<bare>(?:{_NAME}\.){{0,6}}{_CALL}(?:\.{_CALL}){{0,4}}|\.{_CALL}"
     rf"|(?:{_NAME}\.){{1,6}}{_NAME}(?: = \w{{1,20}})?"
     r"|(?<!-)--[a-z][\w-]{0,40}(?: (?:NAME|FILE|\d+))?"
-    r"|[a-z]{1,30}(?:_[a-z]{1,30}){1,6}(?:=[\w.]{1,40})?)(?!\w)"
+    r"|mode='[\w-]{1,40}'"
+    r"|[A-Z]{2,20}_[A-Z_]{1,40}(?:=[\w-]{1,40})?"
+    r"|[a-z]{1,30}(?:_[a-z]{1,30}){1,6}(?:=[\w-]{1,40}(?:\.\w{1,40})*)?)(?!\w)"
 )
 
 
@@ -497,6 +559,8 @@ def code_parts(text: str) -> list[tuple[str, bool]]:
 
     >>> code_parts("Use model.to(x) or `a b`.")
     [('Use ', False), ('model.to(x)', True), (' or ', False), ('a b', True), ('.', False)]
+    >>> [part for part, code in code_parts("No permute().contiguous(), .to(), a_b=True.") if code]
+    ['permute().contiguous()', '.to()', 'a_b=True']
     """
     parts, at = [], 0
     for match in _CODE.finditer(text):

@@ -82,7 +82,8 @@ class _Sized:
 def _width(cell: Cell, longest: int) -> int:
     if isinstance(cell, Bar):
         return longest
-    return cell_len(cell.plain if isinstance(cell, Text) else cell)
+    text = cell.plain if isinstance(cell, Text) else cell
+    return max((cell_len(line) for line in text.split("\n")), default=0)
 
 
 def fitted_table(

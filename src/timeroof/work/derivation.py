@@ -16,6 +16,7 @@ from timeroof.core.machine import Machine
 from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost
 from timeroof.work.counting import count
+from timeroof.work.families.hlo import INSTRUCTION, named_inputs
 from timeroof.work.names.facts import read_name
 from timeroof.work.recorded import COUNTED_KINDS, RecordedCall, amounts_of_row
 from timeroof.work.registry import find_rule
@@ -54,6 +55,8 @@ def named_call(call: Call) -> NamedCall:
     >>> written(2 * called.inputs[0].shape[0] * called.inputs[1].shape[1]).text
     '2·M·N'
     """
+    if call.op == INSTRUCTION:
+        return NamedCall(call.op, named_inputs(call))
     rule = find_rule(call.op)
     names = _Names(rule.sizes if rule is not None else {})
     parameters = rule.parameters if rule is not None else ()
@@ -86,7 +89,7 @@ def derived_amounts(
 
     `row` has the columns of a profile's row. What the source measured is not among them.
     """
-    if row["kind"] not in COUNTED_KINDS:
+    if row["kind"] not in COUNTED_KINDS and recorded.call.op != INSTRUCTION:
         return {}
     facts = asdict(read_name(row["name"]))
     named = recorded._replace(call=named_call(recorded.call))

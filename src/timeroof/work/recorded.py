@@ -22,6 +22,7 @@ from timeroof.core.profile import Profile, amount_columns
 from timeroof.work.call import Arg, Call, Tensor, Unrecorded, frozen, parse_dtype
 from timeroof.work.cost import Cost, amounts
 from timeroof.work.counting import Kernel, count, count_kernel, kernel_cost
+from timeroof.work.families.hlo import INSTRUCTION
 from timeroof.work.names import name_facts_table
 
 NO_VALUE = Unrecorded("value not recorded")
@@ -239,7 +240,10 @@ def _with_counted(
     named = pl.when(pl.col(_CALL).is_in(telling)).then(pl.col("name")).alias(_COUNTED_NAME)
     rows = rows.join(table, on="id", how="left", maintain_order="left").with_columns(named)
     keys = [_CALL, _COUNTED_NAME, "kind", "precision", "tensor_core", "storage"]
-    counts = pl.col(_CALL).is_not_null() & pl.col("kind").is_in(COUNTED_KINDS)
+    # Of a compiled program's collectives and copies HLO tells all; of a library's a name at best.
+    stated = [code for r, code in different.items() if r.call.op == INSTRUCTION]
+    counts = pl.col("kind").is_in(COUNTED_KINDS) | pl.col(_CALL).is_in(stated)
+    counts = pl.col(_CALL).is_not_null() & counts
     calls = rows.filter(counts).select(keys).unique(maintain_order=True)
     if not calls.height:
         return rows.drop(_CALL, _TIMES, _COUNTED_NAME)

@@ -122,6 +122,106 @@ def test_a_product_of_a_library_without_dimensions_is_solved_from_its_sizes() ->
     assert found.cost(found.instructions["call.1"]).contraction_flops == 2 * 4 * 8 * 16
 
 
+@pytest.mark.parametrize(
+    ("target", "operands", "flops"),
+    [
+        ("lapack_sgetrf_ffi", [shape(2, 6, 4)], 2 * (6 * 16 - 64 / 3)),
+        ("lapack_sgeqrf_ffi", [shape(8, 4)], 2 * 8 * 16 - 2 * 64 / 3),
+        ("__cusolver$cholesky", [shape(6, 6)], 6**3 / 3),
+        ("__cublas$triangularSolve", [shape(4, 4), shape(4, 6)], 4 * 4 * 6),
+        ("te_grouped_gemm_ffi", [shape(12, 8), shape(3, 8, 6)], 2 * 12 * 8 * 6),
+        ("__gpu$TopK", [shape(4, 6)], 0),
+        ("xla.gpu.ext.cub_sort_keys", [shape(4, 6)], 0),
+        ("te_norm_forward_ffi", [shape(4, 6)], 8 * 24),
+        ("__onednn$softmax", [shape(4, 6)], 5 * 24),
+    ],
+)
+def test_custom_calls_of_libraries(target: str, operands: list[bytes], flops: float) -> None:
+    result = shape(4, 6) if target != "te_grouped_gemm_ffi" else shape(12, 6)
+    found = custom(target, "", *operands, result=result)
+    assert found.cost(found.instructions["call.1"]).flops == pytest.approx(flops)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["xla_ffi_python_cpu_callback", "triton_kernel_call", "tpu_custom_call", "lapack_sgesdd_ffi"],
+)
+def test_what_nobody_can_count_is_unknown(target: str) -> None:
+    found = custom(target, "", shape(4, 4), result=shape(4, 4))
+    assert found.cost(found.instructions["call.1"]).flops is None
+
+
+@pytest.mark.parametrize("given", ["parameter", "made inside"])
+def test_a_fused_scatter_writes_its_updates_where_the_array_is_there_already(given: str) -> None:
+    target = (
+        parameter(10, 0, shape(1000, 8))
+        if given == "parameter"
+        else instruction(10, "zero", "broadcast", shape(1000, 8), (14,))
+    )
+    inner = computation(
+        2, 13, target, parameter(11, 1, shape(4, kind=4)), parameter(12, 2, shape(4, 8)),
+        instruction(14, "nothing", "constant", shape()),
+        instruction(13, "scatter.1", "scatter", shape(1000, 8), (10, 11, 12), called=(3,)),
+    )  # fmt: skip
+    outer = computation(
+        1, 4, parameter(1, 0, shape(1000, 8)), parameter(2, 1, shape(4, kind=4)),
+        parameter(3, 2, shape(4, 8)),
+        instruction(4, "fusion.1", "fusion", shape(1000, 8), (1, 2, 3), called=(2,)),
+    )  # fmt: skip
+    adder = computation(3, 22, parameter(20, 0, shape()), parameter(21, 1, shape()),
+                        instruction(22, "add", "add", shape(), (20, 21)))  # fmt: skip
+    found = program(outer, inner, adder)
+    cost = found.cost(found.instructions["fusion.1"])
+    assert cost.other == {"fp32": 32}
+    assert cost.bytes_written == (4 * 8 * 4 if given == "parameter" else 1000 * 8 * 4)
+
+
+def started(opcode: str, result: bytes, *more: bytes, devices: int = 0) -> Program:
+    body = module(
+        1,
+        computation(
+            1, 2, parameter(1, 0, shape(64, 8)), instruction(2, "start", opcode, result, (1,), *more)
+        ),
+    )  # fmt: skip
+    assigned = field(15, field(1, 1) + field(2, devices)) if devices else b""
+    return Program(read_hlo(hlo(body + assigned)))
+
+
+def test_collectives_that_are_started_count_what_they_send_and_receive() -> None:
+    groups = field(49, b"".join(field(1, n) for n in range(4)))
+    one, whole = shape(64, 8), shape(256, 8)
+    gather = started("all-gather-start", tuple_of(one, whole), groups)
+    cost = gather.cost(gather.instructions["start"])
+    assert cost.link_bytes == 256 * 8 * 4 * 3 / 4
+    assert (cost.bytes_read, cost.bytes_written) == (64 * 8 * 4, 256 * 8 * 4)
+    context = shape(kind=8)
+    permute = started("collective-permute-start", tuple_of(one, one, context, context))
+    assert permute.cost(permute.instructions["start"]).bytes_written == 64 * 8 * 4
+    # No groups: all devices that the program was compiled for.
+    reduce = started("all-reduce-start", one, devices=8)
+    cost = reduce.cost(reduce.instructions["start"])
+    assert cost.link_bytes == 64 * 8 * 4 * 2 * 7 / 8
+    assert cost.other == {"fp32": 64 * 8 * 7 / 8}
+    assert started("all-reduce", one).cost(reduce.instructions["start"]).link_bytes is None
+
+
+def test_a_collective_inside_of_an_asynchronous_start_is_one() -> None:
+    groups = field(49, field(1, 0) + field(1, 1))
+    found = program(
+        computation(
+            1, 2, parameter(1, 0, shape(8, 8)),
+            instruction(2, "rs-start", "async-start", tuple_of(shape(8, 8), shape(4, 8)), (1,), called=(2,)),
+        ),
+        computation(
+            2, 11, parameter(10, 0, shape(8, 8)),
+            instruction(11, "rs", "reduce-scatter", shape(4, 8), (10,), groups),
+        ),
+    )  # fmt: skip
+    start = found.instructions["rs-start"]
+    assert found.collective(start) is found.instructions["rs"]
+    assert found.cost(start).link_bytes == 8 * 8 * 4 / 2
+
+
 def test_an_unknown_custom_call_is_unknown_and_says_its_name() -> None:
     found = custom("my_kernel", "", shape(4), result=shape(4))
     cost = found.cost(found.instructions["call.1"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, is_layout, places
+from timeroof.advice.context import Context, is_layout, mostly_transfers, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.model.bounds import where_settled
@@ -12,6 +12,8 @@ from timeroof.model.bounds import where_settled
 MIN_TIME_SHARE = 0.05
 # Reorders that are a smaller part of their op leave its kernels as they are.
 MIN_OP_SHARE = 0.1
+# What the kernels between the copies lose, beside the copies' own time.
+WORTH_SAYING = 0.05
 # Kernels without FLOPs whose results are needed all the same.
 NEEDED = r"(?i)(index|gather|scatter|embedding|sort|top_?k|pool|random|philox|dropout|fill|nccl)"
 
@@ -42,7 +44,13 @@ class LayoutTraffic(Rule):
     name = "layout-traffic"
     title = "Copies and layout changes"
     removes = True
+    # Copies of one row are of many sizes: that their times differ is no noise.
+    seen = True
     actions = {
+        "torch transfer": "Overlap transfers between host and device with computation: pinned"
+        " memory and .to(device, non_blocking=True). Keep on the device what is used again.",
+        "transfer": "Overlap transfers between host and device with computation: pinned memory and"
+        " asynchronous copies. Keep on the device what is used again.",
         "torch convolution": "Keep one memory format: model.to(memory_format=torch.channels_last),"
         " and the same for its inputs. Avoid permute().contiguous() between layers.",
         "torch": "Remove the copies: avoid permute().contiguous(), repeated .to() and cat in inner"
@@ -75,16 +83,20 @@ class LayoutTraffic(Rule):
         why = (
             f"{count:,.0f} copies and layout changes move"
             f" {format_amount(moved, 'B')} in {format_seconds(time_s)} ({context.share(time_s)})"
-            f" and compute nothing.{places(rows)}"
+            " and compute nothing."
         )
-        title = f"Copies and layout changes take {context.of_run(time_s)}"
+        what = "Copies between host and device" if mostly_transfers(rows) else self.title
+        title = f"{what} take {context.of_run(time_s)}"
         evidence = {"time_s": time_s, "bytes": moved, "launches": float(rows["launches"].sum())}
-        if beside_s > 0:
+        if beside_s >= WORTH_SAYING * time_s:
+            title = f"{what} cost {context.of_run(time_s + beside_s)}"
             why += (
-                f" The {context.noun}s that they feed lose another {format_seconds(beside_s)}."
-                " With one layout the library can pick faster ones."
+                f" The {context.noun}s between them lose another {format_seconds(beside_s)}:"
+                " with one layout the library can pick faster ones."
             )
+        if beside_s > 0:
             evidence["served_kernels_gap_s"] = beside_s
+        why += places(rows)
         both = pl.concat([rows, beside], how="vertical")
         return self.claim(context, both, why, evidence, title=title)
 

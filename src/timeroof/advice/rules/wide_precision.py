@@ -39,7 +39,7 @@ class WidePrecision(Rule):
     code = "TR303"
     name = "wide-precision"
     explains = False
-    title = "FP32 products where 16 bits may do"
+    title = "FP32 matrix products where 16 bits may suffice"
     actions = {
         "torch inference cpu": "Try torch.autocast('cpu', dtype=torch.bfloat16) around the model."
         " Compare its outputs: the numbers change.",
@@ -79,7 +79,7 @@ class WidePrecision(Rule):
         moving = _moving(context)
         moving_s = float(moving["time_s"].sum())
         why = (
-            f"FP32 products of {format_amount(flops, 'FLOP')} take {format_seconds(time_s)}"
+            f"FP32 matrix products of {format_amount(flops, 'FLOP')} take {format_seconds(time_s)}"
             f" ({context.share(time_s)}). The {resource_words(unit)} peak is"
             f" {format_amount(rate, 'FLOP/s')}{faster}.{places(rows)}"
         )
@@ -88,7 +88,7 @@ class WidePrecision(Rule):
                 f" 16-bit data also halve the traffic of {format_seconds(moving_s)} of"
                 f" memory-bound {context.noun}s."
             )
-        title = f"FP32 products take {context.of_run(time_s)}; 16 bits may do"
+        title = f"FP32 matrix products take {context.of_run(time_s)}; 16 bits may suffice"
         evidence = {"flops": flops, "time_s": time_s, "unit": name, "moving_s": moving_s}
         both = pl.concat([rows, moving], how="vertical")
         return self.claim(context, both, why, evidence, title=title)

@@ -150,6 +150,16 @@ def read_topology(root: Path = ROOT, allowed: Iterable[int] | None = None) -> To
     return Topology(*shape, _model_name(root), tuple(notes), known)
 
 
+def numa_nodes(root: Path = ROOT) -> dict[int, frozenset[int]]:
+    """The CPUs of every memory node that has some; empty where the system does not say."""
+    found = {}
+    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
+        cpus = _cpus_in(folder / "cpulist")
+        if cpus:
+            found[int(folder.name.removeprefix("node"))] = frozenset(cpus)
+    return dict(sorted(found.items()))
+
+
 def _cpu_folder(root: Path, cpu: int) -> Path:
     return root / "sys/devices/system/cpu" / f"cpu{cpu}"
 

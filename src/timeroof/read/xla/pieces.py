@@ -21,8 +21,9 @@ from timeroof.read.xla.space import Event, Line
 from timeroof.work.call import Call
 from timeroof.work.cost import Cost
 from timeroof.work.families.hlo import instruction_call
+from timeroof.work.hlo.formulas import formulas_of
 from timeroof.work.hlo.names import module_of, phase_of, source_of
-from timeroof.work.hlo.opcodes import COLLECTIVES
+from timeroof.work.hlo.proto import Instruction
 from timeroof.work.recorded import tensors_from_text
 
 _GRID = re.compile(r"\b(grid|block):([\d,]+)")
@@ -126,7 +127,8 @@ def _detail(piece: Piece, numbers: dict[Call, int], details: dict[int, _Detail])
     program, instruction = piece.linked
     if id(instruction) not in details:
         cost = program.whole_cost(instruction) if piece.is_whole else program.cost(instruction)
-        call = numbers.setdefault(instruction_call(cost), len(numbers))
+        formulas = () if piece.is_whole else formulas_of(program, instruction)
+        call = numbers.setdefault(instruction_call(cost, formulas=formulas), len(numbers))
         operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
         sizes = ["x".join(map(str, shape.dims)) for shape in operands if shape.dims]
         name = instruction.op_name
@@ -149,13 +151,13 @@ def _row(
     event, stats = piece.event, piece.event.stats
     known = _detail(piece, numbers, details)
     told = _text(stats.get("tf_op")) or _named_op(stats.get("name"))
-    opcode = piece.linked.instruction.opcode if piece.linked else ""
-    kind = _kind(piece, opcode)
+    collective = _collective_of(piece)
+    kind = _kind(piece, collective)
     link, dram = _moved(event) if piece.is_copy else (None, None)
     call = known.call if known else _stated(event, numbers)
     peer = group = None
-    if known and opcode in COLLECTIVES:
-        sent, size = known.cost.link_bytes, piece.linked and piece.linked.instruction.group_size
+    if known and piece.linked and collective is not None:
+        sent, size = known.cost.link_bytes, piece.linked.program.group_size(collective)
         peer = None if sent is None else sent * piece.share
         group = str(size) if size else None
     # A copy, and on a host a collective, goes through memory.
@@ -172,7 +174,7 @@ def _row(
         known.phase if known else phase_of(told or ""), call, piece.share, link, dram, peer,
         *(sizes[w].replace(",", "x") if w in sizes else None for w in ("grid", "block")),
         (known and known.op_name) or told, _text(stats.get("hlo_category")), module,
-        known.source if known else None, opcode if kind == "collective" and opcode else None, group,
+        known.source if known else None, collective.opcode if collective else None, group,
     )  # fmt: skip
 
 
@@ -183,10 +185,14 @@ def _stream(piece: Piece) -> str:
     return piece.line.name or str(piece.line.id)
 
 
-def _kind(piece: Piece, opcode: str) -> str:
+def _collective_of(piece: Piece) -> Instruction | None:
+    return piece.linked.program.collective(piece.linked.instruction) if piece.linked else None
+
+
+def _kind(piece: Piece, collective: Instruction | None) -> str:
     if piece.is_copy:
         return "memset" if _SET.search(piece.event.name) else "copy"
-    return "collective" if opcode in COLLECTIVES else piece.kind
+    return "collective" if collective is not None else piece.kind
 
 
 def _stated(event: Event, numbers: dict[Call, int]) -> int | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from timeroof.study.kernel import Kernel
 
 # As they are listed; kernels that are not named here come after, in order of their names.
-_ORDER = ("conv2d", "lstm", "gru", "rnn", "gemm", "attention")
+_ORDER = ("conv2d", "lstm", "gru", "rnn", "gemm", "linear", "attention")
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.report import Finding, Report
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.study.czaja import CODE as UTILISATION, utilised
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.conclusion import times
 from timeroof.study.judged_cases import Row, limiter_words, ops
@@ -23,6 +24,7 @@ from timeroof.study.output.charted import combined_chart
 from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.frameworks import factor_lines, framework_versions, way_tables
 from timeroof.study.output.sweeps import Overlay, Panel, overlay_of, panels_beside
+from timeroof.study.output.utilisation import utilisation_charts, utilisation_table
 from timeroof.study.report import Study, case_name
 from timeroof.study.standing import (
     CASES,
@@ -60,7 +62,10 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
     machine, names = report.machine, ops(study.rows)
     where = machine.device if machine else "no machine"
     parts = kernel_parts(study.rows, machine, other)
-    combined = combined_charts(study.rows, machine, other)
+    used = utilisation_table(study.rows)
+    combined = utilisation_charts(study.rows, machine) or combined_charts(
+        study.rows, machine, other
+    )
     small = {table.key: table.chart for part in parts for table in part.tables}
     html = charts_page(
         "study.html.j2",
@@ -68,7 +73,7 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         package=OURS,
         styles=asset("study.css", OURS),
         title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
-        headline=story(report.findings) or headline(standings(study.rows)),
+        headline=_headline(study),
         subtitle=subtitle(study),
         trust=trust_words(study.rows, report.findings, machine),
         disturbed=load_of(study.rows) is not None,
@@ -76,6 +81,7 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         standings=standing_lines(study.rows),
         explained=explanations(study.rows),
         abilities=abilities(machine),
+        used=used,
         ways=way_tables(study.rows),
         across=factor_lines(report.findings),
         factors=[Factor.of(finding) for finding in report.findings if "bars" in finding.evidence],
@@ -108,6 +114,12 @@ CAPTIONS = {
 }
 
 
+def _headline(study: Study) -> str:
+    findings = study.report.findings
+    used = next((str(f.evidence["sentence"]) for f in findings if f.code == UTILISATION), "")
+    return used or story(findings) or headline(standings(study.rows))
+
+
 def headline(found: Sequence[Standing]) -> str:
     """What the paper's kernels come to here, in two sentences; nothing where none was measured."""
     texts = []
@@ -134,7 +146,8 @@ def subtitle(study: Study) -> str:
     device = machine.device if machine else "an unknown machine"
     failed = f", {len(study.failures)} not measured" if study.failures else ""
     cases = f"{len(study.rows)} case{'s' * (len(study.rows) != 1)}{failed}"
-    return " · ".join([f"The paper's experiments on {device}", *versions, cases])
+    what = "Kernels of Czaja et al." if utilised(study.rows) else "The paper's experiments"
+    return " · ".join([f"{what} on {device}", *versions, cases])
 
 
 class StandingLine(NamedTuple):
@@ -287,6 +300,9 @@ def picture(figure: Figure, caption: str, name: str) -> Picture:
     return Picture(svg, caption)
 
 
+_SCOPES = {"all": "", "core": ", one core", "socket": ", one socket"}
+
+
 class RoofTable(NamedTuple):
     """Ceilings of machines side by side."""
 
@@ -297,7 +313,7 @@ class RoofTable(NamedTuple):
 def roof_table(rows: Sequence[Row], machine: Machine | None, overlay: Overlay | None) -> RoofTable:
     """Ceilings of this machine, per scope that the rows use, beside those of the other."""
     columns = [
-        (f"{machine.device}{', one core' if scope == 'core' else ''}", machine.roofs(scope))
+        (f"{machine.device}{_SCOPES[scope]}", machine.roofs(scope))
         for scope in sorted({row.scope for row in rows})
         if machine
     ]

@@ -137,15 +137,22 @@ def _say(reply: int, message: msgspec.Struct) -> None:
 def count(order_json: str, executions: int) -> None:
     """Make the case ready, warm it up, and run it inside the counted region."""
     from timeroof.study.counters import count_executions
+    from timeroof.study.worker.placing import bind
+    from timeroof.study.worker.sampling import overwriter
 
     order = msgspec.json.decode(order_json, type=Order)
     case = order.cases[0]
     own = bench(case.framework, None, None if order.own is None else imported(order.own))
     own.use_threads(case.threads)
+    if order.plan.bind:
+        bind(case.threads)
     with own.ready(case) as ready, ready.entrant.setting():
+        flush = ready.entrant.flush if case.device == "cpu" else None
+        if flush is not None and order.plan.overwrite_bytes is not None:
+            flush = overwriter(order.plan.overwrite_bytes, case.threads)
         for _ in range(3):
             ready.run()
-        count_executions(ready.run, executions)
+        count_executions(ready.run, executions, flush)
 
 
 def limit_memory(more_bytes: int | None) -> None:

@@ -17,11 +17,13 @@ from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import own_jax, xla_counting
 from timeroof.study.worker.counting import Used, nothing_seen
+from timeroof.study.worker.jax_algorithm import defined_work
 from timeroof.study.worker.jax_kernels import KERNELS, Made
 from timeroof.study.worker.own import Own, check_home, leak_labels
 from timeroof.study.worker.results import Told, flusher, labels_of, result_of, use_cores
 from timeroof.study.worker.sampling import Entrant, Sampled, process_clock
 from timeroof.study.worker.turns import Turns
+from timeroof.work.jaxpr import Algorithm
 
 EAGER, COMPILED = "eager", "compiled"
 VARIANTS = (EAGER, COMPILED)
@@ -36,6 +38,8 @@ class Ready:
     run: Callable[[], object]
     entrant: Entrant
     working_set_bytes: int
+    # What it is defined to compute, which takes tracing it.
+    defined: Callable[[], Algorithm | None]
 
 
 class Bench:
@@ -114,7 +118,7 @@ class Bench:
             check_home(leaves if self._own is not None else (), "jax")
             size = sum(getattr(leaf, "nbytes", 0) for leaf in leaves)
             flush = self._flusher() if case.cache == "cold" else None
-            yield Ready(run, Entrant(run, flush), size)
+            yield Ready(run, Entrant(run, flush), size, partial(defined_work, called, *given))
         finally:
             self._jax.config.update("jax_enable_x64", False)
 
@@ -146,10 +150,14 @@ class Bench:
 
     def result(self, case: Case, ready: Ready, sampled: Sampled) -> Result:
         """Samples with what one execution used."""
-        count = self._count(case, ready)
+        count, defined = self._count(case, ready), ready.defined()
         holds = contains(case) if self._own is None else own_jax.PASSES[case.pass_name]
-        told = Told(holds, "the compiled programs that ran (HLO)", partial(because, case))
+        why = partial(because, case, count.contraction_flops, defined)
+        flops = None if defined is None else defined.contraction_flops
+        told = Told(holds, "the compiled programs that ran (HLO)", why, flops)
         labels = labels_of(case, count, sampled, ready.working_set_bytes, told)
+        if flops is not None:
+            labels["jaxpr_flops"] = f"{flops:.0f}"
         if self._own is not None:
             labels |= leak_labels(self._own, (), case, count, self._count_again)
         return result_of(case, sampled, count, labels)
@@ -190,10 +198,17 @@ def contains(case: Case) -> str:
     return f"{find_kernel(case.kernel).passes[case.pass_name]}; {_HOW[case.variant]}"
 
 
-def because(case: Case, ratio: float) -> str | None:
+def because(
+    case: Case, executed: float | None, defined: Algorithm | None, ratio: float
+) -> str | None:
     """Why JAX executes other products than the definition needs."""
-    if ratio > 1:
-        return "the compiler does products that the definition does not need"
-    if "time_steps" in case.params and case.pass_name != k.FORWARD:
+    asked = None if defined is None else defined.contraction_flops
+    if "time_steps" in case.params and case.pass_name != k.FORWARD and ratio < 1:
         return "the gradient of the initial state is left out"
-    return "products with zeros are left out"
+    if asked is not None and executed == asked:
+        return "the program itself asks for as many (its jaxpr)"
+    if ratio < 1:
+        return "products with zeros are left out"
+    if defined is not None and defined.in_groups:
+        return "the compiler computes the gradient of grouped weights densely and masks it"
+    return "the compiler does products that the definition does not need"

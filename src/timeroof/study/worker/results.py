@@ -24,12 +24,14 @@ _SAME = 1e-9
 
 
 class Told(NamedTuple):
-    """What a framework says of a case: what its pass contains, on what it was counted, and why
-    it executes other work than the definition needs (a ratio → its cause)."""
+    """What a framework says of a case: what its pass contains, on what it was counted, why it
+    executes other work than the definition needs (a ratio → its cause), and how many products the
+    program defines, where the framework can tell."""
 
     contains: str
     counted_on: str
     because: Callable[[float], str | None] = lambda ratio: None
+    defined_flops: float | None = None
 
 
 def flusher(machine: Machine | None) -> Callable[[], object]:
@@ -56,9 +58,10 @@ def labels_of(
     case: Case, count: Used, sampled: Sampled, working_set_bytes: int, told: Told
 ) -> dict[str, str]:
     """What is known of a case beside its amounts; executed against algorithmic work among it."""
-    # A function of the user's has no formula.
+    # A function of the user's has no formula but its own definition.
     kernel = kernels().get(case.kernel)
     formula = None if kernel is None else kernel.contraction(case.params, case.pass_name)
+    formula = told.defined_flops if formula is None else formula
     done, confidence = count.contraction_flops, sampled.confidence
     ratio = done / formula if formula and done is not None else None
     other = ratio is not None and abs(ratio - 1) > _SAME

@@ -7,11 +7,13 @@ programs a block's seconds are the CPU time of the one thread that runs it.
 
 from __future__ import annotations
 
+import itertools
 import math
 import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -118,6 +120,21 @@ class Entrant:
     run: Callable[[], object]
     flush: Callable[[], object] | None = None
     setting: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+def overwriter(size_bytes: int, threads: int) -> Callable[[], object]:
+    """A function that overwrites memory, each thread its part: no cache keeps anything else."""
+    import numpy as np
+
+    pool = ThreadPoolExecutor(threads)
+    parts = np.array_split(np.zeros(max(size_bytes, threads), np.uint8), threads)
+    values = itertools.cycle(range(256))
+
+    def overwrite() -> None:
+        value = next(values)
+        list(pool.map(lambda part: part.fill(value), parts))
+
+    return overwrite
 
 
 @dataclass

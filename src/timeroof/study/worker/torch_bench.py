@@ -15,6 +15,7 @@ from timeroof.live.rows import launches_of
 from timeroof.live.torch.derive import count_ops
 from timeroof.live.torch.primitives import primitives_in
 from timeroof.read.onednn import MOVERS
+from timeroof.study import kernel as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
@@ -33,6 +34,8 @@ TIMES_THE_CACHE = 2
 # Where nobody knows the cache: larger than any that is common.
 UNKNOWN_CACHE_BYTES = 64 << 20
 _ALGORITHM = "alg:"
+# "src:f32:a:blocked:aBcd16b::f0": a tensor of a primitive, and how it lies in memory.
+_FORMAT = re.compile(r"\b(src|wei|dst|data)\w*:\w+:\w*:blocked:(\w+)")
 _NOT_THERE = re.compile(
     r"not implemented for|not supported|unsupported|no kernel|not compiled with|could not create a"
     r" primitive|only supports|does not support",
@@ -90,6 +93,9 @@ def primitive_labels(found: Sequence[PrimitiveSeen] | None) -> dict[str, str]:
         words = [w for w in main.words if w.startswith(_ALGORITHM)]
         if words:
             labels["algorithm"] = words[0].removeprefix(_ALGORITHM)
+        formats = [f"{name} {tag}" for word in main.words for name, tag in _FORMAT.findall(word)]
+        if formats:
+            labels["formats"] = ", ".join(formats)
     return labels
 
 
@@ -186,6 +192,9 @@ class Bench:
         use = partial(
             used, machine=self._machine, cold=case.cache == "cold", tf32=case.precision == "tf32"
         )
+        if ready.workload.described is not None:
+            twin = ready.workload.described()
+            return use(describe(runnable(twin, case.pass_name, ready.context).run), fused=False)
         if not ready.workload.compiled:
             ops = describe(ready.run)
             if self._own is not None and not ops:  # whatever ran, torch did not see it
@@ -209,19 +218,40 @@ class Bench:
         unit = emulated.get(f"flop/{case.precision.removesuffix(passes.AUTOCAST)}", "")
         formula, confidence = kernel.contraction(case.params, case.pass_name), sampled.confidence
         # Fused layers compute gradients that nobody asked for; loops leave some out.
-        other = formula is not None and count.contraction_flops not in (None, formula)
-        compiled = "the same work uncompiled, as one fused kernel"
+        done = count.contraction_flops
+        ratio = done / formula if formula and done is not None else None
+        other = ratio is not None and done != formula
+        other_way = {
+            **dict.fromkeys(passes.COMPILES, "the same work uncompiled, as one fused kernel"),
+            "blocked": "the same work in the plain layout",
+        }
         labels = {
             "contains": kernel.passes[case.pass_name],
             "working_set_bytes": str(ready.working_set_bytes),
+            "input_bytes": str(ready.input_bytes) if ready.input_bytes else None,
             "executions_per_sample": str(sampled.executions_per_sample),
             "confidence": None if confidence is None else f"{confidence:.4f}",
             "emulated": unit.removeprefix("flop/"),
             "formula_flops": f"{formula:.0f}" if other else None,
+            "executed_per_needed": f"{ratio:.6g}" if other else None,
+            "executed_because": because(case, ratio) if other and ratio is not None else None,
             "uncounted": ", ".join(count.uncounted),
-            "counted_on": compiled if case.variant in passes.COMPILES else None,
+            "counted_on": other_way.get(case.variant),
         }
         return {name: text for name, text in labels.items() if text}
+
+
+def because(case: Case, ratio: float) -> str:
+    """Why PyTorch executes other products than the definition needs."""
+    if ratio < 1:
+        is_recurrent = "time_steps" in case.params and case.pass_name != k.FORWARD
+        left_out = "the gradient of the initial state is left out"
+        return left_out if is_recurrent else "products with zeros are left out"
+    if case.pass_name in (k.BACKWARD_INPUT, k.BACKWARD_WEIGHT):
+        return "the layer's backward pass computes the gradients of inputs and weights together"
+    if case.kernel == "attention" and case.pass_name == k.BACKWARD:
+        return "flash attention computes the scores again in its backward pass"
+    return "not known"
 
 
 def _unsupported(kernel: Kernel, case: Case) -> str | None:

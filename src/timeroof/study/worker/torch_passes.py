@@ -29,10 +29,12 @@ Function = Callable[..., Any]
 
 @dataclass
 class Runnable:
-    """One execution of a pass, and the bytes of what it works on."""
+    """One execution of a pass, the bytes of what it works on, and of what it reads of them."""
 
     run: Callable[[], object]
     working_set_bytes: int
+    # None where it was not looked at.
+    input_bytes: int | None = None
 
 
 def runnable(
@@ -60,7 +62,8 @@ def _forward(w: Workload, context: Context, function: Function) -> Runnable:
         with torch.no_grad(), context():
             return function(*inputs)
 
-    return Runnable(run, _bytes((inputs, w.weights, run())))
+    read = _bytes((inputs, w.weights))
+    return Runnable(run, _bytes((inputs, w.weights, run())), read)
 
 
 def _gradients(w: Workload, name: str, context: Context, function: Function) -> Runnable:
@@ -132,14 +135,13 @@ def _optimizer(w: Workload, function: Function) -> Runnable:
 
 
 def _bytes(values: object) -> int:
-    storages = [tensor.untyped_storage() for tensor in every_tensor(values) if _is_plain(tensor)]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
     import torch
 
-    return tensor.layout == torch.strided
+    every = every_tensor(values)
+    storages = [t.untyped_storage() for t in every if t.layout == torch.strided]
+    # What oneDNN holds in a layout of its own shows no memory: it has as many elements.
+    opaque = sum(t.numel() * t.element_size() for t in every if t.is_mkldnn)
+    return opaque + sum({s.data_ptr(): s.nbytes() for s in storages}.values())
 
 
 def every_tensor(values: object) -> list[torch.Tensor]:

@@ -9,6 +9,7 @@ import gc
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ import msgspec
 from timeroof.core.errors import trace_ignored
 from timeroof.study.case import BUSY, Case, Clock, Plan, Result, Status
 from timeroof.study.worker.own import OwnError, line_of_program, traceback_of
+from timeroof.study.worker.placing import bind
 from timeroof.study.worker.sampling import (
     Clock as CpuClock,
     Entrant,
@@ -24,6 +26,7 @@ from timeroof.study.worker.sampling import (
     Sampled,
     clock_for,
     cpu_clock,
+    overwriter,
     sample,
     share_of_others,
 )
@@ -95,7 +98,9 @@ class Turns(Generic[R]):
         """
         waiting = list(cases)
         while waiting:
-            may = plan.one_thread_beside_others and waiting[0].device == "cpu"
+            # One thread that was asked for is timed by its CPU time all the same.
+            may = plan.one_thread_beside_others or waiting[0].threads == 1
+            may = may and waiting[0].device == "cpu"
             alone = may and (share_of_others() or 0.0) > BUSY
             found = self._turn(waiting, plan, beat, alone=alone)
             if may and not alone and any((one.load or 0.0) > BUSY for one in found):
@@ -111,6 +116,7 @@ class Turns(Generic[R]):
         results: dict[int, Result] = {}
         size, taken = 0, [_on_one_thread(c) if alone else c for c in waiting]
         self._maker.use_threads(taken[0].threads)
+        placed = bind(taken[0].threads) if plan.bind else {}
         with ExitStack() as stack:
             for place, case in enumerate(taken):
                 made = self._made(case, stack)
@@ -124,6 +130,11 @@ class Turns(Generic[R]):
                     del taken[place + 1 :]
                     break
             results |= self._sampled(taken, ready, plan, beat, alone=alone)
+        if placed:
+            results = {
+                place: msgspec.structs.replace(found, labels=found.labels | placed)
+                for place, found in results.items()
+            }
         del ready
         self._maker.clear(taken)
         gc.collect()
@@ -174,7 +185,7 @@ class Turns(Generic[R]):
             return results
         meter = LoadMeter()
         clock = self._alone if alone else clock_for(cases[0].device)
-        entrants = [one.entrant for one in running.values()]
+        entrants = _flushed([one.entrant for one in running.values()], plan, cases[0].threads)
         samples: list[Sampled] = []
         try:
             samples = sample(entrants, clock, plan, beat=beat)
@@ -201,6 +212,14 @@ class Turns(Generic[R]):
             )
             beat()
         return results
+
+
+def _flushed(entrants: list[Entrant], plan: Plan, threads: int) -> list[Entrant]:
+    """Cold cases as the plan clears caches for them."""
+    if plan.overwrite_bytes is None or not any(one.flush for one in entrants):
+        return entrants
+    flush = overwriter(plan.overwrite_bytes, threads)
+    return [replace(one, flush=flush) if one.flush else one for one in entrants]
 
 
 def _on_one_thread(case: Case) -> Case:

@@ -90,6 +90,19 @@ def shown(value: object) -> object:
     return value
 
 
+_WITH_UNIT = re.compile(r"[\d.,]{1,30} (?:%|[nµm]?s\b|[kMGT]?B\b)")
+
+
+def whole(text: str) -> Markup:
+    """A text whose numbers keep their units on the same line.
+
+    >>> whole("5 % <of> it")
+    Markup('<span class="nb">5 %</span> &lt;of&gt; it')
+    """
+    escaped = str(Markup.escape(shown(text)))
+    return Markup(_WITH_UNIT.sub(r'<span class="nb">\g<0></span>', escaped))
+
+
 @cache
 def page_template(path: str, package: str = VIEWS) -> Template:
     """The template of a page by the file that it is in; it may extend the base of all pages."""
@@ -109,7 +122,12 @@ def page_template(path: str, package: str = VIEWS) -> Template:
         loader=Kept(), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
-    environment.filters |= {"seconds": format_seconds, "share": percent, "code_parts": code_parts}
+    environment.filters |= {
+        "seconds": format_seconds,
+        "share": percent,
+        "code_parts": code_parts,
+        "whole": whole,
+    }
     return environment.get_template(path)
 
 

@@ -15,15 +15,20 @@ from timeroof.work.families.reduction import reduction
 from timeroof.work.hlo import opcodes
 from timeroof.work.registry import formula
 
-_ELEMENTWISE = {
+ELEMENTWISE = {
     "add": 1, "sub": 1, "mul": 1, "div": 1, "max": 1, "min": 1, "neg": 1, "abs": 1, "sign": 1,
     "exp": 1, "exp2": 1, "expm1": 1, "log": 1, "log1p": 1, "sqrt": 1, "rsqrt": 1, "cbrt": 1,
     "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "logistic": 4, "erf": 1, "erfc": 1, "erf_inv": 1,
     "pow": 1, "integer_pow": 1, "square": 1, "floor": 1, "ceil": 1, "round": 1, "rem": 2,
     "clamp": 2, "select_n": 0, "select": 0, "nextafter": 1, "atan2": 1, "add_any": 1, "not": 0,
-    "and": 0, "or": 0, "xor": 0, "copy": 0, "copy_p": 0,
+    "and": 0, "or": 0, "xor": 0, "copy": 0, "copy_p": 0, "sinh": 1, "cosh": 1, "asin": 1,
+    "acos": 1, "atan": 1, "asinh": 1, "acosh": 1, "atanh": 1, "lgamma": 1, "digamma": 1,
+    "polygamma": 1, "zeta": 1, "igamma": 1, "igammac": 1, "igamma_grad_a": 1,
+    "bessel_i0e": 1, "bessel_i1e": 1, "regularized_incomplete_beta": 1,
+    "population_count": 0, "clz": 0, "shift_left": 0, "shift_right_logical": 0,
+    "shift_right_arithmetic": 0,
 }  # fmt: skip
-_TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "is_finite")
+TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "is_finite", "eq_to", "le_to", "lt_to")
 
 
 def _counter(flops: int, *, truth: bool = False) -> Callable[[Call], Cost]:
@@ -33,9 +38,9 @@ def _counter(flops: int, *, truth: bool = False) -> Callable[[Call], Cost]:
     return count
 
 
-for _name, _flops in _ELEMENTWISE.items():
+for _name, _flops in ELEMENTWISE.items():
     formula(f"jax::{_name}")(_counter(_flops))
-for _name in _TRUTHS:
+for _name in TRUTHS:
     formula(f"jax::{_name}")(_counter(1, truth=True))
 for _name, _flops in opcodes.ELEMENTWISE.items():
     if _name != "convert":

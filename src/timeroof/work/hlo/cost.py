@@ -97,7 +97,7 @@ class Program:
         if opcode == "async-start":
             return self._execution(self._called(instruction).id, 0).cost
         if opcode in ops.COLLECTIVES:
-            return _collective(here, instruction)
+            return self._collective(here, instruction)
         if opcode in ops.FUSIONS:
             inner = self._called(instruction)
             found = self._inner(inner, 0)
@@ -108,6 +108,30 @@ class Program:
         return msgspec.structs.replace(
             found, bytes_read=moved.read, bytes_written=moved.written, link_bytes=0.0, free=False
         )
+
+    def collective(self, instruction: Instruction) -> Instruction | None:
+        """The collective that an instruction is, or that it starts; None for any other."""
+        if instruction.opcode == "async-start" and instruction.called:
+            inner = self.module.computations.get(instruction.called[0])
+            inside = inner.instructions.values() if inner is not None else ()
+            return next((one for one in inside if one.opcode in ops.COLLECTIVES), None)
+        return instruction if instruction.opcode in ops.COLLECTIVES else None
+
+    def group_size(self, collective: Instruction) -> int | None:
+        """How many devices take part in a collective; all of the program's where it lists none."""
+        if collective.opcode.startswith(("collective-permute", "send", "recv")):
+            return 2
+        return collective.group_size or self.module.device_count
+
+    def _collective(self, here: Computation, one: Instruction) -> Cost:
+        """A collective by the formulas that all frameworks share."""
+        from timeroof.work.counting import count
+
+        permuted = one.opcode.startswith(("collective-permute", "send", "recv"))
+        name = "send" if permuted else one.opcode
+        sent = tuple(t for o in here.named(one) for t in _tensors(o.shape))
+        given = tuple(_tensors(_received(one)))
+        return count(Call.of(f"xla::{name}", sent, given, group_size=self.group_size(one)))
 
     def whole_cost(self, instruction: Instruction) -> Cost:
         """The cost of a loop, a call or a condition that runs as one kernel: the FLOPs of all in
@@ -198,6 +222,13 @@ class Program:
         return root is not None and root.shape.dtype == "pred" and not root.shape.dims
 
 
+def _received(one: Instruction) -> Shape:
+    """What a collective gives; one that was started gives its operand back beside it."""
+    started = one.opcode.endswith("-start") and one.opcode != "all-reduce-start"
+    is_pair = started and one.shape.dtype == TUPLE and len(one.shape.parts) > 1
+    return one.shape.parts[1] if is_pair else one.shape
+
+
 def _without_bytes(found: Cost) -> Cost:
     return msgspec.structs.replace(found, bytes_read=0.0, bytes_written=0.0, link_bytes=0.0)
 
@@ -222,19 +253,6 @@ def _scaled(flops: object, times: int) -> dict[str, float] | None:
     if not isinstance(flops, dict):
         return None
     return {dtype: value * times for dtype, value in (merged(flops) or {}).items()}
-
-
-def _collective(here: Computation, one: Instruction) -> Cost:
-    """A collective by the formulas that all frameworks share."""
-    from timeroof.work.counting import count
-
-    permuted = one.opcode.startswith(("collective-permute", "send", "recv"))
-    name = "send" if permuted else one.opcode
-    group = one.group_size if not permuted else 2
-    sent = tuple(t for o in here.named(one) for t in _tensors(o.shape))
-    started = one.opcode.endswith("-start") and one.shape.dtype == TUPLE
-    shape = one.shape.parts[-1] if started and one.shape.parts else one.shape
-    return count(Call.of(f"xla::{name}", sent, tuple(_tensors(shape)), group_size=group))
 
 
 def _tensors(shape: Shape) -> list[Tensor]:

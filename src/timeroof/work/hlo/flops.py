@@ -10,6 +10,7 @@ from timeroof.work.cost import Cost, contraction_in, other_in
 from timeroof.work.hlo import opcodes as ops
 from timeroof.work.hlo.products import (
     convolution_flops,
+    custom_elements,
     custom_flops,
     dot_flops,
     ragged_dot_flops,
@@ -31,16 +32,23 @@ def flops_of(one: Instruction, operands: Operands, reducer: int) -> Cost:
     if one.opcode in ops.FREE or one.opcode in ops.MOVES:
         return Cost()
     if one.opcode in _PRODUCTS:
-        flops = _PRODUCTS[one.opcode](one, operands)
-        if flops is None:
-            return Cost(contraction=None, other=None, unknown=f"the custom call {one.target}")
-        return Cost(contraction=contraction_in(operands[0].format if operands else "fp32", flops))
+        return _product(one, operands)
     if one.opcode in ops.ELEMENTWISE:
         of = operands[0] if one.opcode in ops.TRUTHS and operands else one.shape
         return Cost(other=other_in(of.format, ops.ELEMENTWISE[one.opcode] * one.shape.count))
     if one.opcode in _OTHERS:
         return Cost(other=other_in(operands[0].format, _OTHERS[one.opcode](one, operands, reducer)))
     return Cost(contraction=None, other=None, unknown=f"the instruction {one.opcode}")
+
+
+def _product(one: Instruction, operands: Operands) -> Cost:
+    flops = _PRODUCTS[one.opcode](one, operands)
+    if flops is not None:
+        return Cost(contraction=contraction_in(operands[0].format if operands else "fp32", flops))
+    each = custom_elements(one, operands)
+    if each is not None:
+        return Cost(other=other_in(operands[0].format, each))
+    return Cost(contraction=None, other=None, unknown=f"the custom call {one.target}")
 
 
 def _convolution(one: Instruction, operands: Operands) -> float:
@@ -62,13 +70,18 @@ def _windows(one: Instruction) -> int:
     return prod(dim.size for dim in one.window)
 
 
+def transform_flops(
+    given: int, found: int, lengths: Sequence[int], is_complex: Sequence[bool]
+) -> float:
+    """5 n log2(n) per Fourier transform of n complex numbers, half of it where one side is real;
+    as operations in the operand's format, of which complex numbers count two each."""
+    numbers = max(given, found) * (1.0 if all(is_complex) else 0.5)
+    return numbers * 5 * log2(max(prod(lengths), 2)) / (2 if is_complex[0] else 1)
+
+
 def _fft(one: Instruction, operands: Operands, _: int) -> float:
-    """5 n log2(n) per transform of n complex numbers, half of it where one side is real."""
-    complex_both = all(s.dtype.startswith("c") for s in (operands[0], one.shape))
-    numbers = max(operands[0].count, one.shape.count) * (1.0 if complex_both else 0.5)
-    # Real operations of complex numbers: `other_in` counts two for each.
-    per_number = 5 * log2(max(prod(one.fft_length), 2))
-    return numbers * per_number / (2 if operands[0].dtype.startswith("c") else 1)
+    is_complex = [s.dtype.startswith("c") for s in (operands[0], one.shape)]
+    return transform_flops(operands[0].count, one.shape.count, one.fft_length, is_complex)
 
 
 _OTHERS: dict[str, Callable[[Instruction, Operands, int], float]] = {

@@ -7,6 +7,7 @@ FREE = frozenset({
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id",
     "replica-id", "opt-barrier", "optimization-barrier", "add-dependency", "domain", "copy-done",
     "all-reduce-done", "all-gather-done", "collective-permute-done", "async-done", "async-update",
+    "reduce-scatter-done", "all-to-all-done",
     "send-done", "recv-done", "get-dimension-size", "set-dimension-size", "trace",
 })  # fmt: skip
 # Their work is that of the instructions inside, which run one by one.
@@ -16,7 +17,7 @@ FUSIONS = frozenset({"fusion", "map"})
 COLLECTIVES = frozenset({
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all",
     "collective-permute", "collective-broadcast", "all-reduce-start", "all-gather-start",
-    "collective-permute-start", "send", "recv",
+    "reduce-scatter-start", "all-to-all-start", "collective-permute-start", "send", "recv",
 })  # fmt: skip
 # The same elements elsewhere, in another order or more often.
 MOVES = frozenset({

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from timeroof.work.call import UncountableError
 from timeroof.work.hlo.proto import ConvNumbers, Instruction, Shape, WindowDim
 from timeroof.work.padding import real_taps
+from timeroof.work.traced import is_traced, real, size as named_size
 
 
 def dot_flops(instruction: Instruction, operands: Sequence[Shape]) -> float:
@@ -22,7 +23,7 @@ def dot_flops(instruction: Instruction, operands: Sequence[Shape]) -> float:
     if len(operands) < 2 or instruction.dot is None:
         raise UncountableError("a dot without its operands")
     inner = _sizes(operands[0], instruction.dot.lhs_contracted)
-    return 2.0 * instruction.shape.count * inner
+    return real(2 * instruction.shape.count * inner)
 
 
 def ragged_dot_flops(operands: Sequence[Shape]) -> float:
@@ -47,13 +48,17 @@ def convolution_flops(instruction: Instruction, x: Shape, kernel: Shape, out: Sh
     channels = _sizes(kernel, [numbers.kernel_in])  # those of one group
     filters = _sizes(out, [numbers.out_feature])
     batch = _sizes(x, [numbers.in_batch]) // instruction.batch_groups
-    return 2.0 * taps * batch * filters * channels
+    return real(2 * taps * batch * filters * channels)
 
 
 def _taps(x: Shape, out: Shape, numbers: ConvNumbers, place: int, dim: WindowDim) -> int:
     size = _sizes(x, [numbers.in_spatial[place]])
     windows = _sizes(out, [numbers.out_spatial[place]])
-    return real_taps(size, windows, dim.size, dim.stride, dim.low, dim.dilation, dim.base)
+    found = real_taps(
+        int(size), int(windows), dim.size, dim.stride, dim.low, dim.dilation, dim.base
+    )
+    # Pairs of a window and a tap inside the input: a size of its own in a formula.
+    return named_size(f"taps{place}", found) if is_traced(size) else found
 
 
 def custom_flops(instruction: Instruction, operands: Sequence[Shape]) -> float | None:
@@ -94,7 +99,7 @@ def _library_product(instruction: Instruction, operands: Sequence[Shape]) -> flo
     listed = numbers.get("lhs_contracting_dimensions") if isinstance(numbers, dict) else None
     out = result_of(instruction).count
     if isinstance(listed, list) and all(str(d).isdecimal() for d in listed):
-        return 2.0 * out * _sizes(operands[0], [int(d) for d in listed])
+        return real(2 * out * _sizes(operands[0], [int(d) for d in listed]))
     # No settings: of one product, m·k times k·n over m·n is k².
     inner_squared, rest = divmod(operands[0].count * operands[1].count, max(out, 1))
     inner_size = isqrt(inner_squared)
@@ -120,7 +125,13 @@ class _Attention(NamedTuple):
         if self.causal and self.queries <= self.keys:
             pairs -= self.queries * (self.queries - 1) // 2
         wide = 3 * self.depth + 2 * self.value_depth if backward else self.depth + self.value_depth
-        return 2.0 * self.batch * self.heads * pairs * wide
+        return real(2 * self.batch * self.heads * pairs * wide)
+
+    def named(self) -> _Attention:
+        """The same with sizes that carry names."""
+        sizes = self._asdict()
+        causal = sizes.pop("causal")
+        return _Attention(**{n: named_size(n, int(v)) for n, v in sizes.items()}, causal=causal)
 
 
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(-?\d+)")
@@ -132,6 +143,8 @@ def _attention(instruction: Instruction, operands: Sequence[Shape]) -> float:
     """Fused attention of cuDNN and TransformerEngine, and of flash attention's custom calls."""
     target = instruction.target.lower()
     sizes = _by_attributes(instruction) or _by_scores(instruction, operands) or _by_shapes(operands)
+    if any(is_traced(d) for o in operands for d in o.dims):
+        sizes = sizes.named()
     return sizes.flops("backward" in target or "bwd" in target)
 
 
@@ -172,13 +185,34 @@ def _by_shapes(operands: Sequence[Shape]) -> _Attention:
     return _Attention(query[0], query[-2], query[1], keys, query[-1], query[-1])
 
 
-def _cube(part: float) -> Callable[[Instruction, Sequence[Shape]], float]:
-    """Factorisations: a part of n³ for every n × n matrix."""
+def _sides(operands: Sequence[Shape]) -> tuple[int, int, int]:
+    """How many matrices a factorisation has, and their longer and shorter side."""
+    if not operands or len(operands[0].dims) < 2:
+        raise UncountableError("a factorisation without its matrix")
+    *batch, rows, columns = operands[0].dims
+    return prod(batch), max(rows, columns), min(rows, columns)
 
-    def count(instruction: Instruction, operands: Sequence[Shape]) -> float:
-        return operands[0].count * operands[0].dims[-1] * part
 
-    return count
+def _cholesky(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    many, n, _ = _sides(operands)
+    return many * n**3 / 3
+
+
+def _lu(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """m n² − n³/3, which is 2/3 n³ of a square matrix (LAPACK's working note 41)."""
+    many, m, n = _sides(operands)
+    return many * (m * n**2 - n**3 / 3)
+
+
+def _qr(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """2 m n² − 2/3 n³, of the factorisation and of forming the orthogonal matrix alike."""
+    many, m, n = _sides(operands)
+    return many * (2 * m * n**2 - 2 * n**3 / 3)
+
+
+def _grouped_product(instruction: Instruction, operands: Sequence[Shape]) -> float:
+    """Rows meet the matrix of their own group; other forms say nothing of their groups."""
+    return ragged_dot_flops(operands)
 
 
 def _triangular(instruction: Instruction, operands: Sequence[Shape]) -> float:
@@ -189,21 +223,42 @@ def _nothing(instruction: Instruction, operands: Sequence[Shape]) -> float:
     return 0.0
 
 
-# Words of a target, in lower case, and what counts it; the first that fits decides.
+# Words of a target, in lower case, and what counts it; the first that fits decides. What calls
+# back into Python, and kernels of the user's own (Triton, Mosaic, Pallas), nobody can count.
 _TARGETS: tuple[tuple[tuple[str, ...], Callable[[Instruction, Sequence[Shape]], float]], ...] = (
     (("cudnn$conv", "miopen$conv", "onednn$conv"), _library_convolution),
     (("fmha", "fused_attn", "flash_attn", "flash_attention"), _attention),
-    (("cublas$", "matmul", "gemm"), _library_product),
-    (("potrf", "cholesky"), _cube(1 / 3)),
-    (("getrf", "lu_decomposition"), _cube(2 / 3)),
-    (("geqrf", "householder", "orgqr", "ungqr"), _cube(4 / 3)),
     (("trsm", "triangular_solve", "triangularsolve"), _triangular),
+    (("grouped_gemm", "groupedmatmul", "grouped_matmul", "ragged_dot"), _grouped_product),
+    (("cublas$", "hipblaslt$", "matmul", "gemm"), _library_product),
+    (("potrf", "cholesky"), _cholesky),
+    (("getrf", "lu_decomposition"), _lu),
+    (("geqrf", "householder", "orgqr", "ungqr"), _qr),
     (
         (
-            "topk", "sharding", "spmd", "annotate_device_placement", "annotatedeviceplacement",
-            "movetohost", "movetodevice", "allocatebuffer", "createbuffer", "padtostatic",
-            "xla_python_cpu_callback", "xla_ffi_python_cpu_callback", "layoutconstraint", "nop",
+            "topk", "cub_sort", "deviceradixsort", "radix_sort", "threefry", "pivots",
+            "sharding", "spmd", "fullto", "xla.sdy", "annotate_device_placement",
+            "annotatedeviceplacement", "movetohost", "movetodevice", "pintohost", "pintodevice",
+            "allocatebuffer", "createbuffer", "padtostatic", "slicetodynamic", "layoutconstraint",
+            "nop",
         ),
         _nothing,
     ),
 )  # fmt: skip
+# FLOPs per element of the first operand of custom calls that are no products, as of torch's ops.
+_PER_ELEMENT: tuple[tuple[tuple[str, ...], int], ...] = (
+    (("softmax_backward", "softmaxbackward"), 4),
+    (("softmax",), 5),
+    (("norm_backward", "normbackward"), 13),
+    (("rmsnorm",), 4),
+    (("layernorm", "layer_norm", "norm_forward", "cudnn$norm"), 8),
+)
+
+
+def custom_elements(instruction: Instruction, operands: Sequence[Shape]) -> float | None:
+    """FLOPs beside products of a custom call, by its target; None where nobody knows them."""
+    target = instruction.target.lower()
+    for words, each in _PER_ELEMENT:
+        if operands and any(word in target for word in words):
+            return float(each * operands[0].count)
+    return None

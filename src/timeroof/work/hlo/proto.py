@@ -80,7 +80,8 @@ class Shape:
             return sum(part.size_bytes for part in self.parts)
         if self.dtype in _SIZELESS:
             return 0
-        return -(-self.count * (self.packed_bits or _bits(self.dtype)) // 8)
+        bits = self.packed_bits or _bits(self.dtype)
+        return self.count * (bits // 8) if bits % 8 == 0 else -(-self.count * bits // 8)
 
     @property
     def format(self) -> str:
@@ -316,6 +317,8 @@ class Module:
     functions: list[str] = field(default_factory=list)
     locations: list[tuple[int, int, int]] = field(default_factory=list)
     frames: list[tuple[int, int]] = field(default_factory=list)
+    # Devices that run it together, where it was compiled for some.
+    device_count: int | None = None
 
     def ordered(self, computation: int) -> list[Instruction]:
         """Instructions of a computation as they run."""
@@ -353,6 +356,9 @@ def _module(data: bytes, span: Span) -> Module:
                 module.schedule[_number(pair, 1)] = order
     for index in _spans(read, 17):
         _add_frames(data, index, module)
+    for assigned in _spans(read, 15):
+        told = _message(data, assigned)
+        module.device_count = max(_number(told, 1), 1) * max(_number(told, 2), 1)
     return module
 
 

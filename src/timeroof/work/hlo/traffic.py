@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 from timeroof.work.hlo.opcodes import SLICES, VIEWS
 from timeroof.work.hlo.proto import MOST_NESTED, TUPLE, Computation, Instruction, Shape
+from timeroof.work.traced import real
 
 _KEEPS = ("bitcast", "copy", "convert")
+# They change a part of an array and leave the rest of it where it is.
+_UPDATES = ("dynamic-update-slice", "scatter")
 
 
 class Moved(NamedTuple):
@@ -31,19 +34,19 @@ def instruction_bytes(
     sizes = [_size(o.shape, on_chip) for o in computation.named(instruction)]
     out, opcode = instruction.shape, instruction.opcode
     if opcode in SLICES:
-        return Moved(float(_size(out, on_chip) + sum(sizes[1:])), float(_size(out, on_chip)))
+        return Moved(real(_size(out, on_chip) + sum(sizes[1:])), real(_size(out, on_chip)))
     if opcode == "dynamic-update-slice" and len(sizes) > 1:
-        return Moved(float(sum(sizes[1:])), float(sizes[1]))
+        return Moved(real(sum(sizes[1:])), real(sizes[1]))
     if opcode == "scatter" and len(sizes) > 2:
         # Operands, indices, updates: as many updates as operands; what is there is read, too.
         operands = (len(sizes) - 1) // 2
         updates = sum(sizes[operands + 1 :])
-        return Moved(float(2 * updates + sizes[operands]), float(updates))
+        return Moved(real(2 * updates + sizes[operands]), real(updates))
     different = {o.id: _size(o.shape, on_chip) for o in computation.named(instruction)}
     written = _kept(out) if opcode == "custom-call" else out
     if opcode in ("copy-start", "all-reduce-start", "all-gather-start", "collective-permute-start"):
         written = _started(out)
-    return Moved(float(sum(different.values())), float(_size(written, on_chip)))
+    return Moved(real(sum(different.values())), real(_size(written, on_chip)))
 
 
 def _size(shape: Shape, on_chip: int | None) -> int:
@@ -78,7 +81,7 @@ def fusion_bytes(
         for used in dict.fromkeys(one.operands):
             users[used].append(one)
     parameters = {p.parameter: p for p in inner.instructions.values() if p.opcode == "parameter"}
-    read, seen = 0.0, set()
+    read, seen = 0.0, set[int]()
     for place, operand in enumerate(outer.named(instruction)):
         parameter = parameters.get(place)
         if operand.id in seen or parameter is None:
@@ -98,7 +101,7 @@ def touched(
     depth: int = 0,
 ) -> float:  # fmt: skip
     """Bytes of an operand that a fusion reads: all, or what its slices take."""
-    whole, found = float(value.shape.size_bytes), 0.0
+    whole, found = real(value.shape.size_bytes), 0.0
     for user in users.get(value.id, ()):
         first = bool(user.operands) and user.operands[0] == value.id
         if user.opcode in SLICES and first:
@@ -130,10 +133,34 @@ def _new_bytes(root: Instruction, inner: Computation) -> float:
     at, steps = root, 0
     while at.opcode in _KEEPS and at.operands and steps < MOST_NESTED:
         above = inner.instructions.get(at.operands[0])
-        if above is None or above.opcode not in (*_KEEPS, "dynamic-update-slice"):
+        if above is None or above.opcode not in (*_KEEPS, *_UPDATES):
             break
         at, steps = above, steps + 1
-    if at.opcode == "dynamic-update-slice" and len(at.operands) > 1:
-        update = inner.instructions.get(at.operands[1])
-        return float(update.shape.size_bytes) if update else float(root.shape.size_bytes)
-    return float(root.shape.size_bytes)
+    update = _update_of(at, inner)
+    if update is None or not _is_from_outside(at, inner):
+        return real(root.shape.size_bytes)
+    return real(min(update.shape.size_bytes, root.shape.size_bytes))
+
+
+def _update_of(one: Instruction, inner: Computation) -> Instruction | None:
+    """What an instruction puts into its first operand, where it leaves the rest of it alone."""
+    if one.opcode == "dynamic-update-slice" and len(one.operands) > 1:
+        return inner.instructions.get(one.operands[1])
+    # One operand, its indices, its updates; of several each has updates of its own.
+    if one.opcode == "scatter" and len(one.operands) == 3:
+        return inner.instructions.get(one.operands[2])
+    return None
+
+
+def _is_from_outside(one: Instruction, inner: Computation) -> bool:
+    """Whether an update goes into an array that the fusion was given, not into one it makes."""
+    for _ in range(MOST_NESTED):
+        if one.opcode == "parameter":
+            return True
+        if one.opcode not in (*VIEWS, *_KEEPS, *_UPDATES) or not one.operands:
+            return False
+        above = inner.instructions.get(one.operands[0])
+        if above is None:
+            return False
+        one = above
+    return False

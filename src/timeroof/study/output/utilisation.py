@@ -1,0 +1,164 @@
+"""Utilisation of the compute roof beside the attainable one: a table of the preset's kernels, for
+page and terminal, and their places on the combined chart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from timeroof.core.machine import Machine
+from timeroof.core.resources import limiter_kind
+from timeroof.core.units import format_percent
+from timeroof.study.czaja import Place, Utilised, places_of, utilised
+from timeroof.study.factors.across import executed_per_needed
+from timeroof.study.factors.beside import paper_case
+from timeroof.study.factors.conclusion import times
+from timeroof.study.judged_cases import Row, limiter_words
+from timeroof.study.output.cases import HEADS, cells
+from timeroof.study.output.charted import cases_chart
+from timeroof.views.page.charted import Charted
+
+ABOVE = "▲"
+
+
+class UtilisationCell(NamedTuple):
+    """A kernel at one place: both shares as texts and as percent of the roof."""
+
+    text: str
+    used: float
+    attainable: float
+    kind: str
+    # Time and limit, for whoever points at it.
+    hint: str
+    above: str | None = None
+
+
+class UtilisationLine(NamedTuple):
+    """A kernel of the table."""
+
+    name: str
+    sizes: str
+    cells: list[UtilisationCell | None]
+    # The same share on the paper's V100, where the paper has the kernel.
+    paper: str
+
+
+class UtilisationTable(NamedTuple):
+    """The preset's kernels by place."""
+
+    places: list[str]
+    lines: list[UtilisationLine]
+    notes: list[str]
+    # Every number of every case.
+    heads: tuple[str, ...]
+    details: list[tuple[str, str, tuple[str, ...]]]
+
+
+def utilisation_table(rows: Sequence[Row]) -> UtilisationTable | None:
+    """The table; None where the preset did not run."""
+    every, places = utilised(rows), places_of(rows)
+    if not every:
+        return None
+    details = [
+        (one.kernel.name, place.words, cells(row))
+        for one in every
+        for place in places
+        if (row := one.by_place.get(place)) is not None
+    ]
+    return UtilisationTable(
+        [place.words for place in places],
+        [_line(one, places) for one in every],
+        list(_notes(every)),
+        HEADS,
+        details,
+    )
+
+
+def _line(one: Utilised, places: Sequence[Place]) -> UtilisationLine:
+    scaled = ", smaller batch" if one.scaled else ""
+    done = {executed_per_needed(row) for row in one.by_place.values()} - {None, 1.0}
+    less = "".join(f", {times(ratio)} the products" for ratio in done if ratio is not None)
+    theirs = paper_case(one.kernel.op) if one.kernel.reference else None
+    return UtilisationLine(
+        one.kernel.name,
+        f"{one.kernel.sizes}{scaled}{less}",
+        [_cell(one.by_place.get(place)) for place in places],
+        shares(theirs) if theirs is not None else "",
+    )
+
+
+def _cell(row: Row | None) -> UtilisationCell | None:
+    if row is None:
+        return None
+    spent = cells(row)
+    return UtilisationCell(
+        shares(row),
+        used=100 * min(1.0, row.utilisation or 0.0),
+        attainable=100 * min(1.0, row.attainable or 0.0),
+        kind=limiter_kind(row.limiter or ""),
+        hint=f"{spent[0]}, limited by {limiter_words(row.limiter)}, {spent[5]} FLOP/B",
+        above=row.above_roof,
+    )
+
+
+def shares(row: Row) -> str:
+    """Both shares in a few characters.
+
+    >>> shares(Row(time_s=4.0, compute_s=1.0, work_bound_s=2.0))
+    '25 % of 50 %'
+    """
+    mark = f" {ABOVE}" if row.above_roof else ""
+    return f"{format_percent(row.utilisation)} of {format_percent(row.attainable)}{mark}"
+
+
+def _notes(every: Sequence[Utilised]) -> list[str]:
+    ran = [row for one in every for row in one.by_place.values()]
+    found = [f"Blocked layout {one.layout}." for one in every if one.layout]
+    causes = sorted({row.above_roof for row in ran if row.above_roof})
+    if causes:
+        count = sum(bool(row.above_roof) for row in ran)
+        found.append(f"{count} of {len(ran)} cases are above the attainable share, marked {ABOVE}:"
+                     f" {', '.join(causes)}.")  # fmt: skip
+    counted = sum(row.measured("flops") or row.measured("bytes/dram") for row in ran)
+    model = "FLOPs and bytes are modelled from shapes: no counters were read."
+    counters = f"perf counted FLOPs or bytes of {counted} of {len(ran)} cases."
+    return [*found, counters if counted else model]
+
+
+def utilisation_charts(rows: Sequence[Row], machine: Machine | None) -> dict[str, Charted]:
+    """The preset's kernels on the roofs of each place, with cold caches: all of them move bytes."""
+    every, found = utilised(rows), dict[str, Charted]()
+    for number, place in enumerate(p for p in places_of(rows) if p.cache == "cold"):
+        there = [(one.kernel.name, one.by_place[place]) for one in every if place in one.by_place]
+        own = [row for _, row in there]
+        chart = cases_chart(place.words, own, [n for n, _ in there], machine) if machine else None
+        if chart is not None:
+            found[f"utilisation-{number}"] = chart
+    return found
+
+
+def print_utilisation(table: UtilisationTable) -> None:
+    """The table in the terminal; a narrow one shows a line per kernel and place."""
+    from rich.table import Table
+
+    from timeroof.views.terminal import console
+
+    out = console(stderr=True)
+    shown = Table(box=None, pad_edge=False, title_justify="left")
+    shown.add_column("utilisation of attainable", style="bold")
+    wide = out.width >= 34 + 16 * len(table.places)
+    if not wide:
+        shown.add_column("place")
+        shown.add_column("share", justify="right")
+    for place in table.places if wide else ():
+        shown.add_column(place, justify="right")
+    for line in table.lines:
+        texts = [cell.text if cell else "-" for cell in line.cells]
+        if wide:
+            shown.add_row(line.name, *texts)
+            continue
+        for place, text in zip(table.places, texts, strict=True):
+            shown.add_row(line.name if place == table.places[0] else "", place, text)
+    out.print(shown)
+    for note in table.notes:
+        out.print(note, soft_wrap=True)
