@@ -1,7 +1,7 @@
 """Work by definition beside work that ran, in three frameworks: what a case needs, what its jaxpr
 asks for, what was counted, the ratio and its cause; XLA's and TensorFlow's own counters beside it.
 
-    python benchmarks/framework_counts.py [--small] [--framework torch,jax,tensorflow]
+    python benchmarks/framework_counts.py [--small] [--framework torch,jax,tensorflow] 2>/dev/null
 
 conv2d and LSTM with the paper's sizes in every variant and pass; convolutions in groups, attention
 and a GPT block as functions of a user's. `--small` shrinks the paper's kernels. Nothing is timed.
@@ -71,7 +71,8 @@ def bench_of(framework: str, own: Own | None = None) -> Any:
 def case_of(
     framework: str, name: str, pass_name: str, variant: str, params: dict[str, Any]
 ) -> Case:
-    how = {"framework": framework, "variant": variant}
+    # A function of a user's has the number formats that it was written with.
+    how = {"framework": framework, "variant": variant, "precision": "fp32" if params else ""}
     return Case(kernel=name, params=params, pass_name=pass_name, **how)
 
 
@@ -128,9 +129,6 @@ def cost_analysis(called: Any, *given: Any) -> float | None:
 
 
 def tf_profiler(case: Case) -> float | None:
-    import contextlib
-    import io
-
     tf: Any = import_module("tensorflow")
     kernels: Any = import_module("timeroof.study.worker.tf_kernels")
     bench: Any = import_module("timeroof.study.worker.tf_bench")
@@ -138,9 +136,8 @@ def tf_profiler(case: Case) -> float | None:
     weights, inputs = (tuple(map(tf.constant, a)) for a in (made.weights, made.inputs))
     graph = tf.function(made.function).get_concrete_function(weights, *inputs).graph
     v1 = tf.compat.v1
-    options = v1.profiler.ProfileOptionBuilder.float_operation()
-    with contextlib.redirect_stdout(io.StringIO()):
-        found = v1.profiler.profile(graph, options=options)
+    options = dict(v1.profiler.ProfileOptionBuilder.float_operation(), output="none")
+    found = v1.profiler.profile(graph, options=options)
     return float(found.total_float_ops) if found is not None else None
 
 
@@ -281,6 +278,8 @@ def _cause(line: Line) -> str:
         return "no gradient needs the last product of a block again: remat leaves it out"
     if "attention backward" in line.work and line.ratio == 1.25:
         return "flash attention computes the scores again"
+    if "depthwise" in line.work and line.ratio > 1:
+        return "the compiler computes the gradient of grouped weights densely and masks it"
     if line.variant == "xla" and "backward" in line.work and line.ratio > 1:
         return "the forward pass runs again inside the backward pass"
     return ""

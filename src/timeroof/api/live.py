@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from timeroof.api.kept import unkept_note
 from timeroof.api.reports import analyze, machine as find_machine
 from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError, UsageError
@@ -75,13 +76,20 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if told is not None:
         told("measuring this machine once (a few seconds)")
     # In a process of its own: the program may hold memory, threads and settings of torch.
-    done = Child("timeroof.probe.measure").run(capture_output=True, timeout=LIMIT_S)
-    found = cached_machine()
+    done = Child("timeroof.probe.measure").run(LIMIT_S)
+    found = _printed_machine(done.stdout)
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
         raise RuntimeError(reason)
     words = "the machine was measured quickly; `timeroof machine` measures it in full"
     return found, [Note(words, "machine-quick")]
+
+
+def _printed_machine(text: bytes) -> Machine | None:
+    try:
+        return msgspec.json.decode(text.splitlines()[-1], type=Machine)
+    except (msgspec.MsgspecError, IndexError):
+        return None
 
 
 def report_of(
@@ -192,9 +200,12 @@ def report_of_run(
     processes all that are ranks of one program. With `all_kinds` it holds the profiles of the
     others too, to be saved."""
     by_process = recordings_in(folder)
+    unkept = unkept_note()
     for recordings in by_process:
         for recording in recordings:
             _say_end(recording, ended)
+            if unkept is not None:
+                recording.note(unkept)
     chosen = [_of_kind(recordings, step_kind) for recordings in by_process]
     ranks = {recording.rank for recording in chosen}
     if len(chosen) > 1 and len(ranks) == len(chosen) and None not in ranks:

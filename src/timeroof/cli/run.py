@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -122,6 +123,7 @@ def run(
 
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
+    from timeroof.core import ending
     from timeroof.core.errors import UsageError
     from timeroof.live import running
 
@@ -160,6 +162,10 @@ def run(
         began_s = time.monotonic()
         command = running.program_command(module, words)
         ended = running.run_recorded(command, folder, plan, ignored_before())
+        # A terminal that closes tells everybody, more than once: the program's end is reported on.
+        if ended.signal == signal.SIGHUP:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        ending.watch()
         clean_s, code, steps_seen = time.monotonic() - began_s, ended.code, 0
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")

@@ -136,7 +136,9 @@ class ProcessSeen:
 
 def read_folder(folder: Path) -> list[ProcessSeen]:
     """The processes of a run in the order in which they began."""
-    paths = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
+    # The program may have put something else in the place of a file: a folder, a pipe.
+    files = [path for path in folder.glob(f"*{SUFFIX}") if path.is_file()]
+    paths = sorted(files, key=lambda path: path.stat().st_ctime_ns)
     found = [process_of(records(path.read_bytes())) for path in paths]
     for seen in found:
         _read_files(seen, folder)

@@ -127,6 +127,9 @@ def _detail(piece: Piece, numbers: dict[Call, int], details: dict[int, _Detail])
     program, instruction = piece.linked
     if id(instruction) not in details:
         cost = program.whole_cost(instruction) if piece.is_whole else program.cost(instruction)
+        if cost.free and piece.self_ns is not None:
+            # What a loop takes beside its ops, or the end of what was started before: no work.
+            cost = Cost()
         formulas = () if piece.is_whole else formulas_of(program, instruction)
         call = numbers.setdefault(instruction_call(cost, formulas=formulas), len(numbers))
         operands = [o.shape for o in program.computation_of(instruction).named(instruction)]

@@ -35,7 +35,10 @@ def formulas_of(program: Program, instruction: Instruction) -> tuple[Formula, ..
     known = program.cost(instruction)
     if known.unknown or known.free or instruction.opcode in (*ops.CONTAINERS, *ops.COLLECTIVES):
         return ()
-    copied = _Named(program, instruction)
+    try:
+        copied = _Named(program, instruction)
+    except (IndexError, KeyError, RecursionError):
+        return ()  # a damaged program, whose cost happens not to need what is missing
     named = copied.program.cost(copied.instruction)
     found = [
         *_of(known, named, "bytes_read"),
