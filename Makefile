@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run run-frameworks test test-slow test-long setup setup-jax setup-tensorflow setup-dask lint web bundle bench pictures schemas clean
+.PHONY: run run-frameworks test test-slow test-long fuzz faults setup setup-jax setup-tensorflow setup-dask lint web bundle bench pictures schemas clean
 
 run: setup  ## measure this machine, repeat the paper's studies on it, write the report
 	$(BIN)/timeroof machine --quick
@@ -52,6 +52,10 @@ FUZZ_MINUTES ?= 60
 fuzz: setup  ## mutated files through every reader, each different from the last run's; hours with more
 	POLARS_MAX_THREADS=1 TIMEROOF_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest tests/fuzz -n auto
 	POLARS_MAX_THREADS=1 $(BIN)/python -m tests.fuzz.test_structure --minutes $(FUZZ_MINUTES)
+
+FAULTS ?= 3
+faults: setup  ## signals, kills, full disks, limits and hostile programs, at FAULTS moments each
+	TIMEROOF_FAULTS=$(FAULTS) $(BIN)/python -m pytest tests/faults
 
 test-long: setup  ## tests that take longer still
 	$(BIN)/python -m pytest -m long

@@ -13,11 +13,19 @@ def run() -> None:
     """Run the command line; Ctrl-C is quiet even while modules are still loading."""
     try:
         import_path.leave_folder()
+        # Not before: these import what a file of that folder may be named like.
+        from timeroof.core import ending
+
         if sys.argv[1:2] != ["run"]:  # a program has Python's own settings
             gc.set_threshold(*FEW_COLLECTIONS)
+            ending.watch()
         from timeroof.cli.main import main
+        from timeroof.cli.process import was_interrupted
 
         code = main()
+        if was_interrupted():
+            # Libraries wait at an end for processes and threads of theirs.
+            ending.leave(code)
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)

@@ -31,6 +31,8 @@ class Recorder:
     def __init__(self, folder: str, plan: dict[str, object], *, forked: bool = False) -> None:
         self.plan, self.log = plan, Log(folder, forked=forked)
         self.sessions: list[Session] = []
+        # The session whose steps are looked at.
+        self._leader: Session | None = None
         self._windows: list[Windows] = []
 
     def arrived(self, name: str) -> None:
@@ -39,9 +41,9 @@ class Recorder:
             self.watch(name)
 
     def watch(self, name: str) -> None:
-        """Begin a session with a framework that was imported. A program may import several: the
-        one that marks a step first is the one that is watched from then on."""
-        if any(session.marks.found for session in self.sessions):
+        """Begin a session with a framework that was imported. A program may import several, and
+        some import others themselves: whose steps come decides which is watched."""
+        if self._leader is not None and self._leader.marks.is_sure:
             return
         # Here: they may use what the framework has loaded.
         from timeroof_recorder.session import Session
@@ -62,8 +64,24 @@ class Recorder:
         more = self.plan.get("frameworks")
         return FRAMEWORKS | more if isinstance(more, dict) else FRAMEWORKS
 
-    def chosen(self, session: "Session") -> None:
-        """A session has found a step: the others watch no longer."""
+    def chosen(self, session: "Session") -> bool:
+        """A step of a session ended: whether it is looked at. The first framework that has any
+        leads, until another one trains: calls that prepare batches come before a step ends."""
+        leader = self._leader
+        if leader is session:
+            if session.marks.is_sure:
+                self._retire_others(session)
+            return True
+        if leader is not None and leader.marks.strength >= session.marks.strength:
+            return False
+        self._leader = session
+        if leader is not None:
+            leader.overtaken()
+        if session.marks.is_sure:
+            self._retire_others(session)
+        return True
+
+    def _retire_others(self, session: "Session") -> None:
         for other in [each for each in self.sessions if each is not session]:
             self.sessions.remove(other)
             deactivate(other)
@@ -105,6 +123,8 @@ class Recorder:
         kind = getattr(sys, "last_type", None)  # set when a traceback has been shown
         for windows in self._windows:
             windows.stop()
+        if self._leader is not None:
+            self._retire_others(self._leader)
         for session in self.sessions:
             session.finish(calibrate=not self.log.forked)
         if self.log.path is not None:
@@ -153,8 +173,11 @@ def _left() -> None:
 
 
 def _ended() -> None:
-    with Ignoring("the end was not recorded"):
-        _RECORDER[0].ended()
+    try:
+        with Ignoring("the end was not recorded"):
+            _RECORDER[0].ended()
+    except:  # noqa: E722  a program may have emptied builtins: no name of an error is sure
+        pass
 
 
 def _teller(plan: dict[str, object]):  # type: ignore[no-untyped-def]

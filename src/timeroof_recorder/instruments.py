@@ -8,8 +8,6 @@ dicts), as it is written to a file and read by another process.
 
 import time
 
-from timeroof_recorder.xspace import union
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,6 +42,8 @@ class Events:
     @property
     def busy_ns(self) -> int:
         """How long ops ran, in whichever thread."""
+        from timeroof_recorder.xspace import union  # not before a framework is there
+
         return union([(row[1], row[1] + max(0, row[2])) for row in self.rows if row[5] == OP])
 
 
@@ -186,6 +186,7 @@ class Instruments:
 FRAMEWORKS: dict[str, str] = {
     "torch": "timeroof_recorder.torch",
     "jax": "timeroof_recorder.jax",
+    "tensorflow": "timeroof_recorder.tensorflow",
 }
 
 

@@ -13,7 +13,8 @@ import time
 SUFFIX = ".rec"
 # A launcher's words for which of its processes this is.
 RANKS = (b"RANK", b"LOCAL_RANK", b"WORLD_SIZE", b"SLURM_PROCID", b"OMPI_COMM_WORLD_RANK")
-_APPEND = posix.O_WRONLY | posix.O_APPEND | posix.O_CLOEXEC
+# Not blocking: a pipe that a program put in its place would wait for a reader.
+_APPEND = posix.O_WRONLY | posix.O_APPEND | posix.O_CLOEXEC | posix.O_NONBLOCK
 _PLAN = "plan"
 
 

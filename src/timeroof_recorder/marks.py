@@ -17,6 +17,8 @@ LOOP = 2
 # optimizers and of modules in training, and of modules that only compute (tokens of a sentence).
 MOST_RARER, MOST_RARER_INFERENCE = 16, 1024
 MOST_TIMES = 64
+# What tells most of where a program's steps are.
+STRENGTH = {"": -1, WINDOW: 0, FORWARD: 1, OPTIMIZER: 2, MANUAL: 3}
 MOST_ITEMS = 24
 # Different sizes of calls in one step that are kept.
 MOST_SIZES = 4
@@ -114,10 +116,22 @@ class Marks:
         self.thread: int | None = None
         # While a mark is looked at, no window may end.
         self._is_busy = False
-        # Whether a thread marked a step while another one was looked at in windows of time.
+        # Whether a thread marked a step while another one was looked at in windows of time, and who
+        # ends those windows then.
         self.has_steps_elsewhere = False
+        self.end_windows: Callable[[], None] = lambda: None
         # Marks in other threads than the one whose steps are looked at.
         self.elsewhere: dict[int, int] = {}
+
+    @property
+    def strength(self) -> int:
+        """How much what marks steps tells: of two frameworks the one that trains has the steps."""
+        return STRENGTH[self.found]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no other framework can have the program's steps."""
+        return self.found in (OPTIMIZER, MANUAL)
 
     @property
     def wants_calls(self) -> bool:
@@ -210,7 +224,9 @@ class Marks:
         alive = self._alive.get(self._modules.leader, lambda: True)
         how = self._modules.came(key, alive())
         if how == RESTART:
-            self._restart(self._times.get(key, [])[:-1])
+            # The very first call has no step before it.
+            times = self._times.get(key, [])[:-1]
+            self._restart([time_ns for time_ns in times if time_ns != self.first_ns])
         self._end(how, key, now_ns)
         # The call that ends a step begins the next one, and is a part of that.
         self._count(("forward", label, flags))
@@ -277,7 +293,9 @@ class Marks:
         me = _thread.get_ident()
         if self.found == WINDOW and self.thread != me:
             self.has_steps_elsewhere = True
-            return False
+            self.end_windows()
+            if self.found == WINDOW:
+                return False
         if self.thread is None or (self.thread != me and not is_running(self.thread)):
             self.thread = me
         if self.thread == me:

@@ -9,6 +9,8 @@ PRIMITIVES_EVERY = 8
 MOST_PRIMITIVES_PLACE = 24
 # From so many steps on, one is described a second time: sizes may change from step to step.
 DESCRIBED_TWICE = 8
+# Where sizes change, so many more are, one after every second timed step.
+DESCRIBED_MORE = 3
 
 
 class Pass:
@@ -67,6 +69,13 @@ class Schedule:
         self._last = Pass.WARMUP
         self._repeats = 0
         self._repeat: str | None = None
+        # How many more steps are to be described: None until sizes are seen to change.
+        self._more: int | None = None
+
+    def describe_more(self) -> None:
+        """Sizes change from step to step: describe some more, each beside a timed one."""
+        if self._more is None:
+            self._more = DESCRIBED_MORE
 
     def next(self) -> str:
         """The pass of the next step."""
@@ -74,6 +83,10 @@ class Schedule:
             self._last, self._repeat = self._repeat, None
             return self._last
         chosen = self._pass(self._step + 1)
+        if self._last == Pass.TIMED and self._more and self._timed % 2 == 0:
+            self._more -= 1
+            self._last = Pass.DESCRIBED
+            return self._last
         if chosen in UNTOUCHED and self._last in INSTRUMENTED:
             self._last = Pass.SETTLING
             return self._last

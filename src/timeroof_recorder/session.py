@@ -23,14 +23,19 @@ if TYPE_CHECKING:
 
 # Timed steps are kept until they have so many events together.
 MOST_EVENTS = 4_000_000
-# Steps are written down together, at most so late.
-FLUSH_NS = 50_000_000
+# Steps are written down together, at most so late: a program may end without a word (os._exit,
+# SIGKILL), and writing takes about four microseconds.
+FLUSH_NS = 1_000_000
 # Single steps are kept of the first so many; of later ones how many and how long.
 MOST_STEPS = 20_000
 # Steps of a kind whose times tell what is usual, and how many times longer a step of another is.
 RECENT, LONGER = 15, 4.0
 # Of steps that take longer it is asked what they waited for a CPU, which takes a few microseconds.
 SLOW_NS = 1_000_000
+# So are steps that took so many times their own CPU time: they slept, or waited.
+IDLE_TIMES = 2
+# Files of described steps that are kept of a kind.
+MOST_TRACES = 6
 # More different sizes of what otherwise is the same are no kinds.
 MOST_SIZES = 4
 VARYING = "varying"
@@ -48,7 +53,7 @@ class Session:
     def __init__(
         self, log: Log, plan: dict[str, object], instruments: Instruments,
         told: "Callable[[int, str], None] | None" = None,
-        chosen: "Callable[[Session], None] | None" = None,
+        chosen: "Callable[[Session], bool] | None" = None,
     ) -> None:  # fmt: skip
         self.log, self.instruments, self._chosen = log, instruments, chosen
         instruments.with_lines = bool(plan.get("source", False))
@@ -69,9 +74,9 @@ class Session:
             instruments, log,
             is_known=f"{instruments.name} {instruments.version}" in _words(plan, "calibrated"),
         )  # fmt: skip
-        self._begin_ns = self._begin_faults = 0
-        self._queued_ns: int | None = None
-        self._is_slow = False
+        self._begin_ns = self._begin_faults = self._begin_own_ns = 0
+        # What this thread had waited for a CPU when somebody last looked.
+        self._queued_ns = 0
         self.steps_seen = self._events = self._written = 0
         self._waiting: list[tuple[object, ...]] = []
         self._later: dict[int, list[int]] = {}
@@ -106,6 +111,8 @@ class Session:
 
     def boundary(self, end_ns: int) -> None:
         """A step ended: close its pass and open the next one's."""
+        if self._chosen is not None and not self._over and not self._chosen(self):
+            return
         self.close_step(self._synced(end_ns))
         self.open_step()
 
@@ -138,7 +145,7 @@ class Session:
         """What was taken for steps were parts of steps: look at whole ones from the beginning. The
         parts stand in where the program ends before a whole step was timed. `times` are those of
         the marks that were steps' ends, had anybody known."""
-        if not self._is_ours():
+        if not self._is_ours() or (self._chosen is not None and not self._is_begun):
             return
         with self._guard():
             self._drop_pass()
@@ -159,8 +166,6 @@ class Session:
         """The first mark: who this process is among others."""
         if not self._is_begun:
             self._is_begun = True
-            if self._chosen is not None:
-                self._chosen(self)
             self.log.begin()
             self.log.write("watched", self.instruments.name, self.instruments.version)
             self._around()
@@ -178,6 +183,7 @@ class Session:
     def _close(self, end_ns: int) -> None:
         done, self._pass = self._pass, Pass.UNSEEN
         duration_ns = max(0, end_ns - self._begin_ns) if self._begin_ns else 0
+        own_ns = min(duration_ns, max(0, time.thread_time_ns() - self._begin_own_ns))
         faults = page_faults() - self._begin_faults
         is_foreign = self.instruments.is_foreign() if done not in INSTRUMENTED else False
         clocks = None
@@ -185,13 +191,12 @@ class Session:
             self._clocks.end()
             clocks = self._clocks.read() if done == Pass.TIMED else self._clocks.quick()
         events = self._switch_off(done) if done in INSTRUMENTED else None
-        waited_ns = self._waited_ns(clocks)
+        waited_ns = self._waited_ns(duration_ns, own_ns, clocks)
         kind, sizes = self._kind(max(0, duration_ns - waited_ns), done)
-        self._is_slow = duration_ns > SLOW_NS
         self.kinds.came(kind, self.steps_seen, done, duration_ns)
         step = (
             self.steps_seen, done, duration_ns, faults, kind, is_foreign, clocks, end_ns, waited_ns,
-            sizes,
+            sizes, own_ns,
         )  # fmt: skip
         self._write_step(step, done, kind, duration_ns, end_ns)
         if done == Pass.TIMED:
@@ -208,6 +213,8 @@ class Session:
         if self._is_cut:  # only the end of it was seen as a step
             self._is_cut = False
             return UNKNOWN_KIND, ()
+        if self.marks.found == WINDOW:  # what a stretch of time holds is chance
+            items, sizes = (), ()
         size = self._size_of(items, sizes)
         usual = self._recent.setdefault((items, size), [])
         is_long = False
@@ -224,18 +231,28 @@ class Session:
             self.log.write("kind", number, key)
         return number, sizes if size == VARYING else ()
 
-    def _waited_ns(self, clocks: "tuple[int, int, int, int | None, int] | None") -> int:
-        """What the thread waited for a CPU in the step; 0 of short steps, where nobody looked."""
+    def _waited_ns(
+        self, duration_ns: int, own_ns: int,
+        clocks: "tuple[int, int, int, int | None, int] | None",
+    ) -> int:  # fmt: skip
+        """What the thread waited for a CPU in the step; 0 of steps that hardly can have waited."""
         if clocks is not None:
-            return clocks[2]
-        return 0 if self._queued_ns is None else max(0, queued_ns() - self._queued_ns)
+            return min(clocks[2], duration_ns)
+        if duration_ns < SLOW_NS or duration_ns < IDLE_TIMES * own_ns:
+            return 0
+        before, self._queued_ns = self._queued_ns, queued_ns()
+        # Steps since somebody last looked have waited too, but never longer than this one idled.
+        return max(0, min(self._queued_ns - before, duration_ns - own_ns))
 
     def _size_of(self, items: tuple[object, ...], sizes: tuple[tuple[int, ...], ...]) -> object:
         """The sizes of a step where there are few different ones; else that they vary."""
         known = self._sizes_of.setdefault(items, [])
         if sizes not in known and len(known) <= MOST_SIZES:
             known.append(sizes)
-        return VARYING if len(known) > MOST_SIZES else sizes
+        if len(known) <= MOST_SIZES:
+            return sizes
+        self.schedule.describe_more()
+        return VARYING
 
     def _write_step(
         self, step: tuple[object, ...], done: str, kind: int, duration_ns: int, end_ns: int
@@ -278,7 +295,8 @@ class Session:
         return names, events.rows, events.begin_ns, events.finish_ns, events.thread
 
     def _keep_described(self, kind: int) -> None:
-        """Write a description down; of every kind the first and the latest files are kept."""
+        """Write a description down; of every kind the first and the latest files are kept, and
+        some between them."""
         described = self.instruments.describe()
         if described is None:
             return
@@ -287,10 +305,10 @@ class Session:
         if isinstance(path, str):
             kept = self._traces.setdefault(kind, [])
             kept.append((self.steps_seen, path))
-            for _, between in kept[1:-1]:
+            if len(kept) > MOST_TRACES:
+                _, between = kept.pop(MOST_TRACES // 2)
                 with Ignoring("a described step was not removed"):
                     posix.unlink(between)
-            del kept[1:-1]
         self._around()
 
     def _keep_more(self, done: str, events: Events | EventFile | None) -> None:
@@ -317,7 +335,7 @@ class Session:
         self._begin_faults = page_faults()
         if chosen in (Pass.TIMED, Pass.CLEAN):
             self._clocks.begin()
-        self._queued_ns = queued_ns() if self._is_slow else None
+        self._begin_own_ns = time.thread_time_ns()
         self._begin_ns = time.perf_counter_ns()
 
     def _possible(self, chosen: str) -> str:
@@ -455,6 +473,19 @@ class Session:
             self.instruments.abort()
             self.instruments.detach()
 
+    def overtaken(self) -> None:
+        """Another framework's session has steps that tell more: what was seen here is no step's,
+        until something comes here that tells more still."""
+        with self._guard():
+            self._drop_pass()
+            self._flush()
+            self.log.write("overtaken")
+            self._is_begun, self._mark = False, ""
+            self.steps_seen = self._events = self._written = self._begin_ns = 0
+            self._later, self._traces = {}, {}
+            self._keys, self._recent, self._sizes_of = {}, {}, {}
+            self.schedule, self.kinds = Schedule(*self._plan), Kinds()
+
     def retire(self) -> None:
         """Another framework's session has found the program's steps: watch no longer."""
         self._over = True
@@ -472,7 +503,7 @@ class Session:
             self.close_block()
         self._over = True
         self._flush()
-        self.log.write("over", time.perf_counter_ns())
+        self.log.write("over", time.perf_counter_ns(), *self.marks.tally())
         with Ignoring("instruments were not all taken away"):
             if self._pass in INSTRUMENTED:
                 self.instruments.abort()

@@ -6,6 +6,7 @@ A window begins and ends only where the program's own code runs: not inside an i
 or any other work of a framework's, which a profiler that comes and goes would disturb.
 """
 
+import _signal  # type: ignore[import-not-found]
 import _thread
 import sys
 import time
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
 
 # How long nothing may mark a step before the first window, and how long windows last: quick
 # programs are seen at all, long ones are not held up.
-FIRST_S, WINDOW_S, LONGEST_S = 0.15, 0.05, 0.5
+FIRST_S, WINDOW_S, LONGEST_S = 0.05, 0.01, 0.5
+# Windows of one length; the next are twice as long.
+OF_A_LENGTH = 20
 MOST_WINDOWS = 120
 POLL_S = 0.02
 # Asked again so soon where the program was inside a library.
 AGAIN_S = 0.002
+# How long a thread that marks a step waits for the main thread to end its window, and how often it
+# looks; a main thread that is waiting itself, in Python's own code for that, is woken.
+PATIENCE_S, LOOK_S = 0.05, 0.001
+_WAITS = ("threading.py", "queue.py", "_base.py", "selectors.py")
 _IMPORTS = "<frozen importlib"
 _OUTERMOST = 200
 
@@ -67,6 +74,8 @@ class Windows:
         kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
         self._callback = kind(self._called)
         self._ask = ctypes.pythonapi.Py_AddPendingCall
+        self._c_library = ctypes.CDLL(None)
+        self._session.marks.end_windows = self.end_now
 
     def resume(self) -> None:
         """Go on after a fork, or begin."""
@@ -86,6 +95,37 @@ class Windows:
     def stop(self) -> None:
         """No more windows."""
         self._is_over = True
+
+    def end_now(self) -> None:
+        """Another thread has steps: have the main thread end its window, which nobody else can."""
+        if self._is_over:
+            return
+        self._ask(self._callback, None)
+        with Ignoring("a waiting main thread was not woken"):
+            self._wake_main()
+        left_s = PATIENCE_S
+        while self._session.marks.found == WINDOW and left_s > 0:
+            time.sleep(LOOK_S)
+            left_s -= LOOK_S
+
+    def _wake_main(self) -> None:
+        """Interrupt the main thread's waiting for a lock (a thread's end, a queue), so that Python
+        calls us there: by a signal that does nothing, where the program has no use for it."""
+        threading = sys.modules.get("threading")
+        main = threading.main_thread().ident if threading is not None else None
+        frame = sys._current_frames().get(main or 0)
+        library, number = self._c_library, _signal.SIGURG
+        if frame is None or not frame.f_code.co_filename.endswith(_WAITS):
+            return
+        if _signal.getsignal(number) != _signal.SIG_DFL:
+            return
+        library.signal(number, library.abs)  # any function of a number that does nothing else
+        try:
+            library.siginterrupt(number, 1)
+            _signal.pthread_kill(main, number)
+            time.sleep(LOOK_S)
+        finally:
+            library.signal(number, None)
 
     def _watch(self) -> None:
         try:
@@ -114,12 +154,16 @@ class Windows:
 
     def _end_one(self) -> None:
         """End a window and begin the next, unless the program is inside something else."""
+        if not self._session.instruments.is_used():
+            self._next_s = time.monotonic() + FIRST_S
+            return
         if not is_own_code(sys._getframe(2), self._session.instruments.libraries):
             self._next_s = time.monotonic() + AGAIN_S
             return
         self._taken += 1
         self._session.marks.window()
         # A long program is looked at ever more rarely, one that runs no op hardly ever.
-        if self._taken % 20 == 0 or self._session.is_empty:
+        if self._taken % OF_A_LENGTH == 0 or self._session.is_empty:
             self._length_s = min(LONGEST_S, 2 * self._length_s)
+            self._session.is_empty = False
         self._next_s = time.monotonic() + self._length_s

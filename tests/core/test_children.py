@@ -57,7 +57,7 @@ def test_a_child_runs_this_package_whatever_else_is_there(
     (tmp_path / "timeroof").mkdir()
     (tmp_path / "timeroof" / "__init__.py").write_text("raise SystemExit('another timeroof')")
     monkeypatch.setenv("PYTHONPATH", "")
-    done = Child("timeroof", ("--version",)).run(capture_output=True)
+    done = Child("timeroof", ("--version",)).run()
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"timeroof ")
 

@@ -89,7 +89,7 @@ def command(folder: Path, *words: str) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "timeroof", "run", "--machine", "toy.toml", *words]
 
 
-def run(folder: Path, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
     return subprocess.run(
         command(folder, *words), check=False, capture_output=True, text=True, cwd=folder,
@@ -97,9 +97,9 @@ def run(folder: Path, *words: str, timeout: float = 120) -> subprocess.Completed
     )  # fmt: skip
 
 
-def report(folder: Path, text: str, *words: str, code: int = 0) -> dict:
+def report(folder: Path, text: str, *words: str, code: int = 0, timeout: float = 120) -> dict:
     (folder / "train.py").write_text(text)
-    done = run(folder, "--json", "report.json", *words, "train.py")
+    done = run(folder, "--json", "report.json", *words, "train.py", timeout=timeout)
     assert done.returncode == code, done.stderr
     found = json.loads((folder / "report.json").read_text())
     found["stderr"], found["stdout"] = done.stderr, done.stdout

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from timeroof.live.costing import annotation, stated
-from timeroof.live.kinds import StepSeen
+from timeroof.live.kind import StepSeen
 from timeroof.live.reading import process_of, recordings_of, sample
 from timeroof.live.recording import Described, TensorSeen, is_meta
 from timeroof.live.torch.describing import described_from_json

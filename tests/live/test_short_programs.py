@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.live.kinds import StepSeen
+from timeroof.live.kind import StepSeen
 from timeroof.live.reading import MOST_CLEAN, stand_in, take_unprofiled
 from timeroof.live.recording import CleanStep, Recording
 from timeroof_recorder.schedule import Pass, Schedule

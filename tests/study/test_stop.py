@@ -56,18 +56,20 @@ def _signalled(number: signal.Signals, *, swallowed: bool) -> None:
             raise
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_both_signals_end_with_130_also_where_a_callback_swallows_them(
+def test_signals_end_with_130_also_where_a_callback_swallows_them(
     number: signal.Signals, swallowed: bool
 ) -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    found = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     listen()
+    before = {n: signal.getsignal(n) for n in found}
     try:
         with pytest.raises(InterruptedStudyError) as caught, stoppable(Stage()):
             _signalled(number, swallowed=swallowed)
         assert caught.value.exit_code == 130
-        assert signal.getsignal(signal.SIGTERM) == before[1]
+        assert {n: signal.getsignal(n) for n in found} == before
     finally:
         listen()
-        signal.signal(signal.SIGINT, before[0])
+        for each, handler in found.items():
+            signal.signal(each, handler)

@@ -106,3 +106,9 @@ def test_reductions_pools_losses_and_updates() -> None:
         Call("tf::GatherV2", (Tensor((100, 8)), Tensor((3,), "int32")), (Tensor((3, 8)),))
     )
     assert gathered.bytes == 12 + 2 * 96
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 5, 8), (2, 8, 5, 5)])
+def test_a_bias_may_belong_to_the_second_dimension(shape: tuple[int, ...]) -> None:
+    found = count(Call.of("tf::BiasAdd", Tensor(shape), Tensor((8,))))
+    assert (found.flops, found.bytes_read) == (400, 4 * 408)

@@ -114,8 +114,8 @@ class EmbeddedChart {
     const mark = (symbol, paint, text, hatched = false) => make("li", {}, shape("svg", { class: `sign${hatched ? " hatched" : ""}`, width: 16, height: 16, viewBox: "0 0 16 16", "aria-hidden": "true" }, shape("path", { d: symbolPath(symbol, 8, 8, 5), style: { fill: paint } })), text);
     const limits = kinds.map((kind) => mark(LOOK.symbols[kind], several ? "var(--soft)" : `var(--${kind})`, `limited by ${LOOK.words[kind]}`, kind === "unknown"));
     const series = several ? this.charted.series.map((name, k) => mark("circle", `var(--series-${k % 9})`, name)) : [];
-    const others = all.some((p) => p.alone) ? [mark("cross", "var(--ink)", this.charted.other)] : [];
-    return make("ul", { class: "key" }, ...series, ...limits, ...others);
+    this.othersKey = mark("cross", "var(--ink)", this.charted.other);
+    return make("ul", { class: "key" }, ...series, ...limits, this.othersKey);
   }
 
   paint() {
@@ -124,6 +124,7 @@ class EmbeddedChart {
     const height = this.charted.small ? HEIGHTS.small : width < 560 ? HEIGHTS.phone : asked || HEIGHTS.large;
     const chosen = this.cases[this.chosen];
     const { places, values, axis } = this.frame;
+    this.othersKey.style.display = places.some((p) => p.alone) ? "" : "none";
     if (this.charted.kind === "sweep") this.scene = sweepScene(places, { values, axis, series: Math.max(1, this.charted.series.length), size: { width, height } });
     else {
       const shown = chosen ? [chosen, ...places.filter((p) => p.alone && p.value === chosen.value)] : [...places].sort((a, b) => b.share - a.share);

@@ -8,11 +8,24 @@ const DISTANCES = [3, 14, 30, 52, 80, 115, 160, 210];
 const SIDES = [[1, 0], [-1, 0], [0, -1], [0, 1], [1, -1], [-1, -1], [1, 1], [-1, 1]];
 // Further away than this a line leads to the symbol.
 const NEAR = 15;
+// What covering a pixel of something else costs, beside 4 for each pixel further away.
+const OVERLAP_COST = 3;
 
 const overlap = (/** @type {Box} */ a, /** @type {Box} */ b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
 
 /** @type {(x: number, y: number, r: number) => Box} */
 export const boxAround = (x, y, r) => ({ left: x - r, top: y - r, right: x + r, bottom: y + r });
+
+/** Small boxes along a path, which texts should not cross. @param {[number, number][]} path @returns {Box[]} */
+export function boxesAlong(path) {
+  const boxes = [];
+  for (let k = 1; k < path.length; k++) {
+    const [[ax, ay], [bx, by]] = [path[k - 1], path[k]];
+    const pieces = Math.min(60, Math.ceil(Math.hypot(bx - ax, by - ay) / 8));
+    for (let n = 1; n < pieces; n++) boxes.push(boxAround(ax + ((bx - ax) * n) / pieces, ay + ((by - ay) * n) / pieces, 2));
+  }
+  return boxes;
+}
 
 /** The box of a text at a side of its symbol. @returns {Box} */
 function boxAt({ x, y, r, width, height }, [sx, sy], distance) {
@@ -40,13 +53,13 @@ export function placeLabels(wishes, obstacles, area) {
         const box = boxAt(wish, side, distance);
         if (!isInside(box, area)) continue;
         const covered = taken.reduce((sum, other) => sum + overlap(box, other), 0);
-        const cost = covered + 4 * distance;
+        const cost = OVERLAP_COST * covered + 4 * distance;
         if (cost < least) [best, least] = [{ ...box, leads: distance >= NEAR, covered }, cost];
       }
       if (best && best.covered === 0) break;
     }
     if (!best || (best.covered > 0 && !wish.must)) return null;
-    taken.push(best);
+    taken.push({ left: best.left - 2, top: best.top - 2, right: best.right + 2, bottom: best.bottom + 2 });
     return best;
   });
 }

@@ -1,6 +1,6 @@
 // Work, time, and both on one diagonal: the planes' geometry, from places that know nothing of the page.
 import { formatAmount, formatIntensity, formatPercent, formatSeconds, known } from "./format.js";
-import { boxAround, placeLabels } from "./labels.js";
+import { boxAround, boxesAlong, placeLabels } from "./labels.js";
 import { pixelsOf } from "./plot.js";
 import { textWidth } from "./svg.js";
 import { logRange, ticksOf } from "./ticks.js";
@@ -111,8 +111,9 @@ function workGuides(roofs, range, guides, narrow) {
     const line = diagonalLine(balance, range);
     under.push({ path: [...line, [far[1], far[2]], [far[0], far[2]]], fill: "var(--compute)", opacity: "var(--tint)", name: "region" },
       { path: [...line, [far[1], far[3]], [far[0], far[3]]], fill: "var(--memory)", opacity: "var(--tint)", name: "region" });
-    notes.push({ x: p10(x0), y: p10(y1), text: narrow ? "COMPUTE" : "COMPUTE is the limit", anchor: "start", dx: 10, dy: 20, name: "region-name compute" },
-      { x: p10(x1), y: p10(y0), text: narrow ? "MEMORY" : "MEMORY is the limit", anchor: "end", dx: -10, dy: -12, name: "region-name memory" });
+    // A region that is out of sight has no name.
+    if (y1 - x0 > balance) notes.push({ x: p10(x0), y: p10(y1), text: narrow ? "COMPUTE" : "COMPUTE is the limit", anchor: "start", dx: 10, dy: 20, name: "region-name compute" });
+    if (y0 - x1 < balance) notes.push({ x: p10(x1), y: p10(y0), text: narrow ? "MEMORY" : "MEMORY is the limit", anchor: "end", dx: -10, dy: -12, name: "region-name memory" });
   }
   if (guides) for (let power = Math.ceil(y0 - x1); power <= Math.floor(y1 - x0); power++) under.push(lineOf(diagonalLine(power, range), "var(--line)"));
   if (Number.isFinite(balance)) {
@@ -211,6 +212,7 @@ export function sceneTexts(scene, { names, example, total, roofs }) {
   const isSeen = (p) => { const [x, y] = pixel(p.marks[disc]); return x >= margin.l && x <= width - margin.r && y >= margin.t && y <= height - margin.b; };
   const listed = scene.points.filter((p) => !p.merged && !p.alone && isSeen(p)).slice(0, 40);
   const obstacles = scene.points.slice(0, 150).flatMap((p) => p.marks.map((mark, k) => ({ mark, k })).filter(({ mark }) => mark.every(Number.isFinite)).map(({ mark, k }) => boxAround(...pixel(mark), (k === disc ? p.size / 2 : 5) + 1)));
+  if (scene.rings) obstacles.push(...scene.points.slice(0, 40).flatMap((p) => boxesAlong(p.marks.filter((mark) => mark.every(Number.isFinite)).map(pixel))));
   for (const note of scene.notes.filter(({ name }) => (name || "").startsWith("region-name"))) {
     const [x, y] = pixel([note.x, note.y]);
     const w = textWidth(note.text, 14, true);

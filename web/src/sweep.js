@@ -1,6 +1,6 @@
 // Time over the values of one parameter: a disc is the time of a case, the ring below it the least that its work takes.
 import { formatSeconds, known } from "./format.js";
-import { boxAround, placeLabels } from "./labels.js";
+import { boxAround, boxesAlong, placeLabels } from "./labels.js";
 import { discSize } from "./plane.js";
 import { pixelsOf } from "./plot.js";
 import { textWidth } from "./svg.js";
@@ -45,7 +45,8 @@ function timeTexts(scene, places) {
   const { width, height, margin } = scene;
   const area = { left: margin.l + 2, top: margin.t + 2, right: width - margin.r - 2, bottom: height - margin.b - 2 };
   const drawn = places.flatMap((p) => p.marks.map((mark, k) => ({ mark, r: k ? p.size / 2 : 5 }))).filter(({ mark }) => mark.every(Number.isFinite));
-  const obstacles = drawn.map(({ mark, r }) => boxAround(...pixel(/** @type {[number, number]} */ (mark)), r + 1));
+  const lines = scene.under.filter((line) => line.opacity).map((line) => boxesAlong(line.path.map(pixel)));
+  const obstacles = [...drawn.map(({ mark, r }) => boxAround(...pixel(/** @type {[number, number]} */ (mark)), r + 1)), ...lines.flat()];
   const wishes = places.map((p) => {
     const [x, y] = pixel(p.marks[1]);
     const text = formatSeconds(p.T, 2);

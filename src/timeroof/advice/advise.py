@@ -77,7 +77,7 @@ def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     """Findings of some rules on one context, largest gain first."""
     if not context.rows.height and not context.totals.idle_by_cause:
         return []
-    claims = _claims(context, list(rules))
+    claims = _claims(context, [r for r in rules if r.counts or not context.untrusted])
     told = sorted((c for c in claims if c.informs), key=lambda claim: claim.code)
     gaining = _largest_first([c for c in claims if not c.informs], context.total_s)
     return [*gaining, *(claim.finding for claim in told)]

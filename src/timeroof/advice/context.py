@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from timeroof.core.notes import UNTRUSTED
 from timeroof.core.profile import Profile, RankTotals
 from timeroof.core.report import BOUND
 from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
@@ -178,6 +179,8 @@ class Context:
     ranks: int = 1
     # Seconds of each rank of a distributed run.
     rank_totals: Sequence[RankTotals] = ()
+    # Other programs had the CPUs for so long that times say nothing: only counts do.
+    untrusted: bool = False
     # Least seconds of each phase as one kernel, where tensor identities are known.
     fused_s: Mapping[str, float] = field(default_factory=dict)
 
@@ -199,6 +202,7 @@ class Context:
             ranks=ranks,
             rank_totals=profile.ranks,
             fused_s=_fused_phases(report),
+            untrusted=any(note.code == UNTRUSTED for note in report.notes),
         )
 
     def without(self, ids: Sequence[int]) -> Context:

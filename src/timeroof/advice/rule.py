@@ -66,6 +66,8 @@ class Rule(ABC):
     explains: ClassVar[bool] = True
     # … as those do that have this.
     last_resort: ClassVar[bool] = False
+    # Whether it is a matter of counts, which hold where times do not.
+    counts: ClassVar[bool] = False
     # Whether its seconds were seen to pass, however much single calls of a row differ.
     seen: ClassVar[bool] = False
     # Whether the cure removes rows, so that all of their time counts, whatever their amounts.

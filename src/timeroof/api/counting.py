@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 import polars as pl
 
 from timeroof.api.reports import analyze
+from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError, TimeroofError
 from timeroof.core.machine import Machine
 from timeroof.core.notes import PARTIAL, as_notes
@@ -107,10 +107,10 @@ def _joined(
             advice="on a CPU use --counters perf",
         )
     options = replace(counting.options, environment={**counting.options.environment, COUNTED: "1"})
-    with tempfile.TemporaryDirectory(prefix="timeroof-counted-") as folder:
+    with temporary_folder("timeroof-counted-") as folder:
         step_s = (report.profile.steps.unprofiled_s if report.profile.steps else None) or 0.0
         told_options = replace(counting, options=options)
-        again = Again(told_options, Path(folder), left, clean_s, step_s, told)
+        again = Again(told_options, folder, left, clean_s, step_s, told)
         if counting.tool == "perf":
             return _on_cpu(again, report)
         release_gpu_memory()

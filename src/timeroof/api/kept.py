@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from timeroof.core.errors import InputError
-from timeroof.core.files import cache_folder
+from timeroof.core.files import cache_folder, why_not_kept
+from timeroof.core.notes import Note
 from timeroof.probe.measure import home
 from timeroof.read.reduced import FOLDER
 
@@ -34,6 +35,15 @@ def kept_things() -> list[Kept]:
         _kept("calibrations and templates", cache, other),
         _kept("reduced files", cache / FOLDER, reduced),
     ]
+
+
+def unkept_note() -> Note | None:
+    """What a run could not keep for the next one, and why."""
+    reason = why_not_kept((home() / "measured", cache_folder()))
+    if reason is None:
+        return None
+    text = f"The machine's ceilings and the profiler's own cost were not kept: {reason}."
+    return Note(f"{text} The next run measures them again.", "nothing-kept", "warning")
 
 
 def clear_cache() -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from timeroof.api.kept import unkept_note
 from timeroof.api.reports import analyze, machine as find_machine
 from timeroof.core.children import Child
 from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.machine import HUGE_PAGES, Machine
 from timeroof.core.notes import Note
+from timeroof.core.profile import Profile
 from timeroof.core.report import Report
 from timeroof.live.accounting import contention_note
 from timeroof.live.building import build_profile
@@ -74,8 +76,8 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if told is not None:
         told("measuring this machine once (a few seconds)")
     # In a process of its own: the program may hold memory, threads and settings of torch.
-    done = Child("timeroof.probe.measure").run(capture_output=True, timeout=LIMIT_S)
-    found = cached_machine()
+    done = Child("timeroof.probe.measure").run(LIMIT_S)
+    found = _printed_machine(done.stdout)
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
         raise RuntimeError(reason)
@@ -83,28 +85,54 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     return found, [Note(words, "machine-quick")]
 
 
+def _printed_machine(text: bytes) -> Machine | None:
+    try:
+        return msgspec.json.decode(text.splitlines()[-1], type=Machine)
+    except (msgspec.MsgspecError, IndexError):
+        return None
+
+
 def report_of(
     recording: Recording,
     machine: Machine | str | None = None,
     command: str | None = None,
     told: Callable[[str], None] | None = None,
+    others: Sequence[Recording] = (),
 ) -> Report:
-    """Build the profile of an average step and judge it on a machine, by default this one."""
+    """Build the profile of an average step and judge it on a machine, by default this one. Profiles
+    of `others`, the recordings of all kinds of steps, come with it."""
     on_device = _device_report(recording, machine, command)
     if on_device is not None:
         return on_device
     found, notes = machine_for(machine, told)
+    profile = _profile_of(recording, found, command, notes)
+    profile = _with_kinds(profile, [
+        (recording.kind, profile) if other is recording
+        else (other.kind, _profile_of(other, found, command, notes))
+        for other in others
+    ])  # fmt: skip
+    return analyze(profile, found, scope=scope_for(recording.threads, found))
+
+
+def _with_kinds(profile: Profile, named: list[tuple[str, Profile]]) -> Profile:
+    """A profile with those of all kinds of steps, where there are several."""
+    kinds = {name: kind for name, kind in named if len(kind)}
+    return replace(profile, kinds=kinds) if len(kinds) > 1 else profile
+
+
+def _profile_of(
+    recording: Recording, found: Machine | None, command: str | None, more: Sequence[str]
+) -> Profile:
     built = build_profile(recording, found, command)
-    scope = scope_for(recording.threads, found)
+    scope, notes = scope_for(recording.threads, found), list(more)
     if len(built):  # where nothing was measured there is nothing to judge or to disturb
         if scope == "core":
             words = "the program uses one thread: judged on one core's ceilings"
             notes.append(Note(words, "one-thread"))
         contended = contention_note(recording.waiting_share)
         if contended is not None:
-            notes.append(Note(contended, "cpu-contended", "warning"))
-    profile = replace(built, notes=(*built.notes, *notes))
-    return analyze(profile, found, scope=scope)
+            notes.append(contended)
+    return replace(built, notes=(*built.notes, *notes))
 
 
 def _device_report(
@@ -166,24 +194,32 @@ def report_of_run(
     *,
     ended: Ended | None = None,
     step_kind: str | None = None,
+    all_kinds: bool = False,
 ) -> tuple[Report, Recording]:
     """The report of a recorded run, and the recording it is of: one kind of steps, and of several
-    processes all that are ranks of one program."""
+    processes all that are ranks of one program. With `all_kinds` it holds the profiles of the
+    others too, to be saved."""
     by_process = recordings_in(folder)
+    unkept = unkept_note()
     for recordings in by_process:
         for recording in recordings:
             _say_end(recording, ended)
+            if unkept is not None:
+                recording.note(unkept)
     chosen = [_of_kind(recordings, step_kind) for recordings in by_process]
     ranks = {recording.rank for recording in chosen}
     if len(chosen) > 1 and len(ranks) == len(chosen) and None not in ranks:
-        return _of_ranks(sorted(chosen, key=lambda r: r.rank or 0), machine, command, told)
+        order = sorted(range(len(chosen)), key=lambda place: chosen[place].rank or 0)
+        kinds = [by_process[place] for place in order] if all_kinds else []
+        return _of_ranks([chosen[place] for place in order], machine, command, told, kinds)
     # Processes that know nothing of one another: the one with most time is reported.
     main = max(chosen, key=lambda r: sum(kind.total_s or 0.0 for kind in r.kinds))
     if len(chosen) > 1:
         others = len(chosen) - 1
         more = "1 other process" if others == 1 else f"{others} other processes"
         main.note(f"{more} of the program took steps too; this is the one with the most time")
-    return report_of(main, machine, command, told), main
+    of_process = next(own for own, one in zip(by_process, chosen, strict=True) if one is main)
+    return report_of(main, machine, command, told, of_process if all_kinds else ()), main
 
 
 def _say_end(recording: Recording, ended: Ended | None) -> None:
@@ -210,10 +246,27 @@ def _of_ranks(
     machine: Machine | str | None,
     command: str | None,
     told: Callable[[str], None] | None,
+    others: Sequence[Sequence[Recording]],
 ) -> tuple[Report, Recording]:
     found, notes = machine_for(machine, told)
-    built = [build_profile(recording, found, command) for recording in chosen]
-    merged = merged_ranks(built, [f"rank {recording.rank}" for recording in chosen])
-    steps = merged.steps or built[0].steps
-    profile = replace(merged, steps=steps, notes=(*merged.notes, *notes))
+    profile = _merged(chosen, found, command, notes)
+    named = [
+        (kind, _merged(same, found, command, notes)) for kind, same in _same_kinds(others).items()
+    ]
+    profile = _with_kinds(profile, named)
     return analyze(profile, found, scope=scope_for(chosen[0].threads, found)), chosen[0]
+
+
+def _same_kinds(by_rank: Sequence[Sequence[Recording]]) -> dict[str, list[Recording]]:
+    """Recordings of the kinds of steps that all ranks have, by name."""
+    found = [{recording.kind: recording for recording in own} for own in by_rank]
+    names = [name for name in found[0] if all(name in own for own in found)] if found else []
+    return {name: [own[name] for own in found] for name in names}
+
+
+def _merged(
+    recordings: Sequence[Recording], found: Machine | None, command: str | None, more: Sequence[str]
+) -> Profile:
+    built = [build_profile(recording, found, command) for recording in recordings]
+    merged = merged_ranks(built, [f"rank {recording.rank}" for recording in recordings])
+    return replace(merged, steps=merged.steps or built[0].steps, notes=(*merged.notes, *more))

@@ -136,13 +136,17 @@ def save(report: core_report.Report, path: str | Path) -> None:
     """Save a report by suffix: .troof (the run itself), html, json, md, csv, parquet, pictures."""
     path = Path(path)
     if path.suffix == ".troof":
-        calls = packed(report.profile.calls)
-        run = SavedRun(report.profile, report.machine, report.created, report.version, calls)
-        save_run(run, path, report.totals)
+        kinds = {name: _saved(report, kind) for name, kind in report.profile.kinds.items()}
+        save_run(replace(_saved(report, report.profile), kinds=kinds), path, report.totals)
         return
     from timeroof.views.render import render
 
     render(report, path)
+
+
+def _saved(report: core_report.Report, profile: Profile) -> SavedRun:
+    calls = packed(profile.calls)
+    return SavedRun(profile, report.machine, report.created, report.version, calls)
 
 
 def load(
@@ -154,12 +158,14 @@ def load(
     progress: Progress = silent,
     roof: str | None = None,
     fleet: Fleet | None = None,
+    step_kind: str | None = None,
 ) -> Report:
     """Load a saved run or any profiler's file or files, count what was recorded, and judge it.
 
     Without a machine: the one that a saved run was judged on, else the device that the file
     names. Several paths are parts or ranks of one run; `fleet` says where many ranks are read, and
     which one is wanted. `roof` is the compute ceiling of the time coordinates, such as flop/fp32.
+    `step_kind` names a kind of steps of a saved live run; by default the one with the most time.
     """
     if roof is not None and not (is_resource(roof) and roof.startswith("flop/")):
         raise UsageError(f"{roof!r} is no compute ceiling", advice="use for example flop/fp32")
@@ -171,6 +177,8 @@ def load(
         [Path(p) for p in paths], options, format=format, max_bytes=max_bytes, machine=chosen,
         fleet=fleet,
     )  # fmt: skip
+    if step_kind is not None:
+        run = replace(run, profile=run.profile.of_kind(step_kind))
     if run.created:
         report = analyze(run.profile, chosen or run.machine, roof=roof)
         return replace(report, created=run.created, version=run.version)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timeroof.cli.options import JsonTarget, JudgingMachine, MarkdownTarget
+from timeroof.cli.options import JsonTarget, JudgingMachine, MarkdownTarget, StepKindName
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
@@ -37,6 +37,7 @@ def check(
         ),
     ] = None,
     machine: JudgingMachine = None,
+    step_kind: StepKindName = None,
     json: JsonTarget = None,
     markdown: MarkdownTarget = None,
 ) -> None:
@@ -55,8 +56,10 @@ def check(
 
     limits = _limits(baseline, max_slowdown, min_efficiency, max_launches, rule or [])
     keep_inputs((run, baseline, machine), (json, markdown))
-    report = load(run, machine=machine)
-    base = None if baseline is None else load(baseline, machine=machine)
+    report = load(run, machine=machine, step_kind=step_kind)
+    base = None
+    if baseline is not None:
+        base = load(baseline, machine=machine, step_kind=step_kind)
     result = check_limits(report, base, limits)
     document = result.document()
     if json is not None:

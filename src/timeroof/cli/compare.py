@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from timeroof.cli import options
-from timeroof.cli.options import FolderTarget, JsonTarget, JudgingMachine, PageTarget
+from timeroof.cli.options import FolderTarget, JsonTarget, JudgingMachine, PageTarget, StepKindName
 
 
 def compare(
     a: Annotated[Path, typer.Argument(help="The run before: .troof or a profiler's file.")],
     b: Annotated[Path, typer.Argument(help="The run after.")],
     machine: JudgingMachine = None,
+    step_kind: StepKindName = None,
     json: JsonTarget = None,
     markdown: options.MarkdownTarget = None,
     html: PageTarget = None,
@@ -38,7 +39,7 @@ def compare(
 
     files = check_views(html, output, out)
     keep_inputs((a, b, machine), (json, markdown, *files), out, folder_files("compare"))
-    first, second = load(a, machine=machine), load(b, machine=machine)
+    first, second = (load(run, machine=machine, step_kind=step_kind) for run in (a, b))
     result = compare_reports(first, second, (str(a), str(b)))
     outputs = comparison_outputs(result, first, second)
     write_views(outputs, files, json, out)

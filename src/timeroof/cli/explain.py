@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from timeroof.cli.options import JsonTarget, JudgingMachine
+from timeroof.cli.options import JsonTarget, JudgingMachine, StepKindName
 
 
 def explain(
@@ -25,6 +25,7 @@ def explain(
         ),
     ] = None,
     machine: JudgingMachine = None,
+    step_kind: StepKindName = None,
     json: JsonTarget = None,
 ) -> None:
     """List what to optimise, how much it could save, and why.
@@ -44,7 +45,7 @@ def explain(
 
     codes = None if not code else [rule_of(c).code for c in code]
     keep_inputs((run, machine), (json,))
-    report = load(run, machine=machine)
+    report = load(run, machine=machine, step_kind=step_kind)
     if row is not None:
         why = report.why(row)
         if json is not None:

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol, runtime_checkable
 import typer
 
 from timeroof.cli.options import PlainCommand, PlainGroup
-from timeroof.cli.process import abandon_stdout, say, stop_if_pressed, take_over
+from timeroof.cli.process import abandon_stdout, interrupt_code, say, stop_if_pressed, take_over
 from timeroof.core.errors import EXIT_INPUT, EXIT_INTERRUPT, TimeroofError, reason_of
 from timeroof.core.version import VERSION
 
@@ -104,9 +104,10 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         stop_if_pressed()
     except TimeroofError as error:
-        return _fail(error.message, error.exit_code)
+        code = interrupt_code() if error.exit_code == EXIT_INTERRUPT else error.exit_code
+        return _fail(error.message, code)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", EXIT_INTERRUPT)
+        return _fail("interrupted", interrupt_code())
     except BrokenPipeError:
         # The reader of our output left; nobody is there to be told.
         abandon_stdout()

@@ -33,6 +33,16 @@ JudgingMachine = Annotated[
     ),
 ]
 
+StepKindName = Annotated[
+    str | None,
+    typer.Option(
+        "--step-kind",
+        metavar="NAME",
+        help="Report on steps of this kind, as the summary names them."
+        " [default: the kind with the most time]",
+    ),
+]
+
 Scheduler = Annotated[
     str | None,
     typer.Option(

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from timeroof.core.ending import SIGNALS, allow_words
 from timeroof.core.errors import EXIT_INTERRUPT, InputError, TimeroofError
 from timeroof.views.plain import plain_text
 
@@ -53,65 +54,51 @@ def say(message: str) -> None:
         return
 
 
-# Ctrl-C that is never lost: an exception may be swallowed in a callback, a flag is not.
+# Ctrl-C that is never lost: an exception may be swallowed in a callback, a flag is not. SIGTERM and
+# SIGHUP (a terminal that closed) end a command in the same way.
 
-_pressed = threading.Event()
+_pressed: list[int] = []
 
 
 def _remember(number: int, frame: FrameType | None) -> None:
-    _pressed.set()
+    _pressed.append(number)
     raise KeyboardInterrupt
 
 
 def listen() -> None:
-    """Remember Ctrl-C from now on."""
+    """Remember signals that end a command from now on; those that the process was started to
+    ignore (`nohup`) stay ignored."""
     _pressed.clear()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _remember)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    signal.signal(signal.SIGINT, _remember)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _remember)
 
 
 def stop_if_pressed() -> None:
     """Raise the interrupt that a callback swallowed; call it between pieces of long work."""
-    if _pressed.is_set():
+    if _pressed:
         raise KeyboardInterrupt
 
 
-# What the command changes in its process for itself, and a program must find as it was.
+def was_interrupted() -> bool:
+    """Whether a signal asked the command to end."""
+    return bool(_pressed)
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """The answer to Ctrl-C, the hook for uncaught exceptions, and how streams take odd letters."""
-
-    interrupt: Any
-    excepthook: Any
-    # Of stdout and stderr; None where that is not known.
-    errors: tuple[str | None, str | None]
-
-    @classmethod
-    def now(cls) -> Surroundings:
-        """As they are at the moment."""
-        errors = (getattr(sys.stdout, "errors", None), getattr(sys.stderr, "errors", None))
-        return cls(signal.getsignal(signal.SIGINT), sys.excepthook, errors)
-
-    def put_back(self) -> None:
-        """Make them so again."""
-        # A handler that is none of Python's cannot be put back, and is still there below ours.
-        if threading.current_thread() is threading.main_thread() and self.interrupt is not None:
-            signal.signal(signal.SIGINT, self.interrupt)
-        sys.excepthook = self.excepthook
-        for stream, errors in zip((sys.stdout, sys.stderr), self.errors, strict=True):
-            reconfigure = getattr(stream, "reconfigure", None)
-            if reconfigure is not None and errors is not None:
-                reconfigure(errors=errors)
+def interrupt_code() -> int:
+    """What a command that a signal ended exits with: 130 after Ctrl-C, 143 after SIGTERM."""
+    return 128 + (_pressed[0] if _pressed else signal.SIGINT)
 
 
-_FOUND: list[Surroundings] = []
+_FOUND: list[Any] = []
 
 
 def take_over() -> None:
-    """Set the process up for a command of ours; what it was like is remembered."""
-    _FOUND[:] = [Surroundings.now()]
+    """Set the process up for a command of ours; its answer to Ctrl-C is remembered."""
+    _FOUND[:] = [signal.getsignal(signal.SIGINT)]
     prepare_streams()
     listen()
 
@@ -120,7 +107,7 @@ def ignored_before() -> list[int]:
     """Signals that this process was started to ignore (`nohup`): a program of ours is, too."""
     ignored = [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
     found = [int(n) for n in ignored if signal.getsignal(n) is signal.SIG_IGN]
-    if any(each.interrupt is signal.SIG_IGN for each in _FOUND):
+    if signal.SIG_IGN in _FOUND:
         found.append(int(signal.SIGINT))
     return found
 
@@ -196,11 +183,11 @@ def _started(what: str) -> Progress:
     return bar
 
 
-# Ctrl-C and SIGTERM at any time of a study: one line that says what is kept and how to go on.
+# A signal at any time of a study: one line that says what is kept and how to go on.
 
 
 class InterruptedStudyError(TimeroofError):
-    """Ctrl-C or SIGTERM: what is finished is kept."""
+    """A signal: what is finished is kept."""
 
     exit_code = EXIT_INTERRUPT
 
@@ -240,22 +227,17 @@ class Stage:
 
 @contextmanager
 def stoppable(stage: Stage) -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, and say of both what is kept."""
-
-    def stop(number: int, frame: object) -> None:
-        # The handler of Ctrl-C remembers it where a callback swallows the exception.
-        signal.raise_signal(signal.SIGINT)
-
-    pressed = signal.getsignal(signal.SIGINT)
-    before = signal.signal(signal.SIGTERM, stop)
+    """Say what is kept where Ctrl-C, SIGTERM or SIGHUP ends the block."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
         stop_if_pressed()
     except KeyboardInterrupt:
         # A second signal, or an impatient second Ctrl-C, must not break into the sentence.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        allow_words()
         raise stage.error() from None
     finally:
-        signal.signal(signal.SIGINT, pressed)
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

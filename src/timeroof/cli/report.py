@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from timeroof.cli.options import JudgingMachine
+from timeroof.cli.options import JudgingMachine, StepKindName
 
 
 class PictureWidth(StrEnum):
@@ -32,6 +32,7 @@ def report(
         ),
     ],
     machine: JudgingMachine = None,
+    step_kind: StepKindName = None,
     title: Annotated[str | None, typer.Option(help="Title of the page or picture.")] = None,
     width: Annotated[
         PictureWidth | None,
@@ -60,7 +61,7 @@ def report(
             advice=f"end the output's name in .{', .'.join(PICTURES)}",
         )
     keep_inputs((*runs, machine), (output,))
-    reports = [load(run, machine) for run in runs]
+    reports = [load(run, machine, step_kind=step_kind) for run in runs]
     render(
         reports[0], output, title=title, runs=reports,
         width=(width or PictureWidth.DOUBLE).value, annotate=annotate,

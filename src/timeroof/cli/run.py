@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -21,6 +22,7 @@ from timeroof.cli.options import (
     PageTarget,
     PlainCommand,
     RunTarget,
+    StepKindName,
     Verbose,
 )
 from timeroof.cli.outputs import RunOutputs, said
@@ -98,14 +100,7 @@ def run(
         ),
     ] = StepMarker.AUTO,
     source: Annotated[bool, typer.Option("--source", help="Split ops by source line.")] = False,
-    step_kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Report on steps of this kind, as the summary names them."
-            " [default: the kind with the most time]",
-        ),
-    ] = None,
+    step_kind: StepKindName = None,
     verbose: Verbose = False,
     machine: JudgingMachine = None,
     out: FolderTarget = None,
@@ -128,6 +123,7 @@ def run(
 
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
+    from timeroof.core import ending
     from timeroof.core.errors import UsageError
     from timeroof.live import running
 
@@ -166,6 +162,10 @@ def run(
         began_s = time.monotonic()
         command = running.program_command(module, words)
         ended = running.run_recorded(command, folder, plan, ignored_before())
+        # A terminal that closes tells everybody, more than once: the program's end is reported on.
+        if ended.signal == signal.SIGHUP:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        ending.watch()
         clean_s, code, steps_seen = time.monotonic() - began_s, ended.code, 0
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")
@@ -175,8 +175,9 @@ def run(
             ended = ended_of(folder, ended)
             told = " ".join(["timeroof run", *([module] if module else []), *words])
             report, recording = report_of_run(
-                folder, judged_on, told, say, ended=ended, step_kind=step_kind
-            )
+                folder, judged_on, told, say, ended=ended, step_kind=step_kind,
+                all_kinds=save is not None or out is not None,
+            )  # fmt: skip
             steps_seen = recording.steps_seen
             # Kept whatever becomes of the summary or of a counted run.
             outputs.write(report, stdout=counting is None)

@@ -7,6 +7,7 @@ PYTHONPATH that mean it are left out. A program of the user's is no child in thi
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import signal
@@ -17,9 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from timeroof.core.ending import scratch_folder
+from timeroof.core.files import cache_folder
 from timeroof.core.import_path import SAFE_VARIABLE, is_working_folder, package_root
 
 _PATH = "PYTHONPATH"
+_COMPILED = "TORCHINDUCTOR_CACHE_DIR"
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -41,13 +45,25 @@ class Child:
         """The variables to start it with; processes that it starts look nowhere else either."""
         return safe_environment() | {SAFE_VARIABLE: "1"} | self.extra
 
-    def run(self, **options: Any) -> subprocess.CompletedProcess[bytes]:
-        """Run it to its end; options are those of `subprocess.run`."""
-        return subprocess.run(self.command, env=self.environment, check=False, **options)
+    def run(self, timeout_s: float | None = None) -> subprocess.CompletedProcess[bytes]:
+        """Run it to its end, or for so long; what it prints is held."""
+        process = self.start(
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except BaseException:
+            end_group(process)
+            raise
+        return subprocess.CompletedProcess(self.command, process.returncode, out, err)
 
     def start(self, **options: Any) -> subprocess.Popen[bytes]:
-        """Start it; options are those of `subprocess.Popen`."""
-        return subprocess.Popen(self.command, env=self.environment, **options)
+        """Start it; options are those of `subprocess.Popen`. It has a process group of its own,
+        which ends when it does, or when this process does, however that comes about."""
+        environment = self.environment | _in_scratch()
+        process = subprocess.Popen(self.command, env=environment, process_group=0, **options)
+        guard(process.pid)
+        return process
 
 
 def safe_environment() -> dict[str, str]:
@@ -60,6 +76,76 @@ def safe_environment() -> dict[str, str]:
         entries.append(root)
     kept = {name: value for name, value in os.environ.items() if name != _PATH}
     return kept | ({_PATH: os.pathsep.join(entries)} if entries else {})
+
+
+def _in_scratch() -> dict[str, str]:
+    """Temporary files of a child go where they are removed with this process. What torch has
+    compiled stays where torch keeps it."""
+    folder = scratch_folder()
+    if folder is None:
+        return {}
+    kept = os.environ.get(_COMPILED) or str(cache_folder() / "torchinductor")
+    return {"TMPDIR": folder, _COMPILED: kept}
+
+
+# Waits for the first of some processes to end, then ends a group. Its own process: it must outlive
+# a parent that is killed. A compiler that a killed worker had started would run on.
+_GUARD = """
+import os, select, signal, sys
+group, *watched = map(int, sys.argv[1:])
+try:
+    poll = select.poll()
+    for pid in watched:
+        poll.register(os.pidfd_open(pid), select.POLLIN)
+    poll.poll()
+except OSError:
+    pass
+try:
+    os.killpg(group, signal.SIGKILL)
+except OSError:
+    pass
+"""
+
+
+def guard(group: int) -> None:
+    """End a process group as soon as its leader or this process has ended."""
+    if not hasattr(os, "pidfd_open"):
+        return
+    words = [sys.executable, "-I", "-S", "-c", _GUARD, str(group), str(os.getpid()), str(group)]
+    nowhere = subprocess.DEVNULL
+    with suppress(OSError):
+        guarding = subprocess.Popen(
+            words, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True
+        )
+        if not _GUARDS:
+            atexit.register(_release_guards)
+        _GUARDS.append(guarding)
+    # Those that have ended are waited for, so that none stays behind as a zombie.
+    _GUARDS[:] = [each for each in _GUARDS if each.poll() is None]
+
+
+_GUARDS: list[subprocess.Popen[bytes]] = []
+
+
+def _release_guards() -> None:
+    """At the end of this process they end by themselves: nobody need wait for them."""
+    for each in _GUARDS:
+        if each.poll() is None:
+            each.returncode = 0
+    _GUARDS.clear()
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a child, with all in its group, and wait for it."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(OSError):
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
 
 
 _PR_SET_PDEATHSIG = 1

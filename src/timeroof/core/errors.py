@@ -8,6 +8,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import BinaryIO, cast
 
 EXIT_GATE = 1
 EXIT_INPUT = 2
@@ -124,7 +125,7 @@ def without_panics_shown() -> Iterator[None]:
     if os.environ.get("TIMEROOF_DEBUG") or not _is_log(2):
         yield
         return
-    with tempfile.TemporaryFile() as held:
+    with _held() as held:
         real = os.dup(2)
         os.dup2(held.fileno(), 2)
         panicked = False
@@ -139,6 +140,13 @@ def without_panics_shown() -> Iterator[None]:
             held.seek(0)
             if not panicked and (written := held.read()):
                 os.write(2, written)
+
+
+def _held() -> BinaryIO:
+    """A file in memory: there may be no disk that can be written."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("timeroof"), "w+b")  # noqa: PTH123
+    return cast("BinaryIO", tempfile.TemporaryFile())
 
 
 def _is_log(descriptor: int) -> bool:

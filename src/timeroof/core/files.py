@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
+from timeroof.core.ending import forget, remember, temporary_folder
 from timeroof.core.errors import InputError, SchemaError, TimeroofError
 
 
@@ -33,6 +37,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         )
     except (OSError, RuntimeError) as error:
         raise _cannot_write(path, error) from error
+    remember(name)
     os.close(handle)
     part = Path(name)
     try:
@@ -43,13 +48,14 @@ def atomic_path(path: Path) -> Iterator[Path]:
         raise _cannot_write(path, error) from error
     finally:
         part.unlink(missing_ok=True)
+        forget(name)
 
 
 @contextmanager
 def _written_through(target: Path) -> Iterator[Path]:
     """A temporary file whose bytes are copied into a device or pipe at the end."""
-    with tempfile.TemporaryDirectory() as folder:
-        part = Path(folder) / "part"
+    with temporary_folder() as folder:
+        part = folder / "part"
         yield part
         with part.open("rb") as source, target.open("wb") as sink:
             shutil.copyfileobj(source, sink)
@@ -112,8 +118,42 @@ def kept(name: str, key: str, make: Callable[[], bytes]) -> bytes:
         found = make()
         with suppress(OSError, TimeroofError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(path, _sha256(found) + found)
+            keep_bytes(path, _sha256(found) + found)
     return found
+
+
+def regular_bytes(path: Path) -> bytes:
+    """The content of a file that is kept; an OSError where it is none: a pipe would never end."""
+    with _opened_file(path) as file:
+        return file.read()
+
+
+def keep_bytes(path: Path, data: bytes) -> None:
+    """Write a file that is kept between runs; what bears its name and is no file goes first."""
+    with suppress(OSError):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.unlink()
+    write_atomically(path, data)
+
+
+def _opened_file(path: Path) -> BinaryIO:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return open(handle, "rb")  # noqa: PTH123
+
+
+def why_not_kept(folders: Iterable[Path]) -> str | None:
+    """Which of these folders takes no file, and why; None where all do."""
+    for folder in folders:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(1 << 14))
+        except OSError as error:
+            return f"{folder} cannot be written ({error.strerror or error})"
+    return None
 
 
 def stamp(path: Path) -> str:
@@ -125,7 +165,7 @@ def stamp(path: Path) -> str:
 def _own_bytes(path: Path) -> bytes | None:
     """A kept file's bytes if they are whole, and written by this user: they may be code."""
     try:
-        with path.open("rb") as file:
+        with _opened_file(path) as file:
             owner = os.fstat(file.fileno()).st_uid
             data = file.read()
     except OSError:

@@ -16,6 +16,8 @@ Level = Literal["info", "warning", "error"]
 # What a reader of files says of its file.
 SOURCE = "source"
 PARTIAL = "partial"
+# Other programs had the CPUs: some of the time, or so much that times say nothing.
+CONTENDED, UNTRUSTED = "cpu-contended", "cpu-untrusted"
 
 
 class Note(str):

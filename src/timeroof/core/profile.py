@@ -27,7 +27,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.columns import FLOP_FREE_KINDS, LABEL, ORIGIN, DataType, columns_from
-from timeroof.core.errors import InputError
+from timeroof.core.errors import InputError, UsageError
 from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
 from timeroof.core.shapes import with_shape_lists
 
@@ -86,6 +86,10 @@ class Source(msgspec.Struct, kw_only=True, frozen=True):
     ranks: int | None = None
 
 
+# What marks a step where nothing does.
+WINDOWS = "windows of time, as nothing marks a step"
+
+
 class StepKind(msgspec.Struct, kw_only=True, frozen=True):
     """Steps of one kind: how many, how long, and whether the report is of them."""
 
@@ -103,6 +107,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
 
     `mark` says what ends a step. `samples` are the seconds of single unprofiled steps, in their
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
+    `profiling_s` are the seconds by which profiling lengthened the run: they are in no kind.
     `pause_s` are idle seconds of a device outside of all steps, also by cause: no step can give
     them back, and no row has them.
     """
@@ -114,6 +119,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     samples: list[float] = []
     pace_samples: list[float] = []
     kinds: list[StepKind] = []
+    profiling_s: float | None = None
     pause_s: float | None = None
     pause_by_cause: dict[str, float] = {}
 
@@ -154,6 +160,8 @@ class Profile:
     # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
     # `work.recorded` counts and `work.derivation` explains.
     calls: Mapping[int, object] = field(default_factory=dict)
+    # Where steps of several kinds were timed: the profile of each, this one's too, by name.
+    kinds: Mapping[str, Profile] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -178,6 +186,19 @@ class Profile:
     def with_kernels(self, kernels: pl.DataFrame) -> Profile:
         """The same run with another table of kernels, checked anew."""
         return replace(self, kernels=complete_kernels(kernels, self.source.tool))
+
+    def of_kind(self, name: str) -> Profile:
+        """The profile of another kind of the run's steps, by its name."""
+        listed = self.steps.kinds if self.steps is not None else []
+        if name not in self.kinds:
+            if any(kind.reported and kind.name == name for kind in listed):
+                return self
+            known = ", ".join(self.kinds) or ", ".join(k.name for k in listed if k.reported)
+            raise UsageError(
+                f"no steps of the kind {name!r} were timed in this run",
+                advice=f"there are: {known}" if known else "its steps are of one kind",
+            )
+        return replace(self.kinds[name], kinds=self.kinds)
 
     @property
     def amount_columns(self) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import msgspec
 import polars as pl
@@ -31,6 +32,8 @@ MAX_MEMBER_BYTES = 16 * 2**30
 MAX_META_BYTES = 256 * 2**20
 MAX_PACKING = 200
 CALLS_MEMBER = "calls.msgpack"
+# A folder for each kind of steps, by its name.
+KINDS_FOLDER, MOST_KINDS = "kinds/", 64
 SAVE_AGAIN = "save it again with --save"
 
 
@@ -105,12 +108,16 @@ class SavedRun:
     calls: bytes = b""
     # Whether recorded calls are counted already, as they are in a run that was saved.
     is_counted: bool = False
+    # Where there are several kinds of steps, the run of each, by name.
+    kinds: Mapping[str, SavedRun] = field(default_factory=dict)
 
 
 def save_run(run: SavedRun, path: Path, totals: Totals | None = None) -> None:
     """Write a run; the file is replaced whole or not at all."""
     with atomic_path(path) as part, zipfile.ZipFile(part, "w") as archive:
         _write(archive, run, totals)
+        for name, kind in run.kinds.items():
+            _write(archive, kind, None, f"{KINDS_FOLDER}{quote(name, safe=' ,()')}/")
 
 
 def run_bytes(run: SavedRun) -> bytes:
@@ -121,7 +128,9 @@ def run_bytes(run: SavedRun) -> bytes:
     return buffer.getvalue()
 
 
-def _write(archive: zipfile.ZipFile, run: SavedRun, totals: Totals | None) -> None:
+def _write(
+    archive: zipfile.ZipFile, run: SavedRun, totals: Totals | None, folder: str = ""
+) -> None:
     profile = run.profile
     meta = _Meta(
         schema=RUN_SCHEMA,
@@ -140,13 +149,13 @@ def _write(archive: zipfile.ZipFile, run: SavedRun, totals: Totals | None) -> No
         "kernels": profile.kernels.drop("samples"), "samples": samples if samples.height else None,
         "timeline": profile.timeline, "rungs": profile.rungs,
     }  # fmt: skip
-    archive.writestr("meta.json", msgspec.json.encode(meta), zipfile.ZIP_DEFLATED)
+    archive.writestr(f"{folder}meta.json", msgspec.json.encode(meta), zipfile.ZIP_DEFLATED)
     for name, table in ((n, t) for n, t in tables.items() if t is not None):
         buffer = io.BytesIO()
         table.write_parquet(buffer, compression="zstd")
-        archive.writestr(f"{name}.parquet", buffer.getvalue(), zipfile.ZIP_STORED)
+        archive.writestr(f"{folder}{name}.parquet", buffer.getvalue(), zipfile.ZIP_STORED)
     if run.calls:
-        archive.writestr(CALLS_MEMBER, run.calls, zipfile.ZIP_DEFLATED)
+        archive.writestr(f"{folder}{CALLS_MEMBER}", run.calls, zipfile.ZIP_DEFLATED)
 
 
 def load_run(path: Path) -> SavedRun:
@@ -154,31 +163,50 @@ def load_run(path: Path) -> SavedRun:
     where = str(path)
     try:
         with reading(where, "saved run", SAVE_AGAIN), zipfile.ZipFile(path) as archive:
+            _refuse_bombs(archive, where)
             run = _read(archive, where)
-            return replace(run, profile=checked_whole(run.profile, where))
+            kinds = {name: _read(archive, where, at) for name, at in _kind_folders(archive, where)}
+            profile = replace(run.profile, kinds={n: kind.profile for n, kind in kinds.items()})
+            return replace(run, profile=profile, kinds=kinds)
     except OSError as error:
         raise InputError(
             f"cannot be read ({error.strerror or error})", where=where, advice="check the path"
         ) from error
 
 
-def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
+def _kind_folders(archive: zipfile.ZipFile, where: str) -> list[tuple[str, str]]:
+    """Kinds of steps that have a folder, by name."""
+    folders = [
+        name.removesuffix("meta.json")
+        for name in archive.namelist()
+        if name.startswith(KINDS_FOLDER) and name.count("/") == 2 and name.endswith("/meta.json")
+    ]
+    if len(folders) > MOST_KINDS:
+        raise _broken(where, f"{len(folders)} kinds of steps")
+    return [(unquote(folder[len(KINDS_FOLDER) : -1]), folder) for folder in folders]
+
+
+def _refuse_bombs(archive: zipfile.ZipFile, where: str) -> None:
     for member in archive.infolist():
-        limit = MAX_META_BYTES if member.filename == "meta.json" else MAX_MEMBER_BYTES
+        is_meta = member.filename.endswith("meta.json")
+        limit = MAX_META_BYTES if is_meta else MAX_MEMBER_BYTES
         limit = min(limit, 2**20 + MAX_PACKING * member.compress_size)
         if member.file_size > limit:
             raise _broken(where, f"{member.filename} unpacks to {member.file_size} bytes")
-    raw = archive.read("meta.json")
+
+
+def _read(archive: zipfile.ZipFile, where: str, folder: str = "") -> SavedRun:
+    raw = archive.read(f"{folder}meta.json")
     schema = msgspec.json.decode(raw, type=_SchemaOnly).schema
     check_schema(schema, RUN_SCHEMA, where)
     is_old = schema == OLD_SCHEMA
     meta = _renamed(raw) if is_old else msgspec.json.decode(raw, type=_Meta)
     if meta.machine is not None:
         check_machine(meta.machine, where)
-    kernels = _table(archive, "kernels")
+    kernels = _table(archive, f"{folder}kernels")
     if kernels is None:
-        raise _broken(where, "kernels.parquet is missing")
-    samples = _table(archive, "samples")
+        raise _broken(where, f"{folder}kernels.parquet is missing")
+    samples = _table(archive, f"{folder}samples")
     if samples is not None:
         kernels = kernels.join(samples, on="id", how="left")
     known = {f: getattr(meta.whole, f) for f in _Whole.__struct_fields__ if f != "notes"}
@@ -188,14 +216,16 @@ def _read(archive: zipfile.ZipFile, where: str) -> SavedRun:
         meta.source,
         **known,
         notes=notes_of_documents(meta.whole.notes),
-        timeline=_timeline(archive),
-        rungs=_table(archive, "rungs"),
+        timeline=_timeline(archive, folder),
+        rungs=_table(archive, f"{folder}rungs"),
     )
     refuse_busier_than_rows(profile, where)
     if is_old and meta.source.tool == LIVE_TOOL:
         profile = in_unprofiled_seconds(profile)
-    calls = archive.read(CALLS_MEMBER) if CALLS_MEMBER in archive.namelist() else b""
-    return SavedRun(profile, meta.machine, meta.created, meta.version, calls)
+    member = f"{folder}{CALLS_MEMBER}"
+    calls = archive.read(member) if member in archive.namelist() else b""
+    whole = checked_whole(profile, where)
+    return SavedRun(whole, meta.machine, meta.created, meta.version, calls)
 
 
 def _renamed(raw: bytes) -> _Meta:
@@ -234,8 +264,8 @@ def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:
     return parquet_table(archive.read(member), where)
 
 
-def _timeline(archive: zipfile.ZipFile) -> pl.DataFrame | None:
-    table = _table(archive, "timeline")
+def _timeline(archive: zipfile.ZipFile, folder: str) -> pl.DataFrame | None:
+    table = _table(archive, f"{folder}timeline")
     if table is None or "idle_cause" not in table.columns:
         return table
     words = {w: idle_cause(w).value for w in table["idle_cause"].drop_nulls().unique().to_list()}

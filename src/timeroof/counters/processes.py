@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from timeroof.core.children import guard
+from timeroof.core.ending import forget, patiently, remember
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.profile import Profile
 from timeroof.counters.options import Collected, CollectOptions
@@ -57,16 +59,10 @@ def run(
     # Pressed between its start and our watch, Ctrl-C would leave a program nobody ends.
     with interrupts_later() as pressed:
         process = _started(command, folder, options, extra or {})
-    why = ""
-    try:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        why = _wait(process, start_s, options, watch)
-    except KeyboardInterrupt:
-        why = "interrupted"
-    finally:
-        if process.poll() is None:
-            _stop(process, options.grace_s)
+    guard(process.pid)
+    # A profiler that is asked to end writes down what it has counted.
+    with patiently():
+        why = _awaited(process, start_s, options, watch, pressed)
     return Ran(
         command=tuple(command),
         code=process.returncode,
@@ -75,6 +71,22 @@ def run(
         interrupted=why == "interrupted",
         timed_out=why == "timed out",
     )
+
+
+def _awaited(
+    process: subprocess.Popen[bytes], start_s: float, options: CollectOptions,
+    watch: Callable[[], object], pressed: threading.Event,
+) -> str:  # fmt: skip
+    """Why it did not end by itself, in a word; empty where it did."""
+    try:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        return _wait(process, start_s, options, watch)
+    except KeyboardInterrupt:
+        return "interrupted"
+    finally:
+        if process.poll() is None:
+            _stop(process, options.grace_s)
 
 
 @contextmanager
@@ -186,9 +198,23 @@ def workspace(folder: Path | None) -> Iterator[Workspace]:
             where=str(folder or tempfile.gettempdir()),
             advice="check that the folder is writable and has space",
         ) from error
-    yield space
+    if not space.kept:
+        remember(space.folder)
+    try:
+        yield space
+    except Exception:
+        forget(space.folder)
+        raise
+    except BaseException:
+        _removed(space)
+        raise
+    _removed(space)
+
+
+def _removed(space: Workspace) -> None:
     if not space.kept:
         shutil.rmtree(space.folder, ignore_errors=True)
+        forget(space.folder)
 
 
 # How many names of metrics a note shows.

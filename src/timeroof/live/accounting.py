@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from timeroof.core.notes import CONTENDED, UNTRUSTED, Note
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live import recording as recorded
 from timeroof.live.recording import CleanStep, EventName, Ints, Recording, TimedStep
@@ -59,11 +60,11 @@ class Account:
 
 def account(step: TimedStep, event_cost_ns: float) -> Account:
     """Split a step up."""
-    cut = exclusive(step)
     kind = _codes(step)
     by_user = step.scope == recorded.USER_SCOPE
     kind = np.where((kind == 0) & by_user, _PYTHON, kind)
     kind = np.where((kind == 0) & (step.scope == recorded.BACKWARD_SCOPE), _AUTOGRAD, kind)
+    cut = exclusive(step, (kind == _PYTHON) | (kind == _AUTOGRAD))
     owner, phase = _inherit(step, cut.parent, kind)
     is_op = (kind[owner] >= 0).astype(np.int64) if len(step) else kind
     raw = np.zeros(len(step), np.int64)
@@ -169,8 +170,9 @@ def middle_half(durations: Sequence[int]) -> list[int]:
 
 # Whose is every nanosecond of a timed step: one op's, or nobody's (a gap between ops).
 #
-# An instant belongs to the innermost op of the stepping thread; where that runs none, to the
-# innermost op of another thread; else it is a gap. So nothing counts twice.
+# An instant belongs to the innermost op of the stepping thread; where that runs none (a region that
+# the program or a library named is none), to the innermost op of another thread; else it is a gap.
+# So nothing counts twice, and who waits inside a named region for a collective is communicating.
 
 
 GAP = -1
@@ -201,14 +203,16 @@ class Exclusive:
         return int((self.end_ns - self.start_ns)[gaps].sum())
 
 
-def exclusive(step: TimedStep) -> Exclusive:
-    """Cut a step into the segments of its innermost ops and the gaps between them."""
+def exclusive(step: TimedStep, surrounds: npt.NDArray[np.bool_] | None = None) -> Exclusive:
+    """Cut a step into the segments of its innermost ops and the gaps between them. Events of the
+    stepping thread that only `surrounds` others give way to what other threads do."""
+    is_open = np.append(np.zeros(len(step), bool) if surrounds is None else surrounds, True)
     parent = np.full(len(step), -1, np.int64)
     threads = list(dict.fromkeys([step.main_thread, *np.unique(step.thread).tolist()]))
     cover: list[Segment] = [(step.begin_ns, step.finish_ns, GAP)]
     for thread in threads:
         rows = np.flatnonzero(step.thread == thread)
-        cover = _fill(cover, _segments(step, rows, parent))
+        cover = _fill(cover, _segments(step, rows, parent), is_open)
     table = np.array(cover, np.int64).reshape(-1, 3)
     return Exclusive(parent, table[:, 0], table[:, 1], table[:, 2])
 
@@ -239,12 +243,17 @@ def _spend(found: list[Segment], begin: int, end: int, event: int) -> int:
     return begin
 
 
-def _fill(cover: list[Segment], more: list[Segment]) -> list[Segment]:
-    """Put segments into the gaps of a cover; what is not in a gap is left out."""
+def _fill(
+    cover: list[Segment], more: list[Segment], is_open: npt.NDArray[np.bool_]
+) -> list[Segment]:
+    """Put segments into what is open of a cover (a gap's owner, -1, is the last place); what is not
+    in there is left out."""
+    if not more:
+        return cover
     filled: list[Segment] = []
     place = 0
     for begin, end, owner in cover:
-        if owner != GAP:
+        if not is_open[owner]:
             filled.append((begin, end, owner))
             continue
         while place < len(more) and more[place][1] <= begin:
@@ -254,12 +263,12 @@ def _fill(cover: list[Segment], more: list[Segment]) -> list[Segment]:
             low, high = max(more[at][0], now), min(more[at][1], end)
             if high > low:
                 if low > now:
-                    filled.append((now, low, GAP))
+                    filled.append((now, low, owner))
                 filled.append((low, high, more[at][2]))
                 now = high
             at += 1
         if end > now:
-            filled.append((now, end, GAP))
+            filled.append((now, end, owner))
     return filled
 
 
@@ -337,14 +346,15 @@ def waiting_share(threads: Mapping[int, tuple[int, int]]) -> float | None:
     return waited_ns / (ran_ns + waited_ns) if ran_ns > 0 else None
 
 
-def contention_note(share: float | None) -> str | None:
+def contention_note(share: float | None) -> Note | None:
     """A word where others held the CPUs; above a third of the time it comes before all others."""
     if share is None or share < LEAST_WAITING:
         return None
     waited = f"this program waited {100 * share:.0f} % of its time for a CPU"
     if share <= MOST_WAITING:
-        return f"Other programs used the CPU: {waited}."
-    return f"Times are not to be trusted: {waited}. FLOPs, bytes and bounds hold."
+        return Note(f"Other programs used the CPU: {waited}.", CONTENDED, "warning")
+    words = f"Times are not to be trusted: {waited}. FLOPs, bytes and bounds hold."
+    return Note(words, UNTRUSTED, "warning")
 
 
 def busy_quantile(steps: Sequence[TimedStep], threads: int | None) -> float | None:

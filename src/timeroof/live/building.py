@@ -122,6 +122,7 @@ def live_steps(recording: Recording, unprofiled_s: float | None, profiled_s: flo
         samples=accounting.clean_durations_s(recording.clean),
         pace_samples=recording.pace,
         kinds=recording.kinds or ([kind] if count else []),
+        profiling_s=recording.profiling_s,
     )
 
 
@@ -184,7 +185,7 @@ def _nothing(recording: Recording, source: Source) -> Profile:
 def why_nothing(recording: Recording) -> str:
     """Why there is nothing to show, and what to do."""
     if not recording.frameworks:
-        return "the program imported neither torch nor jax: nothing was measured"
+        return "the program imported neither torch nor jax nor tensorflow: nothing was measured"
     if recording.why_nothing is not None:
         return recording.why_nothing
     if not recording.steps_seen:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from timeroof.core.errors import TimeroofError
-from timeroof.core.files import write_atomically
+from timeroof.core.files import keep_bytes, regular_bytes
 from timeroof.live.recording import TimedStep
 from timeroof.live.running import event_costs_file, kept_figures, this_machine
 from timeroof.model.stats import median_error
@@ -129,7 +129,7 @@ def keep_calibration(framework: str, rounds: Mapping[str, Sequence[Round]]) -> N
     if len(known) < 2:
         return
     try:
-        every = json.loads(event_costs_file().read_text("utf-8"))
+        every = json.loads(regular_bytes(event_costs_file()))
     except (OSError, ValueError):
         every = {}
     if not isinstance(every, dict):
@@ -137,4 +137,4 @@ def keep_calibration(framework: str, rounds: Mapping[str, Sequence[Round]]) -> N
     every.setdefault(this_machine(), {})[framework] = known
     with suppress(OSError, TimeroofError):
         event_costs_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(event_costs_file(), json.dumps(every).encode())
+        keep_bytes(event_costs_file(), json.dumps(every).encode())

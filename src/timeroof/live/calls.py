@@ -12,13 +12,11 @@ from timeroof.live.recording import CompiledKernel, Described, LoopOp, TensorSee
 from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
 from timeroof.work.call import Arg, frozen, is_floating, parse_dtype
 from timeroof.work.cost import unknown
+from timeroof.work.registry import find_rule
 from timeroof_recorder.torch.names import COST
 
 # What a framework can say of an op without running it: a fallback for ops without a formula.
 Derive = Callable[..., Any]
-
-# What kernels for sparse tensors (COO) call to get at the values.
-LOOKS_INTO_SPARSE = frozenset({"aten::_nnz", "aten::_indices", "aten::_values"})
 
 
 @dataclass(frozen=True)
@@ -40,19 +38,29 @@ def count_calls(
     calls = [call_of(op) for op in ops]
     costs = [
         Cost(**op.stated) if op.stated is not None  # type: ignore[arg-type]
-        else FREE if op.scope or recording.is_meta(op) or surrounds(op)
+        else FREE if op.scope or recording.is_meta(op) or surrounds(op) or _is_look(op)
         else count(call, derive) if op.kernel is None
         else compiled_cost(compiled[op.kernel], op, derive)
         for op, call in zip(ops, calls, strict=True)
     ]  # fmt: skip
     covered = below(ops, COST)
     costs = [FREE if inside else c for c, inside in zip(costs, covered, strict=True)]
-    costs = _without_sparse(ops, costs)
     own = _without_wrappers(ops, _without_repeats(ops, own_costs([o.parent for o in ops], costs)))
     return [
         Counted(call, cost, op.kernel is not None and not op.inputs and not op.outputs)
         for op, call, cost in zip(ops, calls, own, strict=True)
     ]
+
+
+def _is_look(op: Described) -> bool:
+    """Whether an op handed back what it was given: every result lies in memory of an argument, and
+    its schema marks none as written. ``real`` of a real tensor, ``contiguous`` of a contiguous
+    one."""
+    if not op.name.startswith("aten::") or "!" in op.schema or not op.schema:
+        return False
+    made = {tensor.storage for tensor in recording.tensors_in(op.outputs)}
+    given = {tensor.storage for tensor in recording.tensors_in(op.inputs)}
+    return bool(made) and made <= given
 
 
 def _done_below(ops: Sequence[Described], own: Sequence[float | None]) -> list[float]:
@@ -75,30 +83,32 @@ def _without_repeats(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Co
     ]
 
 
-def _without_sparse(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
-    """Ops that look into a sparse tensor: shapes do not tell how much it holds."""
-    sparse = [False] * len(ops)
-    for op in ops:
-        above = op.parent if op.name in LOOKS_INTO_SPARSE else None
-        while above is not None and not sparse[above]:
-            sparse[above] = not ops[above].scope
-            above = ops[above].parent
-    held = unknown("a sparse tensor: how many values it holds is not recorded")
-    return [held if on and not c.free else c for c, on in zip(costs, sparse, strict=True)]
-
-
 def _without_wrappers(ops: Sequence[Described], costs: Sequence[Cost]) -> list[Cost]:
     """An op whose FLOPs and bytes are all on the account of ops that it calls owes nothing.
     ``relu`` calls ``clamp_min``, ``square`` calls ``pow``, ``sum`` its variant with an output."""
     flops = _done_below(ops, [cost.flops for cost in costs])
     moved = _done_below(ops, [cost.bytes for cost in costs])
 
+    itself = _working_itself(ops)
+
     def is_wrapper(place: int, cost: Cost) -> bool:
+        if itself[place]:
+            return False
         owes = cost.bytes if cost.known and not cost.free else None
         all_flops = flops[place] >= 0.99 * (cost.flops or 0.0)
         return bool(owes) and all_flops and moved[place] >= 0.99 * (owes or 0.0)
 
     return [FREE if is_wrapper(place, cost) else cost for place, cost in enumerate(costs)]
+
+
+def _working_itself(ops: Sequence[Described]) -> list[bool]:
+    """Whether an op works on what it had copied; of one that calls its own variant the inner."""
+    rules = [find_rule(op.op or op.name) if op.scope == recording.OP_SCOPE else None for op in ops]
+    found = [rule is not None and rule.itself for rule in rules]
+    for op, rule in zip(ops, rules, strict=True):
+        if op.parent is not None and rule is not None and rules[op.parent] is rule:
+            found[op.parent] = False
+    return found
 
 
 def below(ops: Sequence[Described], head: str) -> list[bool]:

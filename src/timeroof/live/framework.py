@@ -125,6 +125,7 @@ def _value(value: Any) -> object:
 HOMES = {
     "torch": "timeroof.live.torch.framework",
     "jax": "timeroof.live.jax.framework",
+    "tensorflow": "timeroof.live.tensorflow.framework",
 }
 
 

@@ -1,101 +1,39 @@
-"""Kinds of steps: which steps did the same, what they are called, and whose time the run was."""
+"""Kinds of steps: which steps did the same, and whose time the run was."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+
+import msgspec
 
 from timeroof.core.profile import StepKind
-from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
+from timeroof.live.kind import AFTER, OTHER, WARM_UP, Kind, KindKey, StepSeen, name_kinds
+from timeroof_recorder.schedule import INSTRUMENTED, UNTOUCHED, Pass
 
 # Kinds that are told apart; what is left over is one more.
 MOST_KINDS = 8
-OTHER = "other steps"
 # Single steps this early are no kind: what happened before is in them.
 FIRST_STEPS = 2
 # Steps that took so many times longer for no known reason are a kind of their own where they hold
-# this share of the time, and the longest of the others' steps are shorter than most of them.
-LONGER, LEAST_LONGER = 4.0, 0.1
+# this share of the time; a single one has to be longer still.
+LONGER, LONGER_ALONE, LEAST_LONGER = 4.0, 10.0, 0.1
+# Steps of one pass whose least time tells what its instruments cost, and what is taken for it where
+# there are fewer.
+LEAST_PROFILED, UNKNOWN_COST = 2, 5.0
 # Unprofiled steps that tell what is usual.
 LEAST_USUAL = 4
 # The share of gaps between longer steps that are the same, on a machine that others use as well.
 LEAST_REGULAR = 0.6
+# First steps that took longer than usual (compiling, allocating) are shown apart from so many
+# seconds on, where they hold this share of the time.
+LEAST_WARM_UP_NS, LEAST_WARM_UP = 500_000_000, 0.2
+# What follows the last step is shown from this share of the run on.
+LEAST_AFTER = 0.01
 VARYING = "varying"
-
-
-class StepSeen(NamedTuple):
-    """One step as it was recorded."""
-
-    number: int
-    pass_: str
-    duration_ns: int
-    faults: int
-    kind: int
-    is_foreign: bool
-    # Elapsed, own, waiting for a CPU (ns), voluntary switches, other threads' waiting; or None.
-    clocks: tuple[int, int, int, int | None, int] | None
-    end_ns: int
-    # What its thread waited for a CPU, where somebody looked, and the sizes of calls, where its
-    # kind does not tell.
-    waited_ns: int = 0
-    sizes: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def own_ns(self) -> int:
-        """The step's time without waiting for a CPU."""
-        return max(0, self.duration_ns - self.waited_ns)
-
-
-class KindKey(NamedTuple):
-    """What tells steps apart: what happened in them, with which sizes, and whether one seemed long
-    to the recorder, which knew those before it only."""
-
-    items: tuple[tuple[object, ...], ...] = ()
-    sizes: object = ()
-    is_long: bool = False
-
-
-@dataclass
-class Kind:
-    """Steps of one kind."""
-
-    name: str
-    phase: str | None
-    numbers: set[int] = field(default_factory=set)
-    steps: list[StepSeen] = field(default_factory=list)
-    # Of steps that were not kept one by one: how many, and their nanoseconds.
-    later: tuple[int, int] = (0, 0)
-    sizes_vary: bool = False
-    is_long: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many steps there were."""
-        return len(self.steps) + self.later[0]
-
-    @property
-    def median_s(self) -> float | None:
-        """The median unprofiled step; a step that was still settling stands in."""
-        for passes in (UNTOUCHED, UNSETTLED):
-            times = [s.duration_ns for s in self.steps if s.pass_ in passes and not s.is_foreign]
-            if times:
-                return median(times) / 1e9
-        return None
-
-    @property
-    def total_s(self) -> float:
-        """Seconds of all its steps, profiled ones as long as unprofiled ones are."""
-        usual_ns = (self.median_s or 0.0) * 1e9
-        own = sum(
-            s.duration_ns if s.pass_ in (*UNTOUCHED, *UNSETTLED, Pass.UNSEEN) or not usual_ns
-            else min(s.duration_ns, usual_ns)
-            for s in self.steps
-        )  # fmt: skip
-        return (own + self.later[1]) / 1e9
 
 
 def kinds_of(
@@ -124,10 +62,28 @@ def kinds_of(
     _join_unknown(found, keys)
     found = _without_chance(found)
     found = [part for kind in found for part in _without_long(kind, is_busy=is_busy)]
+    found = _one_warm_up([part for kind in found for part in _without_warm_up(kind)])
     found.sort(key=lambda kind: -kind.total_s)
     kept = _with_rest(found)
-    _name(kept, keys)
+    name_kinds(kept, keys)
     return kept
+
+
+def _one_warm_up(found: list[Kind]) -> list[Kind]:
+    first = [kind for kind in found if kind.name == WARM_UP]
+    for more in first[1:]:
+        join(first[0], more)
+    return [kind for kind in found if kind not in first[1:]]
+
+
+def with_sizes(steps: Iterable[StepSeen], keys: Mapping[int, KindKey]) -> list[StepSeen]:
+    """Steps with the sizes that their kind tells."""
+    return [
+        step._replace(sizes=sizes)
+        if not step.sizes and isinstance(sizes := keys.get(step.kind, KindKey()).sizes, tuple)
+        else step
+        for step in steps
+    ]
 
 
 def _without_chance(found: list[Kind]) -> list[Kind]:
@@ -154,7 +110,7 @@ def _join_unknown(found: list[Kind], keys: Mapping[int, KindKey]) -> None:
             continue
         steps = _updates(keys[min(kind.numbers)])
         same = [other for other in known if _updates(keys[min(other.numbers)]) == steps]
-        if kind.numbers == {-1}:
+        if -1 in kind.numbers:
             join(min(known, key=lambda other: other.steps[0].number), kind)
         elif same:
             join(max(same, key=lambda other: other.count), kind)
@@ -174,33 +130,76 @@ def _updates(key: KindKey) -> list[tuple[object, ...]]:
 def join(kind: Kind, more: Kind) -> None:
     """Put the steps of one kind to those of another."""
     kind.steps = sorted([*kind.steps, *more.steps], key=lambda step: step.number)
+    kind.forget()
     kind.numbers = kind.numbers | more.numbers
     kind.later = (kind.later[0] + more.later[0], kind.later[1] + more.later[1])
 
 
 def _without_long(kind: Kind, *, is_busy: bool) -> list[Kind]:
     """A kind, and apart from it those of its steps that took far longer: they did something else
-    that nobody saw. Profiled steps always take longer: they are among those where they took about
-    as long as the unprofiled ones there."""
-    plain = [s for s in kind.steps if s.pass_ in UNTOUCHED and not s.is_foreign]
-    if len(plain) < LEAST_USUAL:
+    that nobody saw. The thread's CPU time tells that, or its elapsed time, which also holds sleep.
+    Beside other programs steps are long by chance: there such steps have to come regularly."""
+    if len([s for s in kind.steps if s.pass_ in UNTOUCHED and not s.is_foreign]) < LEAST_USUAL:
         return [kind]
-    times = sorted(step.own_ns for step in plain)
-    usual_ns = median(times[: (len(times) + 1) // 2])
-    longer = [step for step in plain if step.own_ns > LONGER * usual_ns]
-    if len(longer) < 2:
-        return [kind]
-    least_ns = median(step.own_ns for step in longer) * 0.75
-    apart = {
-        step.number for step in kind.steps
-        if step.own_ns >= least_ns and (step.pass_ != Pass.UNSEEN or step.number > FIRST_STEPS)
-    }  # fmt: skip
+    apart = _longer(kind, lambda step: step.cpu_ns, is_busy=is_busy)
+    apart = apart or _longer(kind, lambda step: step.own_ns, is_busy=is_busy)
     other = Kind("", None, kind.numbers, [s for s in kind.steps if s.number in apart])
     other.is_long, other.sizes_vary = True, kind.sizes_vary
-    if other.total_s < LEAST_LONGER * kind.total_s or (is_busy and not is_regular(sorted(apart))):
+    if not apart or other.total_s < LEAST_LONGER * kind.total_s:
         return [kind]
-    kind.steps = [step for step in kind.steps if step.number not in apart]
-    return [kind, other]
+    rest = replace(kind, steps=[step for step in kind.steps if step.number not in apart])
+    return [rest, other]
+
+
+def _longer(kind: Kind, measure: Callable[[StepSeen], int], *, is_busy: bool) -> set[int]:
+    """Steps that took far longer, by number. Profiled steps always take longer: they are among
+    those where they are still long without what instruments usually cost."""
+    plain = [s for s in kind.steps if s.pass_ in UNTOUCHED and not s.is_foreign]
+    times = sorted(measure(step) for step in plain)
+    usual = median(times[: (len(times) + 1) // 2])
+    longer = [measure(s) for s in plain if measure(s) > LONGER * max(usual, 1.0)]
+    if not longer or (len(longer) == 1 and (is_busy or longer[0] < LONGER_ALONE * usual)):
+        return set()
+    costs = {pass_: _least_cost(kind, pass_, measure, usual) for pass_ in INSTRUMENTED}
+    for least in _thresholds(sorted([LONGER * usual, *longer])):
+        found = {
+            step.number for step in kind.steps
+            if measure(step) >= max(least, LONGER * costs.get(step.pass_, 0.0) * usual)
+            and (step.pass_ != Pass.UNSEEN or step.number > FIRST_STEPS)
+        }  # fmt: skip
+        if found and (not is_busy or is_regular(sorted(found))):
+            return found
+    return set()
+
+
+def _thresholds(times: Sequence[float]) -> list[float]:
+    """What steps may be long from: below the widest gap in their times nothing is but noise."""
+    low, high = max(pairwise(times), key=lambda pair: pair[1] / max(pair[0], 1.0))
+    return [(low * high) ** 0.5, median(times[1:]) * 0.75]
+
+
+def _least_cost(kind: Kind, pass_: str, measure: Callable[[StepSeen], int], usual: float) -> float:
+    """How many times longer the instruments of a pass make a step, at the least."""
+    times = [measure(step) for step in kind.steps if step.pass_ == pass_]
+    return min(times) / max(usual, 1.0) if len(times) >= LEAST_PROFILED else UNKNOWN_COST
+
+
+def _without_warm_up(kind: Kind) -> list[Kind]:
+    """A kind, and apart from it its first steps where they took seconds: a compiler worked, or
+    caches were filled."""
+    usual_ns = (kind.median_s or 0.0) * 1e9
+    first = [
+        step for step in kind.steps
+        if (step.is_first or (step.number <= FIRST_STEPS + 1 and step.pass_ == Pass.WARMUP))
+        and step.duration_ns > LONGER * usual_ns and step.own_ns >= LEAST_WARM_UP_NS
+    ]  # fmt: skip
+    if kind.is_long or len(first) == len(kind.steps) or not usual_ns:
+        return [kind]
+    if not first or sum(s.duration_ns for s in first) / 1e9 < LEAST_WARM_UP * kind.total_s:
+        return [kind]
+    apart = {step.number for step in first}
+    rest = replace(kind, steps=[step for step in kind.steps if step.number not in apart])
+    return [rest, Kind(WARM_UP, None, kind.numbers, first)]
 
 
 def is_regular(numbers: Sequence[int]) -> bool:
@@ -228,98 +227,53 @@ def _with_rest(found: list[Kind]) -> list[Kind]:
     return [*found[: MOST_KINDS - 1], rest]
 
 
-# Names for people: what a step does, then what sets it apart from others that do the same.
+def tail_kind(kinds: Sequence[Kind], keys: Mapping[int, KindKey], items: object) -> Kind | None:
+    """The kind of steps that do what was done after the last mark."""
+    if not items:
+        return None
+    same = [kind for kind in kinds if any(keys[n].items == items for n in kind.numbers if n >= 0)]
+    return max(same, key=lambda kind: kind.count, default=None)
 
 
-def _name(kinds: list[Kind], keys: Mapping[int, KindKey]) -> None:
-    named = [kind for kind in kinds if kind.name != OTHER]
-    shown = {id(kind): keys[_usual_number(kind)] for kind in named}
-    trains = any(_work(shown[id(kind)].items)[0] == "training" for kind in named)
-    for kind in named:
-        kind.name, kind.phase = _words(kind, shown[id(kind)], trains)
-    for kind in _doubles(named):
-        kind.name = f"{kind.name}, {_sizes(shown[id(kind)].sizes)}" if not kind.sizes_vary else (
-            f"{kind.name}, varying sizes"
-        )  # fmt: skip
-    for kind in _doubles(named):
-        kind.name = f"{kind.name} ({_calls(shown[id(kind)].items)})"
-    seen: Counter[str] = Counter()
-    for kind in named:
-        seen[kind.name] += 1
-        if seen[kind.name] > 1:
-            kind.name = f"{kind.name} {seen[kind.name]}"
+# The account of the whole run: what the kinds hold, what instruments added, what came after.
 
 
-def _usual_number(kind: Kind) -> int:
-    """What the recorder called most of its steps."""
-    counts = Counter(step.kind for step in kind.steps if step.kind >= 0)
-    return counts.most_common(1)[0][0] if counts else min(kind.numbers)
+def profiling_s(steps: Sequence[StepSeen], kinds: Sequence[Kind]) -> float:
+    """Seconds that the program took longer for being profiled: between its steps, and in those that
+    were profiled."""
+    in_steps = sum(
+        step.duration_ns - estimate
+        for kind in kinds for step, estimate in zip(kind.steps, kind.estimates_ns, strict=True)
+    )  # fmt: skip
+    between = sum(
+        max(0, b.end_ns - a.end_ns - b.duration_ns)
+        for a, b in pairwise(steps) if b.number == a.number + 1
+    )  # fmt: skip
+    return (in_steps + between) / 1e9
 
 
-def _doubles(kinds: Iterable[Kind]) -> list[Kind]:
-    several = Counter(kind.name for kind in kinds)
-    return [kind for kind in kinds if several[kind.name] > 1]
+def after_last(kinds: Sequence[Kind], seconds: float) -> list[StepKind]:
+    """What followed the last step, where it is worth a line."""
+    whole_s = sum(kind.total_s for kind in kinds) + seconds
+    if seconds <= LEAST_AFTER * whole_s:
+        return []
+    return [StepKind(name=AFTER, count=0, total_s=seconds, reported=False)]
 
 
-def _work(items: Sequence[tuple[object, ...]]) -> tuple[str, str]:
-    """What a step does, and what it does besides."""
-    flags = {str(item[2]) for item in items if item[0] == "forward" and len(item) > 3}
-    steps = [item for item in items if item[0] == "optimizer"]
-    flags -= {""}  # nobody knows
-    silent = {flag for flag in flags if "grad" not in flag}
-    if steps:
-        if not silent:
-            return "training", ""
-        return "training", "evaluation" if "eval" in silent else "inference"
-    if flags and not flags - silent:
-        return "inference", ""
-    if any("train" in flag and "grad" in flag for flag in flags):
-        return "training", "evaluation" if silent else ""
-    return ("inference", "") if flags else ("step", "")
-
-
-def _words(kind: Kind, key: KindKey, trains: bool) -> tuple[str, str | None]:
-    work, more = _work(key.items)
-    if work == "inference" and trains:
-        work = "evaluation"
-    name = f"{work} with {more}" if more else work
-    if kind.is_long:
-        name = f"{name} with other work" if not more else f"{name} and other work"
-    return name, None
-
-
-def _sizes(sizes: object) -> str:
-    """The sizes of calls as people write them.
-
-    >>> _sizes(((64, 784), (64, 784), (32,)))
-    '64x784 and 32'
-    """
-    shapes = list(dict.fromkeys(sizes)) if isinstance(sizes, tuple) else []
-    texts = ["x".join(map(str, shape)) or "scalars" for shape in shapes if isinstance(shape, tuple)]
-    return " and ".join(texts[:2]) or "no module called"
-
-
-def _calls(items: Sequence[tuple[object, ...]]) -> str:
-    """How often what was called, roughly."""
-    texts = [
-        f"{item[1]}.step {item[-1]}×" if item[0] == "optimizer" else f"{item[1]} {item[-1]}×"
-        for item in items
-    ]
-    return ", ".join(texts[:3]) or "nothing that marks it"
-
-
-def step_kinds(kinds: Sequence[Kind], reported: Kind | None) -> list[StepKind]:
-    """The kinds as a report has them."""
-    whole_s = sum(kind.total_s for kind in kinds)
-    return [
+def step_kinds(
+    kinds: Sequence[Kind], reported: Kind | None, after: Sequence[StepKind] = ()
+) -> list[StepKind]:
+    """The kinds as a report has them, with what `after_last` says; shares are of all of it."""
+    found = [
         StepKind(
-            name=kind.name,
-            count=kind.count,
-            median_s=kind.median_s,
-            total_s=kind.total_s,
-            share=kind.total_s / whole_s if whole_s else None,
-            phase=kind.phase,
-            reported=kind is reported,
+            name=kind.name, count=kind.count, median_s=kind.median_s, total_s=kind.total_s,
+            phase=kind.phase, reported=kind is reported,
         )
         for kind in kinds
+    ]  # fmt: skip
+    listed = [*found, *after]
+    whole_s = sum(kind.total_s or 0.0 for kind in listed)
+    return [
+        msgspec.structs.replace(kind, share=(kind.total_s or 0.0) / whole_s if whole_s else None)
+        for kind in listed
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +16,8 @@ from timeroof.core.errors import trace_ignored
 from timeroof.live.accounting import LEAST_SHARE, LEAST_WAITING, waiting_share
 from timeroof.live.calibration import Program, Round, event_cost
 from timeroof.live.framework import FilePass, framework_of
-from timeroof.live.kinds import Kind, KindKey, StepSeen, kinds_of, step_kinds
+from timeroof.live.kind import Kind, KindKey, StepSeen
+from timeroof.live.kinds import after_last, kinds_of, profiling_s, step_kinds, tail_kind, with_sizes
 from timeroof.live.recording import (
     CleanStep,
     CompiledKernel,
@@ -25,12 +27,14 @@ from timeroof.live.recording import (
     Recording,
     TimedStep,
 )
-from timeroof.live.sizes import mind_sizes
+from timeroof.live.sizes import choose_size, mind_sizes, nearest_in_size, varying_note
 from timeroof_recorder.log import SUFFIX, records
 from timeroof_recorder.marks import FORWARD, WINDOW
 from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 from timeroof_recorder.seen import restored
 
+# How many times longer than the steps windows of time lasted that are reported in their place.
+MOST_OF_TIME = 5
 # Unprofiled steps of a kind that are looked at one by one.
 MOST_CLEAN = 200
 # A step that took so many times as long as timed ones still did something else (compiling).
@@ -58,6 +62,10 @@ WORDS = {
     "other-trace": "another execution trace is being recorded: no step is described",
 }
 NOTES = {
+    "tf-level": (
+        "this version of TensorFlow hides the level of its profiler: nodes that it takes for cheap"
+        " are not timed"
+    ),
     "own-profiler": "the program's own profiler was on: steps under it are not timed by op",
     "lost-to-own-profiler": "the program started its own profiler: a timed step was lost",
     "forked": (
@@ -103,6 +111,8 @@ class ProcessSeen:
     why: str | None = None
     failed: str | None = None
     refused: str | None = None
+    # When watching ended, with what was called since the last mark and its sizes.
+    over: tuple[int, Any, Any] | None = None
     # None: there is no word of an end; else the name of an exception, or "".
     ended: str | None = None
     # What was taken for steps before whole ones were found.
@@ -126,7 +136,9 @@ class ProcessSeen:
 
 def read_folder(folder: Path) -> list[ProcessSeen]:
     """The processes of a run in the order in which they began."""
-    paths = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
+    # The program may have put something else in the place of a file: a folder, a pipe.
+    files = [path for path in folder.glob(f"*{SUFFIX}") if path.is_file()]
+    paths = sorted(files, key=lambda path: path.stat().st_ctime_ns)
     found = [process_of(records(path.read_bytes())) for path in paths]
     for seen in found:
         _read_files(seen, folder)
@@ -214,6 +226,14 @@ def _restart(seen: ProcessSeen, times: list[int]) -> ProcessSeen:
     return fresh
 
 
+def _overtaken(seen: ProcessSeen) -> ProcessSeen:
+    """What was seen was another framework's: preparing batches, not the program's steps."""
+    fresh = _restart(seen, [])
+    fresh.former, fresh.first_ns, fresh.kernels, fresh.keys = None, None, [], {}
+    fresh.rounds = defaultdict(list)
+    return fresh
+
+
 def _timed(seen: ProcessSeen, number: int, events: Any, faults: int, clocks: Any) -> None:
     if isinstance(events, dict):
         seen.files.append(FilePass(number, events, faults, clocks))
@@ -279,6 +299,15 @@ def _set(name: str) -> Any:
     return take
 
 
+def _over(seen: ProcessSeen, now_ns: int, items: object = (), sizes: object = ()) -> None:
+    seen.over = (now_ns, items, sizes)
+
+
+def _around(seen: ProcessSeen, around: dict[str, Any]) -> None:
+    """What is known later stands; what is not known any more (the process group is gone) stays."""
+    seen.around = seen.around | {k: v for k, v in around.items() if v is not None}
+
+
 def _ended(seen: ProcessSeen, error: str | None, _cpu_ns: int) -> None:
     seen.ended = error or ""
 
@@ -292,12 +321,14 @@ _TAKERS: dict[str, Any] = {
     "later": _later,
     "kind": _kind,
     "restart": _restart,
+    "overtaken": _overtaken,
     "timed": _timed,
     "described": _described,
     "primitives": _primitives,
     "device": _device,
     "block": _block,
-    "around": _set("around"),
+    "around": _around,
+    "over": _over,
     "threads": _threads,
     "pace": lambda seen, taken_ns: seen.pace_ns.append(taken_ns),
     "round": _round,
@@ -376,14 +407,21 @@ def recordings_of(
 ) -> list[Recording]:
     """A recording for each kind of steps that was timed, the one to report first; one that says
     why there is nothing, where none was."""
-    if not seen.timed and seen.former is not None:
-        former = seen.former
+    former = seen.former
+    if former is not None and _stands_in(former, seen):
         former.marker = former.marker or FORWARD
         former.rounds, former.notes = seen.rounds, list(dict.fromkeys([*former.notes, *seen.notes]))
         seen = former
-    steps = _with_first(seen)
+    keys = seen.keys | {-1: KindKey()}
+    steps = with_sizes(_with_first(seen), keys)
     is_busy = (waiting_share(seen.threads) or 0.0) >= LEAST_WAITING
-    kinds = kinds_of(steps, seen.keys | {-1: KindKey()}, seen.later, is_busy=is_busy)
+    kinds = kinds_of(steps, keys, seen.later, is_busy=is_busy)
+    for one in kinds:
+        choose_size(one, {number for number, _, _ in seen.described})
+        if seen.marker == WINDOW:
+            one.name = one.name.replace("step", "window")
+    slower_s = profiling_s(steps, kinds)
+    after = after_last(kinds, _take_tail(seen, steps, kinds, keys))
     by_kind = [(kind, _timed_of(kind, seen)) for kind in kinds]
     timed = [(kind, own) for kind, own in by_kind if own] or by_kind[:1]
     found = []
@@ -391,7 +429,8 @@ def recordings_of(
     for kind, own in listed:
         recording = _common(seen)
         if kind is not None:
-            recording.kinds, recording.kind = step_kinds(kinds, kind), kind.name
+            recording.kinds, recording.kind = step_kinds(kinds, kind, after), kind.name
+            recording.profiling_s = slower_s
             _fill(recording, kind, own, seen, folder)
         found.append(recording)
         _read_block(recording, seen, folder)
@@ -401,6 +440,42 @@ def recordings_of(
         if cost is not None:
             recording.event_cost_ns, recording.event_cost_error_ns = cost
     return found
+
+
+def _stands_in(former: ProcessSeen, seen: ProcessSeen) -> bool:
+    """Whether what was taken for steps before is to be reported: none of the real ones was timed.
+    Windows of time from before the first step show a program's start, not its steps, unless they
+    hold nearly all of the time."""
+    if seen.timed:
+        return False
+    return former.marker != WINDOW or _span_ns(former) > MOST_OF_TIME * _span_ns(seen)
+
+
+def _span_ns(seen: ProcessSeen) -> int:
+    return sum(step.duration_ns for step in seen.steps)
+
+
+def _take_tail(
+    seen: ProcessSeen, steps: Sequence[StepSeen], kinds: Sequence[Kind],
+    keys: Mapping[int, KindKey],
+) -> float:  # fmt: skip
+    """Seconds after the last step. Where calls mark steps, the last one has nobody to end it: it is
+    a step as long as others of its kind, and what follows is not."""
+    if seen.over is None or not steps:
+        return 0.0
+    now_ns, items, sizes = seen.over
+    last = steps[-1]
+    left_ns = max(0, now_ns - last.end_ns)
+    kind = tail_kind(kinds, keys, items) if seen.marker == FORWARD else None
+    if kind is None or kind.median_s is None:
+        return left_ns / 1e9
+    took_ns = min(left_ns, round(kind.median_s * 1e9))
+    number, end_ns = seen.steps_seen + 1, last.end_ns + took_ns
+    step = StepSeen(number, Pass.UNSEEN, took_ns, 0, -1, False, None, end_ns, sizes=tuple(sizes))
+    kind.steps.append(step)
+    kind.forget()
+    seen.steps_seen += 1
+    return (left_ns - took_ns) / 1e9
 
 
 def _kept(seen: ProcessSeen, kept: Mapping[str, Mapping[str, Program]]) -> Mapping[str, Program]:
@@ -416,12 +491,17 @@ def _with_first(seen: ProcessSeen) -> list[StepSeen]:
     steps = list(seen.steps)
     if steps and steps[0].number == 1 and not steps[0].duration_ns and seen.first_ns is not None:
         steps[0] = steps[0]._replace(duration_ns=max(0, steps[0].end_ns - seen.first_ns))
+    for place, (before, step) in enumerate(pairwise(steps), 1):
+        if not step.duration_ns and step.number == before.number + 1:  # its begin was not seen
+            steps[place] = step._replace(duration_ns=max(0, step.end_ns - before.end_ns))
     return steps
 
 
 def _timed_of(kind: Kind, seen: ProcessSeen) -> list[TimedStep]:
+    """Timed steps of a kind; where sizes vary, those of the size that stands for all."""
     numbers = {step.number for step in kind.steps}
-    return [step for step in seen.timed if step.number in numbers]
+    own = [step for step in seen.timed if step.number in numbers]
+    return own if kind.volume is None else nearest_in_size(kind, own)
 
 
 def _common(seen: ProcessSeen) -> Recording:
@@ -461,11 +541,15 @@ def _fill(
 ) -> None:
     """Steps of one kind: unprofiled ones, timed ones, and what describes them."""
     found.timed = timed
-    take_unprofiled(found, kind.steps)
+    take_unprofiled(found, kind.typical)
     numbers = {step.number for step in kind.steps}
     found.primitive_steps = [step for number, step in seen.primitives if number in numbers]
     found.device_traces = [folder / Path(path).name for _, path in seen.devices]
     own = [each for each in seen.described if each[0] in numbers]
+    if kind.volume is not None:
+        near = {step.number for step in kind.steps if step.volume == kind.volume}
+        own = [each for each in own if each[0] in near][:1]
+        found.note(varying_note(kind))
     _read_described(found, own or _nearest(seen, timed), seen, folder, is_own=bool(own))
 
 

@@ -154,6 +154,8 @@ class Recording:
     # All kinds of steps of the run, and the one that this recording is of.
     kinds: list[StepKind] = field(default_factory=list)
     kind: str = "step"
+    # Seconds by which profiling lengthened the run.
+    profiling_s: float | None = None
     frameworks: list[tuple[str, str]] = field(default_factory=list)
     threads: int | None = None
     rank: int | None = None

@@ -26,6 +26,7 @@ from timeroof.model.stats import spread
 from timeroof.work.call import input_shape
 from timeroof.work.cost import Cost, amounts as amounts_of
 from timeroof.work.counting import as_cost
+from timeroof.work.families.collectives import is_collective
 
 
 class RowKey(NamedTuple):
@@ -326,7 +327,7 @@ def _line(
     key = rows.keys[row]
     line: dict[str, object] = {
         "id": row,
-        "kind": "kernel" if row in rows.fused else "op",
+        "kind": "kernel" if row in rows.fused else _kind(key.name),
         "name": key.name,
         "op": rows.fused.get(row, key.name),
         "shape": key.shape,
@@ -342,6 +343,10 @@ def _line(
         "origin.time": "measured",
     }
     return line | {"label.source": key.source} if rows.with_lines else line
+
+
+def _kind(op: str) -> str:
+    return "collective" if is_collective(op) else "op"
 
 
 def _amounts(total: Total, names: Sequence[str], calls: float) -> dict[str, object]:

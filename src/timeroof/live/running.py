@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import signal
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from timeroof.core.ending import remove_all, temporary_folder
 from timeroof.core.errors import UsageError
-from timeroof.core.files import cache_folder
+from timeroof.core.files import cache_folder, regular_bytes
 from timeroof_recorder.log import write_plan
 
 VARIABLE = "TIMEROOF_RECORD"
@@ -62,6 +61,7 @@ def _early(number: int) -> str:
     known = {
         "SIGINT": "it was interrupted (Ctrl-C)",
         "SIGTERM": "it was terminated (SIGTERM)",
+        "SIGHUP": "its terminal closed (SIGHUP)",
         "SIGKILL": "it was killed (SIGKILL; the system does that where memory runs out)",
         "SIGABRT": "it aborted (SIGABRT)",
         "SIGSEGV": "it crashed (SIGSEGV)",
@@ -118,11 +118,8 @@ def refuse_absent(module: str | None, words: Sequence[str]) -> None:
 def record_folder() -> Iterator[Path]:
     """A folder of this run's own for what recorders write; daemons that outlive the run find it
     gone, and write no more."""
-    folder = Path(tempfile.mkdtemp(prefix="timeroof-"))
-    try:
+    with temporary_folder() as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_recorded(
@@ -166,7 +163,7 @@ def this_machine() -> str:
 def kept_figures() -> dict[str, dict[str, list[float]]]:
     """Figures of this machine by framework and version ("torch 2.9.0")."""
     try:
-        found = json.loads(event_costs_file().read_text("utf-8"))[this_machine()]
+        found = json.loads(regular_bytes(event_costs_file()))[this_machine()]
         return {
             str(framework): {
                 str(name): [float(each) for each in figures] for name, figures in programs.items()
@@ -237,12 +234,29 @@ def _wait(child: int) -> int:
 
 
 def _stop_too(child: int) -> None:
-    """The child alone was stopped: the shell is to see it; continued together."""
+    """The child alone was stopped: a shell is to see it; continued together. Without a terminal
+    nobody would continue us."""
+    if not _in_front():
+        return
     time.sleep(0.05)  # Ctrl-Z and fg are for the whole group: then it is running again by now
     if _state(child) == "T":
         os.kill(os.getpid(), signal.SIGSTOP)
         with suppress(OSError):
             os.kill(child, signal.SIGCONT)
+
+
+def _in_front() -> bool:
+    """Whether a shell with a terminal has us in its foreground."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _forward(child: int, number: int) -> None:
@@ -263,6 +277,7 @@ def _state(pid: int) -> str | None:
 
 def end_by_signal(number: int) -> NoReturn:
     """Leave as the program did, so that a shell sees the same."""
+    remove_all()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()

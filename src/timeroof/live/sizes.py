@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from timeroof.live.alignment import pairs
+from timeroof.live.kind import Kind, is_alike
 from timeroof.live.recording import OP_SCOPE, Described, Recording, TimedStep, tensors_in
 
 Shape = tuple[int, ...]
@@ -97,4 +98,43 @@ def mind_sizes(
         f"sizes change from step to step: {share} of the ops that were"
         f" described in step {first[0]} and again in step {last[0]} had other sizes"
         f" ({changed.example}); amounts are those of step {used}, {times}"
+    )
+
+
+# Modules called with ever other sizes: one size stands for all, in times as in amounts.
+
+
+def choose_size(kind: Kind, described: set[int]) -> None:
+    """Of a kind whose sizes vary, let the described step stand for all that is nearest to the
+    middle size."""
+    own = [step for step in kind.steps if step.number in described and step.volume]
+    volumes = sorted(step.volume for step in kind.steps if step.volume)
+    if not kind.sizes_vary or not own or volumes[0] == volumes[-1]:
+        return
+    middle = volumes[len(volumes) // 2]
+    kind.volume = min(own, key=lambda step: _distance(step.volume, middle)).volume
+    kind.forget()
+
+
+def _distance(one: int, other: int) -> float:
+    return abs(math.log(one / other))
+
+
+def nearest_in_size(kind: Kind, timed: Sequence[TimedStep]) -> list[TimedStep]:
+    """Timed steps of about the chosen size; the nearest one where there is none."""
+    volumes = {step.number: step.volume for step in kind.steps}
+    chosen = kind.volume or 1
+    near = [step for step in timed if is_alike(volumes[step.number] or 1, chosen)]
+    nearest = sorted(timed, key=lambda step: _distance(volumes[step.number] or 1, chosen))
+    return near or nearest[:1]
+
+
+def varying_note(kind: Kind) -> str:
+    """Which sizes there were, and which one the rows are of."""
+    by_volume = sorted((s for s in kind.steps if s.volume), key=lambda step: step.volume)
+    least, most = by_volume[0], by_volume[-1]
+    chosen = next(step for step in by_volume if step.volume == kind.volume)
+    return (
+        f"Sizes change from step to step ({_text(least.sizes[0])} to {_text(most.sizes[0])})."
+        f" Times and amounts are those of steps of about {_text(chosen.sizes[0])}."
     )

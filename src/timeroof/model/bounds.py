@@ -134,16 +134,22 @@ CLOCK_FACTOR = 1.30
 ROUNDING = 1e-9
 
 COUNTED = ("counted", "modelled", "inferred")
+WAITING = "waiting for a CPU"
 
 
 def above_roof_cause(
-    columns: list[str], roofs: dict[str, Ceiling], machine: Machine | None
+    columns: list[str], roofs: dict[str, Ceiling], machine: Machine | None, *, waited: bool = False
 ) -> pl.Expr:
     """The likely cause where time_s is below work_bound_s beyond the spread, else null.
 
     Only work counts: launching never puts a kernel above the roof. A row of 0 s was not timed
-    finely enough to say anything.
+    finely enough to say anything. Of a program that `waited` for a CPU a row's time is a low
+    quantile of its own: what is above the roof then is so by how waiting was taken out.
     """
+    if waited:
+        beyond = pl.col("work_bound_s") > NOISE_FACTOR * pl.col("time_s")
+        is_above = (beyond & (pl.col("time_s") > 0)).fill_null(False)
+        return pl.when(is_above).then(pl.lit(WAITING)).otherwise(pl.lit(None, pl.String))
     spread = pl.col("time_spread").fill_null(0.0)
     took_time = pl.col("time_s") > 0
     above = took_time & (pl.col("time_s") * (1 + spread + ROUNDING) < pl.col("work_bound_s"))

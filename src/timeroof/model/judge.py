@@ -11,7 +11,7 @@ import polars as pl
 from timeroof.core import columns
 from timeroof.core.columns import columns_from, flop_columns, owed_flops, owed_share, ratio
 from timeroof.core.machine import Ceiling, Machine
-from timeroof.core.notes import Note
+from timeroof.core.notes import CONTENDED, UNTRUSTED, Note, as_notes
 from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND, RoofPair, Verdicts
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, PIPES, Scope
@@ -94,12 +94,19 @@ def judge(
         )
         .with_columns(
             _paper_class().alias("paper_class"),
-            of.above_roof_cause(profile.kernels.columns, roofs, machine).alias("above_roof"),
+            of.above_roof_cause(
+                profile.kernels.columns, roofs, machine, waited=_waited(profile)
+            ).alias("above_roof"),
         )
         .select(_verdict_columns(amounts, roofs))
         .collect()
     )
     return Verdicts(table, roofs, pair, asynchronous, _notes(profile, machine, roofs))
+
+
+def _waited(profile: Profile) -> bool:
+    """Whether other programs had the CPUs while the rows were timed."""
+    return any(note.code in (CONTENDED, UNTRUSTED) for note in as_notes(profile.notes))
 
 
 def _bounded(amounts: list[str], roofs: dict[str, Ceiling]) -> list[str]:

@@ -22,6 +22,7 @@ from timeroof.core.units import format_percent, format_rate, format_seconds
 from timeroof.core.why import WHY_SCHEMA, Why, WhyLine
 from timeroof.model import bounds as of
 from timeroof.work.derivation import derived_amounts, unknown_reason
+from timeroof.work.families.hlo import INSTRUCTION
 from timeroof.work.recorded import RecordedCall
 from timeroof.work.traced import Written, evaluated
 
@@ -299,6 +300,8 @@ class _Unfolding:
                 f"sizes of {op}, inferred from the kernel's name, grid and like kernels"
                 f" ({self._tool()})"
             )
+        if op == INSTRUCTION:
+            return f"sizes in the compiled program (HLO), {self._tool()}"
         return f"sizes of the call of {op}, {self._tool()}"
 
     def _amount_source(self, resource: str) -> str:

@@ -73,7 +73,7 @@ def measured_costs(framework: str) -> dict[str, float] | None:
     """Seconds per op, call and kernel of a framework, measured in a process of its own."""
     child = Child("timeroof.probe.frameworks", (framework,), _QUIET)
     try:
-        done = child.run(capture_output=True, timeout=LIMIT_S)
+        done = child.run(LIMIT_S)
         costs = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
         return None

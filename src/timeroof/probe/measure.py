@@ -1,6 +1,6 @@
 """The probe's front door: measure this machine, or take what was measured before.
 
-`python -m timeroof.probe.measure` measures quickly and keeps the result.
+`python -m timeroof.probe.measure` measures quickly, keeps the result and prints the machine.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
@@ -19,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from timeroof.core.errors import InputError
-from timeroof.core.files import HOME_VARIABLE, write_atomically
+from timeroof.core.files import HOME_VARIABLE, keep_bytes, regular_bytes
 from timeroof.core.machine import PAGES, Ceiling, Machine, check_machine
 from timeroof.core.units import format_cores, resource_words
 from timeroof.probe import torch_device
@@ -55,7 +56,7 @@ def path_of(fingerprint: str, *, quick: bool) -> Path:
 def save(measurement: Measurement) -> Path:
     """Keep a measurement; an interrupted write leaves the one before intact."""
     path = path_of(measurement.fingerprint, quick=measurement.quick)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(measurement), indent=1))
+    keep_bytes(path, msgspec.json.format(msgspec.json.encode(measurement), indent=1))
     return path
 
 
@@ -63,7 +64,7 @@ def load(fingerprint: str, *, quick: bool) -> tuple[Measurement | None, str | No
     """The kept measurement, or None and, where a file is there but unusable, why."""
     path = path_of(fingerprint, quick=quick)
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Measurement)
+        found = msgspec.json.decode(regular_bytes(path), type=Measurement)
         check_machine(found.machine, str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None, None
@@ -319,4 +320,5 @@ def _with_frameworks(found: Measurement, progress: Progress | None) -> Measureme
 
 
 if __name__ == "__main__":
-    load_or_measure(quick=True)
+    # The caller needs it also where it cannot be kept.
+    sys.stdout.buffer.write(msgspec.json.encode(load_or_measure(quick=True).machine) + b"\n")

@@ -6,6 +6,7 @@ decompressed bytes and the name that the user would recognise (``runs.zip!/rank0
 
 from __future__ import annotations
 
+import atexit
 import io
 import lzma
 import os
@@ -346,6 +347,12 @@ class _Part(io.RawIOBase):
 _opened: dict[tuple[object, ...], _Archive] = {}
 
 
+def _close_archives() -> None:
+    """At the end of the process; a file that is left open is warned about."""
+    while _opened:
+        _opened.popitem()[1].close()
+
+
 def _archive(entry: Entry, is_zip: bool) -> _Archive:
     on_disk = Path(path_of(entry)).stat()
     # A file that was written anew is another archive.
@@ -358,6 +365,8 @@ def _archive(entry: Entry, is_zip: bool) -> _Archive:
         except BaseException:
             stream.close()
             raise
+    if not _opened:
+        atexit.register(_close_archives)
     _opened[key] = found
     while len(_opened) > OPEN_ARCHIVES:
         _opened.pop(next(iter(_opened))).close()

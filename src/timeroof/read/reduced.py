@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,8 +20,9 @@ import msgspec
 import polars as pl
 
 from timeroof.core.checked import in_utf8
+from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import TimeroofError
-from timeroof.core.files import cache_folder, stamp, write_atomically
+from timeroof.core.files import cache_folder, keep_bytes, regular_bytes, stamp
 from timeroof.core.import_path import package_root
 from timeroof.core.machine import Machine
 from timeroof.core.notes import NoteDocument, note_documents
@@ -175,7 +175,7 @@ class Cache:
     """Reduced ranks between runs; a folder for this run alone where none can be kept."""
 
     def __init__(self) -> None:
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: ExitStack | None = None
         self.folder = cache_folder() / FOLDER
         self.is_kept = True
         try:
@@ -190,17 +190,17 @@ class Cache:
 
     def __exit__(self, *_: object) -> None:
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.close()
 
     def _use_temporary(self) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="timeroof-")
-        self.folder, self.is_kept = Path(self._temporary.name), False
+        self._temporary = ExitStack()
+        self.folder, self.is_kept = self._temporary.enter_context(temporary_folder()), False
 
     def found(self, order: Rank) -> KeptRank | None:
         """A rank that was reduced before, if its files have not changed since."""
         try:
-            digests = [self._stamped(path).read_text(encoding="ascii") for path in order.paths]
-        except OSError:
+            digests = [regular_bytes(self._stamped(path)).decode("ascii") for path in order.paths]
+        except (OSError, UnicodeDecodeError):
             return None
         kept = self._place(order, digests)
         return kept if kept.rows.is_file() and kept.run.is_file() else None
@@ -217,11 +217,11 @@ class Cache:
 
     def _written(self, order: Rank, reduced: Reduced) -> KeptRank:
         kept = self._place(order, reduced.digests)
-        write_atomically(kept.rows, reduced.rows)
-        write_atomically(kept.run, reduced.run)
+        keep_bytes(kept.rows, reduced.rows)
+        keep_bytes(kept.run, reduced.run)
         for path, digest in zip(order.paths, reduced.digests, strict=True):
             with suppress(OSError):
-                write_atomically(self._stamped(path), digest.encode("ascii"))
+                keep_bytes(self._stamped(path), digest.encode("ascii"))
         return kept
 
     def _stamped(self, path: str) -> Path:

@@ -16,8 +16,13 @@ def load_entry(entry: Entry) -> SavedRun:
     """The run of an entry, with the machine that it was judged on and its recorded calls."""
     with plain_file(entry, ".troof") as path:
         run = load_run(path)
-        calls = unpacked(run.calls, str(path))
-        return replace(run, profile=replace(run.profile, calls=calls))
+        whole = _with_calls(run, str(path))
+        kinds = {name: _with_calls(kind, str(path)) for name, kind in run.kinds.items()}
+        return replace(run, profile=replace(whole, kinds=kinds))
+
+
+def _with_calls(run: SavedRun, where: str) -> Profile:
+    return replace(run.profile, calls=unpacked(run.calls, where))
 
 
 def read(found: Input, options: ReadOptions) -> Profile:

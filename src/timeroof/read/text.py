@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import codecs
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError
 from timeroof.read.open import Entry
 
@@ -112,8 +112,8 @@ def plain_file(entry: Entry, suffix: str = "") -> Iterator[Path]:
     if entry.plain_path is not None:
         yield entry.plain_path
         return
-    with tempfile.TemporaryDirectory(prefix="timeroof-") as folder:
-        path = Path(folder) / f"plain{suffix}"
+    with temporary_folder() as folder:
+        path = folder / f"plain{suffix}"
         room = shutil.disk_usage(folder).free - FREE_BYTES
         with path.open("wb") as out:
             for chunk in entry.chunks():

@@ -19,7 +19,7 @@ from typing import IO, NamedTuple, Protocol
 
 import msgspec
 
-from timeroof.core.children import Child
+from timeroof.core.children import Child, end_group
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import fingerprint
@@ -256,9 +256,7 @@ class Worker:
         with suppress(OSError):
             if process.stdin is not None:
                 process.stdin.close()
-        with suppress(OSError):
-            process.kill()
-        process.wait()
+        end_group(process)
         os.close(self._reply)
         if self._errors is not None:
             self._errors.close()

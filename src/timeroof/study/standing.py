@@ -46,7 +46,7 @@ class Standing(NamedTuple):
         Seconds of other threads or clocks are no other kernel: they are said beside the time.
         """
         share = self.row.efficiency
-        reached = f" at {format_percent(share)} of its bound" if share is not None else ""
+        reached = f", reaching {format_percent(share)} of that limit" if share is not None else ""
         return (
             f"{format_seconds(self.row.time_s)}, {times(self.times)} the V100's"
             f" {format_seconds(self.paper.time_s)}, limited by"

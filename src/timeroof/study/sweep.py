@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any
 
 from timeroof.api.live import machine_for
 from timeroof.api.reports import Report, machine as find_machine
+from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import cached_machine
@@ -73,7 +73,7 @@ def sweep(  # noqa: PLR0913
             Here(found, where, hello.framework) if isinstance(found, Own) else found
         )
         place = replace(Place.here(where, hello.framework), own={own.name: own})
-        folder = out or (stack.enter_context(tempfile.TemporaryDirectory()) if db is None else "")
+        folder = out or (stack.enter_context(temporary_folder()) if db is None else "")
         store = stack.enter_context(Store(Path(db) if db else Path(folder) / DATABASE))
         check_store(store, [place.key(case) for case in cases], resume=resume)
         plan = QUICK if quick else FULL

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from timeroof.core.columns import Row
 from timeroof.core.errors import TimeroofError
 from timeroof.core.files import write_atomically
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.units import format_percent, format_seconds, resource_words
 from timeroof.views import compare
 from timeroof.views.page.templates import BarLine, Table, static_page
 from timeroof.views.palette import LIMITERS
@@ -201,8 +201,8 @@ def _kernels(document: Row) -> list[list[str]]:
     longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))[:MOST_WHATIF_ROWS]
     told = told_apart(document["rows"])
     return [
-        [told[row["id"]], row["limiter"], format_seconds(row["time_s"]),
-         *(_predicted(m) for m in row["machines"])]
+        [told[row["id"]], resource_words(row["limiter"] or "unknown"),
+         format_seconds(row["time_s"]), *(_predicted(m) for m in row["machines"])]
         for row in longest
     ]  # fmt: skip
 
@@ -210,7 +210,11 @@ def _kernels(document: Row) -> list[list[str]]:
 def _predicted(machine: Row) -> str:
     likely, low, high = (format_seconds(machine[c]) for c in ("predicted_s", "low_s", "high_s"))
     seconds = f"{likely} ({low} to {high})"
-    return f"{seconds}, {machine['limiter']}" if machine["limiter_changes"] else seconds
+    return (
+        f"{seconds}, {resource_words(machine['limiter'] or 'unknown')}"
+        if machine["limiter_changes"]
+        else seconds
+    )
 
 
 def _below(document: Row) -> str:

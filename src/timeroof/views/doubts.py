@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from timeroof.core.notes import CONTENDED, UNTRUSTED
 from timeroof.core.units import format_percent
 from timeroof.views.plain import clip
 
@@ -22,7 +23,8 @@ QUIET = "Measure again while nothing else runs."
 MORE_STEPS = "Run more steps."
 # What to do about a warning, by its code. Warnings that are not here say it themselves.
 ADVICE = {
-    "cpu-contended": QUIET,
+    CONTENDED: QUIET,
+    UNTRUSTED: QUIET,
     "unexplained": QUIET,
     "no-unprofiled-step": MORE_STEPS,
     "block-once": "Repeat the block in a loop and end each pass with timeroof.step().",
@@ -30,7 +32,6 @@ ADVICE = {
     "cut-off": "Record the trace again, or read on with care.",
     "damaged": "Record the trace again, or read on with care.",
 }
-UNTRUSTED = "Times are not to be trusted"
 NOISY = "TR901"
 UNKNOWN = "TR902"
 # Said by the banner in words of its own.
@@ -57,7 +58,7 @@ def doubts_of(report: Report) -> list[Doubt]:
     doubts = [Doubt(str(note), ADVICE.get(note.code, ""), note.code) for note in warned]
     found = [*_unknown(report), *_noisy(report), *_above_roof(report), *doubts]
     # Where the times say nothing, that comes first.
-    return sorted(found, key=lambda doubt: not doubt.text.startswith(UNTRUSTED))
+    return sorted(found, key=lambda doubt: doubt.code != UNTRUSTED)
 
 
 def _unknown(report: Report) -> list[Doubt]:

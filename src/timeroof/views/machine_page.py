@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from timeroof.core.units import format_amount, format_percent, format_rate, format_seconds
+from timeroof.core.units import (
+    format_amount,
+    format_percent,
+    format_rate,
+    format_seconds,
+    resource_words,
+)
 from timeroof.views.page.payload import MEASURED, machine_facts
 from timeroof.views.page.templates import BarLine, Table, static_page
 
@@ -37,13 +43,14 @@ def machine_page(machine: Machine, notes: Sequence[str] = ()) -> str:
 
 
 def machine_sentence(machine: Machine) -> str:
-    """The highest arithmetic rate, the bandwidth of DRAM and the cost of a launch."""
+    """The rate that programs ask for first, the bandwidth of DRAM and the cost of a launch."""
     roofs = machine.roofs()
     flops = {r: c.rate for r, c in roofs.items() if r.startswith("flop/")}
     words = []
     if flops:
-        best = max(flops, key=lambda r: flops[r])
-        words.append(f"{format_rate(best, flops[best])} in {best.removeprefix('flop/')}")
+        cpu = machine.kind == "cpu" and "flop/fp32" in flops
+        best = "flop/fp32" if cpu else max(flops, key=lambda r: flops[r])
+        words.append(f"{format_rate(best, flops[best])} in {resource_words(best)}")
     if "byte/dram" in roofs:
         words.append(f"{format_amount(roofs['byte/dram'].rate, 'B/s')} from memory")
     if "launch" in roofs:
@@ -56,7 +63,7 @@ def _bars(machine: Machine, head: str, colour: str) -> list[BarLine]:
     longest = max((c.rate for c in roofs.values()), default=1.0)
     return [
         BarLine(
-            r.partition("/")[2].upper() if head == "byte/" else r.partition("/")[2],
+            r.partition("/")[2].upper() if head == "byte/" else resource_words(r),
             [(0.0, c.rate / longest, f"kind-{colour}")],
             format_rate(r, c.rate),
             _share(machine, c),
@@ -82,4 +89,4 @@ def _cells(ceiling: Ceiling) -> list[str]:
     rate = format_rate(ceiling.resource, ceiling.rate)
     scope = SCOPES.get(ceiling.scope, ceiling.scope)
     origin, source = str(ceiling.origin), ceiling.source or ""
-    return [ceiling.resource, scope, rate, origin, spread, threads, source]
+    return [resource_words(ceiling.resource), scope, rate, origin, spread, threads, source]

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from timeroof.core.columns import Row
-from timeroof.core.units import format_percent, format_seconds
+from timeroof.core.notes import UNTRUSTED
+from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.model.groups import kernel_groups
 from timeroof.model.totals import COMMUNICATION, COPY, IDLE, UNEXPLAINED, device_count, exclusive_s
 from timeroof.views.doubts import Doubt, doubts_of, is_empty
 from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.plain import clip
+from timeroof.views.steps import account, of_kind
 from timeroof.views.title import run_subtitle, run_title
 
 if TYPE_CHECKING:
@@ -202,6 +204,9 @@ class Overview:
     time: str
     # "run" or "step": what shares are shares of.
     noun: str
+    # What marks a step, and whose time all of them took; which kind this is of, where several are.
+    account: str
+    of_kind: str
     sentence: str
     # What the sentence is about; the page sets it in its colour.
     subject: str
@@ -237,6 +242,8 @@ def overview(report: Report) -> Overview:
         time_s=run_seconds(report),
         time=_seconds(run_seconds(report)),
         noun=noun,
+        account=account(report.profile.steps),
+        of_kind=of_kind(report.profile.steps),
         sentence=sentence,
         subject=main[0].subject if main and sentence.startswith(main[0].subject) else "",
         potential=_potential(report),
@@ -369,6 +376,8 @@ def sentence_of(report: Report, parts: Sequence[Part], noun: str) -> str:
         return "Nothing was measured."
     if report.totals.ladder.measured_s is None:
         return "No kernel was timed."
+    if is_untrusted(report):
+        return _work_sentence(report, noun)
     main = ranked(parts)
     if not main:
         return "No kernel took any time."
@@ -380,6 +389,27 @@ def sentence_of(report: Report, parts: Sequence[Part], noun: str) -> str:
         words += f", mostly {first.main}"
     named = [part for part in others if part.share >= LEAST_NAMED][: MOST_NAMED - 1]
     return _joined(words, [f"{_lower(part.subject)} {part.percent}" for part in named])
+
+
+def is_untrusted(report: Report) -> bool:
+    """Whether the program waited for a CPU so long that its times say nothing."""
+    return any(note.code == UNTRUSTED for note in report.notes)
+
+
+def _work_sentence(report: Report, noun: str) -> str:
+    """What holds where times do not: how much there is to do, and what it takes at least."""
+    totals = report.totals
+    flops = sum(n for n in totals.flops.values() if n is not None)
+    known = {level: n for level, n in totals.bytes.items() if n}
+    level = next((name for name in ("dram", "l3", "l2", "l1") if name in known), None)
+    amounts = [format_amount(flops, "FLOP")] if flops else []
+    if level is not None:
+        where = "of memory traffic" if level == "dram" else f"of {level.upper()} traffic"
+        amounts.append(f"{format_amount(known[level], 'B')} {where}")
+    work = " and ".join(amounts) or "no counted work"
+    bound_s = totals.ladder.roof_s
+    least = "" if bound_s is None else f"; at its bounds that takes {format_seconds(bound_s)}"
+    return f"One {noun} is {work}{least}."
 
 
 def _joined(words: str, more: Sequence[str]) -> str:
@@ -424,6 +454,8 @@ def _potential(report: Report) -> str:
     totals = report.totals
     if totals.efficiency is None or totals.ladder.roof_s is None:
         return ""
+    if is_untrusted(report):
+        return "includes waiting for a CPU"
     device = device_word(report)
     return (
         f"{percent(totals.efficiency)} of what this {device} can do;"

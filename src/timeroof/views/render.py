@@ -108,6 +108,7 @@ def _doubts(seen: Overview) -> list[str]:
 def _head(seen: Overview, report: Report) -> list[str]:
     facts = [f"**{seen.time}** {seen.time_label.lower()}", *filter(None, [seen.potential])]
     lines = [f"**{markdown_text(seen.sentence)}**", "", " · ".join(facts), ""]
+    lines += [markdown_text(seen.account), ""] if seen.account else []
     rungs = [f"{rung.label.lower()} {rung.text}" for rung in ladder(report)]
     words = headline.seconds_words(report)
     lines += [f"How fast could it be? {' → '.join(rungs)}.", ""] if len(rungs) > 2 else []

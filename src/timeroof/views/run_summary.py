@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 from rich.text import Text
 
-from timeroof.core.profile import Steps
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.views.overview import Action, KernelLine, Overview, Part, overview
 from timeroof.views.palette import TERMINAL_COLOURS
@@ -70,8 +69,6 @@ def print_run(
     _print_doubts(seen, out, verbose=verbose)
     _print_head(seen, out)
     _print_sentence(seen, out)
-    if report.profile.steps is not None and (words := whole_run(report.profile.steps)):
-        out.print(Text(words))
     if seen.is_empty:
         print_notes([n for n in report.notes if n.level == "info"], stderr=stderr)
         return
@@ -80,33 +77,6 @@ def print_run(
     _print_kernels(seen, out)
     _print_lines(report, out)
     _print_end(report, seen, out, verbose=verbose, page=page)
-
-
-def whole_run(steps: Steps) -> str:
-    """What marks a step, and whose the time of all of them was; their number is in the title.
-
-    >>> from timeroof.core.profile import StepKind
-    >>> kinds = [StepKind(name="training", count=56, total_s=0.06),
-    ...          StepKind(name="training with evaluation", count=8, total_s=51.7)]
-    >>> whole_run(Steps(count=64, mark="SGD.step", kinds=kinds))
-    'All steps (SGD.step) took 51.8 s: 56 training 60.0 ms, 8 training with evaluation 51.7 s.'
-    >>> whole_run(Steps(count=1))
-    ''
-    """
-    mark = f" ({plain_text(steps.mark)})" if steps.mark else ""
-    known = [kind for kind in steps.kinds if kind.total_s is not None]
-    if not known or not steps.count:
-        return f"A step ends with {plain_text(steps.mark)}." if steps.mark and steps.count else ""
-    took = f"All steps{mark} took {format_seconds(sum(kind.total_s or 0.0 for kind in known))}"
-    if len(known) < 2:
-        return f"{took}."
-    # Steps of which nobody knows what they do are called so by no one.
-    names = ["other" if k.name == "step" else plain_text(k.name) for k in known]
-    parts = [
-        f"{k.count} {name} {format_seconds(k.total_s)}"
-        for k, name in zip(known, names, strict=True)
-    ]
-    return f"{took}: {', '.join(parts)}."
 
 
 def print_summary(report: Report, *, stderr: bool = True) -> None:
@@ -137,7 +107,9 @@ def _print_doubts(seen: Overview, out: Console, *, verbose: bool) -> None:
 
 def _print_head(seen: Overview, out: Console) -> None:
     out.print(Text(plain_text(seen.title), style="bold"))
-    facts = [seen.time_label.lower(), *filter(None, (seen.potential,))]
+    if seen.account:
+        out.print(Text("\n".join(wrapped(plain_text(seen.account), out.width))))
+    facts = [f"{seen.time_label.lower()}{seen.of_kind}", *filter(None, (seen.potential,))]
     out.print(Text.assemble((seen.time, "bold"), " ", " · ".join(facts)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -211,10 +212,15 @@ def _generic(call: Call, writes: Sequence[Tensor], pointwise: bool) -> Cost:
 # Ops nest: aten::linear calls aten::addmm. Which of them does the work, so that none counts
 # twice.
 #
-# The rule: an op that is marked composite counts only where none of the ops below it has
-# work of its own; every other op keeps its own cost. So ``linear`` owes nothing when
-# ``addmm`` was recorded below it, and counts itself in a trace that stops at ``linear``.
+# The rule: an op that is marked composite counts only where the ops below it do none of its
+# work (a number that is wrapped into a tensor is none); every other op keeps its own cost. So
+# ``linear`` owes nothing when ``addmm`` was recorded below it, and counts itself in a trace that
+# stops at ``linear``.
 # Attribute time by self time.
+
+
+# A smaller part of an op's work, done below it, is not its work: numbers turned into tensors.
+LEAST_DONE = 0.01
 
 
 def own_costs(parents: Sequence[int | None], costs: Sequence[Cost]) -> list[Cost]:
@@ -225,15 +231,25 @@ def own_costs(parents: Sequence[int | None], costs: Sequence[Cost]) -> list[Cost
     >>> [c.flops for c in own_costs([None, 0], [outer, inner])]
     [0.0, 8.0]
     """
-    working = [False] * len(costs)
-    for place, each in enumerate(costs):
-        if each.free:
-            continue
-        above = parents[place]
-        while above is not None and not working[above]:
-            working[above] = True
-            above = parents[above]
-    return [FREE if c.composite and working[i] else c for i, c in enumerate(costs)]
+    flops, moved = [0.0] * len(costs), [0.0] * len(costs)
+    for place in range(len(costs) - 1, -1, -1):
+        above, each = parents[place], costs[place]
+        if above is not None and above < place:
+            flops[above] += flops[place] + (0.0 if each.free else _or_all(each.flops))
+            moved[above] += moved[place] + (0.0 if each.free else _or_all(each.bytes))
+
+    def is_done(place: int, each: Cost) -> bool:
+        if not each.known:
+            return bool(flops[place] or moved[place])
+        return flops[place] > LEAST_DONE * (each.flops or 0.0) or moved[place] > LEAST_DONE * (
+            each.bytes or 0.0
+        )
+
+    return [FREE if c.composite and is_done(i, c) else c for i, c in enumerate(costs)]
+
+
+def _or_all(amount: float | None) -> float:
+    return math.inf if amount is None else amount
 
 
 def kernel_cost(op: str, cost: Cost) -> Cost:

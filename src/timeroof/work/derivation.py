@@ -16,7 +16,7 @@ from timeroof.core.machine import Machine
 from timeroof.work.call import Arg, Call, Tensor
 from timeroof.work.cost import Cost
 from timeroof.work.counting import count
-from timeroof.work.families.hlo import INSTRUCTION
+from timeroof.work.families.hlo import INSTRUCTION, named_inputs
 from timeroof.work.names.facts import read_name
 from timeroof.work.recorded import COUNTED_KINDS, RecordedCall, amounts_of_row
 from timeroof.work.registry import find_rule
@@ -55,6 +55,8 @@ def named_call(call: Call) -> NamedCall:
     >>> written(2 * called.inputs[0].shape[0] * called.inputs[1].shape[1]).text
     '2·M·N'
     """
+    if call.op == INSTRUCTION:
+        return NamedCall(call.op, named_inputs(call))
     rule = find_rule(call.op)
     names = _Names(rule.sizes if rule is not None else {})
     parameters = rule.parameters if rule is not None else ()

@@ -179,6 +179,7 @@ def _add_primitive(total: Algorithm, equation: Equation) -> None:
     name = str(equation.primitive.name)
     inputs = [_Array(v) for v in equation.invars]
     outputs = [_Array(v) for v in equation.outvars]
+    name = name.removesuffix("_start").removesuffix("_done")
     if name in _MOVES or name.startswith(("random_", "threefry")):
         return
     if name in _PRODUCTS:
@@ -213,7 +214,9 @@ _MOVES = frozenset({
     "all_to_all", "ppermute", "pgather", "reduce_scatter", "psum_scatter", "axis_index", "get",
     "swap", "addupdate", "broadcasted_iota", "rng_bit_generator", "empty", "empty2", "select_n",
     "name", "debug_callback", "real", "imag", "complex", "conj", "reduce_precision",
-    "clamp_index", "partial_eval_jaxpr_custom", "lu_pivots_to_permutation",
+    "lu_pivots_to_permutation", "stack", "unstack", "tile", "after_all", "dce_sink", "tie", "stage",
+    "to_edtype", "from_edtype", "platform_index", "psend", "precv", "ragged_all_to_all",
+    "unreduced_psum", "unreduced_reduce_scatter", "vary_unreduced_cast_p", "rng_uniform",
 })  # fmt: skip
 
 _Count = Callable[[Mapping[str, Any], Sequence[_Array], Sequence[_Array]], float]
@@ -254,6 +257,13 @@ def _matrix(inputs: Sequence[_Array]) -> tuple[int, int, int]:
     return prod(batch), max(rows, columns), min(rows, columns)
 
 
+def _square(
+    params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]
+) -> float:
+    """A product of a matrix with its own transpose."""
+    return 2.0 * outputs[0].count * inputs[0].dims[-1]
+
+
 def _cholesky(
     params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]
 ) -> float:
@@ -276,7 +286,8 @@ def _solve(params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequenc
 
 
 _PRODUCTS: dict[str, _Count] = {
-    "dot_general": _dot, "ragged_dot": _ragged, "ragged_dot_general": _ragged,
+    "dot_general": _dot, "symmetric_product": _square, "ragged_dot": _ragged,
+    "ragged_dot_general": _ragged,
     "conv_general_dilated": _convolution, "cholesky": _cholesky, "lu": _lu, "geqrf": _qr,
     "qr": lambda *given: 2 * _qr(*given), "householder_product": _qr, "triangular_solve": _solve,
 }  # fmt: skip

@@ -45,6 +45,8 @@ class Rule(msgspec.Struct, frozen=True):
     kinds: dict[str, str] = {}
     # What the sizes of tensors are called, by parameter: see `formula`.
     sizes: dict[str, tuple[str, ...]] = {}
+    # It works on what the ops that it calls have copied: a sort sorts its copy.
+    itself: bool = False
 
     def apply(self, call: Call) -> Cost:
         """Bind the call's arguments to the formula's parameters and count."""
@@ -64,12 +66,13 @@ _RULES: dict[str, Rule] = {}
 
 
 def formula(
-    *names: str, composite: bool = False, order: str = "", sizes: str = ""
+    *names: str, composite: bool = False, order: str = "", sizes: str = "", itself: bool = False
 ) -> Callable[[Function], Function]:
     """Register a function as the formula of one op under all these names.
 
-    A composite op only calls others; see `timeroof.work.counting`. `order` names the op's
-    arguments where they are not the function's parameters in order; `_` is of no interest.
+    A composite op only calls others; see `timeroof.work.counting`. One that works `itself` does so
+    even where ops that it calls move all of its bytes (a sort copies, then sorts). `order` names
+    the op's arguments where they are not the function's parameters in order; `_` is of no interest.
     `sizes` names the sizes of its tensors, as the formula's text shows them ("a=M,K b=K,N");
     those that it leaves out are called after their parameter and place (x0, x1). A family whose
     formulas share names states them once, as `SIZES`.
@@ -80,7 +83,8 @@ def formula(
         takes_call = kinds.pop("call", None) is not None
         parameters = tuple(order.split()) or tuple(kinds)
         named = sizes or function.__globals__.get("SIZES", "")
-        rule = Rule(function, parameters, takes_call, composite, kinds, _size_names(named))
+        named_sizes = _size_names(named)
+        rule = Rule(function, parameters, takes_call, composite, kinds, named_sizes, itself)
         for name in names:
             if name in _RULES:
                 raise UsageError(

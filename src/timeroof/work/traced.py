@@ -293,8 +293,21 @@ def evaluated(text: str, sizes: Mapping[str, Number]) -> float:
     >>> evaluated("2·M·N + ceil(M / 8)", {"M": 9, "N": 10})
     182.0
     """
-    plain = text.replace("·", "*").replace("×", "*").replace(" mod ", " % ").replace("\u2009", "")
-    return float(_value(ast.parse(plain, mode="eval").body, sizes))
+    return float(_value(ast.parse(_plain_text(text), mode="eval").body, sizes))
+
+
+def expression(text: str, sizes: Mapping[str, Number]) -> Number:
+    """A formula as `written` writes it, as a number that knows it.
+
+    >>> written(expression("2·M·N", {"M": 9, "N": 10}))
+    Written(text='2·M·N', sizes={'M': 9, 'N': 10})
+    """
+    named = {name: times(name, value) for name, value in sizes.items()}
+    return _value(ast.parse(_plain_text(text), mode="eval").body, named)
+
+
+def _plain_text(text: str) -> str:
+    return text.replace("·", "*").replace("×", "*").replace(" mod ", " % ").replace("\u2009", "")
 
 
 _FUNCTIONS: dict[str, Callable[..., Number]] = {

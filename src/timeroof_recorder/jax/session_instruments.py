@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from timeroof_recorder.instruments import EventFile, Instruments
 from timeroof_recorder.jax import small_programs
-from timeroof_recorder.jax.calls import Proxy, Watch, sizes_of, watch_functions
+from timeroof_recorder.jax.calls import Proxy, Watch, watch_functions
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import Ignoring, after_import, wrap
 from timeroof_recorder.schedule import Pass
+from timeroof_recorder.sizes import sizes_of
 from timeroof_recorder.xspace import busy_ns, count_events
 
 if TYPE_CHECKING:

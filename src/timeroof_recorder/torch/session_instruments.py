@@ -8,7 +8,7 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 from timeroof_recorder.instruments import Events, Instruments
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-# More modules than so many are not told apart in unprofiled steps.
-MOST_ROOTS = 16
+# More modules than so many are not told apart in unprofiled steps: those that were called, and
+# others that are in no module and may still be.
+MOST_ROOTS, MOST_OTHERS = 16, 64
 
 
 class TorchInstruments(Instruments):
@@ -107,7 +108,9 @@ class TorchInstruments(Instruments):
         self._roots = frozenset(sorted(roots)[:MOST_ROOTS])
         known = (self._known.get(root, lambda: None)() for root in self._roots)
         modules = [module for module in known if module is not None]
-        self._unwatch_calls = watch_calls(self._root_called, only=modules)
+        if roots:
+            modules += _others(modules, self._known)
+        self._unwatch_calls = watch_calls(self._called, self._left, only=modules)
 
     def detach(self) -> None:
         """Leave torch as it was."""
@@ -345,6 +348,26 @@ def _sizes(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[int, ..
             if isinstance(shape, tuple):
                 return tuple(int(size) for size in shape)
     return ()
+
+
+def _others(watched: list[Module], called: Container[int]) -> list[Module]:
+    """Modules that are part of no other: they may be called rarely, or later. Of those that never
+    were, also what they hold at the first level: a program may call that by itself (`vae.decode`
+    calls the decoder)."""
+    from torch.nn import Module
+
+    # Not by isinstance: a proxy of the program's would be asked for its class.
+    found = [thing for thing in gc.get_objects() if issubclass(type(thing), Module)]
+    inner = {id(child) for module in found for child in _children(module)}
+    inner |= {id(module) for module in watched}
+    outer = [module for module in found if id(module) not in inner][:MOST_OTHERS]
+    unused = [module for module in outer if id(module) not in called]
+    return [*outer, *(child for module in unused for child in _children(module))][:MOST_OTHERS]
+
+
+def _children(module: Module) -> list[Module]:
+    held = vars(module).get("_modules") or {}
+    return [child for child in held.values() if child is not None]
 
 
 def _rank() -> tuple[int | None, int | None]:

@@ -7,6 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent
+from timeroof.model.bounds import WAITING
 
 MIN_TIME_SHARE = 0.01
 
@@ -41,7 +42,7 @@ class AboveRoof(Rule):
         """Rows above the roof, by cause."""
         rows = context.rows.filter(
             pl.col("above_roof").is_not_null(),
-            ~pl.col("above_roof").is_in(["cache-resident", "noise"]),
+            ~pl.col("above_roof").is_in(["cache-resident", "noise", WAITING]),
         )
         time_s = float(rows["time_s"].sum())
         share = time_s / (float(context.rows["time_s"].sum()) or 1.0)

@@ -31,6 +31,7 @@ class Float64(Rule):
     code = "TR302"
     name = "float64"
     title = "FP64 arithmetic"
+    counts = True
     actions = {
         "torch": "Convert inputs where they enter: torch.from_numpy(x).float(). Keep the model in"
         " float32 and check torch.get_default_dtype().",

@@ -7,7 +7,7 @@ import polars as pl
 from timeroof.advice.context import Context, in_family, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
-from timeroof.core.vocabulary import CONTRACTIONS, OpFamily
+from timeroof.core.vocabulary import CONTRACTIONS, IdleCause, OpFamily
 
 CASE = ["op", "shape", "dtype", "module"]
 MIN_TIME_SHARE = 0.03
@@ -34,13 +34,16 @@ class Recomputation(Rule):
 
     **Seconds.** The time of the repeated rows: keeping the activations instead removes them.
 
+    A matter of counts: it is said whatever the times vary by. Of a program that waited for a CPU
+    the shares are those of the rest of the run.
+
     **Silent** without phases, modules or shapes: then nothing tells that it is the same work.
     """
 
     code = "TR305"
     name = "recomputation"
     title = "The backward pass recomputes forward work"
-    removes = True
+    counts = seen = removes = True
     actions = {
         "torch": "Checkpoint fewer blocks where memory allows. Or keep the products and recompute"
         " only cheap ops: create_selective_checkpoint_contexts.",
@@ -64,7 +67,8 @@ class Recomputation(Rule):
             return []
         rows = rows.filter("contraction").with_columns(pl.col("time_s").alias("busy_gain_s"))
         time_s = float(rows["time_s"].sum())
-        if not time_s or time_s < MIN_TIME_SHARE * context.total_s:
+        own_s = context.total_s - context.totals.idle_by_cause.get(IdleCause.CPU_WAIT, 0.0)
+        if not time_s or time_s < MIN_TIME_SHARE * own_s:
             return []
         why = (
             f"{rows['calls'].sum():,.0f} products of the forward pass run again in the backward"
@@ -72,4 +76,4 @@ class Recomputation(Rule):
         )
         title = f"The backward pass recomputes forward work: {context.of_run(time_s)}"
         evidence = {"time_s": time_s, "modules": rows["module"].n_unique()}
-        return self.claim(context, rows, why, evidence, title=title)
+        return self.claim(context, rows, why, evidence, title=title, least_share=0.0)

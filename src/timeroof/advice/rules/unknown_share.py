@@ -32,6 +32,7 @@ class UnknownShare(Rule):
     code = "TR902"
     name = "unknown-share"
     title = "FLOPs or bytes are unknown for much of the time"
+    counts = True
     actions = {
         "any": "Collect FLOP and DRAM counters, or state the cost of custom kernels by hand.",
     }

@@ -155,3 +155,8 @@ _ARRANGED: dict[str, Arrange] = {
     **dict.fromkeys(("Einsum", "XlaEinsum"), _einsum),
     **dict.fromkeys(("MaxPool", "AvgPool"), _pool),
 }
+
+
+def needs_attributes(op: str) -> bool:
+    """Whether what an op does cannot be told from its tensors alone."""
+    return plain_op(op) in _ARRANGED

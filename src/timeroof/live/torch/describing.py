@@ -60,4 +60,6 @@ def _tensor(value: object, shape: object, dtype: str, strides: object) -> Tensor
     steps = tuple(s for s in strides if isinstance(s, int)) if isinstance(strides, list) else ()
     if len(sizes) != len(shape):
         return None
-    return TensorSeen(sizes, dtype, steps, value[1], value[2], value[4], str(value[5]))
+    # What has no storage (a sparse tensor) is known by its own number, below 0.
+    storage = value[1] or -value[0]
+    return TensorSeen(sizes, dtype, steps, storage, value[2], value[4], str(value[5]))

@@ -14,6 +14,7 @@ from timeroof.live.torch.contexts import contexts
 from timeroof.live.torch.derive import count_ops
 from timeroof.live.torch.describing import described_from_json
 from timeroof.live.torch.primitive_rows import split_primitives
+from timeroof.live.torch.sparse import with_contents
 from timeroof_recorder.seen import restored
 from timeroof_recorder.torch.names import is_compiled
 
@@ -38,7 +39,7 @@ class Torch(Framework):
         if not data:
             return []
         graphs = [g for g in _list(payload.get("graphs")) if isinstance(g, GraphSeen)]
-        return folded(described_from_json(data), list(kernels), graphs)
+        return folded(with_contents(described_from_json(data)), list(kernels), graphs)
 
     def contexts(self, ops: list[Described]) -> list[Context]:
         """By annotations and by autograd's numbers."""

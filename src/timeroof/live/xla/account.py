@@ -17,7 +17,12 @@ from timeroof.live.recording import EventName, Ints, TimedStep
 from timeroof.live.xla.steps import Level, XlaStep
 
 Floats = npt.NDArray[np.float64]
-_CAUSES = {Level.RUNTIME: "runtime", Level.COMPILE: "compile", Level.DISPATCH: "dispatch"}
+_CAUSES = {
+    Level.DATA: "data",
+    Level.RUNTIME: "runtime",
+    Level.COMPILE: "compile",
+    Level.DISPATCH: "dispatch",
+}
 _PROFILER = "profiler"
 
 
@@ -47,7 +52,7 @@ def _shares(level: Ints, first: Ints, last: Ints, length: Floats) -> tuple[Ints,
     """The level that every interval between edges belongs to, and every event's share of time."""
     owner = np.full(len(length), int(Level.NOTHING), np.int64)
     share = np.zeros(len(level))
-    for one in (Level.KERNEL, Level.COLLECTIVE, Level.RUNTIME, Level.COMPILE, Level.DISPATCH):
+    for one in (Level.KERNEL, Level.COLLECTIVE, *_CAUSES):
         at = np.flatnonzero(level == one)
         change = np.zeros(len(length) + 1)
         np.add.at(change, first[at], 1.0)
@@ -114,7 +119,7 @@ def _idle_pieces(
     outside = float((step.charged == -1).sum()) * cost_ns
     pooled = float((step.charged == -2).sum()) * cost_ns
     found: list[Piece] = []
-    for one in (Level.RUNTIME, Level.COMPILE, Level.DISPATCH, Level.NOTHING):
+    for one in (*_CAUSES, Level.NOTHING):
         mine = owner == one
         total = float(length[mine].sum())
         if one == Level.NOTHING:

@@ -31,13 +31,15 @@ class Level(IntEnum):
 
     KERNEL = 0
     COLLECTIVE = 1
+    # The program waits for its next batch.
+    DATA = 2
     # The runtime hands kernels to its threads.
-    RUNTIME = 2
-    COMPILE = 3
+    RUNTIME = 3
+    COMPILE = 4
     # A call finds its compiled program and its arguments.
-    DISPATCH = 4
+    DISPATCH = 5
     # It says nothing of an instant, but recording it took its time.
-    NOTHING = 5
+    NOTHING = 6
 
 
 @dataclass(frozen=True)

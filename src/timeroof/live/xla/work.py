@@ -20,6 +20,7 @@ from timeroof.work.cost import Cost, unknown
 from timeroof.work.families.hlo import instruction_call
 from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
+from timeroof.work.hlo.formulas import formulas_of
 from timeroof.work.hlo.names import module_of, phase_by_stack, phase_of, source_of
 from timeroof.work.hlo.opcodes import CONTAINERS, FREE, FUSIONS
 from timeroof.work.hlo.proto import Instruction
@@ -60,7 +61,7 @@ def settle(recording: Recording, framework: str) -> None:
         for _, kernel in kernels_in_order(step):
             if step is typical or kernel.key not in places:
                 places.setdefault(kernel.key, len(ops))
-                ops.append(_executed(kernel, framework, trains))
+                ops.append(executed(kernel, framework, trains))
     recording.described = ops
     recording.timed = [_placed(step, places) for step in recording.timed]
     if recording.block is not None:
@@ -76,7 +77,8 @@ def _placed(step: TimedStep, places: dict[tuple[object, ...], int]) -> TimedStep
     return replace(step, described=described)
 
 
-def _executed(kernel: Kernel, framework: str, trains: bool) -> Executed:
+def executed(kernel: Kernel, framework: str, trains: bool) -> Executed:
+    """An execution with what its program's metadata says of it."""
     linked = kernel.linked
     plain = Executed(
         name=kernel.name, parent=None, thread=kernel.device, sequence=-1, scope=OP_SCOPE,
@@ -212,7 +214,9 @@ def _counted(kernel: Kernel | None, places: dict[int, Buffers]) -> Counted:
     program, instruction = kernel.linked
     operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
     shapes = [part for shape in operands for part in (shape.parts or (shape,)) if part.size_bytes]
-    call = instruction_call(cost, [Tensor(shape.dims, shape.format) for shape in shapes])
+    tensors = [Tensor(shape.dims, shape.format) for shape in shapes]
+    formulas = () if kernel.is_whole else formulas_of(program, instruction)
+    call = instruction_call(cost, tensors, formulas)
     buffers = places.setdefault(id(program), Buffers(program))
     has_places = bool(program.module.allocations) and bool(buffers.ranges(instruction))
     return Counted(call, cost, without_tensors=not has_places or kernel.is_whole)
@@ -221,8 +225,16 @@ def _counted(kernel: Kernel | None, places: dict[int, Buffers]) -> Counted:
 def traffic(
     ops: Sequence[Described], counted: Sequence[Counted], phases: Sequence[str], machine: Machine
 ) -> Traffic:
-    """The least traffic of every execution at every level: buffer assignment tells which bytes.
-    Arrays are told apart within a program; between programs nobody knows."""
+    """The least traffic of every execution at every level."""
+    ranges, results = ranges_of(ops, counted)
+    return traffic_of(ranges, range(len(ops)), phases, machine, results)
+
+
+def ranges_of(
+    ops: Sequence[Described], counted: Sequence[Counted]
+) -> tuple[list[list[Range]], set[Hashable]]:
+    """Which bytes every execution touches, by the programs' buffer assignment, and arrays that are
+    made and stay. Arrays are told apart within a program; between programs nobody knows."""
     places: dict[int, Buffers] = {}
     turns: Counter[tuple[object, ...]] = Counter()
     ranges: list[list[Range]] = []
@@ -242,7 +254,7 @@ def traffic(
         ranges.append(
             [((_storage(program, kernel, int(str(r[0]))), int(r[0] in made)), *r[1:]) for r in own]
         )
-    return traffic_of(ranges, range(len(ops)), phases, machine, results)
+    return ranges, results
 
 
 def _storage(program: Program, kernel: Kernel, allocation: int) -> Hashable:

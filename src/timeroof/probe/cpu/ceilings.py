@@ -17,8 +17,9 @@ from timeroof.probe.cpu.features import Microarchitecture
 from timeroof.probe.measurement import Figure
 from timeroof.probe.sampling import AGAIN
 
-# The clock is not the same in every millisecond: a value may lie this far above.
-TOLERANCE = 0.03
+# The clock is not the same in every millisecond, and read low beside other programs: a value may
+# lie this far above. A probe in error, whose loop a compiler took out, is above it by more.
+TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)

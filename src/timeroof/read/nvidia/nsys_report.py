@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
@@ -27,8 +27,8 @@ def read(found: Input, options: ReadOptions) -> Profile:
     report = found.only.plain_path
     if report is None or shutil.which("nsys") is None:
         raise InputError("is a report that only nsys can open", found.name, ADVICE)
-    with tempfile.TemporaryDirectory(prefix="timeroof.") as folder:
-        exported = Path(folder) / "report.sqlite"
+    with temporary_folder() as folder:
+        exported = folder / "report.sqlite"
         _export(report.resolve(), exported, found.name)
         entry = replace(open_input(exported).only, name=found.only.name)
         return nsys_sqlite.read(replace(found, entries=(entry,)), options)

@@ -21,6 +21,7 @@ from timeroof.read.xla.space import Event, Line
 from timeroof.work.call import Call
 from timeroof.work.cost import Cost
 from timeroof.work.families.hlo import instruction_call
+from timeroof.work.hlo.formulas import formulas_of
 from timeroof.work.hlo.names import module_of, phase_of, source_of
 from timeroof.work.hlo.proto import Instruction
 from timeroof.work.recorded import tensors_from_text
@@ -126,7 +127,11 @@ def _detail(piece: Piece, numbers: dict[Call, int], details: dict[int, _Detail])
     program, instruction = piece.linked
     if id(instruction) not in details:
         cost = program.whole_cost(instruction) if piece.is_whole else program.cost(instruction)
-        call = numbers.setdefault(instruction_call(cost), len(numbers))
+        if cost.free and piece.self_ns is not None:
+            # What a loop takes beside its ops, or the end of what was started before: no work.
+            cost = Cost()
+        formulas = () if piece.is_whole else formulas_of(program, instruction)
+        call = numbers.setdefault(instruction_call(cost, formulas=formulas), len(numbers))
         operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
         sizes = ["x".join(map(str, shape.dims)) for shape in operands if shape.dims]
         name = instruction.op_name

@@ -162,7 +162,7 @@ def _intensity(rows: Sequence[Row], machine: Machine | None) -> Across:
     if more:
         row = more[0]
         sentence = (
-            f"{way_of(row)} executes {times(executed_per_needed(row) or 1.0)} the products that"
+            f"{way_of(row)} executes {more_words(row)} the products that"
             f" {row.op} {row.pass_name} needs: {row.executed_because or 'no cause is known'}."
         )
     else:
@@ -179,6 +179,11 @@ def more_than_needed(rows: Sequence[Row]) -> list[Row]:
     """Rows that execute more products than their definition needs, the worst first."""
     more = [row for row in rows if (executed_per_needed(row) or 1.0) > 1 + SAME]
     return sorted(more, key=lambda row: -(executed_per_needed(row) or 1.0))
+
+
+def more_words(row: Row) -> str:
+    """How many times the work needed a row executes: a count, so that all digits hold."""
+    return f"{executed_per_needed(row) or 1.0:.3g}×"
 
 
 def way_of(row: Row) -> str:
@@ -333,7 +338,7 @@ def across_findings(rows: Sequence[Row], machine: Machine | None) -> list[Findin
         found.append(
             Finding(
                 code="study/work",
-                title=f"{way_of(row)} executes {times(ratio)} the products that"
+                title=f"{way_of(row)} executes {more_words(row)} the products that"
                 f" {row.op} {row.pass_name} needs",
                 why=f"{why[:1].upper()}{why[1:]}." if why else "No cause is known.",
                 kernels=[row.id],

@@ -14,7 +14,7 @@ from timeroof.core.files import write_atomically
 from timeroof.core.machine import Machine
 from timeroof.core.report import Finding, Report
 from timeroof.core.resources import limiter_kind
-from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.core.units import format_percent, format_rate, format_seconds, resource_words
 from timeroof.study.czaja import CODE as UTILISATION, utilised
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.conclusion import times
@@ -67,10 +67,14 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         study.rows, machine, other
     )
     small = {table.key: table.chart for part in parts for table in part.tables}
+    found = standing_lines(study.rows)
+    kinds = sorted({limiter_kind(row.limiter) for row in study.rows if row.limiter})
     html = charts_page(
         "study.html.j2",
         combined | small,
         package=OURS,
+        # As everywhere in a study: an op that is too small for the processor costs overhead.
+        words={"latency": limiter_words("latency")},
         styles=asset("study.css", OURS),
         title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
         headline=_headline(study),
@@ -78,8 +82,9 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         trust=trust_words(study.rows, report.findings, machine),
         disturbed=load_of(study.rows) is not None,
         links=LINKS,
-        standings=standing_lines(study.rows),
-        explained=explanations(study.rows),
+        standings=found,
+        explained=explanations([line.kind for line in found]),
+        explained_below=explanations([k for k in kinds if k not in {line.kind for line in found}]),
         abilities=abilities(machine),
         used=used,
         ways=way_tables(study.rows),
@@ -126,7 +131,7 @@ def headline(found: Sequence[Standing]) -> str:
     texts = []
     for one in found:
         share = one.row.efficiency
-        reached = f" and reaches {format_percent(share)} of its bound" if share is not None else ""
+        reached = f" and reaches {format_percent(share)} of that limit" if share is not None else ""
         texts.append(
             f"{NAMES[one.op]} is limited by {limiter_words(one.row.limiter)} here{reached}."
         )
@@ -204,9 +209,8 @@ def _standing_line(row: Row, one: Standing, name: str, case: str) -> StandingLin
     )
 
 
-def explanations(rows: Sequence[Row]) -> list[str]:
+def explanations(kinds: Sequence[str]) -> list[str]:
     """What the limits that appear mean, where a name does not say it."""
-    kinds = {limiter_kind(row.limiter or "") for row in rows if row.limiter}
     return [text for kind, text in EXPLAINED.items() if kind in kinds]
 
 
@@ -322,14 +326,14 @@ def roof_table(rows: Sequence[Row], machine: Machine | None, overlay: Overlay | 
         columns.append((overlay.machine.device, overlay.machine.roofs()))
     names = sorted({name for _, roofs in columns for name in roofs})
     lines = [
-        (name, [_rate(name, roofs[name].rate) if name in roofs else "–" for _, roofs in columns])
+        (
+            resource_words(name),
+            [_rate(name, roofs[name].rate) if name in roofs else "–" for _, roofs in columns],
+        )
         for name in names
     ]
     return RoofTable([head for head, _ in columns], lines)
 
 
 def _rate(resource: str, rate: float) -> str:
-    if resource in ("launch", "fault"):
-        return f"{format_seconds(1 / rate)} each"
-    units = {"flop": "FLOP/s", "byte": "B/s", "link": "B/s"}
-    return format_amount(rate, units.get(resource.partition("/")[0], "/s"))
+    return format_rate(resource, rate)

@@ -15,6 +15,7 @@ from timeroof.live.rows import launches_of
 from timeroof.live.torch.derive import count_ops
 from timeroof.live.torch.primitives import primitives_in
 from timeroof.read.onednn import MOVERS
+from timeroof.study import kernel as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernel import Kernel, Setting, Workload
 from timeroof.study.kernels import kernel as find_kernel
@@ -217,7 +218,9 @@ class Bench:
         unit = emulated.get(f"flop/{case.precision.removesuffix(passes.AUTOCAST)}", "")
         formula, confidence = kernel.contraction(case.params, case.pass_name), sampled.confidence
         # Fused layers compute gradients that nobody asked for; loops leave some out.
-        other = formula is not None and count.contraction_flops not in (None, formula)
+        done = count.contraction_flops
+        ratio = done / formula if formula and done is not None else None
+        other = ratio is not None and done != formula
         other_way = {
             **dict.fromkeys(passes.COMPILES, "the same work uncompiled, as one fused kernel"),
             "blocked": "the same work in the plain layout",
@@ -230,10 +233,25 @@ class Bench:
             "confidence": None if confidence is None else f"{confidence:.4f}",
             "emulated": unit.removeprefix("flop/"),
             "formula_flops": f"{formula:.0f}" if other else None,
+            "executed_per_needed": f"{ratio:.6g}" if other else None,
+            "executed_because": because(case, ratio) if other and ratio is not None else None,
             "uncounted": ", ".join(count.uncounted),
             "counted_on": other_way.get(case.variant),
         }
         return {name: text for name, text in labels.items() if text}
+
+
+def because(case: Case, ratio: float) -> str:
+    """Why PyTorch executes other products than the definition needs."""
+    if ratio < 1:
+        is_recurrent = "time_steps" in case.params and case.pass_name != k.FORWARD
+        left_out = "the gradient of the initial state is left out"
+        return left_out if is_recurrent else "products with zeros are left out"
+    if case.pass_name in (k.BACKWARD_INPUT, k.BACKWARD_WEIGHT):
+        return "the layer's backward pass computes the gradients of inputs and weights together"
+    if case.kernel == "attention" and case.pass_name == k.BACKWARD:
+        return "flash attention computes the scores again in its backward pass"
+    return "not known"
 
 
 def _unsupported(kernel: Kernel, case: Case) -> str | None:

@@ -27,7 +27,7 @@ from timeroof.core.units import format_seconds
 from timeroof.core.version import VERSION
 from timeroof.views.overview import code_parts, percent
 from timeroof.views.page.charted import Charted
-from timeroof.views.palette import LIMITERS, limiter_styles, page_look
+from timeroof.views.palette import LIMITER_WORDS, LIMITERS, limiter_styles, page_look
 from timeroof.views.plain import clip, plain_lines
 
 if TYPE_CHECKING:
@@ -191,16 +191,21 @@ def charts_page(
     *,
     package: str = VIEWS,
     styles: str = "",
+    words: Mapping[str, str] | None = None,
     **context: object,
 ) -> str:
-    """A page of cases by its template: the charts draw themselves where it names their keys."""
-    script = asset(CHARTS_SCRIPT)
+    """A page of cases by its template: the charts draw themselves where it names their keys.
+
+    `words` are the page's own for what limits a case.
+    """
+    script, look = asset(CHARTS_SCRIPT), page_look()
+    look["words"] = {**LIMITER_WORDS, **(words or {})}
     return page_template(template, package).render(
         context,
         policy=content_policy(script),
         styles=page_styles(STATIC_STYLES) + Markup(styles),
         kinds=LIMITERS,
-        data=Markup(script_safe_json({"look": page_look(), "charts": charts}).decode()),
+        data=Markup(script_safe_json({"look": look, "charts": charts}).decode()),
         script=Markup(script),
     )
 

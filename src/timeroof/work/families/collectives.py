@@ -58,7 +58,7 @@ def collective(call: Call) -> Cost:
     message = max(sizes, default=0)
     first = sides[0] if sides else ()
     moved = cost(first, sides[1] if len(sides) > 1 and sides[1] else first)
-    group = dict(call.kwargs).get("group_size")
+    group = dict(call.kwargs).get("group_size", _group_of_sides(way, sizes))
     if not isinstance(group, int) or group < 1:
         why = f"{call.op}: the group's size is not recorded"
         nothing = dict.fromkeys(("other", "contraction", "link_bytes"))
@@ -66,6 +66,17 @@ def collective(call: Call) -> Cost:
     added = sum(t.count for t in first) * (group - 1) / group if adds else 0
     summed = cost(first, [], other=added).other if first else {}
     return msgspec.structs.replace(moved, other=summed, link_bytes=message * link_share(way, group))
+
+
+def _group_of_sides(way: str, sizes: list[int]) -> int | None:
+    """The group's size where one side has every rank's part and the other one rank's.
+
+    >>> _group_of_sides("rest", [64, 16]), _group_of_sides("twice", [64, 64])
+    (4, None)
+    """
+    most, least = max(sizes, default=0), min(sizes, default=0)
+    parts = way == "rest" and len(sizes) == 2 and 0 < least < most and most % least == 0
+    return most // least if parts else None
 
 
 def _listed(value: Arg) -> tuple[Tensor, ...]:
@@ -80,6 +91,15 @@ def _flat(value: tuple[Arg, ...]) -> list[Arg]:
 
 
 _RULE = Rule(collective, (), True, False)
+
+
+def is_collective(op: str) -> bool:
+    """Whether an op is a collective by its name.
+
+    >>> is_collective("c10d::_allgather_base_"), is_collective("aten::gather")
+    (True, False)
+    """
+    return by_name(op) is not None
 
 
 @pattern

@@ -162,7 +162,10 @@ def add(call: Call, x: Arg, y: Arg = None, alpha: Arg = 1) -> Cost:
 
 @formula("aten::pow")
 def power(call: Call, x: Arg, exponent: Arg = None) -> Cost:
-    """A power: one FLOP, a whole exponent n up to 4 as its n − 1 multiplications."""
+    """A power: one FLOP, a whole exponent n up to 4 as its n − 1 multiplications. A power of 1 is a
+    copy and one of 0 is filled with ones, by ops that it calls."""
+    if isinstance(exponent, int | float) and exponent in (0, 1):
+        return msgspec.structs.replace(elementwise(call, 0), composite=True)
     if isinstance(exponent, int | float) and exponent in (3, 4):
         return elementwise(call, int(exponent) - 1)
     return elementwise(call, 1)
@@ -286,7 +289,7 @@ def drawn_from(call: Call, this: Tensor, p: Arg = None) -> Cost:
     chances = args.tensor(p, "the chances") if isinstance(p, Tensor) else None
     if call.op.endswith("_"):
         return cost([chances], [out])
-    return cost([this, chances], [out], other=this.count)
+    return cost([this, chances], [out])
 
 
 @formula("aten::rand", "aten::randn", "aten::randint", "aten::randperm", "aten::normal_like",

@@ -61,7 +61,7 @@ def embedding_bag_backward(grad: Tensor, indices: Tensor, num_weights: Arg = Non
     return cost([grad, indices], [table], other=indices.count * grad.shape[-1], dtype=grad.dtype)
 
 
-@formula("aten::index_select", "aten::index_select_backward_view")
+@formula("aten::index_select")
 def index_select(x: Tensor, dim: Arg, index: Tensor) -> Cost:
     """Slices along a dimension."""
     at = axes([args.integer(dim, "dim")], len(x.shape))[0] if x.shape else 0
@@ -113,20 +113,21 @@ def index_put(
 ) -> Cost:
     """Values put (or added) at places: out of place, the rest is copied too."""
     used = [t for t in (indices if isinstance(indices, tuple) else ()) if isinstance(t, Tensor)]
-    hit = picked(target, values.count)
+    count = values.count
     if used and values.count == 1:
-        hit = picked(target, prod(_index_shape(target, indices)[0]))
-    adding = accumulate is True
-    return scattered(call, target, hit, [values, *used], adding)
+        count = prod(_index_shape(target, indices)[0])
+    return scattered(call, target, count, [values, *used], adding=accumulate is True)
 
 
-def scattered(call: Call, target: Tensor, hit: Tensor, reads: list[Tensor], adding: bool) -> Cost:
-    """Write what is hit (read it first when adding); out of place, copy the target."""
+def scattered(call: Call, target: Tensor, count: int, reads: list[Tensor], *, adding: bool) -> Cost:
+    """Write what so many places hit (read it first when adding); out of place, copy the target.
+    Every one is an addition, whether places repeat or not."""
+    hit = picked(target, count)
     if is_in_place(call.op):
         reads, writes = [*reads, *([hit] if adding else [])], [hit]
     else:
         reads, writes = [*reads, target], [Tensor(target.shape, target.dtype)]
-    flops = hit.count if adding else 0
+    flops = count if adding else 0
     return cost(reads, writes, other=flops, dtype=target.dtype, origin="modelled", notes=DISTINCT)
 
 
@@ -144,14 +145,14 @@ def scatter(
     else:
         count = index.count
     reads = [index, *([picked(source, count)] if source else [])]
-    return scattered(call, target, picked(target, count), reads, adding)
+    return scattered(call, target, count, reads, adding=adding)
 
 
 @formula("aten::masked_scatter", "aten::masked_scatter_backward")
 def masked_scatter(call: Call, target: Tensor, mask: Tensor, source: Tensor | None = None) -> Cost:
     """How many elements a mask picks is not recorded: all that the source has, at most."""
-    hit = picked(target, source.count if source else target.count)
-    return scattered(call, target, hit, [mask, *([source] if source else [])], False)
+    count = source.count if source else target.count
+    return scattered(call, target, count, [mask, *([source] if source else [])], adding=False)
 
 
 @formula("aten::masked_select", "aten::nonzero", "aten::argwhere", "aten::nonzero_numpy",
@@ -185,6 +186,13 @@ def one_hot(call: Call, x: Tensor, classes: Arg = -1) -> Cost:
     return cost([x], [Tensor((*x.shape, count), "int64")])
 
 
+@formula("aten::index_select_backward", composite=True)
+def index_select_backward(grad: Tensor, sizes: Arg, dim: Arg, index: Tensor) -> Cost:
+    """Zeros with the gradient's slices added at the index's places."""
+    whole = Tensor(args.integers(sizes, "the sizes"), grad.dtype)
+    return cost([grad, index], [whole], other=grad.count, dtype=grad.dtype)
+
+
 @formula("aten::gather_backward", composite=True)
 def gather_backward(grad: Tensor, x: Tensor, dim: Arg, index: Tensor) -> Cost:
     """Zeros with the gradient added at the index's places."""
@@ -202,7 +210,7 @@ def searchsorted(call: Call, first: Tensor, second: Tensor) -> Cost:
 # Sorting and top-k: keys are compared and moved, which is no arithmetic (0 FLOPs by nature).
 
 
-@formula("aten::sort", "aten::msort", "jax::sort")
+@formula("aten::sort", "aten::msort", "jax::sort", itself=True)
 @formula("aten::argsort", composite=True)
 def sort(x: Tensor) -> Cost:
     """The sorted elements and their former places."""

@@ -23,10 +23,12 @@ ELEMENTWISE = {
     "clamp": 2, "select_n": 0, "select": 0, "nextafter": 1, "atan2": 1, "add_any": 1, "not": 0,
     "and": 0, "or": 0, "xor": 0, "copy": 0, "copy_p": 0, "sinh": 1, "cosh": 1, "asin": 1,
     "acos": 1, "atan": 1, "asinh": 1, "acosh": 1, "atanh": 1, "lgamma": 1, "digamma": 1,
+    "polygamma": 1, "zeta": 1, "igamma": 1, "igammac": 1, "igamma_grad_a": 1,
+    "bessel_i0e": 1, "bessel_i1e": 1, "regularized_incomplete_beta": 1,
     "population_count": 0, "clz": 0, "shift_left": 0, "shift_right_logical": 0,
     "shift_right_arithmetic": 0,
 }  # fmt: skip
-TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "is_finite")
+TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "is_finite", "eq_to", "le_to", "lt_to")
 
 
 def _counter(flops: int, *, truth: bool = False) -> Callable[[Call], Cost]:

@@ -30,7 +30,7 @@ from timeroof.work.shapes import broadcast
 _ELEMENTWISE = {
     "Add": 1, "AddV2": 1, "Sub": 1, "Mul": 1, "RealDiv": 1, "Div": 1, "Maximum": 1, "Minimum": 1,
     "Neg": 1, "Abs": 1, "Exp": 1, "Log": 1, "Sqrt": 1, "Rsqrt": 1, "Square": 1, "Tanh": 1,
-    "Sigmoid": 4, "Relu": 1, "Relu6": 2, "Elu": 4, "Pow": 1, "Erf": 1, "BiasAdd": 1,
+    "Sigmoid": 4, "Relu": 1, "Relu6": 2, "Elu": 4, "Pow": 1, "Erf": 1,
     "SquaredDifference": 2, "ReluGrad": 1, "TanhGrad": 3, "SigmoidGrad": 3, "Select": 0,
     "SelectV2": 0, "Softplus": 4, "LeakyRelu": 2, "Selu": 5, "Erfc": 1, "Log1p": 1, "Expm1": 1,
     "Sin": 1, "Cos": 1, "Sign": 1, "Floor": 1, "Ceil": 1, "Round": 1, "Rint": 1, "Inv": 1,
@@ -212,6 +212,12 @@ def fused_batch_norm(
     moved = Tensor((x.shape[0], x.shape[-1], *x.shape[1:-1]), x.dtype)
     running = [] if training else [optional(mean), optional(variance)]
     return batch_norm_cost(moved, [scale, offset], running, training)
+
+
+@formula("tf::BiasAdd", "tf::BiasAddV1")
+def bias_add(x: Tensor, bias: Tensor) -> Cost:
+    """One addition per element; the channels may be the second dimension or the last."""
+    return cost([x, bias], [x], other=x.count)
 
 
 @formula("tf::BiasAddGrad")

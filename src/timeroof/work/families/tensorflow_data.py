@@ -21,6 +21,8 @@ BOOKKEEPING = (
     "DestroyResourceOp", "_SOURCE", "_SINK", "EnsureShape", "CheckNumerics", "VariableShape",
     "InvertPermutation", "ConcatOffset", "DeviceIndex", "StatefulPartitionedCall",
     "PartitionedCall", "While", "StatelessWhile", "If", "StatelessIf", "Case", "_Retval",
+    "OptionalHasValue", "OptionalGetValue", "OptionalFromValue", "OptionalNone",
+    "IsVariableInitialized", "Variable", "ImmutableConst", "HostConst", "Snapshot",
 )  # fmt: skip
 
 

@@ -110,7 +110,12 @@ class Program:
         )
 
     def collective(self, instruction: Instruction) -> Instruction | None:
-        """The collective that an instruction is, or that it starts; None for any other."""
+        """The collective that an instruction is, starts or waits for; None for any other."""
+        if instruction.opcode.endswith("-done") and instruction.operands:
+            here = self.computation_of(instruction).instructions
+            started = here.get(instruction.operands[0])
+            waits = started is not None and not started.opcode.endswith("-done")
+            return self.collective(started) if started is not None and waits else None
         if instruction.opcode == "async-start" and instruction.called:
             inner = self.module.computations.get(instruction.called[0])
             inside = inner.instructions.values() if inner is not None else ()
@@ -187,6 +192,8 @@ class Program:
     def _execution(self, computation: int, depth: int) -> Total:
         if depth > MOST_NESTED:
             return Total(unknown("computations that call one another for ever"), 0.0)
+        if computation not in self.module.computations:
+            return Total(unknown("a computation that is not in the program"), 0.0)
         parts: list[Cost] = []
         launches, endless = 0.0, list[str]()
         for one in self.module.ordered(computation):
@@ -217,8 +224,8 @@ class Program:
         return [(total, 1) for total in inner[:1]]
 
     def _is_condition(self, computation: int) -> bool:
-        found = self.module.computations[computation]
-        root = found.instructions.get(found.root)
+        found = self.module.computations.get(computation)
+        root = found.instructions.get(found.root) if found is not None else None
         return root is not None and root.shape.dtype == "pred" and not root.shape.dims
 
 

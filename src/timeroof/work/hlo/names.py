@@ -21,6 +21,8 @@ _OWN = re.compile(
     r"|(?:Stateful)?PartitionedCall(?:_\d+)?|(?:loop|while)_body\w*|(?:loop|while)_cond\w*"
     r"|Identity|main|body_fun|cond_fun)$"
 )
+# The last scope of a gradient where it is an op: all but Keras' convolutions begin with a capital.
+_OP_SCOPE = re.compile(r"^(?:[A-Z]|(?:convolution|depthwise|conv\dd_transpose)(?:_\d+)?$)")
 _WRAPPED = re.compile(r"^(\w+)\((.*)\)$")
 _SCOPE = re.compile(r"^[A-Za-z_][\w.\-]*$")
 # Transformations whose argument is the scope; of others (jit) it is a function's name.
@@ -46,7 +48,7 @@ def module_of(op_name: str) -> str | None:
     parts = op_name.split("/")
     path = [scope for part in parts[:-1] if (scope := _scope(part))]
     # A gradient's name ends with the op that it is the gradient of.
-    if "gradient_tape" in parts and len(path) > 1 and path[-1][:1].isupper():
+    if "gradient_tape" in parts and len(path) > 1 and _OP_SCOPE.match(path[-1]):
         path.pop()
     return ".".join(path) or None
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from timeroof.work.call import UncountableError
 from timeroof.work.hlo.proto import ConvNumbers, Instruction, Shape, WindowDim
 from timeroof.work.padding import real_taps
+from timeroof.work.traced import is_traced, real, size as named_size
 
 
 def dot_flops(instruction: Instruction, operands: Sequence[Shape]) -> float:
@@ -22,7 +23,7 @@ def dot_flops(instruction: Instruction, operands: Sequence[Shape]) -> float:
     if len(operands) < 2 or instruction.dot is None:
         raise UncountableError("a dot without its operands")
     inner = _sizes(operands[0], instruction.dot.lhs_contracted)
-    return 2.0 * instruction.shape.count * inner
+    return real(2 * instruction.shape.count * inner)
 
 
 def ragged_dot_flops(operands: Sequence[Shape]) -> float:
@@ -47,13 +48,17 @@ def convolution_flops(instruction: Instruction, x: Shape, kernel: Shape, out: Sh
     channels = _sizes(kernel, [numbers.kernel_in])  # those of one group
     filters = _sizes(out, [numbers.out_feature])
     batch = _sizes(x, [numbers.in_batch]) // instruction.batch_groups
-    return 2.0 * taps * batch * filters * channels
+    return real(2 * taps * batch * filters * channels)
 
 
 def _taps(x: Shape, out: Shape, numbers: ConvNumbers, place: int, dim: WindowDim) -> int:
     size = _sizes(x, [numbers.in_spatial[place]])
     windows = _sizes(out, [numbers.out_spatial[place]])
-    return real_taps(size, windows, dim.size, dim.stride, dim.low, dim.dilation, dim.base)
+    found = real_taps(
+        int(size), int(windows), dim.size, dim.stride, dim.low, dim.dilation, dim.base
+    )
+    # Pairs of a window and a tap inside the input: a size of its own in a formula.
+    return named_size(f"taps{place}", found) if is_traced(size) else found
 
 
 def custom_flops(instruction: Instruction, operands: Sequence[Shape]) -> float | None:
@@ -94,7 +99,7 @@ def _library_product(instruction: Instruction, operands: Sequence[Shape]) -> flo
     listed = numbers.get("lhs_contracting_dimensions") if isinstance(numbers, dict) else None
     out = result_of(instruction).count
     if isinstance(listed, list) and all(str(d).isdecimal() for d in listed):
-        return 2.0 * out * _sizes(operands[0], [int(d) for d in listed])
+        return real(2 * out * _sizes(operands[0], [int(d) for d in listed]))
     # No settings: of one product, m·k times k·n over m·n is k².
     inner_squared, rest = divmod(operands[0].count * operands[1].count, max(out, 1))
     inner_size = isqrt(inner_squared)
@@ -120,7 +125,13 @@ class _Attention(NamedTuple):
         if self.causal and self.queries <= self.keys:
             pairs -= self.queries * (self.queries - 1) // 2
         wide = 3 * self.depth + 2 * self.value_depth if backward else self.depth + self.value_depth
-        return 2.0 * self.batch * self.heads * pairs * wide
+        return real(2 * self.batch * self.heads * pairs * wide)
+
+    def named(self) -> _Attention:
+        """The same with sizes that carry names."""
+        sizes = self._asdict()
+        causal = sizes.pop("causal")
+        return _Attention(**{n: named_size(n, int(v)) for n, v in sizes.items()}, causal=causal)
 
 
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(-?\d+)")
@@ -132,6 +143,8 @@ def _attention(instruction: Instruction, operands: Sequence[Shape]) -> float:
     """Fused attention of cuDNN and TransformerEngine, and of flash attention's custom calls."""
     target = instruction.target.lower()
     sizes = _by_attributes(instruction) or _by_scores(instruction, operands) or _by_shapes(operands)
+    if any(is_traced(d) for o in operands for d in o.dims):
+        sizes = sizes.named()
     return sizes.flops("backward" in target or "bwd" in target)
 
 

@@ -80,7 +80,8 @@ class Shape:
             return sum(part.size_bytes for part in self.parts)
         if self.dtype in _SIZELESS:
             return 0
-        return -(-self.count * (self.packed_bits or _bits(self.dtype)) // 8)
+        bits = self.packed_bits or _bits(self.dtype)
+        return self.count * (bits // 8) if bits % 8 == 0 else -(-self.count * bits // 8)
 
     @property
     def format(self) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from timeroof.work.hlo.opcodes import SLICES, VIEWS
 from timeroof.work.hlo.proto import MOST_NESTED, TUPLE, Computation, Instruction, Shape
+from timeroof.work.traced import real
 
 _KEEPS = ("bitcast", "copy", "convert")
 # They change a part of an array and leave the rest of it where it is.
@@ -33,19 +34,19 @@ def instruction_bytes(
     sizes = [_size(o.shape, on_chip) for o in computation.named(instruction)]
     out, opcode = instruction.shape, instruction.opcode
     if opcode in SLICES:
-        return Moved(float(_size(out, on_chip) + sum(sizes[1:])), float(_size(out, on_chip)))
+        return Moved(real(_size(out, on_chip) + sum(sizes[1:])), real(_size(out, on_chip)))
     if opcode == "dynamic-update-slice" and len(sizes) > 1:
-        return Moved(float(sum(sizes[1:])), float(sizes[1]))
+        return Moved(real(sum(sizes[1:])), real(sizes[1]))
     if opcode == "scatter" and len(sizes) > 2:
         # Operands, indices, updates: as many updates as operands; what is there is read, too.
         operands = (len(sizes) - 1) // 2
         updates = sum(sizes[operands + 1 :])
-        return Moved(float(2 * updates + sizes[operands]), float(updates))
+        return Moved(real(2 * updates + sizes[operands]), real(updates))
     different = {o.id: _size(o.shape, on_chip) for o in computation.named(instruction)}
     written = _kept(out) if opcode == "custom-call" else out
     if opcode in ("copy-start", "all-reduce-start", "all-gather-start", "collective-permute-start"):
         written = _started(out)
-    return Moved(float(sum(different.values())), float(_size(written, on_chip)))
+    return Moved(real(sum(different.values())), real(_size(written, on_chip)))
 
 
 def _size(shape: Shape, on_chip: int | None) -> int:
@@ -80,7 +81,7 @@ def fusion_bytes(
         for used in dict.fromkeys(one.operands):
             users[used].append(one)
     parameters = {p.parameter: p for p in inner.instructions.values() if p.opcode == "parameter"}
-    read, seen = 0.0, set()
+    read, seen = 0.0, set[int]()
     for place, operand in enumerate(outer.named(instruction)):
         parameter = parameters.get(place)
         if operand.id in seen or parameter is None:
@@ -100,7 +101,7 @@ def touched(
     depth: int = 0,
 ) -> float:  # fmt: skip
     """Bytes of an operand that a fusion reads: all, or what its slices take."""
-    whole, found = float(value.shape.size_bytes), 0.0
+    whole, found = real(value.shape.size_bytes), 0.0
     for user in users.get(value.id, ()):
         first = bool(user.operands) and user.operands[0] == value.id
         if user.opcode in SLICES and first:
@@ -137,8 +138,8 @@ def _new_bytes(root: Instruction, inner: Computation) -> float:
         at, steps = above, steps + 1
     update = _update_of(at, inner)
     if update is None or not _is_from_outside(at, inner):
-        return float(root.shape.size_bytes)
-    return float(min(update.shape.size_bytes, root.shape.size_bytes))
+        return real(root.shape.size_bytes)
+    return real(min(update.shape.size_bytes, root.shape.size_bytes))
 
 
 def _update_of(one: Instruction, inner: Computation) -> Instruction | None:

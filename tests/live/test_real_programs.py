@@ -1,0 +1,270 @@
+"""Programs as people have them, each with what a report of it must say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live.live_programs import folder, python, report, run
+
+__all__ = ["folder"]
+pytestmark = pytest.mark.slow
+
+HEAD = "import torch\ntorch.manual_seed(0)\ntorch.set_num_threads(1)\n"
+
+
+def kinds(found: dict) -> dict[str, dict]:
+    """The kinds of steps by name, without what came after the last step."""
+    return {kind["name"]: kind for kind in found["totals"]["steps"]["kinds"] if kind["count"]}
+
+
+def test_two_updates_of_a_critic_and_one_of_a_generator_are_one_step(folder: Path) -> None:
+    text = HEAD + (
+        "from torch.nn import Linear\n"
+        "make, judge = Linear(32, 128), Linear(128, 1)\n"
+        "first = torch.optim.Adam(judge.parameters())\n"
+        "second = torch.optim.RMSprop(make.parameters())\n"
+        "def loss(): return judge(make(torch.randn(32, 32))).mean()\n"
+        "for turn in range(30):\n"
+        "    for _ in range(2):\n"
+        "        first.zero_grad(); loss().backward(); first.step()\n"
+        "    second.zero_grad(); loss().backward(); second.step()\n"
+    )
+    found = report(folder, text)
+    steps = found["totals"]["steps"]
+    assert (steps["count"], steps["mark"]) == (30, "RMSprop.step")
+    assert "30 steps (RMSprop.step) took" in found["stderr"]
+    assert sum(kind["count"] for kind in kinds(found).values()) == 30
+
+
+def test_ranks_of_mp_spawn_are_one_report(folder: Path) -> None:
+    text = (
+        "import os, torch, torch.distributed as dist, torch.multiprocessing as mp\n"
+        "def work(rank, file):\n"
+        "    torch.set_num_threads(1)\n"
+        "    dist.init_process_group('gloo', init_method=f'file://{file}', rank=rank, world_size=2)\n"
+        "    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))\n"
+        "    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "    for _ in range(20):\n"
+        "        net(torch.ones(8, 64)).square().mean().backward()\n"
+        "        optimizer.step(); optimizer.zero_grad()\n"
+        "    dist.destroy_process_group()\n"
+        "if __name__ == '__main__': mp.spawn(work, (os.path.abspath('meeting'),), nprocs=2)\n"
+    )
+    found = report(folder, text, timeout=400)
+    assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
+    assert found["totals"]["steps"]["count"] == 20
+    assert not any("other process" in note["text"] for note in found["notes"])
+
+
+def test_a_loop_over_plain_tensors_is_seen_in_windows(folder: Path) -> None:
+    text = HEAD + (
+        "u = torch.randn(256, 256)\n"
+        "import time; end = time.process_time() + 1.0\n"
+        "while time.process_time() < end:\n"
+        "    around = u.roll(1, 0) + u.roll(-1, 0) + u.roll(1, 1) + u.roll(-1, 1) - 4 * u\n"
+        "    u = u + 0.1 * around\n"
+    )
+    found = report(folder, text)
+    assert {"aten::sub", "aten::add"} <= {row["name"] for row in found["kernels"]}
+    assert "nothing marks a step" in found["stderr"]
+    assert list(kinds(found)) == ["window"]
+
+
+def test_training_in_a_thread_is_seen(folder: Path) -> None:
+    text = HEAD + (
+        "import threading\n"
+        "def work():\n"
+        "    net = torch.nn.Linear(64, 64)\n"
+        "    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "    for _ in range(40):\n"
+        "        optimizer.zero_grad(); net(torch.randn(8, 64)).square().mean().backward()\n"
+        "        optimizer.step()\n"
+        "thread = threading.Thread(target=work); thread.start(); thread.join()\n"
+    )
+    found = report(folder, text)
+    assert (found["totals"]["steps"]["count"], found["totals"]["steps"]["mark"]) == (40, "SGD.step")
+    assert {"forward", "backward", "optimizer"} <= {row["phase"] for row in found["kernels"]}
+
+
+def test_work_in_every_eighth_step_is_accounted_for(folder: Path) -> None:
+    text = HEAD + (
+        "import time\n"
+        "net = torch.nn.Linear(64, 64)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.01)\n"
+        "a = torch.randn(64, 64)\n"
+        "for step in range(64):\n"
+        "    optimizer.zero_grad(); net(torch.randn(32, 64)).square().mean().backward()\n"
+        "    optimizer.step()\n"
+        "    if step % 8 == 7:\n"
+        "        end = time.thread_time() + 0.05\n"
+        "        while time.thread_time() < end: a @ a\n"
+    )
+    found = report(folder, text)
+    usual, longer = kinds(found)["training"], kinds(found)["training with other work"]
+    # What follows the last step is in none.
+    assert (usual["count"], longer["count"]) == (57, 7)
+    assert longer["share"] > usual["share"]
+    line = next(each for each in found["stderr"].splitlines() if each.startswith("64 steps"))
+    assert re.search(r"took .*: 7 training steps with other work [\d.]+ m?s, 57 training ", line)
+
+
+def test_batches_that_shrink_over_24_steps_are_seen(folder: Path) -> None:
+    text = HEAD + (
+        "from torch.nn import GELU, Linear, Sequential\n"
+        "net = Sequential(Linear(128, 512), GELU(), Linear(512, 128)).eval()\n"
+        "with torch.no_grad():\n"
+        "    for size in [1024, 1000, 950, 900, *range(800, 0, -40)]:\n"
+        "        net(torch.randn(size, 128))\n"
+    )
+    found = report(folder, text)
+    note = next(n["text"] for n in found["notes"] if n["text"].startswith("Sizes change"))
+    assert re.search(r"40x128 to 10\d\dx128", note)
+    assert found["totals"]["steps"]["count"] == 24
+    # Amounts and times are those of steps of one size: 8 % apart at the most here.
+    chosen = int(re.search(r"about (\d+)x128", note)[1])
+    assert found["totals"]["contraction_flops"] == pytest.approx(4 * chosen * 128 * 512)
+    assert not [row for row in found["kernels"] if row["above_roof"] == "wrong count"]
+
+
+def test_training_by_hand_and_evaluation_are_two_kinds(folder: Path) -> None:
+    text = HEAD + (
+        "net = torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.ReLU())\n"
+        "x = torch.randn(64, 128)\n"
+        "for _ in range(40):\n"
+        "    net.zero_grad(); net(x).square().mean().backward()\n"
+        "    with torch.no_grad():\n"
+        "        for p in net.parameters(): p -= 0.01 * p.grad\n"
+        "net.eval()\n"
+        "with torch.no_grad():\n"
+        "    for _ in range(30): net(x[:16])\n"
+    )
+    found = report(folder, text, "--save", "run.troof")
+    assert {name: kind["count"] for name, kind in kinds(found).items()} == {
+        "training": 40, "evaluation": 30
+    }  # fmt: skip
+    assert "backward" in {row["phase"] for row in found["kernels"]}
+    assert found["totals"]["known_time_share"] > 0.9
+    # The other kind is in the saved run.
+    done = timeroof(
+        "explain", "run.troof", "--step-kind", "evaluation", "--json", "e.json", at=folder
+    )
+    assert done.returncode == 0, done.stderr
+    other = json.loads((folder / "e.json").read_text())
+    assert "backward" not in {row["phase"] for row in other["kernels"]}
+    assert [k["name"] for k in other["totals"]["steps"]["kinds"] if k["reported"]] == ["evaluation"]
+
+
+def timeroof(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
+    """A command of ours in a folder."""
+    line = [sys.executable, "-m", "timeroof", *words]
+    return subprocess.run(line, cwd=at, capture_output=True, text=True, check=False, timeout=120)
+
+
+ENDINGS = {
+    "os._exit": ("os._exit(3)", 3, "os._exit"),
+    "abort": ("os.abort()", -6, "SIGABRT"),
+    "kill": ("os.kill(os.getpid(), 9)", -9, "SIGKILL"),
+    "memory": ("raise MemoryError", 1, "it raised MemoryError"),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_program_that_dies_in_its_twentieth_step_has_a_report(folder: Path, name: str) -> None:
+    end, code, why = ENDINGS[name]
+    text = "import os\n" + HEAD + (
+        "net = torch.nn.Linear(256, 256)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.01)\n"
+        "for step in range(1, 41):\n"
+        "    optimizer.zero_grad(); net(torch.randn(128, 256)).square().mean().backward()\n"
+        f"    if step == 20: {end}\n"
+        "    optimizer.step()\n"
+    )  # fmt: skip
+    found = report(folder, text, code=code)
+    assert 17 <= found["totals"]["steps"]["count"] <= 19
+    assert found["kernels"]
+    (note,) = (each["text"] for each in found["notes"] if each["code"] == "partial")
+    assert why in note
+
+
+COPIES = (
+    "import copy, io, pickle, sys\n"
+    "from torch.optim.swa_utils import AveragedModel\n"
+    "import hashlib\n"
+    "net = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU())\n"
+    "def told(what, data): print(what, hashlib.sha256(data).hexdigest())\n"
+    "class Pickler(pickle.Pickler):\n"
+    "    def persistent_id(self, value):  # tensors are pickled with their addresses\n"
+    "        return 'tensor' if torch.is_tensor(value) else None\n"
+    "def pickled(value):\n"
+    "    file = io.BytesIO(); Pickler(file).dump(value); return file.getvalue()\n"
+    "def saved(value):\n"
+    "    file = io.BytesIO(); torch.save(value, file); return file.getvalue()\n"
+    "for step in range(30):\n"
+    "    net(torch.randn(4, 16)).sum().backward()\n"
+    "    with torch.no_grad():\n"
+    "        for p in net.parameters(): p -= 0.01 * p.grad; p.grad = None\n"
+    "    if step in (0, 2, 3, 4, 7, 20):\n"
+    "        told('saved', saved(net)); told('state', saved(net.state_dict()))\n"
+    "        told('deepcopy', saved(copy.deepcopy(net))); told('pickle', pickled(net))\n"
+    "        told('average', saved(AveragedModel(net)))\n"
+    "        told('script', str(torch.jit.script(net).code).encode())\n"
+    "print([k for m in net.modules() for k, v in vars(m).items() if 'hook' in k and v])\n"
+    "print(sorted(k for k in vars(net) if k in ('forward', '__call__')))\n"
+)
+
+
+def test_copies_of_a_model_in_any_step_are_those_of_the_bare_program(folder: Path) -> None:
+    text = "import warnings; warnings.simplefilter('ignore')\n" + HEAD + COPIES
+    found = report(folder, text)
+    assert found["stdout"] == python(folder, "train.py")
+    assert found["totals"]["steps"]["count"] >= 29
+
+
+def test_a_model_that_was_evaluated_first_is_copied_scripted_and_exported(folder: Path) -> None:
+    text = "import warnings; warnings.simplefilter('ignore')\n" + HEAD + (
+        "from torch.optim.swa_utils import AveragedModel\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU())\n"
+        "optimizer = torch.optim.Adam(net.parameters())\n"
+        "with torch.no_grad():\n"
+        "    for _ in range(20): net(torch.randn(8, 16))\n"
+        "torch.jit.script(net); torch.export.export(net, (torch.randn(8, 16),))\n"
+        "average = AveragedModel(net)\n"
+        "for _ in range(20):\n"
+        "    net(torch.randn(8, 16)).sum().backward(); optimizer.step(); optimizer.zero_grad()\n"
+        "    average.update_parameters(net)\n"
+        "print('ok')\n"
+    )  # fmt: skip
+    found = report(folder, text)
+    assert found["stdout"].strip() == "ok"
+    assert found["totals"]["steps"]["mark"] == "Adam.step"
+
+
+PPO = """
+import gymnasium, torch
+from stable_baselines3 import PPO
+PPO("MlpPolicy", "CartPole-v1", n_steps=128, batch_size=64, n_epochs=4, device="cpu").learn(1024)
+"""
+
+
+@pytest.mark.long
+def test_rollouts_and_updates_of_ppo_are_kinds(folder: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    found = report(folder, PPO)
+    names = kinds(found)
+    assert any("inference" in name or "evaluation" in name for name in names), names
+    assert sum(kind["share"] for kind in found["totals"]["steps"]["kinds"]) == pytest.approx(1.0)
+
+
+def test_a_kind_that_was_not_timed_is_refused_in_one_line(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        HEAD + "net = torch.nn.Linear(8, 8)\nfor _ in range(12): net(torch.ones(2, 8))\n"
+    )
+    done = run(folder, "--step-kind", "nonsense", "train.py")
+    assert "no steps of the kind 'nonsense'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,209 @@
+"""TensorFlow programs under `timeroof run`: fit, functions, XLA, eager, sessions, and odd ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.live.live_programs import check_account, folder, report, run
+
+__all__ = ["folder"]
+pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.slow
+
+FIT = """
+import keras, numpy as np
+keras.utils.set_random_seed(0)
+layers = keras.layers
+model = keras.Sequential([
+    layers.Input((20, 20, 4)), layers.Conv2D(8, 3, activation="relu", name="first"),
+    layers.DepthwiseConv2D(3, name="apart"), layers.Flatten(), layers.Dense(10, name="last"),
+])
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile("adam", loss, metrics=["accuracy"], jit_compile=%s)
+x = np.random.rand(16 * 12, 20, 20, 4).astype("float32")
+y = np.random.randint(0, 10, 16 * 12)
+model.fit(x, y, batch_size=16, epochs=2, verbose=0, validation_data=(x, y))
+"""
+CONV, APART, LAST = 2 * 16 * 18**2 * 9 * 4 * 8, 2 * 16 * 16**2 * 9 * 8, 2 * 16 * 16**2 * 8 * 10
+
+
+def test_fit_is_steps_of_training_and_of_evaluation(folder: Path) -> None:
+    found = report(folder, FIT % "False")
+    totals = found["totals"]
+    # The first layer's input needs no gradient.
+    assert totals["contraction_flops"] == 2 * CONV + 3 * (APART + LAST)
+    assert totals["known_time_share"] > 0.95
+    assert totals["steps"]["mark"] == "a call of train_step"
+    kinds = {kind["name"]: kind["count"] for kind in totals["steps"]["kinds"]}
+    assert kinds["training"] in (21, 22, 23, 24)
+    assert kinds["training with evaluation"] == 1
+    rows = {(row["op"], row["module"], row["phase"]) for row in found["kernels"]}
+    assert ("tf::_FusedConv2D", "sequential_1.first_1", "forward") in rows
+    assert ("tf::Conv2DBackpropFilter", "sequential_1.first_1", "backward") in rows
+    assert any(phase == "optimizer" for _, _, phase in rows)
+    assert found["source"]["frameworks"][0]["name"] == "tensorflow"
+    check_account(found)
+
+
+def test_a_compiled_fit_has_the_products_of_its_programs(folder: Path) -> None:
+    found = report(folder, FIT % "True")
+    assert found["totals"]["known_time_share"] > 0.95
+    assert found["totals"]["contraction_flops"] >= 2 * CONV + 3 * LAST
+    assert {"forward", "backward", "optimizer"} <= {row["phase"] for row in found["kernels"]}
+    check_account(found)
+
+
+# Attention and a convolution of two groups, in one function that trains.
+FUNCTION = """
+import tensorflow as tf
+B, T, H, D = 4, 16, 2, 8
+w = tf.Variable(tf.random.normal((H * D, 3 * H * D)) * 0.1)
+f = tf.Variable(tf.random.normal((3, 3, 2, 6)) * 0.1)
+image = tf.random.normal((B, 10, 10, 4))
+optimizer = tf.keras.optimizers.SGD(0.01)
+@tf.function
+def train(x):
+    with tf.GradientTape() as tape:
+        q, k, v = tf.split(tf.reshape(tf.matmul(x, w), (B, T, H, 3 * D)), 3, -1)
+        scores = tf.nn.softmax(tf.einsum("bthd,bshd->bhts", q, k))
+        mixed = tf.einsum("bhts,bshd->bthd", scores, v)
+        half = tf.cast(mixed, tf.bfloat16)
+        maps = tf.nn.conv2d(image, f, 1, "VALID")
+        loss = tf.reduce_mean(tf.cast(half, tf.float32) ** 2) + tf.reduce_mean(maps ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, [w, f]), [w, f]))
+    return loss
+x = tf.random.normal((B, T, H * D))
+for _ in range(20):
+    loss = train(x)
+print(float(loss) < 100, type(train).__call__.__name__)
+"""
+
+
+def test_a_function_that_trains_has_the_products_that_it_has_by_hand(folder: Path) -> None:
+    found = report(folder, FUNCTION)
+    projected, attention = 2 * 4 * 16 * 16 * 48, 2 * 4 * 2 * 16 * 16 * 8
+    grouped = 2 * 4 * 8 * 8 * 9 * 2 * 6
+    # Neither the input of the projection nor the image needs a gradient.
+    assert found["totals"]["contraction_flops"] == 2 * projected + 3 * 2 * attention + 2 * grouped
+    assert found["totals"]["known_time_share"] > 0.95
+    assert found["totals"]["steps"]["mark"] == "a call of train"
+    check_account(found)
+
+
+EAGER = """
+import tensorflow as tf
+layer = tf.keras.layers.Dense(8, name="only")
+optimizer = tf.keras.optimizers.SGD(0.01)
+x = tf.random.normal((32, 16))
+for _ in range(16):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(layer(x) ** 2)
+    optimizer.apply_gradients(zip(
+        tape.gradient(loss, layer.trainable_variables), layer.trainable_variables))
+"""
+
+
+def test_eager_ops_have_layers_phases_and_lines(folder: Path) -> None:
+    found = report(folder, EAGER)
+    product = 2 * 32 * 16 * 8
+    assert found["totals"]["contraction_flops"] == 2 * product
+    assert found["totals"]["steps"]["mark"] == "SGD.apply"
+    rows = {(row["op"], row["module"], row["phase"]): row for row in found["kernels"]}
+    assert rows["tf::MatMul", "only", "forward"]["labels"]["source"] == "train.py:8"
+    assert ("tf::MatMul", None, "backward") in rows
+    assert found["totals"]["idle_by_cause"]["dispatch"] > 0
+    check_account(found)
+
+
+SESSION = """
+import numpy as np, tensorflow.compat.v1 as tf
+tf.disable_eager_execution()
+x = tf.placeholder(tf.float32, (None, 24))
+w = tf.Variable(tf.random_normal((24, 6)))
+loss = tf.reduce_mean(tf.matmul(x, w) ** 2)
+train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(20):
+        session.run([train, loss], feed_dict={x: np.ones((32, 24), np.float32)})
+"""
+
+
+def test_runs_of_a_session_are_steps(folder: Path) -> None:
+    found = report(folder, SESSION)
+    assert found["totals"]["contraction_flops"] == 2 * 2 * 32 * 24 * 6
+    assert found["totals"]["steps"]["mark"].startswith("a call of session.run")
+    assert {"forward", "backward", "optimizer"} <= {row["phase"] for row in found["kernels"]}
+    check_account(found)
+
+
+RETRACE = """
+import tensorflow as tf
+@tf.function
+def predict(x, scale):
+    return tf.nn.relu(x @ x) * scale
+x = tf.random.normal((64, 64))
+for turn in range(14):
+    predict(x, turn).numpy()
+"""
+
+
+def test_a_function_that_is_traced_in_every_step_is_told_so(folder: Path) -> None:
+    found = report(folder, RETRACE)
+    assert "TR109" in {finding["code"] for finding in found["findings"]}
+    assert [kind["name"] for kind in found["totals"]["steps"]["kinds"]] == ["inference"]
+    check_account(found)
+
+
+# Batches come from two other frameworks; the program profiles itself for a while, and dies.
+MIXED = """
+import jax, jax.numpy as jnp, numpy as np, tensorflow as tf, torch
+augment = jax.jit(lambda x: x * 2 + 1)
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scale = tf.function(lambda x: x / 3)
+def batches(count):
+    ready = [np.array(augment(jnp.ones((32, 64)))) for _ in range(4)]
+    for _ in range(count):
+        ready.append(np.array(augment(jnp.ones((32, 64)))))
+        yield torch.from_numpy(scale(ready.pop(0)).numpy())
+for x in batches(16):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+raise SystemExit(7)
+"""
+
+
+def test_of_three_frameworks_the_one_that_trains_has_the_steps(folder: Path) -> None:
+    found = report(folder, MIXED, code=7)
+    assert found["source"]["frameworks"][0]["name"] == "torch"
+    assert found["totals"]["contraction_flops"] == 2 * 2 * 32 * 64 * 64
+    assert found["totals"]["steps"]["mark"] == "SGD.step"
+
+
+OWN_PROFILER = """
+import tensorflow as tf
+@tf.function
+def predict(x): return tf.nn.relu(x @ x)
+x = tf.random.normal((64, 64))
+for turn in range(20):
+    if turn == 4:
+        tf.profiler.experimental.start("trace")
+    predict(x)
+    if turn == 8:
+        tf.profiler.experimental.stop()
+import os
+print(any(name.endswith(".xplane.pb") for _, _, names in os.walk("trace") for name in names))
+os._exit(3)
+"""
+
+
+def test_a_program_that_profiles_itself_goes_first_and_may_die(folder: Path) -> None:
+    (folder / "train.py").write_text(OWN_PROFILER)
+    done = run(folder, "--json", "report.json", "train.py")
+    assert done.returncode == 3
+    assert "True" in done.stdout
+    assert "Traceback" not in done.stderr
