@@ -39,6 +39,8 @@ def busy_ns(data: bytes) -> int:
 
 
 _HLO = b"hlo_op"
+# TensorFlow's eager ops and calls of functions run inside of this.
+_EAGER_RUN = b"KernelAndDeviceFunc::Run"
 
 
 def _is_op(name: bytes) -> bool:
@@ -47,6 +49,8 @@ def _is_op(name: bytes) -> bool:
     >>> _is_op(b"model/dense/MatMul:MatMul"), _is_op(b"tsl::Run"), _is_op(b"a b:c")
     (True, False, False)
     """
+    if name == _EAGER_RUN:
+        return True
     node, colon, op = name.rpartition(b":")
     is_word = op.replace(b"_", b"").isalnum()
     return bool(colon and node and is_word) and not node.endswith(b":") and b" " not in name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.live_programs import check_account, folder, report, run
+from tests.live.live_programs import check_account, folder, python, report, run
 
 __all__ = ["folder"]
 pytest.importorskip("tensorflow")
@@ -207,3 +207,47 @@ def test_a_program_that_profiles_itself_goes_first_and_may_die(folder: Path) -> 
     assert done.returncode == 3
     assert "True" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+# The function has run before: its graph is made, and only its definition is left to look at.
+PROFILED = """
+import tensorflow as tf, timeroof
+model = tf.keras.Sequential([
+    tf.keras.layers.Conv2D(8, 3, strides=2, activation="relu"), tf.keras.layers.Flatten(),
+    tf.keras.layers.Dense(10),
+])
+optimizer = tf.keras.optimizers.SGD(0.1)
+@tf.function
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(x, training=True) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+x = tf.random.normal((16, 21, 21, 3))
+step(x), step(x)
+machine = timeroof.machine("toy.toml")
+call = type(step).__call__
+with timeroof.profile(machine=machine) as block:
+    step(x)
+with timeroof.profile(machine=machine, steps=6) as steps:
+    for _ in range(9):
+        step(x)
+        steps.step()
+watched = timeroof.profile(machine=machine)(step)
+for _ in range(7):
+    watched(x)
+with timeroof.profile(machine=machine) as eager:
+    tf.ones((8, 16)) @ tf.ones((16, 4))
+for one in (block, steps, watched, eager):
+    found = one.report()
+    print(found.profile.source.frameworks[0].name, found.totals.contraction_flops)
+print(type(step).__call__ is call)
+"""
+
+
+def test_a_block_steps_and_functions_are_profiled_from_inside(folder: Path) -> None:
+    (folder / "profiled.py").write_text(PROFILED)
+    lines = python(folder, "profiled.py").split("\n")
+    training = 2 * 2 * 16 * 10 * 10 * 9 * 3 * 8 + 3 * 2 * 16 * 800 * 10
+    assert lines[:3] == [f"tensorflow {float(training)}"] * 3
+    assert lines[3:5] == [f"tensorflow {2.0 * 8 * 16 * 4}", "True"]

@@ -48,7 +48,7 @@ def test_the_terminal_shows_hostile_names_as_text(
         monkeypatch.setattr(view, "console", lambda **_: Console(file=out, width=80))
     bad = replace_machine(machine)
     run_summary.print_run(report)
-    terminal.print_findings(report.findings)
+    terminal.print_titles(report.findings)
     terminal.print_notes(report.notes)
     terminal.print_machine(bad)
     terminal.print_machines([bad])

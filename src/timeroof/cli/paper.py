@@ -47,7 +47,7 @@ def paper(
     from timeroof.study.factors.published import paper_report
     from timeroof.study.output.paper_page import paper_page
     from timeroof.views.run_summary import print_summary
-    from timeroof.views.terminal import console, print_findings
+    from timeroof.views.terminal import console, print_titles
 
     if figure == ["list"]:
         for known in chosen_figures(None):
@@ -67,7 +67,7 @@ def paper(
             text = None if figure else paper_page(report, TITLE, figures, format.value)
             page = write_folder(report, out, figures, format.value, advance, page=text)
     print_summary(report)
-    print_findings(report.findings)
+    print_titles(report.findings)
     if out is not None:
         what = "1 figure" if len(figures) == 1 else f"{len(figures)} figures"
         console(stderr=True).print(f"\n{what} in {out}; open {page}", soft_wrap=True)

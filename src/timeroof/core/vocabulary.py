@@ -124,11 +124,15 @@ MOVES = (OpFamily.COPY, OpFamily.LAYOUT)
 _PATTERNS: tuple[tuple[OpFamily, str], ...] = (
     (OpFamily.ATTENTION, r"attention|scaled_dot_product"),
     (OpFamily.RECURRENT, r"lstm|gru|rnn"),
-    (OpFamily.CONVOLUTION, r"convolution|(^|[:_\W])conv([^e\W]\w*)?([:_\W\d]|$)"),
-    (OpFamily.BATCHED_PRODUCT, r"(^|[:_\W])(bmm|addbmm|baddbmm)([:_\W\d]|$)"),
+    (
+        OpFamily.CONVOLUTION,
+        r"convolution|(^|[:_\W])conv([^e\W]\w*)?([:_\W\d]|$)"
+        r"|^tf::_?(fused)?(depthwise)?conv\d",
+    ),
+    (OpFamily.BATCHED_PRODUCT, r"(^|[:_\W])(bmm|addbmm|baddbmm)([:_\W\d]|$)|^tf::batchmatmul"),
     (
         OpFamily.PRODUCT,
-        r"gemm|(^|[:_\W])(mm|addmm|matmul|linear|einsum|dot|dot_general|gemv|mv|addmv|inner_product)"
+        r"gemm|^tf::_fusedmatmul|(^|[:_\W])(mm|addmm|matmul|linear|einsum|dot|dot_general|gemv|mv|addmv|inner_product)"
         r"([:_\W\d]|$)",
     ),
     (OpFamily.COPY, r"::(copy_?|clone|_to_copy|contiguous)$|direct_copy|^memcpy"),
@@ -143,12 +147,14 @@ _PATTERNS: tuple[tuple[OpFamily, str], ...] = (
     (OpFamily.MAX_POOL, r"max_?pool"),
     (OpFamily.POOLING, r"pool"),
     (OpFamily.LOSS, r"loss"),
-    (OpFamily.OPTIMIZER, r"foreach|fused_(adamw?|sgd|adagrad)"),
+    (OpFamily.OPTIMIZER, r"foreach|fused_(adamw?|sgd|adagrad)|^tf::(resource)?(sparse)?apply"),
     (OpFamily.INDEXING, r"embedding|index|select|slice"),
     (OpFamily.INTERPOLATION, r"upsample"),
+    (OpFamily.REDUCTION, r"^tf::(biasaddgrad|sum|mean|max|min|prod|all|any|argmax|argmin)$"),
     (
         OpFamily.ELEMENTWISE,
-        r"::(add|sub|rsub|mul|div|neg|exp|log|sqrt|rsqrt|pow|sin|cos|tanh|sigmoid|relu|gelu|silu"
+        r"^tf::(\w+grad|addv2|realdiv|biasadd|addn|selectv2|squareddifference|divnonan|cast"
+        r"|assign(add|sub)variableop)$|::(add|sub|rsub|mul|div|neg|exp|log|sqrt|rsqrt|pow|sin|cos|tanh|sigmoid|relu|gelu|silu"
         r"|hardtanh|leaky_relu|elu|softplus|erf|abs|clamp\w*|where|maximum|minimum|square|reciprocal"
         r"|threshold\w*|dropout|native_dropout|masked_fill|addcmul|addcdiv|lerp|sign|floor|round"
         r"|\w+_backward|logical_\w+|bitwise_\w+|eq|ne|lt|gt|le|ge)_?$|elementwise|pointwise",
@@ -185,6 +191,8 @@ def family_of(name: str) -> OpFamily | None:
 
     >>> family_of("aten::_to_copy"), family_of("aten::cudnn_convolution"), family_of("f")
     (<OpFamily.COPY: 'copy'>, <OpFamily.CONVOLUTION: 'convolution'>, None)
+    >>> [family_of(f"tf::{op}").value for op in ("_FusedMatMul", "DepthwiseConv2dNative", "AddV2")]
+    ['product', 'convolution', 'elementwise']
     """
     return next((family for family, rule in _RULES if rule.search(name)), None)
 

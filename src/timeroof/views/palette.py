@@ -28,10 +28,10 @@ class LimiterLook(NamedTuple):
 LIMITERS = {
     "compute": LimiterLook("compute", "#0072B2", "#0072b2", "#4aa8e0", "blue", "circle", "o"),
     "memory": LimiterLook("memory", "#D55E00", "#c25400", "#f0843c", "dark_orange", "square", "s"),
-    "launch": LimiterLook("launching", "#CC79A7", "#8e2f6c", "#d98cbc", "magenta", "diamond", "D"),
+    "launch": LimiterLook("launching", "#CC79A7", "#8e2f6c", "#df86b4", "magenta", "diamond", "D"),
     "latency": LimiterLook("latency", "#56B4E9", "#56b4e9", "#a5d8f7", "cyan", "pentagon", "p"),
-    "fault": LimiterLook("page faults", "#E69F00", "#dba400", "#e9b949", "red", "cross", "P"),
-    "link": LimiterLook("links", "#009E73", "#00704f", "#3fc49b", "green", "triangle", "^"),
+    "fault": LimiterLook("page faults", "#E69F00", "#e3b000", "#f2cf63", "red", "cross", "P"),
+    "link": LimiterLook("links", "#009E73", "#00563d", "#2fd3a0", "green", "triangle", "^"),
     "unknown": LimiterLook(
         "unknown", "#999999", "#c3c9d1", "#4a525d", "bright_black", "circle", "o"
     ),

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from timeroof.core import units
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from timeroof.core.report import Finding
 
 __all__ = [
-    "console", "plain_text", "print_findings", "print_machine", "print_machines", "print_notes",
+    "console", "plain_text", "print_machine", "print_machines", "print_notes", "print_titles",
     "wrapped",
 ]  # fmt: skip
 
@@ -150,14 +149,15 @@ def _said_once(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     ]  # fmt: skip
 
 
-def print_findings(findings: Iterable[Finding], *, stderr: bool = True) -> None:
-    """Findings in words."""
+def print_titles(findings: Iterable[Finding], *, stderr: bool = True) -> None:
+    """What was found, a line each: the subject, then the answer. Reasons are on the page."""
     out = console(stderr=stderr)
-    for finding in findings:
-        out.print(f"\n[bold]{escape(plain_text(finding.title))}[/bold]")
-        out.print(Text(plain_text(finding.why)))
-        if finding.action:
-            out.print(Text(f"Do: {plain_text(finding.action)}"))
+    titles = [plain_text(finding.title).partition(": ") for finding in findings]
+    width = 2 + max((len(subject) for subject, _, _ in titles), default=0)
+    out.print()
+    for subject, _, answer in titles:
+        lines = wrapped(answer, max(out.width - width, 20)) or [""]
+        out.print(Text(f"{subject:{width}}", style="bold") + Text(f"\n{' ' * width}".join(lines)))
 
 
 def print_notes(notes: Iterable[str], *, stderr: bool = True) -> None:

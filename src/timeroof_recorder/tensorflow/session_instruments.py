@@ -22,6 +22,7 @@ from timeroof_recorder.xspace import busy_ns, count_events
 if TYPE_CHECKING:
     from timeroof_recorder.marks import Marks
 
+_MOST_FUNCTION_BYTES = 50_000_000
 # What fit() runs eagerly between its batches.
 _FITS_OWN = ("Optional", "__", "Iterator")
 UNSEEN_NODES, GRAPHS = "tf-level", "graphs"
@@ -101,8 +102,21 @@ class TensorflowInstruments(Instruments, Told):
 
         if self.is_used():
             self._begin_collecting(self._context.context()._handle)
+            self._keep_functions(self._context.context())
         else:
             self._back.append(wrap(self._context.Context, "ensure_initialized", made))
+
+    def _keep_functions(self, context: Any) -> None:
+        """What runs already is not collected any more: keep the functions as they were defined."""
+        v1 = self._tf.compat.v1
+        kept, size = v1.RunMetadata(), 0
+        for name in context.list_function_names():
+            definition = context.get_function_def(name)
+            size += definition.ByteSize()
+            if size > _MOST_FUNCTION_BYTES:
+                break
+            kept.partition_graphs.add().node.extend(definition.node_def)
+        self._keep_graphs(kept.SerializeToString())
 
     def _begin_collecting(self, handle: Any) -> None:
         native: Any = import_module("tensorflow.python.pywrap_tfe")

@@ -142,4 +142,20 @@ def _described(
     while outputs and outputs[-1] is None:
         outputs.pop()
     node = graph.get(run.node)
+    if not outputs and node is not None:
+        outputs = _of_asked_size(run, node, graph, made)
     return described_op(run.op, inputs, outputs, node.attributes if node is not None else {})
+
+
+def _of_asked_size(run: NodeRun, node: Node, graph: Graph, made: _Made) -> list[TensorSeen | None]:
+    """The result of a convolution's gradient, which is as large as the array whose shape it is
+    given; where nobody was seen to read the result."""
+    place = 1 if "BackpropFilter" in run.op else 0 if "BackpropInput" in run.op else None
+    if place is None or place >= len(node.inputs):
+        return []
+    maker, slot = node.inputs[place]
+    shapes = graph.get(maker)
+    if shapes is None or shapes.op not in ("Shape", "ShapeN") or slot >= len(shapes.inputs):
+        return []
+    like = made.seen.get(made.of(shapes.inputs[slot]))
+    return [] if like is None else [like]

@@ -72,7 +72,8 @@ def _node(data: bytes, span: Span) -> tuple[str, Node]:
         elif number == _NODE_INPUT:
             source = text(data, value)
             if not source.startswith("^"):
-                maker, _, slot = source.partition(":")
+                # Functions name results too: "node:output:1".
+                maker, slot = source.partition(":")[0], source.rpartition(":")[2]
                 inputs.append((maker, int(slot) if slot.isdigit() else 0))
         elif number == _NODE_ATTRIBUTE and isinstance(value, tuple):
             attributes |= _attribute(data, value)

@@ -16,6 +16,7 @@ from timeroof.live.calls import Counted, count_calls
 from timeroof.live.memory import Traffic, traffic_of
 from timeroof.live.recording import OP_SCOPE, Described, Recording
 from timeroof.live.tensorflow.graph import Graph, described_graph
+from timeroof.live.tensorflow.library import completed, is_known
 from timeroof.live.tensorflow.ops import (
     ALIASES,
     described_op,
@@ -97,10 +98,11 @@ class _Table:
         described = np.full(len(step), -1, np.int64)
         ordered = list(kernels_in_order(step))
         nodes = [place for place, kernel in ordered if isinstance(kernel.op, GraphOp)]
-        graph = _graph_of(step, nodes)
+        runs = step.runs(nodes)
+        graph = completed(_graph_of(step, nodes), runs, step.graphs)
         is_first = not self.ops
         listed = is_first or any(step.kernels[n].key not in self._places for n in nodes)
-        found = described_graph(step.runs(nodes), graph) if listed else []
+        found = described_graph(runs, graph) if listed else []
         of_node = dict(zip(nodes, found, strict=False))
         of_eager = self._matched(ordered)
         for place, kernel in ordered:
@@ -154,7 +156,7 @@ def _executed(op: Described, kernel: Kernel, why: str | None) -> NodeExecuted:
 def _of_node(
     kernel: Kernel, run: GraphOp, found: Described, graph: Graph, *, trains: bool
 ) -> Described:
-    lacks = needs_attributes(run.op) and run.node not in graph
+    lacks = needs_attributes(run.op) and not is_known(run.node, run.op, graph)
     name = run.node
     named = replace(found, module=module_of(name), phase=_phase(run, trains=trains))
     return _executed(named, kernel, NO_GRAPH if lacks else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any
 
 from timeroof.core.errors import trace_ignored
 from timeroof.live.recording import Described, TensorSeen
-from timeroof.live.tensorflow.graph import Graph, Node, NodeRun, described_graph, node_runs
+from timeroof.live.tensorflow import graphdef
+from timeroof.live.tensorflow.graph import Graph, NodeRun, described_graph, node_runs
 from timeroof.live.tensorflow.ops import ALIASES, described_op, plain_op, tensor_seen
 from timeroof.read.xla.space import planes
 
@@ -91,30 +92,7 @@ def collected(graphs: list[Graph]) -> Iterator[None]:
 
 def graph_of(definition: Any) -> Graph:
     """A graph as TensorFlow writes it (GraphDef), by the names of its nodes."""
-    return {
-        node.name: Node(node.op, tuple(_sources(node.input)), _attributes(node.attr))
-        for node in definition.node
-    }
-
-
-def _sources(inputs: Iterable[str]) -> Iterator[tuple[str, int]]:
-    for text in inputs:
-        if not text.startswith("^"):
-            name, _, slot = text.partition(":")
-            yield name, int(slot or 0)
-
-
-def _attributes(attributes: Any) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in attributes.items():
-        kind = value.WhichOneof("value")
-        if kind in ("i", "b", "f"):
-            found[name] = getattr(value, kind)
-        elif kind == "s":
-            found[name] = value.s.decode("utf-8", "replace")
-        elif kind == "list":
-            found[name] = tuple(value.list.i) or tuple(s.decode() for s in value.list.s)
-    return found
+    return graphdef.graph_of(definition.SerializeToString())
 
 
 class EagerOps:
