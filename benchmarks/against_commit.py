@@ -5,6 +5,7 @@
 The other commit is checked out into a worktree that is thrown away; both run in the same
 environment, in turns (A B B A), each time in a fresh process. Best of all rounds: what a
 neighbour on the machine adds is not the program's. Exit code 1 where a ratio is above --most.
+Of `run` a second line says what it costs over the bare program, which runs in turns with both.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PROGRAM = """
 import torch
 model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
 optimizer = torch.optim.Adam(model.parameters())
-for _ in range(30):
+for _ in range(60):
     optimizer.zero_grad()
     model(torch.randn(32, 64)).sum().backward()
     optimizer.step()
@@ -63,6 +64,22 @@ def commands(scratch: Path) -> dict[str, list[str]]:
         "judge a million": ["-c", JUDGE],
         "run to page": ["-m", "timeroof", "run", "--machine", "v100-sxm2", *page, str(program)],
     }
+
+
+def bare(scratch: Path, name: str) -> list[str] | None:
+    """The program that a command runs, by itself."""
+    return [str(scratch / "train.py")] if name.startswith("run") else None
+
+
+def print_over(before: Cost, now: Cost, alone: Cost) -> None:
+    """What two commits cost over the bare program."""
+    cpu = [cost.cpu_s - alone.cpu_s for cost in (before, now)]
+    peak = [cost.peak_mb - alone.peak_mb for cost in (before, now)]
+    print(
+        f"{'  over the program':20} CPU {cpu[0]:6.2f} → {cpu[1]:6.2f} s  ×{cpu[1] / cpu[0]:.2f}"
+        f"   peak {peak[0]:5.0f} → {peak[1]:5.0f} MB  ×{peak[1] / (peak[0] or 1.0):.2f}",
+        flush=True,
+    )
 
 
 def repeated_trace() -> dict[str, object]:
@@ -112,9 +129,12 @@ def main() -> int:
                 if asked.only and not name.startswith(tuple(asked.only.split(","))):
                     continue
                 found: dict[Path, list[Cost]] = {source: [] for source in sources}
+                program, alone = bare(scratch, name), []
                 for n in range(asked.rounds + 1):
                     for source in sources if n % 2 else sources[::-1]:
                         found[source].append(cost_of(words, variables[source], scratch))
+                    if program is not None:
+                        alone.append(cost_of(program, variables[sources[1]], scratch))
                 # The first round fills caches that both keep.
                 before, now = (
                     Cost(*(min(costs) for costs in zip(*found[source][1:], strict=True)))
@@ -127,6 +147,9 @@ def main() -> int:
                     f"   peak {before.peak_mb:5.0f} → {now.peak_mb:5.0f} MB  ×{peak:.2f}",
                     flush=True,
                 )
+                if alone:
+                    least = Cost(*(min(costs) for costs in zip(*alone[1:], strict=True)))
+                    print_over(before, now, least)
     return 1 if worst > asked.most else 0
 
 

@@ -113,6 +113,8 @@ class Derivation(Protocol):
     outputs: Sequence[tuple[Sequence[int], str, Sequence[int] | None]]
     pointwise: bool
     moves_nothing: bool
+    # Its work is done by the ops that it calls.
+    composite: bool
 
 
 Fallback = Callable[[str, Sequence[object], dict[str, object]], Derivation | None]
@@ -188,7 +190,8 @@ def _derived(call: Call, fallback: Fallback) -> Cost | None:
             Tensor(tuple(shape), parse_dtype(dtype) or dtype, tuple(strides) if strides else None)
             for shape, dtype, strides in derivation.outputs
         ]
-        return _generic(call, writes, derivation.pointwise)
+        found = _generic(call, writes, derivation.pointwise)
+        return msgspec.structs.replace(found, composite=derivation.composite)
     except (UncountableError, *STUMBLES):
         return None
 

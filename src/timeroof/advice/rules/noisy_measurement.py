@@ -32,7 +32,6 @@ class NoisyMeasurement(Rule):
     code = "TR901"
     name = "noisy-measurement"
     title = "The measurement is noisy or short"
-    counts = True
     actions = {
         "any": "Measure more steps on a quiet machine. End other programs, pin threads, and fix"
         " the clock where you can."

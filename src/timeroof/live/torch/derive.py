@@ -45,6 +45,8 @@ class MetaResult:
     outputs: Sequence[tuple[Sequence[int], str, Sequence[int] | None]]
     pointwise: bool
     moves_nothing: bool
+    # It calls other ops and has no kernel of its own.
+    composite: bool = False
 
 
 def derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> MetaResult | None:
@@ -66,7 +68,20 @@ def derive(op: str, inputs: Sequence[object], kwargs: dict[str, object]) -> Meta
         found = _attempt(getattr(packet, overload), args, named)
         if found is not None:
             return found
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    if overloads and all(_only_calls(function) for function in overloads):
+        return MetaResult([], pointwise=False, moves_nothing=False, composite=True)
     return None
+
+
+def _only_calls(function: torch._ops.OpOverload) -> bool:
+    """Whether torch has this op only as a function of other ops, on every device."""
+    import torch
+
+    schema = function._schema
+    name = ".".join(filter(None, (schema.name, schema.overload_name)))
+    key = "CompositeImplicitAutograd"
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def _attempt(
@@ -90,7 +105,8 @@ def _attempt(
     results = recording.leaves(tuple(result) if isinstance(result, list) else result)
     tensors = [t for t in results if isinstance(t, torch.Tensor)]
     outputs = [(tuple(t.shape), str(t.dtype), tuple(t.stride())) for t in tensors]
-    return MetaResult(outputs, torch.Tag.pointwise in function.tags, is_view(schema))
+    is_pointwise = torch.Tag.pointwise in function.tags
+    return MetaResult(outputs, is_pointwise, is_view(schema), _only_calls(function))
 
 
 def _meta(value: object) -> object:

@@ -21,8 +21,8 @@ from timeroof.work.families.hlo import instruction_call
 from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.formulas import formulas_of
-from timeroof.work.hlo.names import module_of, phase_by_stack, phase_of, source_of
-from timeroof.work.hlo.opcodes import CONTAINERS, FREE, FUSIONS
+from timeroof.work.hlo.names import inside, module_of, phase_by_stack, phase_of, source_of, told_by
+from timeroof.work.hlo.opcodes import FREE
 from timeroof.work.hlo.proto import Instruction
 from timeroof.work.locality.accesses import Range
 
@@ -43,8 +43,6 @@ _PRODUCTS = {
     "jax": {"dot": "dot_general", "convolution": "conv_general_dilated"},
     "tensorflow": {"dot": "MatMul", "convolution": "Conv2D"},
 }
-# How far a kernel without metadata is followed to one that has some.
-_FARTHEST = 3
 
 
 def settle(recording: Recording, framework: str) -> None:
@@ -87,7 +85,7 @@ def executed(kernel: Kernel, framework: str, trains: bool) -> Executed:
     if linked is None:
         return plain
     program, instruction = linked
-    named = _named(program, instruction)
+    named = told_by(program, instruction)
     return replace(
         plain,
         op=ops_text(program, instruction, framework),
@@ -95,52 +93,6 @@ def executed(kernel: Kernel, framework: str, trains: bool) -> Executed:
         phase=_phase(program, named, trains),
         source=source_of(program.module, named) if named is not None else None,
     )
-
-
-def _named(program: Program, instruction: Instruction) -> Instruction | None:
-    """The instruction whose metadata stands for a kernel: its own; else that of the product in it,
-    or of its result. XLA adds copies that bear none."""
-    if instruction.op_name:
-        return instruction
-    inner = [one for one in _inside(program, instruction) if one.op_name]
-    products = [one for one in (*inner, instruction) if one.opcode in ("dot", "convolution")]
-    found = [one for one in products if one.op_name] or inner[::-1]
-    return found[0] if found else _neighbour(program, instruction, is_product=bool(products))
-
-
-def _neighbour(
-    program: Program, instruction: Instruction, *, is_product: bool
-) -> Instruction | None:
-    """The nearest instruction with metadata: for a product among what it is made of, for a copy
-    or the like among what needs it."""
-    here = program.computation_of(instruction).instructions
-    users: dict[int, list[int]] = {}
-    for one in here.values():
-        for operand in one.operands:
-            users.setdefault(operand, []).append(one.id)
-    level = [instruction.id]
-    for _ in range(_FARTHEST):
-        level = [
-            n for at in level if at in here
-            for n in (here[at].operands if is_product else users.get(at, ()))
-        ]  # fmt: skip
-        named = [here[n] for n in level if n in here and here[n].op_name]
-        backward = [one for one in named if phase_of(one.op_name) == "backward"]
-        if named:
-            return (backward or named)[0]
-    return None
-
-
-def _inside(program: Program, instruction: Instruction, depth: int = 0) -> list[Instruction]:
-    if instruction.opcode not in (*FUSIONS, *CONTAINERS) or depth > 8:
-        return []
-    found: list[Instruction] = []
-    for called in instruction.called:
-        computation = program.module.computations.get(called)
-        for one in computation.instructions.values() if computation is not None else ():
-            found.append(one)
-            found += _inside(program, one, depth + 1)
-    return found
 
 
 def _phase(program: Program, named: Instruction | None, trains: bool) -> str | None:
@@ -161,7 +113,7 @@ def _trains(program: Program) -> bool:
 
 def ops_text(program: Program, instruction: Instruction, framework: str) -> str:
     """The program's own ops in a kernel, products first: ``jax::dot_general + jax::add``."""
-    inner = [*_inside(program, instruction), instruction]
+    inner = [*inside(program, instruction), instruction]
     products = [one for one in inner if one.opcode in ("dot", "convolution")]
     others = [one for one in inner if one not in products and one.opcode not in FREE]
     known = _PRODUCTS.get(framework, {})

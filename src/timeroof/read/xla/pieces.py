@@ -22,7 +22,7 @@ from timeroof.work.call import Call
 from timeroof.work.cost import Cost
 from timeroof.work.families.hlo import instruction_call
 from timeroof.work.hlo.formulas import formulas_of
-from timeroof.work.hlo.names import module_of, phase_of, source_of
+from timeroof.work.hlo.names import module_of, phase_by_stack, phase_of, source_of, told_by
 from timeroof.work.hlo.proto import Instruction
 from timeroof.work.recorded import tensors_from_text
 
@@ -134,16 +134,22 @@ def _detail(piece: Piece, numbers: dict[Call, int], details: dict[int, _Detail])
         call = numbers.setdefault(instruction_call(cost, formulas=formulas), len(numbers))
         operands = [o.shape for o in program.computation_of(instruction).named(instruction)]
         sizes = ["x".join(map(str, shape.dims)) for shape in operands if shape.dims]
-        name = instruction.op_name
+        named = told_by(program, instruction)
+        name = named.op_name if named is not None else ""
+        # A neighbour tells the phase; its module need not be the same.
+        is_own = named is instruction or (named and named.computation != instruction.computation)
+        phase = phase_of(name)
+        if phase is None and named is not None:
+            phase = phase_by_stack(program.module, named)
         details[id(instruction)] = _Detail(
             cost=cost,
             call=call,
             shape=", ".join(sizes) or None,
             dtype=instruction.shape.format,
-            module=module_of(name) or program.module.name or None,
-            phase=phase_of(name),
-            op_name=name or None,
-            source=source_of(program.module, instruction),
+            module=(module_of(name) if is_own else None) or program.module.name or None,
+            phase=phase,
+            op_name=instruction.op_name or None,
+            source=source_of(program.module, named or instruction),
         )
     return details[id(instruction)]
 

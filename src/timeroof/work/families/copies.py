@@ -297,6 +297,7 @@ _QUESTIONS = (
     "_use_miopen_ctc_loss", "_fused_sdp_choice", "_nnpack_available", "data", "_assert_async",
     "_assert_tensor_metadata", "_assert_scalar", "_functional_assert_async",
     "_local_scalar_dense_view", "_debug_has_internal_overlap", "device", "layout",
+    "_linalg_check_errors",
     "_is_zerotensor", "_is_all_true_view", "q_scale", "q_zero_point", "qscheme",
     "q_per_channel_axis", "sparse_dim", "dense_dim", "_dimI", "_dimV", "_nnz",
 )  # fmt: skip

@@ -222,6 +222,13 @@ def distances(a: Tensor, b: Tensor) -> Cost:
     return cost([a, b], [out], other=out.count * (3 * a.shape[-1] + 1))
 
 
+@formula("aten::_cdist_backward")
+def distances_backward(grad: Tensor, a: Tensor, b: Tensor) -> Cost:
+    """The gradient of one side: subtract, multiply and add per coordinate, a division per pair."""
+    flops = grad.count * (3 * a.shape[-1] + 1)
+    return cost([grad, a, b], [Tensor(a.shape, a.dtype)], other=flops, dtype=a.dtype)
+
+
 # Quantised ops: integer products on integer units, scaling in floating point.
 
 SCALE_FLOPS, QUANTISE_FLOPS = 1, 4  # scale; scale, round, and clamp at both ends

@@ -49,10 +49,21 @@ class Program:
         }
         self._by_kernel: dict[str, Instruction | None] | None = None
         self._costs: dict[int, Cost] = {}
+        self._users: dict[int, dict[int, list[int]]] = {}
 
     def computation_of(self, instruction: Instruction) -> Computation:
         """The computation that an instruction stands in."""
         return self.module.computations[instruction.computation]
+
+    def users(self, computation: int) -> dict[int, list[int]]:
+        """The instructions of a computation that need another's result, by its number."""
+        if computation not in self._users:
+            found: dict[int, list[int]] = {}
+            for one in self.module.computations[computation].instructions.values():
+                for operand in dict.fromkeys(one.operands):
+                    found.setdefault(operand, []).append(one.id)
+            self._users[computation] = found
+        return self._users[computation]
 
     def find(self, name: str, kernel: str | None = None) -> Instruction | None:
         """The instruction of a name, or of the kernel that XLA named after it.

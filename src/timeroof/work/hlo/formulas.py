@@ -95,7 +95,7 @@ class _Named:
         for place, one in enumerate(operands):
             own.setdefault(one.id, replace(one, shape=_shape(f"in{place}_", one.shape)))
         own[instruction.id] = self.instruction
-        computations = dict(program.module.computations)
+        computations = _needed(program.module, instruction)
         computations[here.id] = Computation(here.name, here.id, here.root, own)
         self.elements = 0
         if instruction.opcode in ops.FUSIONS and instruction.called:
@@ -193,6 +193,18 @@ class _Named:
             name, place = f"{word}{place}", place + 1
         self._names[name] = value
         return size(name, value)
+
+
+def _needed(module: Module, instruction: Instruction) -> dict[int, Computation]:
+    """The computations that an instruction runs: a copy of all would cost too much for each."""
+    found: dict[int, Computation] = {}
+    todo = list(instruction.called)
+    while todo:
+        number = todo.pop()
+        if number in module.computations and number not in found:
+            found[number] = module.computations[number]
+            todo += [c for one in found[number].instructions.values() for c in one.called]
+    return found
 
 
 def _with(shape: Shape, dims: list[int] | tuple[int, ...]) -> Shape:

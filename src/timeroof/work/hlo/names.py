@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
 
+from timeroof.work.hlo.cost import Program
+from timeroof.work.hlo.opcodes import CONTAINERS, FUSIONS
 from timeroof.work.hlo.proto import Instruction, Module
 
 _MOST_FRAMES = 200
@@ -116,4 +118,57 @@ def _stack(module: Module, instruction: Instruction) -> list[tuple[str, int]]:
             file, _, line = module.locations[place - 1]
             if 0 < file <= len(module.files):
                 found.append((module.files[file - 1], line))
+    return found
+
+
+# Whose metadata stands for an instruction that has none: XLA adds copies and fusions without any.
+
+# How far an instruction without metadata is followed to one that has some.
+_FARTHEST = 3
+_MOST_DEPTH = 8
+# Along larger fans nothing is told apart.
+_MOST_NEIGHBOURS = 256
+
+
+def told_by(program: Program, instruction: Instruction) -> Instruction | None:
+    """The instruction whose metadata stands for a kernel: its own; else that of the product in it,
+    or of its result, or of its nearest neighbour."""
+    if instruction.op_name:
+        return instruction
+    inner = [one for one in inside(program, instruction) if one.op_name]
+    products = [one for one in (*inner, instruction) if one.opcode in ("dot", "convolution")]
+    found = [one for one in products if one.op_name] or inner[::-1]
+    return found[0] if found else _neighbour(program, instruction, is_product=bool(products))
+
+
+def _neighbour(
+    program: Program, instruction: Instruction, *, is_product: bool
+) -> Instruction | None:
+    """The nearest instruction with metadata: for a product among what it is made of, for a copy
+    or the like among what needs it."""
+    here = program.computation_of(instruction).instructions
+    users = program.users(instruction.computation)
+    level = [instruction.id]
+    for _ in range(_FARTHEST):
+        level = [
+            n for at in level if at in here
+            for n in (here[at].operands if is_product else users.get(at, ()))
+        ][:_MOST_NEIGHBOURS]  # fmt: skip
+        named = [here[n] for n in level if n in here and here[n].op_name]
+        backward = [one for one in named if phase_of(one.op_name) == "backward"]
+        if named:
+            return (backward or named)[0]
+    return None
+
+
+def inside(program: Program, instruction: Instruction, depth: int = 0) -> list[Instruction]:
+    """The instructions that a fusion, a loop or a call contains."""
+    if instruction.opcode not in (*FUSIONS, *CONTAINERS) or depth > _MOST_DEPTH:
+        return []
+    found: list[Instruction] = []
+    for called in instruction.called:
+        computation = program.module.computations.get(called)
+        for one in computation.instructions.values() if computation is not None else ():
+            found.append(one)
+            found += inside(program, one, depth + 1)
     return found
