@@ -59,6 +59,23 @@ def test_the_large_chart_goes_case_by_case(study: Opened) -> None:
     study.check()
 
 
+def test_work_and_time_are_charts_of_their_own(study: Opened) -> None:
+    chart = first_chart(study)
+    box = study.page.locator("[data-chart]").first
+    for name, kind in (("Work", "complexity"), ("Time", "time"), ("Overview", "combined")):
+        box.locator(".plane", has_text=name).click()
+        study.settle()
+        assert study.js(f"{chart}.scene.kind") == kind
+        assert study.js(f"{chart}.scene.points.every((p) => p.marks.at(-1).every(Number.isFinite))")
+    box.locator(".choice", has_text="rows").click()
+    study.settle()
+    assert study.js(f"{chart}.scene.points.length") == 120
+    assert study.js(f"{chart}.scene.outside.length") == 0
+    box.locator(".choice", has_text="batch").first.click()
+    study.settle()
+    study.check()
+
+
 def test_hovering_a_case_says_what_it_is(study: Opened) -> None:
     disc = study.page.locator("[data-chart] svg.plot .disc").first
     disc.scroll_into_view_if_needed()

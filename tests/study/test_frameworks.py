@@ -22,6 +22,10 @@ LSTM = {
     ("jax", "eager"): (323, 6.2e-3), ("jax", "compiled"): (132, 57e-6),
     ("torch", "cell-loop"): (226, 600e-6), ("torch", "eager"): (6, 150e-6),
 }  # fmt: skip
+STORY = (
+    "LSTM pays for its launches: JAX eager takes 109× as long as jit, TensorFlow eager takes 88× as"
+    " long as XLA and PyTorch loop of cells takes 4.0× as long as fused layer."
+)
 CONV = {"torch": 60e-3, "jax": 143e-3, "tensorflow": 26e-3}
 
 
@@ -76,17 +80,19 @@ def test_every_way_stands_in_the_measured_order_with_its_launches_per_step() -> 
     assert {line.name: line.per_step for line in lstm.lines}["PyTorch fused layer"] == "0.375"
     assert lstm.lines[0].executed == "1.06×"
     assert lstm.lines[0].because == "Keras runs the cell 17 times for 16 steps"
-    assert [line.framework for line in conv.lines] == ["jax", "torch", "tensorflow"]
+    assert [line.name.partition(" ")[0] for line in conv.lines] == ["JAX", "PyTorch", "TensorFlow"]
+    # The colour of a framework is the charts' own.
+    assert [line.series for line in conv.lines] == [0, 1, 2]
 
 
 def test_the_launch_story_is_said_of_the_ways_that_differ_most() -> None:
     found = {one.factor: one for one in across(study().rows, study_machine())}
     launch = found["launch"]
-    worst = max((max(v[1] for k, v in LSTM.items() if k[0] == f) / min(v[1] for k, v in LSTM.items() if k[0] == f), f)
-                for f in ("torch", "jax", "tensorflow"))  # fmt: skip
-    assert worst[1] == "jax"
-    assert launch.sentence == "LSTM in JAX takes 109× as long run eagerly as compiled by jit."
-    assert number(launch.sentence) == pytest.approx(worst[0], rel=0.02)
+    assert launch.sentence == STORY
+    said = dict(re.findall(r"(JAX|TensorFlow|PyTorch)[a-z ]* takes ([\d.]+)×", launch.sentence))
+    for name, framework in (("JAX", "jax"), ("TensorFlow", "tensorflow"), ("PyTorch", "torch")):
+        seconds = [v[1] for k, v in LSTM.items() if k[0] == framework]
+        assert float(said[name]) == pytest.approx(max(seconds) / min(seconds), rel=0.02)
     lines = dict(launch.lines)
     order = [lines["TensorFlow"].index(name) for name in ("eager", "graph", "session", "XLA")]
     assert order == sorted(order)
@@ -100,6 +106,10 @@ def test_another_order_is_shown_as_it_was_measured() -> None:
     assert text.index("XLA") < text.index("graph")
     effects = {e.group: e.verdict for e in launch.effects}
     assert effects["lstm in PyTorch"] != "slower"
+    assert "PyTorch" not in launch.sentence
+    fewer = LSTM | {("jax", "eager"): (100, 6.2e-3)}
+    launch = next(one for one in across(study(fewer).rows, None) if one.factor == "launch")
+    assert launch.sentence.startswith("LSTM: JAX eager takes")
 
 
 def test_factors_across_frameworks_follow_from_their_rows() -> None:
@@ -133,7 +143,7 @@ def test_one_framework_has_nothing_to_be_compared_with() -> None:
 def test_the_page_begins_with_the_story_and_findings_name_more_work(tmp_path: Path) -> None:
     found = study()
     page = write_study(found, tmp_path).read_text(encoding="utf-8")
-    assert "LSTM in JAX takes 109× as long run eagerly as compiled by jit." in page
+    assert STORY in page
     assert page.index("PyTorch loop of cells") < page.index("PyTorch fused layer")
     assert "The five factors across frameworks" in page
     titles = [f.title for f in found.report.findings if f.code == "study/work"]
@@ -182,3 +192,25 @@ def test_a_variant_that_the_named_frameworks_lack_is_refused_with_those_that_the
     assert main([*words, "--quick", "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert "lstm has no variant 'cell-loop'; lstm has eager, graph, xla, session, compiled" in said
+
+
+def test_charts_have_a_colour_per_framework_and_the_264_published_rows() -> None:
+    from timeroof.paper.build import build_paper
+    from timeroof.study.output.page import combined_charts
+    from timeroof.study.output.sweeps import overlay_of
+
+    rows = study().rows
+    more = [
+        row.__class__(**{**vars(row), "id": 1000 + row.id, "params": {**row.params, "batch": 32}})
+        for row in rows
+    ]
+    overlay = overlay_of(build_paper())
+    charts = combined_charts([*rows, *more], study_machine(), overlay)
+    assert len(charts) == 2
+    for chart in charts.values():
+        assert chart.series == ["JAX compiled", "PyTorch eager", "TensorFlow graph"]
+        own = [case for case in chart.frames[0].cases if not case.other]
+        assert {case.series for case in own} == {0, 1, 2}
+    published = [frame for chart in charts.values() for frame in chart.frames[-1:]]
+    assert sum(len(frame.cases) for frame in published) == 264
+    assert all(case.other and case.time_s > 0 for frame in published for case in frame.cases)

@@ -141,7 +141,10 @@ def test_every_kernel_has_a_large_chart_and_every_sweep_a_small_one(tmp_path: Pa
     text = page.read_text("utf-8")
     assert all(f'data-chart="{key}"' in text for key in charts)
     combined, sweep = charts["combined-0"], charts["sweep-0-0"]
-    assert [frame["label"] for frame in combined["frames"]] == ["batch"]
+    assert [frame["label"] for frame in combined["frames"]] == [
+        "batch",
+        "paper's V100: 120 rows",
+    ]
     own = [c for c in combined["frames"][0]["cases"] if not c["other"]]
     assert [c["name"] for c in own] == ["batch 16", "batch 32", "batch 48"]
     rows = {row.time_s: row for row in study.rows}

@@ -21,6 +21,8 @@ const HEIGHTS = { large: 560, phone: 400, small: 270 };
 // With more cases than this an example would be one text too many.
 const FEW = 12;
 const tooltip = byId("tooltip");
+// The paper's three charts, by the names that the report gives them.
+const PLANES = [["combined", "Overview", "Work and time in one chart (the paper's 4D chart)"], ["complexity", "Work", "Bytes and FLOPs (the paper's complexity plane)"], ["time", "Time", "The time plane"]];
 
 /** @param {Case} c
  * @param {Charted} charted */
@@ -67,18 +69,28 @@ class EmbeddedChart {
     this.frames = charted.frames.map((frame) => ({ ...frame, places: frame.cases.map((c) => placeOfCase(c, charted)).filter(isDrawn) }));
     this.at = 0;
     this.chosen = -1;
+    this.plane = "combined";
+    this.wholes = new Map();
     const own = this.frames.flatMap(({ places }) => places.filter((p) => !p.alone));
     this.largest = own.reduce((most, p) => Math.max(most, p.share), 0);
     if (charted.roofs) {
       const { bytes_per_s: beta, flops_per_s: peak, launch_s, memory, compute } = charted.roofs;
       this.roofs = { beta, peak, t0: launch_s ?? NaN, memory, compute };
-      this.whole = measurePlane("combined", own, this.roofs, true);
     }
     this.drawing = make("div", { class: "embedded", tabindex: 0, role: "application", "aria-roledescription": "chart", "aria-label": `${charted.title}; arrow keys go from case to case, Escape shows all` });
     this.words = make("p", { class: "soft", "aria-live": "polite" });
     element.replaceChildren(...this.controls(), this.drawing, this.words, this.key());
     this.listen();
     this.paint();
+  }
+
+  // Axes of all cases, so that a choice does not move them; another machine's are looked at where a frame shows them.
+  get whole() {
+    const other = this.frame.places.some((p) => p.alone);
+    const every = this.frames.flatMap(({ places }) => places.filter((p) => other || !p.alone));
+    const key = `${this.plane} ${other}`;
+    if (!this.wholes.has(key)) this.wholes.set(key, measurePlane(this.plane, every, this.roofs, true));
+    return this.wholes.get(key);
   }
 
   get frame() { return this.frames[this.at]; }
@@ -89,7 +101,9 @@ class EmbeddedChart {
     this.chips = this.frames.map((frame, k) => make("button", { type: "button", class: "choice", "aria-pressed": k === 0 ? "true" : "false", onclick: () => this.show(k) }, frame.label, make("small", {}, frame.values.join(" · "))));
     this.slider = make("input", { type: "range", min: 0, step: 1, oninput: () => this.choose(Number(this.slider.value) - 1) });
     const label = make("label", { class: "control step" }, "Case by case", this.slider);
-    return [make("div", { class: "choices", role: "group", "aria-label": "What is varied" }, ...(this.frames.length > 1 ? this.chips : []), label)];
+    this.planes = this.roofs ? PLANES.map(([plane, name, title]) => make("button", { type: "button", class: "choice plane", title, "aria-pressed": plane === this.plane ? "true" : "false", onclick: () => this.turn(plane) }, name)) : [];
+    const planes = this.planes.length ? [make("div", { class: "choices", role: "group", "aria-label": "Chart" }, ...this.planes)] : [];
+    return [...planes, make("div", { class: "choices", role: "group", "aria-label": "What is varied" }, ...(this.frames.length > 1 ? this.chips : []), label)];
   }
 
   // What colours and signs mean: series where there are several, else what limits a case.
@@ -115,7 +129,7 @@ class EmbeddedChart {
     else {
       const shown = chosen ? [chosen, ...places.filter((p) => p.alone && p.value === chosen.value)] : [...places].sort((a, b) => b.share - a.share);
       const ghosts = chosen ? places.filter((p) => !p.alone && p !== chosen) : [];
-      this.scene = planeScene("combined", shown, { roofs: this.roofs, size: { width, height }, whole: this.whole, ghosts, total: NaN, largest: this.largest, example: !chosen && this.at === 0 && shown.length <= FEW });
+      this.scene = planeScene(this.plane, shown, { roofs: this.roofs, size: { width, height }, whole: this.whole, ghosts, total: NaN, largest: this.largest, example: !chosen && this.at === 0 && this.plane === "combined" && shown.length <= FEW });
     }
     this.svg = drawScene(this.drawing, this.scene);
     this.words.textContent = chosen ? sentenceOf(chosen, this.charted) : "";
@@ -131,6 +145,12 @@ class EmbeddedChart {
     this.at = frame;
     this.chosen = -1;
     this.chips.forEach((chip, k) => chip.setAttribute("aria-pressed", k === frame ? "true" : "false"));
+    this.paint();
+  }
+
+  turn(plane) {
+    this.plane = plane;
+    this.planes.forEach((button, k) => button.setAttribute("aria-pressed", PLANES[k][0] === plane ? "true" : "false"));
     this.paint();
   }
 

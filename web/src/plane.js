@@ -273,8 +273,8 @@ export function planeScene(kind, places, options) {
   const { range } = fit;
   const { floor } = whole;
   setMarks(places.concat(ghosts), floor, kind, roofs);
-  // Another machine's time has no work of its own on these axes.
-  for (const p of places) if (p.alone) p.marks[0] = [NaN, NaN];
+  // Where both are drawn, another machine's work would lie on this one's: its time alone is shown.
+  for (const p of places) if (p.alone && kind === "combined") p.marks[0] = [NaN, NaN];
   for (const p of places) p.size = p.alone ? ALONE_SIZE : discSize(p.share, largest);
   const parts = [kind === "time" ? timeGuides(range, guides) : workGuides(roofs, range, guides, size.width < 560), corner ? launchCorner(kind, roofs, range, fit.width) : { under: [], notes: [] }, zeroLines(floor, range)];
   const last = kind === "combined" ? 1 : 0;

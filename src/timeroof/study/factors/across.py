@@ -7,6 +7,7 @@ other programs only where they were taken in turns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -202,7 +203,7 @@ def _locality(rows: Sequence[Row], machine: Machine | None) -> Across | None:
         sentence = f"The layouts of images are {UNSURE}."
     else:
         texts = [f"{times(lead.ratio.value)} in {FRAMEWORK_NAMES[n]}" for n, lead in sure.items()]
-        sentence = f"Beside contiguous images channels_last takes {' and '.join(texts)} the time."
+        sentence = f"Against contiguous images the time of channels_last is {listed(texts)}."
     effects = list(leads.values())
     return Across("locality", sentence, _lines(found), effects)
 
@@ -271,12 +272,8 @@ def _launch_of(op: str, every: Sequence[Way]) -> Across:
     real = {n: e for n, e in by_name.items() if e.verdict == "slower"}
     sentence = f"{op.upper()}: the ways of running it are {UNSURE}."
     if real:
-        name = max(real, key=lambda n: real[n].ratio.value)
-        some, effect = own[name], real[name]
-        sentence = (
-            f"{op.upper()} in {FRAMEWORK_NAMES[name]} takes {times(effect.ratio.value)} as long"
-            f" {_as(some[0])} as {_as(some[-1])}."
-        )
+        order = sorted(real, key=lambda n: -real[n].ratio.value)
+        sentence = _launch_sentence(op, [(own[n], real[n].ratio.value) for n in order])
     lines = [
         (FRAMEWORK_NAMES[name], ", ".join(_way_text(way) for way in some) + ".")
         for name, some in own.items()
@@ -291,11 +288,24 @@ def _launch_of(op: str, every: Sequence[Way]) -> Across:
     return Across("launch", sentence, lines, settled, [w.row.id for w in every], facts)
 
 
-def _as(way: Way) -> str:
-    words = {"eager": "run eagerly", "XLA": "compiled by XLA", "jit": "compiled by jit",
-             "graph": "as a graph", "fused layer": "as the fused layer",
-             "loop of cells": "as a loop of cells"}  # fmt: skip
-    return words.get(way.name, f"as {way.name}")
+def _launch_sentence(op: str, found: Sequence[tuple[Sequence[Way], float]]) -> str:
+    """How much longer the slowest way takes than the fastest, framework by framework."""
+    texts = [
+        f"{some[0].full_name} takes {times(ratio)} as long as {some[-1].name}"
+        for some, ratio in found
+    ]
+    more = all((w[0].row.launches or 0) > (w[-1].row.launches or math.inf) for w, _ in found)
+    head = f"{op.upper()} pays for its launches" if more else op.upper()
+    return f"{head}: {listed(texts)}."
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts in a row.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
 def _way_text(way: Way) -> str:
@@ -316,7 +326,7 @@ def _precision(rows: Sequence[Row], machine: Machine | None) -> Across | None:
     if sure:
         first = next(iter(sure.values()))
         texts = [f"{times(e.ratio.value)} in {FRAMEWORK_NAMES[n]}" for n, e in sure.items()]
-        sentence = f"Beside {first.base} {first.other} takes {' and '.join(texts)} the time."
+        sentence = f"Against {first.base} the time of {first.other} is {listed(texts)}."
     return Across("precision", sentence, _lines(found), list(leads.values()))
 
 

@@ -11,7 +11,7 @@ from timeroof.study.judged_cases import DRAM, Row, level_note, level_of, limiter
 from timeroof.study.kernel import PASSES
 from timeroof.study.output import sweeps
 from timeroof.study.output.charted import panel_regimes, sweep_chart
-from timeroof.study.output.sweeps import Overlay, Panel, series_name, short
+from timeroof.study.output.sweeps import Overlay, Panel, series_names, short
 from timeroof.study.standing import NAMES
 from timeroof.views.page.charted import Charted
 from timeroof.views.pictures.marks import value_text
@@ -108,7 +108,8 @@ def _panel_notes(panel: Panel, lines: Sequence[Line], why: str) -> Iterable[str]
     if causes:
         named = ", ".join(sorted(set(causes)))
         yield f"{len(causes)} of {len(lines)} cases are faster than their bound, marked ▲: {named}."
-    more = len({series_name(row) for row in panel.rows}) - sweeps.MOST_SERIES
+    names = set(map(series_names(panel.rows), panel.rows))
+    more = len(names) - len(sweeps.series_of([panel]))
     if more > 0:
         yield f"{more} further series are in the table only."
     if why:
@@ -124,10 +125,10 @@ def heads(level: str = DRAM) -> tuple[str, ...]:
 def panel_lines(panel: Panel, overlay: Overlay | None, level: str = DRAM) -> list[Line]:
     """The lines of a panel by value, this machine's before the other's."""
     order = {value: place for place, value in enumerate(panel.values)}
-    found = []
+    found, name_of = [], series_names(panel.rows)
     for row in (*panel.rows, *panel.overlay):
         other = overlay is not None and row in panel.overlay
-        value, series = row.params[panel.parameter], series_name(row)
+        value, series = row.params[panel.parameter], name_of(row)
         if overlay is not None and other:
             series = f"{overlay.short_name}, {row.framework} {row.precision}"
         if value in order:

@@ -4,19 +4,18 @@ sweeps, and a small chart of time over the values of each."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import limiter_kind
 from timeroof.study.judged_cases import Row, Sweep
 from timeroof.study.output.sweeps import (
-    MOST_SERIES,
     Overlay,
     Panel,
     chart_pair,
     row_unit,
-    series_name,
-    series_order,
+    series_names,
+    series_of,
     short,
 )
 from timeroof.study.regimes import numeric, regime_words, regimes
@@ -28,12 +27,6 @@ from timeroof.views.pictures.marks import value_text
 BASE = "base case"
 
 
-def series_of(panels: Sequence[Panel]) -> list[str]:
-    """Ways in which the cases of some sweeps ran, as many as colours tell apart."""
-    names = {series_name(row) for panel in panels for row in panel.rows}
-    return sorted(names, key=series_order)[:MOST_SERIES]
-
-
 def combined_chart(
     panels: Sequence[Panel], machine: Machine, overlay: Overlay | None, title: str = ""
 ) -> Charted | None:
@@ -43,9 +36,11 @@ def combined_chart(
     if roofs is None or not _has_place(rows, roofs):
         return None
     series = series_of(panels)
-    frames = [_frame(panel, series, roofs) for panel in panels]
+    name_of = series_names(rows)
+    frames = [_frame(panel, series, name_of, roofs) for panel in panels]
     if len(panels) > 1:
         frames = [_all_frame(panels, series, roofs), *frames]
+    frames += _published_frames(panels[0].op, overlay, roofs) if overlay else []
     return Charted(
         "combined", title or f"{panels[0].op}, {panels[0].pass_name}", frames,
         chart_roofs(roofs), [short(name, 40) for name in series],
@@ -60,7 +55,7 @@ def sweep_chart(panel: Panel, overlay: Overlay | None) -> Charted:
     named = panel_regimes(panel)
     if len(named) == 1 and "," in named[0]:
         title = f"{panel.op}, {panel.pass_name}, over {panel.word}: {named[0]}"
-    frame = _frame(panel, series, None)
+    frame = _frame(panel, series, series_names(panel.rows), None)
     other = overlay.short_name if overlay else ""
     names = [short(name, 40) for name in series]
     return Charted("sweep", short(title, 160), [frame], None, names, other, small=True)
@@ -68,8 +63,10 @@ def sweep_chart(panel: Panel, overlay: Overlay | None) -> Charted:
 
 def panel_regimes(panel: Panel) -> list[str]:
     """What bounds the cases of a sweep and from which value on, of every series by its name."""
-    names = sorted({series_name(row) for row in panel.rows}, key=series_order)[:MOST_SERIES]
-    held = {name: [row for row in panel.rows if series_name(row) == name] for name in names}
+    name_of = series_names(panel.rows)
+    held = {
+        name: [row for row in panel.rows if name_of(row) == name] for name in series_of([panel])
+    }
     found = []
     for name, rows in held.items():
         if numeric(Sweep(panel.op, panel.parameter, rows)):
@@ -87,7 +84,7 @@ def cases_chart(
         return None
     times = _times(rows, roofs)
     cases = [
-        _case(row, name, at, (), roofs, times.get(id(row)))
+        _case(row, name, at, 0, roofs, times.get(id(row)))
         for at, (row, name) in enumerate(zip(rows, names, strict=True))
     ]
     frame = ChartFrame("", "", names, cases)
@@ -111,12 +108,14 @@ def _values(panel: Panel) -> list[str]:
     return [short(value_text(panel.parameter, v), 16) for v in panel.values]
 
 
-def _frame(panel: Panel, series: Sequence[str], roofs: Roofs | None) -> ChartFrame:
+def _frame(
+    panel: Panel, series: Sequence[str], name_of: Callable[[Row], str], roofs: Roofs | None
+) -> ChartFrame:
     """One sweep, the other machine's cases beside it."""
     values = panel.values
     place = {value: n for n, value in enumerate(values)}
     texts = _values(panel)
-    own = [row for row in panel.rows if series_name(row) in series]
+    own = [row for row in panel.rows if name_of(row) in series]
     theirs = [row for row in panel.overlay if row.params.get(panel.parameter) in place]
     rows = [*own, *theirs]
     times = _times(rows, roofs)
@@ -125,22 +124,43 @@ def _frame(panel: Panel, series: Sequence[str], roofs: Roofs | None) -> ChartFra
         other = row in theirs
         at = place[row.params[panel.parameter]]
         name = f"{panel.word} {texts[at]}"
-        cases.append(_case(row, name, at, series, roofs, times.get(id(row)), other=other))
+        colour = series.index(name_of(row)) if not other else 0
+        cases.append(_case(row, name, at, colour, roofs, times.get(id(row)), other=other))
     return ChartFrame(panel.word, panel.word, texts, cases)
 
 
 def _all_frame(panels: Sequence[Panel], series: Sequence[str], roofs: Roofs) -> ChartFrame:
     """Every case of all sweeps once, named by what it changes."""
     named = _named(panels)
-    rows = [row for row, _ in named.values() if series_name(row) in series]
+    name_of = series_names(row for row, _ in named.values())
+    rows = [row for row, _ in named.values() if name_of(row) in series]
     times = _times(rows, roofs)
     names = {row.id: name for row, name in named.values()}
     order = {name: n for n, name in enumerate(dict.fromkeys(names.values()))}
     cases = [
-        _case(row, names[row.id], order[names[row.id]], series, roofs, times.get(id(row)))
+        _case(
+            row, names[row.id], order[names[row.id]], series.index(name_of(row)), roofs,
+            times.get(id(row)),
+        )
         for row in rows
-    ]
+    ]  # fmt: skip
     return ChartFrame("all cases", "", [], cases)
+
+
+def _published_frames(op: str, overlay: Overlay, roofs: Roofs) -> list[ChartFrame]:
+    """All rows of the other machine of a kernel: every framework, pass, precision and size."""
+    rows = [row for row in overlay.rows if row.op == op and row.time_s > 0]
+    if not rows:
+        return []
+    times = _times(rows, roofs)
+    cases = [
+        _case(
+            row, f"{row.framework} {row.precision} {row.pass_name}, {_params(row.params)}", 0, 0,
+            roofs, times.get(id(row)), other=True,
+        )
+        for row in rows
+    ]  # fmt: skip
+    return [ChartFrame(f"{overlay.short_name}: {len(rows)} rows", "", [], cases)]
 
 
 def _named(panels: Sequence[Panel]) -> dict[int, tuple[Row, str]]:
@@ -164,17 +184,16 @@ def _times(rows: Sequence[Row], roofs: Roofs | None) -> dict[int, tuple[float, f
 
 
 def _case(
-    row: Row, name: str, value: int, series: Sequence[str], roofs: Roofs | None,
+    row: Row, name: str, value: int, series: int, roofs: Roofs | None,
     times: tuple[float, float] | None, *, other: bool = False,
 ) -> ChartCase:  # fmt: skip
     bandwidth_s, compute_s = times or (math.nan, math.nan)
-    own = series_name(row)
     return ChartCase(
         name=name,
         value=value,
         time_s=row.time_s,
         limiter=limiter_kind(row.limiter or ""),
-        series=series.index(own) if own in series and not other else 0,
+        series=series,
         flops=row.owed_flops if row.owed_flops is not None else row.flops,
         bytes=row.bytes_by.get(roofs.level) if roofs else row.bytes_by.get("dram"),
         bandwidth_time_s=_known(bandwidth_s),

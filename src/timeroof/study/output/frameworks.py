@@ -26,7 +26,8 @@ TITLES = {"lstm": "LSTM, forward", "conv2d": "conv2d, forward"}
 class WayLine(NamedTuple):
     """A way of running a kernel: its time as a bar, its launches, the work that it executes."""
 
-    framework: str
+    # The place of its framework among the charts' colours.
+    series: int
     name: str
     time: str
     # Percent of the slowest, on a scale of logarithms: ways differ by a hundred times and more.
@@ -75,7 +76,9 @@ def _line(way: Way, every: Sequence[Way]) -> WayLine:
     place = log10(way.row.time_s / fast) / span if span else 1.0
     each, done = way.launches_per_step, executed_per_needed(way.row)
     return WayLine(
-        framework=way.framework,
+        series=sorted({FRAMEWORK_NAMES[w.framework] for w in every}).index(
+            FRAMEWORK_NAMES[way.framework]
+        ),
         name=f"{FRAMEWORK_NAMES[way.framework]} {way.name}",
         time=format_seconds(way.row.time_s),
         width=12 + 88 * place,

@@ -113,7 +113,8 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
 
 CAPTIONS = {
     "combined": "Each case is a ring (the work that it must do) joined to a disc (the time that it"
-    " took). The longer the line, the more time is lost. Choose a parameter, or go case by case.",
+    " took). The longer the line, the more time is lost. Work and Time show one of the two alone."
+    " Choose a parameter, or go case by case.",
     "sweeps": "Time over one parameter at a time: a disc is the time of a case, the ring below it"
     " the least time that its work can take on this machine, the line between them lost time.",
 }

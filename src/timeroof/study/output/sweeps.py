@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from timeroof.core.machine import Machine
 from timeroof.core.report import Report
 from timeroof.study import judged_cases as cases
 from timeroof.study.case import Value
+from timeroof.study.factors.across import FRAMEWORK_NAMES
 from timeroof.study.factors.published import published_cases
-from timeroof.study.grid import OWN_LAYOUT
+from timeroof.study.grid import MAIN_VARIANT, OWN_LAYOUT
 from timeroof.study.judged_cases import LEVELS, USUAL, Row, Sweep
 from timeroof.views.pictures import Look, Roofs, Unit
 from timeroof.views.plain import clip, plain_line
@@ -33,6 +34,35 @@ def series_name(row: Row) -> str:
     """What tells a row's series from others of one chart; what is usual is not said."""
     names = ("precision", "framework", "device", "variant", "cache")
     return " ".join(v for n in names if (v := getattr(row, n)) and USUAL.get(n) != v) or "all"
+
+
+def series_names(rows: Iterable[Row]) -> Callable[[Row], str]:
+    """What tells the series of some rows apart: where frameworks are compared, their names."""
+    held = list(rows)
+    if len({row.framework for row in held}) < 2:
+        return series_name
+    precisions = len({row.precision for row in held}) > 1
+
+    def name(row: Row) -> str:
+        words = [FRAMEWORK_NAMES.get(row.framework, row.framework), row.variant]
+        words += [row.precision] if precisions else []
+        words += [v for n in ("device", "cache") if (v := getattr(row, n)) and USUAL[n] != v]
+        return " ".join(words)
+
+    return name
+
+
+def series_of(panels: Sequence[Panel]) -> list[str]:
+    """Ways in which the cases of some sweeps ran, as many as colours tell apart. Where frameworks
+    are compared a colour is a framework, in its main variant."""
+    rows = [row for panel in panels for row in panel.rows]
+    name = series_names(rows)
+    if len({row.framework for row in rows}) > 1:
+        held = {(row.framework, row.variant): None for row in rows}
+        shown = dict(reversed(held)) | {f: v for f, v in held if MAIN_VARIANT.get(f) == v}
+        main = {name(row) for row in rows if shown[row.framework] == row.variant}
+        return sorted(main)[:MOST_SERIES]
+    return sorted(set(map(name, rows)), key=series_order)[:MOST_SERIES]
 
 
 def series_order(name: str) -> tuple[bool, str]:
