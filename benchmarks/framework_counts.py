@@ -276,7 +276,7 @@ def _cause(line: Line) -> str:
         return ""
     if "remat" in line.work and line.asked == line.counted:
         return "no gradient needs the last product of a block again: remat leaves it out"
-    if "attention backward" in line.work and line.ratio == 1.25:
+    if line.framework == "torch" and "attention backward" in line.work and line.ratio == 1.25:
         return "flash attention computes the scores again"
     if "depthwise" in line.work and line.ratio > 1:
         return "the compiler computes the gradient of grouped weights densely and masks it"
