@@ -6,7 +6,7 @@ import sys
 from timeroof.core import import_path
 
 # So many new objects before Python looks for garbage: commands make few cycles and much else.
-FEW_COLLECTIONS = (100_000, 50, 100)
+FEW_COLLECTIONS = (400_000, 50, 100)
 
 
 def run() -> None:

@@ -224,7 +224,8 @@ LINK_IDLE = {"wall_s": 100.0, "idle_by_cause": {"communication": 20.0}}
         (
             [fine(80.0), {**COLLECTIVE, "exclusive_s": 10.0}],
             {},
-            "Collectives take 20.0 s; 50 % of that is exposed.",
+            "Collectives take 20.0 s; 50 % of that is exposed."
+            " Longest exposed: all_reduce (10.0 s).",
         ),
     ],
 )

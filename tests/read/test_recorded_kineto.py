@@ -10,6 +10,7 @@ from math import prod
 import polars as pl
 import pytest
 
+import timeroof
 from tests.recorded_data import DATA, LOOKED_AT, files, needs_recorded_data, place
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
@@ -224,6 +225,17 @@ def test_a_trace_of_the_host_alone() -> None:
     assert set(profile.kernels["kind"]) == {"op"}
     assert profile.kernels["calls"].sum() == 2424
     assert profile.kernels["time_s"].sum() == pytest.approx(profile.kernel_s)
+
+
+def test_the_host_of_a_gpu_program_does_not_do_its_work() -> None:
+    """Its ops issue kernels that the file lacks: their time has no FLOPs and bytes."""
+    report = timeroof.load(
+        DATA / "kineto/a100_cpu_ops_only_no_gpu.json.gz", machine="a100-sxm4-40gb"
+    )
+    assert report.totals.known_time_share == 0
+    assert set(report.rows["limiter"]) <= {"unknown", "launch"}
+    assert report.totals.recoverable_s is None
+    assert any("no kernels" in note for note in report.notes)
 
 
 def test_counters_without_times() -> None:

@@ -87,11 +87,15 @@ def _products_s(rows: pl.DataFrame) -> float:
     return float(rows.filter(in_family(*CONTRACTIONS))["time_s"].sum())
 
 
-def places(rows: pl.DataFrame, count: int = NAMED_PLACES) -> str:
+def places(
+    rows: pl.DataFrame, count: int = NAMED_PLACES, *, by: str = "time_s", lead: str = "Largest"
+) -> str:
     """The places that hold most of some rows' time: module, op with its sizes, source line.
 
-    Repeated layers are one place: their numbers are left out.
+    `by` is the column of seconds that counts, such as the idle before a row. Repeated layers are
+    one place: their numbers are left out.
     """
+    rows = rows.filter(pl.col(by) > 0).with_columns(pl.col(by).alias("time_s"))
     if not rows.height:
         return ""
     line = pl.col("label.source") if "label.source" in rows.columns else pl.lit(None, pl.String)
@@ -109,7 +113,7 @@ def places(rows: pl.DataFrame, count: int = NAMED_PLACES) -> str:
         .head(count)
     )
     texts = [_place(row) for row in largest.iter_rows(named=True)]
-    return f" Largest: {'; '.join(texts)}."
+    return f" {lead}: {'; '.join(texts)}."
 
 
 def _layer(column: str) -> pl.Expr:
@@ -128,6 +132,8 @@ def main_module(rows: pl.DataFrame) -> str | None:
 
 def _place(row: Mapping[str, Any]) -> str:
     op = (row["op"] or row["short_name"] or "").removeprefix("aten::")
+    if row["kind"] == "collective" and op == "record_param_comms":
+        op = row["short_name"] or op  # the recording of a collective is no op of the program
     if row["kind"] == "primitive" and "reorder" in (row["short_name"] or ""):
         # A library's copies inside an op are not the op.
         op = f"{row['short_name']} in {op}"

@@ -353,6 +353,19 @@ def where_settled(value: pl.Expr) -> pl.Expr:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+
+def distinct(values: Ints) -> Ints:
+    """The different values in order, as `np.unique`.
+
+    Without counts numpy asks whether the array is masked, and imports `numpy.ma` for that: 10 ms.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    values, _ = np.unique(values, return_counts=True)
+    return values
+
+
 # The first has an instant before the second, the second before the third.
 KERNEL_TIER, COLLECTIVE_TIER, COPY_TIER = range(3)
 _TIERS = {"collective": COLLECTIVE_TIER, "copy": COPY_TIER, "memset": COPY_TIER}
@@ -385,7 +398,7 @@ def own_times(start: Floats, end: Floats, tier: Ints, device: Ints) -> OwnTimes:
     ([1.5, 1.5, 2.0], [1.0, 1.0, 2.0])
     """
     own = OwnTimes(np.zeros(len(start)), np.zeros(len(start)))
-    for one in np.unique(device).tolist():
+    for one in distinct(device).tolist():
         rows = np.flatnonzero(device == one)
         found = _of_one_device(start[rows], end[rows], tier[rows])
         own.exclusive[rows], own.alone[rows] = found
@@ -403,7 +416,7 @@ def _of_one_device(start: Floats, end: Floats, tier: Ints) -> OwnTimes:
     begins, ends = place[: len(start)], place[len(start) :]
     lengths = np.diff(times[order])
     own = OwnTimes(np.zeros(len(start)), np.zeros(len(start)))
-    for one in np.unique(tier).tolist():
+    for one in distinct(tier).tolist():
         rows = tier == one
         steps = np.zeros(len(order))
         steps[begins[rows]] += 1

@@ -42,7 +42,7 @@ def why(report: Report, row_id: int) -> Why:
         many = f"ids are 0 to {report.rows.height - 1}" if report.rows.height else "it has no rows"
         raise UsageError(f"no row has the id {row_id}", advice=f"{many}; the page and --json list")
     row = report.rows.row(is_row.arg_max(), named=True)
-    lines = list(_Unfolding(report, row).lines())
+    lines = list(why_lines(report, row))
     return Why(
         schema=WHY_SCHEMA,
         id=row_id,
@@ -50,6 +50,14 @@ def why(report: Report, row_id: int) -> Why:
         lines=lines,
         change=list(_changes(report, row)),
     )
+
+
+def why_lines(report: Report, row: Row) -> Iterator[WhyLine]:
+    """How the numbers of one of the report's rows came about, those that others follow from first.
+
+    `why` without what would change them, for pages of many rows.
+    """
+    return _Unfolding(report, row).lines()
 
 
 @cache

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from timeroof.core.vocabulary import IdleCause
+from timeroof.model.bounds import distinct
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -267,7 +268,7 @@ def seconds_by_cause(
     cause = np.concatenate([parts.cause, parts.later])
     totals = {
         CAUSES[code].value: float(idle_s[cause == code].sum()) / max(devices, 1)
-        for code in np.unique(cause[idle_s > 0]).tolist()
+        for code in distinct(cause[idle_s > 0]).tolist()
         if code != NO_CAUSE
     }
     missing = whole_idle_s - sum(totals.values())
@@ -341,14 +342,14 @@ def _find_idle(
     issue = issued_at(launched, returned, start, end, replayed)
     stream, gpu, process = (_codes(events, c) for c in ("stream", "gpu", "process"))
     hosts = _hosts(host, first)
-    for device in np.unique(gpu).tolist():
+    for device in distinct(gpu).tolist():
         rows = np.flatnonzero(gpu == device)
         before = gaps(start[rows], end[rows])
         after = rows[before.after]
         same = stream[rows] == stream[after]
         beside = replayed[rows] | replayed[after]
         idle[rows] = before.length
-        for one in np.unique(process[rows]).tolist():
+        for one in distinct(process[rows]).tolist():
             of = process[rows] == one
             at = rows[of]
             mine = Gaps(*(column[of] for column in before))

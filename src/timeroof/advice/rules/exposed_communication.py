@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from timeroof.advice.context import LINK, Context, idle_seconds, with_idle_gain
+from timeroof.advice.context import LINK, Context, idle_seconds, places, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 
@@ -64,6 +64,7 @@ class ExposedCommunication(Rule):
         share = exposed_s / time_s if known else None
         evidence = {"exposed_s": exposed_s, "exposed_share": share, "waiting_s": waiting_s}
         why = _why(context, time_s, share, waiting_s)
+        why += places(rows, by="busy_gain_s", lead="Longest exposed")
         both = pl.concat([rows, idle], how="diagonal") if waiting_s else rows
         title = f"Communication is exposed for {context.of_run(exposed_s + waiting_s)}"
         action = context.action(_by_collective(self.actions, rows), rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.advice.context import HOST, Context, idle_seconds, with_idle_gain
+from timeroof.advice.context import HOST, Context, idle_seconds, places, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
 
@@ -64,5 +64,6 @@ class HostBound(Rule):
         else:
             why = f"The {context.device_noun} idles {spent} while the host prepares kernels."
             title = f"The {context.device_noun} waits for the host: {context.of_run(seconds)}"
+        why += places(rows, by="idle_gain_s", lead="Longest before")
         evidence = {"idle_s": seconds}
         return self.claim(context, rows, why, evidence, title=title, outside_s=outside)

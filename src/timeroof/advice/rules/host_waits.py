@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.advice.context import SYNC, Context, idle_seconds, with_idle_gain
+from timeroof.advice.context import SYNC, Context, idle_seconds, places, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
 
@@ -50,5 +50,6 @@ class HostWaits(Rule):
             f" ({context.share(seconds)}) after the host has waited for it."
         )
         title = f"Synchronisation leaves the {context.device_noun} idle: {context.of_run(seconds)}"
+        why += places(rows, by="idle_gain_s", lead="Longest before")
         evidence = {"idle_s": seconds}
         return self.claim(context, rows, why, evidence, title=title, outside_s=outside)

@@ -169,6 +169,24 @@ def host_times(trace: Trace, contexts: Contexts) -> tuple[float, float, dict[str
 
 
 HOST_ROWS = Note("No device events: rows are events of the host, by self time.", "host-rows")
+DISPATCH_ROWS = Note(
+    "The program ran on a GPU, but the file has no kernels: rows are host time of ops, without"
+    " FLOPs and bytes. Record again with activities CPU and CUDA.",
+    "host-rows",
+    "warning",
+)
+# What only programs of a GPU call or mark; a profiler synchronises devices that nobody uses, too.
+_OF_DEVICE = re.compile(
+    r"cu(da)?(Graph)?Launch|hip\w*Launch|(cuda|hip)Memcpy\w*Async|nccl:"
+    r"|aten::(record_stream|cudnn_|miopen_)"
+)
+
+
+def drives_device(trace: Trace) -> bool:
+    """Whether a trace of ops is of a program that ran on a device: its ops only issue work."""
+    return any(_OF_DEVICE.match(name) for name in trace.names.values_in_order())
+
+
 # Chrome traces of other tools.
 _DEVICE = re.compile(r"/device:(GPU|TPU|XLA_GPU|ROCM|CUSTOM)|^GPU\s*\d|^TPU:\d", re.IGNORECASE)
 _STREAM = re.compile(r"^stream|^XLA Ops$|^queue", re.IGNORECASE)

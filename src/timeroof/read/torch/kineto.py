@@ -28,7 +28,14 @@ from timeroof.read.text import encoding_of
 from timeroof.read.torch import rows as row_maker
 from timeroof.read.torch.autograd import exchange
 from timeroof.read.torch.collect import collect
-from timeroof.read.torch.host import HOST_ROWS, host_rows, host_times, plain_profile
+from timeroof.read.torch.host import (
+    DISPATCH_ROWS,
+    HOST_ROWS,
+    drives_device,
+    host_rows,
+    host_times,
+    plain_profile,
+)
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE, Idling, step_times
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, OP, Trace
@@ -289,7 +296,11 @@ def _host_profile(trace: Trace, top: dict[str, object], source: Source) -> Profi
         raise InputError("has annotations but no op and no kernel", source.files[0].name, advice)
     wall_s, busy_s, causes = host_times(trace, contexts)
     times = {"wall_s": wall_s, "kernel_s": busy_s, "idle_by_cause": causes, "steps": steps(trace)}
-    return Profile.of(_ranked(rows, top), source, notes=(HOST_ROWS,), calls=calls, **times)
+    rows = _ranked(rows, top)
+    if drives_device(trace):
+        # The time is that of issuing work, and none in which the work was done.
+        return Profile.of(rows, source, notes=(DISPATCH_ROWS,), **times)
+    return Profile.of(rows, source, notes=(HOST_ROWS,), calls=calls, **times)
 
 
 def _range_profile(trace: Trace, top: dict[str, object], source: Source) -> Profile:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from timeroof.model.bounds import distinct
 from timeroof.read import idle as idling
 from timeroof.read.torch import contexts as around
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
@@ -112,7 +113,7 @@ def op_phases(contexts: around.Contexts, parent: idling.Ints) -> idling.Ints:
 def _forward(trace: Trace, contexts: around.Contexts) -> idling.Ints:
     """Per frame under the autograd engine the module of its forward op, by sequence number."""
     none = np.full(len(contexts.op), NONE, np.int64)
-    engines = np.unique(contexts.engine[contexts.engine >= 0])
+    engines = distinct(contexts.engine[contexts.engine >= 0])
     sequence, start = trace.frames["sequence"], trace.frames["start"]
     known = (contexts.module[:-1] >= 0) & (contexts.engine[:-1] < 0) & (sequence >= 0)
     if not len(engines) or not known.any():
@@ -176,7 +177,7 @@ def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
     found = Idling(idle_us, idle_us.copy(), parts, start - launched, {})
     why = _host(trace, contexts)
     graphs = idling.Unseen(_graphs_without_kernels(trace, links.launch))
-    for one in np.unique(device).tolist():
+    for one in distinct(device).tolist():
         rows = np.flatnonzero(device == one)
         rows = rows[np.argsort(start[rows], kind="stable")]
         before = idling.gaps(start[rows], end[rows])

@@ -10,7 +10,7 @@ import polars as pl
 
 from timeroof.core.profile import RECORDED_CALL
 from timeroof.core.shapes import SHAPE, shape_series
-from timeroof.model.bounds import own_times, tier_of
+from timeroof.model.bounds import distinct, own_times, tier_of
 from timeroof.model.stats import spread_of
 from timeroof.read.idle import CAUSES, Ints
 from timeroof.read.torch import links as linking
@@ -40,7 +40,7 @@ class Work:
 def device_work(trace: Trace) -> Work:
     """Link the device work of a trace and find the idle before it."""
     launch = linking.launch_rows(trace)
-    used = np.unique(launch[launch >= 0])
+    used = distinct(launch[launch >= 0])
     contexts = walk(trace, used)
     links = linking.link(trace, launch, used, contexts)
     idling = linking.idle(trace, links, contexts)

@@ -16,7 +16,7 @@ from timeroof.core.resources import KIND_OF_HEAD, LAUNCH, PIPES
 from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
 from timeroof.model.totals import device_count
-from timeroof.model.why import why
+from timeroof.model.why import why_lines
 from timeroof.views.palette import page_look
 from timeroof.views.plain import clip, plain_line
 from timeroof.views.why import why_value, why_words
@@ -316,19 +316,19 @@ def run_payload(report: Report, name: str) -> Row:
         "devices": device_count(report.profile, report.rows),
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
-        "why": _unfolded(report, rows["id"].head(UNFOLDED_ROWS).to_list()),
+        "why": _unfolded(report, rows.head(UNFOLDED_ROWS)),
     }
 
 
-def _unfolded(report: Report, ids: Sequence[int]) -> list[list[list[str]]]:
+def _unfolded(report: Report, rows: pl.DataFrame) -> list[list[list[str]]]:
     """How the numbers of the longest rows came about: title, value and words of each."""
     return [
         [
             [plain_line(line.title), why_value(line), clip(plain_line(why_words(line)), 300)]
-            for line in why(report, row).lines
+            for line in why_lines(report, row)
             if line.name in UNFOLDED or ("/" in line.name and line.value != 0)
         ]
-        for row in ids
+        for row in rows.iter_rows(named=True)
     ]
 
 
