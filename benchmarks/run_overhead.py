@@ -2,6 +2,7 @@
 
     python benchmarks/run_overhead.py [--rounds 12] [--threads 1]
 
+JAX and TensorFlow: `run_overhead_xla.py`.
 Paired and alternating: a bare step, one that is looked at, a bare step. Limits: 1.05 on the
 convolution net, 1.5 on the LSTM loop, and there at least 5 times closer to the bare time than
 torch's FlopCounterMode. The allocator keeps freed memory here: whether a step meets page faults

@@ -97,7 +97,7 @@ def run(folder: Path, *words: str, timeout: float = 300) -> subprocess.Completed
     )  # fmt: skip
 
 
-def report(folder: Path, text: str, *words: str, code: int = 0, timeout: float = 120) -> dict:
+def report(folder: Path, text: str, *words: str, code: int = 0, timeout: float = 300) -> dict:
     (folder / "train.py").write_text(text)
     done = run(folder, "--json", "report.json", *words, "train.py", timeout=timeout)
     assert done.returncode == code, done.stderr

@@ -139,6 +139,13 @@ def _einsum(
     return [tuple(inputs), attributes.get("equation", "")]
 
 
+def _composed(
+    inputs: list[TensorSeen | None], outputs: list[TensorSeen | None], attributes: Attributes
+) -> list[object]:
+    names = attributes.get("op_names", ())
+    return [inputs[0] if inputs else None, names if isinstance(names, tuple) else ()]
+
+
 def _pool(
     inputs: list[TensorSeen | None], outputs: list[TensorSeen | None], attributes: Attributes
 ) -> list[object]:
@@ -154,6 +161,7 @@ _ARRANGED: dict[str, Arrange] = {
     **dict.fromkeys(("Conv2DBackpropFilter", "DepthwiseConv2dNativeBackpropFilter"), _conv_filter),
     **dict.fromkeys(("Einsum", "XlaEinsum"), _einsum),
     **dict.fromkeys(("MaxPool", "AvgPool"), _pool),
+    "_UnaryOpsComposition": _composed,
 }
 
 

@@ -37,6 +37,8 @@ _DISPATCH = (
     "Validate",
 )
 _DATA_LINE = re.compile(r"(?i)tf_data|iterator")
+# A node is four events: as many nodes are read as there are kernels of XLA's.
+MOST_EVENTS = 250_000
 _EAGER, _RUN = "EagerExecute", "KernelAndDeviceFunc::Run"
 
 
@@ -130,7 +132,7 @@ def _node(line: Line, event: Event, node: str, op: str) -> Level | Kernel | None
 
 def tensorflow_steps(passes: Sequence[FilePass], folder: Path) -> list[TimedStep | None]:
     """The steps of a process's traces, with its graphs."""
-    found = read_steps(passes, folder, _Teller())
+    found = read_steps(passes, folder, _Teller(), MOST_EVENTS)
     known: dict[str, list[Graph]] = {}
     steps: list[TimedStep | None] = []
     for one, step in zip(passes, found, strict=True):

@@ -115,14 +115,17 @@ def level_of(line: Line, event: Event) -> Level:
 
 
 def read_steps(
-    passes: Sequence[FilePass], folder: Path, tell: Tell | None = None
+    passes: Sequence[FilePass],
+    folder: Path,
+    tell: Tell | None = None,
+    most_events: int = MOST_EVENTS,
 ) -> list[TimedStep | None]:
     """The steps of a process's traces. A compiled program is in one of them."""
     spaces: list[list[Plane]] = []
     events = 0
     for one in passes:
         events += int(one.payload.get("events", 0))
-        is_read = events <= MOST_EVENTS or not any(spaces)
+        is_read = events <= most_events or not any(spaces)
         spaces.append(_planes(folder / Path(str(one.payload["file"])).name) if is_read else [])
     programs = Programs(plane for space in spaces for plane in space)
     return [

@@ -59,6 +59,16 @@ for _name, _flops in _TRUTHS.items():
     formula(f"tf::{_name}")(_counter(_flops, truth=True))
 
 
+@formula("tf::_UnaryOpsComposition")
+def composed(given: Arg, names: Arg = ()) -> Cost:
+    """Element-wise ops that TensorFlow made one: the array is read once and written once."""
+    x = tensor(given, "the operand")
+    ops = [str(name) for name in names] if isinstance(names, tuple) else []
+    if not ops or any(name not in _ELEMENTWISE for name in ops):
+        raise UncountableError("what it is made of is not known")
+    return cost([x], [x], other=sum(_ELEMENTWISE[name] for name in ops) * x.count)
+
+
 # What a fused op does beside its product: FLOPs per element of the result.
 _FUSED = {"BiasAdd": 1, "Add": 1, "Relu": 1, "Relu6": 2, "Elu": 4, "LeakyRelu": 2, "Tanh": 1,
           "Sigmoid": 4, "GeluApproximate": 5, "GeluExact": 5, "FusedBatchNorm": 2}  # fmt: skip

@@ -22,7 +22,9 @@ BOOKKEEPING = (
     "InvertPermutation", "ConcatOffset", "DeviceIndex", "StatefulPartitionedCall",
     "PartitionedCall", "While", "StatelessWhile", "If", "StatelessIf", "Case", "_Retval",
     "OptionalHasValue", "OptionalGetValue", "OptionalFromValue", "OptionalNone",
-    "IsVariableInitialized", "Variable", "ImmutableConst", "HostConst", "Snapshot",
+    "IsVariableInitialized", "StatelessRandomGetKeyCounter",
+    "StatelessRandomGetAlg", "StatelessRandomGetKeyCounterAlg", "Variable", "ImmutableConst",
+    "HostConst", "Snapshot",
 )  # fmt: skip
 
 
@@ -39,7 +41,11 @@ _MOVES = (
     "TensorListStack", "TensorListFromTensor", "TensorListConcatV2", "TensorListGather",
     "TensorArrayScatterV3", "TensorArrayGatherV3", "TensorArrayConcatV3", "TensorArraySplitV3",
     "GatherNd", "OneHot", "Bitcast", "Copy", "_CopyFromGpuToHost", "MatrixBandPart", "DeepCopy",
-    "SpaceToBatchND", "BatchToSpaceND", "SpaceToDepth", "DepthToSpace", "Where", "LinSpace",
+    "RandomUniform", "RandomStandardNormal", "RandomUniformInt", "TruncatedNormal",
+    "StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2",
+    "StatelessRandomUniformIntV2", "StatelessRandomUniformFullIntV2", "StatelessRandomUniform",
+    "StatelessRandomNormal", "SpaceToBatchND", "BatchToSpaceND", "SpaceToDepth", "DepthToSpace",
+    "Where", "LinSpace",
 )  # fmt: skip
 
 
@@ -51,7 +57,8 @@ def moved(call: Call) -> Cost:
     if not made and not given:
         raise UncountableError("neither its operands nor its results were recorded")
     results = made or [max(given, key=lambda t: t.count)]
-    fills = call.op.split("::")[1] in ("Fill", "ZerosLike", "OnesLike", "Range", "LinSpace")
+    name = call.op.split("::")[1]
+    fills = name in ("Fill", "ZerosLike", "OnesLike", "Range", "LinSpace") or "Random" in name
     return cost([] if fills else results, results, origin="modelled")
 
 
