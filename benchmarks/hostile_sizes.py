@@ -87,9 +87,7 @@ def tidy(path: Path, rows: int, names: int) -> Path:
     with path.open("w", encoding="utf-8") as file:
         file.write("name,time_s,flops_fp32,bytes_dram\n")
         for k in range(rows):
-            file.write(
-                f"void ns::kernel_{k % names}<float, {k % 7}>(int),{1e-6 * (1 + k % 13)},1e6,1e5\n"
-            )
+            file.write(f"void ns::kernel_{k % names}<float>(int),{1e-6 * (1 + k % 13)},1e6,1e5\n")
     return path
 
 

@@ -36,7 +36,7 @@ COMMANDS = (
 )
 # Picture, page, width and height of the window, and the part of the page (its beginning: None).
 WINDOWS: tuple[tuple[str, str, int, int, str | None], ...] = (
-    ("first_screen", "trace.html", 1280, 800, None),
+    ("first_screen", "trace.html", 1280, 900, None),
     ("combined_chart", "trace.html", 1280, 900, "#chart-panel"),
     ("tutorial_1_loop", "loop.html", 1280, 800, None),
     ("tutorial_2_fused", "fused.html", 1280, 800, None),

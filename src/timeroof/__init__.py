@@ -11,6 +11,7 @@ from timeroof.core.version import VERSION
 # working folder first (see import_path).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from timeroof.api.live import run
     from timeroof.api.profiling import profile
     from timeroof.api.reports import Report, analyze, load, machine
     from timeroof.core.errors import TimeroofError
@@ -37,6 +38,7 @@ _HOMES = {
     "cost": "timeroof.live.costing",
     "cost_of": "timeroof.work.counting",
     "profile": "timeroof.api.profiling",
+    "run": "timeroof.api.live",
     "step": "timeroof_recorder",
     "sweep": "timeroof.study.sweep",
 }
@@ -59,6 +61,7 @@ __all__ = [
     "load",
     "machine",
     "profile",
+    "run",
     "step",
     "sweep",
 ]

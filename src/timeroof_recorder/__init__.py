@@ -7,11 +7,10 @@ function or excepthook is kept.
 """
 
 import atexit
-import posix
 import sys
-import time
 
 from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
+from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log, read_plan
 from timeroof_recorder.process import Ignoring, after_import
 

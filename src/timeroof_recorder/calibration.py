@@ -3,7 +3,7 @@
 Only the rounds are taken here; what they say together is worked out when the record is read.
 """
 
-import time
+from timeroof_recorder.kept import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 import _imp
 import _thread
-import posix
 import sys
-import time
+
+from timeroof_recorder.kept import posix, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ or hand to a child. A record is either whole or the last one.
 
 import _imp
 import marshal
-import posix
 import sys
-import time
+
+from timeroof_recorder.kept import posix, time
 
 SUFFIX = ".rec"
 # A launcher's words for which of its processes this is.

@@ -1,7 +1,8 @@
 """Where a step ends: optimizers' steps, else calls of outermost modules, or the program says so."""
 
 import _thread
-import time
+
+from timeroof_recorder.kept import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

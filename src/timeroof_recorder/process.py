@@ -7,8 +7,9 @@ the name of a library module is never ours to run.
 import _signal  # type: ignore[import-not-found]
 import _thread
 import _weakref
-import posix
 import sys
+
+from timeroof_recorder.kept import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,13 +5,12 @@ what they give.
 """
 
 import _thread
-import posix
 import sys
-import time
 
 from timeroof_recorder.calibration import Calibration
 from timeroof_recorder.clocks import Clocks, Pace, page_faults, queued_ns, threads_times
 from timeroof_recorder.instruments import EventFile, Events, Instruments
+from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored

@@ -1,9 +1,8 @@
 """A block or a loop of a program that may use several frameworks: whose ops take most of the time
 of the first pass has the steps after it. What is imported, or was used before, decides nothing."""
 
-import posix
-
 from timeroof_recorder.instruments import instruments_of
+from timeroof_recorder.kept import posix
 from timeroof_recorder.log import Log
 from timeroof_recorder.process import Ignoring
 from timeroof_recorder.session import Session

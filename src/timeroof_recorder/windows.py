@@ -9,8 +9,8 @@ or any other work of a framework's, which a profiler that comes and goes would d
 import _signal  # type: ignore[import-not-found]
 import _thread
 import sys
-import time
 
+from timeroof_recorder.kept import time
 from timeroof_recorder.marks import WINDOW
 from timeroof_recorder.process import Ignoring
 
@@ -31,7 +31,7 @@ POLL_S = 0.02
 AGAIN_S = 0.002
 # How long a thread that marks a step waits for the main thread to end its window, and how often it
 # looks; a main thread that is waiting itself, in Python's own code for that, is woken.
-PATIENCE_S, LOOK_S = 0.05, 0.001
+PATIENCE_S, LOOK_S = 0.25, 0.001
 _WAITS = ("threading.py", "queue.py", "_base.py", "selectors.py")
 _IMPORTS = "<frozen importlib"
 _OUTERMOST = 200

@@ -376,9 +376,9 @@ TRAINING: dict[str, str] = {
     "gc disabled": "import gc; gc.disable()",
     "warnings are errors": "import warnings; warnings.simplefilter('error')",
     "signals ignored": "[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 10, 12, 14, 15, 17)]",
-    "an alarm that raises": (
-        "def late(*_): raise TimeoutError('late')\n"
-        "signal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, 0.02)"
+    "alarms": (
+        "seen = []; signal.signal(signal.SIGALRM, lambda *_: seen.append(1));"
+        " signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)"
     ),
     "fork": "\nif os.fork() == 0: step(); os._exit(0)\nos.wait()",
     "threads": "threading.Thread(target=lambda: [step() for _ in range(3)]).start()",

@@ -13,6 +13,7 @@ import io
 import json
 import lzma
 import random
+import re
 import sqlite3
 import tarfile
 import zipfile
@@ -79,9 +80,26 @@ def json_mutated(data: bytes, chance: random.Random) -> bytes:
             break
         holder, key = chance.choice(places)
         _change(holder, key, places, chance)
+    text = json.dumps(whole)
     with suppress(UnicodeEncodeError):
-        return json.dumps(whole, ensure_ascii=chance.random() < 0.7).encode()
-    return json.dumps(whole).encode()
+        text = json.dumps(whole, ensure_ascii=chance.random() < 0.7)
+        text.encode()
+    return _spelled(text, chance).encode("utf-8", "surrogatepass")
+
+
+def _spelled(text: str, chance: random.Random) -> str:
+    """Now and then what no library writes: a key twice, a huge string, a number of many digits."""
+    kind = chance.randrange(12)
+    keys = re.findall(r'"[^"\\]{1,40}": ', text[:200_000]) if kind < 3 else []
+    if not keys:
+        return text
+    key, other = chance.choice(keys), chance.choice(keys)
+    if kind == 0:
+        return text.replace(key, other)
+    value = chance.choice(
+        ('"' + "x" * 2_000_000 + '"', "1" + "0" * 5000, "0." + "1" * 5000, "1e-5000")
+    )
+    return text.replace(key, f"{key}{value}, {other}" if kind == 1 else f"{key}{value}, {key}", 1)
 
 
 def _change(holder: Any, key: Any, places: list[tuple[Any, Any]], chance: random.Random) -> None:

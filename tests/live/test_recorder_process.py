@@ -29,10 +29,35 @@ def test_at_the_first_line_only_the_recorder_is_loaded(folder: Path) -> None:
         [sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, check=True
     ).stdout.split()
     loaded = set(run(folder, "train.py").stdout.split()) - set(alone)
-    ours = {f"timeroof_recorder.{name}" for name in ("instruments", "log", "process", "xspace")}
+    names = ("instruments", "kept", "log", "process", "xspace")
+    ours = {f"timeroof_recorder.{name}" for name in names}
     assert loaded <= {"timeroof_recorder", "atexit", *ours}
     assert "timeroof_recorder" in loaded
 
+
+TRAINED = """
+import sys, torch
+net = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(24):
+    optimizer.zero_grad(); net(torch.ones(2, 8)).sum().backward(); optimizer.step()
+print(*sorted(sys.modules))
+"""
+
+
+@pytest.mark.slow
+def test_after_many_steps_only_the_recorder_is_loaded(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAINED)
+    alone = subprocess.run(
+        [sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout.split()
+    loaded = set(run(folder, "train.py").stdout.split()) - set(alone)
+    others = {name for name in loaded if not name.startswith("timeroof_recorder")}
+    assert others <= MORE, others - MORE
+
+
+# Of the standard library and of torch, for its profiler and its execution trace.
+MORE = {"atexit"}
 
 ENDS = {
     "os._exit": ("os._exit(7)", 7, "os._exit"),
@@ -56,7 +81,8 @@ def test_a_program_that_dies_leaves_a_report_and_its_code(folder: Path, end: str
     done = run(folder, "--json", "report.json", "train.py")
     assert done.returncode == code, done.stderr
     found = json.loads((folder / "report.json").read_text())
-    assert 10 < found["totals"]["steps"]["count"] <= 20
+    # What was written down last is less than a millisecond old.
+    assert 15 < found["totals"]["steps"]["count"] <= 20
     assert found["kernels"]
     (note,) = [n["text"] for n in found["notes"] if n["text"].startswith("partial")]
     assert words in note
@@ -96,8 +122,7 @@ def test_the_rarest_optimizer_marks_the_cycle(folder: Path) -> None:
     steps = json.loads((folder / "report.json").read_text())["totals"]["steps"]
     assert (steps["count"], steps["mark"]) == (30, "Adam.step")
     assert sum(kind["count"] for kind in steps["kinds"]) == 30
-    assert "30 steps\n" in done.stderr
-    assert "All steps (Adam.step) took" in done.stderr
+    assert "30 steps (Adam.step) took" in done.stderr
 
 
 def test_folds_one_after_the_other_are_steps_of_each() -> None:

@@ -79,3 +79,25 @@ def test_an_interrupt_that_is_caught_between_steps_leaves_a_whole_report(folder:
     found = json.loads((folder / "report.json").read_text())
     assert found["totals"]["steps"]["count"] >= 18
     assert not any("partial" in str(note) for note in found["notes"])
+
+
+LATE = """
+import sys, threading, time
+from pathlib import Path
+from timeroof.live import running
+wait = running._wait
+running._wait = lambda child: (time.sleep(0.5), wait(child))[1]  # the child ends before
+threading.Thread(target=lambda: time.sleep(60), daemon=True).start()
+(folder := Path("records")).mkdir()
+print(running.run_recorded([sys.executable, "-S", "-c", "raise SystemExit(3)"], folder, {}).code)
+"""
+
+
+def test_a_caller_with_threads_sees_the_end_though_another_thread_got_the_signal(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, check=False, timeout=60,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout.strip() == "3", done.stderr

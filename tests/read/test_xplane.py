@@ -134,6 +134,15 @@ def test_a_file_without_work_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "x")
 
 
+def test_tensorflow_without_xla_is_told_what_to_do(tmp_path: Path) -> None:
+    events = [event(1, 0, 1), event(2, 2, 1)]
+    names = ["python", "ExecutorState::Process"]
+    (tmp_path / "x").write_bytes(plane("/host:CPU", names, [line("t", 5, events)]))
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "x")
+    assert "jit_compile=True" in str(caught.value.advice)
+
+
 def test_a_cut_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(make_space()[:-20])
     with pytest.raises(InputError, match="cut or damaged"):

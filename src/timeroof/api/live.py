@@ -26,6 +26,7 @@ from timeroof.live.reading import ProcessSeen, read_folder, recordings_of
 from timeroof.live.recording import Recording
 from timeroof.model.judge import scope_for
 from timeroof.read.ranks import merged_ranks
+from timeroof_recorder.marks import WINDOW
 
 if TYPE_CHECKING:
     from timeroof.live.running import Ended
@@ -164,6 +165,8 @@ def recordings_in(folder: Path) -> list[list[Recording]]:
         if seen.frameworks:
             keep_calibration(" ".join(seen.frameworks[0]), seen.rounds)
     stepping = [seen for seen in processes if seen.has_steps] or _most_telling(processes)
+    # A launcher that waits for its ranks has no steps, only windows of time.
+    stepping = [seen for seen in stepping if seen.marker != WINDOW] or stepping
     return [recordings_of(seen, folder, kept) for seen in stepping] or [[Recording()]]
 
 
@@ -184,6 +187,39 @@ def ended_of(folder: Path, ended: Ended) -> Ended:
     elif early is None and error and ended.code and error != "SystemExit":
         early = f"it raised {error}"
     return replace(ended, early=early, complaint=first.refused)
+
+
+def run(
+    script: str | Path,
+    arguments: Sequence[str] = (),
+    *,
+    machine: Machine | str | None = None,
+    warmup: int = 2,
+    steps: int = 20,
+    step_kind: str | None = None,
+) -> Report:
+    """Run a program in a process of its own and report on it, as `timeroof run` does.
+
+    Its output goes where this process's does. A program that fails leaves a report of the steps
+    before, with the reason among its notes.
+
+    >>> timeroof.run("train.py", ["--epochs", "1"]).save("report.html")  # doctest: +SKIP
+    """
+    from timeroof.live import running
+
+    words = [str(script), *arguments]
+    running.refuse_absent(None, words)
+    plan = {
+        "warmup": warmup, "steps": steps, "marker": "auto",
+        "calibrated": running.known_calibrations(),
+    }  # fmt: skip
+    with running.record_folder() as folder:
+        command = running.program_command(None, words)
+        ended = ended_of(folder, running.run_recorded(command, folder, plan))
+        told = " ".join(["timeroof run", *words])
+        return report_of_run(
+            folder, machine, told, ended=ended, step_kind=step_kind, all_kinds=True
+        )[0]  # fmt: skip
 
 
 def report_of_run(

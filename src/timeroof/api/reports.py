@@ -178,7 +178,7 @@ def load(
         fleet=fleet,
     )  # fmt: skip
     if step_kind is not None:
-        run = replace(run, profile=run.profile.of_kind(step_kind))
+        run = replace(run, profile=run.profile.of_kind(step_kind, _name_of(paths) or "this run"))
     if run.created:
         report = analyze(run.profile, chosen or run.machine, roof=roof)
         return replace(report, created=run.created, version=run.version)

@@ -187,7 +187,7 @@ class Profile:
         """The same run with another table of kernels, checked anew."""
         return replace(self, kernels=complete_kernels(kernels, self.source.tool))
 
-    def of_kind(self, name: str) -> Profile:
+    def of_kind(self, name: str, where: str = "this run") -> Profile:
         """The profile of another kind of the run's steps, by its name."""
         listed = self.steps.kinds if self.steps is not None else []
         if name not in self.kinds:
@@ -195,7 +195,7 @@ class Profile:
                 return self
             known = ", ".join(self.kinds) or ", ".join(k.name for k in listed if k.reported)
             raise UsageError(
-                f"no steps of the kind {name!r} were timed in this run",
+                f"no steps of the kind {name!r} were timed in {where}",
                 advice=f"there are: {known}" if known else "its steps are of one kind",
             )
         return replace(self.kinds[name], kinds=self.kinds)

@@ -40,8 +40,8 @@ class StepSeen(NamedTuple):
 
     @property
     def own_ns(self) -> int:
-        """The step's time without waiting for a CPU."""
-        return max(0, self.duration_ns - self.waited_ns)
+        """The step's time without waiting for a CPU, which never is less than its CPU time."""
+        return max(self.cpu_ns, self.duration_ns - self.waited_ns)
 
     @property
     def is_plain(self) -> bool:

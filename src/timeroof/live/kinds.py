@@ -26,8 +26,9 @@ LONGER, LONGER_ALONE, LEAST_LONGER = 4.0, 10.0, 0.1
 LEAST_PROFILED, UNKNOWN_COST = 2, 5.0
 # Unprofiled steps that tell what is usual.
 LEAST_USUAL = 4
-# The share of gaps between longer steps that are the same, on a machine that others use as well.
-LEAST_REGULAR = 0.6
+# On a machine that others use as well: the share of gaps between longer steps that are equal, how
+# many there have to be, and from where on several times the usual gap are as good.
+LEAST_REGULAR, LEAST_GAPS, WIDE = 0.8, 3, 3
 # First steps that took longer than usual (compiling, allocating) are shown apart from so many
 # seconds on, where they hold this share of the time.
 LEAST_WARM_UP_NS, LEAST_WARM_UP = 500_000_000, 0.2
@@ -167,6 +168,8 @@ def _longer(kind: Kind, measure: Callable[[StepSeen], int], *, is_busy: bool) ->
             if measure(step) >= max(least, LONGER * costs.get(step.pass_, 0.0) * usual)
             and (step.pass_ != Pass.UNSEEN or step.number > FIRST_STEPS)
         }  # fmt: skip
+        if len(found) > len(kind.steps) / 2:  # the others are short for once
+            continue
         if found and (not is_busy or is_regular(sorted(found))):
             return found
     return set()
@@ -203,18 +206,18 @@ def _without_warm_up(kind: Kind) -> list[Kind]:
 
 
 def is_regular(numbers: Sequence[int]) -> bool:
-    """Whether numbers come at about the same distance.
+    """Whether numbers come at about the same distance: nearly all gaps are the usual one, or, where
+    that is hardly chance, several of it.
 
-    >>> is_regular([8, 16, 24, 40]), is_regular([3, 4, 11, 30])
-    (True, False)
+    >>> is_regular([8, 16, 24, 40]), is_regular([3, 4, 11, 30]), is_regular([2, 4, 6, 10, 20])
+    (True, False, False)
     """
     gaps = [b - a for a, b in pairwise(numbers)]
-    if len(gaps) < 2:
+    if len(gaps) < LEAST_GAPS:
         return False
     usual = Counter(gaps).most_common(1)[0][0]
-    return sum(gap % usual == 0 for gap in gaps) >= LEAST_REGULAR * len(gaps) and (
-        usual > 1 or len(set(gaps)) == 1
-    )
+    same = sum(gap == usual or (usual >= WIDE and gap % usual == 0) for gap in gaps)
+    return usual > 1 and same >= LEAST_REGULAR * len(gaps)
 
 
 def _with_rest(found: list[Kind]) -> list[Kind]:

@@ -34,6 +34,8 @@ _ASKED = {
 }  # fmt: skip
 # kill, sigqueue, tgkill: somebody means this process. What the terminal sends, all have got.
 _SENT = (0, -1, -6)
+# How often a process of several threads asks whether the program has ended.
+LOOK_S = 0.1
 _OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
@@ -220,10 +222,12 @@ def _other_entry() -> dict[str, str]:
 
 
 def _wait(child: int) -> int:
-    """Asleep until a signal comes, without any work while the program runs."""
+    """Asleep until a signal comes, without any work while the program runs. In a process of several
+    threads another one may get the signal of the child's end: there it is asked for as well."""
+    awaited = _ASKED | {signal.SIGCHLD}
     while True:
-        came = signal.sigwaitinfo(_ASKED | {signal.SIGCHLD})
-        if came.si_signo == signal.SIGCHLD:
+        came = signal.sigwaitinfo(awaited) if _is_alone() else signal.sigtimedwait(awaited, LOOK_S)
+        if came is None or came.si_signo == signal.SIGCHLD:
             pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
             if pid and not os.WIFSTOPPED(status):
                 return status
@@ -231,6 +235,14 @@ def _wait(child: int) -> int:
                 _stop_too(child)
         elif came.si_code in _SENT and came.si_pid != child:
             _forward(child, came.si_signo)
+
+
+def _is_alone() -> bool:
+    """Whether this process has one thread."""
+    try:
+        return len(list(Path("/proc/self/task").iterdir())) == 1
+    except OSError:
+        return False
 
 
 def _stop_too(child: int) -> None:

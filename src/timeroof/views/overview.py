@@ -21,8 +21,7 @@ from timeroof.model.totals import COMMUNICATION, COPY, IDLE, UNEXPLAINED, device
 from timeroof.views.doubts import Doubt, doubts_of, is_empty
 from timeroof.views.palette import LIMITER_WORDS
 from timeroof.views.plain import clip
-from timeroof.views.steps import account, of_kind
-from timeroof.views.title import run_subtitle, run_title
+from timeroof.views.title import account, of_kind, run_subtitle, run_title
 
 if TYPE_CHECKING:
     from timeroof.core.report import Finding, Report, Totals

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import posix
 import sys
-import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from timeroof_recorder.instruments import EventFile, Instruments
 from timeroof_recorder.jax import small_programs
 from timeroof_recorder.jax.calls import Proxy, Watch, watch_functions
+from timeroof_recorder.kept import posix, time
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import Ignoring, after_import, wrap
 from timeroof_recorder.schedule import Pass

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import _thread
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
+from timeroof_recorder.kept import time
 from timeroof_recorder.process import Ignoring, after_import, wrap
 
 Original = Callable[..., object]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import posix
 import sys
-import time
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from timeroof_recorder.instruments import EventFile, Instruments
+from timeroof_recorder.kept import posix, time
 from timeroof_recorder.process import Ignoring, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.sizes import sizes_of

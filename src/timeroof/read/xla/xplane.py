@@ -117,8 +117,9 @@ def _profile(found: list[space.Plane], named: Input) -> Profile:
         text = "No device is in the file: rows are XLA's ops on the host's threads."
         notes = [Note(text, "host-rows"), *notes]
     if not pieces:
-        advice = "profile while the program runs on the device"
-        raise InputError("has neither device events nor XLA ops of the host", named.name, advice)
+        raise InputError(
+            "has neither device events nor XLA ops of the host", named.name, _advice(lines)
+        )
     events, recorded = table_of(pieces, device)
     calls = [c for plane in host for c in launches(plane, base_ns)]
     names = ("process", "correlation", "thread", "start_ns", "end_ns", "name")
@@ -131,6 +132,20 @@ def _profile(found: list[space.Plane], named: Input) -> Profile:
         source_of("XLA", named), device, tuple(notes), host=host_spans(table), calls=recorded
     )
     return profile_of(events, whole)
+
+
+# What TensorFlow's host threads show where no XLA is at work.
+_PLAIN_TENSORFLOW = ("ExecutorState::", "EagerExecute", "TFE_Py_Execute", "KernelAndDevice")
+
+
+def _advice(lines: list[space.Line]) -> str:
+    """What to do about a file without work in it."""
+    if any(e.name.startswith(_PLAIN_TENSORFLOW) for line in lines for e in line.events()):
+        return (
+            "TensorFlow ran on the CPU without XLA, and its trace has no sizes: use `timeroof run`,"
+            " or tf.function(jit_compile=True)"
+        )
+    return "profile while the program runs on the device"
 
 
 def _program_notes(programs: Programs, pieces: list[Piece]) -> list[Note]:
