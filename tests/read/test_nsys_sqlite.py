@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 import zstandard
 
+import timeroof
+from tests.recorded_data import DATA, needs_recorded_data
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
@@ -244,3 +246,11 @@ def test_impossible_times_are_left_out_and_said(tmp_path: Path) -> None:
     profile = read(path)
     assert profile.kernels["calls"].sum() == 3
     assert any("impossible times" in note for note in profile.notes)
+
+
+@needs_recorded_data
+def test_short_names_say_what_a_kernel_does() -> None:
+    """Nsight's short name of every element-wise kernel is the same."""
+    report = timeroof.load(DATA / "nsys/h100_2gpu_fsdp_1s.sqlite.gz")
+    kernels = report.rows.filter(pl.col("kind") == "kernel")
+    assert not set(kernels["short_name"]) & {"vectorized_elementwise_kernel", "reduce_kernel"}

@@ -91,6 +91,50 @@ def test_killed_again_and_again_every_case_is_there_once(measured: None, tmp_pat
 
 
 @pytest.mark.slow
+def test_several_frameworks_lose_nothing_and_a_case_that_one_refuses_is_a_row(
+    measured: None, tmp_path: Path
+) -> None:
+    pytest.importorskip("jax", reason="JAX is not installed")
+    db = tmp_path / "a.sqlite"
+    words = ["lstm", "softmax", "--framework", "torch,jax", "--pass", "forward", "--quick",
+             "--set", "batch=2", "--set", "time_steps=2,4", "--set", "rows=8",
+             "--db", str(db), "--resume", "--json", str(tmp_path / "a.json")]  # fmt: skip
+    process = subprocess.Popen(
+        command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < end and not (db.exists() and _count(db)):
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert (kept := _count(db)) > 0
+    done = study(*words)
+    assert done.returncode == 0, done.stderr
+    assert f"{kept} of them from before" in done.stderr or kept == _count(db)
+    with sqlite3.connect(db) as file:
+        found = file.execute("SELECT framework, kernel, status, error FROM cases").fetchall()
+    states = {(framework, kernel): status for framework, kernel, status, _ in found}
+    assert states["torch", "lstm"] == states["jax", "lstm"] == states["torch", "softmax"] == "done"
+    assert states["jax", "softmax"] == "unsupported"
+    assert all(error for *_, status, error in found if status != "done")
+
+
+def test_a_missing_framework_is_one_line_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from timeroof.cli.study import _installed
+    from timeroof.core.errors import UsageError
+    from timeroof.study import run
+
+    monkeypatch.setattr(run, "version_of", {"torch": "2.13.0"}.get)
+    assert _installed(["torch", "tensorflow"]) == ("torch",)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "tensorflow is not installed: the study goes on without it" in line
+    with pytest.raises(UsageError, match="jax and tensorflow cannot be imported"):
+        _installed(["jax", "tensorflow"])
+
+
+@pytest.mark.slow
 def test_stopped_by_sigterm_it_says_how_to_go_on(measured: None, tmp_path: Path) -> None:
     db = tmp_path / "a.sqlite"
     words = [*TINY, "--db", str(db), "--json", str(tmp_path / "a.json")]

@@ -211,7 +211,10 @@ def _matrix_units(machine: Machine | None) -> Collection[str]:
 
 
 def _with_short_names(rows: pl.DataFrame) -> pl.DataFrame:
-    plain = (pl.col("short_name") == pl.col("name")) & pl.col("kind").is_in(NAMED_KINDS)
+    # A profiler's short name is the full one cut: 17,000 calls of `elementwise_kernel`.
+    cut = pl.col("short_name").str.strip_suffix(".kd")
+    is_part = pl.col("name").str.contains(cut, literal=True).fill_null(False)
+    plain = is_part & pl.col("kind").is_in(NAMED_KINDS)
     short = pl.when(plain).then(pl.col("short_name_read")).otherwise(pl.col("short_name"))
     return rows.with_columns(short.alias("short_name"))
 

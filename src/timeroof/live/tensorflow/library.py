@@ -34,9 +34,18 @@ def completed(graph: Graph, runs: Sequence[NodeRun], library: Sequence[Graph]) -
         calls, name = _split(run.node)
         node = _as_run(name, plain_op(run.op), merged)
         if node is not None:
-            inputs = tuple((calls + source, slot) for source, slot in node.inputs)
-            found[run.node] = Node(run.op, inputs, node.attributes)
+            found[run.node] = _called(calls, run.op, node)
+            for source, _ in node.inputs:
+                # Shapes are worked out once; who asks for one still tells whose it is.
+                if source in merged and merged[source].op in ("Shape", "ShapeN"):
+                    found.setdefault(calls + source, _called(calls, "", merged[source]))
     return found
+
+
+def _called(calls: str, op: str, node: Node) -> Node:
+    """A node of a function under the names of the calls that it was inlined from."""
+    inputs = tuple((calls + source, slot) for source, slot in node.inputs)
+    return Node(op or node.op, inputs, node.attributes)
 
 
 def is_known(node: str, op: str, graph: Graph) -> bool:
