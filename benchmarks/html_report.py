@@ -18,7 +18,8 @@ from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.views.page import html_page
-from timeroof.views.page.page import page_script
+from timeroof.views.page.page import REPORT_SCRIPT
+from timeroof.views.page.templates import asset
 
 REPEATS = 7
 LIMIT_S = 1.0
@@ -60,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[TARGET_ROWS, 100_000])
     arguments = parser.parse_args()
-    print(f"the page's script: {len(page_script().encode()) / 1e6:.2f} MB")
+    print(f"the page's script: {len(asset(REPORT_SCRIPT).encode()) / 1e6:.2f} MB")
     for rows in arguments.rows:
         report = make_report(rows)
         seconds = []

@@ -46,7 +46,7 @@ export function writePareto() {
   if (entries.length > few.length) {
     list.append(make("li", {}, make("button", { type: "button", id: "pareto-more", onclick: () => { paretoState.more += 25; writePareto(); } }, `… and ${formatCount(entries.length - few.length)} more: ${formatSeconds(whole - running)}`)));
   }
-  byId("pareto-words").textContent = entries.length ? "Solid: the bound. Hatched: the gap above it, what better kernels could bring back. Right: the gap and its share with all above." : "No gap is known.";
+  byId("pareto-words").textContent = entries.length ? "Solid: the bound. Hatched: the gap above it, what better kernels could save. Right: the gap and its share with all above." : "No gap is known.";
 }
 
 export function writeParetoControls() {
