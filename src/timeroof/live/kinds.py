@@ -166,7 +166,7 @@ def _longer(kind: Kind, measure: Callable[[StepSeen], int], *, is_busy: bool) ->
         found = {
             step.number for step in kind.steps
             if measure(step) >= max(least, LONGER * costs.get(step.pass_, 0.0) * usual)
-            and (step.pass_ != Pass.UNSEEN or step.number > FIRST_STEPS)
+            and (step.pass_ not in (Pass.UNSEEN, Pass.WARMUP) or step.number > FIRST_STEPS)
         }  # fmt: skip
         if len(found) > len(kind.steps) / 2:  # the others are short for once
             continue
