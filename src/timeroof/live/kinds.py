@@ -159,7 +159,9 @@ def _longer(kind: Kind, measure: Callable[[StepSeen], int], *, is_busy: bool) ->
     times = sorted(measure(step) for step in plain)
     usual = median(times[: (len(times) + 1) // 2])
     longer = [measure(s) for s in plain if measure(s) > LONGER * max(usual, 1.0)]
-    if not longer or (len(longer) == 1 and (is_busy or longer[0] < LONGER_ALONE * usual)):
+    # A virtual machine may be paused: a single step counts only where it is long for a program too.
+    least_alone = max(LONGER_ALONE * usual, LEAST_WARM_UP_NS)
+    if not longer or (len(longer) == 1 and (is_busy or longer[0] < least_alone)):
         return set()
     costs = {pass_: _least_cost(kind, pass_, measure, usual) for pass_ in INSTRUMENTED}
     for least in _thresholds(sorted([LONGER * usual, *longer])):
