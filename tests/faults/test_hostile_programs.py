@@ -15,8 +15,6 @@ from tests.faults.hostile_programs import PROGRAMS, TRAINING, source_of, trainin
 from tests.live.live_programs import MACHINE
 
 INPUT = b"one\ntwo\xff\n" + bytes(range(256))
-# In the fast suite a few of each kind; all in `make faults`.
-EVERY = int(os.environ.get("TIMEROOF_FAULTS", "0"))
 
 
 def outcome(folder: Path, *words: str | bytes) -> tuple[int, bytes, bytes]:
