@@ -1,6 +1,7 @@
 """Options that several commands share mean, say and do the same everywhere."""
 
 import inspect
+import signal
 import typing
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,6 @@ from tests.views.samples import step_report
 from timeroof.cli import process
 from timeroof.cli.main import COMMANDS
 from timeroof.cli.outputs import REPORT_FILES, RunOutputs, write_outputs
-from timeroof.cli.process import _pressed
 
 SHARED = ("machine", "json", "html", "out", "save", "markdown")
 # These mean another thing: machines to predict for, a machine's own file and pictures.
@@ -48,16 +48,17 @@ def test_run_writes_the_same_files_into_a_folder_as_read(tmp_path: Path) -> None
     assert written == [sorted(REPORT_FILES)] * 2
 
 
-def test_a_bar_raises_the_interrupt_that_a_callback_swallowed() -> None:
-    _pressed.set()
-    try:
-        with pytest.raises(KeyboardInterrupt), process.share_bar("reading", after_s=60) as tell:
-            tell("file", 0.5)
-    finally:
-        _pressed.clear()
+def test_a_bar_raises_the_interrupt_that_a_callback_swallowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "_pressed", [signal.SIGINT])
+    with pytest.raises(KeyboardInterrupt), process.share_bar("reading", after_s=60) as tell:
+        tell("file", 0.5)
 
 
 def test_a_late_bar_is_not_made_for_short_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A test of a signal may have run in this process before.
+    monkeypatch.setattr(process, "_pressed", [])
     made: list[str] = []
     started = process._started
     monkeypatch.setattr(process, "_started", lambda what: (made.append(what), started(what))[1])

@@ -147,7 +147,7 @@ def test_inference_steps_are_forward_calls(folder: Path) -> None:
     text = MODEL.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "")
     text += "model.eval()\nwith torch.no_grad():\n    for _ in range(14): model(x)\n"
     found = report(folder, text)
-    assert found["totals"]["steps"]["count"] == 13
+    assert found["totals"]["steps"]["count"] == 14
     assert {r["phase"] for r in found["kernels"]} == {"forward"}
     assert {r["module"] for r in found["kernels"]} == {"model.0", "model.1", "model.2"}
     assert found["totals"]["contraction_flops"] == 2 * 8 * (16 * 32 + 32 * 4)
