@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,14 @@ def own_home_from_the_start(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIMEROOF_HOME", str(tmp_path_factory.getbasetemp() / "home"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def signals_of_its_own() -> Iterator[None]:
+    """A signal that one test raises ends no command of the next."""
+    yield
+    if (process := sys.modules.get("timeroof.cli.process")) is not None:
+        process._pressed.clear()
 
 
 @pytest.fixture(autouse=True)
