@@ -412,6 +412,7 @@ def recordings_of(
         former.marker = former.marker or FORWARD
         former.rounds, former.notes = seen.rounds, list(dict.fromkeys([*former.notes, *seen.notes]))
         seen = former
+    seen.described = [each for each in seen.described if _is_there(each[2], folder)]
     keys = seen.keys | {-1: KindKey()}
     steps = with_sizes(_with_first(seen), keys)
     is_busy = (waiting_share(seen.threads) or 0.0) >= LEAST_WAITING
@@ -551,6 +552,12 @@ def _fill(
         own = [each for each in own if each[0] in near][:1]
         found.note(varying_note(kind))
     _read_described(found, own or _nearest(seen, timed), seen, folder, is_own=bool(own))
+
+
+def _is_there(payload: Mapping[str, Any], folder: Path) -> bool:
+    """Whether a description was kept: of many the recorder drops files from the middle."""
+    path = payload.get("file")
+    return not isinstance(path, str) or (folder / Path(path).name).is_file()
 
 
 def take_unprofiled(found: Recording, steps: Sequence[StepSeen]) -> None:
