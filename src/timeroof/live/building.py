@@ -201,7 +201,7 @@ def why_nothing(recording: Recording) -> str:
 
 def own_notes(recording: Recording) -> list[Note]:
     """What was noted while the program ran."""
-    return [Note(text, "live") for text in recording.notes]
+    return [t if isinstance(t, Note) else Note(t, "live") for t in recording.notes]
 
 
 def partial_notes(recording: Recording) -> list[Note]:
