@@ -64,7 +64,7 @@ def placed(folder: Path, names: list[str], program: str) -> None:
             (folder / f"{name}.py").write_text(VALUE)
 
 
-def compared(folder: Path, *, bounds: bool) -> None:
+def check_compared(folder: Path, *, bounds: bool) -> None:
     alone = outcome(folder, "train.py")
     under = outcome(
         folder, *AS_SCRIPT, "run", "--machine", "toy.toml", "--html", "page.html", "--json",
@@ -94,7 +94,7 @@ def test_there_are_many_names() -> None:
 
 def test_a_program_and_we_import_our_own_each(tmp_path: Path) -> None:
     placed(tmp_path / "app", NAMES, importing(NAMES))
-    compared(tmp_path / "app", bounds=False)
+    check_compared(tmp_path / "app", bounds=False)
 
 
 # `import torch` itself imports many of them: under plain Python it fails, or takes the file.
@@ -110,7 +110,7 @@ def test_a_training_beside_all_names_that_torch_does_without(tmp_path: Path) -> 
     free = [name for name in NAMES if name not in used]
     assert "polars" in free
     placed(tmp_path / "app", free, importing(free) + STEPS)
-    compared(tmp_path / "app", bounds=True)
+    check_compared(tmp_path / "app", bounds=True)
 
 
 @pytest.mark.long
@@ -118,4 +118,4 @@ def test_a_training_beside_all_names_that_torch_does_without(tmp_path: Path) -> 
 def test_a_training_beside_one_name(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch")
     placed(tmp_path / "app", [name], importing([name]) + STEPS)
-    compared(tmp_path / "app", bounds=True)
+    check_compared(tmp_path / "app", bounds=True)

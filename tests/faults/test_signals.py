@@ -63,10 +63,10 @@ def test_nothing_runs_on_after_a_signal(inputs: Path, what: str, number: signal.
     for turn in range(TIMES):
         chance = random.Random(f"{what} {number} {turn} {time.time_ns()}")
         wait_s = chance.uniform(0.1, LATEST_S.get(what, 2.5))
-        _disturbed(inputs, what, number, wait_s)
+        check_disturbed(inputs, what, number, wait_s)
 
 
-def _disturbed(inputs: Path, what: str, number: signal.Signals, wait_s: float) -> None:
+def check_disturbed(inputs: Path, what: str, number: signal.Signals, wait_s: float) -> None:
     home = inputs / f"home-{time.time_ns()}"
     started = Started.of(
         inputs, *COMMANDS[what], workers=what == "read ranks", TIMEROOF_HOME=str(home)
@@ -90,7 +90,7 @@ def _disturbed(inputs: Path, what: str, number: signal.Signals, wait_s: float) -
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda n: n.name)
 def test_nothing_runs_on_after_a_signal_to_a_program(inputs: Path, number: signal.Signals) -> None:
-    _disturbed(inputs, "run", number, 1.0)
+    check_disturbed(inputs, "run", number, 1.0)
 
 
 TRAINING = (
