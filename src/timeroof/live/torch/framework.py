@@ -10,9 +10,8 @@ from timeroof.live.calls import Counted
 from timeroof.live.framework import Context, Framework
 from timeroof.live.recording import CompiledKernel, Described, GraphSeen, Recording
 from timeroof.live.torch.compiled_calls import folded
-from timeroof.live.torch.contexts import contexts
 from timeroof.live.torch.derive import count_ops
-from timeroof.live.torch.describing import described_from_json
+from timeroof.live.torch.describing import contexts, described_from_json
 from timeroof.live.torch.primitive_rows import split_primitives
 from timeroof.live.torch.sparse import with_contents
 from timeroof_recorder.seen import restored
