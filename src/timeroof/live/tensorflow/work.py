@@ -92,7 +92,7 @@ class _Table:
         self._eager, self._trains = eager, trains
         self._places: dict[tuple[object, ...], int] = {}
 
-    def add(self, step: TensorflowStep) -> Any:
+    def add(self, step: TensorflowStep) -> object:
         """Put the events of a step in their places."""
         described = np.full(len(step), -1, np.int64)
         ordered = list(kernels_in_order(step))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeroof.live.calls import Counted
 from timeroof.live.framework import Context, Framework
@@ -30,7 +30,7 @@ class Torch(Framework):
     name = "torch"
 
     def described(
-        self, payload: Mapping[str, Any], kernels: Sequence[CompiledKernel], folder: Path
+        self, payload: Mapping[str, object], kernels: Sequence[CompiledKernel], folder: Path
     ) -> list[Described]:
         """The execution trace's ops, with what is known of compiled code."""
         path = Path(str(payload["file"]))
