@@ -122,7 +122,7 @@ def _costs(
     short: Callable[[object], object],
     long: Callable[[object], object],
     square: object,
-) -> dict[str, float]:
+) -> dict[str, float]:  # fmt: skip
     for function in (short, long):  # compiling is not launching
         function(square)
     call_s, long_s = (best_s(lambda f=f: f(square)) for f in (short, long))  # type: ignore[misc]
