@@ -17,7 +17,14 @@ from timeroof.live.accounting import LEAST_SHARE, LEAST_WAITING, waiting_share
 from timeroof.live.calibration import Program, Round, event_cost
 from timeroof.live.framework import FilePass, framework_of
 from timeroof.live.kind import Kind, KindKey, StepSeen
-from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds, tail_kind, with_sizes
+from timeroof.live.kinds import (
+    around_steps,
+    kinds_of,
+    profiling_s,
+    step_kinds,
+    tail_kind,
+    with_sizes,
+)
 from timeroof.live.recording import (
     CleanStep,
     CompiledKernel,

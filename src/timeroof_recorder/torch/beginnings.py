@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import Ignoring, after_import, wrap
@@ -11,43 +12,42 @@ from timeroof_recorder.process import Ignoring, after_import, wrap
 _LOADERS, _COMPILER = "torch.utils.data.dataloader", "torch._dynamo.callback"
 
 
-def watch_beginnings(marks: Marks) -> Callable[[], None]:
-    """Tell marks when batches begin to be fetched and when Dynamo goes to work, until the first
-    step is known to have begun; returns a way to end that at once."""
-    backs: list[Callable[[], None]] = []
+class Beginnings:
+    """Tells marks when batches begin to be fetched and when Dynamo goes to work."""
 
-    def end() -> None:
-        while backs:
-            backs.pop()()
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._back: list[Callable[[], None]] = []
+        for module, action in ((_LOADERS, self._loaders), (_COMPILER, self._compiler)):
+            self._back.append(after_import(module, action))
 
-    def fetches(original: Callable[..., object], *args: object) -> object:
-        with Ignoring("the begin of the first step was missed"):
-            marks.fetches()
-            if marks.first_ns is not None:
-                end()
+    def end(self) -> None:
+        """Leave torch as it was."""
+        while self._back:
+            self._back.pop()()
+
+    def _loaders(self) -> None:
+        with Ignoring("the begin of the first batch is not known"):
+            loader = sys.modules[_LOADERS].DataLoader
+            self._back.append(wrap(loader, "__iter__", self._fetches))
+
+    def _fetches(self, original: Callable[..., object], *args: object) -> object:
+        """Once the first step has begun, nobody has to be told any more."""
+        with Ignoring("the begin of the first batch was missed"):
+            self._marks.fetches()
+            if self._marks.first_ns is not None:
+                self.end()
         return original(*args)
 
-    def compiles(_about: object) -> None:
-        marks.compiles()
+    def _compiler(self) -> None:
+        with Ignoring("the begin of compiling is not known"):
+            handler: Any = sys.modules[_COMPILER].callback_handler
+            handler.register_start_callback(self._compiles)
+            self._back.append(lambda: self._leave(handler))
 
-    def watch_loaders() -> None:
-        backs.append(wrap(sys.modules[_LOADERS].DataLoader, "__iter__", fetches))
+    def _compiles(self, _about: object) -> None:
+        self._marks.compiles()
 
-    def watch_compiler() -> None:
-        handler = sys.modules[_COMPILER].callback_handler
-        handler.register_start_callback(compiles)
-
-        def back() -> None:
-            if compiles in handler.start_callbacks:
-                handler.remove_start_callback(compiles)
-
-        backs.append(back)
-
-    for module, action in ((_LOADERS, watch_loaders), (_COMPILER, watch_compiler)):
-
-        def act(action: Callable[[], None] = action) -> None:
-            with Ignoring("the begin of the first step may be missed"):
-                action()
-
-        backs.append(after_import(module, act))
-    return end
+    def _leave(self, handler: Any) -> None:
+        if self._compiles in handler.start_callbacks:
+            handler.remove_start_callback(self._compiles)
