@@ -197,7 +197,9 @@ def study(
         place = replace(place, own={one.name: one for one in functions})
         for one in met:
             one.worker.judge_on(place.machine)
-        designed = asked.designed_cases(kernel_names, choices, factor or [], place.machine)
+        designed = asked.designed_cases(
+            kernel_names, choices, factor or [], place.machine, one_precision=precision is None
+        )
         cases = unique([*plain, *theirs, *designed])
         if fresh:
             _set_aside(target)
