@@ -16,6 +16,7 @@ from timeroof_recorder.process import Ignoring, after_import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from timeroof_recorder.counted import Watcher
     from timeroof_recorder.session import Session
     from timeroof_recorder.several import Several
     from timeroof_recorder.windows import Windows
@@ -144,6 +145,13 @@ def start() -> None:
         return
     recorder = Recorder(folder, plan)
     _RECORDER.append(recorder)
+    if "counted" in plan:
+        from timeroof_recorder.counted import watch_counted
+
+        watcher = watch_counted(recorder.log, plan["counted"])  # type: ignore[arg-type]
+        if watcher is not None:
+            activate(watcher)
+        return
     if str(posix.getppid()) == parent:
         recorder.log.begin()
         if plan.get("listens"):
@@ -196,10 +204,10 @@ def _teller(plan: dict[str, object]):  # type: ignore[no-untyped-def]
 
 # Who watches this program, for `timeroof.step()` and `timeroof.profile()`.
 
-_ACTIVE: "list[Session | Several]" = []
+_ACTIVE: "list[Session | Several | Watcher]" = []
 
 
-def active() -> "Session | Several | None":
+def active() -> "Session | Several | Watcher | None":
     """Who watches this program, if anybody: of several the latest whose framework is in use."""
     if len(_ACTIVE) < 2:
         return _ACTIVE[-1] if _ACTIVE else None
@@ -208,7 +216,7 @@ def active() -> "Session | Several | None":
     return (used or _ACTIVE)[-1]
 
 
-def activate(session: "Session | Several") -> None:
+def activate(session: "Session | Several | Watcher") -> None:
     """Make it the one that `timeroof.step()` speaks to."""
     _ACTIVE.append(session)
 

@@ -102,6 +102,10 @@ class Instruments:
         of its own. Flags of a call are "train" or "eval", with " grad" where gradients are kept,
         and "" where nobody knows."""
 
+    def attach_marks(self, marks: "Marks") -> None:
+        """As `attach`, for a process in which no pass is ever switched on."""
+        self.attach(marks)
+
     @property
     def libraries(self) -> tuple[str, ...]:
         """Folders of the framework's own code: no window of time begins or ends inside it."""

@@ -8,20 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.core import import_path
 from timeroof.core.children import Child, safe_environment
-from timeroof.core.import_path import OwnImports, leave_folder, package_root, set_for_program
+from timeroof.core.import_path import leave_folder, package_root
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "timeroof"
-# The only files that name the interpreter: ours, and two that start programs of the user's.
-STARTERS = {"core/children.py", "live/running.py", "live/counted_program.py"}
+# The only files that name the interpreter: ours, and the one that starts programs of the user's.
+STARTERS = {"core/children.py", "live/running.py"}
 
 
 @pytest.fixture
 def path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """`sys.path` and what is remembered of it, put back afterwards."""
-    monkeypatch.setattr(import_path, "_given", None)
-    monkeypatch.setattr(import_path, "_own", None)
+    """`sys.path`, put back afterwards."""
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
     return sys.path
@@ -70,21 +67,13 @@ def test_where_the_package_lies_in_the_working_folder_it_is_found(
     assert safe_environment()["PYTHONPATH"] == package_root()
 
 
-def test_our_own_path_leaves_the_folder_and_a_program_s_does_not(
+def test_our_own_path_leaves_the_folder(
     path: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path[:] = [str(tmp_path), "", "/opt/mine", str(tmp_path)]
-    leave_folder(1)
+    leave_folder()
     assert path == ["/opt/mine"]
-    set_for_program("/a/program")
-    assert path == ["/a/program", "", "/opt/mine", str(tmp_path)]
-    with OwnImports():
-        assert path == ["/opt/mine"]
-    assert path == ["/a/program", "", "/opt/mine", str(tmp_path)]
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")
-    set_for_program("/a/program")
-    assert path == ["", "/opt/mine", str(tmp_path)]
 
 
 def test_a_working_folder_that_is_gone_is_left_too(
@@ -94,6 +83,6 @@ def test_a_working_folder_that_is_gone_is_left_too(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     path[:] = ["", "/opt/mine"]
-    leave_folder(0)
+    leave_folder()
     assert path == ["/opt/mine"]
     monkeypatch.chdir(tmp_path)

@@ -85,7 +85,6 @@ def test_the_paper_list_through_a_live_run(shared_data: Path, tmp_path: Path) ->
     from timeroof.cli.counters import run_counted
     from timeroof.core.profile import Profile, Source
     from timeroof.live.recording import Recording
-    from timeroof.live.torch.program import Program
 
     known = PAPER[0]
     rows = play_back(shared_data, known.folder, tmp_path).profile.kernels
@@ -94,7 +93,7 @@ def test_the_paper_list_through_a_live_run(shared_data: Path, tmp_path: Path) ->
     report = analyze(Profile.of(clean, Source(tool="timeroof run")), "v100-sxm2")
     (tmp_path / "bin" / "calls.jsonl").unlink()
     counting = Counting(
-        tool="ncu", program=Program("train.py"), marker="auto", warmup=2, measured_steps=20,
+        tool="ncu", command=("python", "train.py"), marker="auto", warmup=2, measured_steps=20,
         architecture="7.0", options=options(tmp_path / "bin", metrics_per_run=1),
     )  # fmt: skip
     after, code = run_counted(counting, report, Recording(steps_seen=9, uses_gpu=True), 0, 1.0)

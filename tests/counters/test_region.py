@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from timeroof.counters.collect import counted_region, repetitions
+from timeroof.counters import counted_region, repetitions
 
 
 def fake_torch(said: list[str], *, gpu: bool = True, hip: str | None = None) -> SimpleNamespace:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import msgspec
 import pytest
 
-from timeroof.live.counted_program import CountedPlan, Marks, command_for
+from timeroof.api.counting import Seen
+from timeroof.live.running import program_command, recorded_environment
+from timeroof_recorder.log import records, write_plan
 
 # Steps that the program itself tells: torch is not needed.
 LOOP = """
@@ -22,21 +24,26 @@ print("whole")
 
 
 def run(
-    folder: Path, text: str, *, what: str = "count", repetitions: int = 1, **more: object
-) -> tuple[subprocess.CompletedProcess[str], Marks]:
+    folder: Path, text: str, *, what: str = "count", repetitions: int = 1, module: str | None = None,
+    **more: object,
+) -> tuple[subprocess.CompletedProcess[str], Seen]:  # fmt: skip
     script = folder / "a program – ü.py"
     script.write_text(text)
+    command = program_command(module, [*([] if module else [str(script)]), "x y", "--steps"])
     told = {
-        "target": str(script), "arguments": ["x y", "--steps"], "is_module": False,
-        "marker": "manual", "first": 2, "steps": 2, "marks": str(folder / "marks.json"),
+        "command": command[1:], "framework": "torch", "marker": "manual", "what": what,
+        "first": 2, "steps": 2, "trace": "",
     } | more  # fmt: skip
-    plan = CountedPlan(what=what, **told)  # type: ignore[arg-type]
-    done = subprocess.run(
-        command_for(plan, folder / "plan.json"), check=False, capture_output=True, text=True,
-        cwd=folder, timeout=100,
-        env={**os.environ, "TIMEROOF_REPETITIONS": str(repetitions), "PYTHONUTF8": "1"},
-    )  # fmt: skip
-    return done, msgspec.json.decode((folder / "marks.json").read_bytes(), type=Marks)
+    with TemporaryDirectory() as place:
+        write_plan(place, {"counted": told})
+        environment = {"TIMEROOF_REPETITIONS": str(repetitions), "PYTHONUTF8": "1"}
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, cwd=folder, timeout=100,
+            env={**os.environ, **environment, **recorded_environment(Path(place))},
+        )  # fmt: skip
+        (file,) = Path(place).glob("*.rec")
+        (told_record,) = [each for each in records(file.read_bytes()) if each[1] == "counted"]
+    return done, Seen(*told_record[2:])  # type: ignore[arg-type]
 
 
 def test_it_is_ended_after_the_steps(tmp_path: Path) -> None:
@@ -46,7 +53,7 @@ def test_it_is_ended_after_the_steps(tmp_path: Path) -> None:
     assert "['x y', '--steps']" in done.stdout
     assert "whole" not in done.stdout
     assert done.stderr == ""
-    assert seen == Marks(steps=4, opened=True, closed=True)
+    assert seen == Seen(steps=4, opened=True, closed=True)
 
 
 @pytest.mark.parametrize(("repetitions", "steps"), [(1, 3), (2, 4)])
@@ -61,7 +68,7 @@ def test_too_few_steps_are_told(tmp_path: Path, first: int, opened: bool) -> Non
     done, seen = run(tmp_path, LOOP, first=first)
     assert done.returncode == 0
     assert "whole" in done.stdout
-    assert seen == Marks(steps=6, opened=opened, closed=False)
+    assert seen == Seen(steps=6, opened=opened, closed=False)
 
 
 def test_its_failures_are_its_own(tmp_path: Path) -> None:
@@ -90,16 +97,26 @@ def test_a_program_that_catches_everything_goes_on(tmp_path: Path) -> None:
 
 def test_a_module_and_files_that_have_names_of_ours(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "__main__.py").write_text(LOOP)
     for name in ("msgspec.py", "polars.py", "timeroof.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong one')\n")
-    text = LOOP.replace(
-        "import os, sys, timeroof", "import os, sys\ntimeroof = sys.modules['timeroof']"
-    )
+    text = LOOP.replace("import os, sys, timeroof", "import sys, timeroof_recorder as timeroof")
     (tmp_path / "package" / "__main__.py").write_text(text)
-    done, seen = run(tmp_path, "", target="package", is_module=True)
+    done, seen = run(tmp_path, "", module="package")
     assert done.returncode == 0, done.stderr
     assert "step 3 ['x y', '--steps']" in done.stdout
+    assert seen.closed
+
+
+def test_in_the_counted_program_only_the_recorder_is_ours(tmp_path: Path) -> None:
+    text = """
+import sys
+from timeroof_recorder import step
+for _ in range(9):
+    print([n for n in sys.modules if n.partition(".")[0] in ("timeroof", "msgspec", "polars")])
+    step()
+"""
+    done, seen = run(tmp_path, text)
+    assert done.stdout.splitlines() == ["[]"] * 4
     assert seen.closed
 
 

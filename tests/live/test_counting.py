@@ -22,7 +22,6 @@ from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
 from timeroof.counters import CollectOptions
 from timeroof.live.recording import Recording
-from timeroof.live.torch.program import Program
 
 GOOD = WRITE_TABLE + "write(table())\n"
 
@@ -45,7 +44,7 @@ def plan(place: Path, tool: str = "ncu", chip: str = "8.0", **more: object) -> C
     told = {"environment": {"PATH": str(place)}, "grace_s": 2.0} | more
     return Counting(
         tool=tool,
-        program=Program("train.py"),
+        command=(sys.executable, "train.py"),
         marker="auto",
         warmup=2,
         measured_steps=20,
@@ -232,7 +231,7 @@ def test_a_full_disk_under_our_own_files(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/tmp/x")
 
-    monkeypatch.setattr(counting_room, "command_for", full)
+    monkeypatch.setattr(counting_room, "write_plan", full)
     _, code, err = counted(install_ncu(tmp_path / "bin", GOOD), capsys)
     assert code == 2
     assert "cannot be written (No space left on device); make space" in err
@@ -356,8 +355,7 @@ def test_options_are_refused_before_the_program_runs(
     made = told(metrics_per_run=1, whole_machine=True)
     assert made is not None
     assert (made.options.metrics_per_run, made.options.system_wide) == (1, True)
-    assert made.options.surroundings is not None
-    assert (made.program.target, made.program.arguments) == ("a b.py", ("x",))
+    assert made.command == (sys.executable, "a b.py", "x")
     with pytest.raises(UsageError, match="no metric set for 'Fermi'"):
         told(chip="Fermi")
     (tmp_path / "old" / "reports").mkdir(parents=True)
@@ -365,15 +363,3 @@ def test_options_are_refused_before_the_program_runs(
     with pytest.raises(UsageError, match="holds counters of an earlier run"):
         told(folder=tmp_path / "old")
     assert plan_counting(None, (None, []), (1, 1, ""), None) is None
-
-
-def test_the_python_that_runs_is_the_one_that_counts(tmp_path: Path) -> None:
-    from timeroof.live.counted_program import CountedPlan, command_for
-
-    told = CountedPlan(
-        what="count", target="a", arguments=["\udcff", "{repetitions}"], is_module=False,
-        marker="auto", first=1, steps=1, marks="m",
-    )  # fmt: skip
-    line = command_for(told, tmp_path / "plan.json")
-    assert line[0] == sys.executable
-    assert "{repetitions}" not in " ".join(line)

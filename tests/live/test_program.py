@@ -1,4 +1,4 @@
-"""Programs run as if Python itself had been asked to, and modules noticed when they come."""
+"""Modules are noticed when a program imports them, once, and its options are its own."""
 
 from __future__ import annotations
 
@@ -7,82 +7,13 @@ import importlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
 
 from timeroof.cli.run import after_module
-from timeroof.core.errors import UsageError
-from timeroof.live.torch.program import Program, come_back, run_program
 from timeroof_recorder.process import Waiting, after_import
-
-
-@pytest.fixture(autouse=True)
-def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    main, path, argv = sys.modules["__main__"], list(sys.path), sys.argv
-    yield
-    come_back()
-    sys.modules["__main__"], sys.path[:], sys.argv = main, path, argv
-
-
-def ended(folder: Path, text: str) -> tuple[int, str | None]:
-    script = folder / "script.py"
-    script.write_text(text)
-    found = run_program(Program(str(script), ("a", "b")).prepare())
-    return found.code, found.early
-
-
-def test_a_script_sees_its_own_arguments(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    text = "import sys\nprint(__name__, sys.argv[1:], sys.path[0])\n"
-    assert ended(tmp_path, text) == (0, None)
-    assert capsys.readouterr().out == f"__main__ ['a', 'b'] {tmp_path}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "early"),
-    [
-        ("raise SystemExit", 0, None),
-        ("raise SystemExit(0)", 0, None),
-        ("raise SystemExit(300)", 44, None),
-        ("raise SystemExit('no')", 1, "it exited with a message"),
-        ("1 / 0", 1, "it raised ZeroDivisionError"),
-        ("raise KeyboardInterrupt", 130, "it was interrupted (Ctrl-C)"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 143,
-         "it was terminated (SIGTERM)"),
-        ("def broken(:", 1, "it raised SyntaxError"),
-    ],
-)  # fmt: skip
-def test_exit_codes(tmp_path: Path, text: str, code: int, early: str | None) -> None:
-    assert ended(tmp_path, text) == (code, early)
-
-
-def test_a_traceback_has_the_program_s_frames_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    ended(tmp_path, "def f():\n    return 1 / 0\nf()\n")
-    text = capsys.readouterr().err
-    assert "in f" in text
-    assert "program.py" not in text
-
-
-def test_a_folder_with_a_main_runs(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "app").mkdir()
-    (tmp_path / "app" / "__main__.py").write_text("print('from', __name__)")
-    assert run_program(Program(str(tmp_path / "app")).prepare()).code == 0
-    assert capsys.readouterr().out == "from __main__\n"
-
-
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    for program in (Program("nowhere.py"), Program("no.such.module", is_module=True)):
-        with pytest.raises(UsageError, match="no "):
-            program.prepare()
-
-
-def test_a_folder_without_a_main_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="without a __main__"):
-        Program(str(tmp_path)).prepare()
 
 
 def test_the_options_of_a_module_are_its_own() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
 import polars as pl
 
 from timeroof.api.reports import analyze
@@ -26,12 +25,13 @@ from timeroof.counters import Collected, CollectOptions, collect, join
 from timeroof.counters.join import ONE_STEP
 from timeroof.counters.processes import Ran, run, workspace
 from timeroof.counters.tools import chip_here
-from timeroof.live.counted_program import CountedPlan, Marks, command_for
 from timeroof.live.recording import Recording
-from timeroof.live.torch.program import Program
+from timeroof.live.running import recorded_environment
 from timeroof.machines.catalogue import machine_of_device
 from timeroof.read.load import read_files
 from timeroof.work.recorded import with_recorded_work
+from timeroof_recorder.counted import COUNT, REPEAT, TOLD, TRACE
+from timeroof_recorder.log import SUFFIX, records, write_plan
 
 # The program may ask for this to leave out what must not be done twice.
 COUNTED = "TIMEROOF_COUNTED"
@@ -43,7 +43,8 @@ class Counting:
     """What to count, of which program, and how."""
 
     tool: str
-    program: Program
+    # The command line of the program.
+    command: tuple[str, ...]
     marker: str
     warmup: int
     # Steps that the clean run looked at: perf counts as many, a GPU's profiler one.
@@ -52,6 +53,16 @@ class Counting:
     architecture: str | None = None
     # The machine that the user named, if any.
     machine: Machine | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the counted run told of its steps: how many, whether those to count began and ended."""
+
+    steps: int = 0
+    opened: bool = False
+    closed: bool = False
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -106,11 +117,13 @@ def _joined(
             f"the program used no GPU, and {counting.tool} counts the kernels of one",
             advice="on a CPU use --counters perf",
         )
-    options = replace(counting.options, environment={**counting.options.environment, COUNTED: "1"})
     with temporary_folder("timeroof-counted-") as folder:
+        more = {COUNTED: "1", **recorded_environment(folder)}
+        options = replace(counting.options, environment={**counting.options.environment, **more})
         step_s = (report.profile.steps.unprofiled_s if report.profile.steps else None) or 0.0
         told_options = replace(counting, options=options)
-        again = Again(told_options, folder, left, clean_s, step_s, told)
+        framework = recording.framework or "torch"
+        again = Again(told_options, folder, framework, left, clean_s, step_s, told)
         if counting.tool == "perf":
             return _on_cpu(again, report)
         release_gpu_memory()
@@ -123,49 +136,51 @@ class Again:
 
     counting: Counting
     folder: Path
+    # Whose steps the clean run saw.
+    framework: str
     # Steps that the clean run made after its warm-up, and the seconds that it and a step took.
     left: int
     clean_s: float
     step_s: float
     told: Callable[[str], None]
 
-    def plan(self, what: str, steps: int, trace: str = "") -> CountedPlan:
-        """The plan of some steps from where the measuring began."""
-        program = self.counting.program
-        return CountedPlan(
-            what=what, target=program.target, arguments=list(program.arguments),  # type: ignore[arg-type]
-            is_module=program.is_module, marker=self.counting.marker, first=self.counting.warmup,
-            steps=steps, marks=str(self.folder / "marks.json"), trace=trace,
-        )  # fmt: skip
+    def command(self, what: str, steps: int, trace: str = "") -> list[str]:
+        """The program's command line, and for the recorder in it what to do with some steps from
+        where the measuring began."""
+        words = list(self.counting.command)
+        plan = {
+            "command": words[1:], "framework": self.framework, "marker": self.counting.marker,
+            "what": what, "first": self.counting.warmup, "steps": steps, "trace": trace,
+        }  # fmt: skip
+        for file in self.folder.iterdir():
+            file.unlink()
+        write_plan(str(self.folder), {"counted": plan})
+        return words
 
-    def command(self, plan: CountedPlan) -> list[str]:
-        """The command line that runs a plan."""
-        return command_for(plan, self.folder / "plan.json")
-
-    def collected(self, plan: CountedPlan, **more: object) -> Collected:
+    def collected(self, what: str, steps: int, **more: object) -> Collected:
         """Count, and say of an empty region why it was empty."""
         # It is ended early: what the other steps take is spared.
-        clean_s = max(0.0, self.clean_s - (self.left - plan.steps) * self.step_s)
+        clean_s = max(0.0, self.clean_s - (self.left - steps) * self.step_s)
         options = replace(self.counting.options, clean_s=clean_s, **more)  # type: ignore[arg-type]
         tool, chip = self.counting.tool, self.counting.architecture
+        command = self.command(what, steps)
         try:
-            return collect(tool, self.command(plan), architecture=chip, options=options)
+            return collect(tool, command, architecture=chip, options=options)
         except InputError as error:
-            why = self.why_empty(plan)
+            why = self.why_empty()
             if why is None:
                 raise
             raise InputError(why, advice=error.advice) from error
 
-    def seen(self, plan: CountedPlan) -> Marks | None:
+    def seen(self) -> Seen | None:
         """What the last run told of its steps; None where it did not come to that."""
-        try:
-            return msgspec.json.decode(Path(plan.marks).read_bytes(), type=Marks)
-        except (OSError, msgspec.DecodeError):
-            return None
+        files = [file.read_bytes() for file in self.folder.glob(f"*{SUFFIX}")]
+        told = [record for data in files for record in records(data) if record[1] == TOLD]
+        return Seen(*max(told)[2:]) if told else None  # type: ignore[arg-type]
 
-    def why_empty(self, plan: CountedPlan) -> str | None:
+    def why_empty(self) -> str | None:
         """Why no step was looked at, None where that is not the reason."""
-        seen = self.seen(plan)
+        seen = self.seen()
         if seen is None:
             return None
         if seen.error is not None:
@@ -173,7 +188,7 @@ class Again:
         if not seen.opened:
             return (
                 f"the counted run made {seen.steps} steps and never came to the steps to count,"
-                f" which follow step {plan.first}"
+                f" which follow step {self.counting.warmup}"
             )
         return None
 
@@ -191,9 +206,8 @@ def _on_cpu(again: Again, report: Report) -> Report:
         f"the program is run again under perf, ended after {counting.warmup + steps} and after"
         f" {counting.warmup + 2 * steps} steps; what it prints is not shown"
     )
-    plan = again.plan("repeat", steps)
-    collected = again.collected(plan, subtract=True)
-    seen = again.seen(plan)
+    collected = again.collected(REPEAT, steps, subtract=True)
+    seen = again.seen()
     if seen is not None and not seen.closed and not collected.interrupted:
         raise InputError(
             f"the counted run made {seen.steps} steps where the clean one made"
@@ -242,11 +256,10 @@ def _on_gpu(again: Again, report: Report) -> Report:
         chip = shown.compute_capability or shown.architecture
     told = replace(again, counting=replace(counting, architecture=chip))
     rows = timed.kernels.filter(pl.col("kind").is_in(KERNELS))
-    plan = told.plan("count", 1)
     launches = max(1, round(rows["calls"].sum()))
-    collected = told.collected(plan, region="profiler", expected_kernels=launches)
+    collected = told.collected(COUNT, 1, region="profiler", expected_kernels=launches)
     joined = join(timed, collected.profile, collected.launches)
-    seen = told.seen(plan)
+    seen = told.seen()
     if seen is not None and not seen.closed:
         note = f"The counted run ended after {seen.steps} steps, before all were counted."
         joined = replace(joined, notes=(*joined.notes, note))
@@ -277,15 +290,15 @@ def traced_kernels(again: Again, report: Report) -> Profile:
     """The kernels of a step with their times and what shapes tell of them."""
     steps = min(TRACED_STEPS, again.left)
     trace = again.folder / "trace.json"
-    plan = again.plan("trace", steps, str(trace))
+    command = again.command(TRACE, steps, str(trace))
     options = again.counting.options
     options.progress("recording the times of kernels", 0.0)
     with workspace(None) as space:
-        ran = run(again.command(plan), space.output, options)
+        ran = run(command, space.output, options)
     if ran.interrupted:
         raise KeyboardInterrupt
     if not trace.is_file():
-        raise InputError(again.why_empty(plan) or _why(ran), advice="run it without --counters")
+        raise InputError(again.why_empty() or _why(ran), advice="run it without --counters")
     profile = read_files([trace])
     if not profile.kernels["kind"].is_in(KERNELS).any():
         raise InputError(

@@ -94,7 +94,7 @@ def plan_counting(
     from timeroof.api.reports import machine as find_machine
     from timeroof.counters import CollectOptions, check_tool
     from timeroof.counters.sets import find_set
-    from timeroof.live.torch.program import Program
+    from timeroof.live.running import program_command
 
     _refuse_ranks()
     options = CollectOptions(
@@ -102,18 +102,15 @@ def plan_counting(
         system_wide=whole_machine,
         folder=_free(folder),
         working_folder=Path.cwd(),
-        # As they are now: the program runs in this process first, and may change them.
-        surroundings=dict(os.environ),
     )
     check_tool(tool.value, options)
     if chip is not None:
         find_set(tool.value, chip)  # one that the profiler's metric sets know
     module, words = program
-    target, *arguments = words if module is None else [module, *words]
     warmup, measured, marker = steps
     return Counting(
         tool=tool.value,
-        program=Program(target, tuple(arguments), is_module=module is not None),
+        command=tuple(program_command(module, words)),
         marker=marker,
         warmup=warmup,
         measured_steps=measured,

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
-from types import ModuleType
+from collections.abc import Callable
 
 from timeroof.core.errors import UsageError
 from timeroof.counters.ncu import collect_ncu
-from timeroof.counters.options import RANGE_NAME, REPETITIONS, Collected, CollectOptions
+from timeroof.counters.options import Collected, CollectOptions
 from timeroof.counters.perf import SOFTWARE, collect_perf, is_counted
 from timeroof.counters.rocprofv3 import collect_rocprofv3
 from timeroof.counters.tools import find_tool, recognised
+from timeroof_recorder.counted import RANGE_NAME, Region
 
 _DRIVERS: dict[str, Callable[[list[str], str | None, CollectOptions], Collected]] = {
     "ncu": collect_ncu,
@@ -52,47 +47,6 @@ def check_tool(tool: str, options: CollectOptions) -> None:
             raise problem
 
 
-# Inside the program that is counted: mark the region, and say how often to do it.
-
-
-_ROCTX = ("librocprofiler-sdk-roctx.so", "librocprofiler-sdk-roctx.so.1")
-
-
-def repetitions() -> int:
-    """How often the program should do its region, as `collect` asks for it; 1 outside of it."""
-    try:
-        return max(1, int(os.environ.get(REPETITIONS, "1")))
-    except ValueError:
-        return 1
-
-
-@contextmanager
-def counted_region(name: str = RANGE_NAME) -> Iterator[None]:
-    """Mark what is counted: cudaProfilerStart and Stop with an NVTX range, or roctx on AMD. Does
-    nothing where no GPU is used. Pending work is waited for, so that none of it is counted on the
-    wrong side."""
-    torch = sys.modules.get("torch")  # never imported for this
-    if torch is None or not torch.cuda.is_available():
-        yield
-        return
-    torch.cuda.synchronize()
-    start, stop = _switches(torch)
-    start()
-    torch.cuda.nvtx.range_push(name)
-    try:
-        yield
-    finally:
-        torch.cuda.synchronize()
-        torch.cuda.nvtx.range_pop()
-        stop()
-
-
-def _switches(torch: ModuleType) -> tuple[Callable[[], object], Callable[[], object]]:
-    if not getattr(torch.version, "hip", None):
-        runtime = torch.cuda.cudart()
-        return runtime.cudaProfilerStart, runtime.cudaProfilerStop
-    for name in _ROCTX:
-        with suppress(OSError):
-            library = ctypes.CDLL(name)
-            return partial(library.roctxProfilerResume, 0), partial(library.roctxProfilerPause, 0)
-    return (lambda: None), (lambda: None)
+def counted_region(name: str = RANGE_NAME) -> Region:
+    """Inside the program: `with counted_region():` marks what is counted."""
+    return Region(name)

@@ -14,10 +14,6 @@ from timeroof.read.formats import Progress, silent
 
 Region = Literal["all", "profiler"]
 
-# The range that a program marks, and the variable that says how often to do it.
-RANGE_NAME = "timeroof"
-REPETITIONS = "TIMEROOF_REPETITIONS"
-
 
 @dataclass(frozen=True)
 class CollectOptions:

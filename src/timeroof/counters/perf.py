@@ -15,11 +15,12 @@ from statistics import median
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile, Source
 from timeroof.core.resources import FAULT
-from timeroof.counters.options import RANGE_NAME, REPETITIONS, Collected, CollectOptions
+from timeroof.counters.options import Collected, CollectOptions
 from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
 from timeroof.counters.sets import MetricSet, Selection, find_set, forecast, select
 from timeroof.counters.tools import PATIENCE_S, Tool, chip_here, failed, find_tool, recognised
 from timeroof.read.events import shown_list
+from timeroof_recorder.counted import RANGE_NAME, REPETITIONS
 
 # `perf stat`: its command line, its values, and which events this machine counts.
 

@@ -189,7 +189,7 @@ def _start(
 
     me = os.getpid()
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    environment = os.environ | {VARIABLE: f"{me}:{folder}"} | _other_entry()
+    environment = os.environ | recorded_environment(folder, me)
     child = os.fork()
     if child:
         return child
@@ -208,6 +208,11 @@ def _start(
         os.execve(command[0], command, environment)
     finally:
         os._exit(127)
+
+
+def recorded_environment(folder: Path, parent: int = 0) -> dict[str, str]:
+    """The variables that let the recorder into a process, and where what it is to do stands."""
+    return {VARIABLE: f"{parent}:{folder}"} | _other_entry()
 
 
 def _other_entry() -> dict[str, str]:
