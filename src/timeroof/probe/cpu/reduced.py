@@ -117,7 +117,7 @@ def measure_reduced(
     found = _emulated(features)
     with_unit = {p: r for p in SHORT if (r := resource_of(p, features)) is not None}
     best: dict[tuple[str, tuple[int, ...]], Figure] = {}
-    for _ in range(1 if quick else ROUNDS):
+    for _ in range(ROUNDS):
         for precision in list(with_unit):
             try:
                 _take_round(precision, set(cpus.values()), best, quick=quick)
