@@ -520,7 +520,7 @@ class Session:
         """Costs that the program states of ops (`timeroof.cost_of`): only it has the formulas."""
         if not getattr(sys.modules.get("timeroof.work.counting"), "_STATED", None):
             return
-        from timeroof.live.torch.stated import stated_costs  # the program uses timeroof itself
+        from timeroof.live.torch.describing import stated_costs  # the program uses timeroof itself
 
         for number, path in [each for kept in self._traces.values() for each in kept]:
             self.log.write("stated", number, stated_costs(path))

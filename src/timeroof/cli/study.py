@@ -392,7 +392,7 @@ def _write(
 
 def _tell(found: Study, done: Done, store: Path, page: Path | None) -> None:
     """What could not be measured on stderr, and the summary, whose last line is the page."""
-    from timeroof.study.output.terminal import print_study
+    from timeroof.study.output.utilisation import print_study
     from timeroof.study.report import case_name, leaks_of
 
     for result in found.failures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.cli.options import PlainCommand
 from timeroof.core.errors import UsageError
@@ -21,7 +21,7 @@ Sweeps = dict[str, "dict[str, list[Value]] | None"]
 class StudyCommand(PlainCommand):
     """Parameters of kernels are given with `--set`; one that is typed as an option is told so."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: object, args: list[str]) -> list[str]:
         """Refuse parameters that are typed as options, with the words to type instead."""
         from timeroof.study.kernels import kernels
 
