@@ -198,7 +198,9 @@ def study(
         place = replace(place, own={one.name: one for one in functions})
         for one in met:
             one.worker.judge_on(place.machine)
-        designed = asked.designed_cases(kernel_names, choices, factor or [], place.machine)
+        designed = asked.designed_cases(
+            kernel_names, choices, factor or [], place.machine, one_precision=precision is None
+        )
         cases = unique([*plain, *theirs, *designed])
         if fresh:
             _set_aside(target)
@@ -390,7 +392,7 @@ def _write(
 
 def _tell(found: Study, done: Done, store: Path, page: Path | None) -> None:
     """What could not be measured on stderr, and the summary, whose last line is the page."""
-    from timeroof.study.output.terminal import print_study
+    from timeroof.study.output.utilisation import print_study
     from timeroof.study.report import case_name, leaks_of
 
     for result in found.failures:
