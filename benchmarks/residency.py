@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
+from timeroof.work.locality.accesses import Accesses, ladder_bytes
+from timeroof.work.locality.ideal import ideal_traffics
 
 if TYPE_CHECKING:
     from timeroof.work.locality.accesses import Range

@@ -147,7 +147,7 @@ def start() -> None:
     if str(posix.getppid()) == parent:
         recorder.log.begin()
         if plan.get("listens"):
-            from timeroof_recorder.refusals import listen
+            from timeroof_recorder.process import listen
 
             listen(recorder.log)
     for name in recorder.frameworks:

@@ -104,6 +104,10 @@ class Marks:
         self.found = ""
         self.label = ""
         self.first_ns: int | None = None
+        # Before the first call: when the program last began to fetch batches, and when a compiler
+        # first went to work.
+        self._fetch_ns: int | None = None
+        self._compile_ns: int | None = None
         self._boundary, self._restart = boundary, restart
         self._watch, self._will_train = watch, will_train
         self._optimizers, self._modules = Cycle(MOST_RARER), Cycle(MOST_RARER)
@@ -123,6 +127,24 @@ class Marks:
         self.end_windows: Callable[[], None] = lambda: None
         # Marks in other threads than the one whose steps are looked at.
         self.elsewhere: dict[int, int] = {}
+
+    @property
+    def began_ns(self) -> int | None:
+        """When the first step began: with the first call, or with what that call had to wait for,
+        its batch or its compiler."""
+        if self.first_ns is None:
+            return None
+        return min(t for t in (self.first_ns, self._fetch_ns, self._compile_ns) if t is not None)
+
+    def fetches(self) -> None:
+        """The program begins to fetch batches: the last time before the first step, for it."""
+        if self.first_ns is None:
+            self._fetch_ns = time.perf_counter_ns()
+
+    def compiles(self) -> None:
+        """A compiler goes to work."""
+        if self.first_ns is None and self._compile_ns is None:
+            self._compile_ns = time.perf_counter_ns()
 
     @property
     def strength(self) -> int:

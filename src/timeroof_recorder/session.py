@@ -97,7 +97,8 @@ class Session:
         """Put the instruments into their framework."""
         with self._guard():
             self.log.begin()
-            self.log.write("framework", self.instruments.name, self.instruments.version)
+            now_ns = time.perf_counter_ns()
+            self.log.write("framework", self.instruments.name, self.instruments.version, now_ns)
             self.instruments.attach(self.marks)
 
     def start_forked(self) -> None:
@@ -170,7 +171,7 @@ class Session:
             self._around()
         if self.marks.label != self._mark:
             self._mark = self.marks.label
-            self.log.write("mark", self.marks.found, self._mark, self.marks.first_ns)
+            self.log.write("mark", self.marks.found, self._mark, self.marks.began_ns)
 
     def _is_ours(self) -> bool:
         if self._over or posix.getpid() != self._pid:
@@ -519,7 +520,7 @@ class Session:
         """Costs that the program states of ops (`timeroof.cost_of`): only it has the formulas."""
         if not getattr(sys.modules.get("timeroof.work.counting"), "_STATED", None):
             return
-        from timeroof.live.torch.stated import stated_costs  # the program uses timeroof itself
+        from timeroof.live.torch.describing import stated_costs  # the program uses timeroof itself
 
         for number, path in [each for kept in self._traces.values() for each in kept]:
             self.log.write("stated", number, stated_costs(path))

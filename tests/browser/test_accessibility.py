@@ -20,7 +20,7 @@ from timeroof.study.factors.published import paper_report
 from timeroof.study.output.page import write_study
 from timeroof.study.output.paper_page import paper_page
 from timeroof.views.compare_page import comparison_outputs, whatif_outputs
-from timeroof.views.machine_page import machine_page
+from timeroof.views.machine import machine_page
 from timeroof.views.page import html_page
 
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"

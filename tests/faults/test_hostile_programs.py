@@ -14,6 +14,8 @@ import pytest
 from tests.faults.hostile_programs import PROGRAMS, TRAINING, source_of, training
 from tests.live.live_programs import MACHINE
 
+# Whole programs, seconds each.
+pytestmark = pytest.mark.slow
 INPUT = b"one\ntwo\xff\n" + bytes(range(256))
 
 

@@ -14,6 +14,8 @@ from timeroof_recorder.schedule import Pass, Schedule
 
 pytest.importorskip("torch")
 
+# Whole programs, seconds each.
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = ["resnet50", "gpt2", "lstm_lm", "lstm_loop", "unet", "dlrm"]
 VARIANTS = [("resnet50", "--channels-last"), ("unet", "--interpolate")]

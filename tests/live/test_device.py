@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from tests.recorded_data import DATA
-from timeroof.api.live import report_of
+from timeroof.api.live import report_of, with_compiled
 from timeroof.api.reports import load
-from timeroof.live.device import with_compiled
 from timeroof.live.recording import CleanStep, CompiledKernel, KernelArgument, LoopOp, Recording
 
 KINETO = DATA / "kineto"

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from timeroof.live.kind import Kind, KindKey, StepSeen
-from timeroof.live.kinds import after_last, kinds_of, profiling_s, step_kinds, with_sizes
+from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds, with_sizes
 from timeroof.live.sizes import choose_size, varying_note
+from timeroof_recorder.marks import Marks
 from timeroof_recorder.schedule import Pass, Schedule
 
 MS = 1_000_000
@@ -73,7 +74,7 @@ def test_a_first_step_of_seconds_is_warm_up() -> None:
 def test_every_second_is_in_a_kind_or_was_added_by_profiling() -> None:
     steps = recorded(64, dict.fromkeys(range(8, 65, 8), 401.0))
     kinds = kinds_of(steps, KEYS, {})
-    listed = step_kinds(kinds, kinds[0], after_last(kinds, 0.5))
+    listed = step_kinds(kinds, kinds[0], around_steps(kinds, 0.0, 0.5))
     whole_s = sum(kind.total_s or 0.0 for kind in listed if kind.count)
     first_ns = steps[0].end_ns - steps[0].duration_ns
     lasted_s = (steps[-1].end_ns - first_ns) / 1e9
@@ -82,6 +83,26 @@ def test_every_second_is_in_a_kind_or_was_added_by_profiling() -> None:
     assert sum(kind.share or 0.0 for kind in listed) == pytest.approx(1.0)
     assert listed[-1].name == "after the last step"
     assert [kind.reported for kind in listed] == [True, False, False]
+
+
+def test_a_long_start_is_listed_and_a_short_one_is_not() -> None:
+    kinds = kinds_of(recorded(40, {}), KEYS, {})
+    assert [(k.name, k.total_s) for k in around_steps(kinds, 3.0, 0.0)] == [
+        ("before the first step", 3.0)
+    ]
+    assert not around_steps(kinds, 0.5, 0.0)
+
+
+def test_the_first_step_begins_with_its_batches_or_its_compiler() -> None:
+    for begins in (Marks.fetches, Marks.compiles):
+        marks = Marks("auto", lambda end_ns: None)
+        begins(marks)
+        marks.stepped(1, "SGD", lambda: True)
+        assert marks.first_ns is not None
+        assert marks.began_ns is not None
+        assert marks.began_ns < marks.first_ns
+        begins(marks)  # later ones belong to later steps
+        assert marks.began_ns < marks.first_ns
 
 
 def test_one_size_stands_for_steps_of_all_sizes() -> None:

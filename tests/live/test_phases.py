@@ -10,7 +10,7 @@ from timeroof.live.accounting import Account, account
 from timeroof.live.framework import Context
 from timeroof.live.recording import Described, TimedStep
 from timeroof.live.rows import phases_of
-from timeroof.live.torch.contexts import contexts
+from timeroof.live.torch.describing import contexts
 from timeroof_recorder.torch.names import ENGINE, MODULE
 
 STEP = "Optimizer.step#SGD.step"

@@ -16,6 +16,8 @@ from tests.live.live_programs import MODEL, check_account, command, folder, repo
 __all__ = ["folder"]
 pytest.importorskip("torch")
 
+# Whole programs, seconds each.
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -12,8 +12,8 @@ from timeroof.core.profile import Profile, Source
 from timeroof.model.bounds import op_cost_s
 from timeroof.model.judge import judge
 from timeroof.probe import frameworks
-from timeroof.probe.cpu.pages import pages_at
-from timeroof.views.measured import launch_lines
+from timeroof.probe.cpu.threads import pages_at
+from timeroof.views.machine import launch_lines
 
 COSTS = {"op": 5e-6, "call": 8e-6, "kernel": 1e-6}
 

@@ -16,7 +16,7 @@ from timeroof.read.xla.space import planes
 from timeroof.work.hlo.buffers import Buffers, accesses_of_run
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.proto import read_hlo
-from timeroof.work.locality import ideal_traffic
+from timeroof.work.locality.ideal import ideal_traffic
 
 RECORDED = DATA / "xla" / "mi300x_jax_conv3d_8gpu.xplane.pb"
 

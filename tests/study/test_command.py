@@ -23,6 +23,8 @@ from timeroof.probe.measurement import Measurement
 
 pytest.importorskip("torch")
 
+# Whole programs, seconds each.
+pytestmark = pytest.mark.slow
 SIZES = [str(1 << p) for p in range(4, 12)]
 TINY = ["elementwise", "--set", f"elements={','.join(SIZES)}", "--pass", "forward", "--quick"]
 

@@ -20,8 +20,7 @@ from timeroof.study import counters, czaja
 from timeroof.study.case import Case, Plan, Result
 from timeroof.study.czaja import KERNELS, Studied, preset_cases, utilised
 from timeroof.study.output.page import write_study
-from timeroof.study.output.terminal import print_study
-from timeroof.study.output.utilisation import utilisation_table
+from timeroof.study.output.utilisation import print_study, utilisation_table
 from timeroof.study.report import Study, judged_study
 from timeroof.study.worker import placing
 

@@ -26,6 +26,8 @@ STORY = (
     "LSTM pays for its launches: JAX eager takes 109× as long as jit, TensorFlow eager takes 88× as"
     " long as XLA and PyTorch loop of cells takes 4.0× as long as fused layer."
 )
+# Seconds of one product in FP32 and in bf16.
+PRODUCTS = {"torch": (2e-3, 1e-3), "jax": (2.4e-3, 9.6e-3), "tensorflow": (2.2e-3, 1.1e-3)}
 CONV = {"torch": 60e-3, "jax": 143e-3, "tensorflow": 26e-3}
 
 
@@ -63,6 +65,12 @@ def study(lstm: dict[tuple[str, str], tuple[float, float]] = LSTM) -> Study:
                         variant=MAIN_VARIANT[framework], threads=2)  # fmt: skip
             own = layout == OWN_LAYOUT.get(framework, "contiguous")
             found.append(result(case, seconds * (1.0 if own else 1.5), 1, 3568435200))
+    for framework, pair in PRODUCTS.items():
+        for precision, seconds in zip(("fp32", "bf16"), pair, strict=True):
+            case = Case(kernel="gemm", params={"m": 512, "n": 512, "k": 512}, pass_name="forward",
+                        framework=framework, precision=precision, threads=2,
+                        variant=MAIN_VARIANT[framework])  # fmt: skip
+            found.append(result(case, seconds, 1, 2.0 * 512**3))
     return judged_study(found, study_machine())
 
 
@@ -123,6 +131,13 @@ def test_factors_across_frameworks_follow_from_their_rows() -> None:
         "TensorFlow eager executes 1.06× the products that lstm forward needs:"
         " Keras runs the cell 17 times for 16 steps."
     )
+    precision = found["precision"]
+    assert precision.sentence == (
+        "Against FP32 the time of a matrix product in bf16 is 0.50× in PyTorch, 4.0× in JAX and"
+        " 0.50× in TensorFlow."
+    )
+    ratios = [narrow / wide for wide, narrow in PRODUCTS.values()]
+    assert [e.ratio.value for e in precision.effects] == pytest.approx(ratios, rel=0.03)
     more = [row for row in rows if (executed_per_needed(row) or 1) > 1]
     assert [row.framework for row in more] == ["tensorflow"]
 
@@ -167,6 +182,28 @@ def test_a_quick_comparison_sweeps_the_main_variant_and_takes_one_case_of_the_ot
     assert layouts == {"contiguous", "channels_last"}
     given = compared_cases("conv2d", ["tensorflow"], quick=True, sweeps={"layout": ["contiguous"]})
     assert {c.params["layout"] for c in given} == {"contiguous"}
+
+
+def test_all_five_factors_are_restated_across_frameworks_by_default(tmp_path: Path) -> None:
+    from timeroof.cli.study_cases import Choices, designed_cases
+    from timeroof.study.output.frameworks import factor_lines
+
+    frameworks = ("torch", "jax", "tensorflow")
+    choices = Choices(
+        framework="torch", device="cpu", precisions=["fp32"], passes=None, caches=["warm"],
+        threads=[1], variants=[], quick=True, frameworks=frameworks,
+    )  # fmt: skip
+    asked = {"names": ["lstm"], "choices": choices, "factors": [], "machine": None}
+    cases = designed_cases(**asked, one_precision=True)  # type: ignore[arg-type]
+    assert {(c.framework, c.kernel, c.precision, c.variant) for c in cases} == {
+        (name, "gemm", precision, MAIN_VARIANT[name])
+        for name in frameworks
+        for precision in ("fp32", "bf16")
+    }
+    assert designed_cases(**asked, one_precision=False) == []  # type: ignore[arg-type]
+    lines = factor_lines(study().report.findings)
+    assert len(lines) == 5
+    assert not [line.name for line in lines if "Not compared" in line.sentence]
 
 
 def test_no_framework_is_needed_for_another() -> None:

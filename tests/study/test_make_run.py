@@ -23,7 +23,7 @@ from timeroof.study.factors.conclusion import times
 from timeroof.study.grid import DesignOptions, all_cores, unique
 from timeroof.study.judged_cases import limiter_words
 from timeroof.study.output.page import write_study
-from timeroof.study.output.terminal import print_study
+from timeroof.study.output.utilisation import print_study
 from timeroof.study.report import judged_study
 
 FACTORS = ("intensity", "locality", "autotune", "launch", "precision")

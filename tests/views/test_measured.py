@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import make_machine
-from timeroof.views.measured import print_measured
+from timeroof.views.machine import print_measured
 
 
 def test_the_clock_behind_theoretical_figures_is_said(capsys: pytest.CaptureFixture[str]) -> None:

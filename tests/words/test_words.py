@@ -26,7 +26,7 @@ from timeroof.model.compare.compare import compare
 from timeroof.model.whatif.project import what_if
 from timeroof.views.compare import print_comparison
 from timeroof.views.explain import print_explanation
-from timeroof.views.measured import print_measured
+from timeroof.views.machine import print_measured
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page
 from timeroof.views.run_summary import print_run

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 from timeroof.api.live import recordings_in, report_of
 from timeroof.core.errors import UsageError
@@ -150,13 +150,13 @@ def profile(
     steps: int = 20,
 ) -> _Maker: ...
 def profile(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., object] | None = None,
     /,
     *,
     machine: Machine | str | None = None,
     warmup: int = 2,
     steps: int = 20,
-) -> Any:
+) -> object:
     """Profile a block (`with timeroof.profile() as p`) or a function (`@timeroof.profile`).
 
     A block that runs once is described and timed in one pass. With `p.step()` after every
@@ -172,7 +172,7 @@ def profile(
     return maker if function is None else maker(function)
 
 
-def _runs_later(function: Callable[..., Any]) -> bool:
+def _runs_later(function: Callable[..., object]) -> bool:
     kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     return any(is_kind(function) for is_kind in kinds)
 

@@ -78,7 +78,7 @@ def machine(
         write_machine(found, save)
     if html is not None:
         from timeroof.core.files import write_atomically
-        from timeroof.views.machine_page import machine_page
+        from timeroof.views.machine import machine_page
 
         notes = (*measured.notes, *measured.warnings) if measured is not None else ()
         write_atomically(html, machine_page(found, notes).encode())
@@ -120,7 +120,7 @@ def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> M
 
 
 def _show(machine: Machine, measured: Measurement | None) -> None:
-    from timeroof.views.measured import print_measured
+    from timeroof.views.machine import print_measured
     from timeroof.views.terminal import print_machine
 
     if measured is None:
@@ -133,7 +133,7 @@ def _show(machine: Machine, measured: Measurement | None) -> None:
 
 def _remark(measured: Measurement) -> None:
     """What a reader must know of the figures, on stderr."""
-    from timeroof.views.measured import print_remarks
+    from timeroof.views.machine import print_remarks
 
     print_remarks("Note", measured.notes)
     print_remarks("Warning", measured.warnings, style="yellow")

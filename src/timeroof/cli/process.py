@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeroof.core.ending import SIGNALS, allow_words
 from timeroof.core.errors import EXIT_INTERRUPT, InputError, TimeroofError
@@ -93,7 +93,7 @@ def interrupt_code() -> int:
     return 128 + (_pressed[0] if _pressed else signal.SIGINT)
 
 
-_FOUND: list[Any] = []
+_FOUND: list[object] = []
 
 
 def take_over() -> None:

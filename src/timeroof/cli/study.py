@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from timeroof.core.engines import DaskCluster
     from timeroof.core.machine import Machine
     from timeroof.study.case import Case, Result
+    from timeroof.study.cluster import Ran
     from timeroof.study.report import Study
     from timeroof.study.run import Done, Place, Worker
     from timeroof.study.store import Store
@@ -143,7 +144,7 @@ def study(
     """
     from timeroof.api.reports import machine as find_machine
     from timeroof.cli.outputs import check_outputs, keep_inputs
-    from timeroof.study.cluster import node_notes
+    from timeroof.study.cluster import Ran, where_cases_ran
     from timeroof.study.grid import unique
     from timeroof.study.run import check_store
     from timeroof.study.store import Store
@@ -193,11 +194,13 @@ def study(
         counting_tool = _tool(counters) if counters or not whole else _perf_if_it_counts()
         other = None if machine in (None, "here") else find_machine(str(machine))
         ran = dict.fromkeys([*frameworks, *(case.framework for case in theirs)])
-        place, notes = _place(device, list(ran), other)
+        place, notes = _place(device, list(ran), other, elsewhere=nodes is not None)
         place = replace(place, own={one.name: one for one in functions})
         for one in met:
             one.worker.judge_on(place.machine)
-        designed = asked.designed_cases(kernel_names, choices, factor or [], place.machine)
+        designed = asked.designed_cases(
+            kernel_names, choices, factor or [], place.machine, one_precision=precision is None
+        )
         cases = unique([*plain, *theirs, *designed])
         if fresh:
             _set_aside(target)
@@ -210,16 +213,18 @@ def study(
                 may_reduce=threads == "all", bound=bool(whole),
                 own={one.function.name: one.worker for one in met}, nodes=nodes,
             )  # fmt: skip
-            notes += [] if nodes is None else node_notes(store, done.results, place.machine_key)
-        found = _judged(done.results, other or place.machine, notes)
+            on = Ran(other) if other else where_cases_ran(store, done.results, place.machine)
+        found = _judged(done.results, on, notes)
         _tell(found, done, target, _write(found, out, html, save, json, overlay))
 
 
-def _judged(results: list[Result], machine: Machine | None, notes: list[str]) -> Study:
+def _judged(results: list[Result], on: Ran, notes: list[str]) -> Study:
     from timeroof.study.report import judged_study
 
     command = "timeroof " + " ".join(sys.argv[1:])
-    found = judged_study(results, machine, command=command, notes=notes)
+    found = judged_study(
+        results, on.machine, command=command, notes=[*notes, *on.notes], by_node=on.by_node
+    )
     if not found.rows:
         first = found.failures[0].error if found.failures else "there was nothing to measure"
         raise InputError(f"no case could be measured: {first}")
@@ -301,14 +306,16 @@ def _installed(frameworks: list[str]) -> tuple[str, ...]:
 
 
 def _place(
-    device: str, frameworks: Sequence[str], other: Machine | None
+    device: str, frameworks: Sequence[str], other: Machine | None, *, elsewhere: bool
 ) -> tuple[Place, list[str]]:
     """This machine, measured once if it never was, unless another one judges the cases.
 
     What was measured before serves all the same: the caches are those that the cases run on.
+    Where nodes `elsewhere` run them, this computer need not have the device.
     """
     from timeroof.api.live import machine_for
     from timeroof.probe.measure import cached_machine, load_or_measure
+    from timeroof.study.cluster import on_any_node
     from timeroof.study.run import Place
 
     here, notes = other, list[str]()
@@ -320,9 +327,11 @@ def _place(
         try:
             here = load_or_measure(quick=True, device=device).machine
         except UsageError as error:
-            advice = "use --device cpu, or leave --device out"
-            raise UsageError(error.what, advice=advice) from error
-    return Place.here(here, *frameworks), notes
+            if not elsewhere:
+                advice = "use --device cpu, or leave --device out"
+                raise UsageError(error.what, advice=advice) from error
+    place = Place.here(here, *frameworks)
+    return on_any_node(place) if elsewhere else place, notes
 
 
 def _run(
@@ -355,7 +364,7 @@ def _run(
         counting = Counting(counters, plan, place.machine, place.own, rounds, once=bound and quick)
     with progress_bar("studying", len(cases)) as advance:
         if nodes is not None:
-            return run_on_nodes(cases, store, plan, nodes, advance)
+            return run_on_nodes(cases, store, place, plan, nodes, advance)
         return run_cases(cases, store, place, plan, advance, counting=counting, own=own)
 
 
@@ -383,7 +392,7 @@ def _write(
 
 def _tell(found: Study, done: Done, store: Path, page: Path | None) -> None:
     """What could not be measured on stderr, and the summary, whose last line is the page."""
-    from timeroof.study.output.terminal import print_study
+    from timeroof.study.output.utilisation import print_study
     from timeroof.study.report import case_name, leaks_of
 
     for result in found.failures:

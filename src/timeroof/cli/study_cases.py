@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.cli.options import PlainCommand
 from timeroof.core.errors import UsageError
@@ -21,7 +21,7 @@ Sweeps = dict[str, "dict[str, list[Value]] | None"]
 class StudyCommand(PlainCommand):
     """Parameters of kernels are given with `--set`; one that is typed as an option is told so."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: object, args: list[str]) -> list[str]:
         """Refuse parameters that are typed as options, with the words to type instead."""
         from timeroof.study.kernels import kernels
 
@@ -367,13 +367,18 @@ def own_cases(sweeps: Sweeps, choices: Choices) -> list[Case]:
 
 
 def designed_cases(
-    names: list[str], choices: Choices, factors: list[str], machine: Machine | None
-) -> list[Case]:
-    """The cases of the factors' experiments."""
+    names: list[str], choices: Choices, factors: list[str], machine: Machine | None,
+    *, one_precision: bool,
+) -> list[Case]:  # fmt: skip
+    """The cases of the factors' experiments. Where frameworks are compared and no precision is
+    asked for, a matrix product shows what a narrow format does in each."""
     from timeroof.study.factors import designs
+    from timeroof.study.factors.precision import across_design
     from timeroof.study.grid import DesignOptions, all_cores
 
     names_shared = ("framework", "device", "precisions", "quick")
     shared = {name: getattr(choices, name) for name in names_shared}
     options = DesignOptions(kernels=names, threads=all_cores(), machine=machine, **shared)
-    return designs(factors, options)
+    across = len(choices.frameworks) > 1 and not choices.variants and one_precision
+    more = across_design(options, choices.frameworks) if across and names else []
+    return [*designs(factors, options), *more]

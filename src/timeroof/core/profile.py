@@ -88,6 +88,8 @@ class Source(msgspec.Struct, kw_only=True, frozen=True):
 
 # What marks a step where nothing does.
 WINDOWS = "windows of time, as nothing marks a step"
+# Stretches of a run that are listed beside the kinds of its steps.
+BEFORE, AFTER = "before the first step", "after the last step"
 
 
 class StepKind(msgspec.Struct, kw_only=True, frozen=True):

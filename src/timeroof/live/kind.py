@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from timeroof_recorder.schedule import INSTRUMENTED, UNSETTLED, UNTOUCHED, Pass
 
-OTHER, WARM_UP, AFTER = "other steps", "warm-up", "after the last step"
+OTHER, WARM_UP = "other steps", "warm-up"
 # Unprofiled steps beside a profiled one that tell what it would have taken.
 NEAREST = 5
 # Steps whose sizes differ at most so much are like one another.

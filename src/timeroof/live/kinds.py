@@ -10,8 +10,8 @@ from statistics import median
 
 import msgspec
 
-from timeroof.core.profile import StepKind
-from timeroof.live.kind import AFTER, OTHER, WARM_UP, Kind, KindKey, StepSeen, name_kinds
+from timeroof.core.profile import AFTER, BEFORE, StepKind
+from timeroof.live.kind import OTHER, WARM_UP, Kind, KindKey, StepSeen, name_kinds
 from timeroof_recorder.schedule import INSTRUMENTED, UNTOUCHED, Pass
 
 # Kinds that are told apart; what is left over is one more.
@@ -34,6 +34,8 @@ LEAST_REGULAR, LEAST_GAPS, WIDE = 0.8, 3, 3
 LEAST_WARM_UP_NS, LEAST_WARM_UP = 500_000_000, 0.2
 # What follows the last step is shown from this share of the run on.
 LEAST_AFTER = 0.01
+# What precedes the first one, from so many seconds and this share on.
+LEAST_BEFORE_S, LEAST_BEFORE = 1.0, 0.1
 VARYING = "varying"
 
 
@@ -257,18 +259,21 @@ def profiling_s(steps: Sequence[StepSeen], kinds: Sequence[Kind]) -> float:
     return (in_steps + between) / 1e9
 
 
-def after_last(kinds: Sequence[Kind], seconds: float) -> list[StepKind]:
-    """What followed the last step, where it is worth a line."""
-    whole_s = sum(kind.total_s for kind in kinds) + seconds
-    if seconds <= LEAST_AFTER * whole_s:
-        return []
-    return [StepKind(name=AFTER, count=0, total_s=seconds, reported=False)]
+def around_steps(kinds: Sequence[Kind], before_s: float, after_s: float) -> list[StepKind]:
+    """What came before the first step and after the last one, where it is worth a line."""
+    steps_s = sum(kind.total_s for kind in kinds)
+    shown = []
+    if before_s >= max(LEAST_BEFORE_S, LEAST_BEFORE * (steps_s + before_s)):
+        shown.append((BEFORE, before_s))
+    if after_s > LEAST_AFTER * (steps_s + after_s):
+        shown.append((AFTER, after_s))
+    return [StepKind(name=name, count=0, total_s=s, reported=False) for name, s in shown]
 
 
 def step_kinds(
     kinds: Sequence[Kind], reported: Kind | None, after: Sequence[StepKind] = ()
 ) -> list[StepKind]:
-    """The kinds as a report has them, with what `after_last` says; shares are of all of it."""
+    """The kinds as a report has them, with what `around_steps` says; shares are of all of it."""
     found = [
         StepKind(
             name=kind.name, count=kind.count, median_s=kind.median_s, total_s=kind.total_s,

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from timeroof.core.machine import Machine
 from timeroof.live.calls import Counted
 from timeroof.live.recording import Described, TensorSeen, tensors_in
-from timeroof.work.locality import Accesses, ideal_traffics, ladder_bytes
-from timeroof.work.locality.accesses import LadderBytes, Range
+from timeroof.work.locality.accesses import Accesses, LadderBytes, Range, ladder_bytes
+from timeroof.work.locality.ideal import ideal_traffics
 
 # Storages over time: a new one may get the address, and so the number, of one that is gone.
 

@@ -17,7 +17,14 @@ from timeroof.live.accounting import LEAST_SHARE, LEAST_WAITING, waiting_share
 from timeroof.live.calibration import Program, Round, event_cost
 from timeroof.live.framework import FilePass, framework_of
 from timeroof.live.kind import Kind, KindKey, StepSeen
-from timeroof.live.kinds import after_last, kinds_of, profiling_s, step_kinds, tail_kind, with_sizes
+from timeroof.live.kinds import (
+    around_steps,
+    kinds_of,
+    profiling_s,
+    step_kinds,
+    tail_kind,
+    with_sizes,
+)
 from timeroof.live.recording import (
     CleanStep,
     CompiledKernel,
@@ -87,6 +94,8 @@ class ProcessSeen:
     frameworks: list[tuple[str, str]] = field(default_factory=list)
     marker: str = ""
     mark: str = ""
+    # When the framework was there, and when the first step began.
+    arrived_ns: int | None = None
     first_ns: int | None = None
     steps: list[StepSeen] = field(default_factory=list)
     keys: dict[int, KindKey] = field(default_factory=dict)
@@ -180,6 +189,12 @@ def _process(
     seen.command = [word.decode("utf-8", "replace") for word in words]
 
 
+def _framework(seen: ProcessSeen, name: str, version: str, now_ns: int | None = None) -> None:
+    seen.frameworks.append((name, version))
+    if seen.arrived_ns is None:
+        seen.arrived_ns = now_ns
+
+
 def _watched(seen: ProcessSeen, name: str, version: str) -> None:
     """Of several frameworks the one whose steps are looked at is the first."""
     seen.frameworks = list(dict.fromkeys([(name, version), *seen.frameworks]))
@@ -211,7 +226,7 @@ def _restart(seen: ProcessSeen, times: list[int]) -> ProcessSeen:
     """Steps before it were parts of steps: they stand in where no other was timed."""
     kept = (
         "pid", "parent", "forked", "command", "ranks", "frameworks", "around", "threads", "rounds",
-        "notes", "kernels", "keys", "pace_ns", "why",
+        "notes", "kernels", "keys", "pace_ns", "why", "arrived_ns",
     )  # fmt: skip
     fresh = ProcessSeen(**{name: getattr(seen, name) for name in kept})
     seen.notes = list(seen.notes)
@@ -314,7 +329,7 @@ def _ended(seen: ProcessSeen, error: str | None, _cpu_ns: int) -> None:
 
 _TAKERS: dict[str, Any] = {
     "process": _process,
-    "framework": lambda seen, name, version: seen.frameworks.append((name, version)),
+    "framework": _framework,
     "watched": _watched,
     "mark": _mark,
     "steps": _steps,
@@ -422,7 +437,7 @@ def recordings_of(
         if seen.marker == WINDOW:
             one.name = one.name.replace("step", "window")
     slower_s = profiling_s(steps, kinds)
-    after = after_last(kinds, _take_tail(seen, steps, kinds, keys))
+    around = around_steps(kinds, _before_s(seen), _take_tail(seen, steps, kinds, keys))
     by_kind = [(kind, _timed_of(kind, seen)) for kind in kinds]
     timed = [(kind, own) for kind, own in by_kind if own] or by_kind[:1]
     found = []
@@ -430,7 +445,7 @@ def recordings_of(
     for kind, own in listed:
         recording = _common(seen)
         if kind is not None:
-            recording.kinds, recording.kind = step_kinds(kinds, kind, after), kind.name
+            recording.kinds, recording.kind = step_kinds(kinds, kind, around), kind.name
             recording.profiling_s = slower_s
             _fill(recording, kind, own, seen, folder)
         found.append(recording)
@@ -454,6 +469,13 @@ def _stands_in(former: ProcessSeen, seen: ProcessSeen) -> bool:
 
 def _span_ns(seen: ProcessSeen) -> int:
     return sum(step.duration_ns for step in seen.steps)
+
+
+def _before_s(seen: ProcessSeen) -> float:
+    """Seconds between the framework's import and the first step: building, loading, reading."""
+    if seen.arrived_ns is None or seen.first_ns is None or seen.marker == WINDOW:
+        return 0.0
+    return max(0, seen.first_ns - seen.arrived_ns) / 1e9
 
 
 def _take_tail(

@@ -107,7 +107,7 @@ def tensorflow_costs() -> dict[str, float]:
     return _costs(lambda: one + one, short, long, tf.eye(4))
 
 
-def _chain(products: int) -> Callable[[Any], Any]:
+def _chain(products: int) -> Callable[[object], object]:
     def run(square: Any) -> Any:
         found = square
         for _ in range(products):
@@ -118,8 +118,11 @@ def _chain(products: int) -> Callable[[Any], Any]:
 
 
 def _costs(
-    op: Callable[[], Any], short: Callable[[Any], Any], long: Callable[[Any], Any], square: Any
-) -> dict[str, float]:
+    op: Callable[[], object],
+    short: Callable[[object], object],
+    long: Callable[[object], object],
+    square: object,
+) -> dict[str, float]:  # fmt: skip
     for function in (short, long):  # compiling is not launching
         function(square)
     call_s, long_s = (best_s(lambda f=f: f(square)) for f in (short, long))  # type: ignore[misc]

@@ -27,9 +27,9 @@ from timeroof.probe import torch_device
 from timeroof.probe.cpu.ceilings import widened
 from timeroof.probe.cpu.features import find_microarchitecture
 from timeroof.probe.cpu.ir import host_cpu_name
-from timeroof.probe.cpu.pages import pages_of_region
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.reduced import Reduced, describe_without_torch, measure_reduced
+from timeroof.probe.cpu.threads import pages_of_region
 from timeroof.probe.cpu.topology import Topology, read_topology, total_memory
 from timeroof.probe.launch import LaunchCost, TorchLaunches, launch_ceiling, why_no_torch
 from timeroof.probe.measurement import MEASUREMENT_SCHEMA, Budget, Measurement, Progress, Steps

@@ -14,6 +14,8 @@ Cache = Literal["warm", "cold"]
 Value = int | float | str | bool
 # Share of all processor time that others may use before wall time says nothing of a kernel.
 BUSY = 0.15
+# Labels of a case that a node of a cluster ran: the computer, and what kind of machine it is.
+NODE, MACHINE = "node", "machine"
 # What samples are seconds of: of the clock on the wall, or of the one thread that ran the case.
 Clock = Literal["wall", "cpu"]
 

@@ -16,11 +16,13 @@ import polars as pl
 from timeroof.core.columns import BOUND, BYTE, FLOP
 from timeroof.core.profile import LABEL, ORIGIN
 from timeroof.core.resources import SCOPES, Scope, limiter_kind
-from timeroof.study.case import BUSY, Value
+from timeroof.study.case import BUSY, MACHINE, NODE, Value
 from timeroof.views.palette import LIMITER_WORDS
 
 # How a case was run; equal ones make a series.
-SERIES = ("framework", "device", "precision", "pass_name", "cache", "threads", "variant")
+SERIES = (
+    "framework", "device", "precision", "pass_name", "cache", "threads", "variant", "machine",
+)  # fmt: skip
 USUAL = {"framework": "torch", "device": "cpu", "cache": "warm", "variant": "eager"}
 DRAM = "dram"
 # Away from the cores first.
@@ -32,7 +34,7 @@ _PLAIN = (
 )  # fmt: skip
 _WORDS = (
     "implementation", "algorithm", "formats", "emulated", "contains", "executed_because", "clock",
-    "turn", "doubt", "placed",
+    "turn", "doubt", "placed", NODE,
 )  # fmt: skip
 _NUMBERS = ("load", "reorders", "reorder_s", "working_set_bytes", "formula_flops")
 # Labels that are no parameters: a parameter of a user's function may be called the same.
@@ -84,6 +86,9 @@ class Row:
     threads: int | None = None
     variant: str = "eager"
     scope: Scope = "all"
+    # The kind of machine that ran it, where it is not the one of most cases; and its node.
+    machine: str = ""
+    node: str | None = None
     # What it took: seconds of single executions, the median alone where no samples were kept.
     samples: tuple[float, ...] = ()
     time_spread: float | None = None
@@ -185,7 +190,7 @@ class Row:
     def series(self, *without: str) -> str:
         """How it ran, in words: what is usual is not said."""
         told = {n: getattr(self, n) for n in (*SERIES[:2], "pass_name", "precision", "variant")}
-        told |= {"cache": self.cache}
+        told |= {"cache": self.cache, "machine": self.machine}
         words = [v for n, v in told.items() if v and n not in without and USUAL.get(n) != v]
         if self.threads is not None and "threads" not in without:
             words.append(f"{self.threads} thread{'s' * (self.threads != 1)}")
@@ -222,7 +227,8 @@ def _row(values: dict[str, Any], names: Collection[str]) -> Row:
     known: dict[str, Any] = {n: values.get(n) for n in _PLAIN}
     known |= {n: labels.get(n) for n in _WORDS}
     known |= {n: float(labels[n]) for n in _NUMBERS if n in labels}
-    known |= {n: labels.get(n, "") for n in ("framework", "precision", "cache", "variant")}
+    of_series = ("framework", "precision", "cache", "variant", MACHINE)
+    known |= {n: labels.get(n, "") for n in of_series}
     return Row(
         **known,
         device=labels.get("device") or "cpu",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -21,7 +21,7 @@ from timeroof.model.judge import judge
 from timeroof.model.stats import spread
 from timeroof.model.totals import totals
 from timeroof.study import kernel as k
-from timeroof.study.case import Case, Result
+from timeroof.study.case import MACHINE, NODE, Case, Result
 from timeroof.study.czaja import utilisation_findings
 from timeroof.study.factors import conclude
 from timeroof.study.grid import all_cores
@@ -34,14 +34,18 @@ SCOPE = f"{LABEL}scope"
 _PHASES = {k.CALIBRATE: "data", k.FORWARD: "forward", k.OPTIMIZER: "optimizer"}
 
 
+# Machines of a cluster's nodes, by node and kind of machine.
+Machines = Mapping[tuple[str, str], Machine]
+
+
 def profile_of(
     results: Sequence[Result], machine: Machine | None = None, *, command: str | None = None,
-    notes: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (), by_node: Machines | None = None,
 ) -> Profile:  # fmt: skip
     """The cases that were measured; failed and unsupported ones have no row. Times, launches and
     amounts are those of one execution."""
     done = [r for r in results if r.status == "done" and r.samples_s]
-    rows = [_row(r, machine) for r in done]
+    rows = [_row(r, _own(r.labels, machine, by_node)) for r in done]
     source = Source(tool="timeroof study", command=command)
     if not rows:
         empty = pl.DataFrame(schema={"name": pl.String, "time_s": pl.Float64})
@@ -54,6 +58,14 @@ def profile_of(
     numbers = {n: pl.Float64 for row in rows for n in row if n.split("/")[0] in ("flop", "byte")}
     table = pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
     return Profile.of(table, source, notes=notes)
+
+
+def _own(
+    labels: Mapping[str, str | None], machine: Machine | None, by_node: Machines | None
+) -> Machine | None:
+    """The machine that a case is judged on: its node's, where that is known."""
+    place = (labels.get(NODE) or "", labels.get(MACHINE) or "")
+    return (by_node or {}).get(place, machine)
 
 
 def _row(result: Result, machine: Machine | None) -> dict[str, object]:
@@ -128,21 +140,24 @@ class Study:
 
 def judged_study(
     results: Sequence[Result], machine: Machine | None, *, command: str | None = None,
-    notes: Sequence[str] = (),
+    notes: Sequence[str] = (), by_node: Machines | None = None,
 ) -> Study:  # fmt: skip
-    """Judge results: cases on one thread on one core's ceilings, all others on all cores'."""
-    profile = profile_of(results, machine, command=command, notes=tuple(notes))
-    verdicts = _judged(profile, machine)
+    """Judge results: cases on one thread on one core's ceilings, all others on all cores'. Cases of
+    a cluster's nodes are judged on these nodes' machines."""
+    profile = profile_of(results, machine, command=command, notes=tuple(notes), by_node=by_node)
+    verdicts = _judged(profile, machine, by_node)
+    mixed = any(own != machine for own in (by_node or {}).values())
     report = Report(
         profile=profile,
         machine=machine,
         verdicts=verdicts,
-        totals=totals(profile, verdicts, machine),
+        # What fusing would give is told of one machine only.
+        totals=totals(profile, verdicts, None if mixed else machine),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         version=VERSION,
     )
     names = {r.case.kernel: list(r.case.params) for r in results}
-    rows = typed_rows(report.rows, names)
+    rows = _beside_main(typed_rows(report.rows, names), machine, by_node)
     leaks = [f"{name}: {text}." for name, text in leaks_of(results).items()]
     told = dict.fromkeys((busy_sentence(rows), *leaks, *profile.notes, *verdicts.notes))
     notes = as_notes(text for text in told if text)
@@ -154,6 +169,13 @@ def judged_study(
     )
     failures = [r for r in results if r.status != "done"]
     return Study(replace(report, notes=notes, findings=findings), rows, failures)
+
+
+def _beside_main(rows: list[Row], machine: Machine | None, by_node: Machines | None) -> list[Row]:
+    """Rows that name their machine only where it is another than that of the report."""
+    main = {kind for (_, kind), own in (by_node or {}).items() if own == machine}
+    main = main if len({row.machine for row in rows}) > 1 else {row.machine for row in rows}
+    return [replace(row, machine="") if row.machine in main else row for row in rows]
 
 
 def busy_sentence(rows: Sequence[Row]) -> str:
@@ -169,20 +191,26 @@ def busy_sentence(rows: Sequence[Row]) -> str:
     return f"Other programs used {format_percent(load)} of the CPU during {where}. {how}"
 
 
-def _judged(profile: Profile, machine: Machine | None) -> Verdicts:
-    """Judge each scope by itself and put the verdicts together in the profile's order."""
-    scopes = profile.kernels[SCOPE].unique().to_list() if len(profile) else []
-    if len(scopes) < 2:
-        return judge(profile, machine, scope=scopes[0] if scopes else "all")
-    parts = [
-        judge(profile.with_kernels(profile.kernels.filter(pl.col(SCOPE) == s)), machine, scope=s)
-        for s in sorted(scopes)
-    ]
+def _judged(profile: Profile, machine: Machine | None, by_node: Machines | None) -> Verdicts:
+    """Judge each scope of each machine by itself and put the verdicts together in the profile's
+    order."""
+    rows = profile.kernels
+    places = [name for name in (SCOPE, LABEL + NODE, LABEL + MACHINE) if name in rows.columns]
+    groups = rows.partition_by(places, maintain_order=True) if len(profile) else []
+    homes = [(own, _own(_labels(own), machine, by_node)) for own in groups]
+    # Roofs of the whole are those of the first: the main machine's, "all" before "core".
+    homes.sort(key=lambda home: (home[1] != machine, home[0][SCOPE][0]))
+    parts = [judge(profile.with_kernels(o), m, scope=o[SCOPE][0]) for o, m in homes]
+    if len(parts) < 2:
+        return parts[0] if parts else judge(profile, machine)
     together = pl.concat([p.table for p in parts], how="diagonal")
-    table = profile.kernels.select("id").join(
+    table = rows.select("id").join(
         together, on="id", how="left", maintain_order="left", validate="1:1"
     )
-    first = parts[0]  # "all" comes before "core"
-    return replace(
-        first, table=table, notes=tuple(dict.fromkeys(n for p in parts for n in p.notes))
-    )
+    notes = tuple(dict.fromkeys(n for p in parts for n in p.notes))
+    return replace(parts[0], table=table, notes=notes)
+
+
+def _labels(rows: pl.DataFrame) -> dict[str, str | None]:
+    """Node and kind of machine of rows that share both."""
+    return {name: rows[LABEL + name][0] for name in (NODE, MACHINE) if LABEL + name in rows.columns}

@@ -12,6 +12,7 @@ import msgspec
 
 from timeroof.core.errors import InputError, SchemaError, UsageError, reason_of
 from timeroof.core.files import check_schema
+from timeroof.core.machine import Machine, check_machine
 from timeroof.model.stats import spread
 from timeroof.study.case import Result
 
@@ -50,6 +51,8 @@ _INSERT = (
 _CONTENT = (
     msgspec.MsgspecError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError,
 )  # fmt: skip
+# Entries of `meta` that hold the machine of a node.
+_MACHINE = "machine "
 Cell = str | int | float | None
 
 
@@ -138,6 +141,28 @@ class Store(AbstractContextManager["Store"]):
         with self._told(), self._writing():
             self._sql.execute(_INSERT, kept.row())
 
+    def keep_machine(self, node: str, kind: str, machine: Machine) -> None:
+        """Write the machine of a node: cases that it ran are judged on it."""
+        text = msgspec.json.encode(machine).decode()
+        with self._told(), self._writing():
+            self._sql.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_machine_key(node, kind), text)
+            )
+
+    def machines(self) -> dict[tuple[str, str], Machine]:
+        """The machines of nodes, by node and kind of machine."""
+        with self._told():
+            rows = self._sql.execute("SELECT key, value FROM meta").fetchall()
+            found = {
+                str(key): msgspec.json.decode(value, type=Machine)
+                for key, value in rows
+                if str(key).startswith(_MACHINE)
+            }
+            for machine in found.values():
+                check_machine(machine, str(self.path))
+            places = {key: msgspec.json.decode(key.removeprefix(_MACHINE)) for key in found}
+            return {(str(places[k][0]), str(places[k][1])): found[k] for k in found}
+
     def finished(self) -> dict[str, str]:
         """The status of every finished case, by key."""
         with self._told():
@@ -218,6 +243,10 @@ class Store(AbstractContextManager["Store"]):
             raise UsageError(
                 f"another process is at work on {self.path}", advice="wait for it to end"
             ) from error
+
+
+def _machine_key(node: str, kind: str) -> str:
+    return _MACHINE + msgspec.json.encode([node, kind]).decode()
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from timeroof.api.live import machine_for
 from timeroof.api.reports import Report, machine as find_machine
@@ -41,7 +40,7 @@ class Here:
 
 
 def sweep(  # noqa: PLR0913
-    make: Callable[..., Any], /, parameters: Mapping[str, Sequence[object]] | None = None, *,
+    make: Callable[..., object], /, parameters: Mapping[str, Sequence[object]] | None = None, *,
     passes: Sequence[str] = ("forward",), variants: Sequence[str] = ("eager",),
     caches: Sequence[str] = ("warm",), threads: Sequence[int] = (), device: str = "cpu",
     framework: str | None = None, machine: str | None = None, quick: bool = False,
@@ -103,11 +102,11 @@ def _met(
     return OwnFunction(name=name, path="", function=name), function, hello
 
 
-def _place_of(make: Callable[..., Any]) -> tuple[Path, str] | None:
+def _place_of(make: Callable[..., object]) -> tuple[Path, str] | None:
     """The file and the name by which another process can import a function."""
     name = getattr(make, "__qualname__", "")
-    main: Any = sys.modules.get("__main__")
-    home: Any = sys.modules.get(getattr(make, "__module__", "") or "")
+    main: object = sys.modules.get("__main__")
+    home: object = sys.modules.get(getattr(make, "__module__", "") or "")
     file = getattr(home, "__file__", None)
     known = inspect.isroutine(make) or inspect.isclass(make)
     if not known or not name or "<" in name or file is None or not str(file).endswith(".py"):

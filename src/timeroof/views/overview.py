@@ -291,8 +291,8 @@ def part_words(report: Report) -> dict[str, PartWords]:
 def time_parts(report: Report) -> list[Part]:
     """Where the wall time goes, the largest part first; they sum to the run time.
 
-    Where profiled steps were slower than unprofiled ones, what is unexplained is below 0, and
-    shares are those of the parts above 0.
+    Where profiled steps were slower than unprofiled ones, what is unexplained is below 0; the
+    others are shares of the run time all the same, and sum to more than all of it.
     """
     by_class = {key: s for key, s in report.totals.by_class.items() if s}
     idle = {k.removeprefix(IDLE): s for k, s in by_class.items() if k.startswith(IDLE)}
@@ -305,7 +305,9 @@ def time_parts(report: Report) -> list[Part]:
         seconds[OUTSIDE] = sum(idle.values())
     if abs(unexplained) > 1e-9 * sum(seconds.values()):
         seconds[UNEXPLAINED] = unexplained
-    whole = sum(s for s in seconds.values() if s > 0) or 1.0
+    whole = sum(seconds.values())
+    if whole <= 0:
+        whole = sum(s for s in seconds.values() if s > 0) or 1.0
     words, largest = part_words(report), _largest_kernels(report)
     return [
         Part(
@@ -518,6 +520,8 @@ def _reason(why: str) -> str:
 
 def _nothing(report: Report) -> str:
     """Why there is nothing to do first."""
+    if is_untrusted(report):
+        return "Measure again while nothing else runs: gains need times that can be trusted."
     if report.machine is None:
         return "Name the machine: --machine NAME. Without it no gain is known."
     return "Nothing: no rule found 1 % of the run to gain."

@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from timeroof.core.profile import WINDOWS, StepKind, Steps
+from timeroof.core.profile import BEFORE, WINDOWS, StepKind, Steps
 from timeroof.core.units import format_seconds
 from timeroof.model.totals import device_count, rank_count
 from timeroof.views.plain import clip, plain_line
@@ -149,6 +149,9 @@ def account(steps: Steps | None) -> str:
     '64 steps (SGD.step) took 51.8 s: 56 training steps 60.0 ms, 8 with evaluation 51.7 s.'
     >>> account(Steps(count=1, mark="SGD.step", kinds=kinds[:1], profiling_s=0.4))
     '1 step (SGD.step) took 60.0 ms. Profiling added 400 ms.'
+    >>> before = StepKind(name="before the first step", count=0, total_s=9.0)
+    >>> account(Steps(count=1, mark="SGD.step", kinds=[*kinds[:1], before]))
+    '1 step (SGD.step) took 60.0 ms. Before the first step: 9.00 s.'
     >>> account(Steps(count=9)), account(None)
     ('', '')
     """
@@ -161,6 +164,8 @@ def account(steps: Steps | None) -> str:
     known = [kind for kind in steps.kinds if kind.total_s is not None]
     if not known:
         return f"{number}."
+    before_s = sum(kind.total_s or 0.0 for kind in known if kind.name == BEFORE)
+    known = [kind for kind in known if kind.name != BEFORE]
     took_s = sum(kind.total_s or 0.0 for kind in known)
     parts = [
         f"{words} {format_seconds(kind.total_s)}"
@@ -169,7 +174,8 @@ def account(steps: Steps | None) -> str:
     parted = f": {', '.join(parts)}" if len(parts) > 1 else ""
     slower_s = steps.profiling_s or 0.0
     added = f" Profiling added {format_seconds(slower_s)}." if slower_s > ADDED * took_s else ""
-    return f"{number} took {format_seconds(took_s)}{parted}.{added}"
+    start = f" Before the first step: {format_seconds(before_s)}." if before_s else ""
+    return f"{number} took {format_seconds(took_s)}{parted}.{start}{added}"
 
 
 def many(count: int, unit: str) -> str:

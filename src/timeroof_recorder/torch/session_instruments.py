@@ -17,6 +17,7 @@ from timeroof_recorder.process import Ignoring
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.seen import plain
 from timeroof_recorder.torch import names, small_programs
+from timeroof_recorder.torch.beginnings import Beginnings
 from timeroof_recorder.torch.compiled_code import beside_dynamo, missing_compiler
 from timeroof_recorder.torch.describing import Describing, cannot_describe
 from timeroof_recorder.torch.inductor.hooks import Workshop
@@ -93,6 +94,7 @@ class TorchInstruments(Instruments):
     def attach_marks(self, marks: Marks) -> None:
         """Watch in torch what marks need, and nothing else."""
         self._marks = marks
+        self._back.append(Beginnings(marks).end)
         if marks.wants_steps:
             self._back.append(_watch_optimizers(self._stepped))
         if marks.wants_calls:

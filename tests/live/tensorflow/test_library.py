@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timeroof.live.tensorflow.graph import Node, NodeRun, described_graph
-from timeroof.live.tensorflow.library import completed
+from timeroof.live.tensorflow.work import completed
 
 IMAGE, FILTER, BIAS = ("float", (2, 9, 9, 3)), ("float", (3, 3, 3, 4)), ("float", (4,))
 WINDOW = {"strides": (1, 2, 2, 1), "padding": "VALID", "data_format": "NHWC"}

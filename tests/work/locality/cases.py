@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from timeroof.work.locality import Accesses
+from timeroof.work.locality.accesses import Accesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 from tests.oracles.lru import estimate_lru_traffic
 from tests.work.locality.cases import STORAGES, Case, cases, true_optimum_bytes
 from timeroof.core.errors import InputError
-from timeroof.work.locality import Accesses, ideal_traffic, ideal_traffics, ladder_bytes
+from timeroof.work.locality.accesses import Accesses, ladder_bytes
+from timeroof.work.locality.ideal import ideal_traffic, ideal_traffics
 
 if TYPE_CHECKING:
     from timeroof.work.locality.accesses import Range

@@ -9,7 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.work.locality.cases import Case, cases
 from timeroof.core.errors import InputError
-from timeroof.work.locality import Accesses, CrossingBytes, ideal_traffic, ladder_bytes
+from timeroof.work.locality.accesses import Accesses, CrossingBytes, ladder_bytes
+from timeroof.work.locality.ideal import ideal_traffic
 
 if TYPE_CHECKING:
     from timeroof.work.locality.accesses import Range

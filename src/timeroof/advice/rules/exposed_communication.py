@@ -9,6 +9,7 @@ import polars as pl
 from timeroof.advice.context import LINK, Context, idle_seconds, places, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.work.families.collectives import collective_kind
 
 
 class ExposedCommunication(Rule):
@@ -74,14 +75,20 @@ class ExposedCommunication(Rule):
 
 
 # Exchanges between all ranks are told by any of their names.
-_SAME = {"all-to-all": "send-recv", "reduce-scatter": "all-gather"}
+_SAME = {
+    "all-to-all": "send-recv",
+    "alltoall": "send-recv",
+    "reduce-scatter": "all-gather",
+    "reducescatter": "all-gather",
+    "allgather": "all-gather",
+}
 
 
 def _by_collective(actions: Mapping[str, str], rows: pl.DataFrame) -> dict[str, str]:
     """The advice for the collective that is exposed longest, and what holds for all."""
-    by_kind = rows.group_by("algorithm").agg(pl.col("busy_gain_s").sum())
-    largest = by_kind.sort("busy_gain_s", descending=True)["algorithm"].to_list()[:1]
-    main = _SAME.get(largest[0], largest[0]) if largest and largest[0] else None
+    by_kind = rows.group_by("algorithm", "op").agg(pl.col("busy_gain_s", "time_s").sum())
+    largest = by_kind.sort("busy_gain_s", "time_s", descending=True)
+    main = next((_told(*row) for row in largest.select("algorithm", "op").iter_rows()), None)
     found: dict[str, str] = {}
     for key, text in actions.items():
         words = key.split()
@@ -90,6 +97,16 @@ def _by_collective(actions: Mapping[str, str], rows: pl.DataFrame) -> dict[str, 
             plain = " ".join(word for word in words if word != special)
             found.setdefault(plain, text)
     return found
+
+
+def _told(algorithm: str | None, op: str | None) -> str | None:
+    """The collective by its algorithm, or by its op where nobody names one.
+
+    >>> _told("all-to-all", None), _told(None, "c10d::_reduce_scatter_base_")
+    ('send-recv', 'all-gather')
+    """
+    kind = algorithm or collective_kind(op or "")
+    return _SAME.get(kind, kind) if kind else None
 
 
 def _why(context: Context, time_s: float, share: float | None, waiting_s: float) -> str:

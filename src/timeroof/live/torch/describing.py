@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from timeroof.live.recording import Described, TensorSeen
+from dataclasses import dataclass
+from pathlib import Path
+
+from timeroof.live.calls import call_of
+from timeroof.live.framework import Context
+from timeroof.live.recording import BACKWARD_SCOPE, OP_SCOPE, Described, TensorSeen
 from timeroof.read.torch.execution_nodes import TENSOR, Node, Side, decoded, nodes_of
+from timeroof.work.cost import Cost
+from timeroof.work.counting import stated_cost
+from timeroof_recorder.torch.names import MODULE, SOURCE, phase_of_name
 
 _NO_VALUE = "<None>"
 
@@ -63,3 +71,109 @@ def _tensor(value: object, shape: object, dtype: str, strides: object) -> Tensor
     # What has no storage (a sparse tensor) is known by its own number, below 0.
     storage = value[1] or -value[0]
     return TensorSeen(sizes, dtype, steps, storage, value[2], value[4], str(value[5]))
+
+
+def stated_costs(path: str) -> dict[int, dict[str, object]]:
+    """What the program states of ops of a described step, by their places in it."""
+    data = Path(path).read_bytes()
+    ops = described_from_json(data) if data else []
+    costs = ((place, stated_cost(call_of(op))) for place, op in enumerate(ops) if not op.scope)
+    return {place: _plain(cost) for place, cost in costs if cost is not None}
+
+
+def _plain(cost: Cost) -> dict[str, object]:
+    """A cost as plain data."""
+    found = {name: getattr(cost, name) for name in cost.__struct_fields__}
+    return {n: dict(v) if hasattr(v, "items") else v for n, v in found.items()}
+
+
+def contexts(ops: list[Described]) -> list[Context]:
+    """Phase and module of every op: below an annotation, by autograd's sequence numbers, or other.
+
+    A backward node bears the number of the forward op that made it. Forward ops outside any
+    module (a loss) are known by having made a node that was evaluated. The same holds below an
+    optimizer's step, which may call a closure; its own updates are in no module and make no node.
+    """
+    inside = _inside(ops)
+    evaluated = {op.sequence for op in ops if op.scope == BACKWARD_SCOPE and op.sequence >= 0}
+    maker = _makers(ops, inside, evaluated)
+    making = _with_ancestors(ops, set(maker.values()))
+    found: list[Context] = []
+    sequence: list[int] = []
+    # The engine's own work for a node (adding gradients up) belongs to that node's maker too.
+    nodes = {op.parent: op.sequence for op in ops if op.scope == BACKWARD_SCOPE}
+    for place, op in enumerate(ops):
+        above = None if op.parent is None or op.parent >= place else op.parent
+        number = nodes.get(place, -1 if above is None else sequence[above])
+        if op.scope == BACKWARD_SCOPE and op.sequence >= 0:
+            number = op.sequence
+        sequence.append(number)
+        here = inside[place]
+        if here.phase == "backward":
+            made_by = maker.get(number)
+            made = inside[made_by] if made_by is not None else _Inside()
+            module, source = here.module or made.module, made.source or here.source
+            found.append(Context("backward", module, source))
+        else:
+            caller, makes = (found[above] if above is not None else None), place in making
+            is_firm = _is_forward(op, here, makes, caller)
+            # In no module, a program's annotation around a forward op is forward.
+            forward = makes or (caller is not None and caller.phase == "forward")
+            other = here.phase or op.phase or ("forward" if forward else "other")
+            phase = "forward" if is_firm else other
+            found.append(Context(phase, here.module, here.source, is_firm))
+    return found
+
+
+def _is_forward(op: Described, here: _Inside, makes: bool, above: Context | None) -> bool:
+    """Whether an op is in a module, made a node, or was called by one that did."""
+    if here.phase == "data":
+        return False
+    if here.phase is None and here.module is not None:
+        return True
+    by_caller = above is not None and above.is_firm and op.phase is None
+    return op.scope == OP_SCOPE and (makes or op.phase == "forward" or by_caller)
+
+
+@dataclass(frozen=True)
+class _Inside:
+    phase: str | None = None
+    module: str | None = None
+    source: str | None = None
+
+
+def _inside(ops: list[Described]) -> list[_Inside]:
+    found: list[_Inside] = []
+    for place, op in enumerate(ops):
+        above = found[op.parent] if op.parent is not None and op.parent < place else _Inside()
+        module = _after(MODULE, op.name) or op.module
+        # A module that is called below an optimizer's step is called by its closure.
+        is_closure = module is not None and above.phase == "optimizer"
+        phase = phase_of_name(op.name) or (None if is_closure else above.phase)
+        source = _after(SOURCE, op.name) or op.source or above.source
+        found.append(_Inside(phase, module or above.module, source))
+    return found
+
+
+def _after(head: str, name: str) -> str | None:
+    return name.removeprefix(head) if name.startswith(head) else None
+
+
+def _makers(ops: list[Described], inside: list[_Inside], evaluated: set[int]) -> dict[int, int]:
+    return {
+        op.sequence: place
+        for place, op in enumerate(ops)
+        if op.sequence in evaluated
+        and op.scope == OP_SCOPE
+        and inside[place].phase in (None, "optimizer")
+    }
+
+
+def _with_ancestors(ops: list[Described], places: set[int]) -> set[int]:
+    found: set[int] = set()
+    for place in places:
+        at: int | None = place
+        while at is not None and at not in found:
+            found.add(at)
+            at = ops[at].parent
+    return found

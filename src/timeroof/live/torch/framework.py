@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeroof.live.calls import Counted
 from timeroof.live.framework import Context, Framework
 from timeroof.live.recording import CompiledKernel, Described, GraphSeen, Recording
 from timeroof.live.torch.compiled_calls import folded
-from timeroof.live.torch.contexts import contexts
 from timeroof.live.torch.derive import count_ops
-from timeroof.live.torch.describing import described_from_json
+from timeroof.live.torch.describing import contexts, described_from_json
 from timeroof.live.torch.primitive_rows import split_primitives
 from timeroof.live.torch.sparse import with_contents
 from timeroof_recorder.seen import restored
@@ -31,7 +30,7 @@ class Torch(Framework):
     name = "torch"
 
     def described(
-        self, payload: Mapping[str, Any], kernels: Sequence[CompiledKernel], folder: Path
+        self, payload: Mapping[str, object], kernels: Sequence[CompiledKernel], folder: Path
     ) -> list[Described]:
         """The execution trace's ops, with what is known of compiled code."""
         path = Path(str(payload["file"]))

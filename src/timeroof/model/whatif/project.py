@@ -36,8 +36,7 @@ from timeroof.core.report import Report
 from timeroof.core.resources import Scope
 from timeroof.model.judge import judge
 from timeroof.model.totals import seconds_by_limiter
-from timeroof.model.whatif.amounts import in_precision, with_substitutes
-from timeroof.model.whatif.rows import Crossing, project_rows
+from timeroof.model.whatif.rows import Crossing, in_precision, project_rows, with_substitutes
 
 # Sums of the same numbers in another order; and the share of the seconds that is worth a note.
 ROUNDING, WORTH_A_WORD = 1e-9, 0.01

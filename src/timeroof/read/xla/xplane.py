@@ -12,12 +12,11 @@ from timeroof.core import wire
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
-from timeroof.read.events import Whole, profile_of
+from timeroof.read.events import Whole, fitting_device, profile_of
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import host_spans, link_launches
 from timeroof.read.open import Entry, Input
 from timeroof.read.xla import space
-from timeroof.read.xla.devices import device_of
 from timeroof.read.xla.pieces import Piece, share_costs, table_of
 from timeroof.read.xla.programs import Key, Programs, key_of_event, key_of_name, op_of_event
 from timeroof.read.xla.thunks import thunks_of
@@ -247,3 +246,32 @@ def _host_pieces(lines: list[space.Line], programs: Programs, base_ns: int) -> l
 def _possible(line: space.Line) -> list[space.Event]:
     """Events whose times can be true."""
     return [e for e in line.events() if 0 <= e.duration_ps < space.MAX_PS > abs(e.offset_ps)]
+
+
+def device_of(planes: list[space.Plane]) -> tuple[str | None, list[Note]]:
+    """The device's name as far as the planes tell it, and a note on how it is known."""
+    names = {_named(plane) for plane in planes}
+    if len(names) == 1 and (name := names.pop()):
+        return name, []
+    facts = {_facts(plane) for plane in planes}
+    return fitting_device(None, *facts.pop()) if len(facts) == 1 else (None, [])
+
+
+def _named(plane: space.Plane) -> str | None:
+    for key in ("device_name", "device_type_string", "device_type"):
+        value = plane.stats.get(key)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return None
+
+
+def _facts(plane: space.Plane) -> tuple[str | None, float | None, int | None]:
+    """Architecture, memory and cores."""
+    keys = ("compute_cap_major", "compute_cap_minor", "memory_size", "core_count")
+    values = (plane.stats.get(key) for key in keys)
+    major, minor, memory, cores = (v if isinstance(v, int) else None for v in values)
+    vendor = str(plane.stats.get("device_vendor", "")).upper()
+    if major is None or minor is None:
+        return None, None, None
+    capability = f"gfx{major}{minor}" if "AMD" in vendor else f"{major}.{minor}"
+    return capability, memory, cores

@@ -315,19 +315,32 @@ def _way_text(way: Way) -> str:
 
 
 def _precision(rows: Sequence[Row], machine: Machine | None) -> Across | None:
-    """Narrow formats in each framework."""
+    """One narrow format in each framework, in the same case."""
     main = [row for row in rows if row.variant == MAIN_VARIANT.get(row.framework)]
     found = _by_engine(main, machine, precision.conclude)
-    leads = {n: c.lead for n, c in found.items() if c.lead is not None}
-    if not leads:
+    by_id = {row.id: row for row in main}
+    held: dict[tuple[object, ...], dict[str, Effect]] = {}
+    for name, one in found.items():
+        for effect in (e for e in one.effects if e.kind == "type"):
+            row = by_id[effect.kernels[-1]]
+            case = (row.op, effect.other, row.pass_name, row.cache, *sorted(row.params.items()))
+            held.setdefault(case, {})[name] = effect
+    if not held:
         return None
+    # What most frameworks ran, a product in bf16 first.
+    (op, other, *_), leads = max(
+        held.items(), key=lambda item: (len(item[1]), item[0][0] == "gemm", item[0][1] == "bf16")
+    )
     sure = {n: lead for n, lead in leads.items() if lead.verdict != "unclear"}
-    sentence = f"Narrow formats are {UNSURE}."
+    sentence = f"{other} against FP32 is {UNSURE}."
     if sure:
-        first = next(iter(sure.values()))
         texts = [f"{times(e.ratio.value)} in {FRAMEWORK_NAMES[n]}" for n, e in sure.items()]
-        sentence = f"Against {first.base} the time of {first.other} is {listed(texts)}."
+        what = _PRODUCTS.get(str(op), str(op))
+        sentence = f"Against FP32 the time of {what} in {other} is {listed(texts)}."
     return Across("precision", sentence, _lines(found), list(leads.values()))
+
+
+_PRODUCTS = {"gemm": "a matrix product", "conv2d": "a convolution"}
 
 
 def across_findings(rows: Sequence[Row], machine: Machine | None) -> list[Finding]:

@@ -15,6 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from timeroof.core.machine import Machine
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.study.case import Case
@@ -31,7 +33,7 @@ from timeroof.study.factors.conclusion import (
     times,
     undecided,
 )
-from timeroof.study.grid import DesignOptions
+from timeroof.study.grid import MAIN_VARIANT, DesignOptions
 from timeroof.study.judged_cases import Row, Sweep, group_titles, groups, ops, sweeps
 
 # Share of FLOPs on the unit from which a row is said to use it.
@@ -158,6 +160,19 @@ def design(options: DesignOptions) -> list[Case]:
     quick = list(dict.fromkeys([BASE, *(own or UNIT_TYPES[:1]), *extra, *options.precisions]))
     sides = [FITTING, ODD] if any(matrix_unit(options.machine, t) for t in own) else [FITTING]
     return options.cases("gemm", {"k": sides}, precisions=quick)
+
+
+def across_design(options: DesignOptions, frameworks: Sequence[str]) -> list[Case]:
+    """The same product in FP32 and in the formats that all frameworks have, where several are
+    compared."""
+    types = (BASE, "bf16") if options.quick else (BASE, "bf16", "fp16")
+    return [
+        case
+        for name in frameworks
+        for case in msgspec.structs.replace(options, framework=name).cases(
+            "gemm", precisions=types, variants=[MAIN_VARIANT[name]]
+        )
+    ]
 
 
 def matrix_unit(machine: Machine | None, precision: str) -> bool:

@@ -104,6 +104,8 @@ def starting_cost_s(rows: Sequence[Row]) -> float:
     if len(ordered) < 2:
         return 0.0
     (small, first), (large, second) = ((set_size(r), r.time_s) for r in ordered)
+    if large == small:  # sizes that a user chose may need the same memory
+        return 0.0
     return max(0.0, (first * large - second * small) / (large - small))
 
 

@@ -16,7 +16,10 @@ from timeroof.study.factors.conclusion import times
 from timeroof.study.judged_cases import Row, limiter_words
 from timeroof.study.output.cases import HEADS, cells
 from timeroof.study.output.charted import cases_chart
+from timeroof.study.report import Study
+from timeroof.study.standing import summary_lines
 from timeroof.views.page.charted import Charted
+from timeroof.views.terminal import console
 
 ABOVE = "▲"
 
@@ -162,3 +165,18 @@ def print_utilisation(table: UtilisationTable) -> None:
     out.print(shown)
     for note in table.notes:
         out.print(note, soft_wrap=True)
+
+
+def print_study(study: Study, page: str | None) -> None:
+    """One line each: the machine, the paper's kernels, the factors, what to trust, the page."""
+    from rich.text import Text
+
+    report = study.report
+    table = utilisation_table(study.rows)
+    if table is not None:
+        print_utilisation(table)
+    lines = summary_lines(study.rows, report.machine, report.findings, page)
+    width = 2 + max(len(name) for name, _ in lines)
+    out = console(stderr=True)
+    for name, words in lines:
+        out.print(Text(f"{name:{width}}", style="bold") + Text(words), soft_wrap=True)

@@ -23,6 +23,7 @@ from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
 from timeroof.study.case import Case, Hello, Order, OwnFunction, Plan, Reply, Result, Setup
 from timeroof.study.worker.own import PYTHON, Own, OwnError, imported
+from timeroof.study.worker.placing import keep_memory
 
 BEAT_S = 2.0
 # A framework's worker is a module with a class `Bench(machine)`.
@@ -168,6 +169,7 @@ def limit_memory(more_bytes: int | None) -> None:
 
 
 if __name__ == "__main__":
+    keep_memory()
     if sys.argv[1] == "count":
         count(sys.argv[2], int(sys.argv[3]))
     else:

@@ -16,8 +16,8 @@ from timeroof.live.rows import launches_of, matrix_units
 from timeroof.live.torch.derive import count_ops
 from timeroof.live.torch.describing import described_from_json
 from timeroof.work.cost import amounts as amounts_of
-from timeroof.work.locality import Accesses, ideal_traffics
-from timeroof.work.locality.accesses import Range
+from timeroof.work.locality.accesses import Accesses, Range
+from timeroof.work.locality.ideal import ideal_traffics
 from timeroof_recorder.torch.describing import Describing
 
 

@@ -20,6 +20,8 @@ from timeroof.probe.cpu.topology import Topology, numa_nodes, read_topology
 _CALLS = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
 _BIND, _INTERLEAVE = 2, 3
 _MASK_BITS = 1024
+# mallopt(3): what is served by the heap alone, and when its end goes back to the system.
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 
 
 class Placement(NamedTuple):
@@ -125,3 +127,22 @@ def _ranges(numbers: tuple[int, ...]) -> str:
         else:
             parts.append([number])
     return ",".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
+
+
+def keep_memory() -> None:
+    """Have malloc keep what is freed, as the allocators of GPUs, jemalloc and tcmalloc do: results
+    are then written to pages that the execution before has mapped. glibc maps large ones anew each
+    time, and page faults would hide the memory level behind them. A user's own setting stays."""
+    given = " ".join(name for name in os.environ if name.startswith("MALLOC_"))
+    if given or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        return
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_MMAP_MAX, 0)
+        libc.mallopt(_TRIM_THRESHOLD, -1)
+
+
+def give_memory_back() -> None:
+    """What malloc kept goes back to the system."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

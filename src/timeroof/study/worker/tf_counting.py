@@ -118,7 +118,7 @@ class EagerOps:
             self._storage[_id(outputs[0])] = self._storage.get(_id(inputs[0]), _id(inputs[0]))
         self.found.append(described_op(op, given, [self._seen(v) for v in outputs], named))
 
-    def _seen(self, value: Any) -> TensorSeen | None:
+    def _seen(self, value: object) -> TensorSeen | None:
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if shape is None or dtype is None or not shape.is_fully_defined():
             return None
@@ -126,15 +126,15 @@ class EagerOps:
         return tensor_seen(tuple(shape.as_list()), dtype.name, self._storage.get(own, own))
 
 
-def _id(value: Any) -> int:
+def _id(value: object) -> int:
     return int(getattr(value, "_id", id(value)))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value

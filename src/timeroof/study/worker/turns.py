@@ -18,7 +18,7 @@ import msgspec
 from timeroof.core.errors import trace_ignored
 from timeroof.study.case import BUSY, Case, Clock, Plan, Result, Status
 from timeroof.study.worker.own import OwnError, line_of_program, traceback_of
-from timeroof.study.worker.placing import bind
+from timeroof.study.worker.placing import bind, give_memory_back
 from timeroof.study.worker.sampling import (
     Clock as CpuClock,
     Entrant,
@@ -138,6 +138,7 @@ class Turns(Generic[R]):
         del ready
         self._maker.clear(taken)
         gc.collect()
+        give_memory_back()
         return [results[place] for place in range(len(taken))]
 
     def _made(self, case: Case, stack: ExitStack) -> R | Result:

@@ -16,8 +16,8 @@ from timeroof.read.xla.thunks import Thunk, thunks_of
 from timeroof.study.worker.counting import Used
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.hlo.buffers import Buffers
-from timeroof.work.locality import Accesses, ideal_traffics
-from timeroof.work.locality.accesses import Range
+from timeroof.work.locality.accesses import Accesses, Range
+from timeroof.work.locality.ideal import ideal_traffics
 
 # Runs a function with the framework's profiler writing into a folder.
 Traced = Callable[[Callable[[], object], str], None]

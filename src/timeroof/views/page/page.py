@@ -14,8 +14,7 @@ from timeroof.views.ladder import ladder
 from timeroof.views.overview import overview
 from timeroof.views.page import headline, payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
-from timeroof.views.page.rank_strip import rank_strip
-from timeroof.views.page.strip import strip_of
+from timeroof.views.page.strip import rank_strip, strip_of
 from timeroof.views.page.templates import (
     asset,
     content_policy,

@@ -68,7 +68,7 @@ def _flat(values: Arg) -> list[Arg]:
     return [values]
 
 
-@formula("tf::Sum", "tf::Mean", "tf::Max", "tf::Min", "tf::Prod", "tf::All", "tf::Any",
+@formula("tf::Sum", "tf::Mean", "tf::Max", "tf::Min", "tf::Prod", "tf::All", "tf::object",
          "tf::ArgMax", "tf::ArgMin", "tf::Cumsum", "tf::EuclideanNorm", "tf::L2Loss",
          "tf::SegmentSum", "tf::UnsortedSegmentSum")  # fmt: skip
 def reduced(call: Call, x: Tensor) -> Cost:

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from timeroof.work.hlo import opcodes as ops
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.proto import TUPLE, Instruction, Shape
-from timeroof.work.locality import Accesses
-from timeroof.work.locality.accesses import Kind, Range
+from timeroof.work.locality.accesses import Accesses, Kind, Range
 
 _SAME_PLACE = ("bitcast", "copy-done", "opt-barrier", "optimization-barrier", "add-dependency")
 _MOST_STEPS = 256

@@ -15,7 +15,7 @@ import msgspec
 from timeroof.work.call import Call, Tensor, UncountableError
 from timeroof.work.cost import FREE, Cost, merged, possible, together, unknown
 from timeroof.work.hlo import opcodes as ops
-from timeroof.work.hlo.flops import flops_of
+from timeroof.work.hlo.products import flops_of
 from timeroof.work.hlo.proto import MOST_NESTED, TUPLE, Computation, Instruction, Module, Shape
 from timeroof.work.hlo.traffic import fusion_bytes, instruction_bytes
 
