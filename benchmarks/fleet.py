@@ -1,21 +1,24 @@
 """All ranks of a run: CPU seconds and memory of reading them here, by workers and a second time.
 
-    python benchmarks/fleet.py [--files 64] [--megabytes 35] [--ranks 2048]
+    python benchmarks/fleet.py [--files 64] [--megabytes 35] [--ranks 2048] [--no-dask]
 
 Makes traces of one run (`small_traces.py`, each with its own rank), then reads them, each time as
 a fresh process: one after the other in one process; by two workers; by two workers of which one
-is killed in the middle; and once more, when all are kept. Then merges so many ranks from reduced
-files. CPU is user and system time of the process and its workers; memory is the sum over all
-processes, sampled.
+is killed in the middle; and once more, when all are kept. Where Dask is installed, a local cluster
+of two worker processes reads them too, one of which is killed. Then merges so many ranks from
+reduced files. CPU is user and system time of the process and its workers; memory is the sum over
+all processes, sampled.
 
 Required: workers at most 1.3 × the CPU of one process and under 700 MB, the killed worker costs
 at most one file's time more, the second reading under 5 % of the first; merging 2,048 ranks under
-5 s of CPU and 600 MB, its page under 3 MB. The speed-up (1.6) counts on two quiet cores only.
+5 s of CPU and 600 MB, its page under 3 MB; Dask gives the same rows, and its cost is printed. The
+speed-up (1.6) counts on two quiet cores only.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import signal
@@ -33,13 +36,19 @@ from small_traces import write_trace
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # What a process does: reads a folder by so many workers, and says what it cost.
 READING = """
-import json, resource, sys, time
+import hashlib, json, resource, sys, time
 from timeroof.read import fleet
 workers, folder, page = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 fleet.workers_for = lambda *_: workers
 from timeroof.api.reports import load
 start = time.perf_counter()
-report = load(folder)
+if workers:
+    report = load(folder)
+else:
+    import distributed
+    start_of = distributed.LocalCluster
+    with start_of(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        report = load(folder, fleet=fleet.Fleet(scheduler=cluster.scheduler_address))
 if page:
     report.save(page)
 used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -47,6 +56,7 @@ print(json.dumps({
     "cpu_s": sum(u.ru_utime + u.ru_stime for u in used), "wall_s": time.perf_counter() - start,
     "ranks": len(report.profile.ranks), "rows": report.rows.height,
     "time_s": float(report.rows["time_s"].sum()), "largest_kb": used[0].ru_maxrss,
+    "digest": hashlib.sha256(report.rows.write_json().encode()).hexdigest(),
 }))
 """
 
@@ -61,6 +71,7 @@ class Cost:
     ranks: int
     rows: int
     time_s: float
+    digest: str
 
 
 def tree_of(pid: int) -> list[int]:
@@ -87,7 +98,8 @@ def memory_of(pids: list[int]) -> float:
 
 
 def read(folder: Path, home: Path, *, workers: int, kill: bool = False, page: str = "") -> Cost:
-    """Read a folder in a fresh process; with `kill`, one worker dies in the middle."""
+    """Read a folder in a fresh process; with `kill`, one worker dies in the middle. No workers are
+    two of a Dask cluster."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", READING, str(workers), str(folder), page],
         env=os.environ | {"TIMEROOF_HOME": str(home)}, stdout=subprocess.PIPE, text=True,
@@ -116,7 +128,8 @@ def read(folder: Path, home: Path, *, workers: int, kill: bool = False, page: st
         sys.exit(f"reading failed with {process.returncode}")
     told = json.loads(out)
     assert dead, "no worker was killed"
-    return Cost(told["cpu_s"], told["wall_s"], most, told["ranks"], told["rows"], told["time_s"])
+    return Cost(told["cpu_s"], told["wall_s"], most, told["ranks"], told["rows"], told["time_s"],
+                told["digest"])  # fmt: skip
 
 
 def make_ranks(folder: Path, files: int, size_bytes: int) -> None:
@@ -160,6 +173,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=64)
     parser.add_argument("--megabytes", type=float, default=35)
     parser.add_argument("--ranks", type=int, default=2048)
+    parser.add_argument("--no-dask", action="store_true")
     args = parser.parse_args()
     failed = []
 
@@ -198,6 +212,13 @@ def main() -> int:
             f"second reading {again.cpu_s / alone.cpu_s:.1%} of the first (5 %)",
             again.cpu_s <= 0.05 * alone.cpu_s,
         )
+        if not args.no_dask and importlib.util.find_spec("distributed"):
+            there = read(root / "run", root / "h5", workers=0)
+            show("Dask, two worker processes", there)
+            less = read(root / "run", root / "h6", workers=0, kill=True)
+            show("Dask, one of them killed", less)
+            require("the same rows through Dask", there.digest == alone.digest)
+            require("the same rows with a worker killed", less.digest == alone.digest)
         make_reduced(root / "many", root / "h4", args.ranks)
         page = root / "page.html"
         merged = read(root / "many", root / "h4", workers=2)

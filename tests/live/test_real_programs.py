@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import timeroof as api
 from tests.live.live_programs import folder, python, report, run
 
 __all__ = ["folder"]
@@ -154,6 +155,37 @@ def test_training_by_hand_and_evaluation_are_two_kinds(folder: Path) -> None:
     assert done.returncode == 2
     assert "no steps of the kind 'nonsense' were timed in run.troof" in done.stderr
     assert "evaluation" in done.stderr
+    # Of a run beside itself nothing changed; whether a gate passes is up to the noise.
+    both = ("run.troof", "run.troof", "--step-kind", "evaluation", "--json", "c.json")
+    done = timeroof("compare", *both, at=folder)
+    assert done.returncode == 0, done.stderr
+    compared = (folder / "c.json").read_text()
+    assert "aten::addmm" in compared
+    assert "backward" not in compared
+    gate = ("check", "run.troof", "--baseline", "run.troof", "--step-kind")
+    assert timeroof(*gate, "evaluation", at=folder).returncode in (0, 1)
+    assert timeroof(*gate, "nonsense", at=folder).returncode == 2
+
+
+def test_run_from_python_reports_as_the_command_does(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = HEAD + (
+        "import sys\n"
+        "net = torch.nn.Linear(128, 256)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for _ in range(int(sys.argv[1])):\n"
+        "    net(torch.ones(64, 128)).square().mean().backward()\n"
+        "    optimizer.step(); optimizer.zero_grad()\n"
+        "print('trained')\n"
+    )
+    script = folder / "by_python.py"
+    script.write_text(text)
+    found = api.run(script, ["24"])
+    assert found.totals.steps is not None
+    assert (found.totals.steps.count, found.totals.steps.mark) == (24, "SGD.step")
+    assert found.totals.contraction_flops == 2 * 2 * 64 * 128 * 256  # none for the input
+    assert "trained" in capfd.readouterr().out
 
 
 def timeroof(*words: str, at: Path) -> subprocess.CompletedProcess[str]:

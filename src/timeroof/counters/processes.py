@@ -182,7 +182,8 @@ class Workspace:
 
 @contextmanager
 def workspace(folder: Path | None) -> Iterator[Workspace]:
-    """A folder to collect in; one of our own is removed if all went well, and kept if not."""
+    """A folder to collect in; one of our own is removed if all went well, and kept if not. One
+    that nothing was written to tells nobody why, and goes."""
     try:
         place = Path(tempfile.mkdtemp(prefix="timeroof-counters-")) if folder is None else folder
         space = Workspace(place, kept=folder is not None)
@@ -203,7 +204,10 @@ def workspace(folder: Path | None) -> Iterator[Workspace]:
     try:
         yield space
     except Exception:
-        forget(space.folder)
+        if any(path.is_file() for path in space.folder.rglob("*")):
+            forget(space.folder)
+        else:
+            _removed(space)
         raise
     except BaseException:
         _removed(space)

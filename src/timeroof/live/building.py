@@ -193,6 +193,11 @@ def why_nothing(recording: Recording) -> str:
             "no step was found (no optimizer step, no repeated call of a module): call"
             " timeroof.step() after each step, or put the work in `with timeroof.profile():`"
         )
+    if recording.marker == WINDOW:
+        return (
+            "nothing marks a step, and ops that ran in other threads than the main one are not"
+            " seen: call timeroof.step() after each turn of the loop"
+        )
     seen = "1 step was" if recording.steps_seen == 1 else f"{recording.steps_seen} steps were"
     return (
         f"only {seen} seen, none left to time after the warm-up: run more steps or use --warmup 1"

@@ -19,11 +19,14 @@ from timeroof.core.errors import TimeroofError
 from timeroof.core.files import write_atomically
 from timeroof.core.units import format_percent, format_seconds, resource_words
 from timeroof.views import compare
+from timeroof.views.page.charted import ChartCase, Charted, ChartFrame, ChartRoofs
 from timeroof.views.page.templates import BarLine, Table, static_page
 from timeroof.views.palette import LIMITERS
 from timeroof.views.pictures.frame import save_figure, themed_svg
+from timeroof.views.pictures.of_report import chart_roofs
+from timeroof.views.pictures.run_chart import groups_of
 from timeroof.views.pictures.whatif import bars_figure
-from timeroof.views.plain import markdown_text
+from timeroof.views.plain import clip, markdown_text
 from timeroof.views.render import PICTURES
 from timeroof.views.title import run_title, stem
 from timeroof.views.whatif import (
@@ -45,12 +48,16 @@ if TYPE_CHECKING:
     from timeroof.model.whatif.project import WhatIf
 
 MOST_ROWS = 200
+# Kernels of each run on the chart.
+MOST_DRAWN = 12
 # A picture as an element of a page, and the line under it.
 Captioned = tuple[Markup, str]
 
 
-def comparison_page(document: Row, pictures: Sequence[Captioned]) -> str:
-    """A `timeroof.compare/1` document as a page."""
+def comparison_page(
+    document: Row, pictures: Sequence[Captioned], chart: Charted | None = None
+) -> str:
+    """A `timeroof.compare/1` document as a page; the chart draws itself, a picture stands in."""
     lead, told = compare.told_rows(document)
     others = [row for row in document["rows"] if not row["significant"]]
     return static_page(
@@ -59,13 +66,48 @@ def comparison_page(document: Row, pictures: Sequence[Captioned]) -> str:
         kind="compare",
         bars=_waterfall(document),
         bars_title="Why",
-        pictures=pictures,
+        pictures=() if chart else pictures,
+        charts={"kernels": chart} if chart else {},
         tables=[
             _table("Kernels that changed", told, lead),
             _table("All others", others),
         ],
         notes=document["notes"],
     )
+
+
+def kernels_chart(a: Report, b: Report) -> Charted | None:
+    """The longest kernels of both runs on the first one's roofs; None without roofs or counts."""
+    roofs = chart_roofs(a) or chart_roofs(b)
+    if roofs is None:
+        return None
+    cases = [
+        ChartCase(
+            name=f"{clip(group.name, 30)}, {side}",
+            value=place,
+            time_s=group.time_s,
+            limiter=group.limit,
+            series=series,
+            flops=group.work[1],
+            bytes=group.work[0],
+            bandwidth_time_s=group.timed[0] / roofs.bytes_per_s,
+            compute_time_s=group.timed[1] / roofs.flops_per_s,
+            bound_s=group.time_s / group.over if group.over else None,
+        )
+        for series, (side, report) in enumerate((("before", a), ("after", b)))
+        for place, group in enumerate(groups_of(report, roofs)[:MOST_DRAWN])
+    ]
+    if not cases:
+        return None
+    frames = [
+        ChartFrame(label, "", [], [case for case in cases if case.series in shown])
+        for label, shown in (("before and after", (0, 1)), ("before", (0,)), ("after", (1,)))
+    ]
+    pair = ChartRoofs(
+        roofs.flops_per_s, roofs.bytes_per_s, roofs.launch_s, roofs.compute_name.upper(),
+        roofs.memory_name,
+    )  # fmt: skip
+    return Charted("combined", "The longest kernels", frames, pair, ("before", "after"))
 
 
 def _waterfall(document: Row) -> list[BarLine]:
@@ -285,7 +327,8 @@ class Outputs:
 def comparison_outputs(result: Comparison, a: Report, b: Report) -> Outputs:
     """The outputs of `compare`."""
     return Outputs(
-        "compare", result.document(), compare.markdown_comparison, comparison_page,
+        "compare", result.document(), compare.markdown_comparison,
+        lambda document, pictures: comparison_page(document, pictures, kernels_chart(a, b)),
         lambda: compare.comparison_figure(result, a, b), "compare", ARROWS,
     )  # fmt: skip
 

@@ -50,7 +50,8 @@ def script_safe_json(data: object) -> bytes:
     b'["<\\\\/script>&","\\\\u003c!--"]'
     """
     encoded = msgspec.json.encode(data)
-    return encoded.replace(b"</", rb"<\/").replace(b"<!", rb"\u003c!")
+    safe = encoded.replace(b"</", rb"<\/").replace(b"<!", rb"\u003c!")
+    return safe.replace(b"<script", rb"\u003cscript")
 
 
 def asset(path: str, package: str = VIEWS) -> str:
@@ -217,6 +218,7 @@ def static_page(
     notes: Sequence[str],
     pictures: Sequence[tuple[Markup, str]] = (),
     tables: Sequence[Table] = (),
+    charts: Mapping[str, Charted] | None = None,
     **more: Any,
 ) -> str:
     """A page of pictures with captions and of tables that opens from disk, light or dark."""
@@ -225,7 +227,8 @@ def static_page(
     }  # fmt: skip
     return charts_page(
         "static.html.j2",
-        {},
+        charts or {},
+        drawn=charts or {},
         **(absent | more),
         title=title,
         lead=lead,

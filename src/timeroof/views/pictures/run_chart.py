@@ -64,6 +64,7 @@ class Group:
     work: Place
     timed: Place
     look: Look
+    limit: str = "unknown"
 
     def words(self, whole_s: float, letters: int, *, few: bool) -> list[str]:
         """Name, time with its share, and how many times its bound it took."""
@@ -125,6 +126,7 @@ def groups_of(report: Report, roofs: Roofs, look: Look | None = None) -> list[Gr
             (row[moved], row["owed_flops"]),
             (bandwidth_s * roofs.bytes_per_s, compute_s * roofs.flops_per_s),
             look or Look(LIMITERS[row["limit"]].print, LIMITERS[row["limit"]].marker),
+            row["limit"],
         )
         for row, (bandwidth_s, compute_s) in zip(found, times, strict=True)
     ]
