@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.live_programs import check_account, folder, report
+from tests.live.live_programs import check_account, folder, python, report
 
 __all__ = ["folder"]
 pytest.importorskip("jax")
@@ -147,3 +147,88 @@ def test_a_loop_of_single_ops_has_them_as_rows(folder: Path) -> None:
     assert found["totals"]["contraction_flops"] == 2 * 2 * 32 * 64 * 64
     assert found["totals"]["idle_by_cause"]["dispatch"] > 0
     assert found["totals"]["steps"]["count"] in (10, 11, 12)
+
+
+# What a program may ask of its compiled functions; it prints the same with nobody watching.
+ASKS = """
+import copy, functools, inspect, pickle
+import jax, jax.numpy as jnp
+def plain(x, n): return x @ x * n
+f = jax.jit(plain, static_argnums=1)
+g = functools.partial(jax.jit, static_argnames=("n",))(plain)
+h = jax.jit(lambda x: jnp.tanh(x @ x))
+x = jnp.ones((8, 8))
+class Holder:
+    def __init__(self): self.run = f
+def attempt(make):
+    try:
+        return make()
+    except Exception as error:
+        return type(error).__name__
+print(repr(f).split(" at ")[0], f.__name__, f.__wrapped__ is plain, inspect.signature(f))
+print(isinstance(f, jax.stages.Wrapped), f.__class__.__name__, hasattr(f, "nothing"))
+print(attempt(lambda: type(pickle.loads(pickle.dumps(f))).__name__))
+print(float(copy.deepcopy(Holder()).run(x, 2)[0, 0]), type(copy.copy(f)).__name__)
+print(float(f(x, 2)[0, 0]), float(f(x, 2)[0, 0]), f._cache_size(), float(g(x, n=3)[0, 0]))
+lowered = h.lower(x)
+print(type(lowered).__name__, float(lowered.compile()(x)[0, 0]), jax.eval_shape(h, x))
+print(float(jax.vmap(h)(jnp.ones((2, 8, 8)))[0, 0, 0]), jax.grad(lambda x: h(x).sum())(x).shape)
+f.clear_cache()
+print(f._cache_size(), {f: 1}[f], jax.jit.__name__, jax.grad.__name__)
+for _ in range(14):
+    h(x)
+"""
+
+
+def test_a_program_sees_its_compiled_functions_as_without_a_recorder(folder: Path) -> None:
+    found = report(folder, ASKS)
+    assert found["stdout"] == python(folder, "train.py")
+
+
+# Eight-bit products, of which every call does two more where the data say so.
+INT8 = """
+import jax, jax.numpy as jnp, numpy as np
+w = jnp.asarray(np.random.randint(-127, 127, (3, 64, 64)).astype("i1"))
+def product(x, w):
+    whole = (((1,), (0,)), ((), ()))
+    y = jax.lax.dot_general(x, w, whole, preferred_element_type=jnp.int32)
+    return jnp.clip(y // 64, -127, 127).astype(jnp.int8)
+@jax.jit
+def infer(x):
+    x = product(x, w[0])
+    return jax.lax.cond(x.sum() > -(10 ** 9), lambda x: product(product(x, w[1]), w[2]),
+                        lambda x: x, x)
+for _ in range(16):
+    y = infer(np.ones((32, 64), "i1"))
+y.block_until_ready()
+"""
+
+
+def test_eight_bit_products_of_the_branch_that_ran_are_counted(folder: Path) -> None:
+    found = report(folder, INT8)
+    assert found["totals"]["contraction_flops"] == 3 * 2 * 32 * 64 * 64
+    assert found["totals"]["flops"]["int8"] >= 3 * 2 * 32 * 64 * 64
+    assert found["totals"]["known_time_share"] > 0.95
+    check_account(found)
+
+
+PMAP = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import functools, jax, jax.numpy as jnp, numpy as np
+@functools.partial(jax.pmap, axis_name="i")
+def update(w, x):
+    loss, g = jax.value_and_grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(w)
+    return w - 0.1 * jax.lax.pmean(g, "i"), loss
+w = jnp.broadcast_to(jnp.ones((64, 64)) * 0.01, (2, 64, 64))
+for _ in range(16):
+    w, loss = update(w, np.random.rand(2, 32, 64).astype("f"))
+"""
+
+
+def test_two_devices_have_the_products_of_both(folder: Path) -> None:
+    found = report(folder, PMAP)
+    assert found["totals"]["contraction_flops"] == 2 * 2 * 2 * 32 * 64 * 64
+    assert found["totals"]["steps"]["mark"] == "a call of update"
+    assert found["totals"]["known_time_share"] > 0.95
+    check_account(found)

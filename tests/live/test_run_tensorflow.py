@@ -139,6 +139,27 @@ def test_runs_of_a_session_are_steps(folder: Path) -> None:
     check_account(found)
 
 
+REFERENCES = """
+import numpy as np, tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, (None, 64))
+w = tf.get_variable("w", (64, 256))
+train = tf.train.AdamOptimizer(0.01).minimize(tf.reduce_mean(tf.matmul(x, w) ** 2))
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(20):
+        session.run(train, feed_dict={x: np.ones((32, 64), np.float32)})
+"""
+
+
+def test_updates_of_variables_of_tensorflow_1_are_known(folder: Path) -> None:
+    found = report(folder, REFERENCES)
+    assert found["totals"]["known_time_share"] > 0.95
+    update = next(row for row in found["kernels"] if row["op"] == "tf::ApplyAdam")
+    assert update["flops"] == {"fp32": 12 * 64 * 256}
+    check_account(found)
+
+
 RETRACE = """
 import tensorflow as tf
 @tf.function

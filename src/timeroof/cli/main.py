@@ -56,7 +56,7 @@ def timeroof(
     """Where the time of a deep-learning program goes, what bounds each kernel, how much faster
     it could be, and what to change.
 
-    Start with `timeroof run train.py` on a PyTorch program of yours, or with
+    Start with `timeroof run train.py` on a program of yours, or with
     `timeroof read FILE` on a profiler's file.
     """
 

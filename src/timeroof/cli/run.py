@@ -113,11 +113,11 @@ def run(
     counter_chip: c.Chip = None,
     counter_folder: c.Folder = None,
 ) -> int:
-    """Run an unchanged PyTorch program and report where its time goes.
+    """Run an unchanged PyTorch, JAX or TensorFlow program and report where its time goes.
 
-    After a few warm-up steps, some steps run unprofiled (the step time), some with torch's
-    profiler, and one records shapes and modules. The program keeps its output, arguments and
-    exit code; the summary goes to stderr.
+    After a few warm-up steps, some steps run unprofiled (the step time), some with the
+    framework's profiler, and one records shapes and modules. The program keeps its output,
+    arguments and exit code; the summary goes to stderr.
 
     Options of timeroof come before the script, the script's own after it.
 

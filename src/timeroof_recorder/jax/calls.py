@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 from timeroof_recorder.process import Ignoring
 
@@ -79,6 +79,14 @@ class Proxy:
 
     def __repr__(self) -> str:
         return repr(self._function)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._function)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[object, ...]:
+        """A copy or a pickle is of the function alone: it is read where nobody watches."""
+        return self._function.__reduce_ex__(protocol)
 
     # JAX asks for these by name when it looks whether something is a compiled function.
 

@@ -111,6 +111,11 @@ _UPDATES = {
     "ResourceApplyAdagradV2": (5, 3, 2), "ResourceApplyRMSProp": (8, 4, 3),
     "AssignAddVariableOp": (1, 2, 1), "AssignSubVariableOp": (1, 2, 1),
 }  # fmt: skip
+# TensorFlow 1 has the same for its own variables.
+_UPDATES |= {
+    name.removeprefix("Resource").removesuffix("VariableOp"): figures
+    for name, figures in _UPDATES.items()
+}
 
 
 @formula(*(f"tf::{name}" for name in _UPDATES))
