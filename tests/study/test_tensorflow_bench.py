@@ -88,3 +88,18 @@ def test_what_tensorflow_does_not_have_is_a_reason_and_the_others_go_on() -> Non
         found[0].error == "TensorFlow has no variant 'compiled': it has eager, graph, xla, session"
     )
     assert found[5].status in ("done", "unsupported")
+
+
+@pytest.mark.slow
+def test_a_function_of_the_users_is_counted_by_the_nodes_that_ran() -> None:
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+    from timeroof.study.worker.own import Own
+    from timeroof.study.worker.tf_bench import Bench
+
+    def make(n: int) -> object:
+        return tf.function(lambda a, b: a @ b), (tf.ones((n, n)), tf.ones((n, n)))
+
+    own = Case(kernel="make", params={"n": 64}, pass_name="forward", precision="",
+               framework="tensorflow", variant="eager")  # fmt: skip
+    (found,) = Bench(None, Own("make", make)).measure([own], PLAN)
+    assert found.contraction_flops == 2.0 * 64**3

@@ -123,11 +123,12 @@ class Bench:
     def ready(self, case: Case) -> Iterator[Ready]:
         """A case made ready."""
         random = _random(case)
+        graphs: list[Graph] = []
         if self._own is not None:
-            made = own_tensorflow.made_of(self._own.made(case.params), case.pass_name)
+            with tf_counting.collected(graphs):  # a tf.function becomes graphs at its first call
+                made = own_tensorflow.made_of(self._own.made(case.params), case.pass_name)
         else:
             made = KERNELS[case.kernel](case.params, random, case.variant == SESSION)
-        graphs: list[Graph] = []
         if case.variant == SESSION:
             with self._in_session(made, case, random, graphs) as held:
                 yield self._made(case, held, made, graphs)
@@ -240,6 +241,9 @@ class Bench:
         ops: list[Described] | None
         if case.variant == EAGER:
             ops, on = tf_counting.eager_ops(ready.run), "the ops that ran"
+            if any(_is_function(op) for op in ops):  # a tf.function of the user's
+                inside = tf_counting.graph_ops(ready.run, ready.graphs) or []
+                ops = [op for op in ops if not (inside and _is_function(op))] + inside
         else:
             ops, on = tf_counting.graph_ops(ready.run, ready.graphs), "the nodes that ran"
         if ops is None:
@@ -248,6 +252,10 @@ class Bench:
         if self._own is not None and not ops:
             return nothing_seen("TensorFlow"), "nothing"
         return used(ops, self._machine, cold=cold, count=count_calls), on
+
+
+def _is_function(op: Described) -> bool:
+    return op.name.startswith("tf::__inference_")
 
 
 def _same(function: Callable[..., Any]) -> Callable[..., Any]:
