@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.study.factor_samples import DRAM, LAUNCH_S, PEAK, study_machine
 from timeroof.study.case import Case, Result
-from timeroof.study.judged_cases import Row
 from timeroof.study.output.cases import kernel_parts
 from timeroof.study.regimes import crossovers, regimes
 from timeroof.study.report import Study, judged_study
@@ -69,18 +68,3 @@ def test_regimes_are_findings_and_stand_on_the_chart_and_under_it() -> None:
 def test_a_sweep_of_two_values_or_of_words_has_no_regimes() -> None:
     found = study([4, 2048], lambda n: 2.0 * n**3, lambda n: 12.0 * n * n)
     assert not [f for f in found.report.findings if f.code == "study/regimes"]
-
-
-def test_small_cases_of_a_few_launch_costs_that_stay_are_launch_bound() -> None:
-    base = {"op": "f", "launches": 1.0, "framework": "torch"}
-    rows = [
-        Row(params={"n": 4}, time_s=3.0e-6, limiter="latency", **base),
-        Row(params={"n": 8}, time_s=3.1e-6, limiter="latency", **base),
-        Row(params={"n": 16}, time_s=40e-6, limiter="latency", **base),
-        Row(params={"n": 64}, time_s=9e-5, limiter="flop/fp32", **base),
-    ]
-    found = [regime.name for regime in regimes(rows, "n")]
-    assert found == ["launch-bound", "bound by overhead", "compute-bound"]
-    # A case that takes long from the start is not launching.
-    slow = [Row(params={"n": n}, time_s=1e-4, limiter="latency", **base) for n in (4, 8)]
-    assert [regime.name for regime in regimes(slow, "n")] == ["bound by overhead"]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from timeroof.core.report import Finding
-from timeroof.core.resources import LATENCY, limiter_kind
-from timeroof.model.bounds import MOST_LAUNCH_TIMES, USUAL_COSTS_S, USUAL_OP_COST_S
+from timeroof.core.resources import limiter_kind
 from timeroof.study.case import Value
 from timeroof.study.judged_cases import Row, Sweep, ops, sweeps
 from timeroof.views.pictures.marks import value_text
@@ -45,29 +44,15 @@ def regime_of(row: Row) -> str:
 
 
 def regimes(rows: Sequence[Row], parameter: str) -> list[Regime]:
-    """The regimes of a sweep in the order of its values.
-
-    A sweep shows more than one case does: small cases that take a few launch costs, and hardly
-    longer as their work grows, are launch-bound, also beside other programs.
-    """
+    """The regimes of a sweep in the order of its values."""
     found: list[Regime] = []
     for row in rows:
         name, value = regime_of(row), row.params[parameter]
-        starts = not found or [one.name for one in found] == ["launch-bound"]
-        if starts and row.limiter == LATENCY and _takes_a_launch(row, rows[0]):
-            name = "launch-bound"
         if found and found[-1].name == name:
             found[-1] = Regime(name, (*found[-1].values, value))
         else:
             found.append(Regime(name, (value,)))
     return found
-
-
-def _takes_a_launch(row: Row, first: Row) -> bool:
-    costs = [s for (name, _), s in USUAL_COSTS_S.items() if name == row.framework]
-    cost_s = max(costs, default=USUAL_OP_COST_S * (row.launches or 1.0))
-    most_s = MOST_LAUNCH_TIMES * cost_s
-    return row.time_s <= min(most_s, MOST_LAUNCH_TIMES * first.time_s)
 
 
 def crossovers(found: Sequence[Regime]) -> list[tuple[Value, Value]]:
