@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from timeroof.core.units import format_seconds
 from timeroof.model.fleet import outliers
@@ -25,8 +26,7 @@ FIELDS = {
 }
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """One part of all ranks' time, as the outline of its area."""
 
     key: str
@@ -34,8 +34,7 @@ class Layer:
     path: str
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One kind of seconds over all ranks: the least, the median, the most, and who stands out."""
 
     label: str
@@ -46,8 +45,7 @@ class Line:
     standing_out: str
 
 
-@dataclass(frozen=True)
-class RankStrip:
+class RankStrip(msgspec.Struct, frozen=True):
     """A column per rank, and a line per kind of seconds."""
 
     count: int

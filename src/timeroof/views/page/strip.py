@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -23,8 +23,7 @@ LANES = 3
 LEAST_FILLED = 0.3
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """Neighbouring columns of one class."""
 
     start: int
@@ -32,16 +31,14 @@ class Piece:
     key: str
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True):
     """One stream, or all those that have no lane of their own."""
 
     label: str
     pieces: list[Piece]
 
 
-@dataclass(frozen=True)
-class Strip:
+class Strip(msgspec.Struct, frozen=True):
     """The lanes of a step, the busiest first."""
 
     columns: int
