@@ -14,7 +14,6 @@ from tests.probe.fake_system import cpu, write
 from tests.study.factor_samples import PEAK, study_machine
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, Machine
-from timeroof.counters.options import REPETITIONS
 from timeroof.probe.cpu.topology import Topology, numa_nodes, read_topology
 from timeroof.study import counters, czaja
 from timeroof.study.case import Case, Plan, Result
@@ -23,6 +22,7 @@ from timeroof.study.output.page import write_study
 from timeroof.study.output.utilisation import print_study, utilisation_table
 from timeroof.study.report import Study, judged_study
 from timeroof.study.worker import placing
+from timeroof_recorder.counted import REPETITIONS
 
 NINE = [one for one in KERNELS if not one.reference]
 FAST = Plan(

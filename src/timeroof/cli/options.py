@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
@@ -89,7 +88,7 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
 _CHECKS = ("exists", "resolve_path", "writable", "parser", "click_type", "path_type", "envvar")
 
 
-class PlainWords(msgspec.Struct, frozen=True):
+class PlainWords(NamedTuple):
     """In the place of typer's conversion: the same results for words that are there or not."""
 
     convert: Callable[[Any], Any]

@@ -6,9 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.cli.options import STDOUT
 from timeroof.cli.process import say, stdout_goes_nowhere
@@ -178,7 +176,7 @@ def _report_paths(html: Path | None, save: Path | None, out: Path | None) -> lis
     return [*folder, *(path for path in (html, save) if path is not None)]
 
 
-class RunOutputs(msgspec.Struct, frozen=True):
+class RunOutputs(NamedTuple):
     """Outputs of `run`: absolute paths, as the program may change the working folder."""
 
     out: Path | None

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
+from msgspec import structs
 
 from timeroof.api.live import scope_for
 from timeroof.api.reports import Report
@@ -208,7 +209,7 @@ def _judged(profile: Profile, machine: Machine | None, by_node: Machines | None)
         together, on="id", how="left", maintain_order="left", validate="1:1"
     )
     notes = tuple(dict.fromkeys(n for p in parts for n in p.notes))
-    return replace(parts[0], table=table, notes=notes)
+    return structs.replace(parts[0], table=table, notes=notes)
 
 
 def _labels(rows: pl.DataFrame) -> dict[str, str | None]:
