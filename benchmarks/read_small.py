@@ -45,8 +45,10 @@ def worktree(commit: str, folder: Path) -> Iterator[Path]:
 def environment(source: Path, caches: Path) -> dict[str, str]:
     """Variables under which Python takes timeroof from a folder and keeps what it compiles."""
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    # What the other commit needs and this one does not (plotly) may be on the caller's path.
+    path = [str(source), *filter(None, [kept.get("PYTHONPATH")])]
     return kept | {
-        "PYTHONPATH": str(source),
+        "PYTHONPATH": os.pathsep.join(path),
         "PYTHONPYCACHEPREFIX": str(caches / "bytecode"),
         "TIMEROOF_HOME": str(caches / "home"),
     }

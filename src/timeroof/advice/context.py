@@ -56,6 +56,8 @@ def kernel_count(rows: pl.DataFrame) -> int:
 # What TorchInductor calls its kernels, and the profiler the calls of what it compiled.
 _COMPILED = r"^triton_(?:poi|red|per|tem|mm|for)|cpp_fused_|Torch-Compiled Region|CompiledFxGraph"
 _RECURS = r"(?i)lstm|gru_|grucell|rnn|(?:^|[./])cells?(?:[._/\d]|$)"
+# Words of advice's keys that are no kind of work.
+_NO_KINDS = frozenset({"any", "cpu", "gpu", "tpu", *FrameworkName})
 
 
 def _mostly_embedding(rows: pl.DataFrame) -> bool:
@@ -311,7 +313,9 @@ class Context:
         Keys such as `torch convolution`, `torch cpu`, `torch`, `gpu`; `any` fits all. A program
         that is compiled is not told to compile, unless the advice is made for such programs.
         """
-        kinds = (*(f"{kind} " for kind in self.kinds(rows)), "")
+        # What rows mostly do is asked for only where an answer depends on it.
+        asked = {word for key in actions for word in key.split()} - _NO_KINDS
+        kinds = (*(f"{kind} " for kind in (self.kinds(rows) if asked else ())), "")
         keys = [
             f"{framework}{kind}{device}".strip()
             for framework in (f"{self.framework} ", "")

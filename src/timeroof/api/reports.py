@@ -25,7 +25,6 @@ from timeroof.read.formats import Progress, ReadOptions, silent
 from timeroof.read.load import read_run
 from timeroof.read.open import DEFAULT_MAX_BYTES
 from timeroof.work.recorded import with_recorded_work
-from timeroof.work.saved_calls import packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -145,6 +144,8 @@ def save(report: core_report.Report, path: str | Path) -> None:
 
 
 def _saved(report: core_report.Report, profile: Profile) -> SavedRun:
+    from timeroof.work.saved_calls import packed
+
     calls = packed(profile.calls)
     return SavedRun(profile, report.machine, report.created, report.version, calls)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
@@ -89,8 +89,7 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
 _CHECKS = ("exists", "resolve_path", "writable", "parser", "click_type", "path_type", "envvar")
 
 
-@dataclass(frozen=True)
-class PlainWords:
+class PlainWords(msgspec.Struct, frozen=True):
     """In the place of typer's conversion: the same results for words that are there or not."""
 
     convert: Callable[[Any], Any]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from timeroof.cli.options import STDOUT
 from timeroof.cli.process import say, stdout_goes_nowhere
@@ -177,8 +178,7 @@ def _report_paths(html: Path | None, save: Path | None, out: Path | None) -> lis
     return [*folder, *(path for path in (html, save) if path is not None)]
 
 
-@dataclass(frozen=True)
-class RunOutputs:
+class RunOutputs(msgspec.Struct, frozen=True):
     """Outputs of `run`: absolute paths, as the program may change the working folder."""
 
     out: Path | None

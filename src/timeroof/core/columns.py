@@ -11,7 +11,6 @@ of a prefix: the resources that a run has amounts of, its labels, the origins of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -39,8 +38,7 @@ DataType = pl.DataType | type[pl.DataType]
 Derive = Callable[[Sequence[str]], pl.Expr]
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column of the rows, or one family of columns that share a prefix."""
 
     name: str

@@ -32,8 +32,7 @@ class RoofPair(NamedTuple):
     memory: str = DRAM
 
 
-@dataclass(frozen=True)
-class Verdicts:
+class Verdicts(msgspec.Struct, frozen=True):
     """One row per row of the judged profile, in its order.
 
     `table` has ``bound.<resource>`` per resource that has both amounts and a

@@ -17,7 +17,6 @@ from timeroof.core.errors import InputError, reading
 from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
 from timeroof.core.notes import PARTIAL, Note, NoteDocument, note_documents, notes_of_documents
-from timeroof.core.parquet import parquet_table
 from timeroof.core.profile import Profile, RankTotals, Source, Steps, in_unprofiled_seconds
 from timeroof.core.report import Totals
 from timeroof.core.vocabulary import idle_cause, known_causes
@@ -261,6 +260,8 @@ def _table(archive: zipfile.ZipFile, name: str) -> pl.DataFrame | None:
     if member not in archive.namelist():
         return None
     where = f"{archive.filename}!/{member}" if archive.filename else member
+    from timeroof.core.parquet import parquet_table
+
     return parquet_table(archive.read(member), where)
 
 

@@ -40,6 +40,10 @@ from timeroof_recorder.marks import FORWARD, WINDOW
 from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 from timeroof_recorder.seen import restored
 
+# What a recorder writes: msgpack of plain values, whose shape each taker knows.
+Payload = dict[str, Any]
+Record = tuple[Any, ...]
+
 # How many times longer than the steps windows of time lasted that are reported in their place.
 MOST_OF_TIME = 5
 # Unprofiled steps of a kind that are looked at one by one.
@@ -104,19 +108,19 @@ class ProcessSeen:
     timed: list[TimedStep] = field(default_factory=list)
     # Timed passes whose events are in files, until they are read; a block's has the number 0.
     files: list[FilePass] = field(default_factory=list)
-    described: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)
+    described: list[tuple[int, int, Payload]] = field(default_factory=list)
     primitives: list[tuple[int, PrimitiveStep]] = field(default_factory=list)
     devices: list[tuple[int, str]] = field(default_factory=list)
-    block: tuple[TimedStep, dict[str, Any] | None] | None = None
+    block: tuple[TimedStep, Payload | None] | None = None
     kernels: list[CompiledKernel] = field(default_factory=list)
-    around: dict[str, Any] = field(default_factory=dict)
+    around: Payload = field(default_factory=dict)
     threads: dict[int, tuple[int, int]] = field(default_factory=dict)
     elsewhere: dict[int, int] = field(default_factory=dict)
     pace_ns: list[int] = field(default_factory=list)
     rounds: dict[str, list[Round]] = field(default_factory=lambda: defaultdict(list))
     notes: list[str] = field(default_factory=list)
     # Costs that the program states of the ops of a described step, by their places.
-    stated: dict[int, dict[int, dict[str, Any]]] = field(default_factory=dict)
+    stated: dict[int, dict[int, Payload]] = field(default_factory=dict)
     why: str | None = None
     failed: str | None = None
     refused: str | None = None
@@ -171,7 +175,7 @@ def _read_files(seen: ProcessSeen, folder: Path) -> None:
             owner.block = (step, None)
 
 
-def process_of(found: Sequence[tuple[Any, ...]]) -> ProcessSeen:
+def process_of(found: Sequence[Record]) -> ProcessSeen:
     """One process from its records; what a later version writes beside them is passed over."""
     seen = ProcessSeen()
     for _, what, *values in found:
@@ -206,7 +210,7 @@ def _mark(seen: ProcessSeen, found: str, label: str, first_ns: int | None) -> No
         seen.first_ns = first_ns
 
 
-def _steps(seen: ProcessSeen, steps: list[tuple[Any, ...]]) -> None:
+def _steps(seen: ProcessSeen, steps: list[Record]) -> None:
     seen.steps += [StepSeen(*step) for step in steps]
     seen.steps_seen = max(seen.steps_seen, seen.steps[-1].number)
 
@@ -218,7 +222,7 @@ def _later(seen: ProcessSeen, number: int, later: Mapping[int, Sequence[int]]) -
     seen.steps_seen = number
 
 
-def _kind(seen: ProcessSeen, number: int, key: tuple[Any, ...]) -> None:
+def _kind(seen: ProcessSeen, number: int, key: Record) -> None:
     seen.keys[number] = KindKey(*key)
 
 
@@ -256,29 +260,29 @@ def _timed(seen: ProcessSeen, number: int, events: Any, faults: int, clocks: Any
     seen.timed.append(timed_step(events, number, faults, clocks))
 
 
-def _described(seen: ProcessSeen, number: int, kind: int, payload: dict[str, Any]) -> None:
+def _described(seen: ProcessSeen, number: int, kind: int, payload: Payload) -> None:
     _take_kernels(seen, payload)
     seen.described.append((number, kind, payload))
 
 
-def _take_kernels(seen: ProcessSeen, payload: Mapping[str, Any]) -> None:
+def _take_kernels(seen: ProcessSeen, payload: Payload) -> None:
     kernels = restored(payload.get("kernels"))
     if isinstance(kernels, list):
         seen.kernels[:] = [k for k in kernels if isinstance(k, CompiledKernel)]
 
 
-def _primitives(seen: ProcessSeen, number: int, events: Any, payload: dict[str, Any]) -> None:
+def _primitives(seen: ProcessSeen, number: int, events: Any, payload: Payload) -> None:
     if events is not None:
         step = PrimitiveStep(timed_step(events, number), list(payload["lines"]))
         seen.primitives.append((number, step))
 
 
-def _device(seen: ProcessSeen, number: int, _events: Any, payload: dict[str, Any]) -> None:
+def _device(seen: ProcessSeen, number: int, _events: Any, payload: Payload) -> None:
     _take_kernels(seen, payload)
     seen.devices.append((number, str(payload["file"])))
 
 
-def _block(seen: ProcessSeen, events: Any, payload: dict[str, Any] | None) -> None:
+def _block(seen: ProcessSeen, events: Any, payload: Payload | None) -> None:
     """Of a block in pieces (it forked) the largest is kept."""
     if isinstance(events, dict):
         seen.files.append(FilePass(0, events))
@@ -318,7 +322,7 @@ def _over(seen: ProcessSeen, now_ns: int, items: object = (), sizes: object = ()
     seen.over = (now_ns, items, sizes)
 
 
-def _around(seen: ProcessSeen, around: dict[str, Any]) -> None:
+def _around(seen: ProcessSeen, around: Payload) -> None:
     """What is known later stands; what is not known any more (the process group is gone) stays."""
     seen.around = seen.around | {k: v for k, v in around.items() if v is not None}
 
@@ -327,7 +331,7 @@ def _ended(seen: ProcessSeen, error: str | None, _cpu_ns: int) -> None:
     seen.ended = error or ""
 
 
-_TAKERS: dict[str, Any] = {
+_TAKERS: Payload = {
     "process": _process,
     "framework": _framework,
     "watched": _watched,
@@ -359,9 +363,7 @@ _TAKERS: dict[str, Any] = {
 # Events and clocks of a step.
 
 
-def timed_step(
-    events: tuple[Any, ...], number: int = 0, faults: int = 0, clocks: Any = None
-) -> TimedStep:
+def timed_step(events: Record, number: int = 0, faults: int = 0, clocks: Any = None) -> TimedStep:
     """A step from the rows that instruments gave, outer events before inner ones."""
     names, rows, begin_ns, finish_ns, thread = events
     table = np.array(rows, np.int64).reshape(-1, 6)
@@ -387,7 +389,7 @@ def timed_step(
     )
 
 
-def clock_fields(clocks: Any) -> dict[str, Any]:
+def clock_fields(clocks: Any) -> Payload:
     """What the clocks around a step tell, by the names of a timed step's fields."""
     elapsed, own, queued, switches, others = clocks or (0, 0, 0, 0, 0)
     return {
@@ -576,7 +578,7 @@ def _fill(
     _read_described(found, own or _nearest(seen, timed), seen, folder, is_own=bool(own))
 
 
-def _is_there(payload: Mapping[str, Any], folder: Path) -> bool:
+def _is_there(payload: Payload, folder: Path) -> bool:
     """Whether a description was kept: of many the recorder drops files from the middle."""
     path = payload.get("file")
     return not isinstance(path, str) or (folder / Path(path).name).is_file()
@@ -591,9 +593,7 @@ def take_unprofiled(found: Recording, steps: Sequence[StepSeen]) -> None:
             found.unsettled += [_clean(s) for s in steps if s.pass_ == pass_][-1:]
 
 
-def _nearest(
-    seen: ProcessSeen, timed: Sequence[TimedStep]
-) -> list[tuple[int, int, dict[str, Any]]]:
+def _nearest(seen: ProcessSeen, timed: Sequence[TimedStep]) -> list[tuple[int, int, Payload]]:
     """The description of another kind's step that is nearest to those that were timed."""
     if not seen.described or not timed:
         return []
@@ -613,7 +613,7 @@ def sample(steps: list[StepSeen]) -> list[StepSeen]:
 
 
 def _read_described(
-    found: Recording, described: Sequence[tuple[int, int, dict[str, Any]]], seen: ProcessSeen,
+    found: Recording, described: Sequence[tuple[int, int, Payload]], seen: ProcessSeen,
     folder: Path, *, is_own: bool,
 ) -> None:  # fmt: skip
     """The described step that stands for the others. The first one that can be read; where sizes
@@ -634,15 +634,13 @@ def _read_described(
         )
 
 
-def _with_stated(ops: list[Described], stated: Mapping[int, dict[str, Any]]) -> list[Described]:
+def _with_stated(ops: list[Described], stated: Mapping[int, Payload]) -> list[Described]:
     return [
         replace(op, stated=stated[place]) if place in stated else op for place, op in enumerate(ops)
     ]
 
 
-def _ops(
-    found: Recording, payload: Mapping[str, Any], seen: ProcessSeen, folder: Path
-) -> list[Described]:
+def _ops(found: Recording, payload: Payload, seen: ProcessSeen, folder: Path) -> list[Described]:
     try:
         return framework_of(found.framework).described(payload, seen.kernels, folder)
     except FileNotFoundError:  # one between the first and the latest

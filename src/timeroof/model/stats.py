@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -98,8 +98,7 @@ MOST_APART = 100.0
 SEED = 20200904
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(msgspec.Struct, frozen=True):
     """How many times `b` is of `a`, with its interval and the chance that it is chance."""
 
     value: float
@@ -397,8 +396,7 @@ def pace_shift(a: Sequence[float], b: Sequence[float]) -> float:
     return shift if after_s > before_s else -shift / (1 + shift)
 
 
-@dataclass(frozen=True)
-class PairedRuns:
+class PairedRuns(msgspec.Struct, frozen=True):
     """The difference of two whole runs, test by test; it counts where it passes all of them.
 
     A neighbour on the same cores makes steps longer, the fastest step hardly at all, a change of
@@ -455,8 +453,7 @@ class PairedRuns:
         return "fastest" if abs(self.confirmed_s) <= self.needed_s else "pace"
 
 
-@dataclass(frozen=True)
-class Drift:
+class Drift(msgspec.Struct, frozen=True):
     """What moved the rows of two runs together, and each of them by itself, as shares."""
 
     common: float = 0.0

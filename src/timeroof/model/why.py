@@ -270,8 +270,9 @@ class _Unfolding:
 
     def _sizes(self, formula: str, more: Mapping[str, Number]) -> dict[str, Number]:
         """The numbers that a formula names."""
-        values = {**self.variables, **more}
-        return {n: values[n] for n in _names_in(formula) if n in values}
+        held = self.variables
+        named = ((n, more[n] if n in more else held.get(n, held)) for n in _names_in(formula))
+        return {n: value for n, value in named if value is not held}
 
     # Words
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, cast
 
+import msgspec
+
 from timeroof.core.checked import checked_whole
 from timeroof.core.errors import (
     InputError,
@@ -119,8 +121,7 @@ def _holds(entry: Entry, pattern: re.Pattern[bytes]) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(msgspec.Struct, frozen=True):
     """One profiler format: its name for `--format`, what people call it, and its reader."""
 
     name: str

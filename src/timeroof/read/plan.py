@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import msgspec
+
 from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.read.csv import split_ways
@@ -123,8 +125,7 @@ def _table(fields: list[str]) -> tuple[str, str]:
 MANY = 16
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """One input for one reader, and the inputs that lend it what it lacks."""
 
     format: Format

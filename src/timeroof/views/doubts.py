@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import polars as pl
 
 from timeroof.core.notes import CONTENDED, UNTRUSTED
@@ -38,8 +38,7 @@ UNKNOWN = "TR902"
 OWN = ("no-machine", "no-device")
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Doubt(msgspec.Struct, frozen=True):
     """A reason not to trust the numbers, and what to do about it."""
 
     text: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from timeroof.core.units import format_seconds
 from timeroof.views.doubts import is_empty
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from timeroof.core.report import Report
 
 
-@dataclass(frozen=True)
-class Rung:
+class Rung(msgspec.Struct, frozen=True):
     """One rung of it, with its share of the measured time."""
 
     key: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import polars as pl
 
 from timeroof.core.columns import Row
@@ -105,8 +105,7 @@ def percent(share: float | None) -> str:
     return "< 0.01 %" if share is not None and 0 < share < 1e-4 else format_percent(share)
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """A part of a part: idle time for one reason."""
 
     key: str
@@ -116,8 +115,7 @@ class Cause:
     share: float
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A class of the wall time; one below 0 is a notch at the end of the bar."""
 
     key: str
@@ -151,8 +149,7 @@ class Part:
         return clip(self.kernel, LONGEST_NAME) if self.kernel_share > HALF else ""
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(msgspec.Struct, frozen=True):
     """Something to do: a finding with what it gains, why, and how."""
 
     place: int
@@ -168,8 +165,7 @@ class Action:
     rows: int
 
 
-@dataclass(frozen=True)
-class KernelLine:
+class KernelLine(msgspec.Struct, frozen=True):
     """One of the largest kernels; all rows of its name."""
 
     name: str
@@ -191,8 +187,7 @@ class KernelLine:
         return f"{self.name} ({self.ops})" if self.ops else self.name
 
 
-@dataclass(frozen=True)
-class Overview:
+class Overview(msgspec.Struct, frozen=True):
     """The first screen of one run."""
 
     title: str

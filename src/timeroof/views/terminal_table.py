@@ -7,9 +7,9 @@ widest first), then whole columns. A digit is never cut: a cut figure is another
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -23,8 +23,7 @@ Kind = Literal["figure", "whole", "name", "path", "prose", "bar"]
 WORDS = ("name", "path", "prose")
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """A bar as shares of the longest one: how long, of which sign, in which colour."""
 
     parts: Sequence[tuple[float, str, str]]
@@ -47,8 +46,7 @@ class Bar:
 Cell = str | Text | Bar
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column: what it holds, and how it gives way.
 
     A `figure` and what is `whole` are never cut, nor are their heads; a `name` is cut at its end,
@@ -63,8 +61,7 @@ class Column:
     leaves: int = 0
 
 
-@dataclass
-class _Sized:
+class _Sized(msgspec.Struct, dict=True):
     """A column with its cells and its width: wanted, at least, given."""
 
     column: Column

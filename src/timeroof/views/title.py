@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os.path
 import re
-import shlex
 from typing import TYPE_CHECKING
 
 from timeroof.core.profile import BEFORE, WINDOWS, StepKind, Steps
@@ -55,6 +54,8 @@ def program_of(command: str) -> str:
         return command
     rest = command[head.end() :]
     try:
+        import shlex
+
         words = shlex.split(rest)
     except ValueError:
         words = rest.split()

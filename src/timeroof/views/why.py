@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from timeroof.core.why import Why, WhyLine
 
 COLUMNS = (Column("", "name", least=12), Column("", "figure"), Column("", "prose", least=24))
+_WORD = re.compile(r"\w+")
 # Numbers that are shares.
 SHARES = ("kernel_efficiency", "efficiency", "time_spread")
 
@@ -76,15 +78,7 @@ def filled_in(formula: str, sizes: dict[str, Number]) -> str:
     >>> filled_in("2·M·N·calls", {"M": 512, "N": 4864, "calls": 48.0})
     '2·512·4864·48'
     """
-    found, word = "", ""
-    for character in f"{formula} ":
-        if character.isalnum() or character == "_":
-            word += character
-            continue
-        found += _digits(sizes[word]) if word in sizes else word
-        word = ""
-        found += character
-    return found.removesuffix(" ")
+    return _WORD.sub(lambda m: _digits(sizes[m[0]]) if m[0] in sizes else m[0], formula)
 
 
 def _digits(value: Number) -> str:

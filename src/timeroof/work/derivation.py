@@ -7,7 +7,6 @@ The call is counted once more, by the very same functions, with sizes that carry
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import msgspec
 
@@ -91,7 +90,7 @@ def derived_amounts(
     """
     if row["kind"] not in COUNTED_KINDS and recorded.call.op != INSTRUCTION:
         return {}
-    facts = asdict(read_name(row["name"]))
+    facts = msgspec.structs.asdict(read_name(row["name"]))
     named = recorded._replace(call=named_call(recorded.call))
     found, per_launch = amounts_of_row(named, {**row, **facts}, machine)
     often = row["calls"] if per_launch or recorded.times is None else recorded.times

@@ -25,12 +25,15 @@ from timeroof.work.padding import real_taps
 # Jaxprs inside jaxprs are as deep as a program's functions; deeper ones were made to harm.
 _MOST_NESTED = 200
 
+# What a primitive was given beside its values: of any type, each primitive its own.
+Params = Mapping[str, Any]
+
 
 class Equation(Protocol):
     """One primitive applied to values, as JAX has it."""
 
     primitive: Any
-    params: Mapping[str, Any]
+    params: Params
     invars: Sequence[Any]
     outvars: Sequence[Any]
 
@@ -219,24 +222,20 @@ _MOVES = frozenset({
     "unreduced_psum", "unreduced_reduce_scatter", "vary_unreduced_cast_p", "rng_uniform",
 })  # fmt: skip
 
-_Count = Callable[[Mapping[str, Any], Sequence[_Array], Sequence[_Array]], float]
+_Count = Callable[[Params, Sequence[_Array], Sequence[_Array]], float]
 
 
-def _dot(params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
+def _dot(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     (contracted, _), _ = params["dimension_numbers"]
     return float(2 * outputs[0].count * prod(inputs[0].dims[d] for d in contracted))
 
 
-def _ragged(
-    params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]
-) -> float:
+def _ragged(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     """Every row meets the matrix of its own group."""
     return 2.0 * inputs[0].count * inputs[1].dims[-1]
 
 
-def _convolution(
-    params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]
-) -> float:
+def _convolution(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     """Products of real data, as `work.hlo` counts them: padding and holes are nobody's work."""
     numbers, (x, kernel), (out,) = params["dimension_numbers"], inputs[:2], outputs[:1]
     taps = prod(
@@ -257,31 +256,27 @@ def _matrix(inputs: Sequence[_Array]) -> tuple[int, int, int]:
     return prod(batch), max(rows, columns), min(rows, columns)
 
 
-def _square(
-    params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]
-) -> float:
+def _square(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     """A product of a matrix with its own transpose."""
     return 2.0 * outputs[0].count * inputs[0].dims[-1]
 
 
-def _cholesky(
-    params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]
-) -> float:
+def _cholesky(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     many, n, _ = _matrix(inputs)
     return many * n**3 / 3
 
 
-def _lu(params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
+def _lu(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     many, m, n = _matrix(inputs)
     return many * (m * n**2 - n**3 / 3)
 
 
-def _qr(params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
+def _qr(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     many, m, n = _matrix(inputs)
     return many * (2 * m * n**2 - 2 * n**3 / 3)
 
 
-def _solve(params: Mapping[str, Any], inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
+def _solve(params: Params, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> float:
     return float(outputs[0].count * inputs[0].dims[-1])
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 Number = int | float
@@ -293,7 +294,7 @@ def evaluated(text: str, sizes: Mapping[str, Number]) -> float:
     >>> evaluated("2·M·N + ceil(M / 8)", {"M": 9, "N": 10})
     182.0
     """
-    return float(_value(ast.parse(_plain_text(text), mode="eval").body, sizes))
+    return float(_value(_parsed(text), sizes))
 
 
 def expression(text: str, sizes: Mapping[str, Number]) -> Number:
@@ -303,7 +304,13 @@ def expression(text: str, sizes: Mapping[str, Number]) -> Number:
     Written(text='2·M·N', sizes={'M': 9, 'N': 10})
     """
     named = {name: times(name, value) for name, value in sizes.items()}
-    return _value(ast.parse(_plain_text(text), mode="eval").body, named)
+    return _value(_parsed(text), named)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> ast.expr:
+    """A formula's expression: rows of one op share its text, and differ in their sizes."""
+    return ast.parse(_plain_text(text), mode="eval").body
 
 
 def _plain_text(text: str) -> str:

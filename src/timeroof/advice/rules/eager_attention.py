@@ -55,8 +55,9 @@ class EagerAttention(Rule):
     name = "eager-attention"
     title = "Attention is not fused"
     actions = {
-        "torch": "Call torch.nn.functional.scaled_dot_product_attention(q, k, v) instead of matmul,"
-        " softmax and matmul. Hugging Face models take attn_implementation='sdpa'.",
+        "torch": "Use fused attention: nn.functional.scaled_dot_product_attention(q, k, v);"
+        " nn.MultiheadAttention takes need_weights=False, Hugging Face models"
+        " attn_implementation='sdpa'.",
         "jax": "Call jax.nn.dot_product_attention instead of einsum, softmax and einsum.",
         "tensorflow": "Use keras.layers.MultiHeadAttention with flash attention enabled.",
         "any": "Use a fused attention kernel.",

@@ -79,6 +79,8 @@ class LayoutTraffic(Rule):
         moved = float(rows["moved_bytes"].fill_null(0.0).sum())
         beside = _between(context, rows)
         beside_s = float(beside["busy_gain_s"].sum())
+        if beside_s < WORTH_SAYING * time_s:
+            beside, beside_s = beside.clear(), 0.0
         count = max(rows["launches"].sum(), rows["calls"].sum())
         why = (
             f"{count:,.0f} copies and layout changes move"
@@ -88,13 +90,12 @@ class LayoutTraffic(Rule):
         what = "Copies between host and device" if mostly_transfers(rows) else self.title
         title = f"{what} take {context.of_run(time_s)}"
         evidence = {"time_s": time_s, "bytes": moved, "launches": float(rows["launches"].sum())}
-        if beside_s >= WORTH_SAYING * time_s:
+        if beside_s:
             title = f"{what} cost {context.of_run(time_s + beside_s)}"
             why += (
                 f" The {context.noun}s between them lose another {format_seconds(beside_s)}:"
                 " with one layout the library can pick faster ones."
             )
-        if beside_s > 0:
             evidence["served_kernels_gap_s"] = beside_s
         why += places(rows)
         both = pl.concat([rows, beside], how="vertical")

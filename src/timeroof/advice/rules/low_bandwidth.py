@@ -48,6 +48,8 @@ class LowBandwidth(Rule):
         " region. Try mode='max-autotune'.",
         "torch indexing": "Gather fewer, wider rows: sort the indices, keep hot rows in a cache, or"
         " batch all tables into one lookup (FBGEMM).",
+        "torch elementwise": "Fuse element-wise ops with their neighbours: torch.compile. Check"
+        " that their inputs are contiguous.",
         "torch": "Access memory in order: call .contiguous() before the op, or let torch.compile"
         " fuse the gather or reduction.",
         "any": "Access memory in order, with more accesses in flight.",

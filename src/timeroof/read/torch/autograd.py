@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -113,8 +112,7 @@ def _lookups(trace: Trace, names: list[str], ops: Bools) -> list[tuple[int, int]
     return found
 
 
-@dataclass
-class _Spans:
+class _Spans(msgspec.Struct):
     """Ops of one thread in order, each with the sequence numbers before and after it."""
 
     rows: list[int]

@@ -8,8 +8,8 @@ frame on top of the stack.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from timeroof.read.idle import Ints
@@ -57,8 +57,7 @@ _LAUNCH = 3
 _ENGINE = "autograd::engine::evaluate_function"
 
 
-@dataclass
-class Contexts:
+class Contexts(msgspec.Struct):
     """What is around every frame, as rows of the frames (-1: nothing), and around launches.
 
     `op` is the innermost op whose shapes were recorded (else the innermost), `outer` the

@@ -17,6 +17,9 @@ import msgspec
 from timeroof.core.errors import InputError
 from timeroof.read.open import Entry
 
+Json = dict[str, Any]
+JsonList = list[Any]
+
 # These files are read whole; recorded ones have tens of megabytes.
 MAX_BYTES = 1 << 30
 TENSOR = re.compile(r"^Tensor\((.*)\)$")
@@ -32,10 +35,10 @@ _PROCESS = re.compile(r'^ *"pid": (\d+)', re.MULTILINE)
 class Side(NamedTuple):
     """What goes into an op or comes out of it: lists of equal length, where all is recorded."""
 
-    values: list[Any] = []
-    shapes: list[Any] = []
-    types: list[Any] = []
-    strides: list[Any] = []
+    values: JsonList = []
+    shapes: JsonList = []
+    types: JsonList = []
+    strides: JsonList = []
 
 
 class Node(NamedTuple):
@@ -44,7 +47,7 @@ class Node(NamedTuple):
     id: int
     name: str
     parent: int | None
-    attributes: dict[str, Any]
+    attributes: Json
     inputs: Side
     outputs: Side
 
@@ -59,7 +62,7 @@ def looks_like_graph(head: bytes) -> bool:
     return b'"workload_graph"' in head
 
 
-def document(entry: Entry) -> dict[str, Any]:
+def document(entry: Entry) -> Json:
     """The file as an object, or an error that says what is wrong."""
     parts, size = [], 0
     for chunk in entry.chunks():
@@ -70,7 +73,7 @@ def document(entry: Entry) -> dict[str, Any]:
     return decoded(b"".join(parts), entry.name)
 
 
-def decoded(data: bytes, where: str = "ExecutionTrace") -> dict[str, Any]:
+def decoded(data: bytes, where: str = "ExecutionTrace") -> Json:
     """The object that a text holds; what torch writes and JSON does not have is mended."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -95,7 +98,7 @@ def _mended_document(data: bytes) -> Any:
         return {"nodes": nodes, "pid": int(pid[1]) if pid else None} if nodes else None
 
 
-def _mended_nodes(text: str) -> list[dict[str, Any]]:
+def _mended_nodes(text: str) -> list[Json]:
     r"""The nodes of a trace, read one by one; parts that cannot be read are left out.
 
     >>> _mended_nodes('{\n "id": 3, "name": "a "b"", "ctrl_deps": 1,\n "attrs": []\n }')
@@ -106,8 +109,8 @@ def _mended_nodes(text: str) -> list[dict[str, Any]]:
     return [_mended(h, text[h.end() : end]) for h, end in zip(heads, ends, strict=False)]
 
 
-def _mended(head: re.Match[str], body: str) -> dict[str, Any]:
-    node: dict[str, Any] = {"id": int(head[1]), "name": head[2], "ctrl_deps": int(head[3])}
+def _mended(head: re.Match[str], body: str) -> Json:
+    node: Json = {"id": int(head[1]), "name": head[2], "ctrl_deps": int(head[3])}
     for part in _PARTS.finditer(body):
         try:
             node[part[1]] = msgspec.json.decode(part[2].encode())
@@ -116,14 +119,14 @@ def _mended(head: re.Match[str], body: str) -> dict[str, Any]:
     return node
 
 
-def nodes_of(found: dict[str, Any]) -> list[Node]:
+def nodes_of(found: Json) -> list[Node]:
     """The ops of an ExecutionTrace in the order in which they began."""
     listed = found.get("nodes")
     nodes = [_node(n) for n in listed if isinstance(n, dict)] if isinstance(listed, list) else []
     return sorted((n for n in nodes if n is not None), key=lambda n: n.id)
 
 
-def _node(raw: dict[str, Any]) -> Node | None:
+def _node(raw: Json) -> Node | None:
     number, name = raw.get("id"), raw.get("name")
     if not isinstance(number, int) or not isinstance(name, str):
         return None
@@ -132,14 +135,14 @@ def _node(raw: dict[str, Any]) -> Node | None:
     return Node(number, name, parent if isinstance(parent, int) else None, _attributes(raw), *sides)
 
 
-def _attributes(raw: dict[str, Any]) -> dict[str, Any]:
+def _attributes(raw: Json) -> Json:
     listed = raw.get("attrs")
     if not isinstance(listed, list):
         return raw
     return {a["name"]: a.get("value") for a in listed if isinstance(a, dict) and "name" in a}
 
 
-def _side(raw: dict[str, Any], side: str) -> Side:
+def _side(raw: Json, side: str) -> Side:
     whole = raw.get(f"{side}s")
     if isinstance(whole, dict):
         return Side(*(_list(whole.get(k)) for k in ("values", "shapes", "types", "strides")))
@@ -147,5 +150,5 @@ def _side(raw: dict[str, Any], side: str) -> Side:
     return Side(_list(whole), *rest)
 
 
-def _list(value: object) -> list[Any]:
+def _list(value: object) -> JsonList:
     return value if isinstance(value, list) else []

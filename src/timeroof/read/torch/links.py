@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -25,8 +24,7 @@ LINK_NAMES = ["none", "launch", "external id", "graph", "inferred", "launch outs
 _TRAINING_STEP = re.compile(r"ProfilerStep#\d+")
 
 
-@dataclass
-class Links:
+class Links(msgspec.Struct):
     """Per piece of device work: its launch and op (rows, -1: none), and what they say of it."""
 
     launch: idling.Ints
@@ -129,8 +127,7 @@ def _forward(trace: Trace, contexts: around.Contexts) -> idling.Ints:
 _PROFILER = re.compile(r"Activity Buffer|Buffer Flush|Instrumentation|Profiler", re.IGNORECASE)
 
 
-@dataclass
-class Idling:
+class Idling(msgspec.Struct):
     """Per piece of device work, in microseconds: idle before, its cause, latency of its launch."""
 
     idle: idling.Floats

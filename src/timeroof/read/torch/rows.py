@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -24,8 +24,7 @@ from timeroof.work.recorded import RecordedCall, call_from_kineto
 # All work of a trace's devices as one table: a row per kernel, copy, memset and collective.
 
 
-@dataclass
-class Work:
+class Work(msgspec.Struct):
     """The table, and what it was made of."""
 
     table: pl.DataFrame

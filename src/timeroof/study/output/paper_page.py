@@ -4,7 +4,9 @@ the combined chart of every pass with its sweeps, and the figures as files."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from timeroof.core.machine import Machine
 from timeroof.core.report import Finding, Report
@@ -130,7 +132,7 @@ def figure_table(
 
 def _in_words(chart: Charted) -> Charted:
     """Series in the words of the paper: the framework, then the precision."""
-    return replace(chart, series=[_series_words(name) for name in chart.series])
+    return msgspec.structs.replace(chart, series=[_series_words(name) for name in chart.series])
 
 
 def _series_words(name: str) -> str:

@@ -13,17 +13,19 @@ from typing import Any
 
 from timeroof.study.kernel import Params
 
+# A worker without JAX imports this file too.
+Array = Any
+Arrays = tuple[Array, ...]
+Random = Callable[..., Array]
+
 
 @dataclass(frozen=True)
 class Made:
     """A kernel made ready: ``function(weights, *inputs)`` and its arguments."""
 
-    function: Callable[..., Any]
-    weights: tuple[Any, ...]
-    inputs: tuple[Any, ...]
-
-
-Random = Callable[..., Any]
+    function: Callable[..., Array]
+    weights: Arrays
+    inputs: Arrays
 
 
 def _conv2d(params: Params, random: Random, eager: bool) -> Made:
@@ -36,7 +38,7 @@ def _conv2d(params: Params, random: Random, eager: bool) -> Made:
     order = ("NHWC", "HWIO", "NHWC") if last else ("NCHW", "OIHW", "NCHW")
     weight = (kernel, kernel, c, filters) if last else (filters, c, kernel, kernel)
 
-    def run(weights: tuple[Any, ...], x: Any) -> Any:
+    def run(weights: Arrays, x: Array) -> Array:
         w, b = weights
         out = lax.conv_general_dilated(x, w, (stride, stride), "VALID", dimension_numbers=order)
         return out + (b if last else b[:, None, None])
@@ -50,7 +52,7 @@ def _lstm(params: Params, random: Random, eager: bool) -> Made:
     names = ("batch", "time_steps", "features", "hidden")
     batch, steps, features, hidden = (int(params[name]) for name in names)
 
-    def cell(weights: tuple[Any, ...], state: Any, x: Any) -> Any:
+    def cell(weights: Arrays, state: Array, x: Array) -> Array:
         w, u, b, d = weights
         h, c = state
         i, f, g, o = jnp.split(x @ w + b + h @ u + d, 4, -1)
@@ -58,7 +60,7 @@ def _lstm(params: Params, random: Random, eager: bool) -> Made:
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
 
-    def run(weights: tuple[Any, ...], xs: Any) -> Any:
+    def run(weights: Arrays, xs: Array) -> Array:
         zero = jnp.zeros((batch, hidden), xs.dtype)
         state, found = (zero, zero), []
         if not eager:
@@ -84,7 +86,7 @@ def _attention(params: Params, random: Random, eager: bool) -> Made:
     shape = tuple(int(params[name]) for name in names)
     causal = params.get("causal") == "yes"
 
-    def run(weights: tuple[Any, ...], q: Any, k: Any, v: Any) -> Any:
+    def run(weights: Arrays, q: Array, k: Array, v: Array) -> Array:
         return jax.nn.dot_product_attention(q, k, v, is_causal=causal)
 
     return Made(run, (), tuple(random(*shape) for _ in range(3)))

@@ -13,7 +13,10 @@ from typing import Any
 
 from timeroof.study.kernel import Params
 
-Random = Callable[..., Any]
+# TensorFlow has no types of its own.
+Tensor = Any
+Tensors = tuple[Tensor, ...]
+Random = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,10 @@ class Made:
     """A kernel made ready: ``function(weights, *inputs)`` and numpy arrays for its arguments; Keras
     layers hold their weights themselves (`learned`)."""
 
-    function: Callable[..., Any]
-    weights: tuple[Any, ...]
-    inputs: tuple[Any, ...]
-    learned: tuple[Any, ...] = ()
+    function: Callable[..., Tensor]
+    weights: Tensors
+    inputs: Tensors
+    learned: Tensors = ()
 
 
 def _tf() -> Any:
@@ -42,7 +45,7 @@ def conv2d(params: Params, random: Random, session: bool) -> Made:
     order = "NHWC" if last else "NCHW"
     steps = (1, stride, stride, 1) if last else (1, 1, stride, stride)
 
-    def run(weights: tuple[Any, ...], x: Any) -> Any:
+    def run(weights: Tensors, x: Tensor) -> Tensor:
         w, b = weights
         out = tf.nn.conv2d(x, w, steps, "VALID", data_format=order)
         return tf.nn.bias_add(out, b, data_format=order)
@@ -74,7 +77,7 @@ def recurrent(kind: str, params: Params, random: Random, session: bool) -> Made:
     return Made(lambda weights, x: layer(x), (), (inputs,), learned)
 
 
-def _dynamic_rnn(weights: tuple[Any, ...], xs: Any) -> Any:
+def _dynamic_rnn(weights: Tensors, xs: Tensor) -> Tensor:
     """A while loop over the time steps, inputs and results in TensorArrays."""
     tf = _tf()
     w, b = weights
@@ -83,7 +86,7 @@ def _dynamic_rnn(weights: tuple[Any, ...], xs: Any) -> Any:
     read = tf.TensorArray(xs.dtype, steps).unstack(xs)
     zero = tf.zeros((batch, hidden), xs.dtype)
 
-    def body(step: Any, h: Any, c: Any, found: Any) -> Any:
+    def body(step: Tensor, h: Tensor, c: Tensor, found: Tensor) -> Tensor:
         gates = tf.nn.bias_add(tf.matmul(tf.concat([read.read(step), h], 1), w), b)
         i, g, f, o = tf.split(gates, 4, 1)
         c = c * tf.sigmoid(f) + tf.sigmoid(i) * tf.tanh(g)
@@ -109,7 +112,7 @@ def attention(params: Params, random: Random, session: bool) -> Made:
     batch, heads, length, width = (int(params[name]) for name in names)
     causal = params.get("causal") == "yes"
 
-    def run(weights: tuple[Any, ...], q: Any, k: Any, v: Any) -> Any:
+    def run(weights: Tensors, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores = tf.matmul(q * width**-0.5, k, transpose_b=True)
         if causal:
             kept = tf.linalg.band_part(tf.ones((length, length), scores.dtype), -1, 0)

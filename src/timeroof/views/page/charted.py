@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
 
-@dataclass(frozen=True)
-class ChartRoofs:
+
+class ChartRoofs(msgspec.Struct, frozen=True):
     """The two roofs of a combined chart, and the cost of a launch where it is to be shown."""
 
     flops_per_s: float
@@ -18,8 +18,7 @@ class ChartRoofs:
     memory: str
 
 
-@dataclass(frozen=True)
-class ChartCase:
+class ChartCase(msgspec.Struct, frozen=True):
     """A case of a chart: its work, its time, and that time on the axes of the chart.
 
     `value` is its place among the frame's values, `series` among the chart's series; `other` marks
@@ -41,8 +40,7 @@ class ChartCase:
     other: bool = False
 
 
-@dataclass(frozen=True)
-class ChartFrame:
+class ChartFrame(msgspec.Struct, frozen=True):
     """Cases that are shown together: the values of one parameter, or all."""
 
     label: str
@@ -51,8 +49,7 @@ class ChartFrame:
     cases: Sequence[ChartCase]
 
 
-@dataclass(frozen=True)
-class Charted:
+class Charted(msgspec.Struct, frozen=True):
     """A chart: the combined one, or time over the values of a parameter.
 
     Colours tell series apart where there are several, else what limits a case.
@@ -62,7 +59,7 @@ class Charted:
     title: str
     frames: Sequence[ChartFrame]
     roofs: ChartRoofs | None = None
-    series: Sequence[str] = field(default_factory=tuple)
+    series: Sequence[str] = ()
     # What the crosses are: the other machine's name.
     other: str = ""
     small: bool = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import polars as pl
 
 from timeroof.core.columns import Row, column_list
@@ -31,8 +31,7 @@ MEASURED = ("user", "measured")
 _ORDER = {"flop": 0, "byte": 1, "launch": 2, "fault": 3, "link": 4}
 
 
-@dataclass(frozen=True)
-class CeilingLine:
+class CeilingLine(msgspec.Struct, frozen=True):
     """One resource: what was measured, what is printed, and whether the run uses it."""
 
     resource: str
@@ -93,8 +92,7 @@ def machine_facts(machine: Machine) -> list[str]:
 MAX_LINKS = 8
 
 
-@dataclass(frozen=True)
-class KernelLink:
+class KernelLink(msgspec.Struct, frozen=True):
     """A button that shows the rows of one kernel; `place` says how many, or where the one is."""
 
     short_name: str
@@ -102,8 +100,7 @@ class KernelLink:
     place: str
 
 
-@dataclass(frozen=True)
-class FindingCard:
+class FindingCard(msgspec.Struct, frozen=True):
     """One finding, ready to be written."""
 
     code: str

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from timeroof.core.units import format_seconds
+from timeroof.model.fleet import outliers
 from timeroof.views.overview import row_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from timeroof.core.report import Report
-from collections.abc import Sequence
-
-from timeroof.model.fleet import outliers
-
-if TYPE_CHECKING:
     from timeroof.core.profile import RankTotals
     from timeroof.core.report import Report
 
@@ -30,8 +26,7 @@ LANES = 3
 LEAST_FILLED = 0.3
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """Neighbouring columns of one class."""
 
     start: int
@@ -39,16 +34,14 @@ class Piece:
     key: str
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(msgspec.Struct, frozen=True):
     """One stream, or all those that have no lane of their own."""
 
     label: str
     pieces: list[Piece]
 
 
-@dataclass(frozen=True)
-class Strip:
+class Strip(msgspec.Struct, frozen=True):
     """The lanes of a step, the busiest first."""
 
     columns: int
@@ -141,8 +134,7 @@ FIELDS = {
 }
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """One part of all ranks' time, as the outline of its area."""
 
     key: str
@@ -150,8 +142,7 @@ class Layer:
     path: str
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One kind of seconds over all ranks: the least, the median, the most, and who stands out."""
 
     label: str
@@ -162,8 +153,7 @@ class Line:
     standing_out: str
 
 
-@dataclass(frozen=True)
-class RankStrip:
+class RankStrip(msgspec.Struct, frozen=True):
     """A column per rank, and a line per kind of seconds."""
 
     count: int

@@ -12,7 +12,6 @@ import marshal
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -144,8 +143,7 @@ def _kept_template(environment: Environment, path: str, package: str) -> Templat
     return Template.from_code(environment, marshal.loads(code), environment.make_globals({}))
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table of a page: texts only; columns of figures are right-aligned."""
 
     title: str
@@ -167,8 +165,7 @@ _FIGURE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class BarLine:
+class BarLine(msgspec.Struct, frozen=True):
     """A line of a chart of bars: pieces as left end, width and class, a text at the bar's end.
 
     `interval` is drawn as a thin line below the bar, `note` stands behind the text.

@@ -7,8 +7,9 @@ Profilers spell one kernel in many ways: `(anonymous namespace)::` or `<unnamed>
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from timeroof.work.names.demangle import demangle
 
@@ -27,8 +28,7 @@ _OPENING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 _CLOSING = frozenset(_OPENING.values())
 
 
-@dataclass(frozen=True)
-class Anatomy:
+class Anatomy(msgspec.Struct, frozen=True):
     """The parts of a name; `text` is the whole in one spelling."""
 
     text: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
+import msgspec
 import polars as pl
 
 from timeroof.work.names import algorithms, anatomy
@@ -17,8 +17,7 @@ _NO_ARITHMETIC = COLLECTIVES | {"copy", "memset", "layout", "gather", "sort", "s
 _ELEMENTWISE = frozenset({"elementwise", "copy", "gather", "dropout", "random"})
 
 
-@dataclass(frozen=True)
-class NameFacts:
+class NameFacts(msgspec.Struct, frozen=True):
     """What a name says. None: it does not say.
 
     precision is one of `PRECISIONS` (`fp16-tensor`, `fp32`, …): what the kernel computes in.
@@ -67,7 +66,7 @@ def _read(name: str) -> NameFacts:
         tile=anatomy.tile_of(parts.signature) if algorithm in CONTRACTIONS else None,
         storage=storage,
     )
-    return replace(facts, short_name=short_name(parts, facts))
+    return msgspec.structs.replace(facts, short_name=short_name(parts, facts))
 
 
 def _arithmetic(
@@ -112,7 +111,7 @@ def _unmarked(
 
 
 _COLUMNS: dict[str, type[pl.DataType]] = {
-    **dict.fromkeys(["name", *NameFacts.__dataclass_fields__], pl.String),
+    **dict.fromkeys(["name", *NameFacts.__struct_fields__], pl.String),
     "tensor_core": pl.Boolean,
 }
 
@@ -124,7 +123,7 @@ def name_facts_table(names: pl.Series) -> pl.DataFrame:
     ['fp32']
     """
     distinct = names.cast(pl.String).drop_nulls().unique(maintain_order=True).to_list()
-    rows = [{"name": name, **asdict(read_name(name))} for name in distinct]
+    rows = [{"name": name, **msgspec.structs.asdict(read_name(name))} for name in distinct]
     return pl.DataFrame(rows, schema=_COLUMNS)
 
 
