@@ -139,7 +139,7 @@ def keep_memory() -> None:
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_MAX, 0)
-        # Arenas of other threads are mapped in pieces of 64 MB: what is larger would be mapped anew.
+        # Other arenas are mapped in pieces of 64 MB: what is larger would be mapped anew.
         libc.mallopt(_ARENA_MAX, 1)
         libc.mallopt(_TRIM_THRESHOLD, -1)
 
