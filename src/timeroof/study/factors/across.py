@@ -7,7 +7,6 @@ other programs only where they were taken in turns.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -198,14 +197,21 @@ def _locality(rows: Sequence[Row], machine: Machine | None) -> Across | None:
     leads = {n: c.lead for n, c in found.items() if c.lead is not None and c.lead.kind == "layout"}
     if not leads:
         return None
-    sure = {n: lead for n, lead in leads.items() if lead.verdict != "unclear"}
-    if not sure:
+    if all(lead.verdict == "unclear" for lead in leads.values()):
         sentence = f"The layouts of images are {UNSURE}."
     else:
-        texts = [f"{times(lead.ratio.value)} in {FRAMEWORK_NAMES[n]}" for n, lead in sure.items()]
-        sentence = f"Against contiguous images the time of channels_last is {listed(texts)}."
+        what = "Against contiguous images the time of channels_last"
+        sentence = f"{what} is {_in_each(leads)}."
     effects = list(leads.values())
     return Across("locality", sentence, _lines(found), effects)
+
+
+def _in_each(leads: dict[str, Effect]) -> str:
+    """The ratio in each framework; one that cannot be told is named, too."""
+    sure = [n for n, lead in leads.items() if lead.verdict != "unclear"]
+    texts = [f"{times(leads[n].ratio.value)} in {FRAMEWORK_NAMES[n]}" for n in sure]
+    open_ones = [FRAMEWORK_NAMES[n] for n in leads if n not in sure]
+    return listed(texts) + (f"; {UNSURE} in {listed(open_ones)}" if open_ones else "")
 
 
 def _autotune(rows: Sequence[Row]) -> Across | None:
@@ -294,9 +300,7 @@ def _launch_sentence(op: str, found: Sequence[tuple[Sequence[Way], float]]) -> s
         f"{some[0].full_name} takes {times(ratio)} as long as {some[-1].name}"
         for some, ratio in found
     ]
-    more = all((w[0].row.launches or 0) > (w[-1].row.launches or math.inf) for w, _ in found)
-    head = f"{op.upper()} pays for its launches" if more else op.upper()
-    return f"{head}: {listed(texts)}."
+    return f"{op.upper()}: {listed(texts)}."
 
 
 def listed(texts: Sequence[str]) -> str:
@@ -331,12 +335,10 @@ def _precision(rows: Sequence[Row], machine: Machine | None) -> Across | None:
     (op, other, *_), leads = max(
         held.items(), key=lambda item: (len(item[1]), item[0][0] == "gemm", item[0][1] == "bf16")
     )
-    sure = {n: lead for n, lead in leads.items() if lead.verdict != "unclear"}
     sentence = f"{other} against FP32 is {UNSURE}."
-    if sure:
-        texts = [f"{times(e.ratio.value)} in {FRAMEWORK_NAMES[n]}" for n, e in sure.items()]
+    if any(lead.verdict != "unclear" for lead in leads.values()):
         what = _PRODUCTS.get(str(op), str(op))
-        sentence = f"Against FP32 the time of {what} in {other} is {listed(texts)}."
+        sentence = f"Against FP32 the time of {what} in {other} is {_in_each(leads)}."
     return Across("precision", sentence, _lines(found), list(leads.values()))
 
 

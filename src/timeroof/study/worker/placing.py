@@ -21,7 +21,7 @@ _CALLS = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x"
 _BIND, _INTERLEAVE = 2, 3
 _MASK_BITS = 1024
 # mallopt(3): what is served by the heap alone, and when its end goes back to the system.
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 
 
 class Placement(NamedTuple):
@@ -139,6 +139,8 @@ def keep_memory() -> None:
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_MAX, 0)
+        # Other arenas are mapped in pieces of 64 MB: what is larger would be mapped anew.
+        libc.mallopt(_ARENA_MAX, 1)
         libc.mallopt(_TRIM_THRESHOLD, -1)
 
 
