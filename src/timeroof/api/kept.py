@@ -10,10 +10,8 @@ from pathlib import Path
 import msgspec
 
 from timeroof.core.errors import InputError
-from timeroof.core.files import cache_folder, why_not_kept
+from timeroof.core.files import REDUCED_FOLDER, cache_folder, home, why_not_kept
 from timeroof.core.notes import Note
-from timeroof.probe.measure import home
-from timeroof.read.reduced import FOLDER
 
 
 class Kept(msgspec.Struct, kw_only=True, frozen=True):
@@ -28,12 +26,12 @@ class Kept(msgspec.Struct, kw_only=True, frozen=True):
 def kept_things() -> list[Kept]:
     """All that is kept, by purpose."""
     data, cache = home() / "measured", cache_folder()
-    reduced = list(_files(cache / FOLDER))
-    other = [path for path in _files(cache) if cache / FOLDER not in path.parents]
+    reduced = list(_files(cache / REDUCED_FOLDER))
+    other = [path for path in _files(cache) if cache / REDUCED_FOLDER not in path.parents]
     return [
         _kept("measured machines", data, list(_files(data))),
         _kept("calibrations and templates", cache, other),
-        _kept("reduced files", cache / FOLDER, reduced),
+        _kept("reduced files", cache / REDUCED_FOLDER, reduced),
     ]
 
 

@@ -24,7 +24,6 @@ from timeroof.live.calibration import keep_calibration, kept_calibrations
 from timeroof.live.reading import ProcessSeen, read_folder, recordings_of
 from timeroof.live.recording import Recording
 from timeroof.model.judge import scope_for
-from timeroof.read.ranks import merged_ranks
 from timeroof_recorder.marks import WINDOW
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ from timeroof.live.calls import compiled_cost
 from timeroof.live.recording import CompiledKernel, Described
 from timeroof.live.rows import matrix_units
 from timeroof.machines.catalogue import machine_of_device
-from timeroof.read.load import read_files
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.recorded import with_recorded_work
 
@@ -318,6 +316,8 @@ def _merged(
     recordings: Sequence[Recording], found: Machine | None, command: str | None, more: Sequence[str]
 ) -> Profile:
     built = [build_profile(recording, found, command) for recording in recordings]
+    from timeroof.read.ranks import merged_ranks
+
     merged = merged_ranks(built, [f"rank {recording.rank}" for recording in recordings])
     return replace(merged, steps=merged.steps or built[0].steps, notes=(*merged.notes, *more))
 
@@ -330,6 +330,8 @@ def device_profile(
 ) -> tuple[Profile, Machine | None] | None:
     """The device's kernels of a typical step, and its machine; None where no kernel was seen. A
     machine that is named wins; else it is the one that the trace names."""
+    from timeroof.read.load import read_files
+
     read = [read_files([path]) for path in recording.device_traces]
     seen = [p for p in read if p.kernels["kind"].is_in(DEVICE_KINDS).any()]
     if not seen:

@@ -87,6 +87,8 @@ def _umask() -> int:
 # only means that the thing is made again.
 
 HOME_VARIABLE = "TIMEROOF_HOME"
+# Inside the caches: files reduced to what a fleet needs of them.
+REDUCED_FOLDER = "reduced"
 _DIGEST_BYTES = 32
 
 
@@ -95,6 +97,16 @@ def _sha256(content: bytes) -> bytes:
     import hashlib
 
     return hashlib.sha256(content).digest()
+
+
+def home() -> Path:
+    """The folder for what timeroof keeps; the variable TIMEROOF_HOME overrides it."""
+    given = os.environ.get(HOME_VARIABLE)
+    if given:
+        return Path(given)
+    import platformdirs
+
+    return Path(platformdirs.user_data_path("timeroof", appauthor=False))
 
 
 def cache_folder() -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import platform
 import re
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from timeroof.core.errors import InputError
-from timeroof.core.files import HOME_VARIABLE, keep_bytes, regular_bytes
+from timeroof.core.files import HOME_VARIABLE, home, keep_bytes, regular_bytes
 from timeroof.core.machine import PAGES, Ceiling, Machine, check_machine
 from timeroof.core.units import format_cores, resource_words
 from timeroof.probe import torch_device
@@ -36,16 +35,6 @@ from timeroof.probe.measurement import MEASUREMENT_SCHEMA, Budget, Measurement, 
 from timeroof.probe.sampling import Plan, Watch, spread_warning
 
 # Measurements kept under the user's data folder, one file per machine and set-up.
-
-
-def home() -> Path:
-    """The folder for what timeroof keeps; the variable TIMEROOF_HOME overrides it."""
-    given = os.environ.get(HOME_VARIABLE)
-    if given:
-        return Path(given)
-    import platformdirs
-
-    return Path(platformdirs.user_data_path("timeroof", appauthor=False))
 
 
 def path_of(fingerprint: str, *, quick: bool) -> Path:

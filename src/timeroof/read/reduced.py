@@ -22,7 +22,7 @@ import polars as pl
 from timeroof.core.checked import in_utf8
 from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import TimeroofError
-from timeroof.core.files import cache_folder, keep_bytes, regular_bytes, stamp
+from timeroof.core.files import REDUCED_FOLDER, cache_folder, keep_bytes, regular_bytes, stamp
 from timeroof.core.import_path import package_root
 from timeroof.core.machine import Machine
 from timeroof.core.notes import NoteDocument, note_documents
@@ -44,7 +44,6 @@ from timeroof.read.open import Input, path_of
 from timeroof.work.recorded import with_recorded_work
 from timeroof.work.saved_calls import packed, unpacked
 
-FOLDER = "reduced"
 # The oldest reductions go when all of them take more than this.
 MOST_KEPT_BYTES = 4 * 10**9
 _FILE = "file"
@@ -176,7 +175,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._temporary: ExitStack | None = None
-        self.folder = cache_folder() / FOLDER
+        self.folder = cache_folder() / REDUCED_FOLDER
         self.is_kept = True
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
