@@ -91,11 +91,18 @@ def _tried(options: argparse.Namespace, seed: int, folder: Path) -> int:
         with contextlib.suppress(OSError):
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
             print(f"\rseed {seed}: {count} files, {sum(failures.values())} failures, slowest"
-                  f" {slowest[0]:.1f} s ({slowest[1]}), peak {peak} MB", end="", flush=True)  # fmt: skip
+                  f" {slowest[0]:.1f} s ({slowest[1]}), holds {_held_mb()} MB, peak {peak} MB",
+                  end="", flush=True)  # fmt: skip
     print()
     for what, times in failures.most_common():
         print(f"{times} x {what}")
     return 1 if failures else 0
+
+
+def _held_mb() -> int:
+    """What the process holds now: growth of it is a leak, that of the peak is one large file."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
 
 
 def _failure(path: Path) -> str | None:

@@ -167,6 +167,27 @@ def test_one_rank_of_many_is_shown_when_asked_for(tmp_path: Path) -> None:
         load(folder, fleet=Fleet(rank=99))
 
 
+def test_a_rank_that_is_asked_for_and_doubled_is_refused(tmp_path: Path) -> None:
+    folder = write_ranks(tmp_path / "run", 4)
+    (folder / "other.csv").write_text("name,time_s,rank\ngemm,1,2\n")
+    with pytest.raises(InputError, match=r"more than one says it is rank 2 \(.*csv, .*csv\)"):
+        load(folder, fleet=Fleet(rank=2))
+    assert set(load(folder, fleet=Fleet(rank=3)).rows["rank"].to_list()) == {3}
+
+
+@pytest.mark.parametrize(
+    ("rank", "words"),
+    [(3, "1 of at least 4 ranks have no file: 2."), (10**15, ": 2, 3, 4, 5, 6, 7, 8, 9 and ")],
+)
+def test_a_gap_in_the_ranks_is_a_note_where_no_file_says_how_many_there_are(
+    rank: int, words: str, tmp_path: Path
+) -> None:
+    folder = write_ranks(tmp_path / "run", 2)
+    (folder / "last.csv").write_text(f"name,time_s,rank\ngemm,1,{rank}\n")
+    (note,) = [n for n in load(folder).notes if n.code == "missing-ranks"]
+    assert words in note
+
+
 def test_nothing_can_be_kept_and_the_report_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

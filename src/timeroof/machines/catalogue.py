@@ -359,13 +359,17 @@ def _device_index() -> dict[str, str]:
     return index
 
 
+# Chips have short names; a damaged file's may be megabytes, and is compared with every machine.
+LONGEST_NAME = 400
+
+
 def _plain(name: str) -> str:
     """A name without case, maker and punctuation.
 
     >>> _plain("NVIDIA A100-SXM4-40GB"), _plain("Intel(R) Xeon(R) Platinum 8280 CPU @ 2.70GHz")
     ('a100 sxm4 40gb', 'xeon platinum 8280 cpu 2.70ghz')
     """
-    return _spaced(_NOISE.sub(" ", name.lower()))
+    return _spaced(_NOISE.sub(" ", name[:LONGEST_NAME].lower()))
 
 
 def _spaced(name: str) -> str:

@@ -21,7 +21,7 @@ from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
 from timeroof.read.open import Entry, path_of
 from timeroof.read.plan import Job
-from timeroof.read.ranks import SIDE_BY_SIDE, merged_fleet, merged_ranks
+from timeroof.read.ranks import SIDE_BY_SIDE, merged_fleet, merged_ranks, refuse_doubled
 from timeroof.read.reduced import Cache, KeptRank, Rank, reduce_rank
 
 # From so much text on, processes gain more than they cost to start.
@@ -115,7 +115,7 @@ def read_fleet(
 
 def _merged(kept: Sequence[KeptRank], names: list[str], rank: int | None) -> Profile:
     if rank is not None:
-        return _one_rank(kept, rank)
+        return _one_rank(kept, names, rank)
     if len(kept) > SIDE_BY_SIDE:
         return merged_fleet(kept, names)
     return merged_ranks([one.profile() for one in kept], names)
@@ -157,8 +157,10 @@ def refuse_if_none(answers: Sequence[object], names: Sequence[str]) -> list[Note
     return [Note(text, "files-left-out", "warning")]
 
 
-def _one_rank(kept: Sequence[KeptRank], rank: int) -> Profile:
-    numbers = [one.summary.rank for one in kept]
+def _one_rank(kept: Sequence[KeptRank], names: Sequence[str], rank: int) -> Profile:
+    summaries = [one.summary for one in kept]
+    refuse_doubled(summaries, names, rank)
+    numbers = [summary.rank for summary in summaries]
     places = numbers if None not in numbers else list(range(len(kept)))
     if rank not in places:
         known = sorted(p for p in places if p is not None)

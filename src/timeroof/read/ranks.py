@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from timeroof.read.reduced import KeptRank, Summary, absent_amounts, merged_rows
 SIDE_BY_SIDE = 16
 # A note names so many files.
 MOST_NAMED = 4
+ONE_RUN = "name the files of one run"
 T = TypeVar("T")
 
 
@@ -96,20 +98,25 @@ def _whole(
 
 def _refuse_several_runs(summaries: Sequence[Summary], names: list[str]) -> None:
     """Ranks of one run have one profiler, one kind of device and a number each."""
-    advice, shown = "name the files of one run", shown_list(names, 3)
+    shown = shown_list(names, 3)
     for what, values in (
         ("profilers", {s.source.tool for s in summaries}),
         ("devices", {s.device for s in summaries if s.device}),
     ):
         if len(values) > 1:
             kinds = f"several {what} ({shown_list(sorted(values))})"
-            raise InputError(f"{shown} are several runs, of {kinds}", advice=advice)
+            raise InputError(f"{shown} are several runs, of {kinds}", advice=ONE_RUN)
     stated = [s.rank for s in summaries if s.rank is not None]
     if len(set(stated)) < len(stated):
-        twice = max(stated, key=stated.count)
-        both = [n for n, s in zip(names, summaries, strict=True) if s.rank == twice]
-        what = f"more than one says it is rank {twice} ({shown_list(both, 2)})"
-        raise InputError(f"{shown} are several runs: {what}", advice=advice)
+        refuse_doubled(summaries, names, max(stated, key=stated.count))
+
+
+def refuse_doubled(summaries: Sequence[Summary], names: Sequence[str], rank: int) -> None:
+    """Several files that say they are one rank are several runs."""
+    both = [n for n, s in zip(names, summaries, strict=True) if s.rank == rank]
+    if len(both) > 1:
+        what = f"more than one says it is rank {rank} ({shown_list(both, 2)})"
+        raise InputError(f"{shown_list(list(names), 3)} are several runs: {what}", advice=ONE_RUN)
 
 
 def _numbers(summaries: Sequence[Summary]) -> list[int]:
@@ -167,16 +174,24 @@ def _own(summaries: Sequence[Summary], names: Sequence[str]) -> list[Note]:
 
 
 def _missing(summaries: Sequence[Summary]) -> list[Note]:
-    """Ranks that the program has and that no file is of."""
+    """Ranks that the program has and that no file is of.
+
+    Where no file says how many there are, at least those below the highest one must be.
+    """
     worlds = {s.source.ranks for s in summaries if s.source.ranks}
-    stated = {s.rank for s in summaries}
-    if len(worlds) != 1 or None in stated:
+    stated = [s.rank for s in summaries if s.rank is not None]
+    if len(worlds) > 1 or len(stated) < len(summaries):
         return []
-    world = worlds.pop()
-    absent = [str(rank) for rank in range(world) if rank not in stated]
-    if not absent:
+    there = set(stated)
+    world = max([*worlds, max(stated) + 1])
+    count = world - len(there)
+    if not count:
         return []
-    words = f"{len(absent)} of {world} ranks have no file: {shown_list(absent, 8)}."
+    # A damaged file may say that it is rank 10^18: only those that are named are looked for.
+    named = list(islice((str(rank) for rank in range(world) if rank not in there), 8))
+    more = f" and {count - len(named)} more" if count > len(named) else ""
+    of = "" if worlds else "at least "
+    words = f"{count} of {of}{world} ranks have no file: {', '.join(named)}{more}."
     return [Note(words, "missing-ranks", "warning")]
 
 
