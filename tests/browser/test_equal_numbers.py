@@ -11,7 +11,10 @@ from tests.browser.test_first_screen import NAMES, report_of
 from timeroof.core.units import format_seconds
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page
+from timeroof.views.palette import page_look
 
+# What the legend calls the parts of the run.
+LEGEND_KEYS = {str(word): key for key, word in dict(page_look()["words"]).items()}  # type: ignore[call-overload]
 # Every `data-key` with its values, in the order of the page.
 KEYED = """
 (() => {
@@ -54,6 +57,16 @@ def test_a_number_is_the_same_wherever_it_stands(
         if opened.js(f"{data}.devices") == 1:
             assert first.time in cells
             labels = opened.page.locator("#chart .label.longest").all_text_contents()
-            same = [line for line in labels if line.startswith(f"{first.time} (")]
-            assert all(line.startswith(f"{first.time} ({first.percent})") for line in same)
+            for kernel in seen.kernels:
+                # A label is cut to what the chart has room for.
+                at = [k for k, text in enumerate(labels) if text == kernel.name]
+                for k in at:
+                    assert labels[k + 1].startswith(f"{kernel.time} ({kernel.percent})"), kernel
+    # The legend's shares are those of the parts of the first screen's bar.
+    if len(seen.parts) and opened.page.locator("#legend-title").inner_text().startswith("Limited"):
+        parts = {part.key: part.percent for part in seen.parts}
+        for button in opened.page.locator("#legend button").all():
+            key = LEGEND_KEYS.get(button.locator(".name").inner_text())
+            if key in parts:
+                assert button.locator("small").inner_text() == parts[key], key
     opened.check()

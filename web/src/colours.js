@@ -1,5 +1,5 @@
 // Colours of categories, in light and in dark.
-import { limiterKind, payload, rowCount, runs, seconds, words } from "./data.js";
+import { limiterKind, partOf, payload, rowCount, runs, seconds, words } from "./data.js";
 import { state } from "./state.js";
 
 export const PALETTES = payload.look;
@@ -26,13 +26,16 @@ function moduleCategory() {
   return (i) => (column.codes[i] < 0 ? NONE : best[column.codes[i]]);
 }
 
+/** The variable with the colour of a part of the run: communication has that of links. */
+export const partColour = (part) => `--${part === "communication" ? "link" : part}`;
+
 const categoryCache = new Map();
 
 // Categories of a dimension: names by time, the category of a row, its colour.
 export function categories(dimension) {
   if (categoryCache.has(dimension)) return categoryCache.get(dimension);
   const column = words(dimension);
-  const raw = dimension === "module" ? moduleCategory() : (i) => (column.codes[i] < 0 ? NONE : column.dict[column.codes[i]]);
+  const raw = dimension === "limit" ? partOf : dimension === "module" ? moduleCategory() : (i) => (column.codes[i] < 0 ? NONE : column.dict[column.codes[i]]);
   const time_s = new Map();
   for (let i = 0; i < rowCount; i++) time_s.set(raw(i), (time_s.get(raw(i)) || 0) + seconds(i));
   let names = [...time_s.keys()].sort((a, b) => time_s.get(b) - time_s.get(a));
@@ -44,7 +47,7 @@ export function categories(dimension) {
   const result = { names: listed, of: (i) => (keptSet.has(raw(i)) ? raw(i) : OTHER), colour: null };
   result.place = new Map(listed.map((name, k) => [name, k]));
   result.colour = (name) => {
-    if (dimension === "limit") return css(`--${name}`) || css("--unknown");
+    if (dimension === "limit") return css(partColour(name)) || css("--unknown");
     if (name === OTHER || name === NONE || name === "unknown") return css("--unknown");
     return PALETTES[isDark() ? "dark" : "light"][result.place.get(name) % room];
   };

@@ -110,6 +110,10 @@ export const flops = numbers("total_flops");
 export const owed = numbers("owed_flops");
 export const seconds = (i) => time[i] || 0;
 
+const PART_OF_KIND = { collective: "communication", copy: "copy", memset: "copy" };
+/** The part of the run's time that a row counts in: communication, copies, else what limits it. */
+export const partOf = (i) => PART_OF_KIND[word("kind", i)] ?? word("limit", i);
+
 // Bytes at a level are unknown to a run that has no such column; FLOPs of a precision are none.
 export const amountOf = (name, i) => numbers(name, name.startsWith("byte/") ? null : 0)[i];
 

@@ -1,7 +1,7 @@
 // Rows in groups: sums, the limiter that holds most seconds, and the bound of the summed amounts.
 import { KIND_WORDS } from "./colours.js";
 import { sharedWord, sumOf } from "./columns.js";
-import { DIMENSIONS, boundOf, runOf, runs, seconds, word, words } from "./data.js";
+import { DIMENSIONS, boundOf, partOf, runOf, runs, seconds, word, words } from "./data.js";
 import { known } from "./format.js";
 import { sums } from "./state.js";
 import { rowName } from "./tooltip.js";
@@ -31,11 +31,14 @@ function groupLabel(dimension, column, code, rows) {
   return (dimension === "name" && sharedWord(rows, rowName)) || own;
 }
 
-export function topLimiter(rows) {
+// The word with most of the seconds of some rows.
+function longestOf(rows, of) {
   const held = new Map();
-  for (const i of rows) held.set(word("limit", i), (held.get(word("limit", i)) || 0) + seconds(i));
+  for (const i of rows) held.set(of(i), (held.get(of(i)) || 0) + seconds(i));
   return [...held].sort((a, b) => b[1] - a[1])[0][0];
 }
+export const topLimiter = (rows) => longestOf(rows, (i) => word("limit", i));
+export const largestPart = (rows) => longestOf(rows, partOf);
 
 // The least time of all the work of some rows done as one kernel per run, launches kept: the one
 // bound that the page works out itself, as nobody knows beforehand which rows are picked.

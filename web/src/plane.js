@@ -1,13 +1,13 @@
 // Work, time, and both on one diagonal: the planes' geometry, from places that know nothing of the page.
 import { formatAmount, formatIntensity, formatPercent, formatSeconds, known } from "./format.js";
-import { boxAround, boxesAlong, placeLabels } from "./labels.js";
+import { boxAround, placeLabels } from "./labels.js";
 import { pixelsOf } from "./plot.js";
 import { textWidth } from "./svg.js";
 import { logRange, ticksOf } from "./ticks.js";
 
 /** A kernel or a group of them: amounts, time, and its time on the two axes; `over` is how many times its bound it took.
  * @typedef {{ name: string, F: number, B: number, T: number, bandwidth: number, compute: number, share: number, n: number, kind: string, paint: string,
- *   symbol: string, hatched?: boolean, over?: number, gap?: number, merged?: boolean, flagged?: boolean, alone?: boolean, rows?: number[], marks?: [number, number][], size?: number }} Place */
+ *   symbol: string, hatched?: boolean, over?: number, gap?: number, placed?: number, merged?: boolean, flagged?: boolean, alone?: boolean, rows?: number[], marks?: [number, number][], size?: number }} Place */
 /** @typedef {{ beta: number, peak: number, t0: number, memory: string, compute: string }} Roofs */
 
 export const FAR = 8;
@@ -173,11 +173,12 @@ function zeroLines(floor, range) {
 const cut = (text, limit) => (text.length > limit ? `${text.slice(0, limit - 1)}…` : text);
 export const timesText = (over) => `${over >= 10 ? over.toFixed(0) : over.toFixed(1)}×`;
 
-function labelLines(p, total, narrow) {
-  const over = known(p.over) && p.over > 0 ? `, ${timesText(p.over)} its bound` : "";
+// Times are those of one device, as on the first screen.
+function labelLines(p, total, narrow, devices) {
+  const over = known(p.over) && p.over > 0 ? `, ${timesText(p.over)} its limit` : "";
   // Cases of a study are no parts of one time.
   const share = known(total) ? ` (${formatPercent(p.share / total)})` : "";
-  return [cut(p.name, narrow ? 16 : 34), `${formatSeconds(p.share)}${share}${narrow ? "" : over}`];
+  return [cut(p.name, narrow ? 16 : 34), `${formatSeconds(p.share / devices)}${share}${narrow ? "" : over}`];
 }
 
 // The kernel to explain the chart with: the largest loss whose two symbols stand apart.
@@ -187,7 +188,7 @@ function exampleOf(scene, pixel) {
     const inside = ([x, y]) => x > scene.margin.l && x < scene.width - scene.margin.r && y > scene.margin.t && y < scene.height - scene.margin.b;
     return Math.hypot(ax - bx, ay - by) > 42 && inside([ax, ay]) && inside([bx, by]);
   };
-  return scene.points.filter((p) => !p.merged && p.gap > 0 && p.over > 1.2 && p.F > 0 && isApart(p)).sort((a, b) => b.gap - a.gap)[0] || null;
+  return scene.points.filter((p) => !p.merged && p.placed === undefined && p.gap > 0 && p.over > 1.2 && p.F > 0 && isApart(p)).sort((a, b) => b.gap - a.gap)[0] || null;
 }
 
 function calloutWishes(p, pixel, roofs) {
@@ -203,7 +204,7 @@ function calloutWishes(p, pixel, roofs) {
 }
 
 /** Texts of a scene: the five longest always, others where there is room, and the worked example. */
-export function sceneTexts(scene, { names, example, total, roofs }) {
+export function sceneTexts(scene, { names, example, total, roofs, devices = 1 }) {
   const { width, height, margin } = scene;
   const pixel = pixelsOf(scene);
   const narrow = width < 560;
@@ -212,8 +213,8 @@ export function sceneTexts(scene, { names, example, total, roofs }) {
   const isSeen = (p) => { const [x, y] = pixel(p.marks[disc]); return x >= margin.l && x <= width - margin.r && y >= margin.t && y <= height - margin.b; };
   const listed = scene.points.filter((p) => !p.merged && !p.alone && isSeen(p)).slice(0, 40);
   const obstacles = scene.points.slice(0, 150).flatMap((p) => p.marks.map((mark, k) => ({ mark, k })).filter(({ mark }) => mark.every(Number.isFinite)).map(({ mark, k }) => boxAround(...pixel(mark), (k === disc ? p.size / 2 : 5) + 1)));
-  if (scene.rings) obstacles.push(...scene.points.slice(0, 40).flatMap((p) => boxesAlong(p.marks.filter((mark) => mark.every(Number.isFinite)).map(pixel))));
-  for (const note of scene.notes.filter(({ name }) => (name || "").startsWith("region-name"))) {
+  const paths = scene.rings ? scene.points.slice(0, 40).map((p) => p.marks.filter((mark) => mark.every(Number.isFinite)).map(pixel)) : [];
+  for (const note of scene.notes.filter(({ name }) => (name || "").startsWith("region-name") || name === "note")) {
     const [x, y] = pixel([note.x, note.y]);
     const w = textWidth(note.text, 14, true);
     const left = note.anchor === "end" ? x + note.dx - w : x + note.dx;
@@ -225,19 +226,19 @@ export function sceneTexts(scene, { names, example, total, roofs }) {
   for (const p of names ? listed : []) {
     const must = wishes.length < (narrow ? 3 : NAMED);
     if (wishes.length >= (narrow ? 3 : 12)) break;
-    const lines = must ? labelLines(p, total, narrow) : [cut(p.name, 26)];
+    const lines = must ? labelLines(p, total, narrow, devices) : [cut(p.name, 26)];
     if (seen.has(lines.join())) continue;
     seen.add(lines.join());
     const [x, y] = pixel(p.marks[disc]);
     wishes.push({ x, y, r: p.size / 2, width: Math.max(...lines.map((line, k) => textWidth(line, 11.5, k === 0))), height: lines.length * 14, must, lines, p, name: must ? "longest" : "other" });
   }
-  const callouts = shown ? calloutWishes(shown, pixel, roofs).map(({ at: [x, y], r, lines, paint }) => ({ x, y, r: r + 14, width: Math.max(...lines.map((line) => textWidth(line, 11.5, true))) + 4, height: lines.length * 14, must: true, lines, paint, name: "callout" })) : [];
+  const callouts = shown ? calloutWishes(shown, pixel, roofs).map(({ at: [x, y], r, lines, paint }) => ({ x, y, r: r + 14, width: Math.max(...lines.map((line) => textWidth(line, 11.5, true))) + 4, height: lines.length * 14, must: true, leads: true, lines, paint, name: "callout" })) : [];
   const all = [...wishes.filter((w) => w.must), ...callouts, ...wishes.filter((w) => !w.must)];
-  return placeLabels(all, obstacles, area).flatMap((box, k) => {
+  return placeLabels(all, obstacles, area, paths).flatMap((box, k) => {
     if (!box) return [];
     const wish = all[k];
     const isCallout = wish.name === "callout";
-    return [{ left: box.left, top: box.top, lines: wish.lines, bold: wish.name === "longest" || isCallout, name: wish.name, paint: wish.paint, arrow: isCallout, to: isCallout || box.leads ? [wish.x, wish.y] : null }];
+    return [{ ...box, lines: wish.lines, bold: wish.name === "longest" || isCallout, name: wish.name, paint: wish.paint, arrow: isCallout, to: isCallout || box.leads ? [wish.x, wish.y] : null }];
   });
 }
 
@@ -263,10 +264,10 @@ const marginsOf = (kind, narrow) => {
 /** The scene of a plane: "combined", "complexity" (work alone) or "time".
  * @param {string} kind
  * @param {Place[]} places  longest first
- * @param {{ roofs: Roofs, size: { width: number, height: number }, whole: any, view?: any, ghosts?: Place[], total: number, guides?: boolean, corner?: boolean,
+ * @param {{ roofs: Roofs, size: { width: number, height: number }, whole: any, view?: any, ghosts?: Place[], total: number, devices?: number, guides?: boolean, corner?: boolean,
  *   segments?: boolean, names?: boolean, example?: boolean, words?: Record<string, string>, largest?: number }} options */
 export function planeScene(kind, places, options) {
-  const { roofs, size, whole, view, ghosts = [], total, guides = true, corner = true, segments = true, names = true, example = false, words = {}, largest = places.reduce((most, p) => Math.max(most, p.share), 0) } = options;
+  const { roofs, size, whole, view, ghosts = [], total, devices = 1, guides = true, corner = true, segments = true, names = true, example = false, words = {}, largest = places.reduce((most, p) => Math.max(most, p.share), 0) } = options;
   const margin = marginsOf(kind, size.width < 560);
   const room = { width: Math.max(80, size.width - margin.l - margin.r), height: Math.max(80, size.height - margin.t - margin.b) };
   const fit = squared(view || whole.range, room.width, room.height);
@@ -285,6 +286,6 @@ export function planeScene(kind, places, options) {
   };
   const off = ([x, y]) => Math.log10(x) < range.x[0] - 1e-9 || Math.log10(x) > range.x[1] + 1e-9 || Math.log10(y) < range.y[0] - 1e-9 || Math.log10(y) > range.y[1] + 1e-9;
   scene.outside = places.filter((p) => off(p.marks[last]));
-  scene.texts = sceneTexts(scene, { names, example, total, roofs });
+  scene.texts = sceneTexts(scene, { names, example, total, roofs, devices });
   return scene;
 }

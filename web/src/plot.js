@@ -1,6 +1,6 @@
 // A chart as SVG: axes, areas, lines, symbols, texts. It knows pixels and nothing of rows.
 import { nearestOf } from "./labels.js";
-import { fixed, freshId, shape, symbolPath, textWidth } from "./svg.js";
+import { fixed, freshId, shape, symbolPath } from "./svg.js";
 
 /** A symbol, or two that belong together: the ring of the work and the disc of the time.
  * @typedef {{ marks: [number, number][], size: number, paint: string, symbol: string, hatched?: boolean, flagged?: boolean, merged?: boolean,
@@ -12,7 +12,7 @@ import { fixed, freshId, shape, symbolPath, textWidth } from "./svg.js";
  *   axes: { x: Axis, y: Axis, x2?: Axis, y2?: Axis }, under: Drawn[], notes: Note[], ghosts: [number, number][], points: Point[], rings: boolean, segments: boolean,
  *   extras: { x: number, y: number, symbol: string, r: number, paint: string, point: number }[], texts: TextBox[] }} Scene */
 /** Lines of text at a place in pixels, and where a line leads from it.
- * @typedef {{ left: number, top: number, lines: string[], bold: boolean, name: string, paint?: string, to: [number, number] | null, arrow?: boolean }} TextBox */
+ * @typedef {{ left: number, top: number, right: number, bottom: number, lines: string[], bold: boolean, name: string, paint?: string, to: [number, number] | null, arrow?: boolean }} TextBox */
 
 const RING = 4.5;
 const LINE_HEIGHT = 14;
@@ -102,7 +102,9 @@ function segmentNodes(scene, pixel) {
 /** @param {TextBox} box */
 function textNodes(box) {
   const nodes = [];
-  if (box.to) nodes.push(shape("path", { class: box.arrow ? "callout-line" : "leader", d: joined([nearestOf({ left: box.left, top: box.top, right: box.left + textWidth(box.lines[0]), bottom: box.top + box.lines.length * LINE_HEIGHT }, ...box.to), box.to]), "marker-end": box.arrow ? `url(#${box.arrow})` : null }));
+  if (box.to) nodes.push(shape("path", { class: box.arrow ? "callout-line" : "leader", d: joined([nearestOf(box, ...box.to), box.to]), "marker-end": box.arrow ? `url(#${box.arrow})` : null }));
+  // A line that ends inside a disc says which one, where several lie on one another.
+  if (box.to && !box.arrow) nodes.push(shape("circle", { class: "leader-end", cx: box.to[0], cy: box.to[1], r: 2 }));
   box.lines.forEach((line, k) => nodes.push(shape("text", { class: `label ${box.name}${box.bold && k === 0 ? " bold" : ""}`, x: box.left, y: box.top + 11 + k * LINE_HEIGHT, style: box.paint ? { fill: box.paint } : {} }, line)));
   return nodes;
 }

@@ -1,11 +1,11 @@
 // Where rows stand: work in bytes and FLOPs, time on the same two axes. Small rows are merged.
-import { LOOK, categories } from "./colours.js";
+import { LOOK, categories, partColour } from "./colours.js";
 import { sharedWord, sumOf } from "./columns.js";
 import {
-  amountOf, bound, boundNames, boundOf, byTime, calls, efficiency, gap, launchCost, launches, numbers, owed, runOf, runs, seconds, time, word, words,
+  amountOf, boundNames, boundOf, byTime, calls, gap, kernelEfficiency, launchCost, launches, numbers, owed, partOf, runOf, runs, seconds, time, word, words, workBound,
 } from "./data.js";
 import { formatCount, known, resourceLabel } from "./format.js";
-import { topLimiter } from "./groups.js";
+import { largestPart, topLimiter } from "./groups.js";
 import { isFiltered, shownRows, state } from "./state.js";
 import { rowName } from "./tooltip.js";
 
@@ -83,12 +83,15 @@ function merge(list, cell) {
   return [...bins.values()].map((members) => (members.length > 1 ? mergedPoint(members) : members[0]));
 }
 
-// Several rows as one: their work, time and launches together, or per call.
-function groupPlace(rows, roofs) {
-  if (rows.length === 1) return placeOf(rows[0], roofs);
+// Several rows as one: their work, time and launches together, or per call. The group's time is
+// that of all its rows; its place is that of the rows whose work is known.
+function groupPlace({ rows, unplaced }, roofs) {
+  if (rows.length === 1 && !unplaced.length) return placeOf(rows[0], roofs);
   const scale = state.perCall ? 1 / (sumOf(rows, (i) => calls[i]) || 1) : 1;
   const [F, B, T] = [(i) => flopsAt(i, roofs), (i) => amountOf(roofs.level, i), (i) => time[i]].map((of) => sumOf(rows, of) * scale);
-  return { rows, F, B, T, n: sumOf(rows, (i) => launches[i]) * scale, share: sumOf(rows, seconds), ...timesOn(roofs, F, B, T) };
+  const placed = sumOf(rows, seconds);
+  const all = unplaced.length ? rows.concat(unplaced).sort((a, b) => seconds(b) - seconds(a)) : rows;
+  return { rows: all, F, B, T, n: sumOf(rows, (i) => launches[i]) * scale, share: sumOf(all, seconds), placed: unplaced.length ? placed : undefined, ...timesOn(roofs, F, B, T) };
 }
 
 /** Whether kernels of one name are one symbol: not where a single kernel was picked, whose rows are wanted then. */
@@ -98,7 +101,8 @@ export function isGrouped() {
   return !isFiltered() || shownRows.some((i) => codes[i] !== codes[shownRows[0]]);
 }
 
-// Points of rows (longest first), and the rows that have no place with their seconds.
+// Points of rows (longest first), the rows that have no place, and those that have none of their own
+// but count in the time of their group.
 export function collect(list, roofs, grouped = isGrouped()) {
   const found = [];
   const lost = [];
@@ -112,13 +116,14 @@ export function collect(list, roofs, grouped = isGrouped()) {
     const groups = new Map();
     for (const point of found) {
       const code = codes[point.rows[0]];
-      if (groups.has(code)) groups.get(code).push(point.rows[0]);
-      else groups.set(code, [point.rows[0]]);
+      if (groups.has(code)) groups.get(code).rows.push(point.rows[0]);
+      else groups.set(code, { rows: [point.rows[0]], unplaced: [] });
     }
-    const points = [...groups.values()].map((rows) => groupPlace(rows, roofs)).sort((a, b) => b.share - a.share);
-    return { points: thinned(points), lost, placed: found.length };
+    for (const i of lost) groups.get(codes[i])?.unplaced.push(i);
+    const points = [...groups.values()].map((group) => groupPlace(group, roofs)).sort((a, b) => b.share - a.share);
+    return { points: thinned(points), lost: lost.filter((i) => !groups.has(codes[i])), partly: lost.filter((i) => groups.has(codes[i])), placed: found.length };
   }
-  return { points: thinned(found), lost, placed: found.length };
+  return { points: thinned(found), lost, partly: [], placed: found.length };
 }
 
 // More points than a screen can show: the longest one by one, the rest merged where they lie close.
@@ -131,12 +136,15 @@ export function dressed(points) {
     const i = p.rows[0];
     p.kind = p.rows.length > 1 ? topLimiter(p.rows) : word("limit", i);
     p.name = p.merged ? `${formatCount(p.rows.length)} small kernels` : p.rows.length > 1 ? sharedWord(p.rows, rowName) || rowName(i) : rowName(i);
-    p.paint = state.colour === "limit" ? `var(--${p.kind})` : category.colour(category.of(i));
-    p.symbol = p.merged ? "hexagon" : LOOK.symbols[p.kind] || "circle";
-    p.hatched = p.kind === "unknown" && state.colour === "limit";
+    const part = p.rows.length > 1 ? largestPart(p.rows) : partOf(i);
+    p.paint = state.colour === "limit" ? `var(${partColour(part)})` : category.colour(category.of(i));
+    p.symbol = p.merged ? "hexagon" : LOOK.symbols[part] || "circle";
+    p.hatched = part === "unknown" && state.colour === "limit";
     p.flagged = !p.merged && p.rows.some((row) => word("above_roof", row));
-    const settled = p.rows.filter((row) => known(efficiency[row]) && bound[row] > 0);
-    p.over = sumOf(settled, (row) => time[row]) / sumOf(settled, (row) => bound[row]);
+    // As "of its limit" on the first screen: the time of the kernels over the least for their work.
+    const settled = p.rows.filter((row) => known(kernelEfficiency[row]));
+    p.over = sumOf(settled, (row) => time[row]) / sumOf(settled, (row) => workBound[row]);
+    if (!Number.isFinite(p.over) || 2 * sumOf(settled, seconds) < p.share) p.over = NaN;
     p.gap = sumOf(p.rows, (row) => gap[row]);
   }
   return points;

@@ -1,7 +1,7 @@
 // Beside the chart: how to read it, what the colours and symbols mean, and the time that it cannot show.
 import { chart } from "./charts.js";
-import { LOOK, categories } from "./colours.js";
-import { amountOf, flops, rowCount, seconds, time, word } from "./data.js";
+import { LOOK, categories, partColour } from "./colours.js";
+import { amountOf, flops, rowCount, runs, seconds, time, word } from "./data.js";
 import { byId, make, shorten } from "./dom.js";
 import { formatCount, formatPercent, formatSeconds } from "./format.js";
 import { recall, remember } from "./memory.js";
@@ -50,17 +50,18 @@ const WHY_LOST = [
 ];
 
 // What has no place on the chart, as bars of one scale: all of the time is the whole width.
-function writeStrip(lost) {
+function writeStrip(lost, partly) {
   const box = byId("strip");
   const parts = WHY_LOST.map(([text]) => ({ text, rows: [] }));
+  const inDiscs = sums(partly);
   for (const i of lost) parts[WHY_LOST.findIndex(([, is]) => is(i))].rows.push(i);
   const filled = parts.filter(({ rows }) => rows.length).map((part) => ({ ...part, time: sums(part.rows).time })).sort((a, b) => b.time - a.time);
-  box.hidden = !filled.length;
-  if (!filled.length) return;
+  box.hidden = !filled.length && !partly.length;
+  if (box.hidden) return;
   const whole = filled.reduce((sum, part) => sum + part.time, 0);
-  box.replaceChildren(make("h3", {}, `Not on this chart: ${formatPercent(whole / allTime)} of the run`), make("ul", {}, ...filled.map((part) => make("li", {}, make("button", {
+  box.replaceChildren(...(filled.length ? [make("h3", {}, `Not on this chart: ${formatPercent(whole / allTime)} of the run`), make("ul", {}, ...filled.map((part) => make("li", {}, make("button", {
     type: "button", title: `Show only these ${formatCount(part.rows.length)} rows`, onclick: () => isolate(part.rows, part.text), onpointerenter: () => light(part.rows), onpointerleave: () => light([]),
-  }, make("span", { class: "strip-name" }, part.text), make("span", { class: "strip-time" }, `${formatSeconds(part.time)}`), make("span", { class: "strip-track" }, make("i", { style: { width: `${Math.min(100, 100 * part.time / allTime)}%` } })), make("small", {}, `${formatCount(part.rows.length)} ${part.rows.length === 1 ? "row" : "rows"}, ${formatPercent(part.time / allTime)}`))))));
+  }, make("span", { class: "strip-name" }, part.text), make("span", { class: "strip-time" }, `${formatSeconds(part.time)}`), make("span", { class: "strip-track" }, make("i", { style: { width: `${Math.min(100, 100 * part.time / allTime)}%` } })), make("small", {}, `${formatCount(part.rows.length)} ${part.rows.length === 1 ? "row" : "rows"}, ${formatPercent(part.time / allTime)}`)))))] : []), ...(partly.length ? [make("p", { class: "partly soft" }, `${formatSeconds(inDiscs.time)} (${formatPercent(inDiscs.time / allTime)}) in ${formatCount(partly.length)} rows without a FLOP or byte count `, make("button", { type: "button", class: "quiet", onclick: () => isolate(partly, "no FLOP or byte count") }, "show"), ". They count in the area and the time of their kernel's disc, not in its place.")] : []));
 }
 
 /** @param {any} figure */
@@ -71,7 +72,7 @@ export function writeSide(figure) {
   button.hidden = !figure || figure.kind !== "combined" || figure.width < 560;
   button.setAttribute("aria-pressed", state.example ? "true" : "false");
   button.textContent = state.example ? "✕ Hide the example" : "Show an example";
-  writeStrip(figure ? figure.lost : []);
+  writeStrip(figure ? figure.lost : [], figure?.partly || []);
 }
 
 export function exampleSwitch() {
@@ -81,6 +82,8 @@ export function exampleSwitch() {
     look({ example: !state.example });
   });
 }
+
+const LEGEND_TITLES = { limit: "Limited by: share of the run" };
 
 export function writeLegend() {
   const category = categories(state.colour);
@@ -93,6 +96,10 @@ export function writeLegend() {
     if (!rowsOf.has(name)) rowsOf.set(name, []);
     if (rowsOf.get(name).length < 2000) rowsOf.get(name).push(i);
   }
+  byId("legend-title").textContent = LEGEND_TITLES[state.colour] || "Share of the run";
+  // What limits the run: the parts of the bar on the first screen, and their shares.
+  const whole = runs.reduce((sum, run) => sum + Object.values(run.parts).reduce((all, s) => all + s, 0), 0);
+  const shareOf = (name) => (state.colour === "limit" && whole > 0 ? runs.reduce((sum, run) => sum + (run.parts[name] || 0), 0) / whole : (time_s.get(name) || 0) / allTime);
   for (const name of category.names) {
     const shownNow = !state.hidden.has(name);
     const symbol = state.colour === "limit" ? LOOK.symbols[name] || "circle" : "circle";
@@ -106,6 +113,6 @@ export function writeLegend() {
         filter({ hidden });
         legend.querySelectorAll("button")[category.names.indexOf(name)].focus();
       },
-    }, sign(symbol, state.colour === "limit" ? `var(--${name})` : category.colour(name), false, state.colour === "limit" && name === "unknown"), make("span", { class: "name" }, shorten(category.label(name), 60)), make("small", {}, formatPercent((time_s.get(name) || 0) / allTime))));
+    }, sign(symbol, state.colour === "limit" ? `var(${partColour(name)})` : category.colour(name), false, state.colour === "limit" && name === "unknown"), make("span", { class: "name" }, shorten(category.label(name), 60)), make("small", {}, formatPercent(shareOf(name)))));
   }
 }

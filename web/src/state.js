@@ -1,7 +1,7 @@
 // One selection for all charts, the table and the lists.
 import { categories } from "./colours.js";
 import {
-  bound, byTime, byteNames, calls, efficiency, elapsed, gap, kernelEfficiency, labelNames, launches, rowCount, runOf, runs, seconds, time, word, words, workBound,
+  bound, byTime, byteNames, calls, efficiency, elapsed, gap, kernelEfficiency, labelNames, launches, partOf, rowCount, runOf, runs, seconds, time, words, workBound,
 } from "./data.js";
 import { known } from "./format.js";
 
@@ -40,10 +40,6 @@ function searchTests(text) {
     return (i) => columns.some(({ hit, codes }) => codes[i] >= 0 && hit[codes[i]]);
   });
 }
-
-const PART_OF_KIND = { collective: "communication", copy: "copy", memset: "copy" };
-// The class of the run's time that a row counts in: communication, copies, else what limits it.
-const partOf = (i) => PART_OF_KIND[word("kind", i)] ?? word("limit", i);
 
 export function refilter() {
   const tests = searchTests(state.search);

@@ -1,6 +1,6 @@
 // Time over the values of one parameter: a disc is the time of a case, the ring below it the least that its work takes.
 import { formatSeconds, known } from "./format.js";
-import { boxAround, boxesAlong, placeLabels } from "./labels.js";
+import { boxAround, placeLabels } from "./labels.js";
 import { discSize } from "./plane.js";
 import { pixelsOf } from "./plot.js";
 import { textWidth } from "./svg.js";
@@ -45,14 +45,14 @@ function timeTexts(scene, places) {
   const { width, height, margin } = scene;
   const area = { left: margin.l + 2, top: margin.t + 2, right: width - margin.r - 2, bottom: height - margin.b - 2 };
   const drawn = places.flatMap((p) => p.marks.map((mark, k) => ({ mark, r: k ? p.size / 2 : 5 }))).filter(({ mark }) => mark.every(Number.isFinite));
-  const lines = scene.under.filter((line) => line.opacity).map((line) => boxesAlong(line.path.map(pixel)));
-  const obstacles = [...drawn.map(({ mark, r }) => boxAround(...pixel(/** @type {[number, number]} */ (mark)), r + 1)), ...lines.flat()];
+  const lines = scene.under.filter((line) => line.opacity).map((line) => line.path.map(pixel));
+  const obstacles = drawn.map(({ mark, r }) => boxAround(...pixel(/** @type {[number, number]} */ (mark)), r + 1));
   const wishes = places.map((p) => {
     const [x, y] = pixel(p.marks[1]);
     const text = formatSeconds(p.T, 2);
     return { x, y, r: p.size / 2, width: textWidth(text), height: 14, must: false, lines: [text] };
   });
-  return placeLabels(wishes, obstacles, area).flatMap((box, k) => (box ? [{ left: box.left, top: box.top, lines: wishes[k].lines, bold: false, name: "other", to: null }] : []));
+  return placeLabels(wishes, obstacles, area, lines).flatMap((box, k) => (box ? [{ ...box, lines: wishes[k].lines, bold: false, name: "other", to: null }] : []));
 }
 
 /** The scene of a sweep.

@@ -79,7 +79,8 @@ function fillTooltip(rows, point) {
     tooltip.append(make("h4", { dir: "auto" }, point && !point.merged ? shorten(point.name, 160) : `${formatCount(rows.length)} rows drawn as one`));
     const above = rows.filter((row) => word("above_roof", row)).length;
     const facts = [["time", `${formatSeconds(total.time)} (${formatPercent(total.time / allTime)} of all)`], ["bound", formatSeconds(total.bound)],
-      ["lost", `${formatSeconds(total.gap)}${point && known(point.over) ? `, ${timesText(point.over)} its bound` : ""}`],
+      ["lost", `${formatSeconds(total.gap)}${point && known(point.over) ? `, ${timesText(point.over)} its limit` : ""}`],
+      ["work known", point?.placed === undefined ? null : `for ${formatSeconds(point.placed)}; the disc stands where these are`],
       ["limiter", `mostly ${KIND_WORDS[topLimiter(rows)]}`], ["rows", formatCount(rows.length)], ["longest", point && !point.merged ? rowHint(i) : rowName(i)], ["above roof", above ? `${formatCount(above)} rows` : null]].filter(([, value]) => value);
     tooltip.append(make("dl", {}, ...facts.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, shorten(value, 120))])));
     return;

@@ -98,4 +98,7 @@ def limiter_styles() -> str:
 def page_look() -> dict[str, object]:
     """What the page's script needs of this table."""
     symbols = {kind: look.symbol for kind, look in LIMITERS.items()}
-    return {"words": LIMITER_WORDS, "symbols": symbols, **SCREEN_PALETTES}
+    # Parts of the run that are no limiters, as the first screen's bar has them.
+    words = LIMITER_WORDS | {"communication": "communication", "copy": "copies"}
+    symbols |= {"communication": symbols["link"], "copy": "hexagon"}
+    return {"words": words, "symbols": symbols, **SCREEN_PALETTES}

@@ -17,6 +17,7 @@ from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
 from timeroof.model.totals import device_count
 from timeroof.model.why import why_lines
+from timeroof.views.overview import time_parts
 from timeroof.views.palette import page_look
 from timeroof.views.plain import clip, plain_line
 from timeroof.views.why import why_value, why_words
@@ -310,6 +311,7 @@ def run_payload(report: Report, name: str) -> Row:
         "measured_s": report.totals.ladder.measured_s,
         "roof_s": report.totals.ladder.roof_s,
         "recoverable_s": report.totals.recoverable_s,
+        "parts": {part.key: part.seconds for part in time_parts(report)},
         "devices": device_count(report.profile, report.rows),
         "findings": [finding.kernels for finding in ordered_findings(report)],
         "timeline": _timeline(report),
