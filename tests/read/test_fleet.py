@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from timeroof.api.reports import load
 from timeroof.core import engines
 from timeroof.core.engines import Here, Pool, slurm_jobs, workers_for
 from timeroof.core.errors import InputError, UsageError
+from timeroof.model.fleet import sum_in_any_order
 from timeroof.read import fleet
 from timeroof.read.fleet import Fleet
 from timeroof.read.load import read_files
@@ -87,6 +90,35 @@ def test_workers_read_what_one_process_reads(
     by_workers(monkeypatch)
     apart = load(folder).rows
     assert apart.equals(alone)
+
+
+def test_sums_over_ranks_are_the_same_in_whatever_order_they_are_added() -> None:
+    """Threads, workers and other machines add up in another order each time."""
+    chance = random.Random(7)
+    values = {
+        "time_s": [chance.lognormvariate(-9, 4) for _ in range(4000)],
+        "calls": [chance.randint(1, 900) / 3 for _ in range(4000)],
+        "flop/fp32": [chance.lognormvariate(20, 5) for _ in range(4000)],
+    }
+    table = pl.DataFrame(values)
+    for column, numbers in values.items():
+        summed = {
+            table.sample(fraction=1.0, shuffle=True, seed=seed)
+            .select(sum_in_any_order(column))
+            .item()
+            for seed in range(12)
+        }
+        assert len(summed) == 1
+        assert summed.pop() == pytest.approx(math.fsum(numbers), rel=1e-12)
+
+
+def test_of_equally_slow_ranks_the_lowest_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(MANY):
+        text = f"name,time_s,rank\ngemm,{0.5 if rank in (3, 9) else 0.25},{rank}\n"
+        (folder / f"rank{MANY - rank:04d}.csv").write_text(text)
+    assert load(folder).rows["slowest_rank"].to_list() == [3]
 
 
 def test_a_second_reading_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

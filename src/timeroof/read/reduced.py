@@ -47,8 +47,6 @@ from timeroof.work.saved_calls import packed, unpacked
 # The oldest reductions go when all of them take more than this.
 MOST_KEPT_BYTES = 4 * 10**9
 _FILE = "file"
-# Significant digits of a sum over ranks.
-DIGITS = 12
 _SUMMARY = "timeroof"
 
 
@@ -268,9 +266,7 @@ def merged_rows(kept: Sequence[KeptRank], ranks: Sequence[int]) -> pl.DataFrame:
     spread = spread_over_ranks(rows).collect(engine="streaming")
     merged = summed.join(spread, on=KEY, how="left")
     texts = _texts(merged, {rank: path for path, rank in paths.items()})
-    # The order of a sum over threads is another each time, and so are its last digits.
-    sums = (pl.col(c).round_sig_figs(DIGITS) for c in (*SUMMED, *amounts))
-    whole = merged.with_columns(sums).join(texts, on=KEY, how="left")
+    whole = merged.join(texts, on=KEY, how="left")
     ordered = whole.sort("time_s", KEY, descending=[True, False], nulls_last=True)
     return ordered.drop("first_rank").with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("id")
