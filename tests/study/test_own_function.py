@@ -236,9 +236,18 @@ def test_no_parameter_and_async_are_said_before_anything_runs() -> None:
 
     assert "takes no parameter" in (Own("make", lambda: 1).hello(None).error or "")
     assert "is async" in (Own("make", waits).hello(None).error or "")
+    unnamed: Callable[..., int] = len
+    assert "have no names" in (Own("make", unnamed).hello(None).error or "")
 
 
 # What it returns.
+
+
+async def _waits() -> None: ...
+
+
+def _yields() -> Iterator[int]:
+    yield 1
 
 
 @pytest.mark.parametrize(
@@ -248,6 +257,8 @@ def test_no_parameter_and_async_are_said_before_anything_runs() -> None:
         (3.0, "make returned a value of type float, which cannot be called"),
         (lambda x, y: 1, r"without its inputs \(x, y\)"),
         ((n for n in ()), "make returned a generator"),
+        (_waits, "make returned a function that is async; return a plain function"),
+        ((_yields, []), "make returned a function that is a generator"),
     ],
 )
 def test_what_cannot_be_run_is_said(returned: object, words: str) -> None:

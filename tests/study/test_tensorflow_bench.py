@@ -70,6 +70,18 @@ def test_executed_products_are_the_formulas_or_the_cause_is_named(
         assert result.labels["contains"], said
 
 
+def test_what_exceeds_the_forward_pass_has_its_own_cause() -> None:
+    from timeroof.study.worker.tf_bench import because
+
+    weights = case("lstm", "backward-weight", "session")
+    needs = kernel("lstm").contraction
+    own, forward, both = (
+        needs(weights.params, name) or 0 for name in ("backward-weight", "forward", "backward")
+    )
+    assert because(weights, (own + forward) / own) == AGAIN
+    assert because(weights, (both + forward) / own) == f"{AGAIN}, and {ALL}"
+
+
 @pytest.mark.slow
 def test_what_tensorflow_does_not_have_is_a_reason_and_the_others_go_on() -> None:
     wrong = [

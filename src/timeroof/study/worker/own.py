@@ -96,6 +96,10 @@ class Own:
             return Hello(error=error, advice="make it a plain function")
         parameters, any_name = parameters_of(self.make)
         if not parameters and not any_name:
+            known = signature_of(self.make)
+            if known is not None and known.parameters:
+                error = f"the parameters of {self.name} have no names that a sweep could give"
+                return Hello(error=error, advice="write def make(batch=8) without / or *")
             return Hello(
                 error=f"{self.name} takes no parameter, so there is nothing to sweep",
                 advice="give it one, such as def make(batch=8)",
@@ -356,6 +360,12 @@ def unpacked(returned: Any, name: str) -> Made:
         raise OwnError(f"{name} returned nothing", WHAT_TO_RETURN)
     if inspect.isawaitable(returned) or inspect.isgenerator(returned):
         raise OwnError(f"{name} returned a {type(returned).__name__}", WHAT_TO_RETURN)
+    first = returned[0] if isinstance(returned, tuple | list) and returned else returned
+    for kind, is_kind in (
+        ("async", inspect.iscoroutinefunction), ("a generator", inspect.isgeneratorfunction),
+    ):  # fmt: skip
+        if is_kind(first):  # calling it would run none of its lines
+            raise OwnError(f"{name} returned a function that is {kind}", "return a plain function")
     if isinstance(returned, tuple | list) and returned and callable(returned[0]):
         function, rest = returned[0], tuple(returned[1:])
         if len(rest) == 1 and isinstance(rest[0], Mapping):

@@ -312,6 +312,16 @@ def contains(case: Case) -> str:
     return "; ".join([*words, layer] if layer else words)
 
 
+_ALL_OPERANDS = "the gradient of an op computes those of all its operands"
+
+
+def _exceeds_forward(case: Case, ratio: float) -> bool:
+    """Whether a pass executes more than its own products and those of the forward pass."""
+    needs = find_kernel(case.kernel).contraction
+    own, forward = needs(case.params, case.pass_name), needs(case.params, k.FORWARD)
+    return bool(own and forward and ratio > (1 + forward / own) * (1 + 1e-9))
+
+
 def because(case: Case, ratio: float) -> str | None:
     """Why TensorFlow executes other products than the definition needs."""
     steps = int(case.params.get("time_steps", 0))
@@ -321,7 +331,8 @@ def because(case: Case, ratio: float) -> str | None:
     elif ratio < 1 and steps:
         return "the gradient of the initial state is left out"
     elif ratio > 1 and case.variant in (XLA, SESSION):
-        return "the forward pass runs again inside the backward pass"
+        again = "the forward pass runs again inside the backward pass"
+        return f"{again}, and {_ALL_OPERANDS}" if _exceeds_forward(case, ratio) else again
     elif ratio > 1 and case.pass_name != k.BACKWARD:
-        return "the gradient of an op computes those of all its operands"
+        return _ALL_OPERANDS
     return "not known" if ratio > 1 else "products with zeros are left out"
