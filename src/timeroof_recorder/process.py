@@ -265,7 +265,13 @@ class Waiting:
             own.pop("exec_module", None)
             if before is not None:  # somebody else waits as well
                 own["exec_module"] = before
-            execute(module)
+            try:
+                execute(module)
+            except BaseException as error:
+                # The program's traceback is its own: a bare `raise` does not add this frame again.
+                if error.__traceback__ is not None:
+                    error.__traceback__ = error.__traceback__.tb_next
+                raise
             self._arrived(name)
 
         own["exec_module"] = exec_module

@@ -381,7 +381,8 @@ TRAINING: dict[str, str] = {
         " signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)"
     ),
     "fork": "\nif os.fork() == 0: step(); os._exit(0)\nos.wait()",
-    "threads": "threading.Thread(target=lambda: [step() for _ in range(3)]).start()",
+    # Steps of two threads over one model would be a race of the program's own.
+    "threads": "threading.Thread(target=lambda: [model(x) for _ in range(3)]).start()",
     "a thread steps": "t = threading.Thread(target=lambda: [step() for _ in range(9)]); t.start(); t.join()",
     "exit between steps": "sys.exit(7)",
     "os._exit between steps": "os._exit(8)",

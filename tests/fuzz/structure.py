@@ -34,7 +34,7 @@ TEXTS = (
 )  # fmt: skip
 
 
-def odd(chance: random.Random) -> Any:
+def odd(chance: random.Random, deepest: int = 400) -> Any:
     """A value that is none of what belongs there."""
     kind = chance.randrange(8)
     if kind < 3:
@@ -42,7 +42,7 @@ def odd(chance: random.Random) -> Any:
     if kind < 5:
         return chance.choice(TEXTS)
     if kind == 5:
-        return _nested(chance.choice((3, 60, 400)))
+        return _nested(min(chance.choice((3, 60, 400)), deepest))
     return chance.choice(
         (None, True, False, [], {}, [None], [[]], {"": None}, [1, "a", None], [[-1, 2]])
     )
@@ -309,7 +309,8 @@ def _change_columns(table: pl.DataFrame, chance: random.Random) -> pl.DataFrame:
     name = chance.choice(table.columns)
     kind = chance.randrange(9)
     if kind < 4:
-        value = odd(chance)
+        # To write 400 levels takes Polars seconds and half a gigabyte.
+        value = odd(chance, deepest=60)
         value = float(value) if isinstance(value, int) and abs(value) < 10**300 else value
         return table.with_columns(pl.Series(name, [value] * table.height, strict=False))
     if kind == 4:

@@ -64,20 +64,25 @@ def main() -> int:
 
 
 def _tried(options: argparse.Namespace, seed: int, folder: Path) -> int:
-    samples = corpus(folder)
+    samples = {name: data for name, data in corpus(folder).items() if options.only in name}
     small = [path for path in looked_at() if path.stat().st_size < LARGEST_BYTES]
     recorded = {f"recorded/{path.name}": path.read_bytes() for path in small}
+    recorded = {name: data for name, data in recorded.items() if options.only in name}
     turn = 0
     end_s, count, failures = time.monotonic() + 60 * options.minutes, 0, Counter[str]()
     slowest, path = (0.0, ""), folder / "file"
+    spent = dict.fromkeys(samples | recorded, 0.0)
     while time.monotonic() < end_s:
         turn += 1
         # Recorded files are larger: one turn of them to many of ours.
-        chosen = samples | (recorded if turn % RARELY == 0 else {})
+        chosen = recorded if recorded and turn % RARELY == 0 else samples or recorded
+        # Equal time rather than equal numbers: a slow format waits for the quicker ones.
+        fair_s = sorted(spent[name] for name in chosen)[len(chosen) // 4]
         for name, data in chosen.items():
-            if options.only not in name:
+            if spent[name] > fair_s:
                 continue
             chance = random.Random(f"{seed} {count} {name}")
+            made = time.process_time()
             path.write_bytes(mutated(data, chance, folder) or b"x")
             began = time.process_time()
             if (what := _failure(path)) is not None:
@@ -87,6 +92,7 @@ def _tried(options: argparse.Namespace, seed: int, folder: Path) -> int:
             slowest = max(slowest, (time.process_time() - began, f"{name} {count}"))
             if time.process_time() - began > SLOWEST_S:
                 _keep(options.keep, name, f"slow {count}", path.read_bytes())
+            spent[name] += time.process_time() - made
             count += 1
         with contextlib.suppress(OSError):
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

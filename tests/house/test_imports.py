@@ -41,6 +41,24 @@ def test_reading_imports_its_own_command_and_no_validation_library(tmp_path: Pat
     assert not modules & {"pydantic", "rich.progress", "matplotlib", "torch"}
 
 
+def test_defaults_of_run_need_no_validation_library(tmp_path: Path) -> None:
+    code = (
+        "import sys; from timeroof.cli.main import main;"
+        " print(main(['run', sys.argv[1]]), 'pydantic' in sys.modules)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "absent.py")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False"]
+
+
+@pytest.mark.parametrize("words", [["--steps", "0"], ["--steps", "x"], ["--step-marker", "x"]])
+def test_numbers_and_choices_that_are_given_are_checked(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", *words, "absent.py"]) == 2
+    assert words[0] in capsys.readouterr().err
+
+
 def test_commands_are_added_as_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["paper", "--help"], ["machines", "--help"], ["--help"], ["paper", "--help"]):
         assert cli.main(words) == 0

@@ -7,13 +7,16 @@ import gc
 import pickle
 import traceback
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from timeroof_recorder.torch import session_instruments  # noqa: E402
 from timeroof_recorder.torch.module_calls import watch_calls  # noqa: E402
+from timeroof_recorder.torch.session_instruments import TorchInstruments  # noqa: E402
 
 
 class Told:
@@ -126,3 +129,35 @@ def test_tracing_is_no_call() -> None:
     traced(x)
     assert [what for what, _ in told.calls] == ["entered", "left"]
     end()
+
+
+def test_one_walk_over_all_objects_serves_a_description(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model, walks = torch.nn.Sequential(torch.nn.Linear(2, 2)), 0
+    made = TorchInstruments()
+    made.file_for = lambda name, suffix: str(tmp_path / f"{name}{suffix}")
+    get_objects = gc.get_objects
+
+    def counted() -> list[Any]:
+        nonlocal walks
+        walks += 1
+        return get_objects()
+
+    made._known[id(model)] = weakref.ref(model)
+    made._roots = frozenset({id(model)})
+    monkeypatch.setattr(gc, "get_objects", counted)
+    watched: list[list[Any]] = []
+    monkeypatch.setattr(
+        session_instruments,
+        "watch_calls",
+        lambda *_, only=(): watched.append(list(only)) or (lambda: None),
+    )
+    other = torch.nn.Linear(3, 3)
+    dropped = weakref.ref(torch.nn.Linear(4, 4))
+    assert made.start("described")
+    made.stop("described")
+    assert walks == 1
+    assert any(model is each for each in watched[-1])
+    assert any(other is each for each in watched[-1])
+    assert dropped() is None

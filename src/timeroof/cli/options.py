@@ -101,6 +101,21 @@ class PlainWords(NamedTuple):
         return [self.convert(word) for word in value] if many else self.convert(value)
 
 
+class DefaultAsItIs(NamedTuple):
+    """A number or a choice: typer checks one that is given; a default is right as it stands."""
+
+    kind: type
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The default, or what typer makes of a word."""
+        if value is None and not param.multiple and param.nargs == 1:
+            return None
+        if value is param.default and type(value) is self.kind:
+            return value
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
 class PlainCommand(TyperCommand):
     """A command whose words, paths and flags are taken as they are."""
 
@@ -148,7 +163,11 @@ def _taken_plainly(params: list[Any]) -> list[Any]:
         kind = getattr(descriptor, "annotation", None)
         param.metavar = _placeholder(param, kind)
         convert = _PLAIN.get(kind)
-        if convert is None or getattr(param, "_runtime_param", param) is not None:
+        if getattr(param, "_runtime_param", param) is not None:
+            continue
+        if convert is None:
+            if isinstance(kind, type):
+                param._runtime_param = DefaultAsItIs(kind)
             continue
         if not any(getattr(descriptor.parameter_info, check, None) for check in _CHECKS):
             param._runtime_param = PlainWords(convert)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -618,18 +618,24 @@ def _read_described(
 ) -> None:  # fmt: skip
     """The described step that stands for the others. The first one that can be read; where sizes
     have changed since, the last one."""
-    read = [
-        (number, _with_stated(ops, seen.stated.get(number, {})))
-        for number, _, payload in described
-        if (ops := _ops(found, payload, seen, folder))
-    ]
-    if read:
-        found.described = read[0][1]
-    if len(read) > 1:
-        mind_sizes(found, read[0], read[-1])
-    if read and not is_own:
+
+    def readable(steps: Iterable[tuple[int, int, Payload]]) -> tuple[int, list[Described]] | None:
+        for number, _, payload in steps:
+            ops = _ops(found, payload, seen, folder)
+            if ops:
+                return number, _with_stated(ops, seen.stated.get(number, {}))
+        return None
+
+    first = readable(described)
+    if first is None:
+        return
+    found.described = first[1]
+    last = readable(each for each in reversed(described) if each[0] > first[0])
+    if last is not None:
+        mind_sizes(found, first, last)
+    if not is_own:
         found.note(
-            f"no step of this kind was described: amounts are those of step {read[0][0]}, as far as"
+            f"no step of this kind was described: amounts are those of step {first[0]}, as far as"
             " it ran the same ops"
         )
 

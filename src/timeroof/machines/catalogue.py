@@ -143,6 +143,7 @@ def catalogue_machine(name: str) -> Machine:
     return parse_machine(_toml(name), where=f"machines/{name}.toml")
 
 
+@cache
 def _toml(name: str) -> str:
     return (resources.files("timeroof.machines") / f"{name}.toml").read_text(encoding="utf-8")
 

@@ -187,7 +187,7 @@ class Describing:
 _NAMES = ("sparse_csr", "sparse_csc", "sparse_bs", "sparse_compressed", "crow_indices", "ccol_")
 
 
-def cannot_describe(op_names: Iterable[str]) -> bool:
+def cannot_describe(op_names: Iterable[str], alive: Iterable[object] | None = None) -> bool:
     """Whether compressed sparse tensors are about: among the ops that ran, or alive.
 
     >>> cannot_describe(["aten::_sparse_csr_sum"])
@@ -198,5 +198,19 @@ def cannot_describe(op_names: Iterable[str]) -> bool:
     import torch
 
     kinds = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+    things = tensors_and_modules() if alive is None else alive
     with unseen():
-        return any(type(t) is torch.Tensor and t.layout in kinds for t in gc.get_objects())
+        return any(type(t) is torch.Tensor and t.layout in kinds for t in things)
+
+
+def tensors_and_modules() -> list[object]:
+    """Plain tensors and modules that are alive. A walk over all objects takes some 30 ms: it is
+    made once for all who ask at the same time."""
+    from torch import Tensor
+    from torch.nn import Module
+
+    # Not by isinstance: a proxy of the program's would be asked for its class.
+    return [
+        thing for thing in gc.get_objects()
+        if (kind := type(thing)) is Tensor or issubclass(kind, Module)
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from timeroof_recorder.instruments import Events, Instruments
@@ -19,7 +19,7 @@ from timeroof_recorder.seen import plain
 from timeroof_recorder.torch import names, small_programs
 from timeroof_recorder.torch.beginnings import Beginnings
 from timeroof_recorder.torch.compiled_code import beside_dynamo, missing_compiler
-from timeroof_recorder.torch.describing import Describing, cannot_describe
+from timeroof_recorder.torch.describing import Describing, cannot_describe, tensors_and_modules
 from timeroof_recorder.torch.inductor.hooks import Workshop
 from timeroof_recorder.torch.module_calls import watch_calls
 from timeroof_recorder.torch.primitives import PrimitivePass
@@ -58,6 +58,7 @@ class TorchInstruments(Instruments):
         self._timing = Timing()
         self._primitives, self._device = PrimitivePass(self._timing), DevicePass()
         self._describing: Describing | None = None
+        self._modules_seen: list[weakref.ref[Module]] | None = None
         self._described: dict[str, object] | None = None
         self._is_foreign = self._has_profiled = False
         self._depth: dict[int, int] = {}
@@ -111,8 +112,15 @@ class TorchInstruments(Instruments):
         known = (self._known.get(root, lambda: None)() for root in self._roots)
         modules = [module for module in known if module is not None]
         if roots:
-            modules += _others(modules, self._known)
+            modules += _others(modules, self._known, self._alive_modules())
         self._unwatch_calls = watch_calls(self._called, self._left, only=modules)
+
+    def _alive_modules(self) -> list[Module]:
+        """The modules that were seen alive when the description began; else those of now."""
+        seen, self._modules_seen = self._modules_seen, None
+        if seen is None:
+            return _modules_of(tensors_and_modules())
+        return [module for known in seen if (module := known()) is not None]
 
     def detach(self) -> None:
         """Leave torch as it was."""
@@ -205,7 +213,8 @@ class TorchInstruments(Instruments):
         return False
 
     def _start_describing(self) -> bool:
-        if cannot_describe(self._op_names):
+        alive = tensors_and_modules()
+        if cannot_describe(self._op_names, alive):
             self.tell("undescribed", "compressed")
             return False
         describing = Describing(
@@ -215,6 +224,8 @@ class TorchInstruments(Instruments):
         if not describing.start(path, self._entered):
             self.tell("undescribed", "other-trace")
             return False
+        # Held weakly: what the program drops in this step must go.
+        self._modules_seen = [weakref.ref(module) for module in _modules_of(alive)]
         self._describing, self._described = describing, {"file": path}
         return True
 
@@ -244,6 +255,7 @@ class TorchInstruments(Instruments):
             describing.stop()
             if self._roots:
                 self.watch(self._roots)
+            self._modules_seen = None
 
     def bound(self, *, begins: bool) -> None:
         """Mark where the block begins or ends."""
@@ -352,14 +364,16 @@ def _sizes(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[int, ..
     return ()
 
 
-def _others(watched: list[Module], called: Container[int]) -> list[Module]:
+def _modules_of(things: Iterable[object]) -> list[Module]:
+    from torch.nn import Module
+
+    return [thing for thing in things if issubclass(type(thing), Module)]  # type: ignore[misc]
+
+
+def _others(watched: list[Module], called: Container[int], found: Sequence[Module]) -> list[Module]:
     """Modules that are part of no other: they may be called rarely, or later. Of those that never
     were, also what they hold at the first level: a program may call that by itself (`vae.decode`
     calls the decoder)."""
-    from torch.nn import Module
-
-    # Not by isinstance: a proxy of the program's would be asked for its class.
-    found = [thing for thing in gc.get_objects() if issubclass(type(thing), Module)]
     inner = {id(child) for module in found for child in _children(module)}
     inner |= {id(module) for module in watched}
     outer = [module for module in found if id(module) not in inner][:MOST_OTHERS]
