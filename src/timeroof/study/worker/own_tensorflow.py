@@ -11,7 +11,6 @@ from timeroof.study.worker import own
 from timeroof.study.worker.own import OwnError
 from timeroof.study.worker.tf_kernels import Made
 
-VARIANTS = ("eager", "graph", "xla")
 PASSES = {
     k.FORWARD: "what make returned, called once",
     k.BACKWARD: "the gradients of inputs and trainable variables from a given gradient of the"

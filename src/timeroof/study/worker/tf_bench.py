@@ -24,6 +24,7 @@ from timeroof.live.tensorflow.graph import Graph
 from timeroof.study import kernel as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
+from timeroof.study.own import OWN_VARIANTS
 from timeroof.study.worker import own_tensorflow, tf_counting, xla_counting
 from timeroof.study.worker.counting import Used, nothing_seen, used
 from timeroof.study.worker.own import Own, check_home, leak_labels
@@ -94,7 +95,7 @@ class Bench:
     def _refusal_of_own(self, case: Case) -> str | None:
         for what, value, known in (
             ("passes", case.pass_name, own_tensorflow.PASSES),
-            ("variants", case.variant, own_tensorflow.VARIANTS),
+            ("variants", case.variant, OWN_VARIANTS["tensorflow"]),
             ("devices", case.device, ("cpu",)),
         ):
             if value not in known:
