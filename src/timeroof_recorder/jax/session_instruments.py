@@ -37,7 +37,7 @@ class JaxInstruments(Instruments):
     def __init__(self) -> None:
         self._jax: ModuleType = sys.modules["jax"]
         self.version = str(self._jax.__version__)
-        core: Any = sys.modules["jax._src.core"]
+        core = sys.modules["jax._src.core"]
         self._watch = Watch(core.trace_state_clean)
         self._marks: Marks | None = None
         self._back: list[Callable[[], None]] = []
@@ -71,7 +71,7 @@ class JaxInstruments(Instruments):
         self._watch.is_on = True
         self._back.append(watch_functions(self._jax, self._watch))
         with Ignoring("functions compiled ahead of time are not watched"):
-            stages: Any = sys.modules["jax._src.stages"]
+            stages = sys.modules["jax._src.stages"]
             self._back.append(wrap(stages.Compiled, "__call__", self._compiled_call))
         with Ignoring("compilations are not counted"):
             self._back.append(_listen(self._has_compiled))
@@ -273,7 +273,7 @@ def _threads() -> int:
 
 
 def _listen(told: Callable[..., None]) -> Callable[[], None]:
-    monitoring: Any = sys.modules["jax._src.monitoring"]
+    monitoring = sys.modules["jax._src.monitoring"]
     monitoring.register_event_duration_secs_listener(told)
 
     def back() -> None:

@@ -27,8 +27,8 @@ def _loop(jax: Any, side: int) -> Callable[[], None]:
     """A compiled loop of products and sums; it leaves nothing in the program's own cache."""
     import numpy as np  # JAX has it loaded
 
-    config: Any = sys.modules["jax._src.config"]
-    api: Any = sys.modules["jax._src.api"]
+    config = sys.modules["jax._src.config"]
+    api = sys.modules["jax._src.api"]
     lax = jax.lax
     value = np.full((side, side), 1 / side, np.float32)
 
@@ -38,7 +38,7 @@ def _loop(jax: Any, side: int) -> Callable[[], None]:
 
     with config.enable_compilation_cache(False):
         program = api.jit(lambda x: lax.fori_loop(0, TURNS, turn, x)).lower(value).compile()
-    stages: Any = sys.modules["jax._src.stages"]
+    stages = sys.modules["jax._src.stages"]
     call = stages.Compiled.__call__
     call = getattr(call, "__wrapped__", call)
     given = jax.device_put(value)

@@ -34,9 +34,9 @@ class TensorflowInstruments(Instruments, Told):
     own_time_ns = staticmethod(time.process_time_ns)
 
     def __init__(self) -> None:
-        self._tf: Any = sys.modules["tensorflow"]
+        self._tf = sys.modules["tensorflow"]
         self.version = str(self._tf.__version__)
-        self._context: Any = import_module("tensorflow.python.eager.context")
+        self._context = import_module("tensorflow.python.eager.context")
         self._marks: Marks | None = None
         self._back: list[Callable[[], None]] = []
         self._calls = Calls(self)
@@ -118,7 +118,7 @@ class TensorflowInstruments(Instruments, Told):
         self._keep_graphs(kept.SerializeToString())
 
     def _begin_collecting(self, handle: Any) -> None:
-        native: Any = import_module("tensorflow.python.pywrap_tfe")
+        native = import_module("tensorflow.python.pywrap_tfe")
         self._collects = True
         native.TFE_ContextEnableGraphCollection(handle)
 
@@ -284,9 +284,9 @@ class TensorflowInstruments(Instruments, Told):
 
 def _run_metadata(handle: Any) -> bytes:
     """What the runtime has collected since the last time, as it is on the wire."""
-    native: Any = import_module("tensorflow.python.pywrap_tfe")
-    buffers: Any = import_module("tensorflow.python.framework.c_api_util")
-    session: Any = import_module("tensorflow.python.client.pywrap_tf_session")
+    native = import_module("tensorflow.python.pywrap_tfe")
+    buffers = import_module("tensorflow.python.framework.c_api_util")
+    session = import_module("tensorflow.python.client.pywrap_tf_session")
     with buffers.tf_buffer() as buffer:
         native.TFE_ContextExportRunMetadata(handle, buffer)
         found: bytes = session.TF_GetBuffer(buffer)

@@ -21,7 +21,7 @@ def nodes_apart() -> Callable[[], None]:
 
 
 def _chain(side: int) -> Callable[[], None]:
-    tf: Any = sys.modules["tensorflow"]
+    tf = sys.modules["tensorflow"]
     given = tf.fill((side, side), 1.0 / side)
 
     def chain(x: Any) -> Any:

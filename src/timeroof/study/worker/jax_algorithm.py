@@ -14,7 +14,7 @@ from timeroof.work.jaxpr import Algorithm, algorithm_of
 def defined_work(function: Callable[..., Any], *arguments: Any) -> Algorithm | None:
     """The work that a function defines for its arguments; None where it cannot be traced: eager
     JAX may look at numbers."""
-    jax: Any = import_module("jax")
+    jax = import_module("jax")
     traced = function if hasattr(function, "trace") else jax.jit(function)
     try:
         jaxpr = traced.trace(*arguments).jaxpr.jaxpr
@@ -28,7 +28,7 @@ def defined_work(function: Callable[..., Any], *arguments: Any) -> Algorithm | N
 
 def _needed(jaxpr: Any) -> Any:
     """A jaxpr without equations whose results nobody needs; XLA would not run them either."""
-    partial_eval: Any = import_module("jax.interpreters.partial_eval")
+    partial_eval = import_module("jax.interpreters.partial_eval")
     remove = getattr(partial_eval, "dce_jaxpr", None)
     if remove is None:
         return jaxpr

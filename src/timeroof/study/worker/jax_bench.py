@@ -48,7 +48,7 @@ class Bench:
     def __init__(self, machine: Machine | None, own: Own | None = None) -> None:
         self._machine = machine
         self._own = own
-        self._jax: Any = import_module("jax")
+        self._jax = import_module("jax")
         # One buffer, and only where a case is cold.
         self._flusher = lru_cache(maxsize=1)(partial(flusher, machine))
 
@@ -182,7 +182,7 @@ class Bench:
 
 def _random(case: Case) -> Callable[..., Any]:
     """Normal numbers in the case's format."""
-    jnp: Any = import_module("jax.numpy")
+    jnp = import_module("jax.numpy")
     source = np.random.default_rng(1234)
     return lambda *shape: jnp.asarray(source.standard_normal(shape), _DTYPES[case.precision])
 

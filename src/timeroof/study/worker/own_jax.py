@@ -23,7 +23,7 @@ def made_of(given: own.Made, pass_name: str, *, eager: bool) -> Made:
     compiling takes it for a constant."""
     if eager and pass_name == k.FORWARD:
         return Made(lambda weights, *x: given.function(*x, **given.named), (), given.inputs)
-    jax: Any = import_module("jax")
+    jax = import_module("jax")
     tree: Any = jax.tree_util
     leaves, shape = tree.tree_flatten((given.inputs, dict(given.named)))
     moving = [n for n, leaf in enumerate(leaves) if _is_moving(leaf, pass_name)]
@@ -47,7 +47,7 @@ def made_of(given: own.Made, pass_name: str, *, eager: bool) -> Made:
 
 
 def _is_moving(leaf: Any, pass_name: str) -> bool:
-    jnp: Any = import_module("jax.numpy")
+    jnp = import_module("jax.numpy")
     if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape"):
         return False
     return pass_name == k.FORWARD or bool(jnp.issubdtype(leaf.dtype, jnp.floating))
@@ -55,7 +55,7 @@ def _is_moving(leaf: Any, pass_name: str) -> bool:
 
 def _floats_of(run: Callable[..., Any], tree: Any) -> Callable[..., Any]:
     """The results that have a gradient, as one flat list."""
-    jnp: Any = import_module("jax.numpy")
+    jnp = import_module("jax.numpy")
 
     def floats(weights: tuple[Any, ...], *arrays: Any) -> list[Any]:
         found = tree.tree_leaves(run(weights, *arrays))

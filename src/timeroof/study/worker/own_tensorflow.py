@@ -21,7 +21,7 @@ PASSES = {
 
 def made_of(given: own.Made, pass_name: str) -> Made:
     """What a user's function returned: a function of its tensors; all else is bound."""
-    tf: Any = import_module("tensorflow")
+    tf = import_module("tensorflow")
     moving = [n for n, value in enumerate(given.inputs) if _is_moving(tf, value, pass_name)]
 
     def run(weights: tuple[Any, ...], *tensors: Any) -> Any:

@@ -64,7 +64,7 @@ class Bench:
         self._own = own
         # Keras runs on whatever back end the environment names; here it is TensorFlow's.
         os.environ["KERAS_BACKEND"] = "tensorflow"
-        self._tf: Any = import_module("tensorflow")
+        self._tf = import_module("tensorflow")
         # One buffer, and only where a case is cold.
         self._flusher = lru_cache(maxsize=1)(partial(flusher, machine))
 
@@ -116,7 +116,7 @@ class Bench:
 
     def clear(self, cases: Sequence[Case]) -> None:
         """The next cases must not find what was compiled."""
-        keras: Any = import_module("keras")
+        keras = import_module("keras")
         keras.backend.clear_session()
 
     @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
@@ -159,7 +159,7 @@ def _place(rows: list[Row]) -> str:
     return f"×{len(rows):,}{where}"
 
 
-def evidence_text(value: Any) -> str:
+def evidence_text(value: object) -> str:
     """A value of a finding's evidence as a person reads it.
 
     >>> evidence_text({"ai": 41.4111, "rows": 3, "why": "x"}), evidence_text([1.0, 2])
