@@ -1,4 +1,4 @@
-"""`explain`: how fast a run could be and what to do about it; and how one row's numbers came about."""
+"""`explain`: how fast a run could be, what to do, and how one row came about."""
 
 from __future__ import annotations
 
