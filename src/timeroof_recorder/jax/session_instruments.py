@@ -52,6 +52,12 @@ class JaxInstruments(Instruments):
         """One kind of pass: what a program computes is known from the compiled program."""
         return frozenset({Pass.TIMED} if _profiler() is not None else ())
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """JAX's folders: whoever is inside may hold the locks that waiting for arrays needs."""
+        found = [getattr(sys.modules.get(n), "__file__", None) for n in ("jax", "jaxlib")]
+        return tuple(path.rpartition("/")[0] for path in found if isinstance(path, str))
+
     def is_used(self) -> bool:
         """Whether a back end was made: TensorFlow imports JAX and computes nothing with it."""
         bridge: Any = sys.modules.get("jax._src.xla_bridge")
