@@ -69,8 +69,22 @@ def synchronous() -> Report:
 def profiled_longer() -> Report:
     """A live run whose profiled steps took longer: every view has unprofiled seconds."""
     rows = [
-        {"name": "mm", "kind": "op", "time_s": 3.0, "timed_s": 4.0, "flop/fp32": 90.0, "byte/dram": 2.0},
-        {"name": "relu", "kind": "op", "time_s": 2.0, "timed_s": 5.0, "flop/fp32": 1.0, "byte/dram": 9.0},
+        {
+            "name": "mm",
+            "kind": "op",
+            "time_s": 3.0,
+            "timed_s": 4.0,
+            "flop/fp32": 90.0,
+            "byte/dram": 2.0,
+        },
+        {
+            "name": "relu",
+            "kind": "op",
+            "time_s": 2.0,
+            "timed_s": 5.0,
+            "flop/fp32": 1.0,
+            "byte/dram": 9.0,
+        },
     ]
     steps = Steps(count=8, mark="SGD.step", unprofiled_s=5.5, profiled_s=9.5)
     profile = Profile.of(rows, Source(tool="t"), wall_s=5.5, steps=steps)
