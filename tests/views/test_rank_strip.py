@@ -29,7 +29,7 @@ def test_the_slowest_and_those_that_stand_out_are_named() -> None:
     strip = rank_strip(of_ranks([1.0, 1.001, 0.999, 1.0, 1.5, 1.0]))
     assert strip is not None
     wall = strip.lines[0]
-    assert (wall.label, wall.slowest, wall.standing_out) == ("run time", 4, "rank 4")
+    assert (wall.label, wall.slowest, wall.standing_out) == ("run time", 4, "4")
     assert [layer.key for layer in strip.layers] == ["compute", "communication", "idle"]
 
 

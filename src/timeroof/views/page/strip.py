@@ -187,7 +187,7 @@ def _line(ranks: Sequence[RankTotals], field: str) -> Line | None:
     return Line(
         FIELDS[field], format_seconds(known[0][0]), format_seconds(known[len(known) // 2][0]),
         format_seconds(known[-1][0]), known[-1][1],
-        ", ".join(f"rank {rank}" for rank in far[:NAMED]) + more,
+        ", ".join(map(str, far[:NAMED])) + more,
     )  # fmt: skip
 
 
