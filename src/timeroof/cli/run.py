@@ -26,9 +26,8 @@ from timeroof.cli.options import (
     StepKindName,
     Verbose,
 )
-from timeroof.cli.outputs import RunOutputs, said
+from timeroof.cli.outputs import RunOutputs, rank_here, said
 from timeroof.cli.process import ignored_before, say, without_reader
-from timeroof.cli.ranks import rank_here
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

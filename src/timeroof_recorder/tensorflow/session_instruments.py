@@ -7,15 +7,14 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from timeroof_recorder.instruments import EventFile, Instruments
+from timeroof_recorder.instruments import EventFile, Instruments, sizes_of
 from timeroof_recorder.kept import posix, time
-from timeroof_recorder.process import Ignoring, wrap
+from timeroof_recorder.process import Ignoring, step_aside, wrap
 from timeroof_recorder.schedule import Pass
-from timeroof_recorder.sizes import sizes_of
-from timeroof_recorder.tensorflow import small_programs
+from timeroof_recorder.tensorflow import profiler
 from timeroof_recorder.tensorflow.calls import KERAS_EVALUATES, Calls, Told, alive
 from timeroof_recorder.tensorflow.eager import Described
-from timeroof_recorder.tensorflow.profiler import BEGIN, FINISH, Profiler, step_aside
+from timeroof_recorder.tensorflow.profiler import BEGIN, FINISH, Profiler
 from timeroof_recorder.xspace import busy_ns, count_events
 
 if TYPE_CHECKING:
@@ -78,7 +77,9 @@ class TensorflowInstruments(Instruments, Told):
         with Ignoring("graphs are not collected"):
             self._collect()
         with Ignoring("the program's own profiler is not seen"):
-            self._back += step_aside(self._foreign_starts, self._foreign_ends)
+            self._back += step_aside(
+                profiler.places(), "start", "stop", self._foreign_starts, self._foreign_ends
+            )
 
     @staticmethod
     def _calls_back(backs: list[Callable[[], None]]) -> Callable[[], None]:
@@ -274,7 +275,7 @@ class TensorflowInstruments(Instruments, Told):
         """Chains of small nodes; none in a program of TensorFlow 1, whose graph is its own."""
         if not self.is_used() or not self._tf.executing_eagerly():
             return None
-        return small_programs.close_nodes(), small_programs.nodes_apart()
+        return profiler.chain(profiler.CLOSE), profiler.chain(profiler.APART)
 
     def forked(self) -> None:
         """TensorFlow's threads are the parent's: nothing of it is touched here."""

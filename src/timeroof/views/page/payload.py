@@ -17,10 +17,10 @@ from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
 from timeroof.model.totals import device_count
 from timeroof.model.why import why_lines
+from timeroof.views.explain import why_value, why_words
 from timeroof.views.overview import time_parts
 from timeroof.views.palette import page_look
 from timeroof.views.plain import clip, plain_line
-from timeroof.views.why import why_value, why_words
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
