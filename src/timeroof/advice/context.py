@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from timeroof.core.columns import Row
 from timeroof.core.notes import UNTRUSTED
 from timeroof.core.profile import Profile, RankTotals
 from timeroof.core.report import BOUND
@@ -132,7 +133,7 @@ def main_module(rows: pl.DataFrame) -> str | None:
     return first[0].rsplit("/", 1)[-1] if first and first[0] else None
 
 
-def _place(row: Mapping[str, Any]) -> str:
+def _place(row: Row) -> str:
     op = (row["op"] or row["short_name"] or "").removeprefix("aten::")
     if row["kind"] == "collective" and op == "record_param_comms":
         op = row["short_name"] or op  # the recording of a collective is no op of the program
