@@ -21,8 +21,9 @@ from timeroof.core.report import Report
 from timeroof.live.accounting import contention_note
 from timeroof.live.building import build_profile
 from timeroof.live.calibration import keep_calibration, kept_calibrations
-from timeroof.live.reading import ProcessSeen, read_folder, recordings_of
+from timeroof.live.reading import recordings_of
 from timeroof.live.recording import Recording
+from timeroof.live.records import ProcessSeen, read_folder
 from timeroof.model.judge import scope_for
 from timeroof_recorder.marks import WINDOW
 
