@@ -109,17 +109,17 @@ class TinyKernels(Rule):
         launches = float(small["launches"].sum())
         if launches * cost_s < CERTAIN * work_s:
             return []
-        least, needs = format_seconds(launches * cost_s), format_seconds(work_s)
+        needs = format_seconds(work_s)
         why = (
-            f"Launching {launches:,.0f} {context.noun}s costs at least {least}. The work of the"
-            f" whole step needs {needs}.{places(small, by='launches_s', lead='Most')}"
+            f"Launching one {context.noun} costs about {format_seconds(cost_s)}. The work of all"
+            f" of them needs {needs}.{places(small, by='launches_s', lead='Most launching')}"
         )
         return self.claim(
             context,
             small.drop("time_spread", strict=False),
             why,
             {"launches": launches, "launch_bound_s": launches * cost_s, "work_bound_s": work_s},
-            title=f"{launches:,.0f} launches for {needs} of work: at least {least} of launching",
+            title=f"{launches:,.0f} tiny {context.noun}s are launched for {needs} of work",
         )
 
 
