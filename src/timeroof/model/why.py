@@ -337,6 +337,8 @@ class _Unfolding:
              f"the file has no counter for {_resource_title(resource)}"),
             (row["kind"] == "collective",
              "the file does not say how many bytes the collective sends"),
+            (row["op"] is None and row.get("label.link") == "graph",
+             "no op is recorded for what a graph replays, so that its sizes are not known"),
             (row["op"] is None,
              "no op is recorded for this kernel, so that its sizes are not known"),
             (row["shape"] is None, f"no shapes are recorded for {row['op']}"),
