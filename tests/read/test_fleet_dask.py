@@ -89,7 +89,9 @@ def test_other_versions_on_a_node_are_refused(
         list(DaskCluster(cluster.scheduler_address).map(die_once, []))
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x", "tcp://", "head", "http://127.0.0.1:9"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:9", "nonsense://x", "tcp://", "head", "http://127.0.0.1:9"]
+)
 def test_no_scheduler_at_the_address_is_one_sentence(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
