@@ -95,6 +95,8 @@ def _own_options() -> list[str]:
 
 def refuse_absent(module: str | None, words: Sequence[str]) -> None:
     """Refuse a program that is not there, before anything is started."""
+    if not (words[0] if module is None else module):
+        raise UsageError("the program's name is empty", advice="name a script, or a module with -m")
     if module is not None:
         from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 
