@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ from hypothesis import settings
 from tests.recorded_data import DATA
 from timeroof.core.machine import Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import Source
+
+# Tests raise signals and start programs that get them. What starts the tests in the background (nohup,
+# a CI's runner, `&`) may have had them ignored, and children inherit that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: shared machines stall. The same cases every time: a failure can be run again.
 settings.register_profile("timeroof", deadline=None, derandomize=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Call = Callable[..., object]
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FrameType
     from typing import NoReturn
 
@@ -148,6 +148,33 @@ def wrap(owner: object, name: str, wrapper: "Call") -> "Callable[[], None]":
 
     setattr(owner, name, call)
     return back
+
+
+def step_aside(
+    owners: "Iterable[object]", begin: str, end: str,
+    starts: "Callable[[], None]", ends: "Callable[[], None]",
+) -> "list[Callable[[], None]]":  # fmt: skip
+    """Call us before methods that start the program's own profiler, and after those that end it;
+    returns ways back. The program's profiler goes first: ours gives way until it has ended."""
+
+    def before(original: "Call", *args: object, **kwargs: object) -> object:
+        with Ignoring("the program's profiler starts beside ours"):
+            starts()
+        return original(*args, **kwargs)
+
+    def after(original: "Call", *args: object, **kwargs: object) -> object:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            with Ignoring("the end of the program's profiler was missed"):
+                ends()
+
+    return [
+        wrap(owner, name, around)
+        for owner in owners
+        for names, around in ((begin, before), (end, after))
+        for name in names.split()
+    ]
 
 
 class QuietErrors:

@@ -232,3 +232,29 @@ def test_two_devices_have_the_products_of_both(folder: Path) -> None:
     assert found["totals"]["steps"]["mark"] == "a call of update"
     assert found["totals"]["known_time_share"] > 0.95
     check_account(found)
+
+
+# JAX holds a lock while it looks for devices, here for longer than windows of time wait.
+SLOW_START = """
+import time
+import jax, jax.numpy as jnp
+from jax._src import hardware_utils
+look = hardware_utils.num_available_tpu_chips_and_device_id
+def slow():
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        sum(range(100))
+    return look()
+hardware_utils.num_available_tpu_chips_and_device_id = slow
+f = jax.jit(lambda x: jnp.tanh(x @ x))
+x = jnp.ones((64, 64)) * 0.01
+for _ in range(16):
+    x = f(x)
+print(x.shape)
+"""
+
+
+def test_a_slow_search_for_devices_does_not_stop_the_program(folder: Path) -> None:
+    found = report(folder, SLOW_START, timeout=120)
+    assert found["stdout"] == "(64, 64)\n"
+    assert found["totals"]["contraction_flops"] == 2 * 64**3

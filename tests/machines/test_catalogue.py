@@ -166,7 +166,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("h100-sxm", "h100-pcie", "v100-sxm2"):
         shutil.copy(Path(catalogue.__file__).parent / f"{name}.toml", tmp_path)
     monkeypatch.setattr(catalogue.resources, "files", lambda _package: tmp_path)
-    remembered = (machine_names, catalogue_machine, catalogue._device_index)
+    remembered = (machine_names, catalogue._toml, catalogue_machine, catalogue._device_index)
     for function in remembered:
         function.cache_clear()
     yield tmp_path
@@ -206,8 +206,8 @@ def test_a_file_that_is_added_or_edited_counts_at_once(folder: Path) -> None:
         'name = "h100-sxm"', 'name = "new"'
     )
     (folder / "new.toml").write_text(escaped)
-    machine_names.cache_clear()
-    catalogue_machine.cache_clear()
+    for function in (machine_names, catalogue._toml, catalogue_machine):
+        function.cache_clear()
     assert machine_of_device("NVIDIA H100 80GB HBM3") is None
     edited, new = machine_of_device("edited-device"), machine_of_device("BRAND NEW-9000")
     assert edited is not None

@@ -13,8 +13,8 @@ from timeroof.api.reports import Report, analyze, load, save
 from timeroof.core.columns import COLUMNS
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source
-from timeroof.core.why import Why
-from timeroof.views.why import filled_in, why_words
+from timeroof.core.report import Why
+from timeroof.views.explain import filled_in, why_words
 
 cases = pytest.mark.parametrize("name", [*OURS, *RECORDED])
 # Rows of one report that are asked: all of them where there are few.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -19,8 +20,9 @@ from timeroof.api.reports import load
 from timeroof.core import engines
 from timeroof.core.engines import Here, Pool, slurm_jobs, workers_for
 from timeroof.core.errors import InputError, UsageError
+from timeroof.core.profile import Profile
 from timeroof.model.fleet import sum_in_any_order
-from timeroof.read import fleet
+from timeroof.read import fleet, reduced
 from timeroof.read.fleet import Fleet
 from timeroof.read.load import read_files
 from timeroof.read.ranks import SIDE_BY_SIDE
@@ -150,7 +152,7 @@ def test_a_file_that_cannot_be_read_is_a_note_and_a_missing_rank(
 
 
 def write_traces(folder: Path, count: int) -> Path:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for rank in range(count):
         events = [
             {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 10 * i, "dur": 8, "args": {}}
@@ -227,6 +229,94 @@ def test_nothing_can_be_kept_and_the_report_is_whole(
     report = load(write_ranks(tmp_path / "run", MANY))
     assert report.rows.height == 2
     assert [n.level for n in report.notes if n.code == "nothing-kept"] == ["warning"]
+
+
+def write_traces_of(folder: Path, names: dict[str, int | None], world: int = 0) -> Path:
+    """Small traces under names of their own; what a file says of its rank, and of how many."""
+    write_traces(folder, 1)
+    text = (folder / "rank0.json").read_text()
+    (folder / "rank0.json").unlink()
+    for name, rank in names.items():
+        trace = json.loads(text)
+        del trace["distributedInfo"]
+        if rank is not None:
+            trace["distributedInfo"] = {"rank": rank, "world_size": world or len(names)}
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(trace))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "ranks"),
+    [
+        ({f"rank{i}.json": None for i in (0, 1, 2, 10, 11)}, [0, 1, 2, 10, 11]),
+        ({f"rank_{i}/trace.json": None for i in (3, 12)}, [3, 12]),
+        ({"a.json": 1, "trace_rank-0.json": None}, [0, 1]),
+        # Two computers count from 0, or a name is another group's: names tell nothing then.
+        ({"a/rank0.json": None, "a/rank1.json": None, "b/rank0.json": None}, [0, 1, 2]),
+        ({"rank0.json": 4, "rank1.json": None}, [0, 4]),
+        ({"frank1.json": None, "x.json": 0}, [0, 1]),
+    ],
+)
+def test_a_file_that_does_not_say_its_rank_has_that_of_its_name(
+    names: dict[str, int | None], ranks: list[int], tmp_path: Path
+) -> None:
+    report = load(write_traces_of(tmp_path / "run", names))
+    assert sorted(rank.rank for rank in report.profile.ranks) == ranks
+
+
+def test_a_rank_in_names_alone_can_be_asked_for_and_missed(tmp_path: Path) -> None:
+    folder = write_traces_of(tmp_path / "run", {f"rank{i}.json": None for i in (0, 1, 3)})
+    assert set(load(folder, fleet=Fleet(rank=3)).rows["rank"].to_list()) == {3}
+    assert "1 of at least 4 ranks have no file: 2." in load(folder).notes
+
+
+@pytest.mark.parametrize("names", ["ab", ("one/rank0", "two/rank0")])
+def test_several_runs_are_named_with_their_files(names: list[str], tmp_path: Path) -> None:
+    a, b = (f"{name}.json" for name in names)
+    write_traces_of(tmp_path / "run", {a: 0}, 8)
+    write_traces_of(tmp_path / "run", {b: 1}, 16)
+    with pytest.raises(InputError, match=rf"numbers of ranks \(16: {b}; 8: {a}\)"):
+        load(tmp_path / "run")
+    write_traces_of(tmp_path / "run", {a: 0, b: 0})
+    with pytest.raises(InputError, match=rf"says it is rank 0 \({a}, {b}\)"):
+        load(tmp_path / "run")
+
+
+def test_files_of_a_folder_that_are_not_read_are_named_with_a_reason(tmp_path: Path) -> None:
+    folder = write_ranks(tmp_path / "run", 3)
+    (folder / "rank3.csv.gz").write_bytes(gzip.compress(b"name,time_s,rank\ng,1,3\n" * 99)[:40])
+    (folder / "readme.txt").write_text("hello")
+    (note,) = [n for n in load(folder).notes if n.code == "not-read"]
+    assert "run/rank3.csv.gz is damaged (the compressed data end early)" in note
+    assert "run/readme.txt is text, but of no profiler" in note
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_ranks(tmp_path / "run", MANY)
+    before = reduced.summary_of
+
+    def changing(profile: Profile) -> reduced.Summary:
+        (folder / "rank0003.csv").write_text("name,time_s,rank,flops_fp32,calls\ngemm,9,3,1e9,2\n")
+        return before(profile)
+
+    monkeypatch.setattr(reduced, "summary_of", changing)
+    load(folder)
+    monkeypatch.setattr(reduced, "summary_of", before)
+    assert load(folder).rows["rank_max_s"].max() == 9.0
+
+
+@pytest.mark.parametrize("damage", [b"", b"no", b"\0" * 5000])
+def test_reduced_files_that_are_damaged_are_made_again(
+    damage: bytes, home: Path, tmp_path: Path
+) -> None:
+    folder = write_ranks(tmp_path / "run", MANY)
+    first = load(folder)
+    for kept in list((home / "cache" / "reduced").iterdir())[::3]:
+        kept.write_bytes(damage)
+    assert load(folder).rows.equals(first.rows)
 
 
 # The engines

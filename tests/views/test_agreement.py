@@ -23,7 +23,7 @@ from tests.recorded_data import DATA
 from tests.views.samples import step_report
 from tests.views.test_payload import values
 from timeroof.api.reports import Report, analyze, load
-from timeroof.core.profile import Profile, Source
+from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_seconds
 from timeroof.paper.build import build_paper
@@ -66,6 +66,31 @@ def synchronous() -> Report:
     return analyze(Profile.of(rows, Source(tool="t")), make_machine(launching="synchronous"))
 
 
+def profiled_longer() -> Report:
+    """A live run whose profiled steps took longer: every view has unprofiled seconds."""
+    rows = [
+        {
+            "name": "mm",
+            "kind": "op",
+            "time_s": 3.0,
+            "timed_s": 4.0,
+            "flop/fp32": 90.0,
+            "byte/dram": 2.0,
+        },
+        {
+            "name": "relu",
+            "kind": "op",
+            "time_s": 2.0,
+            "timed_s": 5.0,
+            "flop/fp32": 1.0,
+            "byte/dram": 9.0,
+        },
+    ]
+    steps = Steps(count=8, mark="SGD.step", unprofiled_s=5.5, profiled_s=9.5)
+    profile = Profile.of(rows, Source(tool="t"), wall_s=5.5, steps=steps)
+    return analyze(profile, make_machine(launching="synchronous"))
+
+
 def golden(name: str, machine: str | None = None, roof: str | None = None) -> Callable[[], Report]:
     return lambda: load(GOLDEN / name, machine, roof=roof)
 
@@ -97,6 +122,7 @@ OURS: dict[str, Callable[[], Report]] = {
     "study": golden("study/study.troof"),
     "padding": padded_convolution,
     "synchronous": synchronous,
+    "profiled steps that took longer": profiled_longer,
 }
 RECORDED = {
     "recorded Kineto training": "kineto/mi250_minitoy_train.json.gz",

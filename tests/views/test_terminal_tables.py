@@ -25,8 +25,7 @@ from timeroof.views.compare import print_comparison
 from timeroof.views.explain import print_explanation
 from timeroof.views.machine import print_measured
 from timeroof.views.run_summary import print_run, print_summary
-from timeroof.views.terminal import print_machine, print_machines
-from timeroof.views.terminal_table import Bar, Column, fitted_table
+from timeroof.views.terminal import Bar, Column, fitted_table, print_machine, print_machines
 from timeroof.views.whatif import print_whatif
 
 WIDTHS = (40, 60, 80, 120, 200)

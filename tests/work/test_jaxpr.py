@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.work.hlo.test_against_xla import LSTM, convolve, gradients, lstm, total
-from timeroof.study.worker.jax_algorithm import defined_work
+from timeroof.study.worker.jax_bench import defined_work
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 jnp = jax.numpy

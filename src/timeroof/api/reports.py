@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from timeroof.core.machine import Machine
+    from timeroof.core.report import Why
     from timeroof.core.resources import Scope
-    from timeroof.core.why import Why
     from timeroof.read.fleet import Fleet
 
 HERE = "here"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from timeroof.cli.options import Option
+
 if TYPE_CHECKING:
     from timeroof.api.counting import Counting
     from timeroof.core.report import Report
@@ -29,7 +31,7 @@ class CounterTool(StrEnum):
     PERF = "perf"
 
 
-def _option(*names: str, **more: Any) -> Any:
+def _option(*names: str, **more: Any) -> Option:
     return typer.Option(*names, rich_help_panel=PANEL, **more)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeroof.cli.outputs import rank_here
 from timeroof.cli.process import say
-from timeroof.cli.ranks import rank_here
 from timeroof.core.errors import EXIT_INPUT
 
 if TYPE_CHECKING:

@@ -12,6 +12,11 @@ from typer.core import TyperCommand, TyperGroup
 from timeroof.core.errors import UsageError
 
 STDOUT = "-"
+# Of click, or of typer's own copy of it: each version has its own classes.
+Context = Any
+Parameter = Any
+# What stands behind an annotated parameter: typer gives its options no type of their own.
+Option = Any
 
 JsonTarget = Annotated[
     str | None, typer.Option(help="Write the result as JSON to a file, or to stdout with '-'.")
@@ -59,7 +64,7 @@ Slurm = Annotated[
 ]
 
 
-def folder_option(default: str | None = None) -> Any:
+def folder_option(default: str | None = None) -> Option:
     """`--out`; `default` is the folder that takes the result where no other output is named."""
     text = "Write every form of the result to this folder."
     if default is not None:
@@ -70,7 +75,7 @@ def folder_option(default: str | None = None) -> Any:
 FolderTarget = Annotated[Path | None, folder_option()]
 
 
-def picture_option(pictures: str) -> Any:
+def picture_option(pictures: str) -> Option:
     """`-o FILE` of a command that has pictures of its own."""
     return typer.Option("--output", "-o", help=f"Write by suffix: {pictures}, html, md, json.")
 
@@ -81,7 +86,7 @@ def picture_option(pictures: str) -> Any:
 # longer than reading a small file. Of such parameters there is nothing to validate; numbers and
 # choices stay with typer, and so does everything in versions that work otherwise.
 
-_PLAIN: dict[Any, Callable[[Any], Any]] = {
+_PLAIN: dict[object, Callable[[Any], object]] = {
     str: str, Path: Path, list[str]: str, list[Path]: Path, bool: bool,
 }  # fmt: skip
 # What a parameter may ask of a path or word beyond being one.
@@ -91,9 +96,9 @@ _CHECKS = ("exists", "resolve_path", "writable", "parser", "click_type", "path_t
 class PlainWords(NamedTuple):
     """In the place of typer's conversion: the same results for words that are there or not."""
 
-    convert: Callable[[Any], Any]
+    convert: Callable[[Any], object]
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+    def coerce(self, value: Any, param: Parameter, ctx: Context) -> object:
         """A value of the command line, or what stands for none."""
         many = param.multiple or param.nargs == -1
         if value is None:
@@ -108,7 +113,7 @@ class DefaultAsItIs(NamedTuple):
 
     kind: type
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+    def coerce(self, value: object, param: Parameter, ctx: Context) -> object:
         """The default, or what typer makes of a word."""
         if value is None and not param.multiple and param.nargs == 1:
             return None
@@ -124,7 +129,7 @@ class PlainCommand(TyperCommand):
     # A shell variable that is not set gives an empty name: as a path it would be the whole folder.
     refuses_empty_names = True
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Refuse an empty name; an option may have an empty value."""
         before = ["", *args]
         if self.refuses_empty_names and any(
@@ -133,7 +138,7 @@ class PlainCommand(TyperCommand):
             raise UsageError("an empty name is given", advice="name a file, or . for this folder")
         return list(super().parse_args(ctx, args))
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def get_params(self, ctx: Context) -> list[Parameter]:
         """All parameters, `--help` included."""
         return _taken_plainly(super().get_params(ctx))
 
@@ -141,17 +146,23 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     """The command above the commands, in the same way."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def get_params(self, ctx: Context) -> list[Parameter]:
         """All parameters, `--help` included."""
         return _taken_plainly(super().get_params(ctx))
 
 
 # What stands behind an option in the help, where it does not say so itself: a flag has nothing.
-_PLACEHOLDERS: dict[Any, str] = {bool: "", int: "N", str: "TEXT", list[str]: "TEXT", Path: "FILE"}
+_PLACEHOLDERS: dict[object, str] = {
+    bool: "",
+    int: "N",
+    str: "TEXT",
+    list[str]: "TEXT",
+    Path: "FILE",
+}
 _FOLDERS = ("out", "counter_folder")
 
 
-def _placeholder(param: Any, kind: Any) -> str | None:
+def _placeholder(param: Parameter, kind: object) -> str | None:
     if param.metavar is not None or getattr(param, "param_type_name", "") != "option":
         return None if param.metavar is None else str(param.metavar)
     return {"json": "FILE|-", "machine": "NAME"}.get(
@@ -159,9 +170,9 @@ def _placeholder(param: Any, kind: Any) -> str | None:
     )
 
 
-def _taken_plainly(params: list[Any]) -> list[Any]:
+def _taken_plainly(params: list[Parameter]) -> list[Parameter]:
     for param in params:
-        descriptor: Any = getattr(param, "type_descriptor", None)
+        descriptor: object = getattr(param, "type_descriptor", None)
         kind = getattr(descriptor, "annotation", None)
         param.metavar = _placeholder(param, kind)
         convert = _PLAIN.get(kind)
@@ -171,6 +182,7 @@ def _taken_plainly(params: list[Any]) -> list[Any]:
             if isinstance(kind, type):
                 param._runtime_param = DefaultAsItIs(kind)
             continue
-        if not any(getattr(descriptor.parameter_info, check, None) for check in _CHECKS):
+        asked = getattr(descriptor, "parameter_info", None)
+        if not any(getattr(asked, check, None) for check in _CHECKS):
             param._runtime_param = PlainWords(convert)
     return params

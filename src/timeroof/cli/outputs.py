@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.cli.options import STDOUT
 from timeroof.cli.process import say, stdout_goes_nowhere
-from timeroof.cli.ranks import for_rank
 from timeroof.core.errors import TimeroofError, UsageError
 from timeroof.core.files import write_atomically
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report
     from timeroof.views.compare_page import Outputs
+
 
 # Outputs that no reader takes: in a folder that is read they may be written anew.
 NEVER_READ = (".html", ".md", ".png", ".svg", ".pdf")
@@ -255,3 +255,23 @@ def stdout_leads_nowhere() -> bool:
 def said(error: BaseException) -> str:
     """An error in words, without the name of its class."""
     return str(getattr(error, "strerror", None) or error) or "without a word of why"
+
+
+# Ranks that are started under `timeroof run` one by one: each has its own files.
+
+
+def rank_here() -> int | None:
+    """This process's rank where a launcher started several, else None."""
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return int(rank) if rank.isdigit() and size.isdigit() and int(size) > 1 else None
+
+
+def for_rank(path: Path | None, rank: int | None) -> Path | None:
+    """A file or folder of one rank, so that ranks do not overwrite one another's.
+
+    >>> str(for_rank(Path("run.troof"), 1)), str(for_rank(Path("out"), 0))
+    ('run.rank1.troof', 'out/rank0')
+    """
+    if path is None or rank is None:
+        return path
+    return path.with_suffix(f".rank{rank}{path.suffix}") if path.suffix else path / f"rank{rank}"

@@ -9,13 +9,14 @@ import time
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from timeroof.cli import counters as c
 from timeroof.cli.misplaced import CommandLine, say_misplaced
 from timeroof.cli.options import (
+    Context,
     FolderTarget,
     JsonTarget,
     JudgingMachine,
@@ -25,9 +26,8 @@ from timeroof.cli.options import (
     StepKindName,
     Verbose,
 )
-from timeroof.cli.outputs import RunOutputs, said
+from timeroof.cli.outputs import RunOutputs, rank_here, said
 from timeroof.cli.process import ignored_before, say, without_reader
-from timeroof.cli.ranks import rank_here
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -48,7 +48,7 @@ class RunCommand(PlainCommand):
 
     refuses_empty_names = False
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Keep the arguments of a module away from our own options."""
         options = {
             name: None if getattr(p, "is_flag", False) else str(p.name).upper()

@@ -213,11 +213,6 @@ class Profile:
         kinds = set(self.kernels["kind"].drop_nulls().unique().to_list())
         return "op" in kinds and kinds <= {"op", "primitive", "collective"}
 
-    @property
-    def label_names(self) -> list[str]:
-        """Names of the labels that rows may have."""
-        return [c.removeprefix(LABEL) for c in self.kernels.columns if c.startswith(LABEL)]
-
     def __len__(self) -> int:
         return self.kernels.height
 

@@ -108,11 +108,11 @@ def _described(op: Sequence[Any]) -> Described:
     )  # fmt: skip
 
 
-def _values(values: Sequence[Any]) -> tuple[object, ...]:
+def _values(values: Sequence[object]) -> tuple[object, ...]:
     return tuple(_value(value) for value in values)
 
 
-def _value(value: Any) -> object:
+def _value(value: object) -> object:
     if not isinstance(value, (tuple, list)):
         return value
     if value and value[0] == "tensor" and len(value) == 8:

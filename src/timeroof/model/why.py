@@ -16,10 +16,9 @@ from timeroof.core.columns import BOUND, BYTE, COLUMNS, FLOP, ORIGIN, Number, Ro
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile
-from timeroof.core.report import Report
+from timeroof.core.report import WHY_SCHEMA, Report, Why, WhyLine
 from timeroof.core.resources import DRAM, FAULT, LAUNCH, PIPES, is_resource, limiter_kind
 from timeroof.core.units import format_percent, format_rate, format_seconds
-from timeroof.core.why import WHY_SCHEMA, Why, WhyLine
 from timeroof.model import bounds as of
 from timeroof.work.derivation import derived_amounts, unknown_reason
 from timeroof.work.families.hlo import INSTRUCTION
@@ -338,6 +337,8 @@ class _Unfolding:
              f"the file has no counter for {_resource_title(resource)}"),
             (row["kind"] == "collective",
              "the file does not say how many bytes the collective sends"),
+            (row["op"] is None and row.get("label.link") == "graph",
+             "no op is recorded for what a graph replays, so that its sizes are not known"),
             (row["op"] is None,
              "no op is recorded for this kernel, so that its sizes are not known"),
             (row["shape"] is None, f"no shapes are recorded for {row['op']}"),

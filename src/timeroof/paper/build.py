@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
 
 from timeroof.api.reports import analyze, machine, save
+from timeroof.core.columns import Row
 from timeroof.core.errors import UsageError
 from timeroof.core.files import write_atomically
 from timeroof.core.machine import Machine
@@ -135,7 +135,7 @@ def compute_roofs(machine: Machine) -> dict[str, float]:
     return {name: rate for r, name in names.items() if (rate := machine.rate(r)) is not None}
 
 
-def _unit(row: dict[str, Any], marker: str) -> Unit:
+def _unit(row: Row, marker: str) -> Unit:
     half = row[f"{LABEL}precision"] == "FP16"
     return row_unit(row, Look(COLOURS[row[f"{LABEL}framework"]], marker, half))
 

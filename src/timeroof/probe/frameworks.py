@@ -87,7 +87,7 @@ def best_s(run: Callable[[], object]) -> float:
 
 def jax_costs() -> dict[str, float]:
     """JAX: results are waited for, as the work of a CPU is then over."""
-    jax: Any = import_module("jax")
+    jax = import_module("jax")
     one = jax.numpy.ones(1)
     short, long = (jax.jit(_chain(n)) for n in (1, CHAIN))
     wait = jax.block_until_ready
@@ -101,7 +101,7 @@ def jax_costs() -> dict[str, float]:
 
 def tensorflow_costs() -> dict[str, float]:
     """TensorFlow: an eager op, a function's graph, a node in it."""
-    tf: Any = import_module("tensorflow")
+    tf = import_module("tensorflow")
     one = tf.ones(1)
     short, long = (tf.function(_chain(n)) for n in (1, CHAIN))
     return _costs(lambda: one + one, short, long, tf.eye(4))

@@ -6,22 +6,22 @@ end. What was reduced before and has not changed since is not read again.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+import polars as pl
 
 from timeroof.core.engines import DaskCluster, Engine, Failure, Here, Pool, slurm_jobs, workers_for
 from timeroof.core.errors import InputError, TimeroofError, UsageError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
-from timeroof.read.open import Entry, path_of
+from timeroof.read.open import Entry, names_below, path_of
 from timeroof.read.plan import Job
-from timeroof.read.ranks import SIDE_BY_SIDE, merged_fleet, merged_ranks, refuse_doubled
+from timeroof.read.ranks import SIDE_BY_SIDE, merged_fleet, merged_ranks, numbers_of, refuse_doubled
 from timeroof.read.reduced import Cache, KeptRank, Rank, reduce_rank
 
 # From so much text on, processes gain more than they cost to start.
@@ -97,7 +97,7 @@ def read_fleet(
     orders: Sequence[Rank], fleet: Fleet, progress: Callable[[str, float], None]
 ) -> SavedRun:
     """Reduce every file, then merge what came back; work is counted."""
-    names = [Path(order.found.name).name for order in orders]
+    names = names_below([order.found.name for order in orders])
     with Cache() as cache:
         answers = _reduced(orders, fleet, cache, progress)
         notes = refuse_if_none(answers, names)
@@ -160,24 +160,24 @@ def refuse_if_none(answers: Sequence[object], names: Sequence[str]) -> list[Note
 def _one_rank(kept: Sequence[KeptRank], names: Sequence[str], rank: int) -> Profile:
     summaries = [one.summary for one in kept]
     refuse_doubled(summaries, names, rank)
-    numbers = [summary.rank for summary in summaries]
-    places = numbers if None not in numbers else list(range(len(kept)))
+    places = numbers_of(summaries, names)[0]
     if rank not in places:
-        known = sorted(p for p in places if p is not None)
         raise InputError(
-            f"there is no rank {rank}", advice=f"choose from {known[0]} to {known[-1]}"
+            f"there is no rank {rank}", advice=f"choose from {min(places)} to {max(places)}"
         )
-    return kept[places.index(rank)].profile()
+    profile = kept[places.index(rank)].profile()
+    return replace(
+        profile, kernels=profile.kernels.with_columns(pl.lit(rank, pl.Int64).alias("rank"))
+    )
 
 
 def _named(profile: Profile, orders: Sequence[Rank]) -> list[SourceFile]:
     """The files by their names below what they share: a report does not tell where it was read."""
     files = profile.source.files
-    paths = [os.path.abspath(path) for order in orders for path in order.paths]  # noqa: PTH100
+    paths = [path for order in orders for path in order.paths]
     if not paths or len(paths) != len(files):
         return list(files)
-    root = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120
     return [
-        SourceFile(name=os.path.relpath(path, root), sha256=file.sha256)
-        for path, file in zip(paths, files, strict=True)
+        SourceFile(name=name, sha256=file.sha256)
+        for name, file in zip(names_below(paths), files, strict=True)
     ]

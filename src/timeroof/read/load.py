@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
 from timeroof.read.formats import Progress, ReadOptions, format_named, silent
-from timeroof.read.open import DEFAULT_MAX_BYTES, Input, open_input, path_of
+from timeroof.read.open import DEFAULT_MAX_BYTES, Input, names_below, open_input, path_of
 from timeroof.read.plan import Job, Plan, plan_of
 
 if TYPE_CHECKING:
@@ -37,21 +36,14 @@ def _hashing(jobs: list[Job]) -> Iterator[Callable[[], dict[str, SourceFile]]]:
     paths = list(dict.fromkeys(path_of(e) for found in inputs for e in found.entries))
     pool = ThreadPoolExecutor(1)
     digests = {path: pool.submit(_sha256, Path(path)) for path in paths}
-    root = _shared_folder(paths)
+    names = names_below(paths)
     try:
         yield lambda: {
-            path: SourceFile(name=os.path.relpath(path, root), sha256=digest.result())
-            for path, digest in digests.items()
+            path: SourceFile(name=name, sha256=digest.result())
+            for name, (path, digest) in zip(names, digests.items(), strict=True)
         }
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _shared_folder(paths: list[str]) -> str:
-    if len(paths) == 1:
-        return os.path.dirname(paths[0]) or "."  # noqa: PTH120
-    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120
-    return os.path.commonpath(folders)
 
 
 def _sha256(path: Path) -> str | None:
@@ -150,7 +142,7 @@ def _read_side_by_side(jobs: list[Job], options: ReadOptions) -> Profile:
         answers = [_read_here(job, options, i, len(jobs)) for i, job in enumerate(jobs)]
         files = hashed()
     options.progress("", 1.0)
-    names = [Path(job.found.name).name for job in jobs]
+    names = names_below([job.found.name for job in jobs])
     notes = refuse_if_none(answers, names)
     profiles = {
         i: _with_files(answer, jobs[i], files)

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from timeroof.core.errors import DamagedError, InputError, trace_ignored
+from timeroof.core.notes import Note
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -184,7 +185,9 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
     try:
         if path.is_dir():
             budget = Budget(str(path), max_bytes)
-            return Input(str(path), tuple(_folder_entries(path, budget)), is_folder=True)
+            notes: list[str] = []
+            entries = tuple(_folder_entries(path, budget, notes))
+            return Input(str(path), entries, is_folder=True, notes=notes)
         size = path.stat().st_size
         if not path.is_file():
             raise InputError("is no file or folder", where=str(path))
@@ -221,6 +224,17 @@ def path_of(entry: Entry) -> str:
     return entry.name.partition("!/")[0]
 
 
+def names_below(paths: Sequence[str]) -> list[str]:
+    """What files are called below the folder that they share.
+
+    >>> names_below(["run/a/r0.json", "run/b/r0.json"])
+    ['a/r0.json', 'b/r0.json']
+    """
+    whole = [os.path.abspath(path) for path in paths]  # noqa: PTH100
+    root = os.path.commonpath([os.path.dirname(path) for path in whole])  # noqa: PTH120
+    return [os.path.relpath(path, root) for path in whole]
+
+
 def short_name(name: str) -> str:
     """A name to keep in a report: the file and its folder, not the whole path.
 
@@ -230,10 +244,17 @@ def short_name(name: str) -> str:
     return "/".join(name.split("/")[-2:])
 
 
-def _folder_entries(folder: Path, budget: Budget) -> Iterator[Entry]:
+def _folder_entries(folder: Path, budget: Budget, notes: list[str]) -> Iterator[Entry]:
     """Files below a folder in order; links are not followed, so that none can form a loop."""
+
+    def closed(error: OSError) -> None:
+        if Path(error.filename) == folder:
+            raise error
+        text = f"Not read: the folder {short_name(error.filename)} ({error.strerror})."
+        notes.append(Note(text, "not-read", "warning"))
+
     paths = []
-    for root, folders, files in os.walk(folder):
+    for root, folders, files in os.walk(folder, onerror=closed):
         folders.sort()
         found = [Path(root, name) for name in sorted(files)]
         paths += [path for path in found if not path.is_symlink()]

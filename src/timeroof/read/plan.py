@@ -63,6 +63,13 @@ def refusal(entry: Entry, notes: list[str]) -> InputError:
     return InputError(" ".join([what, *notes]), where=entry.name, advice=advice)
 
 
+def _why(entry: Entry) -> str:
+    try:
+        return refusal(entry, []).what
+    except InputError as damage:
+        return damage.what
+
+
 def _binary(entry: Entry, head: bytes) -> tuple[str, str] | None:
     """What a file is by its first bytes, or by its name where it is no text."""
     for magic, name in _BINARY:
@@ -121,6 +128,8 @@ def _table(fields: list[str]) -> tuple[str, str]:
     )
 
 
+# Of files in a folder that were not read, so many are named with a reason.
+MOST_NAMED = 4
 # In a folder of more files, the format of the last one is tried first.
 MANY = 16
 
@@ -186,8 +195,9 @@ def _plan_by_entry(found: Input) -> Plan:
     ((name, entries),) = groups.items()
     plan = Plan(_jobs(formats[name], found, entries, companions))
     if unknown:
-        names = shown_list([short_name(e.name) for e in unknown])
-        text = f"Not read, as of no profiler that is known: {names}."
+        why = "; ".join(f"{short_name(e.name)} {_why(e)}" for e in unknown[:MOST_NAMED])
+        more = f"; and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+        text = f"Not read: {why}{more}."
         plan.notes.append(Note(text, "not-read", "warning"))
     return plan
 

@@ -7,10 +7,11 @@ Totals are those of a mean rank either way.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from typing import TypeVar
 
 import msgspec
@@ -27,6 +28,8 @@ SIDE_BY_SIDE = 16
 # A note names so many files.
 MOST_NAMED = 4
 ONE_RUN = "name the files of one run"
+# A rank in the name of a file or of its folder: rank7.json, trace_rank-7.json, rank_7/trace.json.
+_RANK = re.compile(r"(?i)(?<![a-z])rank[-_ .=]?([0-9]{1,7})(?![0-9])")
 T = TypeVar("T")
 
 
@@ -36,7 +39,7 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
         return profiles[0]
     summaries = [summary_of(profile) for profile in profiles]
     _refuse_several_runs(summaries, names)
-    ranks = _numbers(summaries)
+    ranks, is_known = numbers_of(summaries, names)
     tables, timelines, first = [], [], 0
     calls: dict[int, object] = {}
     for profile, rank in zip(profiles, ranks, strict=True):
@@ -47,7 +50,7 @@ def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
         calls |= {row + first: call for row, call in profile.calls.items()}
         first += 1 + max(profile.kernels["id"].to_list(), default=0)
     kernels = over_ranks(pl.concat(_same_amounts(tables), how="diagonal_relaxed"))
-    merged = _whole(kernels, summaries, ranks, names)
+    merged = _whole(kernels, summaries, ranks, names, is_known)
     return replace(merged, timeline=timelines[0] if timelines else None, calls=calls)
 
 
@@ -55,10 +58,10 @@ def merged_fleet(kept: Sequence[KeptRank], names: list[str]) -> Profile:
     """One profile with a row per kernel, summed over all ranks; the timeline is a middle rank's."""
     summaries = [rank.summary for rank in kept]
     _refuse_several_runs(summaries, names)
-    ranks = _numbers(summaries)
+    ranks, is_known = numbers_of(summaries, names)
     rows = merged_rows(kept, ranks)
     keys = dict(zip(rows[KEY].to_list(), rows["id"].to_list(), strict=True))
-    merged = _whole(rows.drop(KEY), summaries, ranks, names)
+    merged = _whole(rows.drop(KEY), summaries, ranks, names, is_known)
     shown = kept[_middle(summaries)].profile()
     own = with_key(shown.kernels)
     places = {row: keys[key] for row, key in own.select("id", KEY).iter_rows()}
@@ -77,7 +80,11 @@ def _middle(summaries: Sequence[Summary]) -> int:
 
 
 def _whole(
-    kernels: pl.DataFrame, summaries: Sequence[Summary], ranks: Sequence[int], names: list[str]
+    kernels: pl.DataFrame,
+    summaries: Sequence[Summary],
+    ranks: Sequence[int],
+    names: list[str],
+    is_known: bool,
 ) -> Profile:
     files = [file for s in summaries for file in s.source.files]
     source = msgspec.structs.replace(summaries[0].source, files=files)
@@ -91,21 +98,27 @@ def _whole(
         kernel_s=_mean([s.kernel_s for s in summaries]),
         idle_by_cause=_idle(summaries),
         steps=_agreed([s.steps for s in summaries]),
-        notes=tuple(_notes(summaries, totals, names)),
+        notes=tuple(_notes(summaries, totals, names, is_known)),
         ranks=sorted(totals, key=lambda one: one.rank),
     )
 
 
 def _refuse_several_runs(summaries: Sequence[Summary], names: list[str]) -> None:
-    """Ranks of one run have one profiler, one kind of device and a number each."""
-    shown = shown_list(names, 3)
+    """Ranks of one run have one profiler, one kind of device, one number of ranks, and a number
+    each."""
     for what, values in (
-        ("profilers", {s.source.tool for s in summaries}),
-        ("devices", {s.device for s in summaries if s.device}),
+        ("profilers", [s.source.tool for s in summaries]),
+        ("devices", [s.device for s in summaries]),
+        ("numbers of ranks", [str(s.source.ranks or "") for s in summaries]),
     ):
-        if len(values) > 1:
-            kinds = f"several {what} ({shown_list(sorted(values))})"
-            raise InputError(f"{shown} are several runs, of {kinds}", advice=ONE_RUN)
+        files = defaultdict(list)
+        for value, name in zip(values, names, strict=True):
+            if value:
+                files[value].append(name)
+        if len(files) > 1:
+            kinds = "; ".join(f"{value}: {shown_list(files[value], 1)}" for value in sorted(files))
+            error = f"{len(names)} files are several runs, of several {what} ({kinds})"
+            raise InputError(error, advice=ONE_RUN)
     stated = [s.rank for s in summaries if s.rank is not None]
     if len(set(stated)) < len(stated):
         refuse_doubled(summaries, names, max(stated, key=stated.count))
@@ -116,13 +129,22 @@ def refuse_doubled(summaries: Sequence[Summary], names: Sequence[str], rank: int
     both = [n for n, s in zip(names, summaries, strict=True) if s.rank == rank]
     if len(both) > 1:
         what = f"more than one says it is rank {rank} ({shown_list(both, 2)})"
-        raise InputError(f"{shown_list(list(names), 3)} are several runs: {what}", advice=ONE_RUN)
+        raise InputError(f"{len(names)} files are several runs: {what}", advice=ONE_RUN)
 
 
-def _numbers(summaries: Sequence[Summary]) -> list[int]:
-    """Ranks as the files say them, or their order where they do not."""
-    known = [s.rank for s in summaries if s.rank is not None]
-    return known if len(known) == len(summaries) else list(range(len(summaries)))
+def numbers_of(summaries: Sequence[Summary], names: Sequence[str]) -> tuple[list[int], bool]:
+    """Every file's rank, as it says it or as its name does, and whether all of them do; those
+    that do not take the numbers that are free, in their order."""
+    stated = {i: s.rank for i, s in enumerate(summaries) if s.rank is not None}
+    named = {i: int(found[-1]) for i, name in enumerate(names) if (found := _RANK.findall(name))}
+    # Names may count the ranks of a computer, or another group's.
+    if all(stated.get(i, rank) == rank for i, rank in named.items()):
+        both = named | stated
+        stated = both if len(set(both.values())) == len(both) else stated
+    taken = set(stated.values())
+    free = (number for number in count() if number not in taken)
+    numbers = [stated[i] if i in stated else next(free) for i in range(len(summaries))]
+    return numbers, len(stated) == len(summaries)
 
 
 def _same_amounts(tables: list[pl.DataFrame]) -> list[pl.DataFrame]:
@@ -147,7 +169,9 @@ def _idle(summaries: Sequence[Summary]) -> dict[str, float]:
     return dict(idle)
 
 
-def _notes(summaries: Sequence[Summary], totals: list[RankTotals], names: list[str]) -> list[Note]:
+def _notes(
+    summaries: Sequence[Summary], totals: list[RankTotals], names: list[str], is_known: bool
+) -> list[Note]:
     pairs = sorted(zip((t.rank for t in totals), names, strict=True))
     files = shown_list([f"{rank}: {name}" for rank, name in pairs], MOST_NAMED)
     rows = "each rank's" if len(totals) <= SIDE_BY_SIDE else "summed over ranks"
@@ -155,8 +179,10 @@ def _notes(summaries: Sequence[Summary], totals: list[RankTotals], names: list[s
         f"{len(totals)} files are taken as ranks of one run ({files})."
         f" Rows are {rows}, totals those of a mean rank."
     )
-    taken = Note(text, "taken-as-ranks")
-    return [taken, *_missing(summaries), *_slow(totals), *_own(summaries, names)]
+    taken = Note(text if is_known else f"{text} {_NUMBERED}", "taken-as-ranks")
+    missing = _missing(summaries, [t.rank for t in totals]) if is_known else []
+    unnamed = {} if is_known else {t.rank: n for t, n in zip(totals, names, strict=True)}
+    return [taken, *missing, *_slow(totals, unnamed), *_own(summaries, names)]
 
 
 def _own(summaries: Sequence[Summary], names: Sequence[str]) -> list[Note]:
@@ -173,41 +199,46 @@ def _own(summaries: Sequence[Summary], names: Sequence[str]) -> list[Note]:
     ]
 
 
-def _missing(summaries: Sequence[Summary]) -> list[Note]:
+def _missing(summaries: Sequence[Summary], ranks: Sequence[int]) -> list[Note]:
     """Ranks that the program has and that no file is of.
 
     Where no file says how many there are, at least those below the highest one must be.
     """
     worlds = {s.source.ranks for s in summaries if s.source.ranks}
-    stated = [s.rank for s in summaries if s.rank is not None]
-    if len(worlds) > 1 or len(stated) < len(summaries):
-        return []
-    there = set(stated)
-    world = max([*worlds, max(stated) + 1])
-    count = world - len(there)
-    if not count:
+    there = set(ranks)
+    world = max([*worlds, max(ranks) + 1])
+    lacking = world - len(there)
+    if not lacking:
         return []
     # A damaged file may say that it is rank 10^18: only those that are named are looked for.
     named = list(islice((str(rank) for rank in range(world) if rank not in there), 8))
-    more = f" and {count - len(named)} more" if count > len(named) else ""
+    more = f" and {lacking - len(named)} more" if lacking > len(named) else ""
     of = "" if worlds else "at least "
-    words = f"{count} of {of}{world} ranks have no file: {', '.join(named)}{more}."
+    words = f"{lacking} of {of}{world} ranks have no file: {', '.join(named)}{more}."
     return [Note(words, "missing-ranks", "warning")]
 
 
+_NUMBERED = "Not every file says its rank: the others were numbered in order."
 _FIELDS = {"wall_s": "run time", "kernel_s": "kernel time", "communication_s": "communication"}
 
 
-def _slow(totals: Sequence[RankTotals]) -> list[Note]:
-    """Ranks that stand out, by what they stand out in."""
-    found = {words: outliers(totals, field) for field, words in _FIELDS.items()}
+def _slow(totals: list[RankTotals], unnamed: dict[int, str]) -> list[Note]:
+    """Ranks that stand out, by what they stand out in; by their files, where the number is ours."""
+    found: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for field, words in _FIELDS.items():
+        found[tuple(outliers(totals, field))].append(words)
     return [
         Note(
-            f"Rank{'s' if len(ranks) > 1 else ''} {shown_list([str(r) for r in ranks], 8)}"
-            f" stand{'' if len(ranks) > 1 else 's'} out in {words}: more than"
+            f"Rank{'s' if len(ranks) > 1 else ''} {_named_ranks(ranks, unnamed)}"
+            f" stand{'' if len(ranks) > 1 else 's'} out in {' and '.join(words)}: more than"
             f" {OUTLIER_DEVIATIONS:g} median absolute deviations from the median rank.",
             "outlier-ranks", "warning",
         )
-        for words, ranks in found.items()
+        for ranks, words in found.items()
         if ranks
     ]  # fmt: skip
+
+
+def _named_ranks(ranks: Sequence[int], unnamed: dict[int, str]) -> str:
+    shown = [f"{rank} ({unnamed[rank]})" if rank in unnamed else str(rank) for rank in ranks]
+    return shown_list(shown, MOST_NAMED if unnamed else 8)

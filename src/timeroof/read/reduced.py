@@ -46,6 +46,8 @@ from timeroof.work.saved_calls import packed, unpacked
 
 # The oldest reductions go when all of them take more than this.
 MOST_KEPT_BYTES = 4 * 10**9
+# What a zip without a comment ends with has so many bytes.
+_ZIP_END_BYTES = 22
 _FILE = "file"
 _SUMMARY = "timeroof"
 
@@ -173,6 +175,8 @@ class Cache:
 
     def __init__(self) -> None:
         self._temporary: ExitStack | None = None
+        # Facts of files from before they were read: one that changes meanwhile is read again.
+        self._stamps: dict[str, str] = {}
         self.folder = cache_folder() / REDUCED_FOLDER
         self.is_kept = True
         try:
@@ -196,11 +200,12 @@ class Cache:
     def found(self, order: Rank) -> KeptRank | None:
         """A rank that was reduced before, if its files have not changed since."""
         try:
+            self._stamps |= {path: stamp(Path(path).absolute()) for path in order.paths}
             digests = [regular_bytes(self._stamped(path)).decode("ascii") for path in order.paths]
         except (OSError, UnicodeDecodeError):
             return None
         kept = self._place(order, digests)
-        return kept if kept.rows.is_file() and kept.run.is_file() else None
+        return kept if _is_whole(kept) else None
 
     def keep(self, order: Rank, reduced: Reduced) -> KeptRank:
         """Write a reduced rank; a full disk costs only what would have been kept."""
@@ -217,13 +222,13 @@ class Cache:
         keep_bytes(kept.rows, reduced.rows)
         keep_bytes(kept.run, reduced.run)
         for path, digest in zip(order.paths, reduced.digests, strict=True):
-            with suppress(OSError):
+            with suppress(OSError, KeyError):
                 keep_bytes(self._stamped(path), digest.encode("ascii"))
         return kept
 
     def _stamped(self, path: str) -> Path:
-        facts = stamp(Path(path).absolute())
-        return self.folder / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.digest"
+        facts = self._stamps[path].encode(errors="replace")
+        return self.folder / f"{hashlib.sha256(facts).hexdigest()[:32]}.digest"
 
     def _place(self, order: Rank, digests: Sequence[str]) -> KeptRank:
         inside = "\n".join(e.name.partition("!/")[2] for e in order.found.entries)
@@ -249,6 +254,21 @@ def _code_stamp() -> str:
     root = Path(package_root()) / "timeroof"
     facts = [(p.name, s.st_size, s.st_mtime_ns) for p in root.rglob("*.py") if (s := p.stat())]
     return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()
+
+
+def _is_whole(kept: KeptRank) -> bool:
+    """Whether both files are there to their ends, by what a table and an archive end with."""
+    ends = ((kept.rows, b"PAR1", len(b"PAR1")), (kept.run, b"PK\5\6", _ZIP_END_BYTES))
+    try:
+        return all(_tail(path, size).startswith(magic) for path, magic, size in ends)
+    except OSError:
+        return False
+
+
+def _tail(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-size, os.SEEK_END)
+        return file.read(size)
 
 
 def merged_rows(kept: Sequence[KeptRank], ranks: Sequence[int]) -> pl.DataFrame:

@@ -7,8 +7,7 @@ from rich.text import Text
 from timeroof.core.columns import Row
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.views.plain import markdown_text
-from timeroof.views.terminal import console, plain_text
-from timeroof.views.terminal_table import Cell, Column, fitted_table
+from timeroof.views.terminal import Cell, Column, console, fitted_table, plain_text
 
 PREFIXES = {
     "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3,

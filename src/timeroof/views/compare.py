@@ -16,8 +16,7 @@ from timeroof.views.pictures.arrows import Move, arrow_chart
 from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Unit
 from timeroof.views.plain import clip, markdown_text, plain_line
-from timeroof.views.terminal import console, plain_text
-from timeroof.views.terminal_table import Column, fitted_table
+from timeroof.views.terminal import Column, console, fitted_table, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

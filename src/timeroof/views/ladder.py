@@ -1,17 +1,19 @@
-"""How fast a run could be: as it ran, every kernel at its limit, fused, ideal."""
+"""Below the first screen: how fast a run could be, its work, and how every number is known."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import msgspec
+import polars as pl
 
-from timeroof.core.units import format_seconds
+from timeroof.core.units import format_amount, format_seconds, format_work
+from timeroof.model.totals import unexplained_words
 from timeroof.views.doubts import is_empty
 from timeroof.views.overview import percent
 
 if TYPE_CHECKING:
-    from timeroof.core.report import Report
+    from timeroof.core.report import Report, Totals
 
 
 class Rung(msgspec.Struct, frozen=True):
@@ -44,3 +46,44 @@ def ladder(report: Report) -> list[Rung]:
             text = format_seconds(seconds)
             rungs.append(Rung(key, label, hint, seconds, text, share, percent(share)))
     return rungs
+
+
+# The work, and how we know.
+
+
+def seconds_words(report: Report) -> str:
+    """Which seconds a reader of a live run sees, and what of them is unexplained."""
+    totals, steps = report.totals, report.totals.steps
+    if steps is None or totals.unexplained_s is None:
+        return ""
+    words = [
+        f"All times are seconds of an unprofiled step ({format_seconds(totals.wall_s)}).",
+        "Kernels and idle time were measured in profiled steps"
+        f" ({format_seconds(steps.profiled_s)}), less profiler overhead.",
+        unexplained_words(totals) or "Together they explain the whole step.",
+    ]
+    return " ".join(words)
+
+
+def amounts_line(totals: Totals) -> str:
+    """Total work in a line."""
+    # From the level next to the cores outwards.
+    levels = sorted(totals.bytes.items(), key=lambda item: (item[0] == "dram", item[0]))
+    moved = [(level.upper(), float(v)) for level, v in levels if v is not None]
+    texts = [f"{format_amount(v, 'B')} at {level}" for level, v in moved]
+    return ", ".join([*format_work(totals.flops), *texts])
+
+
+def origin_rows(report: Report) -> list[tuple[str, str, int, str]]:
+    """How every kind of number came about: what, origin, rows, share of the time."""
+    rows = report.profile.kernels
+    whole = float(rows["time_s"].sum()) or 1.0
+    found = []
+    for name in (c for c in rows.columns if c.startswith("origin.")):
+        groups = rows.group_by(name).agg(pl.len(), pl.col("time_s").sum())
+        groups = groups.sort("time_s", descending=True)
+        found += [
+            (name.removeprefix("origin."), origin or "unknown", count, percent(s / whole))
+            for origin, count, s in groups.iter_rows()
+        ]
+    return found

@@ -19,8 +19,7 @@ from timeroof.core.units import (
     format_seconds,
     resource_words,
 )  # fmt: skip
-from timeroof.views.terminal import console, plain_text, wrapped
-from timeroof.views.terminal_table import Column, fitted_table
+from timeroof.views.terminal import Column, console, fitted_table, plain_text, wrapped
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine

@@ -14,9 +14,8 @@ from timeroof.core.errors import UsageError
 from timeroof.core.files import atomic_path, write_atomically
 from timeroof.core.shapes import shape_texts
 from timeroof.core.units import format_seconds
-from timeroof.views.ladder import ladder
+from timeroof.views.ladder import ladder, seconds_words
 from timeroof.views.overview import Overview, overview
-from timeroof.views.page import headline
 from timeroof.views.page.payload import ordered_findings
 from timeroof.views.plain import clip, markdown_text, plain_line
 
@@ -110,7 +109,7 @@ def _head(seen: Overview, report: Report) -> list[str]:
     lines = [f"**{markdown_text(seen.sentence)}**", "", " · ".join(facts), ""]
     lines += [markdown_text(seen.account), ""] if seen.account else []
     rungs = [f"{rung.label.lower()} {rung.text}" for rung in ladder(report)]
-    words = headline.seconds_words(report)
+    words = seconds_words(report)
     lines += [f"How fast could it be? {' → '.join(rungs)}.", ""] if len(rungs) > 2 else []
     return [*lines, words, ""] if words else lines
 

@@ -12,8 +12,17 @@ from rich.text import Text
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.views.overview import Action, KernelLine, Overview, Part, overview
 from timeroof.views.palette import TERMINAL_COLOURS
-from timeroof.views.terminal import console, plain_text, print_notes, wrapped
-from timeroof.views.terminal_table import GAP, Bar, Cell, Column, fitted_table
+from timeroof.views.terminal import (
+    GAP,
+    Bar,
+    Cell,
+    Column,
+    console,
+    fitted_table,
+    plain_text,
+    print_notes,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console

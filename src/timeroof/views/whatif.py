@@ -12,8 +12,7 @@ from timeroof.core.columns import Row
 from timeroof.core.shapes import SHOWN_TENSORS, shape_text
 from timeroof.core.units import format_percent, format_seconds, resource_words
 from timeroof.views.palette import TERMINAL_COLOURS
-from timeroof.views.terminal import console, plain_text
-from timeroof.views.terminal_table import Bar, Cell, Column, fitted_table
+from timeroof.views.terminal import Bar, Cell, Column, console, fitted_table, plain_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,11 +12,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import msgspec
 import polars as pl
 
+from timeroof.core.columns import Row
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, amount_columns
 from timeroof.work.call import Arg, Call, Tensor, Unrecorded, frozen, parse_dtype
@@ -260,7 +261,7 @@ def _with_counted(
 
 
 def _amounts_of(
-    recorded: RecordedCall, row: Mapping[str, Any], units: Collection[str]
+    recorded: RecordedCall, row: Row, units: Collection[str]
 ) -> dict[str, float | str | None]:
     cost, single = _cost_of(recorded, row)
     precision = row["precision"] or ""
@@ -276,7 +277,7 @@ def _amounts_of(
 
 
 def amounts_of_row(
-    recorded: RecordedCall, row: Mapping[str, Any], machine: Machine | None
+    recorded: RecordedCall, row: Row, machine: Machine | None
 ) -> tuple[dict[str, float | str | None], bool]:
     """Amounts of one call of a row as they were counted, and whether they are of one launch.
 
@@ -287,7 +288,7 @@ def amounts_of_row(
     return found, found.pop(_PER_LAUNCH) == 1
 
 
-def _cost_of(recorded: RecordedCall, row: Mapping[str, Any]) -> tuple[Cost, bool]:
+def _cost_of(recorded: RecordedCall, row: Row) -> tuple[Cost, bool]:
     """The cost of a row's call, and whether it is the one of a single kernel instead."""
     call, name = recorded.call, row[_COUNTED_NAME]
     kernel = Kernel(name, recorded.launched) if name is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -17,10 +17,16 @@ _TENSOR, _UNRECORDED, _LIST = "t", "u", "l"
 MAX_DEPTH = 8
 
 
+# Op, inputs, outputs and named arguments.
+_WrittenCall = tuple[str, list[object], list[object] | None, list[tuple[str, object]]]
+# Shape, format, strides, and the number of the tensor whose memory it is.
+_WrittenTensor = tuple[list[int], str, list[int] | None, int | None]
+
+
 class _Packed(msgspec.Struct, array_like=True):
     """Each different call once, and the rows that are of it."""
 
-    calls: list[Any]
+    calls: list[_WrittenCall]
     rows: list[tuple[int, int, float | None, list[tuple[str, list[int]]], bool]]
 
 
@@ -40,13 +46,13 @@ def packed(calls: Mapping[int, object]) -> bytes:
     return msgspec.msgpack.encode(_Packed([_written(call) for call in different], rows))
 
 
-def _written(call: Call) -> list[Any]:
+def _written(call: Call) -> _WrittenCall:
     outputs = None if call.outputs is None else [_argument(t) for t in call.outputs]
-    kwargs = [[key, _argument(value)] for key, value in call.kwargs]
-    return [call.op, [_argument(value) for value in call.inputs], outputs, kwargs]
+    kwargs = [(key, _argument(value)) for key, value in call.kwargs]
+    return call.op, [_argument(value) for value in call.inputs], outputs, kwargs
 
 
-def _argument(value: Arg) -> Any:
+def _argument(value: Arg) -> object:
     if isinstance(value, Tensor):
         return [_TENSOR, value.shape, value.dtype, value.strides, value.alias_of]
     if isinstance(value, Unrecorded):
@@ -64,7 +70,7 @@ def unpacked(data: bytes, where: str) -> dict[int, RecordedCall]:
         return {}
     try:
         found = msgspec.msgpack.decode(data, type=_Packed)
-        calls = [_call(*parts) for parts in found.calls]
+        calls = [_call(written) for written in found.calls]
         return {
             row: RecordedCall(
                 calls[code], times, tuple((n, tuple(grid)) for n, grid in launched), children
@@ -78,16 +84,15 @@ def unpacked(data: bytes, where: str) -> dict[int, RecordedCall]:
         ) from error  # fmt: skip
 
 
-def _call(op: str, inputs: list[Any], outputs: list[Any] | None, kwargs: list[Any]) -> Call:
-    if not isinstance(op, str):
-        raise TypeError("a call without a name")
+def _call(written: _WrittenCall) -> Call:
+    op, inputs, outputs, kwargs = written
     read = None
     if outputs is not None:
         read = tuple(t for t in map(_value, outputs) if isinstance(t, Tensor))
     return Call(op, tuple(map(_value, inputs)), read, tuple((k, _value(v)) for k, v in kwargs))
 
 
-def _value(value: Any, depth: int = 0) -> Arg:
+def _value(value: object, depth: int = 0) -> Arg:
     if not isinstance(value, list):
         if value is None or isinstance(value, int | float | str):
             return value
@@ -96,14 +101,8 @@ def _value(value: Any, depth: int = 0) -> Arg:
         raise ValueError("arguments nest too deeply")
     head, *rest = value
     if head == _TENSOR:
-        return _tensor(*rest)
+        shape, dtype, strides, alias = msgspec.convert(rest, type=_WrittenTensor)
+        return Tensor(tuple(shape), dtype, None if strides is None else tuple(strides), alias)
     if head == _UNRECORDED:
         return Unrecorded(str(rest[0]))
     return tuple(_value(v, depth + 1) for v in rest)
-
-
-def _tensor(shape: list[Any], dtype: str, strides: list[Any] | None, alias: int | None) -> Tensor:
-    sizes = [*shape, *(strides or [])]
-    if not all(type(n) is int for n in sizes):
-        raise TypeError("a size that is no whole number")
-    return Tensor(tuple(shape), str(dtype), None if strides is None else tuple(strides), alias)

@@ -21,7 +21,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 Number = int | float
 
@@ -41,6 +41,9 @@ class Node(NamedTuple):
     name: str = ""
 
 
+Binary = Callable[[Number, Number], Number]
+
+
 class Written(NamedTuple):
     """A formula as text, and the sizes in it by name."""
 
@@ -53,7 +56,7 @@ class TracedInt(int):
 
     node: Node
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
         """Copies and pickles are plain numbers."""
         return int, (int(self),)
 
@@ -63,21 +66,22 @@ class TracedFloat(float):
 
     node: Node
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
         """Copies and pickles are plain numbers."""
         return float, (float(self),)
 
 
+Traced = TypeVar("Traced", TracedInt, TracedFloat)
+
+
 def size(name: str, value: int) -> int:
     """A size under a name."""
-    found: int = _traced(value, Node("name", value=value, name=name))
-    return found
+    return _noted(TracedInt(value), Node("name", value=value, name=name))
 
 
 def times(name: str, value: float) -> float:
     """A number that need not be whole under a name: how often something ran."""
-    found: float = _traced(value, Node("name", value=value, name=name))
-    return found
+    return _traced(value, Node("name", value=value, name=name))
 
 
 def called(name: str, value: int) -> int:
@@ -102,25 +106,30 @@ def real(value: Number) -> float:
     (3.0, True)
     """
     # Of a float and a traced integer Python makes a plain float; two floats ask the traced one.
-    found: float = _traced(float(value), value.node) if is_traced(value) else float(value)  # type: ignore[union-attr]
-    return found
+    if isinstance(value, TracedInt | TracedFloat):
+        return _noted(TracedFloat(value), value.node)
+    return float(value)
 
 
-def _traced(value: Number, node: Node) -> Any:
-    kind = TracedFloat if isinstance(value, float) else TracedInt
-    found = kind(value)
+def _traced(value: Number, node: Node) -> Number:
+    if isinstance(value, float):
+        return _noted(TracedFloat(value), node)
+    return _noted(TracedInt(value), node)
+
+
+def _noted(found: Traced, node: Node) -> Traced:
     found.node = node
     return found
 
 
-def _node(value: Any) -> Node:
+def _node(value: Number) -> Node:
     if isinstance(value, TracedInt | TracedFloat):
         return value.node
     return Node("constant", value=int(value) if isinstance(value, bool) else value)
 
 
-def _operation(kind: str, run: Callable[[Any, Any], Any], *, swapped: bool = False) -> Any:
-    def apply(self: Any, other: Any) -> Any:
+def _operation(kind: str, run: Binary, *, swapped: bool = False) -> Callable[..., object]:
+    def apply(self: Number, other: object) -> object:
         if not isinstance(other, int | float):
             return NotImplemented
         first, second = (other, self) if swapped else (self, other)
@@ -130,7 +139,7 @@ def _operation(kind: str, run: Callable[[Any, Any], Any], *, swapped: bool = Fal
     return apply
 
 
-def _plain(value: Any) -> Number:
+def _plain(value: Number) -> Number:
     return float(value) if isinstance(value, float) else int(value)
 
 
@@ -171,7 +180,7 @@ def _constant_first(parts: list[Node]) -> list[Node]:
     return rest if product == 1 else [Node("constant", value=product), *rest]
 
 
-_OPERATORS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
+_OPERATORS: Mapping[str, tuple[str, Binary]] = {
     "add": ("+", operator.add), "sub": ("-", operator.sub), "mul": ("*", operator.mul),
     "truediv": ("/", operator.truediv), "floordiv": ("//", operator.floordiv),
     "mod": ("%", operator.mod),
@@ -320,7 +329,7 @@ def _plain_text(text: str) -> str:
 _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "floor": lambda a, b: a // b, "ceil": lambda a, b: -(-a // b), "max": max, "min": min,
 }  # fmt: skip
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_BINARY: dict[type[ast.operator], Binary] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.Mod: operator.mod,
 }  # fmt: skip
@@ -334,8 +343,7 @@ def _value(node: ast.expr, sizes: Mapping[str, Number]) -> Number:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand, sizes)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        found: Number = _BINARY[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
-        return found
+        return _BINARY[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return _called(node.func.id, node.args, sizes)
     raise ValueError(f"{ast.dump(node)} is no part of a formula")

@@ -7,14 +7,12 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from timeroof_recorder.instruments import EventFile, Instruments
-from timeroof_recorder.jax import small_programs
+from timeroof_recorder.instruments import EventFile, Instruments, sizes_of
 from timeroof_recorder.jax.calls import Proxy, Watch, watch_functions
 from timeroof_recorder.kept import posix, time
 from timeroof_recorder.marks import Marks
-from timeroof_recorder.process import Ignoring, after_import, wrap
+from timeroof_recorder.process import Ignoring, after_import, step_aside, wrap
 from timeroof_recorder.schedule import Pass
-from timeroof_recorder.sizes import sizes_of
 from timeroof_recorder.xspace import busy_ns, count_events
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ class JaxInstruments(Instruments):
     def __init__(self) -> None:
         self._jax: ModuleType = sys.modules["jax"]
         self.version = str(self._jax.__version__)
-        core: Any = sys.modules["jax._src.core"]
+        core = sys.modules["jax._src.core"]
         self._watch = Watch(core.trace_state_clean)
         self._marks: Marks | None = None
         self._back: list[Callable[[], None]] = []
@@ -53,6 +51,12 @@ class JaxInstruments(Instruments):
     def offers(self) -> frozenset[str]:
         """One kind of pass: what a program computes is known from the compiled program."""
         return frozenset({Pass.TIMED} if _profiler() is not None else ())
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """JAX's folders: whoever is inside may hold the locks that waiting for arrays needs."""
+        found = [getattr(sys.modules.get(n), "__file__", None) for n in ("jax", "jaxlib")]
+        return tuple(path.rpartition("/")[0] for path in found if isinstance(path, str))
 
     def is_used(self) -> bool:
         """Whether a back end was made: TensorFlow imports JAX and computes nothing with it."""
@@ -71,13 +75,16 @@ class JaxInstruments(Instruments):
         self._watch.is_on = True
         self._back.append(watch_functions(self._jax, self._watch))
         with Ignoring("functions compiled ahead of time are not watched"):
-            stages: Any = sys.modules["jax._src.stages"]
+            stages = sys.modules["jax._src.stages"]
             self._back.append(wrap(stages.Compiled, "__call__", self._compiled_call))
         with Ignoring("compilations are not counted"):
             self._back.append(_listen(self._has_compiled))
         self._back.append(after_import("optax", self._watch_updates))
         with Ignoring("the program's own profiler is not seen"):
-            self._back += _step_aside(self._jax, self._foreign_starts, self._foreign_ends)
+            owners = (self._jax.profiler, sys.modules["jax._src.profiler"])
+            self._back += step_aside(
+                owners, "start_trace", "stop_trace", self._foreign_starts, self._foreign_ends
+            )
 
     def _watch_updates(self) -> None:
         """Whoever traces an update of parameters trains, without a gradient of its own."""
@@ -251,7 +258,7 @@ class JaxInstruments(Instruments):
         """Loops of small kernels, compiled once."""
         if not self._watch.is_clean():
             return None
-        return small_programs.close_kernels(self._jax), small_programs.kernels_apart(self._jax)
+        return _loop(self._jax, _CLOSE), _loop(self._jax, _APART)
 
     def forked(self) -> None:
         """JAX's threads are the parent's: nothing of it is touched here."""
@@ -273,7 +280,7 @@ def _threads() -> int:
 
 
 def _listen(told: Callable[..., None]) -> Callable[[], None]:
-    monitoring: Any = sys.modules["jax._src.monitoring"]
+    monitoring = sys.modules["jax._src.monitoring"]
     monitoring.register_event_duration_secs_listener(told)
 
     def back() -> None:
@@ -283,26 +290,33 @@ def _listen(told: Callable[..., None]) -> Callable[[], None]:
     return back
 
 
-def _step_aside(
-    jax: ModuleType, starts: Callable[[], None], ends: Callable[[], None]
-) -> list[Callable[[], None]]:
-    """Call us before the program's profiler starts and after it ends."""
+# Two small compiled loops whose events are counted, to know what recording one costs.
 
-    def before(original: Callable[..., object], *args: object, **kwargs: object) -> object:
-        with Ignoring("the program's profiler starts beside ours"):
-            starts()
-        return original(*args, **kwargs)
+# Turns of the loops, and sides of their matrices: a kernel of about a microsecond, and of ten.
+_TURNS, _CLOSE, _APART = 100, 16, 96
 
-    def after(original: Callable[..., object], *args: object, **kwargs: object) -> object:
-        try:
-            return original(*args, **kwargs)
-        finally:
-            with Ignoring("the end of the program's profiler was missed"):
-                ends()
 
-    owners = (jax.profiler, sys.modules["jax._src.profiler"])
-    return [
-        wrap(owner, name, around)
-        for owner in owners
-        for name, around in (("start_trace", before), ("stop_trace", after))
-    ]
+def _loop(jax: Any, side: int) -> Callable[[], None]:
+    """A compiled loop of products and sums; it leaves nothing in the program's own cache."""
+    import numpy as np  # JAX has it loaded
+
+    config = sys.modules["jax._src.config"]
+    api = sys.modules["jax._src.api"]
+    lax = jax.lax
+    value = np.full((side, side), 1 / side, np.float32)
+
+    def turn(_: object, y: Any) -> Any:
+        z = lax.dot(y, y)
+        return lax.sort(z, dimension=0) + y
+
+    with config.enable_compilation_cache(False):
+        program = api.jit(lambda x: lax.fori_loop(0, _TURNS, turn, x)).lower(value).compile()
+    stages = sys.modules["jax._src.stages"]
+    call = stages.Compiled.__call__
+    call = getattr(call, "__wrapped__", call)
+    given = jax.device_put(value)
+
+    def run() -> None:
+        jax.block_until_ready(call(program, given))
+
+    return run

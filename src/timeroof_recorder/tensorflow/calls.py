@@ -57,7 +57,7 @@ class Calls:
         self._runs: dict[tuple[object, ...], bool] = {}
         self._gradients = self._updates = 0
         self._phases: dict[int, str] = {}
-        self._context: Any = import_module("tensorflow.python.eager.context")
+        self._context = import_module("tensorflow.python.eager.context")
         # When functions were traced: begin and length.
         self.spans: list[tuple[int, int]] = []
 
@@ -70,20 +70,20 @@ class Calls:
         """Follow calls from now on; returns ways back."""
         backs: list[Back] = []
         with Ignoring("calls of tf.function are not watched"):
-            module: Any = import_module(
+            module = import_module(
                 "tensorflow.python.eager.polymorphic_function.polymorphic_function"
             )
             backs.append(wrap(module.Function, "__call__", self._function))
         with Ignoring("tracing is not timed"):
-            tracing: Any = import_module(
+            tracing = import_module(
                 "tensorflow.python.eager.polymorphic_function.tracing_compilation"
             )
             backs.append(wrap(tracing, "_create_concrete_function", self._traced))
         with Ignoring("sessions are not watched"):
-            sessions: Any = import_module("tensorflow.python.client.session")
+            sessions = import_module("tensorflow.python.client.session")
             backs.append(wrap(sessions.BaseSession, "run", self._session))
         with Ignoring("gradients are not watched"):
-            backprop: Any = import_module("tensorflow.python.eager.backprop")
+            backprop = import_module("tensorflow.python.eager.backprop")
             backs.append(wrap(backprop.GradientTape, "gradient", self._gradient))
         for name, kind, method in _KERAS_OPTIMIZERS:
             backs.append(after_import(name, self._watching(backs, name, kind, method)))
@@ -102,7 +102,9 @@ class Calls:
 
     # Functions.
 
-    def _function(self, original: Original, function: Any, *args: object, **kwargs: object) -> Any:
+    def _function(
+        self, original: Original, function: object, *args: object, **kwargs: object
+    ) -> object:
         me = _thread.get_ident()
         if not self.is_on or me in self._running or not self._is_eager():
             return original(function, *args, **kwargs)
@@ -133,7 +135,9 @@ class Calls:
 
     # What is done op by op.
 
-    def _gradient(self, original: Original, tape: Any, *args: object, **kwargs: object) -> object:
+    def _gradient(
+        self, original: Original, tape: object, *args: object, **kwargs: object
+    ) -> object:
         if self._note_training() or not self._is_eager():
             return original(tape, *args, **kwargs)
         found = self._within("backward", original, tape, *args, **kwargs)
@@ -144,7 +148,7 @@ class Calls:
         return found
 
     def _update(
-        self, original: Original, optimizer: Any, *args: object, **kwargs: object
+        self, original: Original, optimizer: object, *args: object, **kwargs: object
     ) -> object:
         if self._note_training() or not self._is_eager():
             return original(optimizer, *args, **kwargs)
@@ -173,7 +177,7 @@ class Calls:
     metadata: Callable[[Any], object] | None = None
 
     def _session(
-        self, original: Original, session: Any, fetches: Any, *args: Any, **kwargs: Any
+        self, original: Original, session: Any, fetches: object, *args: object, **kwargs: object
     ) -> object:
         if not self.is_on:
             return original(session, fetches, *args, **kwargs)
@@ -190,7 +194,7 @@ class Calls:
         read = self.metadata
         if read is None or len(args) > 1 or "options" in kwargs or "run_metadata" in kwargs:
             return original(session, fetches, *args, **kwargs)
-        v1: Any = sys.modules["tensorflow"].compat.v1
+        v1 = sys.modules["tensorflow"].compat.v1
         seen = v1.RunMetadata()
         options = v1.RunOptions(output_partition_graphs=True)
         found = original(session, fetches, *args, options=options, run_metadata=seen, **kwargs)
@@ -199,7 +203,7 @@ class Calls:
         return found
 
 
-def _name_of(function: Any) -> tuple[int, str]:
+def _name_of(function: object) -> tuple[int, str]:
     """The same for functions that are made anew from the same lines, and what to call them."""
     python = _python_of(function)
     code = getattr(python, "__code__", None)
@@ -213,19 +217,20 @@ def _name_of(function: Any) -> tuple[int, str]:
     return hash((id(code), name)), label
 
 
-def _python_of(function: Any) -> Any:
+def _python_of(function: object) -> object:
     python = getattr(function, "_python_function", None) or getattr(function, "python_function", 0)
     return getattr(python, "__wrapped__", None) or python or function
 
 
-def _keras_step(function: Any) -> str | None:
+def _keras_step(function: object) -> str | None:
     """The step of a model that a function of Keras is made round."""
     waiting, seen = [function], 0
     while waiting and seen < _MOST_CELLS:
         seen += 1
         one = waiting.pop(0)
-        if getattr(one, "__name__", "") in _KERAS_STEPS:
-            return str(one.__name__)
+        name = str(getattr(one, "__name__", ""))
+        if name in _KERAS_STEPS:
+            return name
         python = _python_of(one)
         waiting += [
             found for cell in getattr(python, "__closure__", None) or ()
@@ -238,14 +243,14 @@ def _keras_step(function: Any) -> str | None:
     return None
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: Any) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # not set yet
         return None
 
 
-def _names(fetches: Any) -> Iterable[str]:
+def _names(fetches: object) -> Iterable[str]:
     if isinstance(fetches, (list, tuple)):
         for each in fetches:
             yield from _names(each)

@@ -23,7 +23,7 @@ class Described:
 
     def __init__(self, phase: Callable[[], str]) -> None:
         self._phase = phase
-        self._callbacks: Any = import_module("tensorflow.python.framework.op_callbacks")
+        self._callbacks = import_module("tensorflow.python.framework.op_callbacks")
         self._backs: list[Callable[[], None]] = []
         self._layers: list[str] = []
         found = [getattr(sys.modules.get(n), "__file__", None) for n in ("tensorflow", "keras")]
@@ -50,7 +50,7 @@ class Described:
         return found
 
     def _in_layer(
-        self, original: Callable[..., object], layer: Any, *args: object, **kwargs: object
+        self, original: Callable[..., object], layer: object, *args: object, **kwargs: object
     ) -> object:
         self._layers.append(str(getattr(layer, "name", type(layer).__name__)))
         try:
@@ -59,8 +59,8 @@ class Described:
             self._layers.pop()
 
     def _heard(
-        self, op_type: Any, inputs: Any, attrs: Any, outputs: Any,
-        op_name: Any = None, graph: Any = None,
+        self, op_type: object, inputs: Any, attrs: Any, outputs: Any,
+        op_name: object = None, graph: Any = None,
     ) -> None:  # fmt: skip
         """One op was run; nothing takes its results' place."""
         if graph is not None or len(self.ops) >= _MOST_OPS:
@@ -88,7 +88,7 @@ class Described:
         return None
 
 
-def _tensor(value: Any) -> tuple[object, ...] | None:
+def _tensor(value: object) -> tuple[object, ...] | None:
     """Shape, format and number of a tensor; None where its shape is not known."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None or not shape.is_fully_defined():
@@ -96,11 +96,11 @@ def _tensor(value: Any) -> tuple[object, ...] | None:
     return tuple(shape.as_list()), str(dtype.name), int(getattr(value, "_id", id(value)))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, (bool, int, float, str)):

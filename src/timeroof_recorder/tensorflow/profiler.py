@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from timeroof_recorder.process import Ignoring, QuietErrors, wrap
+from timeroof_recorder.process import Ignoring, QuietErrors
 
 BEGIN, FINISH = "timeroof#begin", "timeroof#finish"
 _LEVEL = "_ZN3tsl8profiler8internal13g_trace_levelE"
@@ -117,26 +117,33 @@ def _level() -> ctypes.c_int | None:
     return None
 
 
-def step_aside(starts: Callable[[], None], ends: Callable[[], None]) -> list[Callable[[], None]]:
-    """Call us before the program's profiler starts and after it ends."""
-
-    def before(original: Callable[..., object], *args: object, **kwargs: object) -> object:
-        with Ignoring("the program's profiler starts beside ours"):
-            starts()
-        return original(*args, **kwargs)
-
-    def after(original: Callable[..., object], *args: object, **kwargs: object) -> object:
-        try:
-            return original(*args, **kwargs)
-        finally:
-            with Ignoring("the end of the program's profiler was missed"):
-                ends()
-
-    owners: list[Any] = [import_module("tensorflow.python.profiler.profiler_v2")]
+def places() -> list[object]:
+    """Where the program's own profiler starts and stops."""
+    owners: list[object] = [import_module("tensorflow.python.profiler.profiler_v2")]
     with Ignoring("tf.profiler.experimental is not watched"):
         owners.append(sys.modules["tensorflow"].profiler.experimental)
-    return [
-        wrap(owner, name, around)
-        for owner in owners
-        for name, around in (("start", before), ("stop", after))
-    ]
+    return owners
+
+
+# Two small graphs whose events are counted, to know what recording one costs.
+
+# Turns of the loops, and sides of their matrices: a kernel of about a microsecond, and of ten.
+TURNS, CLOSE, APART = 60, 8, 96
+
+
+def chain(side: int) -> Callable[[], None]:
+    """Nodes one after the other."""
+    tf = sys.modules["tensorflow"]
+    given = tf.fill((side, side), 1.0 / side)
+
+    def products(x: Any) -> Any:
+        for _ in range(TURNS):
+            x = tf.tanh(tf.linalg.matmul(x, given))
+        return x
+
+    made = tf.function(products, autograph=False).get_concrete_function(given)
+
+    def run() -> None:
+        made(given)
+
+    return run

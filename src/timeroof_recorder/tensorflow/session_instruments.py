@@ -7,15 +7,14 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from timeroof_recorder.instruments import EventFile, Instruments
+from timeroof_recorder.instruments import EventFile, Instruments, sizes_of
 from timeroof_recorder.kept import posix, time
-from timeroof_recorder.process import Ignoring, wrap
+from timeroof_recorder.process import Ignoring, step_aside, wrap
 from timeroof_recorder.schedule import Pass
-from timeroof_recorder.sizes import sizes_of
-from timeroof_recorder.tensorflow import small_programs
+from timeroof_recorder.tensorflow import profiler
 from timeroof_recorder.tensorflow.calls import KERAS_EVALUATES, Calls, Told, alive
 from timeroof_recorder.tensorflow.eager import Described
-from timeroof_recorder.tensorflow.profiler import BEGIN, FINISH, Profiler, step_aside
+from timeroof_recorder.tensorflow.profiler import BEGIN, FINISH, Profiler
 from timeroof_recorder.xspace import busy_ns, count_events
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ class TensorflowInstruments(Instruments, Told):
     own_time_ns = staticmethod(time.process_time_ns)
 
     def __init__(self) -> None:
-        self._tf: Any = sys.modules["tensorflow"]
+        self._tf = sys.modules["tensorflow"]
         self.version = str(self._tf.__version__)
-        self._context: Any = import_module("tensorflow.python.eager.context")
+        self._context = import_module("tensorflow.python.eager.context")
         self._marks: Marks | None = None
         self._back: list[Callable[[], None]] = []
         self._calls = Calls(self)
@@ -78,7 +77,9 @@ class TensorflowInstruments(Instruments, Told):
         with Ignoring("graphs are not collected"):
             self._collect()
         with Ignoring("the program's own profiler is not seen"):
-            self._back += step_aside(self._foreign_starts, self._foreign_ends)
+            self._back += step_aside(
+                profiler.places(), "start", "stop", self._foreign_starts, self._foreign_ends
+            )
 
     @staticmethod
     def _calls_back(backs: list[Callable[[], None]]) -> Callable[[], None]:
@@ -118,7 +119,7 @@ class TensorflowInstruments(Instruments, Told):
         self._keep_graphs(kept.SerializeToString())
 
     def _begin_collecting(self, handle: Any) -> None:
-        native: Any = import_module("tensorflow.python.pywrap_tfe")
+        native = import_module("tensorflow.python.pywrap_tfe")
         self._collects = True
         native.TFE_ContextEnableGraphCollection(handle)
 
@@ -274,7 +275,7 @@ class TensorflowInstruments(Instruments, Told):
         """Chains of small nodes; none in a program of TensorFlow 1, whose graph is its own."""
         if not self.is_used() or not self._tf.executing_eagerly():
             return None
-        return small_programs.close_nodes(), small_programs.nodes_apart()
+        return profiler.chain(profiler.CLOSE), profiler.chain(profiler.APART)
 
     def forked(self) -> None:
         """TensorFlow's threads are the parent's: nothing of it is touched here."""
@@ -284,9 +285,9 @@ class TensorflowInstruments(Instruments, Told):
 
 def _run_metadata(handle: Any) -> bytes:
     """What the runtime has collected since the last time, as it is on the wire."""
-    native: Any = import_module("tensorflow.python.pywrap_tfe")
-    buffers: Any = import_module("tensorflow.python.framework.c_api_util")
-    session: Any = import_module("tensorflow.python.client.pywrap_tf_session")
+    native = import_module("tensorflow.python.pywrap_tfe")
+    buffers = import_module("tensorflow.python.framework.c_api_util")
+    session = import_module("tensorflow.python.client.pywrap_tf_session")
     with buffers.tf_buffer() as buffer:
         native.TFE_ContextExportRunMetadata(handle, buffer)
         found: bytes = session.TF_GetBuffer(buffer)

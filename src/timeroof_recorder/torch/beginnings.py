@@ -41,7 +41,7 @@ class Beginnings:
 
     def _compiler(self) -> None:
         with Ignoring("the begin of compiling is not known"):
-            handler: Any = sys.modules[_COMPILER].callback_handler
+            handler = sys.modules[_COMPILER].callback_handler
             handler.register_start_callback(self._compiles)
             self._back.append(lambda: self._leave(handler))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from timeroof_recorder.instruments import Events, Instruments
 from timeroof_recorder.marks import Marks
-from timeroof_recorder.process import Ignoring
+from timeroof_recorder.process import Ignoring, step_aside
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.seen import plain
 from timeroof_recorder.torch import names, small_programs
@@ -31,7 +31,6 @@ from timeroof_recorder.torch.timing import (
     synchronize,
     used_devices,
 )
-from timeroof_recorder.torch.unseen import step_aside
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -88,7 +87,12 @@ class TorchInstruments(Instruments):
         if is_there:
             self._marks = marks
             return
-        self._back.append(step_aside(self._foreign_starts, self._foreign_ends))
+        from torch.autograd.profiler import profile  # both of torch's profilers go through it
+
+        self._back += step_aside(
+            [profile], "_prepare_trace _start_trace", "__exit__",
+            self._foreign_starts, self._foreign_ends,
+        )  # fmt: skip
         self._workshop.attach()
         self.attach_marks(marks)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import HOST, Context, idle_seconds, idle_share, places
+from timeroof.advice.context import Context, places
+from timeroof.advice.gains import HOST, idle_seconds, idle_share
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
 from timeroof.model.bounds import MOST_OP_COSTS, op_cost_s

@@ -12,8 +12,8 @@ from timeroof.live.calls import Counted
 from timeroof.live.framework import FilePass, Framework
 from timeroof.live.recording import CompiledKernel, Described, Recording, TimedStep
 from timeroof.live.xla import account as accounts, work
-from timeroof.live.xla.rows import in_words
 from timeroof.live.xla.steps import XlaStep, read_steps
+from timeroof.live.xla.work import in_words
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

@@ -14,8 +14,8 @@ from timeroof.live.recording import CompiledKernel, Described, Recording, TimedS
 from timeroof.live.tensorflow import work
 from timeroof.live.tensorflow.steps import tensorflow_steps
 from timeroof.live.xla import account as accounts
-from timeroof.live.xla.rows import in_words
 from timeroof.live.xla.steps import XlaStep
+from timeroof.live.xla.work import in_words
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine

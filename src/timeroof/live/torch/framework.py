@@ -1,21 +1,29 @@
-"""How torch's records are read: execution traces, compiled kernels, oneDNN's primitives."""
+"""How torch's records are read: execution traces, marks of compiled code, oneDNN's primitives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeroof.live import recording
+from timeroof.live.alignment import pairs
 from timeroof.live.calls import Counted
 from timeroof.live.framework import Context, Framework
-from timeroof.live.recording import CompiledKernel, Described, GraphSeen, Recording
-from timeroof.live.torch.compiled_calls import folded
+from timeroof.live.recording import (
+    USER_SCOPE,
+    CompiledKernel,
+    Described,
+    GraphSeen,
+    Recording,
+    TensorSeen,
+)
 from timeroof.live.torch.derive import count_ops
-from timeroof.live.torch.describing import contexts, described_from_json
+from timeroof.live.torch.describing import contexts, described_from_json, with_contents
 from timeroof.live.torch.primitive_rows import split_primitives
-from timeroof.live.torch.sparse import with_contents
 from timeroof_recorder.seen import restored
-from timeroof_recorder.torch.names import is_compiled
+from timeroof_recorder.torch.names import GRAPH, KERNEL, MADE, MODULE, SOURCE, is_compiled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,3 +74,110 @@ def _list(value: object) -> list[object]:
 
 
 make = Torch
+
+
+# What marks in a described step say of compiled code.
+
+
+def folded(
+    ops: list[Described], kernels: Sequence[CompiledKernel], graphs: Sequence[GraphSeen]
+) -> list[Described]:
+    """The same ops in the same places; marks are mere annotations afterwards."""
+    if not kernels and not graphs:
+        return ops
+    found = list(ops)
+    _name_kernels(found, kernels)
+    _take_marks(found, kernels)
+    _label_graphs(found, graphs, kernels)
+    return found
+
+
+def _name_kernels(ops: list[Described], kernels: Sequence[CompiledKernel]) -> None:
+    """Kernels without a mark (C++ wrappers) by name, where only one has it."""
+    places: dict[str, list[int]] = {}
+    for place, kernel in enumerate(kernels):
+        places.setdefault(kernel.name, []).append(place)
+    for at, op in enumerate(ops):
+        known = places.get(op.name, ())
+        if len(known) == 1:
+            ops[at] = replace(op, kernel=known[0])
+
+
+def _take_marks(ops: list[Described], kernels: Sequence[CompiledKernel]) -> None:
+    waiting: dict[int, tuple[list[TensorSeen], int]] = {}
+    for at, op in enumerate(ops):
+        if op.name == MADE:
+            ops[at] = replace(op, scope=USER_SCOPE, outputs=op.inputs, inputs=())
+        elif op.name == KERNEL:
+            tensors, number = op.inputs[:2]
+            if isinstance(number, int):
+                waiting[op.thread] = (recording.tensors_in(tensors), number)
+            ops[at] = replace(op, scope=USER_SCOPE, inputs=(), outputs=())
+        elif op.thread in waiting and is_compiled(op.name):  # templates have names of their own
+            tensors, number = waiting.pop(op.thread)
+            ops[at] = _with_tensors(op, kernels[number], number, tensors)
+
+
+def _with_tensors(
+    op: Described, kernel: CompiledKernel, number: int, tensors: list[TensorSeen]
+) -> Described:
+    if len(tensors) != len(kernel.arguments):
+        return replace(op, kernel=number)
+    both = list(zip(tensors, kernel.arguments, strict=True))
+    read = tuple(t for t, a in both if a.read_bytes)
+    written = tuple(t for t, a in both if a.written_bytes)
+    return replace(op, kernel=number, inputs=read, outputs=written)
+
+
+def _label_graphs(
+    ops: list[Described], graphs: Sequence[GraphSeen], kernels: Sequence[CompiledKernel]
+) -> None:
+    heads, lines = _around(ops, MODULE), _around(ops, SOURCE)
+    below: dict[int, list[int]] = {}
+    for at, op in enumerate(ops):
+        if op.parent is not None and ops[op.parent].name.startswith(GRAPH):
+            below.setdefault(op.parent, []).append(at)
+    head = _common([h for h in (heads[g] for g in below) if h])
+    # Backward graphs have no line around them: that of the call that made them, if there is one.
+    caller = _common([line for line in (lines[g] for g in below) if line])
+    for graph_at, places in below.items():
+        graph = graphs[int(ops[graph_at].name.removeprefix(GRAPH))]
+        externs = [p for p in places if ops[p].kernel is None]
+        matched = pairs([ops[p].name for p in externs], [e.op for e in graph.externs])
+        labels = {externs[a]: graph.externs[b] for a, b in matched}
+        for place in places:
+            number = ops[place].kernel
+            known = kernels[number] if number is not None else labels.get(place)
+            line = lines[graph_at] or (caller if graph.phase == "backward" else None)
+            ops[place] = replace(ops[place], phase=graph.phase, source=line)
+            if known is not None:
+                module = _joined(heads[graph_at] or head, known.module)
+                ops[place] = replace(ops[place], module=module, source=known.source or line)
+
+
+def _around(ops: Sequence[Described], kind: str) -> list[str | None]:
+    """What the innermost annotation of a kind (a module's, a line's) around each op says."""
+    found: list[str | None] = []
+    for at, op in enumerate(ops):
+        above = found[op.parent] if op.parent is not None and op.parent < at else None
+        named = op.name.removeprefix(kind) if op.name.startswith(kind) else None
+        found.append(named or above)
+    return found
+
+
+def _common(heads: Sequence[str]) -> str | None:
+    """The compiled module's name, where there is but one: backward graphs have none around."""
+    different = set(heads)
+    return different.pop() if len(different) == 1 else None
+
+
+def _joined(head: str | None, path: str | None) -> str | None:
+    """The path of a module below the compiled one.
+
+    >>> _joined("model._orig_mod", "layers.0"), _joined("model", None), _joined(None, "fc")
+    ('model.layers.0', None, 'fc')
+    """
+    if path is None:
+        return None
+    start = (head or "").removesuffix("._orig_mod")
+    return ".".join(p for p in (start, path) if p) or None

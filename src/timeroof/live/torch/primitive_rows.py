@@ -19,8 +19,7 @@ from timeroof.live.alignment import NO_MATCH, align
 from timeroof.live.memory import caches_above
 from timeroof.live.recording import Described, Ints, PrimitiveSeen, PrimitiveStep, Recording
 from timeroof.live.rows import Rows
-from timeroof.live.torch.primitives import primitives_in
-from timeroof.read.onednn import MOVERS
+from timeroof.read.onednn import MOVERS, parse_execution
 from timeroof.work import Cost, count
 from timeroof.work.call import Call, input_shape
 from timeroof.work.cost import amounts as amounts_of
@@ -369,3 +368,21 @@ def _moved(
         least = None if counted is None else max(0.0, counted - 2 * cache) * calls
         found |= {f"byte/{level}": least} if f"byte/{level}" in amounts else {}
     return found
+
+
+# oneDNN's lines of a step, as primitives that ran.
+
+
+def primitives_in(lines: Sequence[bytes]) -> list[PrimitiveSeen]:
+    """The executed primitives of lines that have a time stamp.
+
+    >>> line = b"onednn_verbose,v1,1000.5,primitive,exec,cpu,reorder,jit,undef,f,,,2x2,0.25"
+    >>> [(seen.words[0], seen.start_ns, seen.duration_ns) for seen in primitives_in([line])]
+    [('reorder', 1000500000, 250000)]
+    """
+    ran = [parse_execution(line.decode("utf-8", "replace").strip()) for line in lines]
+    return [
+        PrimitiveSeen(each.words, int(each.timestamp_ms * 1e6), int(each.time_ms * 1e6))
+        for each in ran
+        if each is not None and each.timestamp_ms is not None
+    ]

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import polars as pl
 
+from timeroof.core.columns import DataType
 from timeroof.core.machine import Machine
 from timeroof.core.vocabulary import CONTRACTIONS, family_of
 from timeroof.live.calls import Counted
 from timeroof.live.memory import Traffic, traffic_of
 from timeroof.live.recording import OP_SCOPE, Described, Recording, TimedStep
+from timeroof.live.rows import Rows
 from timeroof.live.xla.steps import Kernel, XlaStep, kernels_in_order
 from timeroof.work.call import Tensor
 from timeroof.work.cost import Cost, unknown
@@ -22,7 +25,7 @@ from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.formulas import formulas_of
 from timeroof.work.hlo.names import inside, module_of, phase_by_stack, phase_of, source_of, told_by
-from timeroof.work.hlo.opcodes import FREE
+from timeroof.work.hlo.opcodes import COLLECTIVES, CONTAINERS, FREE, FUSIONS
 from timeroof.work.hlo.proto import Instruction
 from timeroof.work.locality.accesses import Range
 
@@ -227,3 +230,38 @@ def _stays(program: Program) -> frozenset[int]:
     return frozenset(
         a.index for a in program.module.allocations if a.is_live_out and a.index in made
     )
+
+
+# Rows of compiled kernels in the program's own words.
+
+
+def in_words(table: pl.DataFrame, recording: Recording, rows: Rows) -> pl.DataFrame:
+    """The table with each row's kind, its ops as the program calls them, and its device."""
+    told: dict[int, dict[str, object]] = {}
+    for row, op in zip(rows.of_described, recording.described, strict=True):
+        if row >= 0 and row not in told and isinstance(op, Executed) and op.kernel_of is not None:
+            told[row] = {
+                "id": row, "kind": _kind(op.kernel_of), "op": op.op or op.name,
+                "stream": f"device {op.kernel_of.device}",
+            }  # fmt: skip
+    if not told:
+        return table
+    schema: dict[str, DataType] = {
+        "id": table.schema["id"],
+        "kind": pl.String,
+        "op": pl.String,
+        "stream": pl.String,
+    }
+    words = pl.DataFrame(list(told.values()), schema=schema)
+    joined = table.join(words, on="id", how="left", suffix=".new", maintain_order="left")
+    replaced = [pl.coalesce(f"{name}.new", name).alias(name) for name in ("kind", "op", "stream")]
+    return joined.with_columns(replaced).drop("kind.new", "op.new", "stream.new")
+
+
+def _kind(kernel: Kernel) -> str:
+    if kernel.linked is None:
+        return "op"
+    opcode = kernel.linked.instruction.opcode
+    if opcode in COLLECTIVES:
+        return "collective"
+    return "kernel" if opcode in (*FUSIONS, *CONTAINERS) else "op"

@@ -27,7 +27,6 @@ from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch import rows as row_maker
 from timeroof.read.torch.autograd import exchange
-from timeroof.read.torch.collect import collect
 from timeroof.read.torch.host import (
     DISPATCH_ROWS,
     HOST_ROWS,
@@ -38,7 +37,7 @@ from timeroof.read.torch.host import (
 )
 from timeroof.read.torch.json_stream import EventStream, Text
 from timeroof.read.torch.links import BY_GRAPH, INFERRED, OUTSIDE, Idling, step_times
-from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, OP, Trace
+from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, OP, Trace, collect
 
 # Steps of training as PyTorch's profiler marks them, and the timeline of one of them.
 # Microseconds.

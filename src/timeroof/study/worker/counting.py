@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -103,6 +103,14 @@ def _bytes(
         every = dict.fromkeys(r for own in ranges for r in own)
         kept = [r for r in every if (r[0] in lasting if r[3] == "write" else not _made(r[0]))]
         ranges = [kept]
+    return least_bytes(ranges, lasting, machine, cold=cold)
+
+
+def least_bytes(
+    ranges: Sequence[Sequence[Range]], lasting: Collection[Hashable], machine: Machine | None, *,
+    cold: bool,
+) -> dict[str, float | None]:  # fmt: skip
+    """What ranges of memory, in their order, must move at every level of an ideal cache."""
     accesses = Accesses.of(ranges, lasting)
     levels = caches_above(machine) if machine is not None else [("dram", 0)]
     found: dict[str, float | None] = {"byte/l1": float(sum(r[2] for own in ranges for r in own))}

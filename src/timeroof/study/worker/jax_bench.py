@@ -11,24 +11,40 @@ from typing import Any
 
 import numpy as np
 
+from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
 from timeroof.study import kernel as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
-from timeroof.study.worker import own_jax, xla_counting
+from timeroof.study.worker import own, xla_counting
 from timeroof.study.worker.counting import Used, nothing_seen
-from timeroof.study.worker.jax_algorithm import defined_work
 from timeroof.study.worker.jax_kernels import KERNELS, Made
-from timeroof.study.worker.own import Own, check_home, leak_labels
-from timeroof.study.worker.results import Told, flusher, labels_of, result_of, use_cores
+from timeroof.study.worker.own import Own, OwnError, check_home, leak_labels
+from timeroof.study.worker.results import (
+    DTYPES,
+    Told,
+    error_words,
+    flusher,
+    is_moving,
+    labels_of,
+    refusal_of,
+    refusal_of_own,
+    result_of,
+    use_cores,
+)
 from timeroof.study.worker.sampling import Entrant, Sampled, process_clock
 from timeroof.study.worker.turns import Turns
-from timeroof.work.jaxpr import Algorithm
+from timeroof.work.call import UncountableError
+from timeroof.work.jaxpr import Algorithm, algorithm_of
 
 EAGER, COMPILED = "eager", "compiled"
 VARIANTS = (EAGER, COMPILED)
-_DTYPES = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-_PASSES = (k.FORWARD, k.BACKWARD, k.BACKWARD_INPUT, k.BACKWARD_WEIGHT)
+# What the passes of a function of the user's contain.
+OWN_PASSES = {
+    k.FORWARD: "what make returned, called once and waited for",
+    k.BACKWARD: "the gradients of all floating-point inputs from a given gradient of the results;"
+    " the forward pass ran before and is not in the time",
+}
 
 
 @dataclass
@@ -48,7 +64,7 @@ class Bench:
     def __init__(self, machine: Machine | None, own: Own | None = None) -> None:
         self._machine = machine
         self._own = own
-        self._jax: Any = import_module("jax")
+        self._jax = import_module("jax")
         # One buffer, and only where a case is cold.
         self._flusher = lru_cache(maxsize=1)(partial(flusher, machine))
 
@@ -62,27 +78,8 @@ class Bench:
     def refusal(self, case: Case) -> str | None:
         """Why a case cannot run here."""
         if self._own is not None:
-            return self._refusal_of_own(case)
-        kernel = find_kernel(case.kernel)
-        if case.kernel not in KERNELS:
-            return f"{case.kernel} has no form in JAX here: {', '.join(KERNELS)} have"
-        if case.pass_name not in kernel.passes or case.pass_name not in _PASSES:
-            return f"{case.kernel} has no pass {case.pass_name!r} in JAX"
-        if case.precision not in _DTYPES:
-            return f"{case.precision} is no format of JAX's arrays"
-        return self._refusal_of_how(case)
-
-    def _refusal_of_own(self, case: Case) -> str | None:
-        if case.pass_name not in own_jax.PASSES:
-            return f"in JAX a function of yours has the passes {', '.join(own_jax.PASSES)}"
-        return self._refusal_of_how(case)
-
-    def _refusal_of_how(self, case: Case) -> str | None:
-        if case.variant not in VARIANTS:
-            return f"JAX has no variant {case.variant!r}: it has {', '.join(VARIANTS)}"
-        if case.device != "cpu":
-            return "cases of JAX run on the CPU here"
-        return None
+            return refusal_of_own(case, "JAX", OWN_PASSES, VARIANTS)
+        return refusal_of(case, "JAX", KERNELS, VARIANTS, "arrays")
 
     def use_threads(self, count: int) -> None:
         """Run what follows on so many cores: JAX makes its threads once, when it starts."""
@@ -90,8 +87,7 @@ class Bench:
 
     def outcome(self, error: Exception) -> tuple[Status, str]:
         """What an error of JAX means."""
-        first = (str(error).strip().splitlines() or [""])[0][:500]
-        text = f"{type(error).__name__}: {first}".removesuffix(": ")
+        first, text = error_words(error)
         if "RESOURCE_EXHAUSTED" in text or isinstance(error, MemoryError):
             return "failed", f"out of memory ({first})"
         missing = isinstance(error, NotImplementedError) or "UNIMPLEMENTED" in text
@@ -126,7 +122,7 @@ class Bench:
         if self._own is None:
             return KERNELS[case.kernel](case.params, _random(case), case.variant == EAGER)
         eager = case.variant == EAGER
-        return own_jax.made_of(self._own.made(case.params), case.pass_name, eager=eager)
+        return own_made(self._own.made(case.params), case.pass_name, eager=eager)
 
     def _pass(self, made: Made, case: Case) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The timed function of a pass and its arguments; the forward pass ran before backward."""
@@ -151,7 +147,7 @@ class Bench:
     def result(self, case: Case, ready: Ready, sampled: Sampled) -> Result:
         """Samples with what one execution used."""
         count, defined = self._count(case, ready), ready.defined()
-        holds = contains(case) if self._own is None else own_jax.PASSES[case.pass_name]
+        holds = contains(case) if self._own is None else OWN_PASSES[case.pass_name]
         why = partial(because, case, count.contraction_flops, defined)
         flops = None if defined is None else defined.contraction_flops
         told = Told(holds, "the compiled programs that ran (HLO)", why, flops)
@@ -180,11 +176,87 @@ class Bench:
             run()
 
 
+# A function of the user's.
+
+
+def own_made(given: own.Made, pass_name: str, *, eager: bool) -> Made:
+    """What a user's function returned: a function of its arrays. What is no array is bound, so that
+    compiling takes it for a constant."""
+    if eager and pass_name == k.FORWARD:
+        return Made(lambda weights, *x: given.function(*x, **given.named), (), given.inputs)
+    jax = import_module("jax")
+    tree: Any = jax.tree_util
+    leaves, shape = tree.tree_flatten((given.inputs, dict(given.named)))
+
+    def is_float(dtype: object) -> bool:
+        return bool(jax.numpy.issubdtype(dtype, jax.numpy.floating))
+
+    moving = [n for n, leaf in enumerate(leaves) if is_moving(leaf, is_float, pass_name)]
+    if not moving and pass_name != k.FORWARD:
+        raise OwnError(
+            "it has no floating-point inputs, so there is no gradient",
+            "return (function, inputs) with arrays as inputs",
+        )
+
+    def run(weights: tuple[Any, ...], *arrays: Any) -> Any:
+        filled = list(leaves)
+        for place, array in zip(moving, arrays, strict=True):
+            filled[place] = array
+        inputs, named = tree.tree_unflatten(shape, filled)
+        return given.function(*inputs, **named)
+
+    arrays = tuple(jax.numpy.asarray(leaves[n]) for n in moving)
+    if pass_name == k.FORWARD:
+        return Made(run, (), arrays)
+    return Made(_floats_of(run, tree), (), arrays)
+
+
+def _floats_of(run: Callable[..., Any], tree: Any) -> Callable[..., Any]:
+    """The results that have a gradient, as one flat list."""
+    jnp = import_module("jax.numpy")
+
+    def floats(weights: tuple[Any, ...], *arrays: Any) -> list[Any]:
+        found = tree.tree_leaves(run(weights, *arrays))
+        return [x for x in found if jnp.issubdtype(jnp.asarray(x).dtype, jnp.floating)]
+
+    return floats
+
+
+# What a function is defined to compute: its jaxpr, without what nobody needs.
+
+
+def defined_work(function: Callable[..., Any], *arguments: Any) -> Algorithm | None:
+    """The work that a function defines for its arguments; None where it cannot be traced: eager
+    JAX may look at numbers."""
+    jax = import_module("jax")
+    traced = function if hasattr(function, "trace") else jax.jit(function)
+    try:
+        jaxpr = traced.trace(*arguments).jaxpr.jaxpr
+        return algorithm_of(_needed(jaxpr))
+    except (UncountableError, IndexError, KeyError, RecursionError):
+        trace_ignored("a jaxpr could not be counted")
+    except Exception:
+        trace_ignored("a function could not be traced")
+    return None
+
+
+def _needed(jaxpr: Any) -> Any:
+    """A jaxpr without equations whose results nobody needs; XLA would not run them either."""
+    partial_eval = import_module("jax.interpreters.partial_eval")
+    remove = getattr(partial_eval, "dce_jaxpr", None)
+    if remove is None:
+        return jaxpr
+    return remove(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
+
+
+# Arrays and words.
+
+
 def _random(case: Case) -> Callable[..., Any]:
     """Normal numbers in the case's format."""
-    jnp: Any = import_module("jax.numpy")
+    jnp = import_module("jax.numpy")
     source = np.random.default_rng(1234)
-    return lambda *shape: jnp.asarray(source.standard_normal(shape), _DTYPES[case.precision])
+    return lambda *shape: jnp.asarray(source.standard_normal(shape), DTYPES[case.precision])
 
 
 _HOW = {

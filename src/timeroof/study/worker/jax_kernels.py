@@ -29,7 +29,7 @@ class Made:
 
 
 def _conv2d(params: Params, random: Random, eager: bool) -> Made:
-    lax: Any = import_module("jax").lax
+    lax = import_module("jax").lax
     size = {name: int(value) for name, value in params.items() if name != "layout"}
     n, c, side, filters = size["batch"], size["channels"], size["size"], size["filters"]
     kernel, stride = size["kernel"], size["stride"]
@@ -47,8 +47,8 @@ def _conv2d(params: Params, random: Random, eager: bool) -> Made:
 
 
 def _lstm(params: Params, random: Random, eager: bool) -> Made:
-    jax: Any = import_module("jax")
-    jnp: Any = import_module("jax.numpy")
+    jax = import_module("jax")
+    jnp = import_module("jax.numpy")
     names = ("batch", "time_steps", "features", "hidden")
     batch, steps, features, hidden = (int(params[name]) for name in names)
 
@@ -81,7 +81,7 @@ def _gemm(params: Params, random: Random, eager: bool) -> Made:
 
 
 def _attention(params: Params, random: Random, eager: bool) -> Made:
-    jax: Any = import_module("jax")
+    jax = import_module("jax")
     names = ("batch", "sequence", "heads", "head_dim")
     shape = tuple(int(params[name]) for name in names)
     causal = params.get("causal") == "yes"

@@ -59,10 +59,14 @@ def is_importing() -> bool:
     return bool(_IMPORTING)
 
 
+# Anything that can be called: a function, a module, a class.
+Function = Callable[..., object]
+
+
 class Made(NamedTuple):
     """What a function returned for a case: something to call, and what to call it with."""
 
-    function: Callable[..., Any]
+    function: Function
     inputs: tuple[Any, ...] = ()
     named: Mapping[str, Any] = {}
     # Whether inputs were given beside it.
@@ -72,7 +76,7 @@ class Made(NamedTuple):
 class Own:
     """A user's function in this process."""
 
-    def __init__(self, name: str, make: Callable[..., Any], folder: str | None = None) -> None:
+    def __init__(self, name: str, make: Function, folder: str | None = None) -> None:
         self.name, self.make, self._folder = name, make, folder
         # Cases whose work was compared with that of the same case made again.
         self.checked = False
@@ -119,7 +123,7 @@ def imported(own: OwnFunction) -> Own:
     path = Path(own.path)
     with _folder_first(str(_root(path))):
         module = _module(path, own.name)
-    found: Any = module
+    found: object = module
     for part in own.function.split("."):
         found = getattr(found, part, None)
         if found is None:
@@ -220,7 +224,7 @@ def _surroundings() -> Iterator[None]:
 # Looking at it.
 
 
-def signature_of(make: Callable[..., Any]) -> inspect.Signature | None:
+def signature_of(make: Function) -> inspect.Signature | None:
     """Its signature, None where it has none that Python sees."""
     try:
         return inspect.signature(make)
@@ -228,7 +232,7 @@ def signature_of(make: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def parameters_of(make: Callable[..., Any]) -> tuple[list[OwnParameter], bool]:
+def parameters_of(make: Function) -> tuple[list[OwnParameter], bool]:
     """Its parameters by name, and whether it takes any other name too.
 
     >>> def make(batch: int, rate=0.5, *, mode="sum"): ...
@@ -249,7 +253,7 @@ def parameters_of(make: Callable[..., Any]) -> tuple[list[OwnParameter], bool]:
     return [_parameter(p, hints.get(p.name, p.annotation)) for p in own], any_name
 
 
-def _parameter(parameter: inspect.Parameter, hint: Any) -> OwnParameter:
+def _parameter(parameter: inspect.Parameter, hint: object) -> OwnParameter:
     given = parameter.default
     simple = given if type(given) in _SIMPLE else None
     choices = [c for c in typing.get_args(hint) if type(c) in _SIMPLE]
@@ -265,7 +269,7 @@ def _parameter(parameter: inspect.Parameter, hint: Any) -> OwnParameter:
     )
 
 
-def _kinds(hint: Any) -> Iterator[str]:
+def _kinds(hint: object) -> Iterator[str]:
     """Simple types that an annotation names, also as text and inside a union."""
     if isinstance(hint, str):
         hint = {kind.__name__: kind for kind in _SIMPLE}.get(hint.strip(), hint)
@@ -276,7 +280,7 @@ def _kinds(hint: Any) -> Iterator[str]:
             yield from _kinds(part)
 
 
-def framework_of(make: Callable[..., Any]) -> str:
+def framework_of(make: Function) -> str:
     """The framework that a function uses: by the imports of its file, then by what was loaded."""
     named = _imported_by(make)
     own = {f for f in named if f in _used_names(make)} if len(named) > 1 else named
@@ -293,7 +297,7 @@ def framework_of(make: Callable[..., Any]) -> str:
     return loaded[0] if loaded else PYTHON
 
 
-def _imported_by(make: Callable[..., Any]) -> set[str]:
+def _imported_by(make: Function) -> set[str]:
     """Frameworks that the source of a function's file imports, anywhere."""
     try:
         path = inspect.getsourcefile(inspect.unwrap(make))
@@ -317,13 +321,13 @@ def _frameworks(names: set[str]) -> set[str]:
 
 
 def _keras_backend() -> str:
-    keras: Any = sys.modules.get("keras")
+    keras = sys.modules.get("keras")
     return str(keras.backend.backend()) if keras is not None else "tensorflow"
 
 
-def _module_names(make: Callable[..., Any]) -> set[str]:
+def _module_names(make: Function) -> set[str]:
     """Top packages of what a function's own names stand for."""
-    space: Mapping[str, Any] = getattr(make, "__globals__", {})
+    space: Mapping[str, object] = getattr(make, "__globals__", {})
     used = _names_in(getattr(make, "__code__", None))
     values = [space[name] for name in used if name in space]
     closure = [c.cell_contents for c in getattr(make, "__closure__", None) or ()]
@@ -333,24 +337,23 @@ def _module_names(make: Callable[..., Any]) -> set[str]:
     return {str(home).partition(".")[0] for home in homes}
 
 
-def _used_names(make: Callable[..., Any]) -> set[str]:
+def _used_names(make: Function) -> set[str]:
     code = getattr(inspect.unwrap(make), "__code__", None)
     return _frameworks(_module_names(inspect.unwrap(make)) | set(_names_in(code)))
 
 
-def _names_in(code: Any) -> Iterator[str]:
-    if code is None:
+def _names_in(code: object) -> Iterator[str]:
+    if not inspect.iscode(code):
         return
     yield from code.co_names
     for constant in code.co_consts:
-        if inspect.iscode(constant):
-            yield from _names_in(constant)
+        yield from _names_in(constant)
 
 
 # What it returns.
 
 
-def unpacked(returned: Any, name: str) -> Made:
+def unpacked(returned: object, name: str) -> Made:
     """A callable alone, or with its inputs.
 
     >>> unpacked((len, [[1, 2]]), "make").inputs
@@ -386,7 +389,7 @@ def unpacked(returned: Any, name: str) -> Made:
     raise OwnError(what, WHAT_TO_RETURN)
 
 
-def _needed(function: Callable[..., Any]) -> list[str]:
+def _needed(function: Function) -> list[str]:
     """Arguments that a call must have."""
     looked = getattr(function, "forward", None) or getattr(function, "call", None) or function
     found = signature_of(looked) if callable(looked) else None

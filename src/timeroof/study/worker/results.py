@@ -1,10 +1,10 @@
-"""What the workers of JAX and TensorFlow share: results with their labels, cores, cold caches."""
+"""What the workers of JAX and TensorFlow share: which cases they have, results, cores, caches."""
 
 from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -12,12 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from timeroof.core.machine import Machine
+from timeroof.study import kernel as k
 from timeroof.study.case import Case, Result
-from timeroof.study.kernels import kernels
+from timeroof.study.kernels import kernel as find_kernel, kernels
 from timeroof.study.worker.counting import Used
 from timeroof.study.worker.sampling import Sampled
 from timeroof.study.worker.turns import now
 
+DTYPES = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+PASSES = (k.FORWARD, k.BACKWARD, k.BACKWARD_INPUT, k.BACKWARD_WEIGHT)
 _TIMES_THE_CACHE, _UNKNOWN_CACHE_BYTES = 2, 64 << 20
 # Work that differs by less is the same.
 _SAME = 1e-9
@@ -32,6 +35,48 @@ class Told(NamedTuple):
     counted_on: str
     because: Callable[[float], str | None] = lambda ratio: None
     defined_flops: float | None = None
+
+
+def refusal_of(
+    case: Case, framework: str, forms: Collection[str], variants: Collection[str], values: str
+) -> str | None:
+    """Why a framework has no such case; None where it has, or may."""
+    kernel = find_kernel(case.kernel)
+    if case.kernel not in forms:
+        return f"{case.kernel} has no form in {framework} here: {', '.join(forms)} have"
+    if case.pass_name not in kernel.passes or case.pass_name not in PASSES:
+        return f"{case.kernel} has no pass {case.pass_name!r} in {framework}"
+    if case.precision not in DTYPES:
+        return f"{case.precision} is no format of {framework}'s {values}"
+    if case.variant not in variants:
+        return f"{framework} has no variant {case.variant!r}: it has {', '.join(variants)}"
+    return f"cases of {framework} run on the CPU here" if case.device != "cpu" else None
+
+
+def refusal_of_own(
+    case: Case, framework: str, passes: Collection[str], variants: Collection[str]
+) -> str | None:
+    """The same of a function of the user's."""
+    for what, value, known in (
+        ("passes", case.pass_name, passes), ("variants", case.variant, variants),
+        ("devices", case.device, ("cpu",)),
+    ):  # fmt: skip
+        if value not in known:
+            return f"in {framework} a function of yours has the {what} {', '.join(known)}"
+    return None
+
+
+def error_words(error: Exception) -> tuple[str, str]:
+    """The first line of an error, and that behind its type."""
+    first = (str(error).strip().splitlines() or [""])[0][:500]
+    return first, f"{type(error).__name__}: {first}".removesuffix(": ")
+
+
+def is_moving(value: object, is_float: Callable[[object], bool], pass_name: str) -> bool:
+    """Whether what a user's function was given is an array that varies, or has a gradient."""
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        return False
+    return pass_name == k.FORWARD or is_float(value.dtype)
 
 
 def flusher(machine: Machine | None) -> Callable[[], object]:

@@ -24,18 +24,34 @@ from timeroof.live.tensorflow.graph import Graph
 from timeroof.study import kernel as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
-from timeroof.study.worker import own_tensorflow, tf_counting, xla_counting
+from timeroof.study.worker import own, tf_counting, xla_counting
 from timeroof.study.worker.counting import Used, nothing_seen, used
-from timeroof.study.worker.own import Own, check_home, leak_labels
-from timeroof.study.worker.results import Told, flusher, labels_of, result_of, use_cores
+from timeroof.study.worker.own import Own, OwnError, check_home, leak_labels
+from timeroof.study.worker.results import (
+    DTYPES,
+    Told,
+    error_words,
+    flusher,
+    is_moving,
+    labels_of,
+    refusal_of,
+    refusal_of_own,
+    result_of,
+    use_cores,
+)
 from timeroof.study.worker.sampling import Entrant, Sampled, process_clock
 from timeroof.study.worker.tf_kernels import KERNELS, Made
 from timeroof.study.worker.turns import Turns
 
 EAGER, GRAPH, XLA, SESSION = "eager", "graph", "xla", "session"
 VARIANTS = (EAGER, GRAPH, XLA, SESSION)
-_DTYPES = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-_PASSES = (k.FORWARD, k.BACKWARD, k.BACKWARD_INPUT, k.BACKWARD_WEIGHT)
+# What the passes of a function of the user's contain, and the ways in which it can run.
+OWN_PASSES = {
+    k.FORWARD: "what make returned, called once",
+    k.BACKWARD: "the gradients of inputs and trainable variables from a given gradient of the"
+    " result; the forward pass ran before and is not in the time, except in XLA",
+}
+OWN_VARIANTS = (EAGER, GRAPH, XLA)
 _MISSING = ("UnimplementedError", "NotImplementedError")
 
 
@@ -64,7 +80,7 @@ class Bench:
         self._own = own
         # Keras runs on whatever back end the environment names; here it is TensorFlow's.
         os.environ["KERAS_BACKEND"] = "tensorflow"
-        self._tf: Any = import_module("tensorflow")
+        self._tf = import_module("tensorflow")
         # One buffer, and only where a case is cold.
         self._flusher = lru_cache(maxsize=1)(partial(flusher, machine))
 
@@ -74,32 +90,11 @@ class Bench:
         """Measure cases in turns, and hand over a result of each in their order."""
         return Turns(self, process_clock).measure(cases, plan, beat)
 
-    def refusal(self, case: Case) -> str | None:  # noqa: PLR0911
+    def refusal(self, case: Case) -> str | None:
         """Why a case cannot run here."""
         if self._own is not None:
-            return self._refusal_of_own(case)
-        kernel = find_kernel(case.kernel)
-        if case.kernel not in KERNELS:
-            return f"{case.kernel} has no form in TensorFlow here: {', '.join(KERNELS)} have"
-        if case.pass_name not in kernel.passes or case.pass_name not in _PASSES:
-            return f"{case.kernel} has no pass {case.pass_name!r} in TensorFlow"
-        if case.precision not in _DTYPES:
-            return f"{case.precision} is no format of TensorFlow's tensors"
-        if case.variant not in VARIANTS:
-            return f"TensorFlow has no variant {case.variant!r}: it has {', '.join(VARIANTS)}"
-        if case.device != "cpu":
-            return "cases of TensorFlow run on the CPU here"
-        return None
-
-    def _refusal_of_own(self, case: Case) -> str | None:
-        for what, value, known in (
-            ("passes", case.pass_name, own_tensorflow.PASSES),
-            ("variants", case.variant, own_tensorflow.VARIANTS),
-            ("devices", case.device, ("cpu",)),
-        ):
-            if value not in known:
-                return f"in TensorFlow a function of yours has the {what} {', '.join(known)}"
-        return None
+            return refusal_of_own(case, "TensorFlow", OWN_PASSES, OWN_VARIANTS)
+        return refusal_of(case, "TensorFlow", KERNELS, VARIANTS, "tensors")
 
     def use_threads(self, count: int) -> None:
         """Run what follows on so many cores: TensorFlow makes its threads once."""
@@ -107,8 +102,7 @@ class Bench:
 
     def outcome(self, error: Exception) -> tuple[Status, str]:
         """What an error of TensorFlow means."""
-        first = (str(error).strip().splitlines() or [""])[0][:500]
-        text = f"{type(error).__name__}: {first}".removesuffix(": ")
+        first, text = error_words(error)
         if type(error).__name__ in ("ResourceExhaustedError", "MemoryError"):
             return "failed", f"out of memory ({first})"
         missing = type(error).__name__ in _MISSING or "only supports NHWC" in text
@@ -116,7 +110,7 @@ class Bench:
 
     def clear(self, cases: Sequence[Case]) -> None:
         """The next cases must not find what was compiled."""
-        keras: Any = import_module("keras")
+        keras = import_module("keras")
         keras.backend.clear_session()
 
     @contextmanager
@@ -126,7 +120,7 @@ class Bench:
         graphs: list[Graph] = []
         if self._own is not None:
             with tf_counting.collected(graphs):  # a tf.function becomes graphs at its first call
-                made = own_tensorflow.made_of(self._own.made(case.params), case.pass_name)
+                made = own_made(self._own.made(case.params), case.pass_name)
         else:
             made = KERNELS[case.kernel](case.params, random, case.variant == SESSION)
         if case.variant == SESSION:
@@ -222,7 +216,7 @@ class Bench:
     def result(self, case: Case, ready: Ready, sampled: Sampled) -> Result:
         """Samples with what one execution used."""
         count, on = self._count(case, ready)
-        holds = contains(case) if self._own is None else own_tensorflow.PASSES[case.pass_name]
+        holds = contains(case) if self._own is None else OWN_PASSES[case.pass_name]
         told = Told(holds, on, partial(because, case))
         labels = labels_of(case, count, sampled, ready.working_set_bytes, told)
         if self._own is not None:
@@ -254,6 +248,33 @@ class Bench:
         return used(ops, self._machine, cold=cold, count=count_calls), on
 
 
+def own_made(given: own.Made, pass_name: str) -> Made:
+    """What a user's function returned: a function of its tensors; all else is bound."""
+    tf = import_module("tensorflow")
+    moving = [
+        n for n, value in enumerate(given.inputs)
+        if is_moving(value, lambda dtype: bool(tf.as_dtype(dtype).is_floating), pass_name)
+    ]  # fmt: skip
+
+    def run(weights: tuple[Any, ...], *tensors: Any) -> Any:
+        filled = list(given.inputs)
+        for place, tensor in zip(moving, tensors, strict=True):
+            filled[place] = tensor
+        return given.function(*filled, **given.named)
+
+    inputs = tuple(given.inputs[n] for n in moving)
+    result = run((), *inputs)  # a layer makes its variables when it is first called
+    if pass_name != k.FORWARD and len(tf.nest.flatten(result)) != 1:
+        raise OwnError("it has several results, and a gradient is taken of one", "return one")
+    return Made(run, (), inputs, tuple(variables_of(given.function)))
+
+
+def variables_of(function: Callable[..., Any]) -> list[Any]:
+    """What a layer or a model learns."""
+    found = getattr(function, "trainable_variables", None) or []
+    return [getattr(variable, "value", variable) for variable in found]
+
+
 def _is_function(op: Described) -> bool:
     return op.name.startswith("tf::__inference_")
 
@@ -281,7 +302,7 @@ def _nbytes(value: Any) -> int:
 def _random(case: Case) -> Callable[..., Any]:
     """Normal numbers in the case's format."""
     dtype: Any = getattr(
-        import_module("tensorflow"), _DTYPES.get(case.precision, "float32")
+        import_module("tensorflow"), DTYPES.get(case.precision, "float32")
     ).as_numpy_dtype
     source = np.random.default_rng(1234)
     return lambda *shape: source.standard_normal(shape).astype(dtype)

@@ -31,7 +31,7 @@ def traced(run: Callable[[], object], folder: str) -> None:
 
 @contextmanager
 def _profiling(folder: str) -> Iterator[None]:
-    profiler: Any = import_module("tensorflow").profiler.experimental
+    profiler = import_module("tensorflow").profiler.experimental
     options = profiler.ProfilerOptions(python_tracer_level=0, device_tracer_level=0)
     profiler.start(folder, options=options)
     try:
@@ -77,7 +77,7 @@ def graph_ops(run: Callable[[], object], graphs: list[Graph]) -> list[Described]
 @contextmanager
 def collected(graphs: list[Graph]) -> Iterator[None]:
     """Collect the graphs that functions become, as they run, while they are made."""
-    context: Any = import_module("tensorflow.python.eager.context")
+    context = import_module("tensorflow.python.eager.context")
     context.context().enable_graph_collection()
     try:
         yield
@@ -104,8 +104,8 @@ class EagerOps:
         self._storage: dict[int, int] = {}
 
     def __call__(
-        self, op_type: Any, inputs: Any, attrs: Any, outputs: Any,
-        op_name: Any = None, graph: Any = None,
+        self, op_type: object, inputs: Any, attrs: Any, outputs: Any,
+        op_name: object = None, graph: Any = None,
     ) -> None:  # fmt: skip
         """One op was run."""
         if graph is not None:
@@ -142,7 +142,7 @@ def _plain(value: object) -> object:
 
 def eager_ops(run: Callable[[], object]) -> list[Described]:
     """The ops of one eager execution, with tensors and attributes."""
-    callbacks: Any = import_module("tensorflow.python.framework.op_callbacks")
+    callbacks = import_module("tensorflow.python.framework.op_callbacks")
     heard = EagerOps()
     callbacks.add_op_callback(heard)
     try:

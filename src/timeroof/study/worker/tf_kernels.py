@@ -66,7 +66,7 @@ def recurrent(kind: str, params: Params, random: Random, session: bool) -> Made:
             raise NotImplementedError(f"{kind} has no form in the style of TensorFlow 1 here")
         weights = (random(features + hidden, 4 * hidden), random(4 * hidden))
         return Made(_dynamic_rnn, weights, (random(steps, batch, features),))
-    keras: Any = import_module("keras")
+    keras = import_module("keras")
     inputs = random(batch, steps, features)
     options = {"reset_after": False} if kind == "gru" else {}
     layer = getattr(keras.layers, _LAYERS[kind])(

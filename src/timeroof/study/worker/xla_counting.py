@@ -8,16 +8,14 @@ from tempfile import TemporaryDirectory
 
 from timeroof.core.machine import Machine
 from timeroof.core.resources import DRAM
-from timeroof.live.memory import caches_above
 from timeroof.live.rows import matrix_units
 from timeroof.read.xla.programs import Programs
 from timeroof.read.xla.space import planes
 from timeroof.read.xla.thunks import Thunk, thunks_of
-from timeroof.study.worker.counting import Used
+from timeroof.study.worker.counting import Used, least_bytes
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.hlo.buffers import Buffers
-from timeroof.work.locality.accesses import Accesses, Range
-from timeroof.work.locality.ideal import ideal_traffics
+from timeroof.work.locality.accesses import Range
 
 # Runs a function with the framework's profiler writing into a folder.
 Traced = Callable[[Callable[[], object], str], None]
@@ -73,10 +71,4 @@ def _bytes(thunks: list[Thunk], machine: Machine | None, *, cold: bool) -> dict[
         counts[id(instruction)] = counts.get(id(instruction), -1) + 1
         own = buffers[id(program)].ranges(instruction, counts[id(instruction)])
         ranges.append([((id(program), s), at, size, kind) for s, at, size, kind in own])
-    accesses = Accesses.of(ranges, lasting)
-    levels = caches_above(machine) if machine is not None else [("dram", 0)]
-    found: dict[str, float | None] = {"byte/l1": float(sum(r[2] for own in ranges for r in own))}
-    traffics = ideal_traffics(accesses, [size for _, size in levels], warm=not cold)
-    for (level, _), moved in zip(levels, traffics, strict=True):
-        found[f"byte/{level}"] = float(moved.total_bytes)
-    return found
+    return least_bytes(ranges, lasting, machine, cold=cold)

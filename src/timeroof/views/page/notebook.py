@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timeroof.views.ladder import ladder
+from timeroof.views.ladder import ladder, seconds_words
 from timeroof.views.overview import overview
-from timeroof.views.page import headline
 from timeroof.views.page.templates import page_template
 from timeroof.views.palette import LIMITER_COLOURS
 
@@ -31,6 +30,6 @@ def notebook_html(report: Report) -> str:
         first=overview(report),
         ladder=ladder(report),
         colours=PART_COLOURS,
-        seconds=headline.seconds_words(report),
+        seconds=seconds_words(report),
         notes=report.notes,
     )

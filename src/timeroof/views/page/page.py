@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from timeroof.core.units import format_percent
 from timeroof.views.doubts import is_empty
-from timeroof.views.ladder import ladder
+from timeroof.views.ladder import amounts_line, ladder, origin_rows, seconds_words
 from timeroof.views.overview import overview
-from timeroof.views.page import headline, payload as ceilings
+from timeroof.views.page import payload as ceilings
 from timeroof.views.page.payload import MAX_ROWS, finding_cards, page_payload
 from timeroof.views.page.strip import rank_strip, strip_of
 from timeroof.views.page.templates import (
@@ -99,12 +99,12 @@ def _panel(index: int, name: str, report: Report) -> SimpleNamespace:
         strip=strip_of(report),
         ranks=rank_strip(report),
         ladder=ladder(report),
-        seconds=headline.seconds_words(report),
-        amounts=headline.amounts_line(report.totals),
+        seconds=seconds_words(report),
+        amounts=amounts_line(report.totals),
         ceilings=ceilings.ceiling_lines(report),
         facts=ceilings.machine_facts(report.machine) if report.machine else [],
         findings=finding_cards(report),
-        origins=headline.origin_rows(report),
+        origins=origin_rows(report),
         notes=[*report.notes, *_page_notes(report)],
         is_empty=is_empty(report),
     )

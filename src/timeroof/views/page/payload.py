@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
@@ -17,10 +17,10 @@ from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
 from timeroof.model.totals import device_count
 from timeroof.model.why import why_lines
+from timeroof.views.explain import why_value, why_words
 from timeroof.views.overview import time_parts
 from timeroof.views.palette import page_look
 from timeroof.views.plain import clip, plain_line
-from timeroof.views.why import why_value, why_words
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine
@@ -159,7 +159,7 @@ def _place(rows: list[Row]) -> str:
     return f"×{len(rows):,}{where}"
 
 
-def evidence_text(value: Any) -> str:
+def evidence_text(value: object) -> str:
     """A value of a finding's evidence as a person reads it.
 
     >>> evidence_text({"ai": 41.4111, "rows": 3, "why": "x"}), evidence_text([1.0, 2])
