@@ -180,7 +180,8 @@ def _bars(m: Movement | None) -> list[Bar]:
 
 
 def _is_numeric(sweep: Sweep) -> bool:
-    return all(isinstance(v, int) and v > 0 for v in sweep.values)
+    numbers = [v for v in sweep.values if isinstance(v, int | float) and not isinstance(v, bool)]
+    return len(numbers) == len(sweep.values) and min(numbers, default=0) > 0
 
 
 def movement(sweep: Sweep) -> Movement | None:
