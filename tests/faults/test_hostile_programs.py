@@ -172,7 +172,7 @@ def test_a_program_runs_in_a_folder_that_is_gone(words: list[str], tmp_path: Pat
     (tmp_path / "toy.toml").write_text(MACHINE)
     (tmp_path / "a.py").write_text("raise SystemExit(4)")
     words = [word.replace("..", str(tmp_path)) for word in words]
-    gone = ["-c", "mkdir gone; cd gone; rmdir ../gone; exec \"$@\"", "sh", sys.executable]
+    gone = ["-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh", sys.executable]
     ours = ["-m", "timeroof", "run", "--machine", str(tmp_path / "toy.toml")]
     alone, under = (
         subprocess.run(["/bin/sh", *gone, *begin, *words], cwd=tmp_path, capture_output=True, check=False)
