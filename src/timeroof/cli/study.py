@@ -292,7 +292,9 @@ def _nodes(scheduler: str | None, slurm: str | None, bound: str | None) -> DaskC
         what = "a function of your own" if bound == "own" else bound
         advice = "leave --scheduler and --slurm out"
         raise UsageError(f"{what} is measured on this computer only", advice=advice)
-    return DaskCluster(scheduler, slurm)
+    nodes = DaskCluster(scheduler, slurm)
+    nodes.check()
+    return nodes
 
 
 def _tool(counters: CounterTool | None) -> str | None:
