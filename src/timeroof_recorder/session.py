@@ -159,8 +159,8 @@ class Session:
 
     def _next(self) -> str:
         chosen = self.schedule.next()
-        wish = self.kinds.wish() if chosen == Pass.FREE else None
-        return chosen if wish is None else self.schedule.instead(wish)
+        wish = self.kinds.wish(chosen)
+        return chosen if wish is None else self.schedule.instead(chosen, wish)
 
     def _begin(self) -> None:
         """The first mark: who this process is among others."""

@@ -27,8 +27,9 @@ from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_seconds
 from timeroof.paper.build import build_paper
-from timeroof.views.overview import devices_of, overview, percent
+from timeroof.views.overview import devices_of, overview
 from timeroof.views.page import html_page, notebook_html
+from timeroof.views.parts import percent
 from timeroof.views.pictures.of_report import MAX_UNITS
 from timeroof.views.pictures.run_chart import MOST_GROUPS
 from timeroof.views.render import render, report_markdown

@@ -292,7 +292,9 @@ def _nodes(scheduler: str | None, slurm: str | None, bound: str | None) -> DaskC
         what = "a function of your own" if bound == "own" else bound
         advice = "leave --scheduler and --slurm out"
         raise UsageError(f"{what} is measured on this computer only", advice=advice)
-    return DaskCluster(scheduler, slurm)
+    nodes = DaskCluster(scheduler, slurm)
+    nodes.check()
+    return nodes
 
 
 def _tool(counters: CounterTool | None) -> str | None:
@@ -428,10 +430,12 @@ def _write(
 def _tell(found: Study, done: Done, store: Path, page: Path | None) -> None:
     """What could not be measured on stderr, and the summary, whose last line is the page."""
     from timeroof.study.output.utilisation import print_study
-    from timeroof.study.report import case_name, leaks_of
+    from timeroof.study.report import alike, case_name, leaks_of
 
-    for result in found.failures:
-        say(f"{result.status}: {case_name(result.case)}: {result.error}")
+    for results in alike(found.failures):
+        first, more = results[0], len(results) - 1
+        others = f" and {more} more case{'s' * (more > 1)}" if more else ""
+        say(f"{first.status}: {case_name(first.case)}{others}: {first.error}")
     for name, text in leaks_of(done.results).items():
         say(f"{name}: {text}")
     before = f", {done.found} of them from before" if done.found else ""

@@ -53,6 +53,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     if not steps:
         return _nothing(recording, source)
     framework = framework_of(recording.framework)
+    steps = [accounting.with_stated(s, recording.described) for s in steps]
     accounts = [framework.account(s, recording.event_cost_ns or 0.0) for s in steps]
     chosen = accounting.middle_half([s.duration_ns for s in steps])
     units = row_table.matrix_units(machine)
