@@ -394,7 +394,7 @@ def _kernel_lines(report: Report) -> list[KernelLine]:
 
 
 def _kernel_line(row: Row, whole_s: float) -> KernelLine:
-    share = row["kernel_efficiency"]
+    share = row["of_limit"]
     return KernelLine(
         name=row["short_name"] or "",
         ops=_ops(row),
