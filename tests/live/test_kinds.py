@@ -8,10 +8,14 @@ from itertools import pairwise
 
 import pytest
 
+from timeroof.core.notes import as_notes
+from timeroof.core.profile import AFTER, StepKind
 from timeroof.live.kind import Kind, KindKey, StepSeen
 from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds, with_sizes
+from timeroof.live.reading import ProcessSeen, note_calls_after
+from timeroof.live.recording import Recording
 from timeroof.live.sizes import choose_size, varying_note
-from timeroof_recorder.marks import Marks
+from timeroof_recorder.marks import FORWARD, OPTIMIZER, Marks
 from timeroof_recorder.schedule import RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 
 MS = 1_000_000
@@ -167,3 +171,30 @@ def test_no_recorder_is_on_in_two_steps_that_follow(seed: int) -> None:
     for (_, before), (_, after) in pairwise(found):
         assert not (before in RECORDING and after in RECORDING)
         assert not (before == after == Pass.DESCRIBED)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "calls", "is_said"), [(4.0, 128, True), (4.0, 8, False), (0.5, 128, False)]
+)
+def test_calls_after_the_last_step_are_named(left_s: float, calls: int, is_said: bool) -> None:
+    """A program that trains and then samples for long."""
+    seen = ProcessSeen(marker=OPTIMIZER, over=(0, (("forward", "UNet", "eval", calls),), ()))
+    around = [StepKind(name=AFTER, count=0, total_s=left_s, reported=False)]
+    found = Recording(kinds=[StepKind(name="training", count=40, total_s=6.0), *around])
+    note_calls_after(found, seen, around)
+    assert [note.code for note in as_notes(found.notes)] == ["calls-after"] * is_said
+    if is_said:
+        assert "4 s after its last step (40 % of the time), calling UNet" in found.notes[0]
+
+
+def test_a_module_in_the_place_of_one_that_is_gone_is_another() -> None:
+    """Observers of a quantisation are made, called once each and thrown away."""
+    ends: list[int] = []
+    marks = Marks("auto", ends.append)
+    for _ in range(3):
+        marks.called(1, "Observer", "grad", (4,), lambda: False)
+    assert not ends
+    for _ in range(4):
+        marks.called(2, "Net", "grad", (4,), lambda: True)
+    assert marks.found == FORWARD
+    assert marks.label == "a call of Net"

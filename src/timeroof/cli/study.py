@@ -43,7 +43,7 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col, blocked,"
+    "eager, no-onednn, compiled (torch.compile, jax.jit, XLA), max-autotune; conv2d: im2col, blocked,"
     " winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam:"
     " foreach, fused; tensorflow: eager, graph (tf.function), xla (jit_compile), session"
     " (TensorFlow 1)"
@@ -292,7 +292,9 @@ def _nodes(scheduler: str | None, slurm: str | None, bound: str | None) -> DaskC
         what = "a function of your own" if bound == "own" else bound
         advice = "leave --scheduler and --slurm out"
         raise UsageError(f"{what} is measured on this computer only", advice=advice)
-    return DaskCluster(scheduler, slurm)
+    nodes = DaskCluster(scheduler, slurm)
+    nodes.check()
+    return nodes
 
 
 def _tool(counters: CounterTool | None) -> str | None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from timeroof.core.errors import trace_ignored
+from timeroof.core.notes import Note
+from timeroof.core.profile import AFTER, BEFORE, StepKind
 from timeroof.live.accounting import LEAST_WAITING, waiting_share
 from timeroof.live.calibration import Program, event_cost
 from timeroof.live.framework import framework_of
@@ -24,7 +26,7 @@ from timeroof.live.kinds import (
 from timeroof.live.recording import CleanStep, Described, Recording, TimedStep
 from timeroof.live.records import Payload, ProcessSeen
 from timeroof.live.sizes import choose_size, mind_sizes, nearest_in_size, varying_note
-from timeroof_recorder.marks import FORWARD, WINDOW
+from timeroof_recorder.marks import FORWARD, OPTIMIZER, PATIENCE, WINDOW
 from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 
 # How many times longer than the steps windows of time lasted that are reported in their place.
@@ -102,6 +104,7 @@ def recordings_of(
         if kind is not None:
             recording.kinds, recording.kind = step_kinds(kinds, kind, around), kind.name
             recording.profiling_s = slower_s
+            note_calls_after(recording, seen, around)
             _fill(recording, kind, own, seen, folder)
         found.append(recording)
         _read_block(recording, seen, folder)
@@ -154,6 +157,28 @@ def _take_tail(
     kind.forget()
     seen.steps_seen += 1
     return (left_ns - took_ns) / 1e9
+
+
+# From this share of the run on, what an optimizer's last step was followed by is worth a word.
+LEAST_LEFT = 0.25
+
+
+def note_calls_after(found: Recording, seen: ProcessSeen, around: Sequence[StepKind]) -> None:
+    """A word where a program trains and then samples or serves for long: that was not looked at."""
+    after = next((kind for kind in around if kind.name == AFTER), None)
+    if after is None or seen.over is None or seen.marker != OPTIMIZER:
+        return
+    left_s = after.total_s or 0.0
+    share = left_s / sum(kind.total_s or 0.0 for kind in found.kinds if kind.name != BEFORE)
+    called = {item[1]: item[-1] for item in seen.over[1] if item[0] == "forward"}
+    often = [name for name, count in called.items() if count >= PATIENCE]
+    if share >= LEAST_LEFT and often:
+        words = (
+            f"The program went on for {left_s:.3g} s after its last step ({100 * share:.0f} % of"
+            f" the time), calling {', '.join(often)}. None of it was profiled. Use --step-marker"
+            " forward to take calls for steps."
+        )
+        found.note(Note(words, "calls-after", "warning"))
 
 
 def _kept(seen: ProcessSeen, kept: Mapping[str, Mapping[str, Program]]) -> Mapping[str, Program]:

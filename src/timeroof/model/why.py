@@ -36,11 +36,12 @@ def why(report: Report, row_id: int) -> Why:
 
     Raises `UsageError` where no row has the id.
     """
-    is_row = report.rows["id"] == row_id
-    if not is_row.any():
+    ids = report.rows["id"].to_list()
+    if row_id not in ids:
         many = f"ids are 0 to {report.rows.height - 1}" if report.rows.height else "it has no rows"
-        raise UsageError(f"no row has the id {row_id}", advice=f"{many}; the page and --json list")
-    row = report.rows.row(is_row.arg_max(), named=True)
+        advice = f"{many}; the page and --json list them"
+        raise UsageError(f"no row has the id {row_id}", advice=advice)
+    row = report.rows.row(ids.index(row_id), named=True)
     lines = list(why_lines(report, row))
     return Why(
         schema=WHY_SCHEMA,

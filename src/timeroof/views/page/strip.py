@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from timeroof.core.units import format_seconds
 from timeroof.model.fleet import outliers
-from timeroof.views.overview import row_class
+from timeroof.views.parts import row_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
