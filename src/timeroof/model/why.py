@@ -39,7 +39,8 @@ def why(report: Report, row_id: int) -> Why:
     ids = report.rows["id"].to_list()
     if row_id not in ids:
         many = f"ids are 0 to {report.rows.height - 1}" if report.rows.height else "it has no rows"
-        raise UsageError(f"no row has the id {row_id}", advice=f"{many}; the page and --json list")
+        advice = f"{many}; the page and --json list them"
+        raise UsageError(f"no row has the id {row_id}", advice=advice)
     row = report.rows.row(ids.index(row_id), named=True)
     lines = list(why_lines(report, row))
     return Why(
