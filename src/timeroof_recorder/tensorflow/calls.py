@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from timeroof_recorder.kept import time
-from timeroof_recorder.process import Ignoring, after_import, wrap
+from timeroof_recorder.process import KERAS, Ignoring, after_import, keras_backend, wrap
 
 Original = Callable[..., object]
 Back = Callable[[], None]
@@ -29,7 +29,7 @@ _MOST_CELLS = 40
 # Gradients after which a loop that uses no optimizer is one that updates variables itself.
 _PATIENCE = 2
 _KERAS_OPTIMIZERS = (
-    ("keras.src.optimizers.base_optimizer", "BaseOptimizer", "apply"),
+    (KERAS, "BaseOptimizer", "apply"),
     ("tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients"),
     ("tensorflow.python.training.optimizer", "Optimizer", "apply_gradients"),
 )
@@ -150,7 +150,7 @@ class Calls:
     def _update(
         self, original: Original, optimizer: object, *args: object, **kwargs: object
     ) -> object:
-        if self._note_training() or not self._is_eager():
+        if self._note_training() or not self._is_eager() or _computes_elsewhere(optimizer):
             return original(optimizer, *args, **kwargs)
         found = self._within("optimizer", original, optimizer, *args, **kwargs)
         self._updates += 1
@@ -201,6 +201,12 @@ class Calls:
         with Ignoring("the graph of a session was not kept"):
             read(seen)
         return found
+
+
+def _computes_elsewhere(optimizer: object) -> bool:
+    """Whether an optimizer is of a Keras whose back end is another framework."""
+    is_of_keras = any(kind.__module__.startswith("keras.") for kind in type(optimizer).__mro__)
+    return is_of_keras and keras_backend() != "tensorflow"
 
 
 def _name_of(function: object) -> tuple[int, str]:

@@ -21,6 +21,8 @@ class Recompiling(Rule):
 
     **Seconds.** All of it: a program that was compiled before costs the step nothing.
 
+    A matter of counts: it is said whatever the times vary by, as settled steps compile nothing.
+
     **Silent** where the source does not tell compiling from other work of the host, and where
     steps compile only at the start of the program.
     """
@@ -28,6 +30,7 @@ class Recompiling(Rule):
     code = "TR109"
     name = "recompiling"
     title = "Steps compile again"
+    counts = seen = True
     actions = {
         "jax": "Make the function once, outside the loop. Pad inputs to a few fixed shapes. Pass"
         " numbers that change as arrays. jax.log_compiles() shows what is compiled and why.",

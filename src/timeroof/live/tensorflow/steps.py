@@ -22,7 +22,12 @@ _CONTAINERS = re.compile(
     r"|(?:Stateless)?(?:While|If|Case)$|XlaLaunch|_XlaRun|XlaLocalLaunch|MapDefun$|_FusedXla)"
 )
 _COMPILES = re.compile(r"^(?:_XlaCompile|XlaCompile|Grappler|FunctionOptim|GraphOptimiz|XlaBuild)")
-_DATA = re.compile(r"^(?:IteratorGetNext|OneShotIterator|OptionalFromValue|MultiDeviceIteratorGet)")
+# Fetching batches, and making the pipelines that prepare them.
+_DATA = re.compile(
+    r"^(?:IteratorGetNext|OneShotIterator|OptionalFromValue|MultiDeviceIterator|MakeIterator"
+    r"|AnonymousIterator|AnonymousMultiDeviceIterator|DeleteIterator|DeleteMultiDeviceIterator"
+    r"|\w+Dataset(?:V\d+)?$)"
+)
 _RUNTIME = (
     "ExecutorState::", "ExecutorPropagate", "ExecutorDone", "FunctionRun", "Rendezvous", "XlaRun",
     "XlaLaunch", "SessionRun", "TfrtSession", "DirectSession",
