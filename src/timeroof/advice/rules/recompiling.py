@@ -6,6 +6,15 @@ from timeroof.advice.context import COMPILING, Context, idle_seconds, with_idle_
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
 
+# Of fewer steps nobody knows whether the first ones compiled for all.
+LEAST_STEPS = 4
+
+
+def _steps(context: Context) -> int:
+    """How many steps of the reported kind there were; 0 where that is not known."""
+    steps = context.totals.steps
+    return sum(k.count for k in steps.kinds if k.reported) if steps is not None else 0
+
 
 class Recompiling(Rule):
     """A step that is traced or compiled again every time.
@@ -23,8 +32,8 @@ class Recompiling(Rule):
 
     A matter of counts: it is said whatever the times vary by, as settled steps compile nothing.
 
-    **Silent** where the source does not tell compiling from other work of the host, and where
-    steps compile only at the start of the program.
+    **Silent** where the source does not tell compiling from other work of the host, of fewer
+    than four steps, and where steps compile only at the start of the program.
     """
 
     code = "TR109"
@@ -44,7 +53,7 @@ class Recompiling(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """Seconds of compiling."""
         seconds = idle_seconds(context, COMPILING)
-        if not seconds:
+        if not seconds or 0 < _steps(context) < LEAST_STEPS:
             return []
         rows, outside = with_idle_gain(context, COMPILING)
         why = (
