@@ -147,12 +147,21 @@ def report(program: str, folder: Path, threads: int | None) -> dict:
     return found
 
 
-def top_ops(found: dict) -> list[str]:
-    """The five ops that take most time."""
+def op_times(found: dict) -> Counter[str]:
+    """Seconds by op."""
     times: Counter[str] = Counter()
     for row in found["kernels"]:
         times[row["op"] or row["name"]] += row["time_s"]
-    return [name for name, _ in times.most_common(5)]
+    return times
+
+
+def agreeing(quiet: Counter[str], busy: Counter[str]) -> tuple[int, list[str]]:
+    """How many of the five largest ops both have, and those that only the busy run has, with their
+    quiet time over that of the quiet run's fifth."""
+    first, second = quiet.most_common(5), busy.most_common(5)
+    known = dict(first)
+    others = [f"{name} {quiet[name] / first[-1][1]:.2f}" for name, _ in second if name not in known]
+    return 5 - len(others), others
 
 
 def waiting(found: dict) -> str:
@@ -180,14 +189,14 @@ def main() -> None:
                 if (row["kernel_efficiency"] or 0.0) > 1.05
                 and "waiting" not in (row["above_roof"] or "")
             ]  # fmt: skip
-            first, second = top_ops(quiet), top_ops(busy)
-            common = len(set(first) & set(second)) + 5 - len(first)
+            common, others = agreeing(op_times(quiet), op_times(busy))
             codes = {f["code"] for f in busy["findings"]} - {f["code"] for f in quiet["findings"]}
             unflagged, invented = unflagged + len(above), invented + len(codes)
             disagreeing += common < 4
             print(
                 f"{name:12} {waiting(quiet):>6} {waiting(busy):>6}  {', '.join(above) or '-':11} "
-                f" {common}/5    {', '.join(sorted(codes)) or '-'}",
+                f" {common}/5    {', '.join(sorted(codes)) or '-'}"
+                f"{'  instead: ' + ', '.join(others) if others else ''}",
                 flush=True,
             )
     print(

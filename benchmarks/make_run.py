@@ -47,6 +47,11 @@ def _direction(facts: dict) -> str | None:
     return f"{unit}{lead['other']} against {lead['base']}: {lead['verdict']}"
 
 
+def _is_against(first: str, then: str) -> bool:
+    """Whether two conclusions contradict: of another pair of cases they may say the same."""
+    return first.rpartition(": ")[2] != then.rpartition(": ")[2]
+
+
 def main(busy_runs: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         subprocess.run(
@@ -71,10 +76,12 @@ def main(busy_runs: int) -> None:
 def _beside(folder: Path, first: dict[str, str | None], number: int) -> bool:
     taken_s, found, load = factors(folder)
     known = {code: told for code, told in found.items() if told is not None}
-    against = [c for c, told in known.items() if first.get(c) is not None and first[c] != told]
+    against = [c for c, told in known.items() if (was := first.get(c)) and _is_against(was, told)]
+    other = [known[c] for c, was in first.items() if was and c in known and known[c] != was]
     print(
         f"run {number}: {taken_s:.0f} s, others used {load:.0%}, {len(known)} of 5 concluded,"
-        f" {len(against)} against the first run {[(first[c], known[c]) for c in against]}",
+        f" {len(against)} against the first run {[(first[c], known[c]) for c in against]},"
+        f" of another pair of cases: {other}",
         flush=True,
     )
     return len(known) >= FEWEST and not against

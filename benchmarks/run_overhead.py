@@ -1,12 +1,17 @@
 """How much the timed pass slows a program down, against the bare program and FlopCounterMode.
 
     python benchmarks/run_overhead.py [--rounds 12] [--threads 1]
+    python benchmarks/run_overhead.py --unprofiled [--rounds 4] [--steps 300] [--threads 1]
 
 JAX and TensorFlow: `run_overhead_xla.py`.
 Paired and alternating: a bare step, one that is looked at, a bare step. Limits: 1.05 on the
 convolution net, 1.5 on the LSTM loop, and there at least 5 times closer to the bare time than
 torch's FlopCounterMode. The allocator keeps freed memory here: whether a step meets page faults
 depends on what was freed before it, which is several per cent of the convolution net's time.
+
+`--unprofiled`: what the recorder costs steps that it leaves alone. Whole programs with and without
+it, in turns (A B B A), each prints the median CPU time of its steps; nearly all of them come after
+those that are profiled. Limit: 1.01 on the least of either.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -97,6 +103,40 @@ def slow_down(step: Step, look: Callable[[Step], float], rounds: int) -> tuple[f
     return statistics.median(bare), statistics.median(ratios)
 
 
+def step_cpu_s(step: Step, steps: int) -> float:
+    """The median CPU time of a step, in a loop as long as a program's."""
+    times = []
+    for _ in range(steps):
+        start = time.process_time()
+        step()
+        times.append(time.process_time() - start)
+    return statistics.median(times)
+
+
+def unprofiled_ratio(name: str, rounds: int, steps: int) -> float:
+    """Median steps under the recorder over those of the bare program, each the least of all."""
+    alone = [sys.executable, __file__, "--alone", name, "--steps", str(steps)]
+    recorded = [sys.executable, "-m", "timeroof", "run", "--machine", "v100-sxm2", *alone[1:]]
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for n in range(rounds):
+        for is_recorded in (False, True) if n % 2 else (True, False):
+            words = recorded if is_recorded else alone
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            found[is_recorded].append(float(done.stdout))
+    return min(found[True]) / min(found[False])
+
+
+def check_unprofiled(rounds: int, steps: int) -> bool:
+    """Print what the recorder costs unprofiled steps; whether it is little enough."""
+    ratios = {name: unprofiled_ratio(name, rounds, steps) for name in STEPS}
+    for name, ratio in ratios.items():
+        print(f"{name:10} unprofiled steps x{ratio:.4f} of the bare program's (limit 1.01)")
+    return max(ratios.values()) <= 1.01
+
+
+STEPS = {"conv net": conv_net, "LSTM loop": lstm_loop}
+
+
 def keep_memory() -> None:
     """Start again with an allocator that gives no memory back, unless that is so already."""
     if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
@@ -109,9 +149,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--unprofiled", action="store_true")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--alone", choices=STEPS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
+    if args.alone:
+        print(step_cpu_s(STEPS[args.alone](), args.steps))
+        return 0
+    if args.unprofiled:
+        return 0 if check_unprofiled(min(args.rounds, 4), args.steps) else 1
     held = True
     for name, make, limit in (("conv net", conv_net, 1.05), ("LSTM loop", lstm_loop, 1.5)):
         step = make()

@@ -12,7 +12,7 @@ import sys
 from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
 from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log, read_plan
-from timeroof_recorder.process import Ignoring, after_import
+from timeroof_recorder.process import Ignoring, after_import, is_main_interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def start() -> None:
     if _RECORDER or value is None:  # in a venv, site goes through the .pth files twice
         return
     parent, _, folder = value.decode("utf-8", "surrogateescape").partition(":")
-    plan = read_plan(folder)
+    plan = read_plan(folder) if is_main_interpreter() else None
     if plan is None:
         return
     recorder = Recorder(folder, plan)

@@ -293,6 +293,8 @@ class Marks:
             self._boundary(now_ns)
 
     def _note(self, key: object, label: str, now_ns: int, is_alive: "Callable[[], bool]") -> None:
+        if key in self._alive and not self._alive[key]():  # another one has its place in memory
+            self._times.pop(key, None)
         self._labels[key], self._alive[key] = label, is_alive
         times = self._times.setdefault(key, [])
         if len(times) < MOST_TIMES:

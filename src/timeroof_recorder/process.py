@@ -114,6 +114,16 @@ def is_main_thread() -> bool:
     return True if main is None else bool(main().ident == _thread.get_ident())
 
 
+def is_main_interpreter() -> bool:
+    """Whether this is the interpreter that the process started with; asked before the program's
+    first line. Others end within its end: what is registered in them costs the exit code."""
+    try:
+        _signal.set_wakeup_fd(-1)  # as it is; others must not set it
+    except ValueError:
+        return False
+    return True
+
+
 def is_running(thread: int) -> bool:
     """Whether a thread, by Python's number, has not ended."""
     return thread in sys._current_frames()

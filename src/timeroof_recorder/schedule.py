@@ -49,8 +49,7 @@ class Schedule:
     those is seen, the last step of the warm-up stands in for it, so that it need not come
     before the timed one: a program of three steps has times, one of four shapes as well, and
     from six on (`warmup` is one less than the steps that pass first) nothing stands in.
-    No timed pass follows a timed one: an annotation that is open over both would be written
-    into memory that torch has freed. Between an instrumented step and a clean one lies one
+    Between an instrumented step and a clean one, or one with the same instruments, lies one
     in which caches and memory settle; it is none of the `steps`. The end of every window is
     described once more, to see whether sizes are still the same.
 
@@ -66,7 +65,7 @@ class Schedule:
         self._step = -1
         self._timed = 0
         self._next_window = 2 * (warmup + steps)
-        self._last = Pass.WARMUP
+        self._last = self._before = Pass.WARMUP
         self._repeats = 0
         self._repeat: str | None = None
         # How many more steps are to be described: None until sizes are seen to change.
@@ -79,6 +78,7 @@ class Schedule:
 
     def next(self) -> str:
         """The pass of the next step."""
+        self._before = self._last
         if self._repeat is not None:
             self._last, self._repeat = self._repeat, None
             return self._last
@@ -87,7 +87,7 @@ class Schedule:
             self._more -= 1
             self._last = Pass.DESCRIBED
             return self._last
-        if chosen in UNTOUCHED and self._last in INSTRUMENTED:
+        if disturbs(self._last, chosen):
             self._last = Pass.SETTLING
             return self._last
         self._step += 1
@@ -101,10 +101,15 @@ class Schedule:
         if self._repeats <= MOST_REPEATS:
             self._repeat = lost
 
-    def instead(self, chosen: str) -> str:
-        """Another pass is given to the step that was to be left alone."""
-        self._last = chosen
-        return chosen
+    def instead(self, chosen: str, wish: str) -> str:
+        """A step gets the pass that its kind lacks, as far as it can; the one that was chosen for
+        it comes with the next step."""
+        if disturbs(self._before, wish):
+            wish = Pass.SETTLING
+        if chosen in INSTRUMENTED and chosen != wish and not disturbs(wish, chosen):
+            self._repeat = chosen
+        self._last = wish
+        return wish
 
     def _pass(self, step: int) -> str:
         if step < self.warmup:
@@ -134,11 +139,23 @@ class Schedule:
         return Pass.CLEAN if place % 2 == 0 else Pass.TIMED
 
 
+def disturbs(before: str, chosen: str) -> bool:
+    """Whether a pass cannot come right after another. The program's annotations may be open over
+    the end of a step. One that the profiler saw begin and another run of it sees end is written
+    into memory that torch has freed; whoever describes loses a parent from the stack by it."""
+    if chosen in UNTOUCHED:
+        return before in INSTRUMENTED
+    if chosen in RECORDING:
+        return before in RECORDING
+    return chosen == before == Pass.DESCRIBED
+
+
 def _shows_primitives(place: int) -> bool:
     return place % PRIMITIVES_EVERY == 3 and place < MOST_PRIMITIVES_PLACE
 
 
-# Kinds of steps: those that the plan above missed get their passes from steps it leaves alone.
+# Kinds of steps: those that the plan above missed get their passes from steps it leaves alone, and
+# from any where they come regularly.
 
 
 # A kind that comes rarely is timed so often, and described once.
@@ -173,6 +190,8 @@ class KindSeen:
             return Pass.TIMED
         if not self.described:
             return Pass.DESCRIBED
+        if not self.untouched:
+            return Pass.FREE
         return Pass.TIMED if self.timed < min(WANTED_TIMED, self.count // 2) else None
 
 
@@ -189,10 +208,11 @@ class Kinds:
         self.seen.setdefault(kind, KindSeen()).came(number, pass_, duration_ns)
         self._number = number
 
-    def wish(self) -> str | None:
-        """A pass for the next step in place of none, for the sake of a kind that lacks it."""
-        if len(self.seen) < 2 or len(self.seen) > MOST_KINDS:
-            return self._of_usual() if len(self.seen) == 1 else None
+    def wish(self, chosen: str) -> str | None:
+        """A pass for the next step in place of the one that was chosen, for the sake of a kind that
+        lacks it; where nobody knows of what kind it will be, only of a step to be left alone."""
+        if not 2 <= len(self.seen) <= MOST_KINDS or chosen == Pass.WARMUP:
+            return None
         total = sum(kind.total_ns for kind in self.seen.values())
         lacking = [
             kind for kind in self.seen.values()
@@ -200,15 +220,19 @@ class Kinds:
         ]  # fmt: skip
         if not lacking:
             return None
-        for kind in lacking:
-            if kind.gap and kind.last + kind.gap == self._number + 1:
-                return kind.lacks()
-        # Nobody knows when it comes again: try now and then.
+        # The usual kind has its turns in the plan.
+        least = 1 if chosen == Pass.FREE else 2
+        ahead = {kind.last + kind.gap: kind for kind in lacking if kind.gap >= least}
+        if self._number + 1 in ahead:
+            return ahead[self._number + 1].lacks()
+        if self._number + 2 in ahead and disturbs(chosen, ahead[self._number + 2].lacks() or ""):
+            return Pass.SETTLING
+        return self._tried(lacking) if chosen == Pass.FREE else None
+
+    def _tried(self, lacking: "list[KindSeen]") -> str | None:
+        """Nobody knows when it comes again: try now and then."""
         self._asked += 1
         if self._tries >= MOST_TRIES or self._asked % TRY_EVERY:
             return None
         self._tries += 1
         return max(lacking, key=lambda kind: kind.total_ns).lacks()
-
-    def _of_usual(self) -> str | None:
-        return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,11 @@ import pytest
 from tests.advice.cases import fine, found, only, own_gain_s, report_of
 from tests.conftest import make_machine
 from timeroof.advice import advise
+from timeroof.api.reports import analyze, load
 from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.notes import UNTRUSTED, Note
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "live"
 
 
 def tiny(launches: float = 100, time_s: float = 8.0, **more: Any) -> dict[str, Any]:
@@ -289,3 +295,18 @@ def test_work_of_the_program_itself_is_no_launching() -> None:
     assert own_gain_s(only("TR101", report)) == pytest.approx(7.8 + 99 * 50 * 0.1)
     # Below a tenth of the run it is not worth a line.
     assert not found("TR101", report_of(rows, wall_s=10_018.0, idle_by_cause={"python": 1e4}))
+
+
+@pytest.mark.parametrize(("name", "told"), [("lstm_loop", True), ("conv_padding", False)])
+def test_launches_count_where_times_are_not_to_be_trusted(name: str, told: bool) -> None:
+    """A program that waited for a CPU: nothing but its launches against all of its work."""
+    recorded = load(GOLDEN / f"{name}.troof")
+    waited = Note("waited", code=UNTRUSTED)
+    profile = replace(recorded.profile, notes=(*recorded.profile.notes, waited))
+    findings = {f.code: f for f in analyze(profile, recorded.machine).findings}
+    assert ("TR101" in findings) is told
+    if told:
+        finding = findings["TR101"]
+        assert "tiny ops are launched for" in finding.title
+        assert "nn.LSTM" in (finding.action or "")
+        assert finding.evidence["launch_bound_s"] >= 2 * finding.evidence["work_bound_s"]

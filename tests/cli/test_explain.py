@@ -177,5 +177,6 @@ def test_explain_unfolds_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "\x1b[31m" not in text
     assert run("explain", path, "--row", "0") == 0
     assert "elapsed_s - bound_s" in capsys.readouterr().out
-    assert run("explain", path, "--row", "77") == 2
-    assert "no row has the id 77" in capsys.readouterr().err
+    for absent in (77, 10**20, -1):
+        assert run("explain", path, "--row", str(absent)) == 2
+        assert f"no row has the id {absent}" in capsys.readouterr().err

@@ -108,6 +108,17 @@ def test_an_empty_name_is_not_this_folder(capsys: pytest.CaptureFixture[str]) ->
     assert "an empty name is given" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [
+    ["read", "a.csv", "--json", ""], ["read", "a.csv", "--out", ""], ["report", "a.csv", "-o", ""],
+    ["run", "--html=", "a.py"], ["run", ""], ["run", "-m", ""],
+])  # fmt: skip
+def test_an_output_or_program_without_a_name_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert "empty" in capsys.readouterr().err
+
+
 def test_json_to_a_closed_stdout_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("name,time_s\na,1\n")

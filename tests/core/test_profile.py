@@ -26,7 +26,6 @@ def test_rows_are_sorted_by_time_and_numbered(source: Source) -> None:
 
 def test_labels_are_kept(source: Source) -> None:
     profile = Profile.of([{"name": "a", "time_s": 1.0, "label.batch": 16}], source)
-    assert profile.label_names == ["batch"]
     assert profile.kernels["label.batch"][0] == "16"
 
 
@@ -47,6 +46,17 @@ def test_labels_are_kept(source: Source) -> None:
         ({"name": ["a"], "time_s": ["soon"]}, "type"),
         ({"name": ["a", "b"], "time_s": [1.0, 1.0], "id": [1, 1]}, "repeats"),
         ({"name": ["a"], "time_s": [1.0], "parent": [3]}, "parent"),
+        *(
+            (
+                {"name": ["a", "b"], "time_s": [1.0, 1.0], "shape": [shape, None]},
+                "'shape' has a size",
+            )
+            for shape in ([[2, None]], [None, [2]], [[-1, 2]])
+        ),
+        *(
+            ({"name": ["a", "b"], "time_s": [1.0, 1.0], "samples": [samples, []]}, "'samples' has")
+            for samples in ([1.0, None], [float("nan")], [-1.0], [1e300])
+        ),
     ],
 )
 def test_what_cannot_be_true_is_refused(

@@ -243,6 +243,13 @@ PROGRAMS: dict[str, str] = {
         "import _xxsubinterpreters as s\ni = s.create(); s.run_string(i, 'import json, os; os.getpid()')\n"
         "s.destroy(i); sys.exit(8)"
     ),
+    # Python ends it at its own end: whoever has registered something in it costs the exit code.
+    "subinterpreter that stays": "import _xxsubinterpreters as s\ni = s.create(); sys.exit(8)",
+    "subinterpreter that exits": (
+        "import _xxsubinterpreters as s\ni = s.create()\n"
+        "try: s.run_string(i, 'raise SystemExit(4)')\n"
+        "except s.RunFailedError as e: print(e)\nsys.exit(9)"
+    ),
     "sys.exit is None": "sys.exit = None; raise SystemExit(9)",
     "os._exit is None": "os._exit = None; sys.exit(3)",
     "print, open and len patched": (

@@ -167,6 +167,20 @@ def test_a_zipapp_a_link_and_a_name_that_is_no_text(tmp_path: Path) -> None:
         assert (folder / "r.json").is_file() or b"no report" in ours[2]
 
 
+@pytest.mark.parametrize("words", [["-m", "this"], ["../a.py"]], ids=["module", "script"])
+def test_a_program_runs_in_a_folder_that_is_gone(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "toy.toml").write_text(MACHINE)
+    (tmp_path / "a.py").write_text("raise SystemExit(4)")
+    words = [word.replace("..", str(tmp_path)) for word in words]
+    gone = ["-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh", sys.executable]
+    ours = ["-m", "timeroof", "run", "--machine", str(tmp_path / "toy.toml")]
+    alone, under = (
+        subprocess.run(["/bin/sh", *gone, *begin, *words], cwd=tmp_path, capture_output=True, check=False)
+        for begin in ([], ours)
+    )  # fmt: skip
+    assert (under.returncode, under.stdout) == (alone.returncode, alone.stdout), under.stderr
+
+
 @pytest.mark.parametrize("what", ["absent", "unreadable", "a folder", "empty name"])
 def test_a_script_that_cannot_be_run_is_refused(what: str, tmp_path: Path) -> None:
     script = tmp_path / "a.py"

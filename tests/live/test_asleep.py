@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from tests.live.test_cutting import timed
 from timeroof.live.accounting import account
-from timeroof.live.reading import slept_ns
+from timeroof.live.records import slept_ns
 from timeroof_recorder import clocks
 from timeroof_recorder.clocks import Clocks, counts_sleeps
 

@@ -20,8 +20,8 @@ from timeroof.live.calibration import (
     kept_calibrations,
     spacing_ns,
 )
-from timeroof.live.reading import process_of
 from timeroof.live.recording import TimedStep
+from timeroof.live.records import process_of
 from timeroof_recorder.calibration import Calibration, Rounds
 from timeroof_recorder.log import Log, records
 from timeroof_recorder.torch.session_instruments import TorchInstruments

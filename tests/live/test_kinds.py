@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
+from timeroof.core.notes import as_notes
+from timeroof.core.profile import AFTER, StepKind
 from timeroof.live.kind import Kind, KindKey, StepSeen
 from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds, with_sizes
+from timeroof.live.reading import ProcessSeen, note_calls_after
+from timeroof.live.recording import Recording
 from timeroof.live.sizes import choose_size, varying_note
-from timeroof_recorder.marks import Marks
-from timeroof_recorder.schedule import Pass, Schedule
+from timeroof_recorder.marks import FORWARD, OPTIMIZER, Marks
+from timeroof_recorder.schedule import RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 
 MS = 1_000_000
 TRAINING = ((("forward", "Net", "train grad", 1), ("optimizer", "SGD", 1)), ((8, 16),), False)
@@ -135,3 +141,60 @@ def test_more_steps_are_described_where_sizes_change() -> None:
     # Each right after a timed one.
     places = [place for place, pass_ in enumerate(later) if pass_ == Pass.DESCRIBED]
     assert all(later[place - 1] == Pass.TIMED for place in places[:2])
+
+
+def passes_of(kind_of: Callable[[int], int], steps: int) -> list[tuple[int, str]]:
+    """The kind and the pass of every step, as a session chooses them."""
+    plan, kinds, found = Schedule(1, 20), Kinds(), []
+    for number in range(1, steps + 1):
+        chosen = plan.next()
+        wish = kinds.wish(chosen)
+        chosen = chosen if wish is None else plan.instead(chosen, wish)
+        kind = kind_of(number)
+        kinds.came(kind, number, chosen, MS * (1 + kind))
+        found.append((kind, chosen))
+    return found
+
+
+def test_an_evaluation_in_every_sixth_step_gets_all_passes() -> None:
+    found = passes_of(lambda number: int(number % 6 == 1 and number > 1), 36)
+    evaluated = {pass_ for kind, pass_ in found if kind == 1}
+    assert {Pass.TIMED, Pass.DESCRIBED} <= evaluated
+    assert evaluated & set(UNTOUCHED)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_recorder_is_on_in_two_steps_that_follow(seed: int) -> None:
+    chance = random.Random(seed)
+    cycle = [chance.randrange(4) for _ in range(chance.randint(1, 9))]
+    found = passes_of(lambda n: cycle[n % len(cycle)] if chance.random() < 0.9 else 0, 150)
+    for (_, before), (_, after) in pairwise(found):
+        assert not (before in RECORDING and after in RECORDING)
+        assert not (before == after == Pass.DESCRIBED)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "calls", "is_said"), [(4.0, 128, True), (4.0, 8, False), (0.5, 128, False)]
+)
+def test_calls_after_the_last_step_are_named(left_s: float, calls: int, is_said: bool) -> None:
+    """A program that trains and then samples for long."""
+    seen = ProcessSeen(marker=OPTIMIZER, over=(0, (("forward", "UNet", "eval", calls),), ()))
+    around = [StepKind(name=AFTER, count=0, total_s=left_s, reported=False)]
+    found = Recording(kinds=[StepKind(name="training", count=40, total_s=6.0), *around])
+    note_calls_after(found, seen, around)
+    assert [note.code for note in as_notes(found.notes)] == ["calls-after"] * is_said
+    if is_said:
+        assert "4 s after its last step (40 % of the time), calling UNet" in found.notes[0]
+
+
+def test_a_module_in_the_place_of_one_that_is_gone_is_another() -> None:
+    """Observers of a quantisation are made, called once each and thrown away."""
+    ends: list[int] = []
+    marks = Marks("auto", ends.append)
+    for _ in range(3):
+        marks.called(1, "Observer", "grad", (4,), lambda: False)
+    assert not ends
+    for _ in range(4):
+        marks.called(2, "Net", "grad", (4,), lambda: True)
+    assert marks.found == FORWARD
+    assert marks.label == "a call of Net"

@@ -96,6 +96,18 @@ def test_the_stated_cost_of_an_op_wins() -> None:
         forget("aten::mm")
 
 
+def test_an_op_with_a_stated_cost_has_the_time_of_what_it_calls() -> None:
+    cost_of("aten::linear")(lambda call: {"flops": 5, "bytes": 4})
+    try:
+        with profile(machine=MACHINE) as p:
+            _ = torch.nn.functional.linear(A, B.T)
+        found = rows(p.report())
+    finally:
+        forget("aten::linear")
+    assert (found["aten::linear"]["flop/fp32"], found["aten::linear"]["launches"]) == (5, 1)
+    assert not {"aten::mm", "aten::addmm", "aten::t"} & set(found)
+
+
 def test_an_error_leaves_a_partial_report_and_no_hooks() -> None:
     from torch.nn.modules import module as modules
 

@@ -11,8 +11,9 @@ from hypothesis import given, strategies as st
 
 from timeroof.live.costing import annotation, stated
 from timeroof.live.kind import StepSeen
-from timeroof.live.reading import process_of, recordings_of, sample
+from timeroof.live.reading import recordings_of, sample
 from timeroof.live.recording import Described, TensorSeen, is_meta
+from timeroof.live.records import process_of
 from timeroof.live.torch.describing import described_from_json
 from timeroof_recorder.torch.names import COST
 

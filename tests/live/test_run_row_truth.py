@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.live_programs import folder, report, run
-from timeroof.live.reading import slept_ns
+from timeroof.live.records import slept_ns
 from timeroof_recorder.clocks import Clocks, counts_sleeps
 
 __all__ = ["folder"]

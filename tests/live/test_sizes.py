@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from timeroof.core.shapes import SHAPE
+from timeroof.live.alignment import pairs
 from timeroof.live.recording import Described, Recording, TensorSeen, TimedStep
 from timeroof.live.sizes import changed_sizes, mind_sizes, nearer_to_last
 from timeroof.views.run_summary import _why_no_line
@@ -140,3 +141,19 @@ def test_what_c_prints_is_caught_and_the_rest_is_not(capfd: pytest.CaptureFixtur
 def test_no_line_has_its_reason(kind: str, shape: list[list[int]] | None, why: str) -> None:
     rows = pl.DataFrame({"kind": [kind], "shape": [shape]}, schema_overrides={"shape": SHAPE})
     assert why in _why_no_line(rows)
+
+
+def test_loops_that_go_round_more_often_are_matched_from_both_ends() -> None:
+    cell = ["mm", "addmm", "sigmoid", "tanh", "mul", "add", "view", "cat"]
+
+    def step(there: int, back: int) -> list[str]:
+        embedding, head = ["embed", "copy", "flip", "view"], ["addmm", "softmax", "nll", "sum"]
+        return [*embedding * 2, *cell * there, *embedding, *head, *cell * back, *head, "zero"]
+
+    # Longer than what is compared one by one.
+    ours, theirs = step(390, 370), step(380, 385)
+    found = pairs(ours, theirs)
+    assert all(ours[i] == theirs[j] for i, j in found)
+    assert len(found) == len(step(380, 370))
+    last = len(ours) - ours[::-1].index("softmax") - 1
+    assert theirs[dict(found)[last] :] == ours[last:]

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from timeroof.live.reading import read_folder
+from timeroof.live.records import read_folder
 from timeroof_recorder.instruments import Instruments
 from timeroof_recorder.log import Log
 from timeroof_recorder.process import Uninterrupted, is_from_handler

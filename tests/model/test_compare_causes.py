@@ -13,7 +13,8 @@ from tests.conftest import make_machine
 from tests.model.test_compare import report, row, sums_up
 from timeroof.api.reports import analyze
 from timeroof.core.machine import Machine
-from timeroof.model.compare.causes import WILD_RATIO
+from timeroof.core.report import Totals
+from timeroof.model.compare.causes import WILD_RATIO, host_between
 from timeroof.model.compare.compare import compare
 from timeroof.model.compare.notes import judged_scope
 
@@ -107,3 +108,27 @@ def test_no_cause_of_a_part_exceeds_the_seconds(
     assert math.fsum(got.causes.values()) == pytest.approx(got.delta_s, rel=1e-9, abs=1e-9)
     most_s = max(a_s, b_s) * (WILD_RATIO if how == "kernel" else 1.0)
     assert abs(got.causes["work"]) <= most_s * (2 if more_cores else 1) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("launches", "host_s", "explained_s"),
+    [
+        (100, 10.0, -70.0),
+        (100, 2.0, -72.0),
+        (1000, 10.0, 0.0),
+        (100, 90.0, 0.0),
+        (2000, 90.0, 10.0),
+    ],
+)
+def test_host_time_beside_the_kernels_goes_with_the_launches(
+    launches: int, host_s: float, explained_s: float
+) -> None:
+    """As many seconds per launch as before, but no more than the host's time changed by."""
+    totals = report([row(10.0)]).totals
+
+    def run(count: float, seconds: float) -> tuple[Totals, float]:
+        idle = {"python": seconds / 2, "dispatch": seconds / 2, "cpu-wait": 5.0}
+        told = msgspec.structs.replace(totals, launches=count, idle_by_cause=idle)
+        return told, seconds + 5.0
+
+    assert host_between(run(1000, 80.0), run(launches, host_s)) == pytest.approx(explained_s)

@@ -13,6 +13,7 @@ from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.model.whatif.project import Projection, project, what_if
+from timeroof.views.whatif import kernels_told
 
 COMPUTE = {"name": "mm", "time_s": 10.0, "flop/fp32": 800.0, "byte/dram": 1.0, "launches": 1.0}
 MEMORY = {"name": "add", "time_s": 10.0, "flop/fp32": 1.0, "byte/dram": 80.0, "launches": 1.0}
@@ -282,3 +283,14 @@ def test_rows_above_their_roof_are_told() -> None:
 def test_a_precision_that_nobody_has_is_refused() -> None:
     with pytest.raises(UsageError):
         run([COMPUTE], make_machine(), "fp13")
+
+
+def test_kernels_of_one_name_are_one_line() -> None:
+    rows = [COMPUTE, {**COMPUTE, "time_s": 20.0, "flop/fp32": 1600.0, "module": "m"}, LAUNCH]
+    report = analyze(Profile.of(rows, Source(tool="t")), make_machine())
+    document = what_if(report, [faster(flop_fp32=2.0)]).document()
+    (first, second) = kernels_told(document["rows"])
+    assert (first["name"], first["time_s"]) == ("mm (2 rows)", 30.0)
+    alone = [row["machines"][0]["predicted_s"] for row in document["rows"]]
+    assert first["machines"][0]["predicted_s"] == pytest.approx(sum(alone) - alone[2])
+    assert (second["name"], second["limiter"]) == ("tiny", "launch")

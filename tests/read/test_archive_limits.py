@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import struct
 import tarfile
 import zipfile
 from contextlib import suppress
@@ -12,7 +14,7 @@ import pytest
 
 from timeroof.core.errors import InputError
 from timeroof.read import open as opening
-from timeroof.read.open import open_input
+from timeroof.read.open import GzipStream, open_input
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
@@ -110,3 +112,35 @@ def test_a_damaged_directory_raises_nothing_but_an_input_error(tmp_path: Path, w
     path.write_bytes(bytes(data))
     with suppress(InputError):
         [entry.read() for entry in open_input(path).entries]
+
+
+@pytest.mark.parametrize("kind", [b"0", b"7", b"Z", b"5"])
+@pytest.mark.parametrize("size", [-1, -512, -1024, -2048])
+def test_a_tar_whose_sizes_lead_back_has_an_end(tmp_path: Path, size: int, kind: bytes) -> None:
+    good = tarfile.TarInfo("a.json")
+    good.size = 2
+    wrong = bytearray(tarfile.TarInfo("b.json").tobuf())
+    wrong[156:157] = kind
+    wrong[124:136] = b"\xff" * 8 + struct.pack(">i", size)
+    wrong[148:156] = b"%06o\0 " % sum(wrong[:148] + b" " * 8 + wrong[156:])
+    path = tmp_path / "x.tar"
+    path.write_bytes(good.tobuf() + b"{}".ljust(512, b"\0") + wrong + b"\0" * 1024)
+    with pytest.raises(InputError, match=r"the size of member 'b\.json' cannot be"):
+        open_input(path)
+
+
+class Counting(io.BytesIO):
+    """A file that says how much of it was asked for at a time."""
+
+    largest = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.largest = max(self.largest, size or 0)
+        return super().read(size)
+
+
+def test_empty_members_of_a_gzip_file_cost_little_each() -> None:
+    raw = Counting(gzip.compress(b"") * 2000 + gzip.compress(b"text"))
+    assert GzipStream(raw).read() == b"text"
+    # The rest of a piece is copied for each member.
+    assert raw.largest <= 1 << 16

@@ -441,6 +441,7 @@ def test_reading_one_file_imports_no_pool_and_no_dask(tmp_path: Path) -> None:
         ("nodes", "which is not NAME=VALUE"),
         ("nodes=two", "not a number of nodes"),
         ("nodes=0", "not a number of nodes"),
+        ("cores=two", "not a number of cores"),
     ],
 )
 def test_slurm_settings_that_make_no_sense_are_refused(text: str, words: str) -> None:

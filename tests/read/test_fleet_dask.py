@@ -89,13 +89,28 @@ def test_other_versions_on_a_node_are_refused(
         list(DaskCluster(cluster.scheduler_address).map(die_once, []))
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x", "tcp://"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:9", "nonsense://x", "tcp://", "head", "http://127.0.0.1:9"]
+)
 def test_no_scheduler_at_the_address_is_one_sentence(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "CONNECT_S", 1)
     with pytest.raises(UsageError, match="no Dask scheduler answers at"):
         list(DaskCluster(address).map(die_once, [("", 0)]))
+
+
+def test_a_slurm_that_does_not_answer_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="Slurm's sbatch is not on this computer"):
+        DaskCluster(slurm="nodes=2").check()
+    for name in ("sbatch", "sinfo"):
+        (tmp_path / name).write_text("#!/bin/sh\necho could not connect >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(UsageError, match=r"Slurm does not answer \(could not connect\)"):
+        DaskCluster(slurm="nodes=2").check()
 
 
 def test_without_dask_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

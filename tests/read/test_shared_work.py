@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import timeroof
@@ -105,9 +106,32 @@ def test_kernels_without_launch_and_grid_borrow_by_name_and_time(tmp_path: Path)
 @needs_recorded_data
 @pytest.mark.parametrize(
     ("file", "least"),
-    [("mi300x_resnet_train_8gpu_rank0", 0.20), ("h100_vit_nsfw_infer", 0.999)],
+    [
+        ("mi300x_resnet_train_8gpu_rank0", 0.20),
+        ("h100_vit_nsfw_infer", 0.999),
+        ("v100_recsys_train_rank1of2", 0.41),
+    ],
 )
 def test_known_shares_of_recorded_files(file: str, least: float) -> None:
     totals = timeroof.load(DATA / f"kineto/{file}.json.gz").totals
     assert totals.known_time_share is not None
     assert totals.known_time_share >= least
+
+
+@needs_recorded_data
+def test_an_update_of_tables_is_shared_by_its_kernels() -> None:
+    """Both kernels together do the op's work; what numbers and sorts indices has its bytes."""
+    report = timeroof.load(DATA / "kineto/v100_recsys_train_rank1of2.json.gz")
+    rows = report.rows.filter(pl.col("op").str.contains("SplitLookupFunction_rowwise_adagrad"))
+    updates = rows.filter(pl.col("name").str.contains("backward_codegen.*_per_row"))
+    assert updates["byte/dram"].null_count() == 0
+    per_second = updates["byte/dram"] / updates["time_s"]
+    of_calls = updates.group_by("shape").agg(n=pl.len(), calls=pl.col("label.op_calls").cast(float))
+    pairs = of_calls.filter(pl.col("n") == 2)
+    assert pairs.height > 0
+    assert pairs["calls"].list.sum().to_list() == pytest.approx([1.0] * pairs.height, abs=1e-5)
+    assert per_second.max() < 900e9
+    sorts = rows.filter(pl.col("name").str.contains("RadixSortOnesweep"))
+    assert (sorts["byte/dram"] > 0).all()
+    known = rows.filter(pl.col("limiter") != "unknown")["time_s"].sum() / rows["time_s"].sum()
+    assert known > 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from tests.hlo_messages import computation, contracted, hlo, instruction, module
 from tests.read import test_xplane as made
 from tests.recorded_data import DATA
 from timeroof.read.xla.space import planes
-from timeroof.work.hlo.buffers import Buffers, accesses_of_run
+from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
-from timeroof.work.hlo.proto import read_hlo
+from timeroof.work.hlo.opcodes import CONTAINERS, FREE
+from timeroof.work.hlo.proto import Instruction, read_hlo
+from timeroof.work.locality.accesses import Accesses
 from timeroof.work.locality.ideal import ideal_traffic
 
 RECORDED = DATA / "xla" / "mi300x_jax_conv3d_8gpu.xplane.pb"
@@ -159,3 +162,29 @@ def test_a_recorded_jax_program_on_a_cpu_is_known(tmp_path: Path) -> None:
     # Thunks that hand their work to a pool end where it ends: little is left idle within a step.
     assert conv.totals.kernel_s is not None
     assert conv.totals.kernel_s > 0
+
+
+def accesses_of_run(buffers: Buffers) -> Accesses:
+    """The accesses of one run of a program, in the order of its schedule, loops unrolled."""
+    counts: dict[int, int] = {}
+    listed = []
+    for one in _run(buffers.program, buffers.program.module.entry):
+        counts[one.id] = counts.get(one.id, -1) + 1
+        listed.append(buffers.ranges(one, counts[one.id]))
+    return Accesses.of(listed, buffers.lasting())
+
+
+def _run(program: Program, computation: int) -> Iterator[Instruction]:
+    """Instructions with work of their own as they run."""
+    if computation not in program.module.computations:
+        return
+    for one in program.module.ordered(computation):
+        if one.opcode == "while":
+            for _ in range(one.trip_count or 1):
+                for called in reversed(one.called):
+                    yield from _run(program, called)
+        elif one.opcode in CONTAINERS:
+            for called in one.called[:1]:
+                yield from _run(program, called)
+        elif one.opcode not in FREE:
+            yield one

@@ -13,7 +13,7 @@ import pytest
 from timeroof.core.errors import UsageError
 from timeroof.study.case import Case, Hello, OwnParameter, Plan, Result
 from timeroof.study.own import OwnChoices, own_cases, reference, swept_values, typed_value
-from timeroof.study.report import judged_study, leaks_of, profile_of
+from timeroof.study.report import alike, judged_study, leaks_of, profile_of
 from timeroof.study.worker import own as worker_own
 from timeroof.study.worker.own import Own, OwnError, imported, parameters_of, unpacked
 
@@ -384,7 +384,7 @@ def test_state_that_stays_between_cases_is_said() -> None:
     assert torch.get_default_dtype() is torch.float32
     said = leaks_of(found)["make"]
     assert "It leaves torch's default dtype at torch.float64" in said
-    assert "It keeps state between calls" in said
+    assert "it keeps state between calls or draws random numbers" in said
 
 
 def test_tensors_without_data_and_a_device_that_is_another_are_refused() -> None:
@@ -423,6 +423,65 @@ def test_a_custom_op_counts_what_is_stated_of_it() -> None:
         forget("ownstudy_test::scaled")
     assert one.status == "done", one.error
     assert one.amounts["flop/fp32"] == 7.0 * 16
+
+
+def test_a_stated_cost_stands_for_all_that_the_op_calls() -> None:
+    torch = pytest.importorskip("torch")
+    import timeroof
+    from timeroof.work.counting import forget
+
+    gated = torch.library.custom_op(
+        "ownstudy_test::gated", lambda a: a * torch.sigmoid(a), mutates_args=(),
+        schema="(Tensor a) -> Tensor",
+    )  # fmt: skip
+    timeroof.cost_of("ownstudy_test::gated")(
+        lambda call: {"flops": 5 * call.inputs[0].count, "bytes": 8 * call.inputs[0].count}
+    )
+    try:
+        (one,) = measured(lambda n: (gated, torch.ones(n)), {"n": [16]})
+    finally:
+        forget("ownstudy_test::gated")
+    # Not the 20 bytes per element of its product and its sigmoid.
+    assert (one.amounts["flop/fp32"], one.amounts["byte/l1"]) == (5 * 16, 8 * 16)
+    assert one.launches == 1
+
+
+def test_a_function_that_runs_backward_itself_has_no_backward_pass() -> None:
+    torch = pytest.importorskip("torch")
+
+    def make(n: int):
+        net = torch.nn.Linear(n, n)
+
+        def step():
+            loss = net(torch.ones(2, n)).square().sum()
+            loss.backward()
+            return loss
+
+        return step
+
+    forward, backward = measured(make, {"n": [4]}, passes=["forward", "backward"])
+    assert forward.status == "done", forward.error
+    assert backward.status == "failed"
+    assert "it runs a backward pass itself" in (backward.error or "")
+    assert "--pass forward" in (backward.error or "")
+
+
+def test_a_framework_has_its_own_word_for_what_is_compiled() -> None:
+    function = reference_of(Own("make", len))
+    how = OwnChoices(variants=["compiled"])
+    for framework, name in (("torch", "compile"), ("jax", "compiled"), ("tensorflow", "xla")):
+        (one,) = own_cases(function, Hello(framework=framework), {"n": [1]}, how)
+        assert one.variant == name
+    with pytest.raises(UsageError, match="no variant of a function in jax is called 'graph'"):
+        own_cases(function, Hello(framework="jax"), {"n": [1]}, OwnChoices(variants=["graph"]))
+
+
+def test_cases_that_fail_for_one_reason_are_one_line() -> None:
+    def fails(n: int):
+        raise ValueError("not even" if n % 2 else "even")
+
+    found = alike(measured(fails, {"n": [1, 2, 3]}))
+    assert [[r.case.params["n"] for r in same] for same in found] == [[1, 3], [2]]
 
 
 def test_work_that_torch_does_not_see_is_unknown_and_not_none() -> None:

@@ -23,12 +23,13 @@ from tests.recorded_data import DATA
 from tests.views.samples import step_report
 from tests.views.test_payload import values
 from timeroof.api.reports import Report, analyze, load
-from timeroof.core.profile import Profile, Source
+from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_seconds
 from timeroof.paper.build import build_paper
-from timeroof.views.overview import devices_of, overview, percent
+from timeroof.views.overview import devices_of, overview
 from timeroof.views.page import html_page, notebook_html
+from timeroof.views.parts import percent
 from timeroof.views.pictures.of_report import MAX_UNITS
 from timeroof.views.pictures.run_chart import MOST_GROUPS
 from timeroof.views.render import render, report_markdown
@@ -66,6 +67,44 @@ def synchronous() -> Report:
     return analyze(Profile.of(rows, Source(tool="t")), make_machine(launching="synchronous"))
 
 
+def profiled_longer() -> Report:
+    """A live run whose profiled steps took longer: every view has unprofiled seconds."""
+    rows = [
+        {
+            "name": "mm",
+            "kind": "op",
+            "time_s": 3.0,
+            "timed_s": 4.0,
+            "flop/fp32": 90.0,
+            "byte/dram": 2.0,
+        },
+        {
+            "name": "relu",
+            "kind": "op",
+            "time_s": 2.0,
+            "timed_s": 5.0,
+            "flop/fp32": 1.0,
+            "byte/dram": 9.0,
+        },
+    ]
+    steps = Steps(count=8, mark="SGD.step", unprofiled_s=5.5, profiled_s=9.5)
+    profile = Profile.of(rows, Source(tool="t"), wall_s=5.5, steps=steps)
+    return analyze(profile, make_machine(launching="synchronous"))
+
+
+def paused_outside_of_steps() -> Report:
+    """A trace that begins long before its steps: no step can give that time back."""
+    rows = [
+        {"name": "mm", "time_s": 3e-3, "flop/fp32": 3e9, "byte/dram": 1e6, "idle_before_s": 1e-3},
+        {"name": "add", "time_s": 1e-3, "flop/fp32": 1e6, "byte/dram": 9e6, "idle_before_s": 0.0},
+    ]
+    steps = Steps(count=2, profiled_s=5e-3, pause_s=0.5, pause_by_cause={"launch-starved": 0.5})
+    idle = {"launch-starved": 0.501}
+    source = Source(tool="t")
+    profile = Profile.of(rows, source, wall_s=0.505, kernel_s=4e-3, idle_by_cause=idle, steps=steps)
+    return analyze(profile, "h100-sxm")
+
+
 def golden(name: str, machine: str | None = None, roof: str | None = None) -> Callable[[], Report]:
     return lambda: load(GOLDEN / name, machine, roof=roof)
 
@@ -97,6 +136,8 @@ OURS: dict[str, Callable[[], Report]] = {
     "study": golden("study/study.troof"),
     "padding": padded_convolution,
     "synchronous": synchronous,
+    "profiled steps that took longer": profiled_longer,
+    "pause outside of steps": paused_outside_of_steps,
 }
 RECORDED = {
     "recorded Kineto training": "kineto/mi250_minitoy_train.json.gz",
@@ -199,6 +240,7 @@ def time_parts_of(totals: dict[str, Any]) -> dict[str, float]:
     for key, seconds in totals["by_class"].items():
         name = "idle" if key.startswith("idle.") else key
         parts[name] = parts.get(name, 0.0) + seconds
+    parts["idle"] = parts.get("idle", 0.0) - ((totals["steps"] or {}).get("pause_s") or 0.0)
     whole = totals["ladder"]["measured_s"] or 0.0
     rest = whole - sum(parts.values()) if totals["wall_s"] is None else 0.0
     if rest > 1e-6 * whole:

@@ -116,3 +116,96 @@ def test_what_is_not_recorded_is_unknown(op: str, values: list[object]) -> None:
     found = of(op, *values)
     assert found.unknown
     assert found.flops is None
+
+
+# AITER's and FlashAttention 3's attention: flags stand at different places in their versions.
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(64, 64, 0.0, 0.125, False, True, -1, 0), (64, 64, 0, 0.0, 0.125, 0.0, False, True, -1, 0, 0)],
+    ids=["older", "newer"],
+)
+def test_aiters_packed_sequences_in_two_versions(numbers: tuple[object, ...]) -> None:
+    q, k = Tensor((128, 8, 32), BF), Tensor((128, 2, 32), BF)
+    starts = Tensor((3,), "int32")
+    found = of("aiter::mha_varlen_fwd", q, k, k, starts, starts, *numbers)
+    pairs = 8 * 2 * (64 * 65 / 2)
+    assert found.contraction == {BF: 2 * pairs * 64}
+    back = of("aiter::mha_varlen_bwd", q, q, k, k, q, None, starts, starts, *numbers, False)
+    assert back.contraction == {BF: 2 * pairs * 5 * 32}
+
+
+def test_aiters_whole_sequences_are_those_of_flash_attn() -> None:
+    q, k = Tensor((2, 64, 8, 32), BF), Tensor((2, 64, 2, 32), BF)
+    same = [of(op, q, k, k, 0.0, 0.125, True, -1, 0)
+            for op in ("flash_attn::_flash_attn_forward", "aiter::fmha_v3_fwd")]  # fmt: skip
+    assert same[0] == same[1]
+    back = of("aiter::mha_bwd", q, q, k, k, q, None, 0.0, 0.125, True, -1, 0, False)
+    assert back == of("flash_attn::_flash_attn_backward", q, q, k, k, q, None, q, k, k, 0.0, 0.125,
+                      True, -1, 0)  # fmt: skip
+
+
+def test_flash_attn_3_with_and_without_a_cache() -> None:
+    q, k = Tensor((2, 64, 8, 32), BF), Tensor((2, 64, 8, 32), BF)
+    rest = [None] * 20 + [0.125, True, -1, -1, 0.0, False]
+    plain = of("sgl_kernel::fwd", q, k, k, *rest)
+    assert plain.contraction == {BF: 4 * 2 * 8 * (64 * 65 // 2) * 32}
+    rest[11] = Tensor((2, 4), "int32")  # the page table
+    assert "cached contexts" in (of("_vllm_fa3_C::fwd", q, k, k, *rest).unknown or "")
+    unsaid = of("flash_attn_3::fwd", q, k, k, *[Unrecorded()] * 26)
+    assert "causal is not recorded" in (unsaid.unknown or "")
+
+
+def test_pages_of_a_cache_say_why_they_are_unknown() -> None:
+    starts = Tensor((3,), "int32")
+    paged = of("aiter::mha_varlen_fwd", Tensor((8, 8, 32), BF), Tensor((99, 16, 2, 32), BF),
+               Tensor((99, 16, 2, 32), BF), starts, None, 4, 64, 0.0, 1.0, False, True)  # fmt: skip
+    assert "cached contexts" in (paged.unknown or "")
+    assert "cached contexts" in (of("aiter::pa_fwd_asm", Tensor((8, 8, 32), BF)).unknown or "")
+
+
+# AITER's mixture of experts: 10 tokens of 16, 3 of 8 experts each, inner width 32, gated.
+
+
+def test_aiters_experts_in_two_stages_and_in_one() -> None:
+    x, up, down = Tensor((10, 16), "fp8"), Tensor((8, 64, 16), "fp8"), Tensor((8, 16, 32), "fp8")
+    between, out, ids = Tensor((10, 3, 32), BF), Tensor((10, 16), BF), Tensor((40,), "int32")
+    first = of("aiter::ck_moe_stage1", x, up, down, ids, ids, ids, between, 3)
+    second = of("aiter::ck_moe_stage2", Tensor((10, 3, 32), "fp8"), up, down, ids, ids, ids, out, 3)
+    assert first.contraction == {"fp8": 2 * 30 * 64 * 16}
+    assert second.contraction == {"fp8": 2 * 30 * 16 * 32}
+    assert first.bytes == 160 + 8 * 64 * 16 + 2 * 960
+    assert second.bytes == 960 + 8 * 16 * 32 + 2 * 160
+    one = of("aiter::fmoe_fp8_blockscale_g1u1", out, x, up, down, ids, ids, ids, ids, 3)
+    assert one.contraction == {"fp8": 2 * 30 * 16 * (64 + 32)}
+    assert one.bytes == 160 + 8 * 16 * 96 + 2 * 160
+    whole = of("aiter::fused_moe_", Tensor((10, 16), BF), up, down, Tensor((10, 3)),
+               Tensor((10, 3), "int32"))  # fmt: skip
+    assert whole.contraction == one.contraction
+
+
+def test_experts_packed_to_four_bits() -> None:
+    """Sides that are half as long as the other weights say hold two numbers to a byte."""
+    up, down = Tensor((8, 64, 8), "uint8"), Tensor((8, 16, 16), "uint8")
+    ids, between = Tensor((40,), "int32"), Tensor((10, 3, 32), BF)
+    first = of("aiter::ck_moe_stage1", Tensor((10, 8), "uint8"), up, down, ids, ids, ids, between)
+    assert first.contraction == {"fp4": 2 * 30 * 64 * 16}
+    second = of("aiter::ck_moe_stage2", Tensor((10, 3, 16), "uint8"), up, down, ids, ids, ids,
+                Tensor((10, 16), BF))  # fmt: skip
+    assert second.contraction == {"fp4": 2 * 30 * 16 * 32}
+    odd = of("aiter::ck_moe_stage1", Tensor((10, 5), "uint8"), up, down, ids, ids, ids, between)
+    assert "do not fit" in (odd.unknown or "")
+
+
+def test_rotations_and_caches_of_every_library() -> None:
+    q, k, places = Tensor((4, 64), BF), Tensor((4, 16), BF), Tensor((4,), "int64")
+    table = Tensor((128, 32))
+    turned = of("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", q, k, q, k, table, places)
+    assert (turned.flops, turned.bytes) == (3 * 320, 2 * 2 * 320 + 32 + 4 * 4 * 32)
+    latent, turn = Tensor((4, 512), BF), Tensor((4, 64), BF)
+    stored = of("aiter::concat_and_cache_mla", latent, turn, Tensor((99, 16, 576), "fp8"), places)
+    assert stored.bytes == 2 * 4 * 576 + 32 + 4 * 576
+    pair = Tensor((4, 128), BF)
+    cache = Tensor((999, 128), BF)
+    assert of("sglang::store_cache", pair, pair, cache, cache, places).bytes == 4 * 1024 + 32

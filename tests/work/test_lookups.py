@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from timeroof.work import Call, Tensor, count
 from timeroof.work.call import Arg, Unrecorded
+from timeroof.work.parts import part_of
 
 NO = Unrecorded("value not recorded")
 NODE = "torch::autograd::CppNode<SplitLookupFunction_{}_Op>"
@@ -126,3 +127,50 @@ def test_malformed_lookups_are_counted_or_unknown(kind: str, inputs: list[Arg]) 
     for call in (Call(NODE.format(kind), tuple(inputs)), Call(FORWARD.format(kind), tuple(inputs))):
         found = count(call)
         assert found.unknown or (found.flops >= 0 and found.bytes >= 0)
+
+
+# Newer versions launch from ops of their own; versions differ in the numbers between tensors.
+
+
+@pytest.mark.parametrize("numbers", [(8,), (8, False)], ids=["older", "newer"])
+def test_the_op_that_launches_the_update_counts_like_the_node(numbers: tuple[object, ...]) -> None:
+    """Two tables of 100 rows of 8, three bags each, ten indices."""
+    tables = (Tensor((1600,)), Tensor((0,)), Tensor((0, 0)), Tensor((2,), "int32"),
+              Tensor((2,), "int64"), Tensor((3,), "int32"))  # fmt: skip
+    indices, offsets = Tensor((10,), "int64"), Tensor((7,), "int64")
+    found = count(Call.of(
+        "fbgemm::split_embedding_backward_codegen_rowwise_adagrad_unweighted_exact_cuda",
+        Tensor((3, 16)), *tables, *numbers, Tensor((3,), "int64"), 9, indices, offsets, 0,
+    ))  # fmt: skip
+    assert found.flops == 10 * 8 + 4 * 80 + 4 * 10
+    assert found.bytes == 4 * 48 + 80 + 56 + 2 * (4 * 80 + 4 * 10)
+    forward = count(Call.of(
+        "fbgemm::split_embedding_codegen_forward_unweighted_cuda", *tables, 16, 8, indices,
+        offsets, 0, Tensor((0,), "int32"), 0, False,
+    ))  # fmt: skip
+    assert (forward.flops, forward.bytes) == (80, 4 * 80 + 80 + 56 + 4 * 48)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "moved"),
+    [
+        ("void linearize_index_kernel<long>(at::Accessor)", 80 + 56 + 80 + 40),
+        ("void cub::DeviceRadixSortOnesweepKernel<cub::Policy800, false>(long)", 2 * (80 + 40)),
+        ("void cub::DeviceRadixSortHistogramKernel<cub::Policy800, false>(int*)", 80),
+        ("void cub::DeviceRadixSortDownsweepKernel<cub::Policy700, false>(int*)", 2 * (80 + 40)),
+        ("void rocprim::ROCPRIM_400000_NS::detail::onesweep_iteration_kernel<int>(int)", 240),
+        ("void rocprim::ROCPRIM_400000_NS::detail::onesweep_histograms_kernel<int>(int)", 80),
+    ],
+)
+def test_what_prepares_an_update_has_its_own_bytes(kernel: str, moved: float) -> None:
+    node = Call.of(
+        "fbgemm::split_embedding_backward_codegen_sgd_unweighted_exact_cuda",
+        Tensor((3, 16)), Tensor((1600,)), Tensor((0,)), Tensor((0, 0)), Tensor((2,), "int32"),
+        Tensor((2,), "int64"), Tensor((3,), "int32"), 8, Tensor((3,), "int64"), 9,
+        Tensor((10,), "int64"), Tensor((7,), "int64"),
+    )  # fmt: skip
+    part = part_of(node, kernel)
+    assert part is not None
+    assert (count(part).bytes, count(part).flops) == (moved, 0)
+    assert part_of(Call.of("aten::sort", Tensor((10,))), kernel) is None
+    assert part_of(node, "void cub::DeviceScanKernel<cub::AgentScanPolicy>(int)") is None

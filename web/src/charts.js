@@ -40,18 +40,19 @@ export function draw() {
   figure.points.forEach((p, k) => p.rows.forEach((row) => current.pointOf.set(row, k)));
   plot = drawScene(chart, figure);
   drawLit();
-  writeBadge(figure);
   writeSide(figure);
   writeWords(figure);
+  writeBadge(figure);
 }
 
-// What lies outside of the axes, at the edge; pressing it shows everything.
+// What lies outside of the axes, below the chart; pressing it shows everything.
 function writeBadge(figure) {
-  chart.querySelector(".edge-badge")?.remove();
   const rows = figure.outside.flatMap((p) => p.rows);
   if (!rows.length && !(state.everything && figure.kind !== "roofline")) return;
-  const text = rows.length ? `◣ ${formatCount(figure.outside.length)} ${figure.grouped ? (figure.outside.length === 1 ? "kernel" : "kernels") : figure.outside.length === 1 ? "row" : "rows"} outside, ${formatPercent(sums(rows).time / allTime)}${chart.clientWidth < 560 ? "" : " of the time"}` : "Fit the axes to 99 % of the time";
-  chart.append(make("button", { type: "button", class: "edge-badge", title: rows.length ? "Show everything" : "", style: { bottom: `${figure.margin.b + 6}px`, left: `${(chart.clientWidth - figure.width) / 2 + figure.margin.l + 8}px` }, onclick: () => look({ everything: rows.length > 0, views: {} }) }, text));
+  const noun = figure.grouped ? "kernel" : "row";
+  const many = `${formatCount(figure.outside.length)} ${noun}${figure.outside.length === 1 ? "" : "s"}`;
+  const text = rows.length ? `◣ ${many} outside, ${formatPercent(sums(rows).time / allTime)} of the time` : "Fit the axes to 99 % of the time";
+  byId("chart-words").prepend(make("button", { type: "button", class: "edge-badge", title: rows.length ? "Show everything" : "", onclick: () => look({ everything: rows.length > 0, views: {} }) }, text));
 }
 
 // The lit row: rings around its symbols, their segment, and its launch corner.

@@ -4,6 +4,10 @@ import { isInteger, known } from "./format.js";
 
 export const payload = JSON.parse(document.getElementById("data").textContent);
 export const runs = payload.runs;
+// Devices that the rows of a single run are summed over: lists say the seconds of a mean one.
+export const devices = runs.length === 1 ? runs[0].devices || 1 : 1;
+/** What stands beside sums over the devices of one run. */
+export const togetherWords = devices > 1 ? ` Times here are sums over ${devices} devices.` : "";
 const runStart = [];
 export let rowCount = 0;
 for (const run of runs) {

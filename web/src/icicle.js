@@ -1,6 +1,6 @@
 // Seconds by place: from the whole down through modules (or phases, ops) to kernels.
 import { KIND_WORDS } from "./colours.js";
-import { runOf, runs, saidLabels, seconds, word, words } from "./data.js";
+import { runOf, runs, saidLabels, seconds, togetherWords, word, words } from "./data.js";
 import { byId, make, selectControl, shorten } from "./dom.js";
 import { formatPercent, formatSeconds } from "./format.js";
 import { topLimiter } from "./groups.js";
@@ -104,7 +104,7 @@ export function writeIcicle() {
   const box = byId("icicle");
   box.replaceChildren(...levelsOf(focus, window.innerWidth < 640 ? 5 : 7).map((row) => make("div", { class: "level" }, ...row.map((entry) => icicleButton(entry)))));
   byId("crumbs").replaceChildren(...crumbs.map((node, k) => make("button", { type: "button", class: "quiet", onclick: () => { icicleState.path = icicleState.path.slice(0, k); writeIcicle(); byId("crumbs").lastElementChild.focus(); } }, k ? `› ${shorten(node.name, 60)}` : node.name)));
-  byId("icicle-words").textContent = `Width is time, colour what limits most of it. Press a part to go into it, a kernel to isolate it; parts under ${formatPercent(NARROWEST)} are left out.`;
+  byId("icicle-words").textContent = `Width is time, colour what limits most of it. Press a part to go into it, a kernel to isolate it; parts under ${formatPercent(NARROWEST)} are left out.${togetherWords}`;
 }
 
 function icicleButton(entry) {

@@ -5,9 +5,9 @@ import { pixelsOf } from "./plot.js";
 import { textWidth } from "./svg.js";
 import { logRange, ticksOf } from "./ticks.js";
 
-/** A kernel or a group of them: amounts, time, and its time on the two axes; `over` is how many times its bound it took.
+/** A kernel or a group of them: amounts, time, and its time on the two axes; `over` is how many times its limit it took, `line` how many times the least for its work.
  * @typedef {{ name: string, F: number, B: number, T: number, bandwidth: number, compute: number, share: number, n: number, kind: string, paint: string,
- *   symbol: string, hatched?: boolean, over?: number, gap?: number, placed?: number, merged?: boolean, flagged?: boolean, alone?: boolean, rows?: number[], marks?: [number, number][], size?: number }} Place */
+ *   symbol: string, hatched?: boolean, over?: number, line?: number, gap?: number, placed?: number, merged?: boolean, flagged?: boolean, alone?: boolean, rows?: number[], marks?: [number, number][], size?: number }} Place */
 /** @typedef {{ beta: number, peak: number, t0: number, memory: string, compute: string }} Roofs */
 
 export const FAR = 8;
@@ -97,7 +97,7 @@ function balanceNote(shift, text, range) {
   const from = Math.max(range.x[0], range.y[0] - shift);
   const to = Math.min(range.x[1], range.y[1] - shift);
   if (to - from < 0.6) return [];
-  const at = from + Math.min((to - from) * 0.16, 0.5);
+  const at = from + Math.min((to - from) * 0.2, 2);
   return [{ x: p10(at), y: p10(at + shift), text, angle: -45, dy: -6, anchor: "start", name: "note strong" }];
 }
 
@@ -181,14 +181,16 @@ function labelLines(p, total, narrow, devices) {
   return [cut(p.name, narrow ? 16 : 34), `${formatSeconds(p.share / devices)}${share}${narrow ? "" : over}`];
 }
 
-// The kernel to explain the chart with: the largest loss whose two symbols stand apart.
+const lineOver = (p) => p.line ?? p.over;
+
+// The kernel to explain the chart with: the largest loss whose two symbols stand apart, best one that work limits.
 function exampleOf(scene, pixel) {
   const isApart = (p) => {
     const [[ax, ay], [bx, by]] = p.marks.map(pixel);
     const inside = ([x, y]) => x > scene.margin.l && x < scene.width - scene.margin.r && y > scene.margin.t && y < scene.height - scene.margin.b;
     return Math.hypot(ax - bx, ay - by) > 42 && inside([ax, ay]) && inside([bx, by]);
   };
-  return scene.points.filter((p) => !p.merged && p.placed === undefined && p.gap > 0 && p.over > 1.2 && p.F > 0 && isApart(p)).sort((a, b) => b.gap - a.gap)[0] || null;
+  return scene.points.filter((p) => !p.merged && p.placed === undefined && p.gap > 0 && lineOver(p) > 1.2 && p.F > 0 && isApart(p)).sort((a, b) => Number(a.kind === "launch") - Number(b.kind === "launch") || b.gap - a.gap)[0] || null;
 }
 
 function calloutWishes(p, pixel, roofs) {
@@ -199,7 +201,7 @@ function calloutWishes(p, pixel, roofs) {
   return [
     { at: ring, r: 6, lines: ["① the work it has to do:", `${formatAmount(p.B, "B", 2)}, ${formatAmount(p.F, "FLOP", 2)}`] },
     { at: disc, r: p.size / 2 + 2, lines: [`② the time it took: ${formatSeconds(p.T, 2)},`, equal] },
-    { at: middle, r: 4, lines: [`③ the line is lost time: ${timesText(p.over)} too slow`], paint: p.paint },
+    { at: middle, r: 4, lines: [`③ the line is lost time: ${timesText(lineOver(p))} too slow`], paint: p.paint },
   ];
 }
 
@@ -219,6 +221,11 @@ export function sceneTexts(scene, { names, example, total, roofs, devices = 1 })
     const w = textWidth(note.text, 14, true);
     const left = note.anchor === "end" ? x + note.dx - w : x + note.dx;
     obstacles.push({ left, right: left + w, top: y + note.dy - 14, bottom: y + note.dy + 4 });
+  }
+  for (const note of scene.notes.filter(({ angle }) => angle)) {
+    const [x, y] = pixel([note.x, note.y]);
+    const along = textWidth(note.text, 11) * Math.SQRT1_2;
+    paths.push([[x, y - 8], [x + along, y - 8 - along]]);
   }
   const shown = example && scene.rings && !narrow ? exampleOf(scene, pixel) : null;
   const wishes = [];

@@ -1,5 +1,5 @@
 // The work plane, the time plane, and both in one chart: what of the page's rows and choices they show.
-import { byTime, runs } from "./data.js";
+import { byTime, devices } from "./data.js";
 import { known } from "./format.js";
 import { measurePlane, planeScene } from "./plane.js";
 import { MAX_SINGLE, chartRoofs, collect, dressed, isGrouped } from "./points.js";
@@ -32,8 +32,8 @@ export function planeFigure(kind, size) {
   const whole = single ? measurePlane(kind, points, roofs, true) : wholeOf(kind, roofs, grouped);
   const ghosts = isFiltered() && !single ? collect(byTime.filter((i) => ghost[i]), roofs).points.slice(0, MAX_SINGLE) : [];
   const scene = planeScene(kind, dressed(points), {
-    roofs, size, whole, view: state.views[kind], ghosts, total: allTime, devices: runs.length === 1 ? runs[0].devices : 1, guides: state.guides, corner: state.boxes, segments: state.segments, names: state.names, example: state.example && !isFiltered(),
-    words: { each: state.perCall ? " per call" : "", scaled: roofs.own ? `, scaled to ${roofs.compute}` : "" },
+    roofs, size, whole, view: state.views[kind], ghosts, total: allTime, devices, guides: state.guides, corner: state.boxes, segments: state.segments, names: state.names, example: state.example && !isFiltered(),
+    words: { each: state.perCall ? " per call" : devices > 1 ? `, ${devices} devices together` : "", scaled: roofs.own ? `, scaled to ${roofs.compute}` : "" },
   });
   return { ...scene, lost, partly, placed, grouped };
 }

@@ -2,7 +2,7 @@
 import { LOOK, categories, partColour } from "./colours.js";
 import { sharedWord, sumOf } from "./columns.js";
 import {
-  amountOf, boundNames, boundOf, byTime, calls, gap, kernelEfficiency, launchCost, launches, numbers, owed, partOf, runOf, runs, seconds, time, word, words, workBound,
+  amountOf, bound, boundNames, boundOf, byTime, calls, efficiency, elapsed, gap, kernelEfficiency, launchCost, launches, numbers, owed, partOf, runOf, runs, seconds, time, word, words, workBound,
 } from "./data.js";
 import { formatCount, known, resourceLabel } from "./format.js";
 import { largestPart, topLimiter } from "./groups.js";
@@ -141,10 +141,13 @@ export function dressed(points) {
     p.symbol = p.merged ? "hexagon" : LOOK.symbols[part] || "circle";
     p.hatched = part === "unknown" && state.colour === "limit";
     p.flagged = !p.merged && p.rows.some((row) => word("above_roof", row));
-    // As "of its limit" on the first screen: the time of the kernels over the least for their work.
-    const settled = p.rows.filter((row) => known(kernelEfficiency[row]));
-    p.over = sumOf(settled, (row) => time[row]) / sumOf(settled, (row) => workBound[row]);
-    if (!Number.isFinite(p.over) || 2 * sumOf(settled, seconds) < p.share) p.over = NaN;
+    // As "of its limit" on the first screen: the time of the kernels over the least for their work, or
+    // for launching them where that is the limit. The line on the chart is the former.
+    const launching = p.kind === "launch";
+    const settled = p.rows.filter((row) => known((launching ? efficiency : kernelEfficiency)[row]));
+    const ratio = (taken, least) => { const over = sumOf(settled, (row) => taken[row]) / sumOf(settled, (row) => least[row]); return Number.isFinite(over) && 2 * sumOf(settled, seconds) >= p.share ? over : NaN; };
+    p.line = ratio(time, workBound);
+    p.over = launching ? ratio(elapsed, bound) : p.line;
     p.gap = sumOf(p.rows, (row) => gap[row]);
   }
   return points;

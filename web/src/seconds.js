@@ -1,6 +1,6 @@
 // Where the seconds are: rows or groups by recoverable time, largest first.
 import { css } from "./colours.js";
-import { rowCount, sortedDimensions, word, words } from "./data.js";
+import { rowCount, sortedDimensions, togetherWords, word, words } from "./data.js";
 import { byId, endThatFits, make, selectControl, shorten } from "./dom.js";
 import { formatCount, formatPercent, formatSeconds, known } from "./format.js";
 import { PATHS, groupRows, topLimiter } from "./groups.js";
@@ -46,7 +46,7 @@ export function writePareto() {
   if (entries.length > few.length) {
     list.append(make("li", {}, make("button", { type: "button", id: "pareto-more", onclick: () => { paretoState.more += 25; writePareto(); } }, `… and ${formatCount(entries.length - few.length)} more: ${formatSeconds(whole - running)}`)));
   }
-  byId("pareto-words").textContent = entries.length ? "Solid: the bound. Hatched: the gap above it, what better kernels could save. Right: the gap and its share with all above." : "No gap is known.";
+  byId("pareto-words").textContent = entries.length ? `Solid: the bound. Hatched: the gap above it, what better kernels could save. Right: the gap and its share with all above.${togetherWords}` : "No gap is known.";
 }
 
 export function writeParetoControls() {

@@ -1,7 +1,7 @@
 // Beside the chart: how to read it, what the colours and symbols mean, and the time that it cannot show.
 import { chart } from "./charts.js";
 import { LOOK, categories, partColour } from "./colours.js";
-import { amountOf, flops, rowCount, runs, seconds, time, word } from "./data.js";
+import { amountOf, devices, flops, rowCount, runs, seconds, time, word } from "./data.js";
 import { byId, make, shorten } from "./dom.js";
 import { formatCount, formatPercent, formatSeconds } from "./format.js";
 import { recall, remember } from "./memory.js";
@@ -56,12 +56,13 @@ function writeStrip(lost, partly) {
   const inDiscs = sums(partly);
   for (const i of lost) parts[WHY_LOST.findIndex(([, is]) => is(i))].rows.push(i);
   const filled = parts.filter(({ rows }) => rows.length).map((part) => ({ ...part, time: sums(part.rows).time })).sort((a, b) => b.time - a.time);
-  box.hidden = !filled.length && !partly.length;
+  const told = inDiscs.time > 0 ? partly : [];
+  box.hidden = !filled.length && !told.length;
   if (box.hidden) return;
   const whole = filled.reduce((sum, part) => sum + part.time, 0);
   box.replaceChildren(...(filled.length ? [make("h3", {}, `Not on this chart: ${formatPercent(whole / allTime)} of the run`), make("ul", {}, ...filled.map((part) => make("li", {}, make("button", {
     type: "button", title: `Show only these ${formatCount(part.rows.length)} rows`, onclick: () => isolate(part.rows, part.text), onpointerenter: () => light(part.rows), onpointerleave: () => light([]),
-  }, make("span", { class: "strip-name" }, part.text), make("span", { class: "strip-time" }, `${formatSeconds(part.time)}`), make("span", { class: "strip-track" }, make("i", { style: { width: `${Math.min(100, 100 * part.time / allTime)}%` } })), make("small", {}, `${formatCount(part.rows.length)} ${part.rows.length === 1 ? "row" : "rows"}, ${formatPercent(part.time / allTime)}`)))))] : []), ...(partly.length ? [make("p", { class: "partly soft" }, `${formatSeconds(inDiscs.time)} (${formatPercent(inDiscs.time / allTime)}) in ${formatCount(partly.length)} rows without a FLOP or byte count `, make("button", { type: "button", class: "quiet", onclick: () => isolate(partly, "no FLOP or byte count") }, "show"), ". They count in the area and the time of their kernel's disc, not in its place.")] : []));
+  }, make("span", { class: "strip-name" }, part.text), make("span", { class: "strip-time" }, formatSeconds(part.time / devices)), make("span", { class: "strip-track" }, make("i", { style: { width: `${Math.min(100, 100 * part.time / allTime)}%` } })), make("small", {}, `${formatCount(part.rows.length)} ${part.rows.length === 1 ? "row" : "rows"}, ${formatPercent(part.time / allTime)}`)))))] : []), ...(told.length ? [make("p", { class: "partly soft" }, `${formatSeconds(inDiscs.time / devices)} (${formatPercent(inDiscs.time / allTime)}) in ${formatCount(told.length)} rows ${told.length === 1 ? "has" : "have"} no FLOP or byte count: in the size of ${told.length === 1 ? "its" : "their"} kernel's disc, not in its place. `, make("button", { type: "button", class: "inline", onclick: () => isolate(told, "no FLOP or byte count") }, "Show"))] : []));
 }
 
 /** @param {any} figure */

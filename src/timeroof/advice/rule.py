@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from timeroof.advice.context import HOST, Context
+from timeroof.advice.context import Context
+from timeroof.advice.gains import HOST
 from timeroof.core.report import Finding
 from timeroof.core.resources import is_resource
 from timeroof.model.bounds import amounts_known

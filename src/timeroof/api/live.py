@@ -21,8 +21,9 @@ from timeroof.core.report import Report
 from timeroof.live.accounting import contention_note
 from timeroof.live.building import build_profile
 from timeroof.live.calibration import keep_calibration, kept_calibrations
-from timeroof.live.reading import ProcessSeen, read_folder, recordings_of
+from timeroof.live.reading import recordings_of
 from timeroof.live.recording import Recording
+from timeroof.live.records import ProcessSeen, read_folder
 from timeroof.model.judge import scope_for
 from timeroof_recorder.marks import WINDOW
 
@@ -137,12 +138,21 @@ def _profile_of(
     recording: Recording, found: Machine | None, command: str | None, more: Sequence[str]
 ) -> Profile:
     built = build_profile(recording, found, command)
-    scope, notes = scope_for(recording.threads, found), list(more)
+    return _with_notes(built, [recording], found, more)
+
+
+def _with_notes(
+    built: Profile, recordings: Sequence[Recording], found: Machine | None, more: Sequence[str]
+) -> Profile:
+    """With what has to be said of how it was measured: on how many cores, and beside whom. Of
+    several ranks the one counts that waited most."""
+    notes: list[Note | str] = list(more)
     if len(built):  # where nothing was measured there is nothing to judge or to disturb
-        if scope == "core":
+        if scope_for(recordings[0].threads, found) == "core":
             words = "the program uses one thread: judged on one core's ceilings"
             notes.append(Note(words, "one-thread"))
-        contended = contention_note(recording.waiting_share)
+        shares = [r.waiting_share for r in recordings if r.waiting_share is not None]
+        contended = contention_note(max(shares, default=None))
         if contended is not None:
             notes.append(contended)
     return replace(built, notes=(*built.notes, *notes))
@@ -319,7 +329,8 @@ def _merged(
     from timeroof.read.ranks import merged_ranks
 
     merged = merged_ranks(built, [f"rank {recording.rank}" for recording in recordings])
-    return replace(merged, steps=merged.steps or built[0].steps, notes=(*merged.notes, *more))
+    merged = replace(merged, steps=merged.steps or built[0].steps)
+    return _with_notes(merged, recordings, found, more)
 
 
 DEVICE_KINDS = ("kernel", "collective", "copy", "memset")

@@ -103,6 +103,8 @@ class PlainWords(NamedTuple):
         many = param.multiple or param.nargs == -1
         if value is None:
             return () if many else None
+        if value == "" and (self.convert is Path or param.name == "json"):
+            raise UsageError(f"{param.opts[0]} has an empty name", advice="name a file or folder")
         return [self.convert(word) for word in value] if many else self.convert(value)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -29,7 +29,7 @@ from timeroof.core.errors import InputError, UsageError
 if TYPE_CHECKING:
     from timeroof.core.engines import DaskCluster
     from timeroof.core.machine import Machine
-    from timeroof.study.case import Case, Result
+    from timeroof.study.case import Case, OwnFunction, Result
     from timeroof.study.cluster import Ran
     from timeroof.study.report import Study
     from timeroof.study.run import Done, Place, Worker
@@ -43,9 +43,9 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col, blocked,"
-    " winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam:"
-    " foreach, fused; tensorflow: eager, graph (tf.function), xla (jit_compile), session"
+    "eager, no-onednn, compiled (torch.compile, jax.jit, XLA), max-autotune; conv2d: im2col,"
+    " blocked, winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph;"
+    " adam: foreach, fused; tensorflow: eager, graph (tf.function), xla (jit_compile), session"
     " (TensorFlow 1)"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"
@@ -53,51 +53,67 @@ STORE = f"The store of finished cases (SQLite). [default: {DATABASE} in --out, e
 COMMAND_SETTINGS = {"cls": StudyCommand}
 
 
+Kernels = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KERNEL...",
+        help="conv2d, lstm, gru, rnn, gemm, linear, attention, layernorm, softmax, elementwise,"
+        " pool, embedding, adam; or FILE.py:FUNCTION, a function of your own.",
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=V,V",
+        help="Values of a parameter, for the kernels that have it: batch=1,8,64; may be"
+        " repeated. 'list' prints all parameters.",
+    ),
+]
+Frameworks = Annotated[
+    str | None,
+    typer.Option(
+        help="The frameworks that run the cases: torch, jax, tensorflow; with commas. Several"
+        " are compared on one page, each in a process and in variants of its own. [default:"
+        " torch; of FILE.py:FUNCTION the one that the file imports]"
+    ),
+]
+Precisions = Annotated[
+    str | None, typer.Option(help=f"{PRECISIONS}; several with commas. [default: fp32]")
+]
+Variants = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Ways of running: {VARIANTS}. [default: eager; jax and tensorflow: all of theirs]"
+    ),
+]
+Factors = Annotated[
+    list[str] | None,
+    typer.Option(help=f"Add the experiment on a factor: {FACTORS}; may be repeated."),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        help="A whole study. paper: conv2d and lstm, all factors, the paper's rows beside them."
+        " czaja: nine kernels of Czaja et al. (2020), cold and warm, on one core, one socket"
+        " and all, with the share of the compute roof that each uses and could use."
+    ),
+]
+
+
 def study(
-    kernels: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="KERNEL...",
-            help="conv2d, lstm, gru, rnn, gemm, linear, attention, layernorm, softmax, elementwise,"
-            " pool, embedding, adam; or FILE.py:FUNCTION, a function of your own.",
-        ),
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=V,V",
-            help="Values of a parameter, for the kernels that have it: batch=1,8,64; may be"
-            " repeated. 'list' prints all parameters.",
-        ),
-    ] = None,
-    framework: Annotated[
-        str | None,
-        typer.Option(
-            help="The frameworks that run the cases: torch, jax, tensorflow; with commas. Several"
-            " are compared on one page, each in a process and in variants of its own. [default:"
-            " torch; of FILE.py:FUNCTION the one that the file imports]"
-        ),
-    ] = None,
+    kernels: Kernels = None,
+    sets: Sets = None,
+    framework: Frameworks = None,
     device: Annotated[str, typer.Option(help="The torch device that runs them.")] = "cpu",
-    precision: Annotated[
-        str | None, typer.Option(help=f"{PRECISIONS}; several with commas. [default: fp32]")
-    ] = None,
+    precision: Precisions = None,
     passes: Annotated[str | None, typer.Option("--pass", help=PASSES)] = None,
     cache: Annotated[
         str, typer.Option(help="warm, cold (flushed before every execution), or both.")
     ] = "warm",
     threads: Annotated[str, typer.Option(help="Threads: numbers, or all.")] = "all",
-    variant: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Ways of running: {VARIANTS}. [default: eager; jax and tensorflow: all of theirs]"
-        ),
-    ] = None,
-    factor: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Add the experiment on a factor: {FACTORS}; may be repeated."),
-    ] = None,
+    variant: Variants = None,
+    factor: Factors = None,
     db: Annotated[Path | None, typer.Option(help=STORE)] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Use the cases that the store has, measure the rest.")
@@ -108,14 +124,7 @@ def study(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer values and less care: about a minute.")
     ] = False,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="A whole study. paper: conv2d and lstm, all factors, the paper's rows beside them."
-            " czaja: nine kernels of Czaja et al. (2020), cold and warm, on one core, one socket"
-            " and all, with the share of the compute roof that each uses and could use."
-        ),
-    ] = None,
+    preset: Preset = None,
     overlay: Annotated[
         str | None, typer.Option(help="'paper' lays the paper's V100 rows beside the charts.")
     ] = None,
@@ -184,11 +193,11 @@ def study(
     target = db or (out or Path()) / DATABASE
     keep_inputs((machine, *(one.path for one in functions)), (target, json, html, save))
     stage = Stage(fresh=fresh)
+    study_of = _Asked(
+        kernel_names, functions, sets or [], factor or [], choices, whole, precision is None
+    )
     with stoppable(stage), ExitStack() as stack:
-        swept = asked.sets_for(kernel_names, sets or [], functions)
-        plain = whole or asked.own_cases(
-            asked.checked_sweeps(kernel_names, swept, choices, factor or [], functions), choices
-        )
+        plain = study_of.plain()
         met = asked.met_functions(functions, choices, precision, stack)
         theirs = asked.function_cases(met, sets or [], choices, kernel_names)
         counting_tool = _tool(counters) if counters or not whole else _perf_if_it_counts()
@@ -198,10 +207,7 @@ def study(
         place = replace(place, own={one.name: one for one in functions})
         for one in met:
             one.worker.judge_on(place.machine)
-        designed = asked.designed_cases(
-            kernel_names, choices, factor or [], place.machine, one_precision=precision is None
-        )
-        cases = unique([*plain, *theirs, *designed])
+        cases = unique([*plain, *theirs, *study_of.designed(place.machine)])
         if fresh:
             _set_aside(target)
         stage.store, stage.keys = target, [place.key(case) for case in cases]
@@ -216,6 +222,35 @@ def study(
             on = Ran(other) if other else where_cases_ran(store, done.results, place.machine)
         found = _judged(done.results, on, notes)
         _tell(found, done, target, _write(found, out, html, save, json, overlay))
+
+
+class _Asked(NamedTuple):
+    """What is to be measured, in the words of the command line."""
+
+    kernels: list[str]
+    functions: Sequence[OwnFunction]
+    sets: list[str]
+    factors: list[str]
+    choices: Choices
+    # A preset's cases, which stand for the grid of the kernels.
+    whole: Sequence[Case]
+    one_precision: bool
+
+    def plain(self) -> Sequence[Case]:
+        """Cases of the kernels' own grids, or of the preset."""
+        if self.whole:
+            return self.whole
+        swept = asked.sets_for(self.kernels, self.sets, self.functions)
+        sweeps = asked.checked_sweeps(
+            self.kernels, swept, self.choices, self.factors, self.functions
+        )
+        return asked.own_cases(sweeps, self.choices)
+
+    def designed(self, machine: Machine | None) -> Sequence[Case]:
+        """Cases of the experiments on factors."""
+        return asked.designed_cases(
+            self.kernels, self.choices, self.factors, machine, one_precision=self.one_precision
+        )
 
 
 def _judged(results: list[Result], on: Ran, notes: list[str]) -> Study:
@@ -257,7 +292,9 @@ def _nodes(scheduler: str | None, slurm: str | None, bound: str | None) -> DaskC
         what = "a function of your own" if bound == "own" else bound
         advice = "leave --scheduler and --slurm out"
         raise UsageError(f"{what} is measured on this computer only", advice=advice)
-    return DaskCluster(scheduler, slurm)
+    nodes = DaskCluster(scheduler, slurm)
+    nodes.check()
+    return nodes
 
 
 def _tool(counters: CounterTool | None) -> str | None:
@@ -393,10 +430,12 @@ def _write(
 def _tell(found: Study, done: Done, store: Path, page: Path | None) -> None:
     """What could not be measured on stderr, and the summary, whose last line is the page."""
     from timeroof.study.output.utilisation import print_study
-    from timeroof.study.report import case_name, leaks_of
+    from timeroof.study.report import alike, case_name, leaks_of
 
-    for result in found.failures:
-        say(f"{result.status}: {case_name(result.case)}: {result.error}")
+    for results in alike(found.failures):
+        first, more = results[0], len(results) - 1
+        others = f" and {more} more case{'s' * (more > 1)}" if more else ""
+        say(f"{first.status}: {case_name(first.case)}{others}: {first.error}")
     for name, text in leaks_of(done.results).items():
         say(f"{name}: {text}")
     before = f", {done.found} of them from before" if done.found else ""

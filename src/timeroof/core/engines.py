@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import os
 import queue
+import shutil
+import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -269,22 +272,61 @@ class DaskCluster:  # pragma: no cover
                     yield Answer(index, None, Failure(f"could not be read ({reason_of(error)})"))
                 future.release()
 
-    def _client(self) -> Client:
+    def check(self) -> None:
+        """Refuse a cluster that cannot be reached, before anything else is done."""
         try:
-            import distributed
+            import distributed  # noqa: F401
         except ImportError as error:
             raise UsageError(
                 "Dask is not installed", advice="install it: pip install '.[dask]' in the checkout"
             ) from error
         if self.slurm is not None:
+            return _check_slurm()
+        try:
+            _knock(self.address or "")
+        except (OSError, ValueError, TypeError) as error:
+            raise self._unanswered(error) from error
+
+    def _client(self) -> Client:
+        self.check()
+        if self.slurm is not None:
             return _slurm_client(self.slurm)
+        import distributed
+
         try:
             return distributed.Client(self.address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
-            raise UsageError(
-                f"no Dask scheduler answers at {self.address} ({reason_of(error)})",
-                advice="start one with `dask scheduler`, or check the address",
-            ) from error
+            raise self._unanswered(error) from error
+
+    def _unanswered(self, error: Exception) -> UsageError:
+        return UsageError(
+            f"no Dask scheduler answers at {self.address} ({reason_of(error)})",
+            advice="start one with `dask scheduler`, or check the address",
+        )
+
+
+def _knock(address: str) -> None:  # pragma: no cover
+    """An error where an address is none, or nobody listens there: a client would leave threads."""
+    from distributed.comm import get_address_host_port, parse_address, registry
+
+    scheme, _ = parse_address(address)
+    registry.get_backend(scheme)
+    if scheme != "inproc":
+        socket.create_connection(get_address_host_port(address), timeout=CONNECT_S).close()
+
+
+def _check_slurm() -> None:  # pragma: no cover
+    if shutil.which("sbatch") is None:
+        raise UsageError("Slurm's sbatch is not on this computer", advice="run on a login node")
+    try:
+        asked = ["sinfo", "--noheader"]
+        subprocess.run(asked, capture_output=True, check=True, timeout=3 * CONNECT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
+        why = said.rpartition("\n")[2] or reason_of(error)
+        raise UsageError(
+            f"Slurm does not answer ({why})", advice="check it with `sinfo`"
+        ) from error
 
 
 @dataclass
@@ -370,23 +412,25 @@ def slurm_jobs(text: str) -> SlurmJobs:
                 advice="write for example --slurm nodes=2,time=00:10:00,partition=debug",
             )
         if word == "nodes":
-            if not value.isdecimal() or int(value) < 1:
-                raise UsageError(f"--slurm nodes={value} is not a number of nodes")
-            nodes = int(value)
+            nodes = _count(word, value)
         elif word in SLURM_WORDS:
+            if word == "cores":
+                _count(word, value)
             settings[SLURM_WORDS[word]] = value
         else:
             directives.append(f"--{word}={value}")
     return SlurmJobs(nodes, settings, tuple(directives))
 
 
+def _count(word: str, value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise UsageError(f"--slurm {word}={value} is not a number of {word}")
+    return int(value)
+
+
 def _slurm_client(text: str) -> Client:  # pragma: no cover
     """A client of Dask workers that Slurm starts, one job per node; lost jobs are replaced."""
-    import shutil
-
     jobs = slurm_jobs(text)
-    if shutil.which("sbatch") is None:
-        raise UsageError("Slurm's sbatch is not on this computer", advice="run on a login node")
     try:
         import dask_jobqueue
     except ImportError as error:

@@ -154,12 +154,3 @@ def _is_log(descriptor: int) -> bool:
         return not os.isatty(descriptor) and os.fstat(descriptor) is not None
     except OSError:
         return False
-
-
-@contextmanager
-def ignoring(what: str) -> Iterator[None]:
-    """Let no error out of the block; with TIMEROOF_DEBUG=1 it is shown, with what it cost."""
-    try:
-        yield
-    except Exception:
-        trace_ignored(what)

@@ -213,11 +213,6 @@ class Profile:
         kinds = set(self.kernels["kind"].drop_nulls().unique().to_list())
         return "op" in kinds and kinds <= {"op", "primitive", "collective"}
 
-    @property
-    def label_names(self) -> list[str]:
-        """Names of the labels that rows may have."""
-        return [c.removeprefix(LABEL) for c in self.kernels.columns if c.startswith(LABEL)]
-
     def __len__(self) -> int:
         return self.kernels.height
 
@@ -341,6 +336,7 @@ def _check(table: pl.DataFrame, where: str) -> None:
                 where=where,
                 advice=f"use numbers from 0 to {LARGEST:g}, and leave unknown cells empty",
             )
+    _check_lists(table, where)
     if table["name"].null_count():
         raise InputError(f"row {table['name'].is_null().arg_max()} has no name", where=where)
     for column, allowed in (("kind", KINDS), ("phase", PHASES)):
@@ -348,6 +344,24 @@ def _check(table: pl.DataFrame, where: str) -> None:
         if unknown:
             what, advice = f"column {column!r} has {unknown[0]!r}", ", ".join(allowed)
             raise InputError(what, where=where, advice=f"use one of {advice}")
+
+
+def _check_lists(table: pl.DataFrame, where: str) -> None:
+    """Sizes and samples are all known, or the cell is empty: whoever uses them asks nothing."""
+    advice = "use numbers from 0, and leave the cell empty where one is unknown"
+    tensors = _elements(table["shape"])
+    sizes = _elements(tensors.drop_nulls())
+    if tensors.null_count() or sizes.null_count() or (sizes < 0).any():
+        raise InputError("column 'shape' has a size that is missing or below 0", where, advice)
+    samples = _elements(table["samples"])
+    if samples.null_count() or not (samples.is_finite() & samples.is_between(0, LARGEST)).all():
+        what = "column 'samples' has a time that is missing, not finite or below 0"
+        raise InputError(what, where, advice)
+
+
+def _elements(lists: pl.Series) -> pl.Series:
+    """What lists hold, one after the other; a null among them is one of a list."""
+    return lists.filter(lists.list.len() > 0).explode()
 
 
 assert is_resource(FAULT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from timeroof.core.notes import CONTENDED, UNTRUSTED, Note
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live import recording as recorded
-from timeroof.live.recording import CleanStep, EventName, Ints, Recording, TimedStep
+from timeroof.live.recording import CleanStep, Described, EventName, Ints, Recording, TimedStep
 from timeroof.model.stats import median_error
 from timeroof_recorder.instruments import STATED
 
@@ -39,7 +39,7 @@ class Account:
     Their sum is the step's duration, to the nanosecond. `raw_ns` are the events' own times with
     the profiler's share, `kept` what is left of every segment of the cut without it. `is_op`
     says which events are rows; `owner` is the event on whose account another one's time goes
-    (regions take all inside).
+    (regions and ops whose cost the user states take all inside).
     """
 
     step: TimedStep
@@ -56,6 +56,19 @@ class Account:
     def cause_of(self, event: int) -> IdleCause:
         """Why an event that is no row took its time."""
         return _CAUSE_OF.get(int(self.kind[event]), IdleCause.DISPATCH)
+
+
+def with_stated(step: TimedStep, ops: Sequence[Described]) -> TimedStep:
+    """A step in which ops whose cost the user states take the time of all that they call, as
+    regions with a stated cost do."""
+    names = {op.name for op in ops if op.stated is not None}
+    if not names.intersection(step.names):
+        return step
+    told = tuple(
+        one._replace(cause=STATED, cause_if_numbered=STATED) if name in names else one
+        for name, one in zip(step.names, _told(step), strict=True)
+    )
+    return replace(step, told=told)
 
 
 def account(step: TimedStep, event_cost_ns: float) -> Account:
@@ -369,17 +382,27 @@ def busy_quantile(steps: Sequence[TimedStep], threads: int | None) -> float | No
 
 
 def idle_seconds(
-    accounts: Sequence[Account], chosen: Sequence[int], quantile: float | None
+    accounts: Sequence[Account], chosen: Sequence[int], quantile: float | None, rows_s: float = 0.0
 ) -> dict[str, float]:
-    """Seconds outside ops by cause, without the profiler's own."""
+    """Seconds outside ops by cause, without the profiler's own. Where others held the CPUs, Python
+    has no more than what the thread ran besides its rows: a step often waits between two ops, as
+    the profiler's start has used up its turn."""
     causes = [cause for cause in accounts[0].idle_ns if cause != IdleCause.PROFILER]
     if quantile is None:
         means = {c: statistics.fmean(accounts[i].idle_ns[c] for i in chosen) for c in causes}
         return {cause.value: ns / 1e9 for cause, ns in means.items()}
-    return {
+    found = {
         cause.value: float(np.quantile([a.idle_ns[cause] for a in accounts], quantile)) / 1e9
         for cause in causes
     }
+    ran_ns = [
+        a.step.duration_ns - a.step.waited_ns - a.idle_ns[IdleCause.PROFILER] for a in accounts
+    ]
+    ran_s = max(0.0, float(np.quantile(ran_ns, quantile)) / 1e9)
+    above_s = max(0.0, rows_s + sum(found.values()) - ran_s)
+    python = IdleCause.PYTHON.value
+    found[python] = max(0.0, found.get(python, 0.0) - above_s)
+    return found
 
 
 def cpu_wait_s(recording: Recording, rest_s: float) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from timeroof.live.recording import USER_SCOPE, Described, Ints, TimedStep
 NO_MATCH = -1
 # Beyond this, sequences that differ are matched by name and occurrence.
 MOST_COMPARED = 3000
+# So many names in a row, that come once in either sequence, are the same place of the program.
+ANCHOR = 8
 
 
 def align(step: TimedStep, described: list[Described]) -> Ints:
@@ -74,11 +78,61 @@ def pairs(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
 def _middle(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
     if not ours or not theirs:
         return []
+    anchors = _anchors(ours, theirs)
+    if anchors:
+        return _between(ours, theirs, anchors)
     if max(len(ours), len(theirs)) > MOST_COMPARED:
         places = {named: place for place, named in enumerate(_numbered(theirs))}
         return [(i, places[named]) for i, named in enumerate(_numbered(ours)) if named in places]
     blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     return [(b.a + i, b.b + i) for b in blocks for i in range(b.size)]
+
+
+def _between(
+    ours: list[str], theirs: list[str], anchors: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Matching places where some are known: a loop that goes round more often in one sequence
+    begins and ends at the same places in both."""
+    edges = [(-1, -1), *anchors, (len(ours), len(theirs))]
+    found = list(anchors)
+    for (i, j), (i_next, j_next) in pairwise(edges):
+        between = pairs(ours[i + 1 : i_next], theirs[j + 1 : j_next])
+        found += [(i + 1 + a, j + 1 + b) for a, b in between]
+    return found
+
+
+def _anchors(ours: list[str], theirs: list[str]) -> list[tuple[int, int]]:
+    """Places where runs of names begin that come once in either sequence, in the order of both."""
+    known, mine = _runs_once(theirs), _runs_once(ours)
+    both = sorted((place, known[run]) for run, place in mine.items() if run in known)
+    return _rising(both)
+
+
+def _runs_once(names: list[str]) -> dict[tuple[str, ...], int]:
+    runs = list(zip(*(names[n:] for n in range(ANCHOR)), strict=False))
+    counts = Counter(runs)
+    return {run: place for place, run in enumerate(runs) if counts[run] == 1}
+
+
+def _rising(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest part in which second numbers rise as the first ones do.
+
+    >>> _rising([(0, 5), (1, 1), (2, 2), (3, 0), (4, 4)])
+    [(1, 1), (2, 2), (4, 4)]
+    """
+    ends: list[int] = []  # of rising parts by length, the least second number at their end
+    lengths = []
+    for _, other in places:
+        length = bisect_left(ends, other)
+        ends[length : length + 1] = [other]
+        lengths.append(length)
+    wanted = len(ends) - 1
+    found: list[tuple[int, int]] = []
+    for place, length in zip(reversed(places), reversed(lengths), strict=True):
+        if length == wanted and (not found or place[1] < found[-1][1]):
+            found.append(place)
+            wanted -= 1
+    return found[::-1]
 
 
 def _numbered(names: list[str]) -> Iterator[tuple[str, int]]:

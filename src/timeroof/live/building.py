@@ -53,6 +53,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     if not steps:
         return _nothing(recording, source)
     framework = framework_of(recording.framework)
+    steps = [accounting.with_stated(s, recording.described) for s in steps]
     accounts = [framework.account(s, recording.event_cost_ns or 0.0) for s in steps]
     chosen = accounting.middle_half([s.duration_ns for s in steps])
     units = row_table.matrix_units(machine)
@@ -71,7 +72,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
     table, more = framework.split(table, recording, rows, units, machine)
     found = accounting.balance(recording, accounts, chosen)
-    idle = accounting.idle_seconds(accounts, chosen, quantile)
+    idle = accounting.idle_seconds(accounts, chosen, quantile, rows_s)
     kernel_s = found.corrected_s - sum(idle.values())
     if quantile is not None:
         kernel_s, rest_s = rows_s, found.wall_s - rows_s - sum(idle.values())

@@ -33,8 +33,8 @@ def count_calls(
     ops: Sequence[Described], compiled: Sequence[CompiledKernel] = (),
     derive: Derive | None = None, surrounds: Callable[[Described], bool] = lambda op: False,
 ) -> list[Counted]:  # fmt: skip
-    """Every op's own cost; what lies in a region whose cost the user states owes nothing. What only
-    `surrounds` others does no work."""
+    """Every op's own cost; what lies in a region or an op whose cost the user states owes nothing.
+    What only `surrounds` others does no work."""
     calls = [call_of(op) for op in ops]
     costs = [
         Cost(**op.stated) if op.stated is not None  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def count_calls(
         else compiled_cost(compiled[op.kernel], op, derive)
         for op, call in zip(ops, calls, strict=True)
     ]  # fmt: skip
-    covered = below(ops, COST)
+    covered = _stated_for(ops, costs)
     costs = [FREE if inside else c for c, inside in zip(costs, covered, strict=True)]
     own = _without_wrappers(ops, _without_repeats(ops, own_costs([o.parent for o in ops], costs)))
     return [
@@ -117,6 +117,16 @@ def below(ops: Sequence[Described], head: str) -> list[bool]:
     for place, op in enumerate(ops):
         above = op.parent is not None and op.parent < place and found[op.parent]
         found.append(above or op.name.startswith(head))
+    return found
+
+
+def _stated_for(ops: Sequence[Described], costs: Sequence[Cost]) -> list[bool]:
+    """Whether what the user states of a region or an op around it covers an op, too."""
+    found: list[bool] = []
+    for op, inside in zip(ops, below(ops, COST), strict=True):
+        above = op.parent if op.parent is not None and op.parent < len(found) else None
+        around = above is not None and (found[above] or costs[above].origin == "user")
+        found.append(inside or around)
     return found
 
 

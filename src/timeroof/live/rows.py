@@ -164,7 +164,8 @@ def _rows_of_events(rows: Rows, ops: list[Described], a: Account) -> Ints:
 
 def _match_repeated(rows: Rows, ops: list[Described], a: Account, matches: Ints) -> None:
     """What a timed step did more often than the described one (a loop went round once more) is the
-    same, where all described ops between the same neighbours are one row."""
+    same, where all described ops between the same neighbours do the same: they differ in their
+    phase at most, as that of a step's last ops is known where they were timed."""
     missing = np.flatnonzero(matches == NO_MATCH)
     if not len(missing) or rows.is_recurring:
         return
@@ -172,7 +173,7 @@ def _match_repeated(rows: Rows, ops: list[Described], a: Account, matches: Ints)
     places = [p for p, op in enumerate(ops) if op.scope != USER_SCOPE]
     for place, context in zip(places, contexts_of([ops[p].name for p in places]), strict=True):
         before = known.setdefault(context[0], place)
-        if before is not None and rows.of_described[before] != rows.of_described[place]:
+        if before is not None and not _does_the_same(rows, before, place):
             known[context[0]] = None
     for thread in np.unique(a.step.thread[missing]).tolist():
         events = np.flatnonzero((a.step.thread == thread) & (a.step.scope != USER_SCOPE))
@@ -181,6 +182,13 @@ def _match_repeated(rows: Rows, ops: list[Described], a: Account, matches: Ints)
             same = known.get(context[0])
             if matches[event] == NO_MATCH and same is not None:
                 matches[event] = same
+
+
+def _does_the_same(rows: Rows, one: int, other: int) -> bool:
+    first, second = rows.of_described[one], rows.of_described[other]
+    if first == second or min(first, second) < 0:
+        return first == second
+    return rows.keys[first]._replace(phase="") == rows.keys[second]._replace(phase="")
 
 
 def _new_row(rows: Rows, a: Account, event: int) -> int:

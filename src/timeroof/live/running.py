@@ -93,14 +93,30 @@ def _own_options() -> list[str]:
     return [word for word in found if word != "-P"]
 
 
+_SHELL = ("is a shell script", "name the Python program that it starts")
+_DATA = ("is no Python program", "a profiler's file is read by `timeroof read`")
+_NOTEBOOK = (
+    "is a notebook",
+    "put `with timeroof.profile():` in a cell, or make a script: jupyter nbconvert --to script",
+)
+# Files that people name by mistake, and what to do; Python would run some of them as programs.
+_NO_PROGRAMS = {
+    ".ipynb": _NOTEBOOK,
+    **dict.fromkeys((".sh", ".bash", ".sbatch", ".slurm"), _SHELL),
+    **dict.fromkeys((".json", ".gz", ".csv", ".troof", ".parquet", ".sqlite", ".db"), _DATA),
+}
+
+
 def refuse_absent(module: str | None, words: Sequence[str]) -> None:
     """Refuse a program that is not there, before anything is started."""
+    if not (words[0] if module is None else module):
+        raise UsageError("the program's name is empty", advice="name a script, or a module with -m")
     if module is not None:
         from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 
         top = module.partition(".")[0]
         finders = (BuiltinImporter, FrozenImporter)
-        places = [str(Path.cwd()), *sys.path]
+        places = [*_here(), *sys.path]
         if not any(f.find_spec(top) for f in finders) and not PathFinder.find_spec(top, places):
             raise UsageError(f"no module named {module}", advice="check the name and where you are")
         return
@@ -114,6 +130,16 @@ def refuse_absent(module: str | None, words: Sequence[str]) -> None:
         raise UsageError(f"{words[0]} is a folder without a __main__.py", advice=advice)
     if not os.access(path, os.R_OK):
         raise UsageError(f"{words[0]} cannot be read (Permission denied)")
+    if path.is_file() and (known := _NO_PROGRAMS.get(path.suffix.lower())) is not None:
+        raise UsageError(f"{words[0]} {known[0]}", advice=known[1])
+
+
+def _here() -> list[str]:
+    """The working folder, unless somebody has removed it."""
+    try:
+        return [str(Path.cwd())]
+    except OSError:
+        return []
 
 
 @contextmanager

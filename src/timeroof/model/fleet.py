@@ -59,11 +59,6 @@ def text_columns(columns: Sequence[str]) -> list[str]:
     return [c for c in columns if c in _TEXTS or c.startswith(ORIGIN)]
 
 
-def sum_of(column: str) -> pl.Expr:
-    """A sum that is unknown where a part of it is."""
-    return _null_if_unknown(column, pl.col(column).sum())
-
-
 def _null_if_unknown(column: str, summed: pl.Expr) -> pl.Expr:
     value = pl.col(column)
     if column in _NULL_IS_NONE:
@@ -116,7 +111,7 @@ def _nulls(column: str) -> str:
 
 
 def _known_sum(column: str) -> pl.Expr:
-    """`sum_of`, from a sum and the number of nulls in it."""
+    """A sum that is unknown where a part of it is, from the sum and the number of nulls in it."""
     nulls, least = pl.col(_nulls(column)), pl.col("ranks") if column in _NULL_IS_NONE else 1
     return pl.when(nulls < least).then(pl.col(column)).alias(column)
 

@@ -23,7 +23,8 @@ def kernel_groups(rows: pl.DataFrame, devices: int | None = None) -> pl.DataFram
     `idle_before_s`, `elapsed_s`, `bound_s`, `gap_s` (null where a row has none), `calls`,
     `launches`, `share` (of the time of all rows), `achieved_flop_per_s`,
     `achieved_byte_per_s`, `kernel_efficiency` (of the rows that have one, where these hold half
-    of the time) and `rows`, the ids behind the line.
+    of the time), `of_limit` (the same, but of the elapsed time where launching is the limit) and
+    `rows`, the ids behind the line.
     """
     parts = devices or max(1, rows["rank"].drop_nulls().n_unique())
     timed = rows.filter(pl.col("time_s").is_not_null()).with_columns(
@@ -39,7 +40,7 @@ def kernel_groups(rows: pl.DataFrame, devices: int | None = None) -> pl.DataFram
             *(_whole_sum(c) / parts for c in whole),
             _known_sum("idle_before_s") / parts,
             most_first,
-            _efficiency(),
+            *shares_of_bounds(),
             _ops(),
             pl.col("id").alias("rows"),
         )
@@ -50,7 +51,8 @@ def kernel_groups(rows: pl.DataFrame, devices: int | None = None) -> pl.DataFram
         (pl.col("time_s") / total_s).alias("share"),
         _per_second("owed_flops").alias("achieved_flop_per_s"),
         _per_second("_bytes").alias("achieved_byte_per_s"),
-    ).drop("_bytes", "owed_flops")
+        of_limit(),
+    ).drop("_bytes", "owed_flops", "efficiency")
 
 
 def _ops() -> pl.Expr:
@@ -59,13 +61,27 @@ def _ops() -> pl.Expr:
     return longest_first.drop_nulls().unique(maintain_order=True).alias("ops")
 
 
-def _efficiency() -> pl.Expr:
-    """The kernel efficiency of the rows that have one; null where they hold less than half."""
-    time_s, settled = pl.col("time_s"), pl.col("kernel_efficiency").is_not_null()
+def shares_of_bounds() -> list[pl.Expr]:
+    """What a group's rows reach of the bound of their work, and of all their bounds."""
+    return [
+        _efficiency("kernel_efficiency", "work_bound_s", "time_s"),
+        _efficiency("efficiency", "bound_s", "elapsed_s"),
+    ]
+
+
+def of_limit() -> pl.Expr:
+    """What a group reaches of its limit: launching counts where that is the limit."""
+    launching = pl.col("limit") == "launch"
+    return pl.when(launching).then("efficiency").otherwise("kernel_efficiency").alias("of_limit")
+
+
+def _efficiency(column: str, least: str, taken: str) -> pl.Expr:
+    """An efficiency of the rows that have one; null where they hold less than half of the time."""
+    time_s, settled = pl.col("time_s"), pl.col(column).is_not_null()
     settled_s = time_s.filter(settled).sum()
     enough = (settled_s > 0) & (settled_s >= LEAST_SETTLED * time_s.sum())
-    share = pl.col("work_bound_s").filter(settled).sum() / settled_s
-    return pl.when(enough).then(share).alias("kernel_efficiency")
+    share = pl.col(least).filter(settled).sum() / pl.col(taken).filter(settled).sum()
+    return pl.when(enough).then(share).alias(column)
 
 
 def _moved(rows: pl.DataFrame) -> pl.Expr:

@@ -36,11 +36,12 @@ def why(report: Report, row_id: int) -> Why:
 
     Raises `UsageError` where no row has the id.
     """
-    is_row = report.rows["id"] == row_id
-    if not is_row.any():
+    ids = report.rows["id"].to_list()
+    if row_id not in ids:
         many = f"ids are 0 to {report.rows.height - 1}" if report.rows.height else "it has no rows"
-        raise UsageError(f"no row has the id {row_id}", advice=f"{many}; the page and --json list")
-    row = report.rows.row(is_row.arg_max(), named=True)
+        advice = f"{many}; the page and --json list them"
+        raise UsageError(f"no row has the id {row_id}", advice=advice)
+    row = report.rows.row(ids.index(row_id), named=True)
     lines = list(why_lines(report, row))
     return Why(
         schema=WHY_SCHEMA,
@@ -330,13 +331,18 @@ class _Unfolding:
         """Why an amount is unknown."""
         if self.recorded is not None:
             together = "the op's work belongs to its kernels together; this part is not known"
-            return unknown_reason(self.recorded) or together
+            said = unknown_reason(self.recorded) or together
+            # An op around a collective (record_param_comms) is nothing to state a cost of.
+            if self.row["kind"] != "collective" or not said.startswith("no formula"):
+                return said
         row, tool = self.row, self.profile.source.tool.lower()
         reasons = (
             (any(word in tool for word in COUNTERS),
              f"the file has no counter for {_resource_title(resource)}"),
             (row["kind"] == "collective",
              "the file does not say how many bytes the collective sends"),
+            (row["op"] is None and row.get("label.link") == "graph",
+             "no op is recorded for what a graph replays, so that its sizes are not known"),
             (row["op"] is None,
              "no op is recorded for this kernel, so that its sizes are not known"),
             (row["shape"] is None, f"no shapes are recorded for {row['op']}"),

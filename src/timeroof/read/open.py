@@ -29,7 +29,8 @@ from timeroof.core.notes import Note
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_CHUNK_BYTES = 1 << 20
+# What is left of a piece is copied for each member of a gzip file, and there may be thousands.
+_PIECE_BYTES = 1 << 16
 # zlib: 15 bits of window, and 16 says that a gzip header and checksum surround the data.
 _GZIP_BITS = 15 + 16
 
@@ -68,14 +69,14 @@ class GzipStream(io.RawIOBase):
         return 0
 
     def _more(self) -> bytes:
-        data = self._waiting or self._raw.read(_CHUNK_BYTES)
+        data = self._waiting or self._raw.read(_PIECE_BYTES)
         if not data:
             raise EOFError("the compressed data end early")
         return data
 
     def _next_member(self) -> None:
         rest = self._member.unused_data
-        while len(rest) < len(_GZIP) and (more := self._raw.read(_CHUNK_BYTES)):
+        while len(rest) < len(_GZIP) and (more := self._raw.read(_PIECE_BYTES)):
             rest += more
         self._done = not rest.startswith(_GZIP)
         self._waiting = b"" if self._done else rest
@@ -310,6 +311,16 @@ SPOOLED_BYTES = 64 * 2**20
 OPEN_ARCHIVES = 3
 
 
+def _in_order(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The members, each behind the last: a size below 0 leads back, and Python's reader follows."""
+    last = -1
+    for member in tar:
+        if member.size < 0 or member.offset <= last:
+            raise tarfile.ReadError(f"the size of member {member.name[:60]!r} cannot be")
+        last = member.offset
+        yield member
+
+
 class _Archive:
     """An archive that is open: its members by their names."""
 
@@ -319,7 +330,8 @@ class _Archive:
         self.places: dict[str, tuple[int, int]] = {}
         if self.zip is None:
             with tarfile.open(fileobj=stream, mode="r:") as tar:
-                self.places = {m.name: (m.offset_data, m.size) for m in tar if m.isreg()}
+                members = (m for m in _in_order(tar) if m.isreg())
+                self.places = {m.name: (m.offset_data, m.size) for m in members}
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -31,6 +31,7 @@ _OTHER_VARIANTS = {"torch": ("cell-loop", "compile"), **FRAMEWORK_VARIANTS}
 _SLOW_TO_MAKE = ("compile",)
 # The layout of images that a framework's own layers have.
 OWN_LAYOUT = {"tensorflow": "channels_last"}
+_COMPILED = {"torch": "compile", "jax": "compiled", "tensorflow": "xla"}
 # Variants that PyTorch does not have.
 _ELSEWHERE = ("xla", "session")
 LARGEST = 1 << 40
@@ -232,13 +233,23 @@ def check_choice(what: str, values: Sequence[str], known: Sequence[str]) -> None
 def variants_for(framework: str, asked: Sequence[str], kernel: Kernel) -> Sequence[str]:
     """The variants of a framework that were asked for; all of its own where none was.
 
-    PyTorch has kernels' own variants, and calls what is compiled "compile".
+    PyTorch has kernels' own variants.
     """
     own = FRAMEWORK_VARIANTS.get(framework)
+    named = [variant_of(framework, v) for v in asked]
     if own is not None:
-        return [v for v in asked if v in own] or ([] if asked else own)
-    there = ["compile" if v == "compiled" else v for v in asked if v not in _ELSEWHERE]
+        return [v for v in named if v in own] or ([] if asked else own)
+    there = [v for v in named if v not in _ELSEWHERE]
     return there or ([] if asked else ["eager"])
+
+
+def variant_of(framework: str, name: str) -> str:
+    """What a framework calls a variant: each has its own word for a function that is compiled.
+
+    >>> variant_of("torch", "compiled"), variant_of("tensorflow", "compiled")
+    ('compile', 'xla')
+    """
+    return _COMPILED.get(framework, name) if name in ("compiled", "compile") else name
 
 
 def variant_names() -> list[str]:

@@ -12,11 +12,23 @@ from typing import cast
 
 from timeroof.core.errors import InputError, UsageError
 from timeroof.study.case import Cache, Case, Hello, OwnFunction, OwnParameter, Value
-from timeroof.study.grid import CACHES, FRAMEWORKS, all_cores, check_choice, unique, variant_names
-from timeroof.study.kernel import BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT, FORWARD
+from timeroof.study.grid import CACHES, FRAMEWORKS, all_cores, check_choice, unique, variant_of
+from timeroof.study.kernel import (
+    BACKWARD,
+    BACKWARD_INPUT,
+    BACKWARD_WEIGHT,
+    COMMON_VARIANTS,
+    FORWARD,
+)
 
 PASSES = (FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT)
 _YES, _NO = ("true", "yes", "1"), ("false", "no", "0")
+# The ways in which each framework runs a user's function.
+OWN_VARIANTS = {
+    "torch": COMMON_VARIANTS,
+    "jax": ("eager", "compiled"),
+    "tensorflow": ("eager", "graph", "xla"),
+}
 EXAMPLE = "write FILE.py:FUNCTION, for example my.py:make"
 
 
@@ -155,7 +167,6 @@ class OwnChoices:
         """Refuse words that nothing has."""
         check_choice("pass", self.passes, PASSES)
         check_choice("cache", self.caches, CACHES)
-        check_choice("variant", self.variants, variant_names())
 
 
 def own_cases(
@@ -163,19 +174,22 @@ def own_cases(
 ) -> list[Case]:
     """The cases of a sweep: one parameter moves at a time, around defaults or first values."""
     choices.check()
+    variants = [variant_of(hello.framework, name) for name in choices.variants]
+    what = f"variant of a function in {hello.framework}"
+    check_choice(what, variants, OWN_VARIANTS.get(hello.framework, ("eager",)))
     base: dict[str, Value] = {p.name: p.default for p in hello.parameters if p.default is not None}
     base |= {name: v[0] for name, v in values.items() if len(v) == 1 or name not in base}
     swept = {name: v for name, v in values.items() if len(v) > 1}
     points = [base | {name: value} for name, own_values in swept.items() for value in own_values]
     how = product(
-        choices.passes, choices.variants, choices.caches, choices.threads or [all_cores()],
+        choices.passes, variants, choices.caches, choices.threads or [all_cores()],
         points or [base],
     )  # fmt: skip
     return unique(
         Case(
             kernel=own.name, params=params, pass_name=name, precision="", threads=count,
             framework=hello.framework, device=choices.device, cache=cast("Cache", cache),
-            variant="compile" if variant == "compiled" and hello.framework == "torch" else variant,
+            variant=variant,
         )
         for name, variant, cache, count, params in how
     )  # fmt: skip

@@ -120,6 +120,14 @@ def case_name(case: Case) -> str:
     return " ".join(words)
 
 
+def alike(failures: Sequence[Result]) -> list[list[Result]]:
+    """Failures of one kernel for the same reason together."""
+    found: dict[tuple[str, str, str | None], list[Result]] = {}
+    for one in failures:
+        found.setdefault((one.status, one.case.kernel, one.error), []).append(one)
+    return list(found.values())
+
+
 def leaks_of(results: Sequence[Result]) -> dict[str, str]:
     """What users' functions leave behind between cases, by function."""
     found: dict[str, dict[str, None]] = {}

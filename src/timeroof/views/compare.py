@@ -50,7 +50,7 @@ CHANGE_WORDS = {
 CAUSE_WORDS = {
     "work": "amount of work",
     "launches": "number of launches",
-    "efficiency": "efficiency of the kernels",
+    "efficiency": "kernel efficiency",
     "machine": "other machine or cores",
     "other": "other or unknown",
 }

@@ -18,6 +18,7 @@ from timeroof.core.columns import Row
 from timeroof.core.errors import TimeroofError
 from timeroof.core.files import write_atomically
 from timeroof.core.units import format_percent, format_seconds, resource_words
+from timeroof.model.compare.match import LEVELS
 from timeroof.views import compare
 from timeroof.views.page.charted import ChartCase, Charted, ChartFrame, ChartRoofs
 from timeroof.views.page.templates import BarLine, Table, static_page
@@ -35,9 +36,9 @@ from timeroof.views.whatif import (
     change_words,
     has_idle,
     is_predicted,
+    kernels_told,
     machine_cells,
     split_seconds,
-    told_apart,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from timeroof.model.compare.compare import Comparison
     from timeroof.model.whatif.project import WhatIf
 
-MOST_ROWS = 200
+MOST_ROWS = 40
 # Kernels of each run on the chart.
 MOST_DRAWN = 12
 # A picture as an element of a page, and the line under it.
@@ -134,14 +135,34 @@ def _of(seconds: float | None) -> str:
 
 def _table(title: str, rows: Sequence[Row], note: str = "") -> Table:
     heads, lines = compare.cells(rows[:MOST_ROWS], noise=True)
-    matched = [row["matched_by"] for row in rows[:MOST_ROWS]]
+    matched = [_matched(row["matched_by"]) for row in rows[:MOST_ROWS]]
+    rest = len(rows) - MOST_ROWS
+    more = f"The {MOST_ROWS} largest differences; {rest} more are in the JSON." if rest > 0 else ""
+    words = " ".join(filter(None, [note, more]))
+    if not any(matched):
+        return Table(title, heads, lines, words)
     told = [[*line, by] for line, by in zip(lines, matched, strict=True)]
-    return Table(title, (*heads, "matched by"), told, note)
+    return Table(title, (*heads, "matched only by"), told, words)
+
+
+# Keys of matching in words; where all of them agree nothing is to be said.
+_KEY_WORDS = {"plain_op": "op", "family": "kind of op", "stem": "kernel's family"}
+
+
+def _matched(by: str) -> str:
+    """What two rows have in common, where that is not all.
+
+    >>> _matched("plain_op phase"), _matched(" ".join(LEVELS[0]))
+    ('op, phase', '')
+    """
+    if by == " ".join(LEVELS[0]):
+        return ""
+    return ", ".join(_KEY_WORDS.get(key, key) for key in by.split())
 
 
 # A what-if as a page and as Markdown.
 
-MOST_WHATIF_ROWS = 100
+MOST_WHATIF_ROWS = 40
 WHATIF_NOTE = (
     "Estimate, not a measurement: each kernel keeps today's efficiency. The range shows how far"
     " that may be off."
@@ -240,12 +261,10 @@ def _changes(document: Row) -> list[list[str]]:
 
 
 def _kernels(document: Row) -> list[list[str]]:
-    longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))[:MOST_WHATIF_ROWS]
-    told = told_apart(document["rows"])
     return [
-        [told[row["id"]], resource_words(row["limiter"] or "unknown"),
-         format_seconds(row["time_s"]), *(_predicted(m) for m in row["machines"])]
-        for row in longest
+        [row["name"], resource_words(row["limiter"]), format_seconds(row["time_s"]),
+         *(_predicted(m) for m in row["machines"])]
+        for row in kernels_told(document["rows"])[:MOST_WHATIF_ROWS]
     ]  # fmt: skip
 
 
@@ -261,7 +280,7 @@ def _predicted(machine: Row) -> str:
 
 def _below(document: Row) -> str:
     """What stands below the kernels: which seconds these are, and how many rows are left out."""
-    rest = len(document["rows"]) - MOST_WHATIF_ROWS
+    rest = len(kernels_told(document["rows"])) - MOST_WHATIF_ROWS
     more = f"The {MOST_WHATIF_ROWS} longest; {rest} more are in the JSON." if rest > 0 else ""
     return " ".join(filter(None, [more, WITHOUT_IDLE if has_idle(document) else ""]))
 

@@ -10,7 +10,7 @@ import polars as pl
 from timeroof.core.units import format_amount, format_seconds, format_work
 from timeroof.model.totals import unexplained_words
 from timeroof.views.doubts import is_empty
-from timeroof.views.overview import percent
+from timeroof.views.parts import percent
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report, Totals

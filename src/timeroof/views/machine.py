@@ -158,21 +158,26 @@ _HEADS = ("ceiling", "scope", "rate", "origin", "spread", "threads", "source")
 def machine_page(machine: Machine, notes: Sequence[str] = ()) -> str:
     """One page that opens from disk: a bar per precision and memory level, all ceilings below."""
     bars = [*_bars(machine, "flop/", "compute"), *_bars(machine, "byte/", "memory")]
+    device = machine.device or machine.name
+    facts = [fact for fact in machine_facts(machine) if fact not in device]
     return static_page(
-        machine.device or machine.name,
+        " · ".join([device, *facts]),
         machine_sentence(machine),
         kind="machine",
         bars=bars,
         bars_title="What this machine can do",
         bars_key=[("kind-compute", "arithmetic"), ("kind-memory", "memory bandwidth")],
-        bars_note="Bars of one colour have one scale. Behind a bar: its share of the datasheet's"
-        " or theoretical rate, where both are known.",
-        tables=[
-            Table("Ceilings", _HEADS, [_page_cells(c) for c in machine.ceilings]),
-            Table("Facts", ("what", ""), [["machine", fact] for fact in machine_facts(machine)]),
-        ],
-        notes=[*machine.notes, *notes],
+        bars_note="Bars of one colour have one scale.",
+        tables=[Table("Ceilings", _HEADS, [_page_cells(c) for c in _told_once(machine)])],
+        notes=list(dict.fromkeys([*machine.notes, *notes])),
     )
+
+
+def _told_once(machine: Machine) -> list[Ceiling]:
+    """All ceilings, the widest scope first; without a socket's that equal the machine's."""
+    widest = sorted(machine.ceilings, key=lambda c: SCOPES.index(c.scope))
+    told = {(c.resource, c.rate, c.threads, c.origin): c for c in reversed(widest)}
+    return [c for c in widest if told[c.resource, c.rate, c.threads, c.origin] is c]
 
 
 def machine_sentence(machine: Machine) -> str:
@@ -213,7 +218,8 @@ def _share(machine: Machine, ceiling: Ceiling) -> str:
     ]
     if ceiling.origin not in MEASURED:
         return str(ceiling.origin)
-    return f"measured, {format_percent(ceiling.rate / printed[0])}" if printed else "measured"
+    share = format_percent(ceiling.rate / printed[0]) if printed else ""
+    return f"measured, {share} of theory" if share else "measured"
 
 
 def _page_cells(ceiling: Ceiling) -> list[str]:

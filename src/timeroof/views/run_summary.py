@@ -10,8 +10,9 @@ import polars as pl
 from rich.text import Text
 
 from timeroof.core.units import format_amount, format_seconds
-from timeroof.views.overview import Action, KernelLine, Overview, Part, overview
+from timeroof.views.overview import Action, KernelLine, Overview, overview
 from timeroof.views.palette import TERMINAL_COLOURS
+from timeroof.views.parts import Part
 from timeroof.views.terminal import (
     GAP,
     Bar,

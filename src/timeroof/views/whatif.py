@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from timeroof.core.columns import Row
-from timeroof.core.shapes import SHOWN_TENSORS, shape_text
 from timeroof.core.units import format_percent, format_seconds, resource_words
 from timeroof.views.palette import TERMINAL_COLOURS
 from timeroof.views.terminal import Bar, Cell, Column, console, fitted_table, plain_text
@@ -31,6 +29,7 @@ BAR_COLUMNS = (
     Column("", "prose", least=16),
 )
 MOST_ROWS = 12
+SECONDS = ("predicted_s", "low_s", "high_s")
 # Seconds of a run in which none of its kernels runs.
 OUTSIDE = "beside kernels"
 WITHOUT_IDLE = "Times of kernels alone, without the idle time before them."
@@ -120,32 +119,66 @@ def _bar(name: str, split: Mapping[str, float], longest_s: float) -> list[Cell]:
 
 def _print_rows(document: Row, out: Console) -> None:
     names = [plain_text(m["name"]) for m in document["machines"]][:3]
-    longest = sorted(document["rows"], key=lambda row: -(row["time_s"] or 0.0))
-    told = told_apart(document["rows"])
+    kernels = kernels_told(document["rows"])
     rows = []
-    for row in longest[:MOST_ROWS]:
+    for row in kernels[:MOST_ROWS]:
         cells = [
             f"{format_seconds(m['predicted_s'])}{' *' if m['limiter_changes'] else ''}"
             for m in row["machines"][: len(names)]
         ]
-        rows.append([plain_text(told[row["id"]]), format_seconds(row["time_s"]), *cells])
+        rows.append([plain_text(row["name"]), format_seconds(row["time_s"]), *cells])
     machines = [Column(name, "figure", leaves=place) for place, name in enumerate(names)]
     columns = [Column("kernel", "name", most=60), Column("now", "figure"), *machines]
     out.print(fitted_table(columns, rows, out.width))
-    if len(longest) > MOST_ROWS:
-        out.print(f"({len(longest) - MOST_ROWS} more rows)")
+    if len(kernels) > MOST_ROWS:
+        out.print(f"({len(kernels) - MOST_ROWS} more kernels)")
 
 
-def told_apart(rows: Sequence[Row]) -> dict[int, str]:
-    """Names by id; those that several rows have are followed by module or shape."""
-    counts = Counter(row["short_name"] for row in rows)
-    names = {}
-    for row in rows:
-        where = None
-        if counts[row["short_name"]] > 1:
-            where = row["module"] or shape_text(row["shape"], SHOWN_TENSORS)
-        names[row["id"]] = f"{row['short_name']} {where}" if where else row["short_name"]
-    return names
+def kernels_told(rows: Sequence[Row]) -> list[Row]:
+    """Kernels as lists show them, longest first: rows of one name together, as everywhere.
+
+    Each has `name`, `time_s`, `limiter` (that of most of its time) and per machine the sums of
+    `predicted_s`, `low_s`, `high_s`, its limiter there, and whether that is another one.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: -(row["time_s"] or 0.0)):
+        groups.setdefault(row["short_name"], []).append(row)
+    told = [_kernel(name, members) for name, members in groups.items()]
+    return sorted(told, key=lambda kernel: -(kernel["time_s"] or 0.0))
+
+
+def _kernel(name: str, rows: Sequence[Row]) -> Row:
+    many = f" ({len(rows)} rows)" if len(rows) > 1 else ""
+    now = _most(rows, [row["limiter"] for row in rows])
+    machines = [
+        {
+            "name": first["name"],
+            **{c: _sum(row["machines"][k][c] for row in rows) for c in SECONDS},
+            "limiter": (there := _most(rows, [row["machines"][k]["limiter"] for row in rows])),
+            "limiter_changes": there != now,
+        }
+        for k, first in enumerate(rows[0]["machines"])
+    ]
+    return {
+        "name": f"{name}{many}",
+        "time_s": _sum(row["time_s"] for row in rows),
+        "limiter": now,
+        "machines": machines,
+    }
+
+
+def _sum(seconds: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [s for s in seconds if s is not None]
+    return sum(known) if known else None
+
+
+def _most(rows: Sequence[Row], limiters: Sequence[str | None]) -> str:
+    """The limiter that holds most of the rows' time."""
+    held: dict[str, float] = {}
+    for row, limiter in zip(rows, limiters, strict=True):
+        held[limiter or "unknown"] = held.get(limiter or "unknown", 0.0) + (row["time_s"] or 0.0)
+    return max(held, key=lambda limiter: held[limiter])
 
 
 def has_idle(document: Row) -> bool:
@@ -154,5 +187,6 @@ def has_idle(document: Row) -> bool:
 
 
 def _captions(document: Row) -> list[str]:
-    changes = any(m["limiter_changes"] for row in document["rows"] for m in row["machines"])
+    kernels = kernels_told(document["rows"])[:MOST_ROWS]
+    changes = any(m["limiter_changes"] for kernel in kernels for m in kernel["machines"])
     return ["* another limit"] * changes + [WITHOUT_IDLE] * has_idle(document)

@@ -76,8 +76,10 @@ def as_cost(stated: Stated, call: Call | None = None) -> Cost:
         rest = {d: n - contraction.get(d, 0.0) for d, n in flops.items()}
         other = {d: n for d, n in rest.items() if n > 0}
     read, written = _number(stated.get("bytes_read")), _number(stated.get("bytes_written"))
-    if stated.get("bytes") is not None:
-        read, written = _number(stated["bytes"]), 0.0
+    moved = _number(stated.get("bytes"))
+    if moved is not None:  # results are written, and the rest is read
+        written = min(moved, _results_bytes(call))
+        read = moved - written
     lacking = [w for w, v in (("FLOPs", flops), ("bytes", read)) if v is None]
     return Cost(
         contraction=contraction,
@@ -88,6 +90,15 @@ def as_cost(stated: Stated, call: Call | None = None) -> Cost:
         unknown=f"the user states no {' and no '.join(lacking)}" if lacking else None,
         origin="user",
     )
+
+
+def _results_bytes(call: Call | None) -> float:
+    """Bytes of what a call returns; 0 where nobody recorded that."""
+    outputs = () if call is None else call.outputs or ()
+    try:
+        return float(sum(tensor.size_bytes for tensor in outputs))
+    except UncountableError:
+        return 0.0
 
 
 def _by_format(value: object, call: Call | None) -> dict[str, float] | None:
@@ -119,7 +130,7 @@ class Derivation(Protocol):
 
 Fallback = Callable[[str, Sequence[object], dict[str, object]], Derivation | None]
 
-CACHE_SIZE = 1 << 17
+CACHE_SIZE = 1 << 14
 # What a formula may stumble over when arguments are not what the op's schema says.
 STUMBLES = (
     TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError,

@@ -9,12 +9,19 @@ move, nobody recorded: unknown. This is the only place that says so.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import prod
 
 from timeroof.work.call import Call, Tensor, UncountableError
 from timeroof.work.counting import STUMBLES
 from timeroof.work.families.conv import convolution
 from timeroof.work.families.copies import CHANGE_LAYOUT
+from timeroof.work.families.lookups import (
+    part_before_update,
+    prepares_update,
+    preparing,
+    updates_tables,
+)
 from timeroof.work.names.facts import read_name
 from timeroof.work.registry import find_rule, plain_name
 
@@ -47,6 +54,13 @@ def is_beside(kernel: str) -> bool:
     (True, False)
     """
     return _BESIDE.search(kernel) is not None
+
+
+def prepared(names: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Codes of ops that update tables, and of kernels that prepare what these do."""
+    ops = [code for code, name in enumerate(names) if updates_tables(name)]
+    kernels = enumerate(names) if ops else ()
+    return ops, [code for code, name in kernels if part_before_update(name)]
 
 
 def changes_layout(kernel: str) -> bool:
@@ -85,6 +99,8 @@ def part_of(call: Call, kernel: str, layouts: int = 0, gradient: int = 0) -> Cal
     """
     if layouts and changes_layout(kernel):
         return _changes(call, layouts)
+    if prepares := prepares_update(call.op, kernel):
+        return preparing(call, prepares)
     if gradient:
         return _masked(call, gradient)
     if "batch_norm" in call.op:

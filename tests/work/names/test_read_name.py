@@ -163,9 +163,10 @@ def test_what_is_in_memory_differs_from_what_is_computed_in() -> None:
     assert (half.storage, half.precision) == ("fp16", "fp32")
 
 
-def test_reduced_work_algorithms_say_so() -> None:
-    assert read_name("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1").reduced_work
-    assert not read_name("volta_sgemm_128x64_nn").reduced_work
+def test_algorithms_that_do_less_work_are_named() -> None:
+    winograd = "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"
+    assert read_name(winograd).algorithm == "winograd"
+    assert read_name("volta_sgemm_128x64_nn").algorithm == "gemm"
 
 
 def test_a_name_that_says_nothing_gives_nothing() -> None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from timeroof.advice.context import Context, flop_bound, in_family, places
+from timeroof.advice.context import Context, in_family, places
+from timeroof.advice.gains import flop_bound
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.resources import DRAM
 from timeroof.core.units import format_seconds

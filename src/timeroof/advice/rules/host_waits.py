@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from timeroof.advice.context import SYNC, Context, idle_seconds, places, with_idle_gain
+from timeroof.advice.context import Context, places
+from timeroof.advice.gains import SYNC, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
 

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import (
-    NATIVE,
-    SIXTEEN_BIT,
-    Context,
-    flop_bound,
-    native_rate,
-    on_unit,
-    places,
-)
+from timeroof.advice.context import Context, places
+from timeroof.advice.gains import NATIVE, SIXTEEN_BIT, flop_bound, native_rate, on_unit
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_percent, format_seconds, resource_words
 

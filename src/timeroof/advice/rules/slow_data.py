@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import DATA, Context, idle_seconds, with_idle_gain
+from timeroof.advice.context import Context
+from timeroof.advice.gains import DATA, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import HOST, Context, idle_seconds, idle_share, places
+from timeroof.advice.context import Context, places
+from timeroof.advice.gains import HOST, idle_seconds, idle_share
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
 from timeroof.model.bounds import MOST_OP_COSTS, op_cost_s
 
 # Every program starts some small ops; below this share they are not worth a line.
 LEAST_SHARE = 0.1
+# Where times say nothing: launching alone must cost so many times what all of the work needs.
+CERTAIN = 2.0
 
 
 class TinyKernels(Rule):
@@ -34,9 +37,14 @@ class TinyKernels(Rule):
     their launches' share of the idle that the host causes, at most fifty times what an op costs
     for each: more is the program's own work (NumPy, Python), not launching.
 
+    Of a program that waited for a CPU only counts hold: the finding is made where all launches,
+    at their least cost, take twice what all of the work needs at the roof. Its seconds are those
+    of launching alone.
+
     **Silent** below a tenth of the run, below the rows' own spread, and without a launch ceiling.
     """
 
+    counts = True
     code = "TR101"
     name = "tiny-kernels"
     title = "Tiny kernels are launch-bound"
@@ -68,6 +76,8 @@ class TinyKernels(Rule):
         cost_s = op_cost_s(context.machine)
         if cost_s is None:
             return []
+        if context.untrusted:
+            return self._by_counts(context, cost_s)
         tiny = context.rows.filter(
             pl.col("tiny"), pl.col("phase").fill_null("other") != "optimizer"
         ).with_columns(
@@ -87,6 +97,30 @@ class TinyKernels(Rule):
             title=f"{ops:,.0f} tiny {context.noun}s are launch-bound: {context.of_run(taken_s)}",
             outside_s=beside,
             least_share=LEAST_SHARE,
+        )
+
+    def _by_counts(self, context: Context, cost_s: float) -> list[Claim]:
+        """What launches cost at least, where times are not to be trusted."""
+        launching = pl.col("launches").fill_null(0.0) * cost_s
+        gain = pl.min_horizontal(launching - _after().fill_null(0.0), "time_s")
+        small = context.rows.filter(
+            _after().fill_null(0.0) < launching, pl.col("phase").fill_null("other") != "optimizer"
+        ).with_columns(gain.alias("busy_gain_s"), launching.alias("launches_s"))
+        work_s = float(context.rows.select(_after().sum()).item())
+        launches = float(small["launches"].sum())
+        if launches * cost_s < CERTAIN * work_s:
+            return []
+        needs = format_seconds(work_s)
+        why = (
+            f"Launching one {context.noun} costs about {format_seconds(cost_s)}. The work of all"
+            f" of them needs {needs}.{places(small, by='launches_s', lead='Most launching')}"
+        )
+        return self.claim(
+            context,
+            small.drop("time_spread", strict=False),
+            why,
+            {"launches": launches, "launch_bound_s": launches * cost_s, "work_bound_s": work_s},
+            title=f"{launches:,.0f} tiny {context.noun}s are launched for {needs} of work",
         )
 
 

@@ -151,7 +151,7 @@ def _planes(path: Path) -> list[Plane]:
 def _step(
     one: FilePass, space: Sequence[Plane], programs: Programs, tell: Tell | None
 ) -> XlaStep | None:
-    from timeroof.live.reading import clock_fields
+    from timeroof.live.records import clock_fields
 
     lines = [_Kept.of(line) for p in space if p.name.startswith(HOST) for line in p.lines()]
     window = _window(lines)

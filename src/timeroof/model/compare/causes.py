@@ -21,11 +21,16 @@ import polars as pl
 
 from timeroof.core.columns import first_of
 from timeroof.core.report import Totals
-from timeroof.core.vocabulary import CONTRACTIONS, OpFamily
+from timeroof.core.vocabulary import CONTRACTIONS, IdleCause, OpFamily
 from timeroof.model import stats
 from timeroof.model.compare.match import BY_PART
 from timeroof.model.stats import IQR_PER_DEVIATION, LASTING, Drift
 
+# What the host does per op or kernel: Python, dispatch, autograd, issuing launches.
+PER_LAUNCH = (
+    IdleCause.LAUNCH_STARVED, IdleCause.PYTHON, IdleCause.AUTOGRAD, IdleCause.DISPATCH,
+    IdleCause.RUNTIME,
+)  # fmt: skip
 CAUSES = ("work", "launches", "efficiency", "machine", "other")
 
 # A sum of bounds counts as known if it covers this share of the seconds.
@@ -51,6 +56,27 @@ def with_causes(pairs: pl.DataFrame, launch_cost_ratio: float) -> pl.DataFrame:
         known.then(left).otherwise(launch_left).alias("efficiency"),
         known.then(0.0).otherwise(left - launch_left).alias("other"),
     )
+
+
+def host_between(first: tuple[Totals, float], second: tuple[Totals, float]) -> float:
+    """Seconds beside the kernels that another number of launches explains.
+
+    The host's time per launch stays the first run's. Never more than what the host's time really
+    changed by, nor in the other direction, nor more than changed beside the kernels at all.
+    """
+    (a, out_a), (b, out_b) = first, second
+    if not a.launches or not b.launches:
+        return 0.0
+    before, after = (min(_host_s(t), max(0.0, out)) for t, out in (first, second))
+    most_s = min(abs(after - before), abs(out_b - out_a))
+    by_number = before * (b.launches / a.launches - 1)
+    if by_number * (after - before) <= 0 or (after - before) * (out_b - out_a) <= 0:
+        return 0.0
+    return math.copysign(min(abs(by_number), most_s), by_number)
+
+
+def _host_s(totals: Totals) -> float:
+    return sum(totals.idle_by_cause.get(cause, 0.0) for cause in PER_LAUNCH)
 
 
 def _known(side: str) -> pl.Expr:

@@ -95,7 +95,7 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     # What moved all rows of runs that are not told apart is noise of every one of them.
     common = 0.0 if significant else min(moved.common, PLAIN_THRESHOLD)
     common = max(common, abs(shift))
-    rows = _with_outside(pairs, a_s, b_s)
+    rows = _with_outside(pairs, (a_s, a.totals), (b_s, b.totals))
     rows = _significant(rows, longer_s, noise or 0.0, Drift(common, moved.single))
     return Comparison(
         a=names[0],
@@ -132,7 +132,9 @@ def _not_timed(a: Report, b: Report, names: tuple[str, str]) -> Comparison:
         noise_s=0.0,
         spread_known=False,
         causes=dict.fromkeys(CAUSES),
-        rows=_significant(_with_outside(no_pairs, 0.0, 0.0), 0.0, 0.0, Drift()),
+        rows=_significant(
+            _with_outside(no_pairs, (0.0, a.totals), (0.0, b.totals)), 0.0, 0.0, Drift()
+        ),
         reason=reason,
         notes=(f"{reason.capitalize()}: there is no difference to tell.",),
     )
@@ -232,8 +234,11 @@ def _launch_cost_ratio(a: Machine | None, b: Machine | None) -> float:
     return second / first if first and second else 1.0
 
 
-def _with_outside(pairs: pl.DataFrame, a_s: float, b_s: float) -> pl.DataFrame:
+def _with_outside(
+    pairs: pl.DataFrame, first: tuple[float, Totals], second: tuple[float, Totals]
+) -> pl.DataFrame:
     """The pairs as rows of the result, and one for the seconds beside all kernels."""
+    (a_s, a), (b_s, b) = first, second
     chart = [f"{side}.{c}" for side in "ab" for c in (*AMOUNTS, "time_s", "launches")]
     deviations = (pl.col("a.deviation_s"), pl.col("b.deviation_s"))
     rows = pairs.select(
@@ -252,9 +257,11 @@ def _with_outside(pairs: pl.DataFrame, a_s: float, b_s: float) -> pl.DataFrame:
     out_a, out_b = a_s - float(rows["a_s"].sum()), b_s - float(rows["b_s"].sum())
     if max(abs(out_a), abs(out_b)) <= 1e-9 * max(a_s, b_s):
         return rows
+    launching = of.host_between((a, out_a), (b, out_b))
     beside = {
         **dict.fromkeys(CAUSES, 0.0),
-        **dict.fromkeys(("delta_s", "other", "least_delta_s"), out_b - out_a),
+        **dict.fromkeys(("delta_s", "least_delta_s"), out_b - out_a),
+        **{"launches": launching, "other": out_b - out_a - launching},
         **{"name": OUTSIDE, "where": None, "matched_by": "", "a_s": out_a, "b_s": out_b},
         **{"deviation_s": 0.0, "spread_known": False},
     }

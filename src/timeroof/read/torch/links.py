@@ -13,7 +13,7 @@ from timeroof.model.bounds import distinct
 from timeroof.read import idle as idling
 from timeroof.read.torch import contexts as around
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
-from timeroof.work.parts import changes_layout, computes_gradients, gradient_of, is_beside
+from timeroof.work.parts import changes_layout, computes_gradients, gradient_of, is_beside, prepared
 
 # How a kernel got its op, or why it has none.
 NO_LINK, BY_LAUNCH, BY_ID, BY_GRAPH, INFERRED, OUTSIDE = range(6)
@@ -224,7 +224,8 @@ def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     kernel that takes the longest (by name, on average over calls with that signature)
     stands for the call, or several of that name share it; the others stand for none. One
     that by its name only changes a layout or adds up partial results stands for a call
-    only where there is no other.
+    only where there is no other. Kernels that do the same for long and for short rows share
+    the call by time: how many rows are long is data.
 
     Kernels that do a part of their op's work also have `part_calls`, how many calls' parts they
     stand for: of those that change layouts beside another kernel (`layouts`: how many of these
@@ -232,17 +233,26 @@ def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """
     beside = [code for code, name in enumerate(names) if is_beside(name)]
     moving = [code for code in beside if changes_layout(names[code])]
-    of_op = ["op", "signature", "name"]
+    of_op = ["op", "signature", "twin"]
     launched = _IS_KERNEL & (pl.col("call") >= 0)
+    work = work.with_columns(pl.col("name").replace(twins(names)).alias("twin"))
     kernels = work.filter(launched)
     means = kernels.group_by(of_op).agg(pl.col("duration").mean().alias("mean"))
-    named = kernels.group_by("call", *of_op).len().join(means, on=of_op, nulls_equal=True)
-    ranked = named.with_columns((~pl.col("name").is_in(beside)).alias("works"))
-    longest = ranked.sort("works", "mean", "name", descending=True).unique("call", keep="first")
-    shares = longest.select("call", "name", (1 / pl.col("len")).alias("op_calls"))
-    joined = work.join(shares, on=["call", "name"], how="left", maintain_order="left")
-    known = pl.col("op_calls").fill_null(0.0)
-    joined = joined.with_columns(pl.when(launched).then(known).alias("op_calls"))
+    sizes = (pl.len(), pl.col("duration").sum().alias("time"), pl.col("name").n_unique())
+    named = kernels.group_by("call", *of_op).agg(sizes).join(means, on=of_op, nulls_equal=True)
+    updates, prepares = prepared(names)
+    before = pl.col("op").is_in(updates) & pl.col("twin").is_in(prepares)
+    ranked = named.with_columns((~pl.col("twin").is_in(beside) & ~before).alias("works"))
+    longest = ranked.sort("works", "mean", "twin", descending=True).unique("call", keep="first")
+    by_time = (pl.col("name") > 1) & (pl.col("time") > 0)
+    shares = longest.select(
+        "call", "twin", (1 / pl.col("len")).alias("even"),
+        pl.when(by_time).then(1 / pl.col("time")).alias("per_time"),
+    )  # fmt: skip
+    joined = work.join(shares, on=["call", "twin"], how="left", maintain_order="left")
+    share = (pl.col("duration") * pl.col("per_time")).fill_null(pl.col("even")).fill_null(0.0)
+    joined = joined.with_columns(pl.when(launched).then(share).alias("op_calls"))
+    joined = joined.drop("twin", "even", "per_time")
     moves = launched & pl.col("name").is_in(moving) & (pl.col("op_calls") == 0)
     joined = joined.with_columns(
         pl.lit(0, pl.Int64).alias("layouts"), pl.lit(0, pl.Int64).alias("gradient"),
@@ -255,6 +265,23 @@ def with_shares(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         )
         joined = _put_back(joined, moves, parts)
     return _with_gradients(joined, names)
+
+
+_ROW_KINDS = re.compile(r"_(?:cta|warp)_per_row")
+
+
+def twins(names: Sequence[str]) -> dict[int, int]:
+    """Kernels that do the same for long and short rows: codes of names, each to the first such.
+
+    >>> twins(["backward_kernel_cta_per_row_1<float>", "backward_kernel_warp_per_row_1<float>"])
+    {1: 0}
+    """
+    first: dict[str, int] = {}
+    found = {}
+    for code, name in enumerate(names):
+        if _ROW_KINDS.search(name):
+            found[code] = first.setdefault(_ROW_KINDS.sub("", name.partition("<")[0]), code)
+    return {code: one for code, one in found.items() if code != one}
 
 
 def _with_gradients(work: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -159,28 +159,34 @@ def _sentence(m: Movement | None, lead: Effect | None, moved: Sequence[Movement]
         )
     if lead.verdict == "unclear":
         return INCONCLUSIVE
-    poor, rich = _ends(m)
+    less, more = _by_work(m)
     name = m.sweep.parameter
-    head, base = (value_words(name, row.params[name]) for row in (rich, poor))
-    work = (rich.flops or math.nan) / (poor.flops or math.nan)
+    head, base = (value_words(name, row.params[name]) for row in (more, less))
+    work = (more.flops or math.nan) / (less.flops or math.nan)
     subject = f"{head} do" if name in ("kernel", "filters") else f"{m.sweep.op} with {head} does"
     return (
         f"{subject} {times(work)} the work of {base} in"
-        f" {times(rich.time_s / poor.time_s)} the time."
+        f" {times(more.time_s / less.time_s)} the time."
     )
+
+
+def _by_work(m: Movement) -> list[Row]:
+    """The ends with less and with more work: nobody does 0.12× the work."""
+    return sorted(_ends(m), key=lambda row: row.flops or 0.0)
 
 
 def _bars(m: Movement | None) -> list[Bar]:
     if m is None:
         return []
-    poor, rich = _ends(m)
-    work = (rich.flops or math.nan) / (poor.flops or math.nan)
-    values = {"work": work, "time": rich.time_s / poor.time_s}
+    less, more = _by_work(m)
+    work = (more.flops or math.nan) / (less.flops or math.nan)
+    values = {"work": work, "time": more.time_s / less.time_s}
     return [Bar(name, value, times(value)) for name, value in values.items()]
 
 
 def _is_numeric(sweep: Sweep) -> bool:
-    return all(isinstance(v, int) and v > 0 for v in sweep.values)
+    numbers = [v for v in sweep.values if isinstance(v, int | float) and not isinstance(v, bool)]
+    return len(numbers) == len(sweep.values) and min(numbers, default=0) > 0
 
 
 def movement(sweep: Sweep) -> Movement | None:

@@ -25,6 +25,7 @@ from timeroof.study.output.factor_charts import factor_charts
 from timeroof.study.output.frameworks import factor_lines, framework_versions, way_tables
 from timeroof.study.output.sweeps import Overlay, Panel, overlay_of, panels_beside
 from timeroof.study.output.utilisation import utilisation_charts, utilisation_table
+from timeroof.study.own import is_own
 from timeroof.study.report import Study, case_name
 from timeroof.study.standing import (
     CASES,
@@ -76,6 +77,7 @@ def write_study(study: Study, folder: Path, *, overlay: Report | None = None) ->
         # As everywhere in a study: an op that is too small for the processor costs overhead.
         words={"latency": limiter_words("latency")},
         styles=asset("study.css", OURS),
+        own=all(is_own(row.op) for row in study.rows),
         title=f"Study of {', '.join(names[:4])}{'…' * (len(names) > 4)} on {where}",
         headline=_headline(study),
         subtitle=subtitle(study),
@@ -123,7 +125,30 @@ CAPTIONS = {
 def _headline(study: Study) -> str:
     findings = study.report.findings
     used = next((str(f.evidence["sentence"]) for f in findings if f.code == UTILISATION), "")
-    return used or story(findings) or headline(standings(study.rows))
+    rows = study.rows
+    return used or story(findings) or headline(standings(rows)) or own_headline(rows)
+
+
+def own_headline(rows: Sequence[Row]) -> str:
+    """What limits most cases of functions of the user's, and how much of that limit they reach."""
+    texts = []
+    for name in dict.fromkeys(row.op for row in rows if is_own(row.op)):
+        cases = [row for row in rows if row.op == name and row.limiter]
+        if not cases:
+            continue
+        limits = [limiter_words(row.limiter) for row in cases]
+        most = max(limits, key=limits.count)
+        all_of = "all" if limits.count(most) == len(cases) else f"{limits.count(most)} of"
+        share = [
+            row.efficiency
+            for row, limit in zip(cases, limits, strict=True)
+            if limit == most and row.efficiency is not None
+        ]
+        low, high = (format_percent(f(share)) if share else "" for f in (min, max))
+        reached = f" and reaches {low}" + f" to {high}" * (low != high) + " of that limit"
+        where = f"in {all_of} {len(cases)} cases" if len(cases) > 1 else "here"
+        texts.append(f"{name} is limited by {most} {where}{reached if share else ''}.")
+    return " ".join(texts)
 
 
 def headline(found: Sequence[Standing]) -> str:
@@ -153,6 +178,8 @@ def subtitle(study: Study) -> str:
     failed = f", {len(study.failures)} not measured" if study.failures else ""
     cases = f"{len(study.rows)} case{'s' * (len(study.rows) != 1)}{failed}"
     what = "Kernels of Czaja et al." if utilised(study.rows) else "The paper's experiments"
+    if study.rows and all(is_own(row.op) for row in study.rows):
+        what = "A sweep"
     return " · ".join([f"{what} on {device}", *versions, cases])
 
 

@@ -63,9 +63,8 @@ def used(
     units = matrix_units(machine)
     totals: dict[str, float | None] = {"flop/fp32": 0.0}
     unknown: list[str] = []
-    covered = _covered(ops, counted)
-    for op, one, inside in zip(ops, counted, covered, strict=True):
-        if op.scope or one.cost.free or inside:
+    for op, one in zip(ops, counted, strict=True):
+        if op.scope or one.cost.free:
             continue
         if not one.cost.known:
             unknown.append(op.name)
@@ -76,16 +75,6 @@ def used(
     moved = None if totals.pop(DRAM, 0.0) is None else _bytes(ops, counted, machine, cold, fused)
     totals |= moved if moved is not None else {DRAM: None}
     return Used(totals, contraction, float(sum(launches_of(ops, counted))), sorted(set(unknown)))
-
-
-def _covered(ops: Sequence[Described], counted: Sequence[Counted]) -> list[bool]:
-    """Which ops run inside one whose cost the user states: its statement covers them."""
-    inside: list[bool] = []
-    for place, op in enumerate(ops):
-        above = op.parent if op.parent is not None and op.parent < place else None
-        stated = above is not None and (inside[above] or counted[above].cost.origin == "user")
-        inside.append(stated)
-    return inside
 
 
 def _bytes(

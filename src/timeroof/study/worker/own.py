@@ -452,8 +452,8 @@ def leak_labels(
         other = [f"{what} {a:.4g}, then {b:.4g}" for what, (a, b) in pairs.items() if _differ(a, b)]
         if other:
             words.append(
-                f"It keeps state between calls: the same case made twice does other work"
-                f" ({'; '.join(other)}), so its cases cannot be compared"
+                f"The same case made twice does other work ({'; '.join(other)}): it keeps state"
+                " between calls or draws random numbers, so its cases cannot be compared"
             )
     return {"leaks": ". ".join(words)} if words else {}
 

@@ -24,6 +24,7 @@ from timeroof.live.tensorflow.graph import Graph
 from timeroof.study import kernel as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
+from timeroof.study.own import OWN_VARIANTS
 from timeroof.study.worker import own, tf_counting, xla_counting
 from timeroof.study.worker.counting import Used, nothing_seen, used
 from timeroof.study.worker.own import Own, OwnError, check_home, leak_labels
@@ -51,7 +52,6 @@ OWN_PASSES = {
     k.BACKWARD: "the gradients of inputs and trainable variables from a given gradient of the"
     " result; the forward pass ran before and is not in the time, except in XLA",
 }
-OWN_VARIANTS = (EAGER, GRAPH, XLA)
 _MISSING = ("UnimplementedError", "NotImplementedError")
 
 
@@ -93,7 +93,7 @@ class Bench:
     def refusal(self, case: Case) -> str | None:
         """Why a case cannot run here."""
         if self._own is not None:
-            return refusal_of_own(case, "TensorFlow", OWN_PASSES, OWN_VARIANTS)
+            return refusal_of_own(case, "TensorFlow", OWN_PASSES, OWN_VARIANTS["tensorflow"])
         return refusal_of(case, "TensorFlow", KERNELS, VARIANTS, "tensors")
 
     def use_threads(self, count: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from timeroof.study import kernel as k
 from timeroof.study.kernel import Workload
+from timeroof.study.worker.own import OwnError
 
 if TYPE_CHECKING:
     import torch
@@ -95,7 +96,14 @@ def _gradients(w: Workload, name: str, context: Context, function: Function) -> 
     def run() -> object:
         return torch.autograd.grad(results, wanted, given, retain_graph=True)
 
-    return Runnable(run, _bytes((inputs, w.weights, given, run())))
+    try:
+        first = run()
+    except RuntimeError as error:
+        if "second time" not in str(error):
+            raise
+        what = "it runs a backward pass itself, so that no gradient is left to take"
+        raise OwnError(what, "--pass forward measures all of it") from error
+    return Runnable(run, _bytes((inputs, w.weights, given, first)))
 
 
 def _is_wanted(tensor: torch.Tensor, pass_name: str, learned: list[torch.Tensor]) -> bool:

@@ -18,8 +18,8 @@ from timeroof.core.units import format_bytes_binary, format_percent, format_rate
 from timeroof.model.totals import device_count
 from timeroof.model.why import why_lines
 from timeroof.views.explain import why_value, why_words
-from timeroof.views.overview import time_parts
 from timeroof.views.palette import page_look
+from timeroof.views.parts import time_parts
 from timeroof.views.plain import clip, plain_line
 
 if TYPE_CHECKING:

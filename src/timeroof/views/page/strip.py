@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
 from timeroof.core.units import format_seconds
 from timeroof.model.fleet import outliers
-from timeroof.views.overview import row_class
+from timeroof.views.parts import row_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,7 +140,7 @@ class Layer(msgspec.Struct, frozen=True):
 
     key: str
     label: str
-    path: str
+    path: Markup
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -186,7 +187,7 @@ def _line(ranks: Sequence[RankTotals], field: str) -> Line | None:
     return Line(
         FIELDS[field], format_seconds(known[0][0]), format_seconds(known[len(known) // 2][0]),
         format_seconds(known[-1][0]), known[-1][1],
-        ", ".join(f"rank {rank}" for rank in far[:NAMED]) + more,
+        ", ".join(map(str, far[:NAMED])) + more,
     )  # fmt: skip
 
 
@@ -211,12 +212,13 @@ def _layers(ranks: Sequence[RankTotals], longest_s: float) -> list[Layer]:
     return layers
 
 
-def _outline(lows: Sequence[float], tops: Sequence[float]) -> str:
+def _outline(lows: Sequence[float], tops: Sequence[float]) -> Markup:
     """A path round columns of equal width, from left to right above and back below."""
     width = WIDTH / len(lows)
-    above = [f"{i * width:.1f},{_y(t)} {(i + 1) * width:.1f},{_y(t)}" for i, t in enumerate(tops)]
-    below = [f"{(i + 1) * width:.1f},{_y(b)} {i * width:.1f},{_y(b)}" for i, b in enumerate(lows)]
-    return f"M{' L'.join(above)} L{' L'.join(reversed(below))}Z"
+    above = "".join(f"V{_y(top)}H{(i + 1) * width:.1f}" for i, top in enumerate(tops))
+    below = "".join(f"V{_y(low)}H{i * width:.1f}" for i, low in reversed(list(enumerate(lows))))
+    # Numbers of our own: templates shorten long texts.
+    return Markup(f"M0,{HEIGHT:g}{above}{below}Z")
 
 
 def _y(share: float) -> str:

@@ -24,9 +24,10 @@ from timeroof.core.files import kept, stamp
 from timeroof.core.notes import Note
 from timeroof.core.units import format_seconds
 from timeroof.core.version import VERSION
-from timeroof.views.overview import code_parts, percent
+from timeroof.views.overview import code_parts
 from timeroof.views.page.charted import Charted
 from timeroof.views.palette import LIMITER_WORDS, LIMITERS, limiter_styles, page_look
+from timeroof.views.parts import percent
 from timeroof.views.plain import clip, plain_lines
 
 if TYPE_CHECKING:

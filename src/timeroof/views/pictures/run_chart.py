@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.model.groups import of_limit, shares_of_bounds
 from timeroof.model.totals import device_count
 from timeroof.views.palette import LIMITERS, PALETTE
 from timeroof.views.pictures import frame
@@ -59,7 +60,7 @@ class Group:
 
     name: str
     time_s: float
-    # Its time over its bound, of the rows whose limiter is known.
+    # How many times its limit it took, as on the first screen; None where too little is known.
     over: float | None
     work: Place
     timed: Place
@@ -67,9 +68,9 @@ class Group:
     limit: str = "unknown"
 
     def words(self, whole_s: float, letters: int, *, few: bool) -> list[str]:
-        """Name, time with its share, and how many times its bound it took."""
+        """Name, time with its share, and how many times its limit it took."""
         over = (
-            "" if self.over is None else f", {times_text(self.over)}{'' if few else ' its bound'}"
+            "" if self.over is None else f", {times_text(self.over)}{'' if few else ' its limit'}"
         )
         share = "" if few else f" ({format_percent(self.time_s / whole_s)})"
         return [clip(self.name, letters), f"{format_seconds(self.time_s)}{share}{over}"]
@@ -98,7 +99,6 @@ def groups_of(report: Report, roofs: Roofs, look: Look | None = None) -> list[Gr
     ).filter(pl.col("owed_flops") + pl.col(moved) > 0)
     devices = device_count(report.profile, rows)
     key = pl.when(pl.col("kind") == "unit").then(pl.col("id").cast(pl.String))
-    settled = pl.col("efficiency").is_not_null() & (pl.col("bound_s") > 0)
     amounts = ("time_s", "owed_flops", moved)
     table = (
         placed.with_columns(key.otherwise(pl.col("short_name")).alias("group"))
@@ -106,10 +106,10 @@ def groups_of(report: Report, roofs: Roofs, look: Look | None = None) -> list[Gr
         .agg(
             pl.col("short_name").first(),
             pl.col(amounts).sum() / devices,
-            pl.col("time_s").filter(settled).sum().alias("settled_s"),
-            pl.col("bound_s").filter(settled).sum(),
             pl.col("limit").sort_by("time_s", descending=True).first(),
+            *shares_of_bounds(),
         )
+        .with_columns(of_limit())
         .sort("time_s", descending=True)
     )
     found = list(table.head(MOST_GROUPS).iter_rows(named=True))
@@ -122,7 +122,7 @@ def groups_of(report: Report, roofs: Roofs, look: Look | None = None) -> list[Gr
         Group(
             plain_line(row["short_name"] or "?"),
             row["time_s"],
-            row["settled_s"] / row["bound_s"] if row["bound_s"] else None,
+            1 / row["of_limit"] if row["of_limit"] else None,
             (row[moved], row["owed_flops"]),
             (bandwidth_s * roofs.bytes_per_s, compute_s * roofs.flops_per_s),
             look or Look(LIMITERS[row["limit"]].print, LIMITERS[row["limit"]].marker),

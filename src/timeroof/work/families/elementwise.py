@@ -264,11 +264,13 @@ def glu_backward(grad: Tensor, x: Tensor) -> Cost:
     return cost([grad, x], [x], other=9 * grad.count)
 
 
-@formula("_C::silu_and_mul", "vllm::silu_and_mul", "sgl_kernel::silu_and_mul",
-         "_C::gelu_and_mul", "sgl_kernel::gelu_and_mul")  # fmt: skip
-def silu_and_mul(out: Tensor, x: Tensor) -> Cost:
-    """silu(a)·b or gelu(a)·b, vLLM's fused form: 5 and the gate; the result comes first."""
-    return cost([x], [out], other=6 * out.count)
+@formula(*(f"{space}::{gate}_and_mul" for space in ("_C", "sgl_kernel", "aiter")
+           for gate in ("silu", "gelu", "gelu_tanh", "swigluoai")),
+         "vllm::silu_and_mul", "_C::mul_and_silu", "_C::silu_and_mul_quant",
+         "aiter::scaled_silu_and_mul")  # fmt: skip
+def silu_and_mul(out: Tensor, x: Tensor, scale: Arg = None) -> Cost:
+    """silu(a)·b or gelu(a)·b, as engines fuse it: 5 and the gate; the result comes first."""
+    return cost([x, args.optional(scale)], [out], other=6 * out.count, dtype=x.dtype)
 
 
 # Random numbers and dropout. Generators work on integers, so drawing has no FLOPs.

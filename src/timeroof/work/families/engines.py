@@ -6,6 +6,7 @@ Names and orders of arguments are those that vLLM, SGLang and flash-attn registe
 from __future__ import annotations
 
 import re
+from math import prod
 
 import msgspec
 
@@ -19,19 +20,24 @@ from timeroof.work.families.attention import (
     forward_cost,
     packed_attention,
 )
+from timeroof.work.families.experts import USED_EXPERTS
 from timeroof.work.registry import formula
 
-EVERY_EXPERT = ("every expert that rows can reach is taken as used",)
 _NARROW = ("fp8", "int8")
 
 
 @formula("vllm::inplace_fused_experts", "vllm::outplace_fused_experts",
-         "sglang::inplace_fused_experts", "sglang::outplace_fused_experts")  # fmt: skip
-def fused_experts(x: Arg, w1: Arg, w2: Arg, topk_weights: Arg, topk_ids: Arg) -> Cost:
+         "sglang::inplace_fused_experts", "sglang::outplace_fused_experts",
+         "vllm::rocm_aiter_fused_moe", "aiter::fused_moe_")  # fmt: skip
+def fused_experts(
+    x: Arg, w1: Arg, w2: Arg, topk_weights: Arg, topk_ids: Arg, mask: Arg = None
+) -> Cost:
     """The two products of a mixture of experts; activation and sum are ops below it.
 
     Weights are (experts, 2·inner or inner, width) and (experts, width, inner).
     """
+    if isinstance(mask, Tensor):
+        raise UncountableError("how many rows go to the experts of other ranks is not recorded")
     tokens, ids = ranked(x, "the tokens", 2), ranked(topk_ids, "the experts' numbers", 2)
     up, down = ranked(w1, "the first weights", 3), ranked(w2, "the second weights", 3)
     scores = tensor(topk_weights, "the experts' shares")
@@ -46,11 +52,12 @@ def fused_experts(x: Arg, w1: Arg, w2: Arg, topk_weights: Arg, topk_ids: Arg) ->
         contraction=2 * ids.count * width * (up.shape[1] + inner),
         dtype=up.dtype if up.dtype in _NARROW else tokens.dtype,
         origin="modelled",
-        notes=EVERY_EXPERT,
+        notes=USED_EXPERTS,
     )
 
 
-@formula("_moe_C::moe_align_block_size", "sgl_kernel::moe_align_block_size")
+@formula("_moe_C::moe_align_block_size", "_moe_C::sgl_moe_align_block_size",
+         "sgl_kernel::moe_align_block_size")  # fmt: skip
 def align_blocks(
     ids: Arg, experts: Arg, block: Arg, sorted_ids: Arg, expert_ids: Arg, total: Tensor
 ) -> Cost:
@@ -60,7 +67,7 @@ def align_blocks(
     return cost([read], [least, total], origin="modelled")
 
 
-@formula("_moe_C::moe_sum", "sgl_kernel::moe_sum")
+@formula("_moe_C::moe_sum", "sgl_kernel::moe_sum", "sgl_kernel::moe_sum_reduce", "aiter::moe_sum")
 def sum_experts(x: Arg, out: Tensor) -> Cost:
     """(tokens, chosen, width) added up over the chosen experts."""
     found = ranked(x, "the input", 3)
@@ -103,7 +110,8 @@ def _varied(q: Arg, k: Arg, v: Arg, starts: Arg, causal: Arg, left: Arg) -> Atte
     return _masked(found, lengths, flag(causal, "whether it is causal"), left)
 
 
-@formula("flash_attn::_flash_attn_forward")
+@formula("flash_attn::_flash_attn_forward", "aiter::_flash_attn_forward", "aiter::mha_fwd",
+         "aiter::fmha_v3_fwd", "aiter::wrapper_fmha_v3_fwd")  # fmt: skip
 def flash_attn(
     q: Arg, k: Arg, v: Arg, dropout: Arg = 0.0, scale: Arg = None, causal: Arg = None,
     left: Arg = -1,
@@ -112,12 +120,11 @@ def flash_attn(
     return forward_cost(_flash(q, k, v, causal, left))
 
 
-@formula("flash_attn::_flash_attn_backward")
-def flash_attn_backward(
-    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, lse: Arg = None, dq: Arg = None,
-    dk: Arg = None, dv: Arg = None, dropout: Arg = 0.0, scale: Arg = None, causal: Arg = None,
-    left: Arg = -1,
-) -> Cost:  # fmt: skip
+@formula("aiter::mha_bwd", "aiter::fmha_v3_bwd", "aiter::wrapper_fmha_v3_bwd",
+         order="_ q k v _ _ dropout scale causal left")  # fmt: skip
+@formula("flash_attn::_flash_attn_backward",
+         order="_ q k v _ _ _ _ _ dropout scale causal left")  # fmt: skip
+def flash_attn_backward(q: Arg, k: Arg, v: Arg, causal: Arg = None, left: Arg = -1) -> Cost:
     """Its gradients."""
     return backward_cost(_flash(q, k, v, causal, left))
 
@@ -131,20 +138,81 @@ def flash_attn_varlen(
     return forward_cost(_varied(q, k, v, starts_q, causal, left))
 
 
-@formula("flash_attn::_flash_attn_varlen_backward")
+@formula("flash_attn::_flash_attn_varlen_backward",
+         order="_ q k v _ _ _ _ _ starts_q _ _ _ dropout scale causal left")  # fmt: skip
 def flash_attn_varlen_backward(
-    grad: Arg, q: Arg, k: Arg, v: Arg, out: Arg = None, lse: Arg = None, dq: Arg = None,
-    dk: Arg = None, dv: Arg = None, starts_q: Arg = None, starts_k: Arg = None, max_q: Arg = None,
-    max_k: Arg = None, dropout: Arg = 0.0, scale: Arg = None, causal: Arg = None, left: Arg = -1,
-) -> Cost:  # fmt: skip
+    q: Arg, k: Arg, v: Arg, starts_q: Arg = None, causal: Arg = None, left: Arg = -1
+) -> Cost:
     """Their gradients."""
     return backward_cost(_varied(q, k, v, starts_q, causal, left))
 
 
-@formula("_C::paged_attention_v1", "_C::paged_attention_v2")
+NO_LENGTHS = "the lengths of the cached contexts are not recorded"
+
+
+def _flags_from(call: Call, place: int) -> tuple[Arg, Arg]:
+    """Whether it is causal and its window to the left: the flag at a place among all flags.
+
+    Versions differ in the numbers before the flags; the window follows its flag.
+    """
+    flags = [i for i, value in enumerate(call.inputs) if isinstance(value, bool)]
+    if len(flags) <= place:
+        raise UncountableError("whether it is causal is not recorded")
+    at = flags[place]
+    return call.inputs[at], call.inputs[at + 1] if at + 1 < len(call.inputs) else -1
+
+
+def _in_pages(k: Arg, pages: Arg = None) -> None:
+    """Refuse keys that lie in pages of a cache: how many of them are used is data."""
+    if isinstance(pages, Tensor) or (isinstance(k, Tensor) and len(k.shape) > 3):
+        raise UncountableError(NO_LENGTHS)
+
+
+# The first flag of packed sequences asks for zeroed tensors, the second for the causal mask.
+
+
+@formula("aiter::mha_varlen_fwd", "aiter::fmha_v3_varlen_fwd", order="q k v starts")
+@formula("_vllm_fa2_C::varlen_fwd", order="q k v out starts _ _ _ pages")
+def packed_sequences(call: Call, q: Arg, k: Arg, v: Arg, starts: Arg, pages: Arg = None) -> Cost:
+    """AITER's and vLLM's kernels over sequences packed one after the other."""
+    _in_pages(k, pages)
+    return forward_cost(_varied(q, k, v, starts, *_flags_from(call, 1)))
+
+
+@formula("aiter::mha_varlen_bwd", "aiter::fmha_v3_varlen_bwd", order="_ q k v _ _ starts")
+def packed_sequences_backward(call: Call, q: Arg, k: Arg, v: Arg, starts: Arg) -> Cost:
+    """Their gradients."""
+    return backward_cost(_varied(q, k, v, starts, *_flags_from(call, 1)))
+
+
+@formula("flash_attn_3::fwd", "sgl_kernel::fwd", "_vllm_fa3_C::fwd",
+         order="q k v k_new _ _ _ starts _ _ _ used _ _ pages")  # fmt: skip
+def flash_attn_3(
+    call: Call, q: Arg, k: Arg, v: Arg, k_new: Arg = None, starts: Arg = None, used: Arg = None,
+    pages: Arg = None,
+) -> Cost:  # fmt: skip
+    """FlashAttention 3, whole or packed sequences; with a cache the lengths are data."""
+    if isinstance(pages, Tensor) or isinstance(k_new, Tensor) or isinstance(used, Tensor):
+        raise UncountableError(NO_LENGTHS)
+    causal, left = _flags_from(call, 0)
+    packed = isinstance(starts, Tensor)
+    return forward_cost(
+        _varied(q, k, v, starts, causal, left) if packed else _flash(q, k, v, causal, left)
+    )
+
+
+@formula("_C::paged_attention_v1", "_C::paged_attention_v2", "_rocm_C::paged_attention",
+         "_C::sm100_cutlass_mla_decode", "vllm::unified_mla_attention",
+         "vllm::unified_mla_attention_with_output", "vllm::rocm_aiter_mla_decode_fwd",
+         "sglang::unified_attention_with_output", "sgl_kernel::cutlass_mla_decode",
+         "aiter::paged_attention_rocm", "aiter::paged_attention_v1",
+         "aiter::paged_attention_ragged",
+         "aiter::pa_fwd", "aiter::pa_fwd_asm", "aiter::pa_fwd_naive", "aiter::pa_decode_gluon",
+         "aiter::mha_batch_prefill", "aiter::mla_decode_stage1_asm_fwd",
+         "aiter::mla_prefill_asm_fwd")  # fmt: skip
 def paged(x: Arg) -> Cost:
-    """vLLM's attention over pages: the lengths are data in a tensor."""
-    raise UncountableError("the lengths of the cached contexts are not recorded")
+    """Attention over pages of a cache: the lengths are data in a tensor."""
+    raise UncountableError(NO_LENGTHS)
 
 
 @formula("fbgemm::jagged_dense_elementwise_add", "fbgemm::jagged_dense_elementwise_mul",
@@ -172,7 +240,6 @@ def jagged_select(values: Arg) -> Cost:
 
 # Ops of inference engines (vLLM): results come first, weights often hide in a layer's name.
 
-NO_LENGTHS = "the lengths of the cached contexts are not recorded"
 PROMPTS = "sequences taken from the kernel's grid, with nothing cached before them"
 _PROMPTS = re.compile(
     r"^fmhaSm\d+\w*Kernel_Qkv(?P<cache>E4m3|Bfloat16|Fp16)O(?:Bfloat16|Fp16|E4m3)H\d+PagedKv"
@@ -182,7 +249,8 @@ _CACHE_FORMATS = {"E4m3": "fp8", "Bfloat16": "bf16", "Fp16": "fp16"}
 ROTATION_FLOPS = 3  # per element: two products and a sum
 
 
-@formula("_C::rotary_embedding", "vllm::rotary_embedding", "_C::batched_rotary_embedding")
+@formula("_C::rotary_embedding", "vllm::rotary_embedding", "_C::batched_rotary_embedding",
+         "sgl_kernel::rotary_embedding")  # fmt: skip
 def rotary(
     positions: Tensor, query: Tensor, key: Arg = None, head_size: Arg = None, cache: Arg = None
 ) -> Cost:
@@ -196,7 +264,37 @@ def rotary(
     )
 
 
-@formula("_C_cache_ops::reshape_and_cache_flash", "_C_cache_ops::reshape_and_cache")
+@formula("aiter::rope_cached_positions_2c_fwd_impl", "aiter::rope_cached_2c_fwd_impl",
+         order="_ _ query key cos sin positions")  # fmt: skip
+@formula("sgl_kernel::apply_rope_pos_ids_cos_sin_cache", order="query key _ _ cos positions")
+def rotary_to_new(
+    query: Tensor, key: Tensor, cos: Arg, sin: Arg = None, positions: Tensor | None = None
+) -> Cost:
+    """The same into new tensors; one row of the tables per position."""
+    used = prod(query.shape[:-2]) if positions is None else positions.count
+    tables = [tensor(t, "the table of angles") for t in (cos, sin) if isinstance(t, Tensor)]
+    rows = [Tensor((min(used, t.shape[0]), t.shape[-1]), t.dtype) for t in tables if t.shape]
+    turned = query.count + key.count
+    return cost([query, key, positions, *rows], [query, key], other=ROTATION_FLOPS * turned,
+                dtype=query.dtype)  # fmt: skip
+
+
+@formula("_C_cache_ops::concat_mla_q")
+def joined_query(first: Tensor, second: Tensor, out: Tensor) -> Cost:
+    """Two parts of the query side by side."""
+    return cost([first, second], [out])
+
+
+@formula("_C_cache_ops::concat_and_cache_mla", "aiter::concat_and_cache_mla")
+def write_latent_cache(latent: Tensor, rotated: Tensor, cache: Arg, slots: Tensor) -> Cost:
+    """The latent keys and values and the rotated part, side by side in their slots."""
+    dtype = tensor(cache, "the cache").dtype
+    return cost([latent, rotated, slots], [Tensor((latent.count + rotated.count,), dtype)])
+
+
+@formula("_C_cache_ops::reshape_and_cache_flash", "_C_cache_ops::reshape_and_cache",
+         "aiter::reshape_and_cache", "aiter::reshape_and_cache_flash",
+         "sglang::store_cache")  # fmt: skip
 def write_cache(
     key: Tensor, value: Tensor, key_cache: Arg, value_cache: Arg, slots: Tensor
 ) -> Cost:

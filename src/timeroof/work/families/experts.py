@@ -1,7 +1,8 @@
-"""A mixture of experts as TensorRT-LLM's kernels run it, from their names and grids.
+"""A mixture of experts as kernels of TensorRT-LLM and AITER run it.
 
-The op records the tokens (T, hidden) and the router's scores (T, experts); the experts'
-weights lie in a layer that no record mentions. Two batched products remain as kernels
+TensorRT-LLM's sizes follow from names and grids. The op records the tokens (T, hidden) and the
+router's scores (T, experts); the experts' weights lie in a layer that no record mentions. Two
+batched products remain as kernels
 ``bmm_<out>_<weights><input>_Fp32_t128x16x256...``:
 
 - the grid's first number times the first tile size is the number of rows of the weights;
@@ -19,10 +20,11 @@ import re
 
 import msgspec
 
-from timeroof.work.call import Call, Tensor, UncountableError, ranked
+from timeroof.work.call import Arg, Call, Tensor, UncountableError, integer, ranked
 from timeroof.work.cost import Cost, cost
 from timeroof.work.counting import Grid, Kernel, kernel_formula
 from timeroof.work.families.matmul import QUANTISE_FLOPS
+from timeroof.work.registry import formula
 
 _PRODUCT = re.compile(
     r"^bmm_(?P<out>[A-Za-z0-9]+)_(?P<weight>Mx\w\d+m\d|E\dm\d|Bfloat16|Fp16)"
@@ -34,6 +36,7 @@ _GATED = ("swiGlu", "geGlu")
 EVERY_EXPERT = (
     "sizes taken from the kernels' names and grids; every expert is taken as used",
 )  # fmt: skip
+USED_EXPERTS = ("every expert that rows can reach is taken as used",)
 SELECT_FLOPS, ROUTE_BYTES = 5, 4  # softmax over what was selected; an index or score
 
 
@@ -168,3 +171,80 @@ def experts_kernel(call: Call, kernel: Kernel) -> Cost:
 
 def _inferred(reads: list[Tensor], writes: list[Tensor], flops: float, dtype: str) -> Cost:
     return cost(reads, writes, other=flops, dtype=dtype, origin="inferred", notes=EVERY_EXPERT)
+
+
+# AITER's experts in two stages, or in one kernel: weights and what was routed are arguments.
+
+
+def _sides(up: Arg, down: Arg) -> tuple[int, int]:
+    """Width and inner width of the experts; packed weights are half as long as these."""
+    first, second = ranked(up, "the first weights", 3), ranked(down, "the second weights", 3)
+    packs = 2 if first.shape[2] * 2 == second.shape[1] else 1
+    width, inner = second.shape[1], second.shape[2] * packs
+    if first.shape[2] * packs != width or first.shape[1] not in (inner, 2 * inner):
+        raise UncountableError("the sides of the experts' weights do not fit together")
+    return width, inner
+
+
+def _depth(x: Tensor, whole: int) -> int:
+    """The length that is summed over; packed rows are half as long."""
+    if whole not in (x.shape[-1], 2 * x.shape[-1]):
+        raise UncountableError("rows and weights of the experts do not fit together")
+    return whole
+
+
+def _stage(x: Tensor, weight: Tensor, out: Tensor, routed: int, depth: int) -> Cost:
+    """Every routed row with its expert's weights."""
+    used = Tensor((min(weight.shape[0], routed), *weight.shape[1:]), weight.dtype)
+    packed = depth != x.shape[-1]
+    return cost(
+        [x, used], [out], contraction=2 * routed * weight.shape[1] * depth,
+        dtype="fp4" if packed else x.dtype, origin="modelled", notes=USED_EXPERTS,
+    )  # fmt: skip
+
+
+@formula("aiter::ck_moe_stage1", "aiter::moe_stage1_g1u1", order="x up down _ _ _ out")
+@formula("aiter::moe_cktile2stages_gemm1_ck", order="x up out")
+def first_stage(x: Arg, up: Arg, out: Arg, down: Arg = None) -> Cost:
+    """(tokens, width) times (experts, inner or twice that, width) into (tokens, chosen, inner)."""
+    tokens, weight = ranked(x, "the tokens", 2), ranked(up, "the first weights", 3)
+    written = ranked(out, "the result", 3)
+    width = tokens.shape[1] if down is None else _sides(up, down)[0]
+    routed = written.shape[0] * written.shape[1]
+    return _stage(tokens, weight, written, routed, _depth(tokens, width))
+
+
+@formula("aiter::ck_moe_stage2", order="x up down _ _ _ out")
+@formula("aiter::moe_cktile2stages_gemm2_ck", order="x down out")
+def second_stage(x: Arg, down: Arg, out: Arg, up: Arg = None) -> Cost:
+    """(tokens, chosen, inner) times (experts, width, inner), added up over the chosen experts."""
+    rows, weight = ranked(x, "the routed rows", 3), ranked(down, "the second weights", 3)
+    written = ranked(out, "the result", 2)
+    inner = rows.shape[2] if up is None else _sides(up, down)[1]
+    return _stage(rows, weight, written, rows.shape[0] * rows.shape[1], _depth(rows, inner))
+
+
+@formula("aiter::fmoe", "aiter::fmoe_g1u1", "aiter::fmoe_g1u1_a16", "aiter::fmoe_g1u1_tkw1",
+         "aiter::fmoe_int8_g1u0", "aiter::fmoe_int8_g1u0_a16", "aiter::fmoe_fp8_blockscale_g1u1",
+         order="out x up down _ _ _ _ chosen")  # fmt: skip
+def both_stages(out: Tensor, x: Arg, up: Arg, down: Arg, chosen: Arg) -> Cost:
+    """Both products in one kernel: what lies between them never reaches memory."""
+    tokens, first = ranked(x, "the tokens", 2), ranked(up, "the first weights", 3)
+    second = ranked(down, "the second weights", 3)
+    routed, (experts, width, inner) = tokens.shape[0] * integer(chosen, "the choice"), second.shape
+    if first.shape[2] != width or first.shape[1] not in (inner, 2 * inner):
+        raise UncountableError("the experts' weights are packed: their sizes are not recorded")
+    used = min(experts, routed)
+    weights = [Tensor((used, *w.shape[1:]), w.dtype) for w in (first, second)]
+    return cost(
+        [tokens, *weights], [out], contraction=2 * routed * width * (first.shape[1] + inner),
+        dtype=tokens.dtype, origin="modelled", notes=USED_EXPERTS,
+    )  # fmt: skip
+
+
+@formula("aiter::moe_sorting_fwd", "aiter::moe_sorting_opus_fwd",
+         order="ids shares _ _ _ _ cleared")  # fmt: skip
+def sort_rows(ids: Tensor, shares: Tensor, cleared: Tensor) -> Cost:
+    """Rows in the order of their experts; the result of the layer is set to zero on the way."""
+    least = [Tensor((ids.count,), "int32"), Tensor((ids.count,), shares.dtype)]
+    return cost([ids, shares], [*least, cleared], origin="modelled")

@@ -226,10 +226,17 @@ def topk(x: Tensor, k: Arg, dim: Arg = -1) -> Cost:
     return cost([x], [Tensor(shape, x.dtype), Tensor(shape, "int64")])
 
 
-@formula("vllm::topk_softmax", "_moe_C::topk_softmax")
+@formula("sgl_kernel::topk_softmax", "sgl_kernel::topk_sigmoid", order="weights indices scores")
+@formula("aiter::grouped_topk", order="scores weights indices")
+@formula("aiter::biased_grouped_topk", "aiter::biased_grouped_topk_hip", "aiter::moe_fused_gate",
+         order="scores bias weights indices")  # fmt: skip
+@formula("vllm::topk_softmax", "_moe_C::topk_softmax", "aiter::topk_softmax",
+         "aiter::topk_softmax_asm", "aiter::topk_sigmoid",
+         order="weights indices token_indices scores")  # fmt: skip
 def topk_softmax(
-    call: Call, weights: Arg, indices: Arg, token_indices: Arg, scores: Tensor
-) -> Cost:
-    """Softmax over experts and the best of them: results first, scores last."""
-    outs = [args.tensor(t, "a result") for t in (weights, indices, token_indices)]
-    return cost([scores], outs, other=5 * scores.count)
+    weights: Tensor, indices: Tensor, scores: Tensor, token_indices: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Cost:  # fmt: skip
+    """Softmax over experts and the best of them; inference engines name results first."""
+    flops = (5 + (bias is not None)) * scores.count
+    return cost([scores, bias], [weights, indices, token_indices], other=flops, dtype=scores.dtype)

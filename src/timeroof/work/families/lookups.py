@@ -127,6 +127,35 @@ def split_lookup(call: Call) -> Cost:
     return forward_cost(split_lookup_of(call.op, call.inputs, _result(call)))
 
 
+def kernel_lookup_of(values: tuple[Arg, ...]) -> Lookup:
+    """The lookup of the op that launches the kernel: tables, their places, sizes, indices."""
+    if len(values) < 10:
+        raise UncountableError("the arguments of the lookup are not recorded")
+    weights = [tensor(t, "the weights") for t in values[:2] if isinstance(t, Tensor) and t.count]
+    if not weights:
+        raise UncountableError("the weights are not recorded")
+    tables, offsets = tensor(values[4], "the tables' offsets").count, tensor(values[9], "the bags")
+    width = _width(offsets.count - 1, tables, values[6], None)
+    if width is None:
+        raise UncountableError("the tables' width is not recorded")
+    table = Tensor((sum(t.count for t in weights),), weights[0].dtype)
+    weighted = values[11] if len(values) > 11 else None
+    per_index = weighted if isinstance(weighted, Tensor) else None
+    indices = tensor(values[8], "the indices")
+    if per_index is not None and per_index.count != indices.count:
+        per_index = None
+    return Lookup(table=table, width=width, indices=indices, offsets=offsets, per_index=per_index)
+
+
+@formula("fbgemm::split_embedding_codegen_forward_unweighted_cuda",
+         "fbgemm::split_embedding_codegen_forward_weighted_cuda",
+         "fbgemm::split_embedding_codegen_forward_unweighted_v2_cuda",
+         "fbgemm::split_embedding_codegen_forward_weighted_v2_cuda")  # fmt: skip
+def kernel_lookup(call: Call) -> Cost:
+    """The op below a lookup, in newer versions."""
+    return forward_cost(kernel_lookup_of(call.inputs))
+
+
 @formula("fbgemm::dense_embedding_codegen_lookup_function")
 def dense_lookup(call: Call) -> Cost:
     """Tables whose gradients are dense."""
@@ -147,11 +176,126 @@ def update(call: Call) -> Cost:
     grad, values = _gradient(call)
     found = split_lookup_of(call.op, values, grad)
     kind = call.op.partition("LookupFunction_")[2].partition("_Op")[0]
-    step, rows = OPTIMIZERS[kind], found.rows
+    return _updated(grad, found, OPTIMIZERS[kind])
+
+
+def _updated(grad: Tensor, found: Lookup, step: Optimizer) -> Cost:
+    rows = found.rows
     state = Tensor((step.state * rows.count + step.row_state * found.row_count,), "fp32")
     flops = found.sums + step.flops * rows.count + step.row_flops * found.row_count
     reads = [grad, found.indices, found.offsets, found.per_index, rows, state]
     return cost(reads, [rows, state], other=flops, dtype=rows.dtype, origin="modelled", notes=NOTES)
+
+
+_EXACT = "fbgemm::split_embedding_backward_codegen_{}_{}_exact_cuda"
+
+
+def kernel_update_of(call: Call) -> tuple[Tensor, Lookup]:
+    """The gradient and the lookup of the op that launches the update.
+
+    Versions differ in the numbers between its tensors, not in the order of these.
+    """
+    given = [t for t in call.inputs if isinstance(t, Tensor)]
+    if len(given) < 10:
+        raise UncountableError("the arguments of the lookup are not recorded")
+    grad, weights = tensor(given[0], "the gradient"), [t for t in given[1:3] if t.count]
+    tables, indices, offsets = given[5].count, given[8], tensor(given[9], "the bags")
+    if not weights or len(grad.shape) != 2 or not tables:
+        raise UncountableError("the tables are not recorded")
+    table = Tensor((sum(t.count for t in weights),), tensor(weights[0], "the weights").dtype)
+    weighted = given[10] if len(given) > 10 and "_weighted_" in call.op else None
+    return grad, Lookup(
+        table=table, width=grad.shape[1] / tables, indices=tensor(indices, "the indices"),
+        offsets=offsets, per_index=weighted,
+    )  # fmt: skip
+
+
+@formula(*(_EXACT.format(o, w) for o in OPTIMIZERS for w in ("unweighted", "weighted")))
+def kernel_update(call: Call) -> Cost:
+    """The op below a node, in newer versions."""
+    grad, found = kernel_update_of(call)
+    kind = call.op.removeprefix(_EXACT.partition("{}")[0]).rpartition("_exact_cuda")[0]
+    return _updated(grad, found, OPTIMIZERS[kind.removesuffix("_weighted").removesuffix(
+        "_unweighted")])  # fmt: skip
+
+
+# What the update's kernels do before it: weights per index get their gradients, every index gets
+# its row's number over all tables, then indices are sorted by it. How many of them share a row is
+# data; so is what finds that out.
+
+NUMBER_ROWS, SORT_PASS, COUNT_DIGITS, GRADE_WEIGHTS = (
+    f"timeroof::lookup_{part}"
+    for part in ("number_rows", "sort_pass", "count_digits", "grade_weights")
+)
+# CUB's names, its older ones, and rocPRIM's.
+_PREPARES = (
+    ("linearize_index", NUMBER_ROWS), ("grad_indice_weights", GRADE_WEIGHTS),
+    ("RadixSortOnesweep", SORT_PASS), ("RadixSortDownsweep", SORT_PASS),
+    ("onesweep_iteration", SORT_PASS), ("RadixSortHistogram", COUNT_DIGITS),
+    ("RadixSortUpsweep", COUNT_DIGITS), ("onesweep_histograms", COUNT_DIGITS),
+)  # fmt: skip
+
+
+def prepares_update(op: str, kernel: str) -> str | None:
+    """The part of a fused update that a kernel by its name does before it; None for others.
+
+    >>> prepares_update("fbgemm::x", "void linearize_index_kernel<long>(int)")
+    """
+    return part_before_update(kernel) if updates_tables(op) else None
+
+
+def updates_tables(op: str) -> bool:
+    """Whether an op is the backward pass of a lookup, perhaps with a fused optimizer."""
+    return "LookupFunction_" in op or op.startswith(_EXACT.partition("{}")[0])
+
+
+def part_before_update(kernel: str) -> str | None:
+    """The part that a kernel of an update does before it, by its name."""
+    return next((part for word, part in _PREPARES if word in kernel), None)
+
+
+def preparing(call: Call, part: str) -> Call | None:
+    """The call of that part."""
+    try:
+        if call.op.startswith("fbgemm::"):
+            grad, found = kernel_update_of(call)
+        else:
+            grad, values = _gradient(call)
+            dense = "Dense" in call.op
+            found = (
+                dense_lookup_of(values, grad) if dense else split_lookup_of(call.op, values, grad)
+            )
+    except UncountableError:
+        return None
+    return Call(part, (found.indices, found.offsets, found.rows, grad))
+
+
+@formula(NUMBER_ROWS)
+def number_rows(indices: Tensor, offsets: Tensor) -> Cost:
+    """The row's number over all tables, and where the index stands."""
+    places = Tensor((indices.count,), "int32")
+    return cost([indices, offsets], [indices, places], origin="inferred")
+
+
+@formula(SORT_PASS)
+def sort_pass(indices: Tensor) -> Cost:
+    """One pass of a radix sort reads and writes every number and place."""
+    places = Tensor((indices.count,), "int32")
+    return cost([indices, places], [indices, places], origin="inferred")
+
+
+@formula(GRADE_WEIGHTS)
+def grade_weights(indices: Tensor, offsets: Tensor, rows: Tensor, grad: Tensor) -> Cost:
+    """Per index the product of its row and its bag's gradient."""
+    graded = Tensor((indices.count,), "fp32")
+    return cost([grad, rows, indices, offsets], [graded], other=2 * rows.count, dtype=grad.dtype,
+                origin="inferred", notes=NOTES)  # fmt: skip
+
+
+@formula(COUNT_DIGITS)
+def count_digits(indices: Tensor) -> Cost:
+    """How often each digit stands: every number is read."""
+    return cost([indices], [], origin="inferred")
 
 
 @formula(_NODE.format("Dense"))

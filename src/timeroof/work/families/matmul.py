@@ -250,14 +250,6 @@ def dequantize(x: Tensor) -> Cost:
     return cost([x], [Tensor(x.shape, "fp32")], other=2 * x.count, dtype="fp32")
 
 
-@formula("_C::static_scaled_fp8_quant", "_C::dynamic_scaled_fp8_quant",
-         "_C::dynamic_per_token_scaled_fp8_quant")  # fmt: skip
-def fp8_quant(out: Tensor, x: Tensor, scale: Arg = None) -> Cost:
-    """vLLM's casts to fp8: scale and clamp; the result comes first."""
-    return cost([x, args.tensor(scale, "the scale") if isinstance(scale, Tensor) else None],
-                [out], other=QUANTISE_FLOPS * x.count, dtype=x.dtype)  # fmt: skip
-
-
 @formula("quantized::linear", "quantized::linear_relu", "quantized::linear_dynamic")
 def quantized_linear(call: Call, x: Tensor, packed: Arg = None) -> Cost:
     """The weight is packed away from the record: the result must tell its size."""
@@ -277,7 +269,7 @@ def onednn_linear(call: Call, x: Tensor, scale: Arg, zero: Arg, weight: Arg) -> 
     return cost([x, w], [out], contraction=2 * out.count * x.shape[-1], other=0, dtype="int8")
 
 
-@formula("_C::cutlass_scaled_mm", "_C::scaled_fp4_mm")
+@formula("_C::cutlass_scaled_mm", "_C::cutlass_scaled_mm_azp")
 def cutlass_scaled_mm(out: Arg, a: Arg, b: Arg, scale_a: Arg = None, scale_b: Arg = None) -> Cost:
     """vLLM's scaled product: the result comes first."""
     written = args.ranked(out, "the result", 2)

@@ -9,8 +9,11 @@ subtract twice, scale: 8).
 
 from __future__ import annotations
 
+from math import prod
+
 from timeroof.work.call import Arg, Tensor, UncountableError, flag, flags, integer, integers, tensor
-from timeroof.work.cost import Cost, cost
+from timeroof.work.cost import Cost, cost, together
+from timeroof.work.families.matmul import QUANTISE_FLOPS
 from timeroof.work.registry import formula
 
 STATISTICS_FLOPS, NORMALISE_FLOPS = 4, 2
@@ -176,16 +179,55 @@ def fused_rms_norm_backward(
     return cost([grad, x, rstd, weight], [x, weight], other=9 * x.count)
 
 
-@formula("_C::rms_norm", "sgl_kernel::rmsnorm", order="out x weight")
-def vllm_rms_norm(x: Tensor, weight: Tensor | None) -> Cost:
-    """vLLM's kernel: the result comes first."""
-    return rms_norm(x, weight)
+# Inference engines fuse it with the residual before it and with the cast to fewer bits behind it.
+RMS_FLOPS = 4
 
 
-@formula("_C::fused_add_rms_norm", "sgl_kernel::fused_add_rmsnorm")
-def vllm_fused_add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor | None) -> Cost:
-    """Add the residual, then normalise; both are written back."""
-    return cost([x, residual, weight], [x, residual], other=5 * x.count)
+@formula("_C::rms_norm", "sgl_kernel::rmsnorm", "sgl_kernel::gemma_rmsnorm", "aiter::rmsnorm",
+         "aiter::rms_norm_cu", order="out x weight")  # fmt: skip
+@formula("aiter::rms_norm", "aiter::rmsnorm2d_fwd", "aiter::rmsnorm2d_fwd_ck",
+         "vllm::rocm_aiter_rms_norm", order="x weight")  # fmt: skip
+@formula("_C::fused_add_rms_norm", "sgl_kernel::fused_add_rmsnorm",
+         "sgl_kernel::gemma_fused_add_rmsnorm", "vllm::rocm_aiter_rmsnorm2d_fwd_with_add",
+         "vllm::rocm_aiter_rmsnorm_with_add", "aiter::fused_add_rms_norm_cu",
+         order="x residual weight")  # fmt: skip
+@formula("aiter::rmsnorm2d_fwd_with_add", "aiter::rmsnorm2d_fwd_with_add_ck",
+         "aiter::add_rmsnorm",
+         order="out x residual _ weight")  # fmt: skip
+@formula("_C::rms_norm_static_fp8_quant", order="out x weight scale")
+@formula("_C::fused_add_rms_norm_static_fp8_quant", order="out x residual weight scale")
+@formula("_C::rms_norm_dynamic_per_token_quant", "_C::rms_norm_per_block_quant",
+         order="out x weight scale _ _ residual")  # fmt: skip
+@formula("aiter::rmsnorm2d_fwd_with_dynamicquant", "aiter::rmsnorm2d_fwd_with_dynamicquant_ck",
+         "aiter::rmsnorm_quant", order="out x scale weight")  # fmt: skip
+@formula("aiter::rmsnorm2d_fwd_with_add_dynamicquant",
+         "aiter::rmsnorm2d_fwd_with_add_dynamicquant_ck", "aiter::add_rmsnorm_quant",
+         order="out x residual _ scale weight")  # fmt: skip
+def fused_rms_norm(
+    x: Tensor, weight: Tensor | None, out: Tensor | None = None, residual: Tensor | None = None,
+    scale: Tensor | None = None,
+) -> Cost:  # fmt: skip
+    """Perhaps add a residual, which is written back; normalise; perhaps scale and clamp."""
+    if residual is None and scale is None:
+        return rms_norm(x, weight)
+    flops = RMS_FLOPS + (residual is not None) + QUANTISE_FLOPS * (scale is not None)
+    return cost([x, residual, weight, scale], [out or x, residual], other=flops * x.count,
+                dtype=x.dtype)  # fmt: skip
+
+
+@formula("vllm::rocm_aiter_rmsnorm_fp8_group_quant", order="x weight _ group")
+@formula("vllm::rocm_aiter_rmsnorm_with_add_fp8_group_quant", order="x residual weight _ group")
+def rms_norm_to_groups(
+    x: Tensor, weight: Tensor | None, group: Arg, residual: Tensor | None = None
+) -> Cost:
+    """The result is fp8 with a scale per group of a row."""
+    rows, size = prod(x.shape[:-1]), integer(group, "the group's size")
+    scales = Tensor((rows, -(-x.shape[-1] // max(size, 1))), "fp32")
+    narrow = cost([], [Tensor(x.shape, "fp8"), scales])
+    whole = cost([x, residual, weight], [residual],
+                 other=(RMS_FLOPS + QUANTISE_FLOPS + (residual is not None)) * x.count,
+                 dtype=x.dtype)  # fmt: skip
+    return together([whole, narrow])
 
 
 @formula("aten::_weight_norm_interface", "aten::_weight_norm")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from timeroof.work.hlo import opcodes as ops
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.proto import TUPLE, Instruction, Shape
-from timeroof.work.locality.accesses import Accesses, Kind, Range
+from timeroof.work.locality.accesses import Kind, Range
 
 _SAME_PLACE = ("bitcast", "copy-done", "opt-barrier", "optimization-barrier", "add-dependency")
 _MOST_STEPS = 256
@@ -132,38 +132,3 @@ def _trimmed(
             moved = execution * length % (size - length + 1) if cut else 0
             found.append((place.allocation, place.offset + moved, length, kind))
     return found
-
-
-def accesses_of_run(buffers: Buffers) -> Accesses:
-    """The accesses of one run of a program, in the order of its schedule, loops unrolled.
-
-    Loops of unknown length run once; a run of more than a million instructions is cut there.
-    """
-    counts: dict[int, int] = {}
-    listed = []
-    for one in _run(buffers.program, buffers.program.module.entry, 0):
-        counts[one.id] = counts.get(one.id, -1) + 1
-        listed.append(buffers.ranges(one, counts[one.id]))
-        if len(listed) >= _MOST_INSTRUCTIONS:
-            break
-    return Accesses.of(listed, buffers.lasting())
-
-
-_MOST_INSTRUCTIONS = 1_000_000
-_MOST_DEPTH = 64
-
-
-def _run(program: Program, computation: int, depth: int) -> Iterator[Instruction]:
-    """Instructions with work of their own as they run."""
-    if depth > _MOST_DEPTH or computation not in program.module.computations:
-        return
-    for one in program.module.ordered(computation):
-        if one.opcode == "while":
-            for _ in range(one.trip_count or 1):
-                for called in reversed(one.called):
-                    yield from _run(program, called, depth + 1)
-        elif one.opcode in ops.CONTAINERS:
-            for called in one.called[:1]:
-                yield from _run(program, called, depth + 1)
-        elif one.opcode not in ops.FREE:
-            yield one

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import PurePath, PureWindowsPath
 
+from timeroof.core.vocabulary import remembered
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.opcodes import CONTAINERS, FUSIONS
 from timeroof.work.hlo.proto import Instruction, Module
@@ -40,7 +40,7 @@ _LIBRARY = re.compile(
 )
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def module_of(op_name: str) -> str | None:
     """The path of the module that an op belongs to.
 
@@ -70,7 +70,7 @@ def _scope(part: str) -> str | None:
     return part if _SCOPE.match(part) and not _OWN.match(part) else None
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def phase_of(op_name: str) -> str | None:
     """The phase that an op's name tells.
 

@@ -150,7 +150,6 @@ class ConvNumbers:
     in_spatial: tuple[int, ...]
     kernel_in: int
     kernel_out: int
-    kernel_spatial: tuple[int, ...]
     out_batch: int
     out_feature: int
     out_spatial: tuple[int, ...]
@@ -161,8 +160,8 @@ def _conv_numbers(data: bytes, span: Span) -> ConvNumbers:
     x_batch, x_feature, k_in, k_out, batch, feature = (
         _number(read, number) for number in (7, 8, 3, 4, 9, 10)
     )
-    x, kernel, out = (_integers(data, read, number) for number in (11, 6, 12))
-    return ConvNumbers(x_batch, x_feature, x, k_in, k_out, kernel, batch, feature, out)
+    x, out = (_integers(data, read, number) for number in (11, 12))
+    return ConvNumbers(x_batch, x_feature, x, k_in, k_out, batch, feature, out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +296,6 @@ class Allocation:
     is_parameter: bool
     is_constant: bool
     is_live_out: bool
-    is_thread_local: bool
     assigned: list[tuple[int, int, int]]
 
 
@@ -398,7 +396,6 @@ def _add_buffers(data: bytes, span: Span, module: Module) -> None:
             Allocation(
                 index=_number(told, 1),
                 size_bytes=_number(told, 2),
-                is_thread_local=bool(_number(told, 3)),
                 is_parameter=bool(_number(told, 5)),
                 is_live_out=bool(_number(told, 7)),
                 is_constant=bool(_number(told, 12)),

@@ -253,8 +253,11 @@ SPELLINGS: tuple[tuple[str, str, str], ...] = (
         for size in (1, 2, 4, 8, 16)
     ),
 )
+# What stands around a type is asked once for all of them: a name may have thousands of places.
 _TOKEN = re.compile(
-    "|".join(rf"(?P<t{i}>(?<![\w:])(?:{spelt})(?!\w))" for i, (spelt, _, _) in enumerate(SPELLINGS))
+    r"(?<![\w:])(?:"
+    + "|".join(rf"(?P<t{i}>(?:{spelt})(?!\w))" for i, (spelt, _, _) in enumerate(SPELLINGS))
+    + ")"
 )
 # Integers are often sizes and indices: a floating type anywhere says more.
 FLOATING = frozenset({"bf16", "fp16", "fp8", "tf32", "fp64", "fp32"}) | {

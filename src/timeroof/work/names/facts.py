@@ -34,11 +34,6 @@ class NameFacts(msgspec.Struct, frozen=True):
     tile: str | None = None
     storage: str | None = None
 
-    @property
-    def reduced_work(self) -> bool:
-        """Whether the algorithm does fewer multiplications than the definition (Winograd, FFT)."""
-        return self.algorithm in ("winograd", "fft")
-
 
 def read_name(name: str) -> NameFacts:
     """Read a kernel's name; any text is fine, and the time is bounded.
