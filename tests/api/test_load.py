@@ -144,4 +144,4 @@ def test_a_report_prints_the_first_lines_of_its_summary() -> None:
     assert title.startswith("by hand · NVIDIA H100")
     assert time.startswith("1.20 ms kernel time · 46 %")
     assert sentence.startswith("Compute-bound kernels take 100 %")
-    assert repr(report) == "<timeroof.Report of 'by hand'; rows: 1, findings: 0>"
+    assert repr(report) == "<timeroof.Report of 'by hand'; rows: 1, findings: 1>"
