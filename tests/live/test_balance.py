@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.live.test_cutting import timed
-from timeroof.live.accounting import Balance, account, balance, middle_half
+from timeroof.live.accounting import Balance, account, balance, idle_seconds, middle_half
 from timeroof.live.building import faults_in_bounds
 from timeroof.live.recording import CleanStep, Recording
 
@@ -73,3 +73,13 @@ def test_faults_that_come_and_go_decide_nothing_where_they_are_few(
 ) -> None:
     clean = [CleanStep(WORK_NS + f * FAULT_NS, f, False) for f in counts]
     assert faults_in_bounds(clean, FAULT_NS / 1e9) == expected
+
+
+@pytest.mark.parametrize(("waited_ns", "python_ns"), [(0, 60), (40, 20), (90, 0)])
+def test_python_has_no_more_than_what_the_thread_ran(waited_ns: int, python_ns: int) -> None:
+    """Of a step of 100 ns with an op of 40, that waited for a CPU between its ops."""
+    step = replace(timed([("a", 10, 50, 1)]), waited_ns=waited_ns)
+    accounts = [account(step, 0.0)] * 4
+    idle = idle_seconds(accounts, [0, 1], 0.25, 40e-9)
+    assert idle["python"] == pytest.approx(python_ns * 1e-9)
+    assert idle_seconds(accounts, [0, 1], None, 40e-9)["python"] == pytest.approx(60e-9)

@@ -34,6 +34,9 @@ def trace(folder: Path, name: str, facts: tuple[int, int, int, int, int]) -> Rep
         ("", (9, 0, 79 * GIB, 132, 32), "h100-sxm"),
         ("", (9, 0, 79 * GIB, 114, 32), "h100-pcie"),
         ("Graphics Device", (7, 0, 15 * GIB, 80, 32), "v100-sxm2"),
+        # gfx1201 has the numbers of NVIDIA's 12.0, and 32 threads like it; gfx90a those of 9.0.
+        ("AMD Radeon Graphics", (12, 0, 16 * GIB, 32, 32), "rx-9070-xt"),
+        ("AMD Instinct", (9, 0, 64 * GIB, 104, 0), "mi210"),
         # Its name tells more than its properties.
         ("NVIDIA H800", (9, 0, 79 * GIB, 132, 32), "h800"),
     ],

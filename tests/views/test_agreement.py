@@ -92,6 +92,19 @@ def profiled_longer() -> Report:
     return analyze(profile, make_machine(launching="synchronous"))
 
 
+def paused_outside_of_steps() -> Report:
+    """A trace that begins long before its steps: no step can give that time back."""
+    rows = [
+        {"name": "mm", "time_s": 3e-3, "flop/fp32": 3e9, "byte/dram": 1e6, "idle_before_s": 1e-3},
+        {"name": "add", "time_s": 1e-3, "flop/fp32": 1e6, "byte/dram": 9e6, "idle_before_s": 0.0},
+    ]
+    steps = Steps(count=2, profiled_s=5e-3, pause_s=0.5, pause_by_cause={"launch-starved": 0.5})
+    idle = {"launch-starved": 0.501}
+    source = Source(tool="t")
+    profile = Profile.of(rows, source, wall_s=0.505, kernel_s=4e-3, idle_by_cause=idle, steps=steps)
+    return analyze(profile, "h100-sxm")
+
+
 def golden(name: str, machine: str | None = None, roof: str | None = None) -> Callable[[], Report]:
     return lambda: load(GOLDEN / name, machine, roof=roof)
 
@@ -124,6 +137,7 @@ OURS: dict[str, Callable[[], Report]] = {
     "padding": padded_convolution,
     "synchronous": synchronous,
     "profiled steps that took longer": profiled_longer,
+    "pause outside of steps": paused_outside_of_steps,
 }
 RECORDED = {
     "recorded Kineto training": "kineto/mi250_minitoy_train.json.gz",
@@ -226,6 +240,7 @@ def time_parts_of(totals: dict[str, Any]) -> dict[str, float]:
     for key, seconds in totals["by_class"].items():
         name = "idle" if key.startswith("idle.") else key
         parts[name] = parts.get(name, 0.0) + seconds
+    parts["idle"] = parts.get("idle", 0.0) - ((totals["steps"] or {}).get("pause_s") or 0.0)
     whole = totals["ladder"]["measured_s"] or 0.0
     rest = whole - sum(parts.values()) if totals["wall_s"] is None else 0.0
     if rest > 1e-6 * whole:

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 import polars as pl
+
+Asked = TypeVar("Asked", bound="str | tuple[bytes, ...]")
+Answer = TypeVar("Answer")
+# Names, types and units are shorter. A damaged file's are megabytes.
+LONGEST_REMEMBERED = 2000
+
+
+def remembered(most: int) -> Callable[[Callable[[Asked], Answer]], Callable[[Asked], Answer]]:
+    """Keep the answers about so many texts of files, for as long as the process lives.
+
+    Texts of no sensible length are answered anew: kept, they would be as much memory as all such
+    files that were ever read.
+    """
+
+    def around(answer: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+        kept = lru_cache(most)(answer)
+
+        @wraps(answer)
+        def asked(text: Asked) -> Answer:
+            length = sum(map(len, text)) if isinstance(text, tuple) else len(text)
+            return (kept if length <= LONGEST_REMEMBERED else answer)(text)
+
+        return asked
+
+    return around
 
 
 class IdleCause(StrEnum):
@@ -185,7 +211,7 @@ _OF_ALGORITHM: dict[str, OpFamily] = {
 }
 
 
-@lru_cache(maxsize=16384)
+@remembered(16384)
 def family_of(name: str) -> OpFamily | None:
     """The family that the name of an op or a kernel tells, None where it tells none.
 

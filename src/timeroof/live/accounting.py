@@ -382,17 +382,27 @@ def busy_quantile(steps: Sequence[TimedStep], threads: int | None) -> float | No
 
 
 def idle_seconds(
-    accounts: Sequence[Account], chosen: Sequence[int], quantile: float | None
+    accounts: Sequence[Account], chosen: Sequence[int], quantile: float | None, rows_s: float = 0.0
 ) -> dict[str, float]:
-    """Seconds outside ops by cause, without the profiler's own."""
+    """Seconds outside ops by cause, without the profiler's own. Where others held the CPUs, Python
+    has no more than what the thread ran besides its rows: a step often waits between two ops, as
+    the profiler's start has used up its turn."""
     causes = [cause for cause in accounts[0].idle_ns if cause != IdleCause.PROFILER]
     if quantile is None:
         means = {c: statistics.fmean(accounts[i].idle_ns[c] for i in chosen) for c in causes}
         return {cause.value: ns / 1e9 for cause, ns in means.items()}
-    return {
+    found = {
         cause.value: float(np.quantile([a.idle_ns[cause] for a in accounts], quantile)) / 1e9
         for cause in causes
     }
+    ran_ns = [
+        a.step.duration_ns - a.step.waited_ns - a.idle_ns[IdleCause.PROFILER] for a in accounts
+    ]
+    ran_s = max(0.0, float(np.quantile(ran_ns, quantile)) / 1e9)
+    above_s = max(0.0, rows_s + sum(found.values()) - ran_s)
+    python = IdleCause.PYTHON.value
+    found[python] = max(0.0, found.get(python, 0.0) - above_s)
+    return found
 
 
 def cpu_wait_s(recording: Recording, rest_s: float) -> float:

@@ -72,7 +72,7 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
     table, more = framework.split(table, recording, rows, units, machine)
     found = accounting.balance(recording, accounts, chosen)
-    idle = accounting.idle_seconds(accounts, chosen, quantile)
+    idle = accounting.idle_seconds(accounts, chosen, quantile, rows_s)
     kernel_s = found.corrected_s - sum(idle.values())
     if quantile is not None:
         kernel_s, rest_s = rows_s, found.wall_s - rows_s - sum(idle.values())

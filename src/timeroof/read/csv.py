@@ -6,12 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import polars as pl
 
 from timeroof.core.errors import InputError
+from timeroof.core.vocabulary import remembered
 from timeroof.read.open import Entry
 from timeroof.read.text import MAX_RECORD_BYTES, head_text, refuse_endless, text_blocks
 
@@ -297,7 +297,7 @@ def in_base_units(value: str, factor: str) -> pl.Expr:
     return pl.when(times < 1).then(divided).otherwise(pl.col(value) * times).alias(value)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def unit_factor(unit: str) -> tuple[float, str] | None:
     """What one of a unit is in base units, and of which kind: second, 1/second, byte, …
 

@@ -46,12 +46,16 @@ NO_LAUNCHES = Note(
     "No launch of a kernel is in the file: causes of idle time are unknown.", "no-launches"
 )
 # Kernels that move data between devices. Communication has many homes: NCCL and RCCL, DeepEP's
-# "internode" kernels, the multicast and custom all-reduces of PyTorch, vLLM and TensorRT-LLM.
+# "internode" kernels, the multicast and custom all-reduces of PyTorch, vLLM, SGLang, AITER and
+# TensorRT-LLM, Transformer Engine's user buffers. Any kernel that is called after a collective is
+# one, but for those that a compiler fused from ops beside it, or a product with one.
 COLLECTIVE = (
     r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
     r"|(?:one|two)_shot_all_reduce|cross_device_reduce|(?:inter|intra)node(?:_ll)?::|deep_ep::"
-    r"|all_?(?:reduce|gather|to_?all)_kernel|allreduce_fusion"
+    r"|Ep(?:Dispatch|Combine)(?:Inter|Intra)Node|(?:^|[^a-z])userbuffers_"
+    r"|^[^<(]*(?:all_?(?:reduce|gather|to_?all)|reduce_?scatter)"
 )
+BESIDE_COLLECTIVE = r"(?i)^triton_(?:poi|red|per|for|tem)_|^[^<(]*(?:gemm|matmul)"
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ def fitting_device(
 
 def kernel_kind(name: str = "name") -> pl.Expr:
     """Kind of a kernel by its name: those of the collective libraries move data."""
-    talks = pl.col(name).str.contains(COLLECTIVE)
+    talks = pl.col(name).str.contains(COLLECTIVE) & ~pl.col(name).str.contains(BESIDE_COLLECTIVE)
     return pl.when(talks).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind")
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from timeroof.core.vocabulary import IdleCause
+from timeroof.core.vocabulary import IdleCause, remembered
 from timeroof.model.bounds import distinct
 
 Floats = npt.NDArray[np.float64]
@@ -47,7 +46,7 @@ _VARIANT = re.compile(r"(?:_(?:ptsz|ptds|spt))?(?:_v\d+)?$")
 _SYNCHRONIZE = "Synchronize"
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def waits(call: str) -> bool:
     """Whether a call of a device's API waits for the device before it returns.
 

@@ -67,7 +67,8 @@ def _unknown(report: Report) -> list[Doubt]:
         words = "No machine is named, so the limits of the kernels are unknown."
         return [Doubt(words, "Add --machine NAME; `timeroof machines` lists them.", "no-machine")]
     totals = report.totals
-    whole = sum(s for s in totals.by_class.values() if s > 0)
+    paused_s = totals.steps.pause_s or 0.0 if totals.steps is not None else 0.0
+    whole = sum(s for s in totals.by_class.values() if s > 0) - paused_s
     unknown = totals.by_class.get("unknown", 0.0)
     if not whole or unknown <= MOSTLY * whole:
         return []

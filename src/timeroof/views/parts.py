@@ -145,7 +145,7 @@ def time_parts(report: Report) -> list[Part]:
     others are shares of the run time all the same, and sum to more than all of it.
     """
     by_class = {key: s for key, s in report.totals.by_class.items() if s}
-    idle = {k.removeprefix(IDLE): s for k, s in by_class.items() if k.startswith(IDLE)}
+    idle = _idle_in_steps(report)
     seconds = {key: s for key, s in by_class.items() if not key.startswith(IDLE)}
     unexplained = seconds.pop(UNEXPLAINED, 0.0)
     rest = _before_kernels(report, by_class)
@@ -196,6 +196,17 @@ def row_class() -> pl.Expr:
         .replace_strict(kinds, default=None, return_dtype=pl.String)
         .fill_null(pl.col("limit"))
     )
+
+
+def _idle_in_steps(report: Report) -> dict[str, float]:
+    """Idle seconds by cause; a pause outside of all steps is not in the run time."""
+    steps = report.totals.steps
+    pauses = steps.pause_by_cause if steps is not None else {}
+    found = {
+        k.removeprefix(IDLE): s for k, s in report.totals.by_class.items() if k.startswith(IDLE)
+    }
+    left = {cause: s - pauses.get(cause, 0.0) for cause, s in found.items()}
+    return {cause: s for cause, s in left.items() if s > 1e-12}
 
 
 def _before_kernels(report: Report, by_class: dict[str, float]) -> float:

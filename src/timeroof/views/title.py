@@ -158,7 +158,7 @@ def account(steps: Steps | None) -> str:
     """
     # Files of profilers have steps too, but nobody says there what ends one.
     if steps is None or not steps.count or steps.mark is None:
-        return ""
+        return _pause(steps)
     unit = "window" if steps.mark == WINDOWS else "step"
     mark = "of time; nothing marks a step" if unit == "window" else steps.mark
     number = f"{many(steps.count, unit)} ({mark})"
@@ -177,6 +177,18 @@ def account(steps: Steps | None) -> str:
     added = f" Profiling added {format_seconds(slower_s)}." if slower_s > ADDED * took_s else ""
     start = f" Before the first step: {format_seconds(before_s)}." if before_s else ""
     return f"{number} took {format_seconds(took_s)}{parted}.{start}{added}"
+
+
+def _pause(steps: Steps | None) -> str:
+    """How long the device paused outside of all steps, where that is long beside one.
+
+    >>> _pause(Steps(count=4, profiled_s=0.1, pause_s=0.5)), _pause(Steps(count=4, profiled_s=0.1))
+    ('The device paused for 500 ms outside of the steps. The run time leaves that out.', '')
+    """
+    if steps is None or not steps.pause_s or steps.pause_s < ADDED * (steps.profiled_s or 0.0):
+        return ""
+    paused = format_seconds(steps.pause_s)
+    return f"The device paused for {paused} outside of the steps. The run time leaves that out."
 
 
 def many(count: int, unit: str) -> str:

@@ -7,13 +7,13 @@ files both end here; `timeroof.work.recorded` builds calls from what profilers w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from math import prod
 from typing import NamedTuple, Union
 
 import msgspec
 
 from timeroof.core.shapes import Shape, Sizes, is_size
+from timeroof.core.vocabulary import remembered
 
 # Number formats under one name each, whatever a framework or profiler calls them.
 
@@ -80,7 +80,7 @@ _LATER_SCALAR_TYPES = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse_dtype(text: str) -> str | None:
     """The neutral name of a number format, or None where the text names none.
 

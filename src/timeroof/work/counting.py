@@ -130,7 +130,7 @@ class Derivation(Protocol):
 
 Fallback = Callable[[str, Sequence[object], dict[str, object]], Derivation | None]
 
-CACHE_SIZE = 1 << 17
+CACHE_SIZE = 1 << 14
 # What a formula may stumble over when arguments are not what the op's schema says.
 STUMBLES = (
     TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError,

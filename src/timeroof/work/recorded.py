@@ -27,6 +27,8 @@ from timeroof.work.families.hlo import INSTRUCTION
 from timeroof.work.names import name_facts_table
 
 NO_VALUE = Unrecorded("value not recorded")
+# Of a type or a word among the arguments: calls are kept with all that they hold.
+LONGEST_WORD = 1000
 NO_LIST = Unrecorded("list of tensors not recorded")
 _LISTS = ("TensorList", "GenericList")
 
@@ -53,7 +55,7 @@ def call_from_kineto(name: str, args: Mapping[str, object] | None) -> Call:
         )
         for i in range(max(len(dims), len(types)))
     ]
-    return Call(str(name), tuple(inputs), _results(args))
+    return Call(str(name)[:LONGEST_WORD], tuple(inputs), _results(args))
 
 
 def _results(args: Mapping[str, object]) -> tuple[Tensor, ...] | None:
@@ -78,7 +80,7 @@ def _value(values: Sequence[object] | None, place: int) -> Arg:
 
 
 def _argument(dims: object, kind: object, strides: object, value: Arg) -> Arg:
-    kind = kind if isinstance(kind, str) else ""
+    kind = kind[:LONGEST_WORD] if isinstance(kind, str) else ""
     if kind in _LISTS or _is_nested(dims):
         return _tensor_list(_list(dims), _list(strides))
     if kind.startswith("nullptr"):
@@ -132,17 +134,19 @@ def value_from_text(text: str) -> Arg:
     try:
         return frozen(ast.literal_eval(_BARE_FLOAT.sub(r"1e999", text)))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return text
+        return text[:LONGEST_WORD]
 
 
 def _collective(name: str, args: Mapping[str, object]) -> Call:
-    dtype = parse_dtype(str(args.get("dtype", ""))) or str(args.get("dtype", ""))
+    kind = str(args.get("dtype", ""))[:LONGEST_WORD]
+    dtype = parse_dtype(kind) or kind
     sizes = [args.get("In msg nelems"), args.get("Out msg nelems")]
     ends = [
         Tensor((s,), dtype) if isinstance(s, int) else Unrecorded("message size not recorded")
         for s in sizes
     ]
-    what = re.sub(r"[^a-z]", "", str(args.get("Collective name")).lower()) or name
+    said = str(args.get("Collective name"))[:LONGEST_WORD].lower()
+    what = re.sub(r"[^a-z]", "", said) or name[:LONGEST_WORD]
     return Call.of(f"collective::{what}", *ends, group_size=args.get("Group size"))
 
 

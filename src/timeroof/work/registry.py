@@ -22,6 +22,7 @@ from types import FunctionType
 import msgspec
 
 from timeroof.core.errors import UsageError
+from timeroof.core.vocabulary import LONGEST_REMEMBERED, remembered
 from timeroof.work.call import Arg, Call, optional, tensor
 from timeroof.work.cost import Cost
 
@@ -124,7 +125,7 @@ def _size_names(text: str) -> dict[str, tuple[str, ...]]:
 _DOTTED = re.compile(r"^(?:torch\.ops\.)?([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\.\w+)?$")
 
 
-@lru_cache(maxsize=65536)
+@remembered(65536)
 def plain_name(op: str) -> str:
     """An op's name without its overload, in the way of profilers.
 
@@ -152,7 +153,7 @@ def is_in_place(op: str) -> bool:
 def find_rule(op: str) -> Rule | None:
     """The formula of an op, whatever its overload; in-place ops share the plain op's."""
     load_families()
-    return _loaded_rule(plain_name(op))
+    return _loaded_rule(plain_name(op)[:LONGEST_REMEMBERED])
 
 
 @lru_cache(maxsize=65536)

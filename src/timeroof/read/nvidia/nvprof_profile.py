@@ -10,7 +10,13 @@ from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import in_base_units
-from timeroof.read.events import drop_impossible, one_device, rows_of_launches, shown_list
+from timeroof.read.events import (
+    drop_impossible,
+    kernel_kind,
+    one_device,
+    rows_of_launches,
+    shown_list,
+)
 
 # How nvprof prints: units glued to numbers, powers of 1024, copies in brackets.
 _BINARY = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
@@ -54,14 +60,13 @@ def glued(column: pl.Series) -> pl.Series:
     return table.select(in_base_units("value", "factor")).to_series().alias(column.name)
 
 
-_COLLECTIVE = (r"^(void )?nccl(Dev)?Kernel", "collective")
 # The last one that fits counts.
-_KINDS = (_COLLECTIVE, (r"(?i)^\[.*memset", "memset"), (r"(?i)^\[.*memcpy", "copy"))
+_KINDS = ((r"(?i)^\[.*memset", "memset"), (r"(?i)^\[.*memcpy", "copy"))
 
 
 def kind_of_name() -> pl.Expr:
     """The kind of a row by its name: copies and memsets are in brackets."""
-    kind = pl.lit("kernel")
+    kind = kernel_kind()
     for pattern, name in _KINDS:
         kind = pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     return kind.alias("kind")

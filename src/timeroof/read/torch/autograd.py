@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from functools import lru_cache
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from timeroof.core.vocabulary import remembered
 from timeroof.read.idle import Bools
 from timeroof.read.torch.collectives import decoded
 from timeroof.read.torch.tables import NONE, OP, Trace
@@ -155,7 +155,7 @@ def _decoded(text: bytes) -> list[object]:
     return found if isinstance(found, list) else []
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _result(gradient: tuple[bytes, ...]) -> tuple[bytes, bytes] | None:
     """Shape and type of the only result, as a node's gradient says them."""
     dims, types = _decoded(gradient[0]), _decoded(gradient[1])
@@ -166,7 +166,7 @@ def _result(gradient: tuple[bytes, ...]) -> tuple[bytes, bytes] | None:
     return msgspec.json.encode(dims), msgspec.json.encode(types)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _has_gaps(recorded: tuple[bytes, ...]) -> bool:
     """Whether an op has a list (of which no format is recorded) or an argument without a word.
 

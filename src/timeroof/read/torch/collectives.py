@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from timeroof.core.shapes import Shape, tensor_shape
-from timeroof.read.events import COLLECTIVE
+from timeroof.read.events import BESIDE_COLLECTIVE, COLLECTIVE
 from timeroof.read.torch.json_stream import DECODE_ERRORS
 from timeroof.work.call import FORMATS, parse_dtype
 from timeroof.work.recorded import KINETO_ARGUMENTS
@@ -55,7 +55,7 @@ def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-_KERNEL = re.compile(COLLECTIVE)
+_KERNEL, _BESIDE = re.compile(COLLECTIVE), re.compile(BESIDE_COLLECTIVE)
 # The share of a message that every one of n ranks sends at least (nccl-tests' bus bandwidth).
 _TWICE, _REST = "allreduce", ("allgather", "reducescatter", "alltoall")
 
@@ -76,7 +76,7 @@ def is_collective(kernel: str) -> bool:
     >>> is_collective("ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)"), is_collective("sgemm")
     (True, False)
     """
-    return bool(_KERNEL.search(kernel))
+    return bool(_KERNEL.search(kernel)) and not _BESIDE.search(kernel)
 
 
 def message(recorded: tuple[object, ...]) -> Message:

@@ -230,14 +230,21 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 
 
 def _facts(one: dict[str, object]) -> tuple[str | None, float | None, int | None]:
-    """Architecture, memory and cores of a device; AMD's wavefronts have 64 threads."""
+    """Architecture, memory and cores of a device.
+
+    NVIDIA's and AMD's numbers of architectures overlap: by its name it is AMD's, or by wavefronts
+    of 64 threads.
+    """
     major, minor, memory, cores, warp = (
         value if isinstance(value := one.get(key), int) else None
         for key in ("computeMajor", "computeMinor", "totalGlobalMem", "numSms", "warpSize")
     )
     if major is None or minor is None:
         return None, None, None
-    capability = f"gfx{major}{minor}" if warp == 64 else f"{major}.{minor}"
+    by_amd = warp == 64 or re.search(
+        r"\b(?:amd|radeon|instinct|gfx\d+)", str(one.get("name")), re.I
+    )
+    capability = f"gfx{major}{minor}" if by_amd else f"{major}.{minor}"
     return capability, memory, cores
 
 

@@ -13,8 +13,8 @@ no more of it is read than the result has elements.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from timeroof.core.vocabulary import remembered
 from timeroof.work.call import Call, Tensor, UncountableError, every_tensor
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.elementwise import ARITHMETIC, BACKWARD, COMPARISONS, TRANSCENDENTAL
@@ -90,7 +90,7 @@ _MOVES = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def fused_flops(words: str) -> int:
     """FLOPs per element of all ops in a fused kernel's name; unknown words count nothing.
 
