@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from timeroof.api.live import ended_of
-from timeroof.cli.misplaced import CommandLine, refused, say_misplaced
-from timeroof.live.running import Ended, program_command, record_folder, run_recorded
+from timeroof.cli.misplaced import CommandLine, refused, say_misplaced, unread
+from timeroof.core.errors import UsageError
+from timeroof.live.running import Ended, program_command, record_folder, refuse_absent, run_recorded
 
 OPTIONS = {"--html": "HTML", "--json": "JSON", "--steps": "STEPS", "--source": None, "-m": "MODULE"}
 ARGPARSE = """
@@ -161,3 +162,29 @@ def test_only_the_first_rank_speaks(
         )
     said = "timeroof: --html is an option of timeroof and goes before the script\n"
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("print(1)", ["--html"]), ("import argparse", []), ("import sys; sys.argv", [])],
+)
+def test_an_option_that_a_program_without_arguments_never_saw_is_told(
+    tmp_path: Path, text: str, told: list[str]
+) -> None:
+    words = ("--html", "x.html")
+    end, script = ended(tmp_path, text, *words), tmp_path / "script.py"
+    assert unread(line(*words).behind(), end, script) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.ipynb", r"is a notebook; put `with timeroof.profile\(\):` in a cell"),
+        ("a.sh", "is a shell script; name the Python program"),
+        ("trace.json.gz", "is no Python program; a profiler's file is read by `timeroof read`"),
+    ],
+)
+def test_a_file_that_is_no_program_is_refused(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(UsageError, match=words):
+        refuse_absent(None, [str(tmp_path / name)])

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import timeroof
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
@@ -397,3 +398,18 @@ def test_save_and_load_is_the_identity(tmp_path: Path) -> None:
 def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no event with a duration"):
         read(tmp_path, [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}])
+
+
+def test_shapes_under_the_name_of_pytorch_1_8(tmp_path: Path) -> None:
+    """Categories with capitals and "Input dims"."""
+    older = op(
+        "aten::mm", 0, 5, **{"Input dims": [[64, 32], [32, 16]], "Input type": ["float"] * 2}
+    )
+    call = launch(1, 1)
+    work = kernel("volta_sgemm_128x64_nn", 20, 5, 1)
+    for event_, cat in ((older, "Operator"), (call, "Runtime"), (work, "Kernel")):
+        event_["cat"] = cat
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document([older, call, work])))
+    row = timeroof.load(path).rows.row(0, named=True)
+    assert (row["op"], row["total_flops"]) == ("aten::mm", 2 * 64 * 32 * 16)

@@ -219,6 +219,18 @@ def test_json(tmp_path: Path) -> None:
     assert profile.wall_s == pytest.approx(300e-9)
 
 
+def test_a_copy_belongs_to_the_gpu_where_its_operation_has_no_name(tmp_path: Path) -> None:
+    """Else it would be a second device, and times per device half of what they are."""
+    document = make_json()
+    process = document["rocprofiler-sdk-tool"][0]  # type: ignore[index]
+    process["strings"] = {}
+    process["agents"].append({"id": {"handle": 1}, "type": 1, "node_id": 0, "name": "AMD EPYC"})
+    (tmp_path / "x").write_text(json.dumps(document))
+    profile = read(tmp_path / "x", format_named("rocprofv3-json"))
+    assert profile.kernel_s == pytest.approx(250e-9)
+    assert not [n for n in profile.notes if "devices" in str(n)]
+
+
 def test_json_without_kernels_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"rocprofiler-sdk-tool": [{"buffer_records": {}}]}')
     with pytest.raises(InputError, match="no kernel dispatches"):

@@ -24,6 +24,12 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 
+# What a program has in its text that looks at its arguments, itself or by a library.
+_READS = re.compile(
+    r"argv|arg_?parse|parse_?arg|getopt|docopt|click|typer|fire|absl|tap\b|hydra|cyclopts|cli\b|main\(",
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True)
 class CommandLine:
@@ -93,12 +99,21 @@ def say_misplaced(
     go, the others nothing.
     """
     rank = rank_here()
-    wrong = [] if ran_steps or rank else refused(line.behind(), ended, script)
+    wrong = [] if rank else unread(line.behind(), ended, script)
+    if not wrong and not ran_steps and not rank:
+        wrong = refused(line.behind(), ended, script)
     if not wrong:
         return
     what = "is an option of timeroof and goes" if len(wrong) == 1 else "are timeroof's and go"
     said = f"{', '.join(wrong)} {what} before the script"
     say(f"{said}: {line.mended(wrong)}" if rank is None else said)
+
+
+def unread(options: Sequence[str], ended: Ended, script: Path | None) -> list[str]:
+    """Those of the options that came to a program which looks at none of its arguments."""
+    if not options or ended.code or script is None or not script.is_file():
+        return []
+    return [] if _READS.search(script.read_text("utf-8", "replace")) else list(options)
 
 
 def refused(options: Sequence[str], ended: Ended, script: Path | None = None) -> list[str]:

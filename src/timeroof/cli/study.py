@@ -43,9 +43,9 @@ PASSES = (
     " [default: forward,backward, or what the kernel has]"
 )
 VARIANTS = (
-    "eager, no-onednn, compiled (torch.compile, jax.jit), max-autotune; conv2d: im2col, blocked,"
-    " winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph; adam:"
-    " foreach, fused; tensorflow: eager, graph (tf.function), xla (jit_compile), session"
+    "eager, no-onednn, compiled (torch.compile, jax.jit, XLA), max-autotune; conv2d: im2col,"
+    " blocked, winograd, cudnn-benchmark; lstm, gru, rnn: cell-loop, cell-loop-compile, graph;"
+    " adam: foreach, fused; tensorflow: eager, graph (tf.function), xla (jit_compile), session"
     " (TensorFlow 1)"
 )
 FACTORS = "intensity, locality, autotune, launch, precision, or all"

@@ -93,6 +93,20 @@ def _own_options() -> list[str]:
     return [word for word in found if word != "-P"]
 
 
+_SHELL = ("is a shell script", "name the Python program that it starts")
+_DATA = ("is no Python program", "a profiler's file is read by `timeroof read`")
+_NOTEBOOK = (
+    "is a notebook",
+    "put `with timeroof.profile():` in a cell, or make a script: jupyter nbconvert --to script",
+)
+# Files that people name by mistake, and what to do; Python would run some of them as programs.
+_NO_PROGRAMS = {
+    ".ipynb": _NOTEBOOK,
+    **dict.fromkeys((".sh", ".bash", ".sbatch", ".slurm"), _SHELL),
+    **dict.fromkeys((".json", ".gz", ".csv", ".troof", ".parquet", ".sqlite", ".db"), _DATA),
+}
+
+
 def refuse_absent(module: str | None, words: Sequence[str]) -> None:
     """Refuse a program that is not there, before anything is started."""
     if not (words[0] if module is None else module):
@@ -116,6 +130,8 @@ def refuse_absent(module: str | None, words: Sequence[str]) -> None:
         raise UsageError(f"{words[0]} is a folder without a __main__.py", advice=advice)
     if not os.access(path, os.R_OK):
         raise UsageError(f"{words[0]} cannot be read (Permission denied)")
+    if path.is_file() and (known := _NO_PROGRAMS.get(path.suffix.lower())) is not None:
+        raise UsageError(f"{words[0]} {known[0]}", advice=known[1])
 
 
 def _here() -> list[str]:

@@ -39,7 +39,8 @@ def why(report: Report, row_id: int) -> Why:
     ids = report.rows["id"].to_list()
     if row_id not in ids:
         many = f"ids are 0 to {report.rows.height - 1}" if report.rows.height else "it has no rows"
-        raise UsageError(f"no row has the id {row_id}", advice=f"{many}; the page and --json list")
+        advice = f"{many}; the page and --json list them"
+        raise UsageError(f"no row has the id {row_id}", advice=advice)
     row = report.rows.row(ids.index(row_id), named=True)
     lines = list(why_lines(report, row))
     return Why(
@@ -330,7 +331,10 @@ class _Unfolding:
         """Why an amount is unknown."""
         if self.recorded is not None:
             together = "the op's work belongs to its kernels together; this part is not known"
-            return unknown_reason(self.recorded) or together
+            said = unknown_reason(self.recorded) or together
+            # An op around a collective (record_param_comms) is nothing to state a cost of.
+            if self.row["kind"] != "collective" or not said.startswith("no formula"):
+                return said
         row, tool = self.row, self.profile.source.tool.lower()
         reasons = (
             (any(word in tool for word in COUNTERS),

@@ -232,14 +232,20 @@ def _copies(process: _Process, number: int) -> pl.DataFrame:
     for r in process.buffer_records.memory_copy:
         way = process.operation(r)
         to_device = way.removeprefix("MEMORY_COPY_").lower().startswith("host")
-        handle = r.dst_agent_id if to_device else r.src_agent_id
-        agent = agents.get(handle.handle if handle else 0)
+        ends = (r.dst_agent_id, r.src_agent_id) if to_device else (r.src_agent_id, r.dst_agent_id)
+        agent = _gpu_of(agents.get(end.handle) for end in ends if end is not None)
         place = (_number(agent), agent.product_name if agent else None, "copies")
         times = (r.start_timestamp, r.end_timestamp)
         rows.append((way, *times, *place, r.correlation_id.internal, r.bytes))
     names = ("start_ns", "end_ns", "gpu", "device", "stream", "correlation")
     schema = {"way": pl.String, **{n: _EVENT[n] for n in names}, "size": pl.Int64}
     return passes.copies_of(pl.DataFrame(rows, schema=schema, orient="row"), number)
+
+
+def _gpu_of(ends: Iterable[_Agent | None]) -> _Agent | None:
+    """The first end of a copy that is a GPU: names of its operations may be missing."""
+    known = [agent for agent in ends if agent is not None]
+    return next((agent for agent in known if agent.type == _GPU), next(iter(known), None))
 
 
 def _calls(process: _Process, number: int) -> pl.DataFrame:

@@ -79,6 +79,7 @@ class OpArgs(
     rename={
         "external_id": "External id",
         "dims": "Input Dims",
+        "old_dims": "Input dims",
         "types": "Input type",
         "strides": "Input Strides",
         "values": "Concrete Inputs",
@@ -90,6 +91,8 @@ class OpArgs(
 
     external_id: object = None
     dims: msgspec.Raw = NOTHING
+    # The name of PyTorch 1.8.
+    old_dims: msgspec.Raw = NOTHING
     types: msgspec.Raw = NOTHING
     strides: msgspec.Raw = NOTHING
     values: msgspec.Raw = NOTHING

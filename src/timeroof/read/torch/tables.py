@@ -266,9 +266,10 @@ def _collective(trace: Trace, args: ev.Message) -> int:
 
 
 def _signature(trace: Trace, args: ev.OpArgs) -> int:
-    if not args.dims:
+    dims = args.dims or args.old_dims
+    if not dims:
         return NONE
-    return trace.signatures[tuple(map(bytes, (args.dims, args.types, args.strides, args.values)))]
+    return trace.signatures[tuple(map(bytes, (dims, args.types, args.strides, args.values)))]
 
 
 def _add_frames(trace: Trace, group: list[Event], kind: int = OP) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from timeroof.core.machine import Machine
 from timeroof.core.report import Finding
 from timeroof.study.case import Case
 from timeroof.study.factors import autotune, intensity, launch, locality, precision
-from timeroof.study.factors.across import across_findings, main_rows
+from timeroof.study.factors.across import across_findings, forward_first, main_rows
 from timeroof.study.factors.conclusion import Conclusion, Effect
 from timeroof.study.grid import DesignOptions, check_choice, unique
 from timeroof.study.judged_cases import Row
@@ -30,9 +31,19 @@ def designs(names: Sequence[str], options: DesignOptions) -> list[Case]:
 def conclusions(rows: Sequence[Row], machine: Machine | None) -> list[Conclusion]:
     """What each factor came to in the first framework; factors for which nothing was compared are
     left out. `across` says what they come to in the others."""
-    own = main_rows(rows)
+    own = forward_first(main_rows(rows))
     found = [factor.conclude(own, machine) for factor in _FACTORS]
-    return [conclusion for conclusion in found if conclusion is not None]
+    return [_with_pass(conclusion, own) for conclusion in found if conclusion is not None]
+
+
+def _with_pass(conclusion: Conclusion, rows: Sequence[Row]) -> Conclusion:
+    """The same; a sentence about another pass than the forward one says so."""
+    lead = conclusion.lead
+    of = {row.pass_name for row in rows if lead is not None and row.id in lead.kernels}
+    if not conclusion.concluded or len(of) != 1 or of & {"forward", ""}:
+        return conclusion
+    sentence = f"{conclusion.sentence.removesuffix('.')} ({of.pop()} pass)."
+    return replace(conclusion, sentence=sentence)
 
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> list[Finding]:

@@ -110,6 +110,11 @@ def main_rows(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not first or row.framework in first]
 
 
+def forward_first(rows: Sequence[Row]) -> list[Row]:
+    """Rows of forward passes before the others: what they show is what a sentence is about."""
+    return sorted(rows, key=lambda row: row.pass_name != "forward")
+
+
 def ways(rows: Sequence[Row], op: str, pass_name: str = "forward") -> list[Way]:
     """The case of a kernel that ran in most ways, in every one of them, slowest first."""
     held: dict[tuple[object, ...], dict[tuple[str, str], Row]] = {}
@@ -142,7 +147,8 @@ def _by_engine(
     """What a factor's engine says of each framework's main variant and what it is compared with."""
     found = {}
     for name in frameworks_of(rows):
-        conclusion = engine([row for row in rows if row.framework == name], machine)
+        own = forward_first([row for row in rows if row.framework == name])
+        conclusion = engine(own, machine)
         if conclusion is not None:
             found[name] = conclusion
     return found

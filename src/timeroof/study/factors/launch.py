@@ -195,6 +195,11 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
             f" {heaviest.launches:.0f} launches).",
             _against_machine(fit, t0),
         ]
+        if fit.sure_s <= 0:  # the forms differ, and too few cases tell by how much per launch
+            points[1:] = [
+                f"Over {basis} the cost of a launch cannot be distinguished from 0"
+                f" (95 %: {interval})."
+            ]
     else:
         why = "It is real but below a tenth of the time of every case."
         if fit.sure_s <= 0:
