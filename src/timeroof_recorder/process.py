@@ -177,6 +177,14 @@ def step_aside(
     ]
 
 
+KERAS = "keras.src.optimizers.base_optimizer"
+
+
+def keras_backend() -> object:
+    """The framework that Keras computes with; None where Keras is not there."""
+    return getattr(sys.modules.get("keras.src.backend.config"), "backend", lambda: None)()
+
+
 class QuietErrors:
     """Sends file descriptor 2 nowhere for a block; Python's own stderr is flushed before."""
 

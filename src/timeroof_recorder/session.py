@@ -15,6 +15,7 @@ from timeroof_recorder.log import Log
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
 from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
+from timeroof_recorder.steplog import VARYING, StepLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,22 +23,12 @@ if TYPE_CHECKING:
 
 # Timed steps are kept until they have so many events together.
 MOST_EVENTS = 4_000_000
-# Steps are written down together, at most so late: a program may end without a word (os._exit,
-# SIGKILL), and writing takes about four microseconds.
-FLUSH_NS = 1_000_000
-# Single steps are kept of the first so many; of later ones how many and how long.
-MOST_STEPS = 20_000
-# Steps of a kind whose times tell what is usual, and how many times longer a step of another is.
-RECENT, LONGER = 15, 4.0
 # Of steps that take longer it is asked what they waited for a CPU, which takes a few microseconds.
 SLOW_NS = 1_000_000
 # So are steps that took so many times their own CPU time: they slept, or waited.
 IDLE_TIMES = 2
 # Files of described steps that are kept of a kind.
 MOST_TRACES = 6
-# More different sizes of what otherwise is the same are no kinds.
-MOST_SIZES = 4
-VARYING = "varying"
 # What the reader takes for the kind that follows.
 UNKNOWN_KIND = -1
 
@@ -76,13 +67,8 @@ class Session:
         self._begin_ns = self._begin_faults = self._begin_own_ns = 0
         # What this thread had waited for a CPU when somebody last looked.
         self._queued_ns = 0
-        self.steps_seen = self._events = self._written = 0
-        self._waiting: list[tuple[object, ...]] = []
-        self._later: dict[int, list[int]] = {}
-        self._flushed_ns = 0
-        self._keys: dict[tuple[object, ...], int] = {}
-        self._recent: dict[tuple[object, ...], list[int]] = {}
-        self._sizes_of: dict[tuple[object, ...], list[tuple[tuple[int, ...], ...]]] = {}
+        self.steps_seen = self._events = 0
+        self._steps = StepLog(log)
         self._traces: dict[int, list[tuple[int, str]]] = {}
         self._in_block = self._forked_in_block = False
         # What ran in the last block: of several frameworks it decides whose steps they are.
@@ -149,11 +135,12 @@ class Session:
             return
         with self._guard():
             self._drop_pass()
-            self._flush()
+            self._steps.flush(self.steps_seen)
             self.log.write("restart", times)
             self.steps_seen, self._mark = len(times), ""
-            self._events = self._written = self._begin_ns = 0
-            self._later, self._traces = {}, {}
+            self._events = self._begin_ns = 0
+            self._traces = {}
+            self._steps.restart()
             self.schedule, self.kinds = Schedule(*self._plan), Kinds()
             self._is_cut = bool(times)
 
@@ -198,7 +185,7 @@ class Session:
             self.steps_seen, done, duration_ns, faults, kind, is_foreign, clocks, end_ns, waited_ns,
             sizes, own_ns,
         )  # fmt: skip
-        self._write_step(step, done, kind, duration_ns, end_ns)
+        self._steps.write(step, kind, duration_ns, end_ns, is_kept=done in INSTRUMENTED)
         if done == Pass.TIMED:
             self._keep(events, faults, clocks)
         elif done == Pass.DESCRIBED:
@@ -215,20 +202,12 @@ class Session:
             return UNKNOWN_KIND, ()
         if self.marks.found == WINDOW:  # what a stretch of time holds is chance
             items, sizes = (), ()
-        size = self._size_of(items, sizes)
-        usual = self._recent.setdefault((items, size), [])
-        is_long = False
-        if done != Pass.UNSEEN and self.marks.found != WINDOW:
-            if len(usual) >= 2:
-                is_long = own_ns > LONGER * sorted(usual)[len(usual) // 2]
-            if done not in (Pass.DESCRIBED, Pass.WARMUP):
-                usual.append(own_ns)
-                del usual[:-RECENT]
-        key = (items, size, is_long)
-        number = self._keys.get(key)
-        if number is None:
-            number = self._keys[key] = len(self._keys)
-            self.log.write("kind", number, key)
+        size = self._steps.size_of(items, sizes)
+        if size == VARYING:
+            self.schedule.describe_more()
+        is_timed = done != Pass.UNSEEN and self.marks.found != WINDOW
+        is_usual = is_timed and done not in (Pass.DESCRIBED, Pass.WARMUP)
+        number = self._steps.kind_of((items, size), own_ns if is_timed else None, is_usual=is_usual)
         return number, sizes if size == VARYING else ()
 
     def _waited_ns(
@@ -243,38 +222,6 @@ class Session:
         before, self._queued_ns = self._queued_ns, queued_ns()
         # Steps since somebody last looked have waited too, but never longer than this one idled.
         return max(0, min(self._queued_ns - before, duration_ns - own_ns))
-
-    def _size_of(self, items: tuple[object, ...], sizes: tuple[tuple[int, ...], ...]) -> object:
-        """The sizes of a step where there are few different ones; else that they vary."""
-        known = self._sizes_of.setdefault(items, [])
-        if sizes not in known and len(known) <= MOST_SIZES:
-            known.append(sizes)
-        if len(known) <= MOST_SIZES:
-            return sizes
-        self.schedule.describe_more()
-        return VARYING
-
-    def _write_step(
-        self, step: tuple[object, ...], done: str, kind: int, duration_ns: int, end_ns: int
-    ) -> None:
-        if self._written < MOST_STEPS or done in INSTRUMENTED:
-            self._written += 1
-            self._waiting.append(step)
-        else:
-            both = self._later.setdefault(kind, [0, 0])
-            both[0] += 1
-            both[1] += duration_ns
-        if done in INSTRUMENTED or end_ns - self._flushed_ns > FLUSH_NS:
-            self._flush()
-            self._flushed_ns = end_ns
-
-    def _flush(self) -> None:
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self.log.write("steps", waiting)
-        if self._later:
-            later, self._later = self._later, {}
-            self.log.write("later", self.steps_seen, later)
 
     def _keep(self, events: Events | EventFile | None, faults: int, clocks: object) -> None:
         self.is_empty = events is None or not len(events)
@@ -478,12 +425,11 @@ class Session:
         until something comes here that tells more still."""
         with self._guard():
             self._drop_pass()
-            self._flush()
+            self._steps.flush(self.steps_seen)
             self.log.write("overtaken")
             self._is_begun, self._mark = False, ""
-            self.steps_seen = self._events = self._written = self._begin_ns = 0
-            self._later, self._traces = {}, {}
-            self._keys, self._recent, self._sizes_of = {}, {}, {}
+            self.steps_seen = self._events = self._begin_ns = 0
+            self._steps, self._traces = StepLog(self.log), {}
             self.schedule, self.kinds = Schedule(*self._plan), Kinds()
 
     def retire(self) -> None:
@@ -502,7 +448,7 @@ class Session:
         with Ignoring("a block was lost"):
             self.close_block()
         self._over = True
-        self._flush()
+        self._steps.flush(self.steps_seen)
         self.log.write("over", time.perf_counter_ns(), *self.marks.tally())
         with Ignoring("instruments were not all taken away"):
             if self._pass in INSTRUMENTED:

@@ -134,6 +134,12 @@ def repeated(time_s: float) -> Report:
     return report_of([layer("forward", time_s=100.0 - time_s), layer("backward", time_s=time_s)])
 
 
+def masked(ratio: float) -> Report:
+    """A compiled kernel that executes so many times its defined products."""
+    rows = [layer("backward", contraction_flops=100.0, defined_flops=100.0 / ratio)]
+    return report_of([layer("forward", contraction_flops=100.0, defined_flops=100.0), *rows])
+
+
 def chain(rest_s: float) -> Report:
     return report_of([chained("mul"), chained("add"), fine(rest_s)])
 
@@ -218,6 +224,7 @@ ROWS: dict[str, Cases] = {
     "TR303": Cases(lambda: wide(50.0), silent, wide, 2.1, 1.9),
     "TR304": Cases(lambda: efficient(0.3), lambda: efficient(0.9), efficient, 0.49, 0.51),
     "TR305": Cases(lambda: repeated(30.0), silent, repeated, 3.1, 2.9),
+    "TR306": Cases(lambda: masked(32.0), lambda: masked(1.0), masked, 1.21, 1.19),
     "TR401": Cases(lambda: ranks(13.0), lambda: ranks(10.0), ranks, 10.9, 10.6),
     "TR901": Cases(
         lambda: report_of([fine(1.0, time_spread=0.5)]),

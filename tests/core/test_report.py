@@ -76,7 +76,7 @@ def test_the_document_has_every_field(document: dict[str, Any]) -> None:
         "parent", "labels", "group", "calls", "launches", "time_s", "timed_s",
         "exclusive_s", "alone_s",
         "time_spread", "idle_before_s", "elapsed_s", "samples", "flops", "total_flops", "owed_flops",
-        "achieved_flop_per_s", "achieved_byte_per_s", "contraction_flops", "padding_flops", "bytes",
+        "achieved_flop_per_s", "achieved_byte_per_s", "contraction_flops", "defined_flops", "padding_flops", "bytes",
         "origin", "bounds",
         "limit", "compute_at_roof_s", "memory_at_roof_s",
         "limiter", "work_bound_s", "bound_s", "gap_s", "kernel_efficiency", "efficiency", "ai",

@@ -6,8 +6,10 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from tests.recorded_data import DATA, needs_recorded_data
 from tests.views.test_agreement import OURS, RECORDED, report_of
 from timeroof.api.reports import Report, analyze, load, save
 from timeroof.core.columns import COLUMNS
@@ -87,6 +89,15 @@ def test_unknown_amounts_say_why() -> None:
         "no op is recorded for this kernel, so that its sizes are not known"
     )
     assert "bytes" in (found.line("achieved_byte_per_s").unknown or "")
+
+
+@needs_recorded_data
+def test_a_collective_asks_for_no_formula() -> None:
+    report = load(DATA / "kineto/v100_dlrm_8rank")
+    rows = report.rows.filter(pl.col("op") == "record_param_comms")
+    said = {line.unknown for line in report.why(rows["id"][0]).lines if line.unknown}
+    assert "the file does not say how many bytes the collective sends" in said
+    assert not [words for words in said if words.startswith("no formula")]
 
 
 def test_without_a_machine_the_answer_asks_for_one() -> None:

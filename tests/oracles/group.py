@@ -11,7 +11,15 @@ from timeroof.core.report import BOUND, Verdicts, judged_rows
 from timeroof.core.resources import FAULT, LAUNCH
 from timeroof.model.bounds import combined_bound
 
-SUMMED = ("calls", "launches", "time_s", "idle_before_s", "contraction_flops", "padding_flops")
+SUMMED = (
+    "calls",
+    "launches",
+    "time_s",
+    "idle_before_s",
+    "contraction_flops",
+    "defined_flops",
+    "padding_flops",
+)
 SUMMED_VERDICTS = ("work_bound_s", "overhead_time_s", "bound_s", "elapsed_s", "gap_s")
 
 

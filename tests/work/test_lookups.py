@@ -157,6 +157,9 @@ def test_the_op_that_launches_the_update_counts_like_the_node(numbers: tuple[obj
         ("void linearize_index_kernel<long>(at::Accessor)", 80 + 56 + 80 + 40),
         ("void cub::DeviceRadixSortOnesweepKernel<cub::Policy800, false>(long)", 2 * (80 + 40)),
         ("void cub::DeviceRadixSortHistogramKernel<cub::Policy800, false>(int*)", 80),
+        ("void cub::DeviceRadixSortDownsweepKernel<cub::Policy700, false>(int*)", 2 * (80 + 40)),
+        ("void rocprim::ROCPRIM_400000_NS::detail::onesweep_iteration_kernel<int>(int)", 240),
+        ("void rocprim::ROCPRIM_400000_NS::detail::onesweep_histograms_kernel<int>(int)", 80),
     ],
 )
 def test_what_prepares_an_update_has_its_own_bytes(kernel: str, moved: float) -> None:

@@ -412,7 +412,8 @@ def _described(rows: pl.DataFrame) -> pl.DataFrame:
 # Columns that are summed over ranks, beside the amounts and bounds of every resource.
 _SUMMED = (
     "calls", "launches", "time_s", "timed_s", "exclusive_s", "alone_s", "idle_before_s",
-    "elapsed_s", "total_flops", "owed_flops", "contraction_flops", "padding_flops", "work_bound_s",
+    "elapsed_s", "total_flops", "owed_flops", "contraction_flops", "defined_flops", "padding_flops",
+    "work_bound_s",
     "overhead_time_s", "bound_s", "gap_s", "compute_at_roof_s", "memory_at_roof_s",
     "compute_time_s", "bandwidth_time_s",
 )  # fmt: skip

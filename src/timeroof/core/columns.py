@@ -230,6 +230,11 @@ COLUMNS: tuple[Column, ...] = (
         "FLOPs of matrix products, convolutions and attention products.", "FLOP", count=True,
     ),
     Column(
+        "defined_flops", pl.Float64, "defined FLOPs",
+        "Contraction FLOPs that the program defines where its compiler executes contraction_flops.",
+        "FLOP", count=True,
+    ),
+    Column(
         "padding_flops", pl.Float64, "padding FLOPs",
         "FLOPs on padding: counted in flops, in no bound, coordinate or intensity.", "FLOP",
         count=True,

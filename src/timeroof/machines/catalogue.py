@@ -384,7 +384,10 @@ def _shown(name: str) -> str:
 def machine_for(profile: Profile, named: Machine | None) -> tuple[Machine | None, list[Note]]:
     """The machine that was named, else the profile's device, or one that must be like it."""
     device = profile.device
-    found = named or (machine_of_device(device) if device else None)
+    own = machine_of_device(device) if device else None
+    if named is not None:
+        return named, _other_device(own, named)
+    found = own
     if found is not None:
         return found, []
     found = inferred_machine(device, profile.kernels["name"].unique().to_list())
@@ -396,3 +399,17 @@ def machine_for(profile: Profile, named: Machine | None) -> tuple[Machine | None
         return None, []
     words = f"The device {device!r} is not in the catalogue: name a machine with --machine."
     return None, [Note(words, "unknown-device", "warning")]
+
+
+def _other_device(own: Machine | None, named: Machine) -> list[Note]:
+    """That times and bounds are of two GPUs; figures of the user's own keep the GPU's name."""
+    if own is None or own.launching != "asynchronous" or own.name == named.name:
+        return []
+    like = machine_of_device(named.device) if named.device else None
+    if named.device == own.device or (like is not None and like.name == own.name):
+        return []
+    words = (
+        f"Measured on {own.name}, compared with {named.name}: bounds are for that device, times are"
+        f" from {own.name}. `timeroof whatif` predicts times."
+    )
+    return [Note(words, "other-device", "warning")]

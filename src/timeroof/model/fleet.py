@@ -19,7 +19,7 @@ SAME_KERNEL = ("kind", "name", "op", "shape", "dtype", "module", "phase")
 # Of each kernel of a rank: sums over its streams and labels.
 SUMMED = (
     "calls", "launches", "time_s", "timed_s", "exclusive_s", "alone_s", "idle_before_s",
-    "contraction_flops", "padding_flops",
+    "contraction_flops", "defined_flops", "padding_flops",
 )  # fmt: skip
 # Columns in which null means none, and is no unknown part of a sum.
 _NULL_IS_NONE = ("padding_flops",)

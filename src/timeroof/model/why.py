@@ -331,7 +331,10 @@ class _Unfolding:
         """Why an amount is unknown."""
         if self.recorded is not None:
             together = "the op's work belongs to its kernels together; this part is not known"
-            return unknown_reason(self.recorded) or together
+            said = unknown_reason(self.recorded) or together
+            # An op around a collective (record_param_comms) is nothing to state a cost of.
+            if self.row["kind"] != "collective" or not said.startswith("no formula"):
+                return said
         row, tool = self.row, self.profile.source.tool.lower()
         reasons = (
             (any(word in tool for word in COUNTERS),

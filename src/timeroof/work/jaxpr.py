@@ -55,6 +55,8 @@ class Algorithm:
     in_groups: bool = False
     unknown: set[str] = field(default_factory=set)
     endless: set[str] = field(default_factory=set)
+    # How often a product of so many FLOPs is done.
+    products: dict[float, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def contraction_flops(self) -> float | None:
@@ -70,6 +72,8 @@ class Algorithm:
         """Add a part that runs so many times."""
         _add_flops(self.contraction, more.contraction, times)
         _add_flops(self.other, more.other, times)
+        for flops, count in more.products.items():
+            self.products[flops] += count * times
         self.convolution_flops += more.convolution_flops * times
         self.in_groups |= more.in_groups
         self.unknown |= more.unknown
@@ -188,6 +192,7 @@ def _add_primitive(total: Algorithm, equation: Equation) -> None:
     if name in _PRODUCTS:
         flops = _PRODUCTS[name](equation.params, inputs, outputs)
         _add_flops(total.contraction, contraction_in(inputs[0].format, flops))
+        total.products[flops] += 1
         if name == "conv_general_dilated":
             total.convolution_flops += flops
             groups = ("feature_group_count", "batch_group_count")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from timeroof_recorder.instruments import EventFile, Instruments, sizes_of
 from timeroof_recorder.jax.calls import Proxy, Watch, watch_functions
+from timeroof_recorder.jax.defined import Defined
 from timeroof_recorder.kept import posix, time
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import Ignoring, after_import, step_aside, wrap
@@ -46,6 +47,7 @@ class JaxInstruments(Instruments):
         # Compilations so far, when the pass began, and when a kept trace last had the programs.
         self._compiled, self._compiled_before, self._compiled_told = 1, 1, 0
         self._spans: list[tuple[int, int]] = []
+        self._defined = Defined()
 
     @property
     def offers(self) -> frozenset[str]:
@@ -79,12 +81,21 @@ class JaxInstruments(Instruments):
             self._back.append(wrap(stages.Compiled, "__call__", self._compiled_call))
         with Ignoring("compilations are not counted"):
             self._back.append(_listen(self._has_compiled))
+        with Ignoring("what functions define is not known"):
+            lowering: Any = sys.modules["jax._src.interpreters.mlir"]
+            self._back.append(wrap(lowering, "lower_jaxpr_to_module", self._lowered))
         self._back.append(after_import("optax", self._watch_updates))
         with Ignoring("the program's own profiler is not seen"):
             owners = (self._jax.profiler, sys.modules["jax._src.profiler"])
             self._back += step_aside(
                 owners, "start_trace", "stop_trace", self._foreign_starts, self._foreign_ends
             )
+
+    def _lowered(self, original: Callable[..., object], *args: Any, **kwargs: object) -> object:
+        found = original(*args, **kwargs)
+        with Ignoring("what a function defines is not known"):
+            self._defined.lowered(str(args[0]), args[1].jaxpr)
+        return found
 
     def _watch_updates(self) -> None:
         """Whoever traces an update of parameters trains, without a gradient of its own."""
@@ -217,7 +228,7 @@ class JaxInstruments(Instruments):
             with open(path, "wb") as file:  # noqa: PTH123
                 file.write(data)
             self._compiled_told = compiled
-            return {"file": path, "compile": spans}
+            return {"file": path, "compile": spans, "defined": self._defined.take()}
 
         count = count_events(data)
         return EventFile(count, self._begin_ns, finish_ns, keep, lambda: busy_ns(data))

@@ -7,6 +7,7 @@ whether it does is known when it has been traced. `fit()` calls such a function 
 from __future__ import annotations
 
 import _thread
+import re
 import sys
 import weakref
 from collections.abc import Callable, Iterable
@@ -14,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from timeroof_recorder.kept import time
-from timeroof_recorder.process import Ignoring, after_import, wrap
+from timeroof_recorder.process import KERAS, Ignoring, after_import, keras_backend, wrap
 
 Original = Callable[..., object]
 Back = Callable[[], None]
@@ -29,7 +30,7 @@ _MOST_CELLS = 40
 # Gradients after which a loop that uses no optimizer is one that updates variables itself.
 _PATIENCE = 2
 _KERAS_OPTIMIZERS = (
-    ("keras.src.optimizers.base_optimizer", "BaseOptimizer", "apply"),
+    (KERAS, "BaseOptimizer", "apply"),
     ("tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients"),
     ("tensorflow.python.training.optimizer", "Optimizer", "apply_gradients"),
 )
@@ -74,6 +75,11 @@ class Calls:
                 "tensorflow.python.eager.polymorphic_function.polymorphic_function"
             )
             backs.append(wrap(module.Function, "__call__", self._function))
+        with Ignoring("signatures of saved models are not watched"):
+            made: Any = import_module(
+                "tensorflow.python.eager.polymorphic_function.concrete_function"
+            )
+            backs.append(wrap(made.ConcreteFunction, "__call__", self._function))
         with Ignoring("tracing is not timed"):
             tracing = import_module(
                 "tensorflow.python.eager.polymorphic_function.tracing_compilation"
@@ -127,10 +133,13 @@ class Calls:
                 self.spans.append((begin, time.perf_counter_ns() - begin))
 
     def _note_training(self) -> bool:
-        """Whether a function is under way, which trains then."""
+        """Whether a function is under way, which trains then; replicas are traced in threads of
+        their own."""
         key = self._running.get(_thread.get_ident())
         if key is not None:
             self._trains.add(key)
+        elif not self._is_eager():
+            self._trains.update(self._running.values())
         return key is not None
 
     # What is done op by op.
@@ -150,7 +159,7 @@ class Calls:
     def _update(
         self, original: Original, optimizer: object, *args: object, **kwargs: object
     ) -> object:
-        if self._note_training() or not self._is_eager():
+        if self._note_training() or not self._is_eager() or _computes_elsewhere(optimizer):
             return original(optimizer, *args, **kwargs)
         found = self._within("optimizer", original, optimizer, *args, **kwargs)
         self._updates += 1
@@ -203,18 +212,29 @@ class Calls:
         return found
 
 
+def _computes_elsewhere(optimizer: object) -> bool:
+    """Whether an optimizer is of a Keras whose back end is another framework."""
+    is_of_keras = any(kind.__module__.startswith("keras.") for kind in type(optimizer).__mro__)
+    return is_of_keras and keras_backend() != "tensorflow"
+
+
 def _name_of(function: object) -> tuple[int, str]:
     """The same for functions that are made anew from the same lines, and what to call them."""
     python = _python_of(function)
     code = getattr(python, "__code__", None)
-    name = str(getattr(python, "__qualname__", "") or getattr(function, "_name", "a function"))
-    label = name.rpartition(".")[2]
+    name = getattr(python, "__qualname__", "") or getattr(function, "_name", None)
+    if not name:
+        # A concrete function has the runtime's name: __inference_serve_12.
+        given = getattr(function, "name", "a function")
+        text = given.decode() if isinstance(given, bytes) else str(given)
+        name = re.sub(r"^__[a-z]+_(\w+?)(?:___call__)?_\d+$", r"\1", text)
+    label = str(name).rpartition(".")[2]
     if code is None:
         return id(function), label
     if "/keras/" in code.co_filename or "/tf_keras/" in code.co_filename:
         # fit(), evaluate() and predict() make theirs from the same lines, round the model's step.
         return id(function), _keras_step(function) or label
-    return hash((id(code), name)), label
+    return hash((id(code), str(name))), label
 
 
 def _python_of(function: object) -> object:

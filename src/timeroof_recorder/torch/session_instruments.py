@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from timeroof_recorder.instruments import Events, Instruments
 from timeroof_recorder.marks import Marks
-from timeroof_recorder.process import Ignoring, step_aside
+from timeroof_recorder.process import KERAS, Ignoring, after_import, keras_backend, step_aside, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.seen import plain
 from timeroof_recorder.torch import names, small_programs
@@ -102,6 +102,7 @@ class TorchInstruments(Instruments):
         self._back.append(Beginnings(marks).end)
         if marks.wants_steps:
             self._back.append(_watch_optimizers(self._stepped))
+            self._back.append(after_import(KERAS, self._watch_keras))
         if marks.wants_calls:
             self._unwatch_calls = watch_calls(self._called, self._left)
 
@@ -156,6 +157,21 @@ class TorchInstruments(Instruments):
             alive = weakref.ref(optimizer)
             label = type(optimizer).__name__
             self._marks.stepped(id(optimizer), label, lambda: alive() is not None)
+
+    def _watch_keras(self) -> None:
+        """Optimizers of Keras, whose back end torch may be, are none of torch's."""
+
+        def applied(
+            original: Callable[..., object], optimizer: Optimizer, *args: object, **kwargs: object
+        ) -> object:
+            found = original(optimizer, *args, **kwargs)
+            if keras_backend() == "torch":
+                self._stepped(optimizer, None, None)
+            return found
+
+        with Ignoring("optimizers of Keras are not watched"):
+            owner = sys.modules[KERAS].BaseOptimizer
+            self._back.append(wrap(owner, "apply", applied))
 
     def _called(self, module: Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         thread = _thread.get_ident()

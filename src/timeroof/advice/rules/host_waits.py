@@ -11,7 +11,8 @@ from timeroof.core.units import format_seconds
 class HostWaits(Rule):
     """A host that waits for the device, and so leaves it without work afterwards.
 
-    **What.** Idle time of the device that follows a synchronisation.
+    **What.** Idle time of the device that follows a synchronisation; on a CPU, time in which
+    results of JAX are copied for Python and nothing is computed.
 
     **Why.** After the host has waited, the queue is empty: the device idles until the host has
     issued enough work again.
@@ -36,7 +37,8 @@ class HostWaits(Rule):
         " with non_blocking=True from pinned memory. torch.cuda.set_sync_debug_mode('warn')"
         " names the lines.",
         "tensorflow": "Do not fetch values every step. Log inside tf.function with tf.summary.",
-        "jax": "Do not call block_until_ready or float(x) inside the loop.",
+        "jax": "Do not call block_until_ready, float(x) or np.asarray(x) inside the loop: keep"
+        " results in a list and read them at the end.",
         "any": "Read results back rarely and late.",
     }
 
@@ -46,6 +48,12 @@ class HostWaits(Rule):
         if not seconds:
             return []
         rows, outside = with_idle_gain(context, SYNC)
+        if context.ran_on_a_cpu:
+            why = f"Results are copied for Python, and nothing is computed meanwhile.{places(rows)}"
+            title = f"Reading results in the loop takes {context.of_run(seconds)}"
+            return self.claim(
+                context, rows, why, {"idle_s": seconds}, title=title, outside_s=outside
+            )
         why = (
             f"The {context.device_noun} idles {format_seconds(seconds)}"
             f" ({context.share(seconds)}) after the host has waited for it."

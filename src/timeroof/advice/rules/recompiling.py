@@ -7,6 +7,15 @@ from timeroof.advice.gains import COMPILING, idle_seconds, with_idle_gain
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_seconds
 
+# Of fewer steps nobody knows whether the first ones compiled for all.
+LEAST_STEPS = 4
+
+
+def _steps(context: Context) -> int:
+    """How many steps of the reported kind there were; 0 where that is not known."""
+    steps = context.totals.steps
+    return sum(k.count for k in steps.kinds if k.reported) if steps is not None else 0
+
 
 class Recompiling(Rule):
     """A step that is traced or compiled again every time.
@@ -22,13 +31,16 @@ class Recompiling(Rule):
 
     **Seconds.** All of it: a program that was compiled before costs the step nothing.
 
-    **Silent** where the source does not tell compiling from other work of the host, and where
-    steps compile only at the start of the program.
+    A matter of counts: it is said whatever the times vary by, as settled steps compile nothing.
+
+    **Silent** where the source does not tell compiling from other work of the host, of fewer
+    than four steps, and where steps compile only at the start of the program.
     """
 
     code = "TR109"
     name = "recompiling"
     title = "Steps compile again"
+    counts = seen = True
     actions = {
         "jax": "Make the function once, outside the loop. Pad inputs to a few fixed shapes. Pass"
         " numbers that change as arrays. jax.log_compiles() shows what is compiled and why.",
@@ -42,7 +54,7 @@ class Recompiling(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """Seconds of compiling."""
         seconds = idle_seconds(context, COMPILING)
-        if not seconds:
+        if not seconds or 0 < _steps(context) < LEAST_STEPS:
             return []
         rows, outside = with_idle_gain(context, COMPILING)
         why = (

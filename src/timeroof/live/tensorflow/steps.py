@@ -21,8 +21,15 @@ _CONTAINERS = re.compile(
     r"^(?:__inference|__forward|__backward|(?:Stateful)?PartitionedCall$|RemoteCall$|SymbolicGradient$"
     r"|(?:Stateless)?(?:While|If|Case)$|XlaLaunch|_XlaRun|XlaLocalLaunch|MapDefun$|_FusedXla)"
 )
-_COMPILES = re.compile(r"^(?:_XlaCompile|XlaCompile|Grappler|FunctionOptim|GraphOptimiz|XlaBuild)")
-_DATA = re.compile(r"^(?:IteratorGetNext|OneShotIterator|OptionalFromValue|MultiDeviceIteratorGet)")
+_COMPILES = re.compile(
+    r"^(?:tf\.function-graph_building|_XlaCompile|XlaCompile|Grappler|FunctionOptim|GraphOptimiz|XlaBuild)"
+)
+# Fetching batches, and making the pipelines that prepare them.
+_DATA = re.compile(
+    r"^(?:IteratorGetNext|OneShotIterator|OptionalFromValue|MultiDeviceIterator|MakeIterator"
+    r"|AnonymousIterator|AnonymousMultiDeviceIterator|DeleteIterator|DeleteMultiDeviceIterator"
+    r"|\w+Dataset(?:V\d+)?$)"
+)
 _RUNTIME = (
     "ExecutorState::", "ExecutorPropagate", "ExecutorDone", "FunctionRun", "Rendezvous", "XlaRun",
     "XlaLaunch", "SessionRun", "TfrtSession", "DirectSession",
@@ -110,7 +117,9 @@ def _level_of(event: Event) -> Level | None:
     """What an event of the runtime's own is."""
     if event.name.startswith(_RUNTIME):
         return Level.RUNTIME
-    if _COMPILES.match(event.name):
+    # A call that traces has its function built, optimised and handed over anew, too.
+    traces = str(event.stats.get("tf_function_call", "")).startswith("traced")
+    if traces or _COMPILES.match(event.name):
         return Level.COMPILE
     is_call = event.name.startswith(_DISPATCH) or "tf_function_call" in event.stats
     return Level.DISPATCH if is_call else None

@@ -134,8 +134,10 @@ class _Table:
             )  # fmt: skip
             return _executed(plain, kernel, None if heard is not None else NOT_DESCRIBED)
         made = xla.executed(kernel, "tensorflow", self._trains)
-        # Name scopes tell gradients and updates: what has another scope is the forward pass.
-        is_forward = made.phase is None and made.module is not None
+        # Name scopes tell gradients and updates: what has another scope, or is a product without
+        # any, is the forward pass.
+        is_product = bool(xla.cost_of(kernel).contraction_flops)
+        is_forward = made.phase is None and (made.module is not None or is_product)
         return replace(made, phase="forward") if is_forward else made
 
 

@@ -21,6 +21,7 @@ _CAUSES = {
     Level.DATA: "data",
     Level.RUNTIME: "runtime",
     Level.COMPILE: "compile",
+    Level.READING: "host-sync",
     Level.DISPATCH: "dispatch",
 }
 _PROFILER = "profiler"

@@ -36,10 +36,12 @@ class Level(IntEnum):
     # The runtime hands kernels to its threads.
     RUNTIME = 3
     COMPILE = 4
-    # A call finds its compiled program and its arguments.
-    DISPATCH = 5
+    # The program reads a result: it waits, and copies.
+    READING = 5
+    # A call finds its compiled program and its arguments, which may have to be copied.
+    DISPATCH = 6
     # It says nothing of an instant, but recording it took its time.
-    NOTHING = 6
+    NOTHING = 7
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,10 @@ _COMPILE = re.compile(
 _COMPILER_LINE = re.compile(r"(?i)compil|codegen")
 _DISPATCH = re.compile(
     r"^(?:P(?:jit|map)Function|ExecuteReplicated|CommonPjRt|PjRt|TfrtCpu|ParseArguments|DevicePut"
-    r"|shard_args|batched_|Batched|PythonRefManager|np\.asarray\(jax|copy_to_host|Transfer|ToLiteral"
-    r"|AllocateOutput|Handle input)"
+    r"|shard_args|batched_|Batched|PythonRefManager|AllocateOutput|Handle input|H2D)"
+)
+_READING = re.compile(
+    r"^(?:np\.asarray\(jax|(?:ArrayImpl\.)?copy_to_host|Transfer|\w*ToLiteral|Transpose::|D2H)"
 )
 
 
@@ -111,6 +115,8 @@ def level_of(line: Line, event: Event) -> Level:
         return Level.RUNTIME
     if _COMPILER_LINE.search(line.name) or _COMPILE.match(event.name):
         return Level.COMPILE
+    if _READING.match(event.name):
+        return Level.READING
     return Level.DISPATCH if _DISPATCH.match(event.name) else Level.NOTHING
 
 

@@ -227,9 +227,13 @@ NUMBER_ROWS, SORT_PASS, COUNT_DIGITS, GRADE_WEIGHTS = (
     f"timeroof::lookup_{part}"
     for part in ("number_rows", "sort_pass", "count_digits", "grade_weights")
 )
-_PREPARES = (("linearize_index", NUMBER_ROWS), ("RadixSortOnesweep", SORT_PASS),
-             ("RadixSortHistogram", COUNT_DIGITS),
-             ("grad_indice_weights", GRADE_WEIGHTS))  # fmt: skip
+# CUB's names, its older ones, and rocPRIM's.
+_PREPARES = (
+    ("linearize_index", NUMBER_ROWS), ("grad_indice_weights", GRADE_WEIGHTS),
+    ("RadixSortOnesweep", SORT_PASS), ("RadixSortDownsweep", SORT_PASS),
+    ("onesweep_iteration", SORT_PASS), ("RadixSortHistogram", COUNT_DIGITS),
+    ("RadixSortUpsweep", COUNT_DIGITS), ("onesweep_histograms", COUNT_DIGITS),
+)  # fmt: skip
 
 
 def prepares_update(op: str, kernel: str) -> str | None:

@@ -8,7 +8,9 @@ computes twice counts twice. The algorithm's own work is that of the jaxpr (`tim
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -27,12 +29,14 @@ class Total:
     """The work of one execution of a program.
 
     `cost.unknown` says why something of it is not known; loops whose length nobody knows are
-    counted once, and `endless` names them.
+    counted once, and `endless` names them. `products` has how often an instruction runs whose
+    contractions have so many FLOPs.
     """
 
     cost: Cost
     launches: float
     endless: tuple[str, ...] = ()
+    products: Mapping[float, float] = field(default_factory=dict)
 
 
 class Program:
@@ -206,19 +210,22 @@ class Program:
         if computation not in self.module.computations:
             return Total(unknown("a computation that is not in the program"), 0.0)
         parts: list[Cost] = []
-        launches, endless = 0.0, list[str]()
+        launches, endless, products = 0.0, list[str](), defaultdict[float, float](float)
         for one in self.module.ordered(computation):
             for inner, times in self._inside(one, depth):
                 parts.append(_times(inner.cost, times))
                 launches += inner.launches * times
                 endless += inner.endless
+                for flops, count in inner.products.items():
+                    products[flops] += count * times
             if one.opcode == "while" and one.trip_count is None:
                 endless.append(one.name)
             elif one.opcode not in ops.CONTAINERS:
                 cost = self.cost(one)
                 parts.append(cost)
                 launches += not cost.free
-        return Total(together(parts), launches, tuple(endless))
+                products[cost.contraction_flops or 0.0] += 1
+        return Total(together(parts), launches, tuple(endless), products)
 
     def _inside(self, one: Instruction, depth: int) -> list[tuple[Total, int]]:
         """What a container runs and how often: a loop's body, a condition's dearest branch."""

@@ -8,6 +8,7 @@ and scopes into it (``jit(step)/transpose(jvp(Net))/conv1/dot_general``), Tensor
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePath, PureWindowsPath
 
 from timeroof.core.vocabulary import remembered
@@ -17,8 +18,9 @@ from timeroof.work.hlo.proto import Instruction, Module
 
 _MOST_FRAMES = 200
 # Scopes that the frameworks make themselves.
+_LOOPS = frozenset({"while", "while_grad", "cond", "cond_grad"})
 _OWN = re.compile(
-    r"^(?:while|body|cond|branch_\d+_fun|closed_call|core_call|checkpoint|remat\d*|shard_map|scan"
+    r"^(?:while|while_grad|cond_grad|_\d+|body|cond|branch_\d+_fun|closed_call|core_call|checkpoint|remat\d*|shard_map|scan"
     r"|rematted_computation|custom_[jv]vp_call\w*|xla_call|gradient_tape|gradients(?:_\d+)?|map"
     r"|(?:Stateful)?PartitionedCall(?:_\d+)?|(?:loop|while)_body\w*|(?:loop|while)_cond\w*"
     r"|Identity|main|body_fun|cond_fun)$"
@@ -46,9 +48,14 @@ def module_of(op_name: str) -> str | None:
     'Net.conv1'
     >>> module_of("gradient_tape/net/conv1/Conv2D/Conv2DBackpropFilter"), module_of("jit(f)/add")
     ('net.conv1', None)
+    >>> module_of("net/lstm/while/body/_25/net/lstm/cell/MatMul")
+    'net.lstm.cell'
     """
     parts = op_name.split("/")
     path = [scope for part in parts[:-1] if (scope := _scope(part))]
+    if _LOOPS.intersection(parts):
+        # Names inside a loop of TensorFlow's begin anew.
+        path = path[max((n for n, scope in enumerate(path) if scope == path[0]), default=0) :]
     # A gradient's name ends with the op that it is the gradient of.
     if "gradient_tape" in parts and len(path) > 1 and _OP_SCOPE.match(path[-1]):
         path.pop()
@@ -131,28 +138,40 @@ _MOST_NEIGHBOURS = 256
 
 
 def told_by(program: Program, instruction: Instruction) -> Instruction | None:
-    """The instruction whose metadata stands for a kernel: its own; else that of the product in it,
-    or of its result, or of its nearest neighbour."""
-    if instruction.op_name:
+    """The instruction whose metadata stands for a kernel: the product in it, which may be fused
+    with an update of what it is the gradient of; else its own, its result, its nearest neighbour.
+    """
+    if instruction.op_name and instruction.opcode in CONTAINERS:
         return instruction
-    inner = [one for one in inside(program, instruction) if one.op_name]
+    inner = inside(program, instruction)
     products = [one for one in (*inner, instruction) if one.opcode in ("dot", "convolution")]
-    found = [one for one in products if one.op_name] or inner[::-1]
-    return found[0] if found else _neighbour(program, instruction, is_product=bool(products))
+    named = [one for one in (*products, instruction, *inner[::-1]) if one.op_name]
+    return named[0] if named else _neighbour(program, instruction, is_product=bool(products))
 
 
 def _neighbour(
     program: Program, instruction: Instruction, *, is_product: bool
 ) -> Instruction | None:
-    """The nearest instruction with metadata: for a product among what it is made of, for a copy
-    or the like among what needs it."""
+    """The nearest instruction with metadata: for a product first among what it is made of, for a
+    copy or the like among what needs it."""
     here = program.computation_of(instruction).instructions
     users = program.users(instruction.computation)
+    for upwards in (True, False) if is_product else (False,):
+        found = _nearest(here, users, instruction, upwards=upwards)
+        if found is not None:
+            return found
+    return None
+
+
+def _nearest(
+    here: Mapping[int, Instruction], users: Mapping[int, list[int]], instruction: Instruction,
+    *, upwards: bool,
+) -> Instruction | None:  # fmt: skip
     level = [instruction.id]
     for _ in range(_FARTHEST):
         level = [
             n for at in level if at in here
-            for n in (here[at].operands if is_product else users.get(at, ()))
+            for n in (here[at].operands if upwards else users.get(at, ()))
         ][:_MOST_NEIGHBOURS]  # fmt: skip
         named = [here[n] for n in level if n in here and here[n].op_name]
         backward = [one for one in named if phase_of(one.op_name) == "backward"]

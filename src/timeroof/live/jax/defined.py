@@ -1,0 +1,131 @@
+"""Products that functions are defined to do, beside those that their compiled programs execute."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from timeroof.core.errors import trace_ignored
+from timeroof.live.xla.steps import Kernel
+from timeroof.work.call import UncountableError, parse_dtype
+from timeroof.work.hlo.cost import Program
+from timeroof.work.jaxpr import algorithm_of
+
+# Defined work per executed of products by their FLOPs.
+Shares = dict[float, float]
+Sizes = tuple[tuple[tuple[int, ...], str | None], ...]
+
+
+class _Axes(NamedTuple):
+    """Which dimensions of a convolution are which."""
+
+    lhs_spec: Sequence[int]
+    rhs_spec: Sequence[int]
+    out_spec: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that was lowered: its arguments, and how often it does a product of so many
+    FLOPs."""
+
+    arguments: Sizes
+    products: Mapping[float, float]
+
+
+class Functions:
+    """The functions of a process by the name of their compiled programs."""
+
+    def __init__(self, payloads: Iterable[Mapping[str, Any]]) -> None:
+        self._named: dict[str, list[Function]] = defaultdict(list)
+        self._shares: dict[int, Shares | None] = {}
+        for payload in payloads:
+            for name, arguments, jaxprs in payload.get("defined", ()):
+                products = _products(jaxprs)
+                if products is not None:
+                    sizes = tuple((tuple(dims), parse_dtype(dtype)) for dims, dtype in arguments)
+                    self._named[name].append(Function(sizes, products))
+
+    def share(self, kernel: Kernel) -> float | None:
+        """Defined products per executed one of a kernel; None where that is not known: loops that
+        data end, functions of one name, several devices."""
+        if kernel.linked is None or kernel.device or kernel.is_whole or not self._named:
+            return None
+        program, instruction = kernel.linked
+        if id(program) not in self._shares:
+            self._shares[id(program)] = self._shares_of(program)
+        shares = self._shares[id(program)]
+        executed = program.cost(instruction).contraction_flops
+        return None if shares is None or executed is None else shares.get(executed, 1.0)
+
+    def _shares_of(self, program: Program) -> Shares | None:
+        alike = self._named.get(program.module.name.rstrip("_"), [])
+        fitting = [one for one in alike if one.arguments == _arguments(program)] or alike
+        total = program.total()
+        if total.endless or total.cost.contraction is None:
+            return None
+        if not fitting or any(one.products != fitting[0].products for one in fitting):
+            return None
+        return _compared(total.products, fitting[0].products)
+
+
+def _compared(executed: Mapping[float, float], defined: Mapping[float, float]) -> Shares:
+    """Defined work per executed by the size of a product. What both do is the same; what only the
+    program does stands for what only the function does.
+
+    >>> _compared({8.0: 2, 320.0: 1}, {8.0: 2, 10.0: 1})
+    {8.0: 1.0, 320.0: 0.03125}
+    """
+    common = {flops: min(n, defined.get(flops, 0.0)) for flops, n in executed.items() if flops}
+    more = sum(flops * (executed[flops] - n) for flops, n in common.items())
+    wanted = sum(flops * (n - common.get(flops, 0.0)) for flops, n in defined.items())
+    rest = wanted / more if more else 1.0
+    return {
+        flops: (n + (executed[flops] - n) * rest) / executed[flops] for flops, n in common.items()
+    }
+
+
+NO_FUNCTIONS = Functions(())
+
+
+def _arguments(program: Program) -> Sizes:
+    entry = program.module.computations.get(program.module.entry)
+    given = entry.instructions.values() if entry is not None else ()
+    found = sorted((i for i in given if i.opcode == "parameter"), key=lambda i: i.parameter)
+    return tuple((i.shape.dims, i.shape.format) for i in found)
+
+
+def _products(jaxprs: Sequence[Sequence[Any]]) -> Mapping[float, float] | None:
+    """The products of the outermost of a function's jaxprs, which is the last."""
+    made: list[Any] = []
+    try:
+        for equations in jaxprs:
+            made.append(SimpleNamespace(eqns=[_equation(one, made) for one in equations]))
+        found = algorithm_of(made[-1])
+        return None if found.contraction_flops is None else dict(found.products)
+    except (UncountableError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+        trace_ignored("the products of a function could not be counted")
+        return None
+
+
+def _equation(plain: Sequence[Any], made: Sequence[Any]) -> Any:
+    name, inputs, outputs, numbers, inner = plain
+    params: dict[str, Any] = dict(numbers)
+    if name == "conv_general_dilated":
+        params["dimension_numbers"] = _Axes(*numbers["dimension_numbers"])
+    if "mesh" in numbers:
+        params["mesh"] = SimpleNamespace(size=numbers["mesh"])
+    if "grid" in numbers:
+        params["grid_mapping"] = SimpleNamespace(grid=numbers["grid"])
+    for key, places in inner.items():
+        jaxprs = [made[n] for n in places]
+        params[key] = jaxprs if key == "branches" else jaxprs[0]
+    values = [
+        [SimpleNamespace(shape=tuple(dims), dtype=dtype) for dims, dtype in group]
+        for group in (inputs, outputs)
+    ]
+    primitive = SimpleNamespace(name=name)
+    return SimpleNamespace(primitive=primitive, params=params, invars=values[0], outvars=values[1])
