@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, SupportsIndex
 
 from timeroof_recorder.process import Ignoring
@@ -41,6 +42,8 @@ class Watch:
 class Proxy:
     """Stands for a compiled function; everything but its calls is the function's own."""
 
+    __slots__ = ("__dict__", "__weakref__", "_function", "_watch", "trains")
+
     def __init__(self, function: Function, watch: Watch, *, trains: bool = False) -> None:
         self._function, self._watch, self.trains = function, watch, trains
         for name in _KEPT:
@@ -72,10 +75,13 @@ class Proxy:
         return hash((id(code), self.__dict__.get("__qualname__"), self.__dict__.get("__name__")))
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.__dict__["_function"], name)
+        return getattr(object.__getattribute__(self, "_function"), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._function)
 
     def __get__(self, instance: object, kind: object = None) -> object:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return repr(self._function)
