@@ -67,9 +67,14 @@ class Proxy:
         return result
 
     @property
+    def lines(self) -> object:
+        """The code that it was made from; None where nobody knows."""
+        return getattr(self.__dict__.get("__wrapped__"), "__code__", None)
+
+    @property
     def key(self) -> int:
         """The same for functions that are made anew from the same lines in every step."""
-        code = getattr(self.__dict__.get("__wrapped__"), "__code__", None)
+        code = self.lines
         if code is None:
             return id(self)
         return hash((id(code), self.__dict__.get("__qualname__"), self.__dict__.get("__name__")))
