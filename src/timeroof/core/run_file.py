@@ -213,6 +213,7 @@ def _read(archive: zipfile.ZipFile, where: str, folder: str = "") -> SavedRun:
     profile = Profile.of(
         kernels,
         meta.source,
+        where=where,
         **known,
         notes=notes_of_documents(meta.whole.notes),
         timeline=_timeline(archive, folder),
