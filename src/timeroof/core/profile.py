@@ -170,8 +170,6 @@ class Profile:
         cls,
         table: pl.DataFrame | Mapping[str, object] | Iterable[Mapping[str, object]],
         source: Source,
-        *,
-        where: str | None = None,
         **whole: object,
     ) -> Profile:
         """Make a profile from a table that has at least `name` and `time_s`.
@@ -180,11 +178,9 @@ class Profile:
         as many launches as calls); what cannot be true (a negative time, NaN, an
         unknown phase) is refused with the column and row that has it. Rows come out
         sorted by time, longest first. Of rows given one by one, a row that states FLOPs
-        of some precision has none of those that it leaves out; None says unknown. What is refused
-        is said of `where`, else of the source's first file.
+        of some precision has none of those that it leaves out; None says unknown.
         """
-        if where is None:
-            where = source.files[0].name if source.files else source.tool
+        where = source.files[0].name if source.files else source.tool
         kernels = table if isinstance(table, pl.DataFrame) else _frame(table, where)
         profile = cls(kernels=complete_kernels(kernels, where), source=source)
         return replace(profile, **whole)  # type: ignore[arg-type]
