@@ -1,16 +1,22 @@
-"""How long the page of a report takes to make, and how large it is.
+"""How long the page of a report takes to make and to answer, and how large it is.
 
-Target: 5,000 rows in under 1 s after imports, under 2 MB; 100,000 rows for scale.
+Target: 5,000 rows in under 1 s after imports, under 2 MB, and every scroll, sort, search and zoom
+within a frame or a blink; 100,000 rows for scale. With chromium the page is opened and used.
 
-Run: python benchmarks/html_report.py [--rows 5000 100000]
+Run: python benchmarks/html_report.py [--rows 5000 100000] [--keep FOLDER] [--page OTHER.html …]
+
+`--page` uses other pages in the same way, such as those of an older commit.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import statistics
+import tempfile
 import time
+from pathlib import Path
 
 import polars as pl
 
@@ -25,6 +31,35 @@ REPEATS = 7
 LIMIT_S = 1.0
 LIMIT_BYTES = 2_000_000
 TARGET_ROWS = 5_000
+# Each returns the milliseconds until its change is drawn; scrolling: of the worst of 40 frames.
+DRAWN = "const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));"
+USES = {
+    "scroll the table": """const box = document.getElementById("grid-box"); let worst = 0;
+      for (let k = 1; k <= 40; k++) {
+        const begin = performance.now(); box.scrollTop = k * box.scrollHeight / 45; await drawn();
+        worst = Math.max(worst, performance.now() - begin);
+      } return worst;""",
+    "sort": """const begin = performance.now();
+      document.querySelector('[data-sort="gap_s"]').click(); await drawn();
+      return performance.now() - begin;""",
+    "search": """const field = document.getElementById("search"), begin = performance.now();
+      field.value = "layers.7"; field.dispatchEvent(new Event("input", { bubbles: true }));
+      await new Promise((done) => setTimeout(done, 1)); await drawn(); await drawn();
+      const taken = performance.now() - begin;
+      field.value = ""; field.dispatchEvent(new Event("input", { bubbles: true }));
+      await new Promise((done) => setTimeout(done, 400)); return taken;""",
+    "group by kernel": """const list = document.getElementById("group"), begin = performance.now();
+      list.value = "name"; list.dispatchEvent(new Event("change", { bubbles: true }));
+      await drawn();
+      return performance.now() - begin;""",
+    "zoom the chart": """const chart = document.getElementById("chart");
+      chart.scrollIntoView(); await drawn();
+      const box = chart.getBoundingClientRect(), begin = performance.now();
+      const target = chart.querySelector(".nsewdrag") || chart.querySelector("svg") || chart;
+      target.dispatchEvent(new WheelEvent("wheel", { deltaY: -120, ctrlKey: true, bubbles: true,
+        cancelable: true, clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }));
+      await drawn(); await drawn(); return performance.now() - begin;""",
+}
 
 
 def make_report(rows: int) -> Report:
@@ -57,18 +92,57 @@ def make_report(rows: int) -> Report:
     return analyze(Profile.of(table, Source(tool="synthetic")), "h100-sxm")
 
 
+def use(pages: list[Path]) -> None:
+    """Open pages in chromium, one after the other, and print what each use of them takes."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        print("no chromium here: pages were not opened")
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for path in pages:
+            page = opened.new_page(viewport={"width": 1440, "height": 900})
+            start = time.perf_counter()
+            page.goto(path.resolve().as_uri())
+            page.wait_for_selector("html[data-ready]", state="attached", timeout=120_000)
+            page.wait_for_timeout(500)
+            print(f"{path.name}: ready after {time.perf_counter() - start - 0.5:.2f} s")
+            for name, script in USES.items():
+                taken = [page.evaluate(f"async () => {{ {DRAWN} {script} }}") for _ in range(5)]
+                print(
+                    f"  {name:18} median {statistics.median(taken):6.0f} ms, worst {max(taken):.0f}"
+                )
+            page.close()
+        opened.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[TARGET_ROWS, 100_000])
+    parser.add_argument("--keep", type=Path, help="folder for the pages")
+    parser.add_argument("--page", type=Path, nargs="*", default=[], help="other pages to use")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = arguments.keep or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        use([*_make(arguments.rows, folder), *arguments.page])
+
+
+def _make(counts: list[int], folder: Path) -> list[Path]:
+    """Make pages of so many rows, and print how long it took."""
+    pages = []
     print(f"the page's script: {len(asset(REPORT_SCRIPT).encode()) / 1e6:.2f} MB")
-    for rows in arguments.rows:
+    for rows in counts:
         report = make_report(rows)
         seconds = []
         for _ in range(REPEATS):
             start = time.perf_counter()
             page = html_page(report)
             seconds.append(time.perf_counter() - start)
+        pages.append(folder / f"{rows}.html")
+        pages[-1].write_text(page, encoding="utf-8")
         size = len(page.encode())
         verdict = ""
         if rows == TARGET_ROWS:
@@ -80,6 +154,7 @@ def main() -> None:
             f"{rows:8,} rows: median {statistics.median(seconds):.3f} s"
             f" ({min(seconds):.3f} to {max(seconds):.3f}), {size / 1e6:.2f} MB{verdict}"
         )
+    return pages
 
 
 if __name__ == "__main__":

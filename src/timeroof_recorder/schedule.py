@@ -179,7 +179,8 @@ class KindSeen:
         """A step of this kind ended."""
         self.gap, self.last = number - self.last if self.count else 0, number
         self.count += 1
-        self.total_ns += duration_ns
+        # The first steps load and compile: their time says nothing of what a kind is worth.
+        self.total_ns += duration_ns if pass_ not in (Pass.UNSEEN, Pass.WARMUP) else 0
         self.timed += pass_ == Pass.TIMED
         self.described += pass_ == Pass.DESCRIBED
         self.untouched += pass_ in UNTOUCHED

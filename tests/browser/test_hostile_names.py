@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.conftest import OpenPage
+from tests.live.live_programs import MACHINE
 from tests.study.factor_samples import Truth, batch_sweep
 from tests.study.test_output import study_of
 from tests.views.samples import HOSTILE_NAMES
@@ -50,6 +52,15 @@ def write_rows(path: Path, names: Sequence[str], factor: float = 1.0) -> Path:
     return path
 
 
+def write_machine(path: Path) -> Path:
+    """A machine whose every text is hostile."""
+    title, source = (json.dumps("".join(names)) for names in (NAMES[:6], NAMES))
+    path.write_text(
+        MACHINE.replace('"Toy CPU"', title).replace('"a round number"', source), encoding="utf-8"
+    )
+    return path
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every page and output that a command makes of hostile files."""
@@ -62,6 +73,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["compare", one, two, *on, "--html", str(folder / "compare.html")]) == 0
     assert main(["whatif", one, "--from", "h100-sxm", "--machine", "a100-sxm4-80gb",
                  "--html", str(folder / "whatif.html")]) == 0  # fmt: skip
+    machine = str(write_machine(folder / "m<b>.toml"))
+    assert main(["machine", machine, "--html", str(folder / "machine.html")]) == 0
+    assert main(["read", one, "--machine", machine, "--html", str(folder / "judged.html")]) == 0
     for suffix in ("csv", "md", "svg"):
         assert main(["report", one, *on, "-o", str(folder / f"report.{suffix}")]) == 0
         assert main(["compare", one, two, *on, "-o", str(folder / f"compare.{suffix}")]) in (0, 2)
@@ -90,7 +104,9 @@ def case_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["report", "ranks", "compare", "whatif", "study", "paper"])
+@pytest.mark.parametrize(
+    "kind", ["report", "ranks", "compare", "whatif", "machine", "judged", "study", "paper"]
+)
 def test_nothing_in_a_page_runs(
     kind: str, made: Path, case_pages: dict[str, Path], open_page: OpenPage
 ) -> None:
@@ -132,7 +148,7 @@ def test_tables_and_pictures_hold_names_as_text(name: str, made: Path, browser: 
     table = made / f"{name}.csv"
     if table.exists():
         cells = [cell for row in csv.reader(io.StringIO(table.read_text("utf-8"))) for cell in row]
-        assert not [cell for cell in cells if cell.startswith(("=", "@", "\t", "\r"))]
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "@", "\t", "\r"))]
     picture = made / f"{name}.svg"
     if picture.exists():
         tags = {element.tag.rpartition("}")[2] for element in ET.parse(picture).iter()}
@@ -147,11 +163,18 @@ def test_a_terminal_is_steered_by_no_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_rows(tmp_path / "a.csv", NAMES)
+    other = write_rows(tmp_path / "b.csv", NAMES[::-1], 1.5)
+    machine = str(write_machine(tmp_path / "m.toml"))
     for words in (
-        ["read", str(path), "-v"],
-        ["explain", str(path)],
-        ["explain", str(path), "--row", "0"],
+        ["read", str(path), "-v", "--machine", "h100-sxm"],
+        ["read", str(path), str(other), "-v", "--machine", machine],
+        ["explain", str(path), "--machine", "h100-sxm"],
+        ["explain", str(path), "--row", "0", "--machine", machine],
+        ["compare", str(path), str(other), "--machine", machine],
+        ["check", str(path), "--baseline", str(other), "--rule", f"op={NAMES[7]}:time<1ms"],
+        ["whatif", str(path), "--from", machine, "--machine", "h100-sxm"],
+        ["machine", machine],
     ):
-        assert main([*words, "--machine", "h100-sxm"]) == 0
+        assert main(words) in (0, 1)
         shown = capsys.readouterr()
         assert not any(letter in shown.out + shown.err for letter in STEERING)

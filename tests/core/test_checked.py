@@ -36,6 +36,7 @@ def timeline(**columns: object) -> pl.DataFrame:
         ({"steps": Steps(count=2, samples=[1.0, float("nan")])}, "a step's seconds is nan"),
         ({"timeline": timeline(duration_s=[1.0, -2.0])}, "duration_s has -2.0"),
         ({"timeline": timeline(start_s=[0.0, float("inf")])}, "start_s has inf"),
+        ({"timeline": timeline(duration_s=[1.0, None])}, "duration_s has no value"),
         ({"timeline": timeline(kernel=[0, 7])}, "row 7, which is not there"),
         ({"timeline": timeline(start_s=["now", "then"])}, "another type"),
         ({"timeline": timeline().drop("duration_s")}, "no column 'duration_s'"),

@@ -247,6 +247,38 @@ def test_a_model_that_was_evaluated_first_is_copied_scripted_and_exported(folder
     assert found["totals"]["steps"]["mark"] == "Adam.step"
 
 
+def test_an_optimizer_that_does_more_with_every_step_is_known(folder: Path) -> None:
+    """LBFGS goes round its history, which grows: the described step has fewer of the same ops."""
+    text = HEAD + (
+        "x = torch.randn(128, 16); y = x.sin().sum(1, keepdim=True)\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))\n"
+        "optimizer = torch.optim.LBFGS(net.parameters(), lr=0.3, max_iter=4)\n"
+        "def closure():\n"
+        "    optimizer.zero_grad(); loss = (net(x) - y).square().mean(); loss.backward(); return loss\n"
+        "for _ in range(24): optimizer.step(closure)\n"
+    )
+    found = report(folder, text)
+    assert found["totals"]["known_time_share"] > 0.97
+    products = {row["phase"] for row in found["kernels"] if row["op"] == "aten::dot"}
+    assert products == {"optimizer"}
+
+
+def test_an_evaluation_in_every_sixth_step_has_amounts_of_its_own(folder: Path) -> None:
+    text = HEAD + (
+        "net = torch.nn.Linear(64, 64); optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for step in range(36):\n"
+        "    optimizer.zero_grad(); net(torch.randn(8, 64)).square().mean().backward()\n"
+        "    optimizer.step()\n"
+        "    if step % 6 == 5:\n"
+        "        with torch.no_grad():\n"
+        "            net.eval(); [net(torch.randn(256, 64)) for _ in range(10)]; net.train()\n"
+    )
+    found = report(folder, text, "--step-kind", "training with evaluation")
+    products = 2 * 64 * 64 * (2 * 8 + 10 * 256)
+    assert found["totals"]["contraction_flops"] == products
+    assert found["totals"]["known_time_share"] > 0.99
+
+
 PPO = """
 import gymnasium, torch
 from stable_baselines3 import PPO

@@ -49,6 +49,9 @@ def write_ranks(folder: Path, count: int, *, slow: int | None = None) -> Path:
     return folder
 
 
+EMPTY_ZIP = b"PK\5\6" + bytes(18)
+
+
 def by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet, "WORTH_BYTES", 0)
     monkeypatch.setattr(fleet, "workers_for", lambda *_: 2)
@@ -316,6 +319,30 @@ def test_reduced_files_that_are_damaged_are_made_again(
     first = load(folder)
     for kept in list((home / "cache" / "reduced").iterdir())[::3]:
         kept.write_bytes(damage)
+    assert load(folder).rows.equals(first.rows)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".troof", ".digest"])
+@pytest.mark.parametrize("ranks", [4, MANY])
+@pytest.mark.parametrize("what", ["another", "inside", "pipe", "folder"])
+def test_reduced_files_whose_ends_look_right_are_made_again(
+    what: str, ranks: int, suffix: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "WORTH_BYTES", 0)
+    folder = write_ranks(tmp_path / "run", ranks)
+    first = load(folder)
+    kept = next(p for p in (home / "cache" / "reduced").iterdir() if p.suffix == suffix)
+    data = bytearray(kept.read_bytes())
+    kept.unlink()
+    if what == "pipe":
+        os.mkfifo(kept)
+    elif what == "folder":
+        kept.mkdir()
+    elif what == "another":  # what some other table or archive ends with
+        kept.write_bytes(b"PAR1" + b"\0" * 8 + b"PAR1" if suffix == ".parquet" else EMPTY_ZIP)
+    else:
+        data[4 : len(data) - 24] = b"\xff" * (len(data) - 28)
+        kept.write_bytes(data)
     assert load(folder).rows.equals(first.rows)
 
 

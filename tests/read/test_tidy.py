@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from timeroof.api.reports import load
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read import tidy
@@ -168,3 +169,10 @@ def test_semicolons_and_tabs_separate_too(tmp_path: Path) -> None:
     for separator in ";\t":
         text = "name,time_s,batch\na,1,2\n".replace(",", separator)
         assert read_text(tmp_path, text).kernels["label.batch"].to_list() == ["2"]
+
+
+def test_an_impossible_value_names_the_file_that_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("name,time_s\na,-1\n")
+    with pytest.raises(InputError, match=r"mine\.csv: column 'time_s' has -1\.0 in row 0"):
+        load(path)

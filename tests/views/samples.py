@@ -24,6 +24,7 @@ HOSTILE_NAMES = (
     "\u202eevil\u2066bidi\u2069 \u200bzero",
     "{{ 7*7 }} {% raw %} @@DATA@@ <!-- ]]>",
     "=cmd|'/c calc'!A1",
+    "+1+cmd|' /C calc'!A0",
     "x" * 100_000,
     "<script>" * 12_500,
     "zälgo" + "\u0301" * 400,

@@ -107,3 +107,5 @@ def test_gates_and_choices_of_every_library() -> None:
     assert (chosen.flops, chosen.bytes) == (5 * 64, 2 * 64 + 64)
     biased = of("aiter::biased_grouped_topk_hip", scores, Tensor((16,), BF), shares, ids, 1, 1)
     assert (biased.flops, biased.bytes) == (6 * 64, 2 * 64 + 32 + 64)
+    new = of("sgl_kernel::moe_fused_gate", scores, Tensor((16,), BF), 8, 4, 2, 0, 2.5, False)
+    assert new == biased

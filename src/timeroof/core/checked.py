@@ -105,6 +105,8 @@ def _timeline(table: pl.DataFrame, ids: pl.Series, where: str) -> pl.DataFrame:
     table = table.with_columns(pl.lit(None, pl.String).alias(c) for c in missing)
     typed = _typed(table.select(*TIMELINE_COLUMNS), dict(TIMELINE_COLUMNS), "timeline", where)
     for column, least in (("start_s", -LARGEST), ("duration_s", 0.0)):
+        if typed[column].null_count():
+            raise InputError(f"the timeline's {column} has no value somewhere", where, ADVICE)
         _refuse_outside(typed[column], least, "timeline", where)
     dangling = typed["kernel"].drop_nulls().unique()
     dangling = dangling.filter(~dangling.is_in(ids.implode()))

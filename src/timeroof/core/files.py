@@ -136,7 +136,7 @@ def kept(name: str, key: str, make: Callable[[], bytes]) -> bytes:
 
 def regular_bytes(path: Path) -> bytes:
     """The content of a file that is kept; an OSError where it is none: a pipe would never end."""
-    with _opened_file(path) as file:
+    with opened_file(path) as file:
         return file.read()
 
 
@@ -148,7 +148,8 @@ def keep_bytes(path: Path, data: bytes) -> None:
     write_atomically(path, data)
 
 
-def _opened_file(path: Path) -> BinaryIO:
+def opened_file(path: Path) -> BinaryIO:
+    """A file that is kept, open; an OSError where it is none, as a pipe."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -177,7 +178,7 @@ def stamp(path: Path) -> str:
 def _own_bytes(path: Path) -> bytes | None:
     """A kept file's bytes if they are whole, and written by this user: they may be code."""
     try:
-        with _opened_file(path) as file:
+        with opened_file(path) as file:
             owner = os.fstat(file.fileno()).st_uid
             data = file.read()
     except OSError:

@@ -169,19 +169,22 @@ def _match_repeated(rows: Rows, ops: list[Described], a: Account, matches: Ints)
     missing = np.flatnonzero(matches == NO_MATCH)
     if not len(missing) or rows.is_recurring:
         return
-    known: dict[tuple[str | None, ...], int | None] = {}
+    known: dict[tuple[str | None, ...], dict[str, int]] = {}
+    different: set[tuple[str | None, ...]] = set()
     places = [p for p, op in enumerate(ops) if op.scope != USER_SCOPE]
-    for place, context in zip(places, contexts_of([ops[p].name for p in places]), strict=True):
-        before = known.setdefault(context[0], place)
-        if before is not None and not _does_the_same(rows, before, place):
-            known[context[0]] = None
+    for place, (both, *_) in zip(places, contexts_of([ops[p].name for p in places]), strict=True):
+        same = known.setdefault(both, {})
+        if any(not _does_the_same(rows, other, place) for other in same.values()):
+            different.add(both)
+        row = rows.of_described[place]
+        same.setdefault(rows.keys[row].phase if row >= 0 else "", place)
     for thread in np.unique(a.step.thread[missing]).tolist():
         events = np.flatnonzero((a.step.thread == thread) & (a.step.scope != USER_SCOPE))
         names = [a.step.names[n] for n in a.step.name[events].tolist()]
-        for event, context in zip(events.tolist(), contexts_of(names), strict=True):
-            same = known.get(context[0])
-            if matches[event] == NO_MATCH and same is not None:
-                matches[event] = same
+        for event, (both, *_) in zip(events.tolist(), contexts_of(names), strict=True):
+            if matches[event] == NO_MATCH and both in known and both not in different:
+                same = known[both]
+                matches[event] = same.get(a.phase[event] or "other", next(iter(same.values())))
 
 
 def _does_the_same(rows: Rows, one: int, other: int) -> bool:

@@ -15,14 +15,14 @@ import msgspec
 import polars as pl
 
 from timeroof.core.engines import DaskCluster, Engine, Failure, Here, Pool, slurm_jobs, workers_for
-from timeroof.core.errors import InputError, TimeroofError, UsageError
+from timeroof.core.errors import InputError, TimeroofError, UsageError, trace_ignored
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
 from timeroof.read.open import Entry, names_below, path_of
 from timeroof.read.plan import Job
 from timeroof.read.ranks import SIDE_BY_SIDE, merged_fleet, merged_ranks, numbers_of, refuse_doubled
-from timeroof.read.reduced import Cache, KeptRank, Rank, reduce_rank
+from timeroof.read.reduced import Cache, DamagedKeptError, KeptRank, Rank, reduce_rank
 
 # From so much text on, processes gain more than they cost to start.
 WORTH_BYTES = 160 * 10**6
@@ -99,18 +99,30 @@ def read_fleet(
     """Reduce every file, then merge what came back; work is counted."""
     names = names_below([order.found.name for order in orders])
     with Cache() as cache:
-        answers = _reduced(orders, fleet, cache, progress)
-        notes = refuse_if_none(answers, names)
-        kept = {i: answer for i, answer in enumerate(answers) if not isinstance(answer, Failure)}
+        try:
+            profile, read, notes = _read_by(cache, orders, names, fleet, progress)
+        except DamagedKeptError:
+            trace_ignored("a reduced file is damaged: all are made again")
+            profile, read, notes = _read_by(cache, orders, names, fleet, progress, fresh=True)
         if not cache.is_kept:
             text = "The cache folder cannot be written: reduced files were not kept."
             notes.append(Note(text, "nothing-kept", "warning"))
-        profile = _merged(list(kept.values()), [names[i] for i in kept], fleet.rank)
         cache.prune()
-    files = _named(profile, [orders[i] for i in kept] if fleet.rank is None else [])
+    files = _named(profile, [orders[i] for i in read] if fleet.rank is None else [])
     source = msgspec.structs.replace(profile.source, files=files)
     whole = replace(profile, source=source, notes=(*profile.notes, *notes))
     return SavedRun(whole, machine=None, is_counted=True)
+
+
+def _read_by(
+    cache: Cache, orders: Sequence[Rank], names: list[str], fleet: Fleet,
+    progress: Callable[[str, float], None], *, fresh: bool = False,
+) -> tuple[Profile, list[int], list[Note]]:  # fmt: skip
+    """The merged profile, the places of the files that could be read, and notes of the others."""
+    answers = _reduced(orders, fleet, cache, progress, fresh=fresh)
+    notes = refuse_if_none(answers, names)
+    kept = {i: answer for i, answer in enumerate(answers) if not isinstance(answer, Failure)}
+    return _merged(list(kept.values()), [names[i] for i in kept], fleet.rank), list(kept), notes
 
 
 def _merged(kept: Sequence[KeptRank], names: list[str], rank: int | None) -> Profile:
@@ -122,11 +134,12 @@ def _merged(kept: Sequence[KeptRank], names: list[str], rank: int | None) -> Pro
 
 
 def _reduced(
-    orders: Sequence[Rank], fleet: Fleet, cache: Cache, progress: Callable[[str, float], None]
-) -> list[KeptRank | Failure]:
+    orders: Sequence[Rank], fleet: Fleet, cache: Cache, progress: Callable[[str, float], None],
+    *, fresh: bool,
+) -> list[KeptRank | Failure]:  # fmt: skip
     answers: dict[int, KeptRank | Failure] = {}
     for index, order in enumerate(orders):
-        if (found := cache.found(order)) is not None:
+        if (found := cache.found(order, fresh=fresh)) is not None:
             answers[index] = found
     todo = [index for index in range(len(orders)) if index not in answers]
     if todo:

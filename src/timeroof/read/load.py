@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from timeroof.core.checked import in_utf8
-from timeroof.core.errors import TimeroofError, UsageError
+from timeroof.core.errors import InputError, TimeroofError, UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
@@ -112,7 +112,7 @@ def read_run(
 
 def _read_one(job: Job, options: ReadOptions) -> Profile:
     with _hashing([job]) as hashed:
-        profile = job.format.read(job.found, replace(options, companions=job.companions))
+        profile = _profile_of(job, replace(options, companions=job.companions))
         options.progress("", 1.0)
         return _with_files(profile, job, hashed())
 
@@ -172,9 +172,21 @@ def _read_here(job: Job, options: ReadOptions, done: int, jobs: int) -> Profile 
 
     own = replace(options, progress=part, companions=job.companions)
     try:
-        return job.format.read(job.found, own)
+        return _profile_of(job, own)
     except TimeroofError as error:
         return error
+
+
+def _profile_of(job: Job, options: ReadOptions) -> Profile:
+    """What its reader makes of a job; every error names a file, also one of a table's columns."""
+    try:
+        return job.format.read(job.found, options)
+    except InputError as error:
+        names = {job.found.name, *(entry.name for entry in job.found.entries)}
+        if error.where is not None and not any(Path(n).name in error.where for n in names):
+            error.where = job.found.name
+            error.args = (error.message,)
+        raise
 
 
 def _with_files(profile: Profile, job: Job, files: dict[str, SourceFile]) -> Profile:

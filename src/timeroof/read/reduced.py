@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,8 +21,15 @@ import polars as pl
 
 from timeroof.core.checked import in_utf8
 from timeroof.core.ending import temporary_folder
-from timeroof.core.errors import TimeroofError
-from timeroof.core.files import REDUCED_FOLDER, cache_folder, keep_bytes, regular_bytes, stamp
+from timeroof.core.errors import InputError, TimeroofError, reading, without_panics_shown
+from timeroof.core.files import (
+    REDUCED_FOLDER,
+    cache_folder,
+    keep_bytes,
+    opened_file,
+    regular_bytes,
+    stamp,
+)
 from timeroof.core.import_path import package_root
 from timeroof.core.machine import Machine
 from timeroof.core.notes import NoteDocument, note_documents
@@ -100,6 +107,20 @@ class Reduced(msgspec.Struct, frozen=True):
     run: bytes
 
 
+class DamagedKeptError(InputError):
+    """A reduced file that is not as it was written: it is made again."""
+
+
+@contextmanager
+def from_cache(path: Path) -> Iterator[None]:
+    """Whatever is wrong with content that was kept is damage, and none of the user's files."""
+    try:
+        with reading(str(path), "reduced file", "remove it"), without_panics_shown():
+            yield
+    except (TimeroofError, OSError) as error:
+        raise DamagedKeptError(f"is damaged ({error})", str(path), "remove it") from error
+
+
 @dataclass(frozen=True)
 class KeptRank:
     """A reduced rank on disk."""
@@ -110,13 +131,15 @@ class KeptRank:
     @property
     def summary(self) -> Summary:
         """What is known of it beside its rows."""
-        text = pl.read_parquet_metadata(self.rows)[_SUMMARY]
-        return msgspec.json.decode(text, type=Summary)
+        with from_cache(self.rows):
+            text = pl.read_parquet_metadata(self.rows)[_SUMMARY]
+            return msgspec.json.decode(text, type=Summary)
 
     def profile(self) -> Profile:
         """The whole rank, its work counted."""
-        run = load_run(self.run)
-        return replace(run.profile, calls=unpacked(run.calls, str(self.run)))
+        with from_cache(self.run):
+            run = load_run(self.run)
+            return replace(run.profile, calls=unpacked(run.calls, str(self.run)))
 
 
 def reduce_rank(order: Rank) -> Reduced:
@@ -197,15 +220,15 @@ class Cache:
         self._temporary = ExitStack()
         self.folder, self.is_kept = self._temporary.enter_context(temporary_folder()), False
 
-    def found(self, order: Rank) -> KeptRank | None:
-        """A rank that was reduced before, if its files have not changed since."""
+    def found(self, order: Rank, *, fresh: bool = False) -> KeptRank | None:
+        """A rank that was reduced before, if its files have not changed since; `fresh`: none."""
         try:
             self._stamps |= {path: stamp(Path(path).absolute()) for path in order.paths}
             digests = [regular_bytes(self._stamped(path)).decode("ascii") for path in order.paths]
         except (OSError, UnicodeDecodeError):
             return None
         kept = self._place(order, digests)
-        return kept if _is_whole(kept) else None
+        return kept if not fresh and _is_whole(kept) else None
 
     def keep(self, order: Rank, reduced: Reduced) -> KeptRank:
         """Write a reduced rank; a full disk costs only what would have been kept."""
@@ -266,7 +289,7 @@ def _is_whole(kept: KeptRank) -> bool:
 
 
 def _tail(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
+    with opened_file(path) as file:
         file.seek(-size, os.SEEK_END)
         return file.read(size)
 
@@ -276,6 +299,11 @@ def merged_rows(kept: Sequence[KeptRank], ranks: Sequence[int]) -> pl.DataFrame:
 
     Polars streams over the files; what is held is a row per kernel, not per kernel and rank.
     """
+    with from_cache(kept[0].rows.parent):
+        return _merged_rows(kept, ranks)
+
+
+def _merged_rows(kept: Sequence[KeptRank], ranks: Sequence[int]) -> pl.DataFrame:
     paths = {str(k.rows): rank for k, rank in zip(kept, ranks, strict=True)}
     groups = _by_columns(list(paths))
     amounts = sorted({c for columns in groups for c in _amounts(columns)})

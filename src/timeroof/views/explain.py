@@ -11,6 +11,7 @@ from rich.text import Text
 from timeroof.core.shapes import SHOWN_TENSORS, shape_text
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.views.ladder import ladder
+from timeroof.views.overview import is_untrusted
 from timeroof.views.run_summary import print_head
 from timeroof.views.terminal import Bar, Cell, Column, console, fitted_table, plain_text, wrapped
 
@@ -55,6 +56,9 @@ def _nothing(report: Report) -> str:
     """Why there is no finding."""
     if report.totals.ladder.measured_s is None:
         return "No finding: nothing was timed in this run."
+    if is_untrusted(report):
+        again = "Measure again while nothing else runs."
+        return f"No finding: gains need times that can be trusted. {again}"
     if report.machine is None:
         return "No finding: the machine is unknown. Name it with --machine."
     return "No finding: no rule found 1 % of the run to gain."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.advice.context import Context, is_layout, mostly_transfers, places
+from timeroof.advice.context import Context, is_layout, main_module, mostly_transfers, places
 from timeroof.advice.rule import Claim, Rule
 from timeroof.core.units import format_amount, format_seconds
 from timeroof.model.bounds import where_settled
@@ -53,9 +53,9 @@ class LayoutTraffic(Rule):
         " asynchronous copies. Keep on the device what is used again.",
         "torch convolution": "Keep one memory format: model.to(memory_format=torch.channels_last),"
         " and the same for its inputs. Avoid permute().contiguous() between layers.",
-        "torch": "Remove the copies: avoid permute().contiguous(), repeated .to() and cat in inner"
-        " loops. Write results into slices of one tensor. torch.compile fuses casts and copies"
-        " into their neighbours.",
+        "torch": "Compile the module that copies most with torch.compile, which fuses casts, cat"
+        " and copies into their neighbours. Or avoid them: permute().contiguous(), repeated"
+        " .to(), cat. Write results into slices of one tensor.",
         "torch compiled": "Remove the copies that compilation leaves: avoid permute().contiguous()"
         " and .to() at the borders of the compiled region. Write results into slices of one"
         " tensor.",
@@ -99,7 +99,10 @@ class LayoutTraffic(Rule):
             evidence["served_kernels_gap_s"] = beside_s
         why += places(rows)
         both = pl.concat([rows, beside], how="vertical")
-        return self.claim(context, both, why, evidence, title=title)
+        action = context.action(self.actions, both)
+        if (module := main_module(rows)) is not None:
+            action = action.replace("the module that copies most", module, 1)
+        return self.claim(context, both, why, evidence, title=title, action=action)
 
 
 def _between(context: Context, copies: pl.DataFrame) -> pl.DataFrame:

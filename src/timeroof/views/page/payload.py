@@ -64,9 +64,15 @@ def _line(resource: str, ceilings: list[Ceiling], used: bool) -> CeilingLine:
     share = ""
     if measured is not None and printed is not None:
         share = format_percent(measured.rate / printed.rate)
-    sources = dict.fromkeys(f"{c.origin}: {c.source}" for c in ceilings if c.source)
+    sources = dict.fromkeys(_source(c) for c in ceilings if c.source)
     rates = (_rate(measured, measured_here=True), _rate(printed))
     return CeilingLine(resource, *rates, share=share, used=used, source="; ".join(sources))
+
+
+def _source(ceiling: Ceiling) -> str:
+    """Where a rate is from; its origin comes first, where the source does not begin with it."""
+    begins = ceiling.source.lower().startswith(ceiling.origin)
+    return ceiling.source if begins else f"{ceiling.origin}: {ceiling.source}"
 
 
 def _rate(ceiling: Ceiling | None, *, measured_here: bool = False) -> str:
@@ -75,9 +81,9 @@ def _rate(ceiling: Ceiling | None, *, measured_here: bool = False) -> str:
     text = format_rate(ceiling.resource, ceiling.rate)
     if ceiling.spread:
         text += f" ± {format_percent(ceiling.spread / 2)}"
-    if ceiling.origin not in ("measured", "datasheet") or not measured_here:
-        text += f" ({ceiling.origin})" if ceiling.origin != "measured" else ""
-    return text
+    # What the head of the column says is not said again.
+    said = ceiling.origin == ("measured" if measured_here else "datasheet")
+    return text if said else f"{text} ({ceiling.origin})"
 
 
 def machine_facts(machine: Machine) -> list[str]:

@@ -240,3 +240,13 @@ def topk_softmax(
     """Softmax over experts and the best of them; inference engines name results first."""
     flops = (5 + (bias is not None)) * scores.count
     return cost([scores, bias], [weights, indices, token_indices], other=flops, dtype=scores.dtype)
+
+
+@formula("sgl_kernel::moe_fused_gate", order="scores bias _ _ chosen")
+def fused_gate(scores: Tensor, bias: Tensor, chosen: Arg) -> Cost:
+    """The same into new tensors; how many experts a token goes to is an argument."""
+    if not scores.shape:
+        raise UncountableError("the scores have no dimensions")
+    picked = (scores.count // max(scores.shape[-1], 1), args.integer(chosen, "the choice"))
+    writes = [Tensor(picked, "fp32"), Tensor(picked, "int32")]
+    return cost([scores, bias], writes, other=6 * scores.count, dtype=scores.dtype)
