@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import timeroof
 from tests.recorded_data import looked_at
 from timeroof.api.reports import analyze, load, machine
 from timeroof.core.profile import Profile, Source
@@ -133,3 +134,14 @@ def test_a_device_that_the_catalogue_lacks_is_compared_with_one_like_it_and_a_no
     unlike = analyze(Profile.of(kernels, Source(tool="test"), device="Acme 7"))
     assert unlike.machine is None
     assert "unknown-device" in {note.code for note in unlike.notes}
+
+
+def test_a_report_prints_the_first_lines_of_its_summary() -> None:
+    rows = [{"name": "gemm", "time_s": 1.2e-3, "flop/bf16-tensor": 5.5e11, "byte/dram": 2.1e8}]
+    profile = timeroof.Profile.of(rows, timeroof.Source(tool="by hand"))
+    report = timeroof.analyze(profile, timeroof.machine("h100-sxm"))
+    title, time, sentence = str(report).splitlines()
+    assert title.startswith("by hand · NVIDIA H100")
+    assert time.startswith("1.20 ms kernel time · 46 %")
+    assert sentence.startswith("Compute-bound kernels take 100 %")
+    assert repr(report) == "<timeroof.Report of 'by hand'; rows: 1, findings: 1>"

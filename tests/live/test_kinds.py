@@ -10,11 +10,10 @@ import pytest
 
 from timeroof.core.notes import as_notes
 from timeroof.core.profile import AFTER, StepKind
-from timeroof.live.kind import Kind, KindKey, StepSeen
+from timeroof.live.kind import Kind, KindKey, StepSeen, choose_size, varying_note
 from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds, with_sizes
 from timeroof.live.reading import ProcessSeen, note_calls_after
 from timeroof.live.recording import Recording
-from timeroof.live.sizes import choose_size, varying_note
 from timeroof_recorder.marks import FORWARD, OPTIMIZER, Marks
 from timeroof_recorder.schedule import RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 

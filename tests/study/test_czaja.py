@@ -255,7 +255,7 @@ def test_utilisation_and_attainable_follow_from_the_numbers() -> None:
     finding = next(f for f in found.report.findings if f.code == czaja.CODE)
     assert finding.evidence["sentence"] == (
         "On 2 cores with warm caches convolution uses 25 % of the compute roof in the blocked"
-        " layout, 12 % in the plain layout and 6.2 % by Winograd."
+        " layout, 12 % in the plain layout and 6.2 % by Winograd in PyTorch ops."
     )
 
 

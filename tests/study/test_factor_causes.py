@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -143,6 +144,25 @@ def test_launches_against_the_machine() -> None:
     assert "500 ns" in why
     assert "the framework's and Python's" in why
     assert "the machine's own cost" in found(launch_truths(0.5e-6, 5e-6))["launch"].why
+
+
+def test_a_sentence_is_about_the_forward_pass_where_there_is_one() -> None:
+    slow = [replace(t, time_s=5 * t.time_s, how=t.how | {"pass": "backward"})
+            for t in launch_truths()]  # fmt: skip
+    assert "pass)" not in found([*slow, *launch_truths()])["launch"].sentence
+    alone = found(slow)["launch"].sentence
+    assert alone.endswith("as long (backward pass).")
+
+
+def test_a_users_function_is_no_fused_layer_and_not_in_the_paper() -> None:
+    own = [replace(t, op="my.py:make", how={"variant": form})
+           for t in launch_truths()
+           for form in [{"cell-loop": "eager", "eager": "graph"}.get(t.how["variant"])] if form
+    ]  # fmt: skip
+    sentence = found(own)["launch"].sentence
+    assert sentence.startswith("my.py:make as single ops makes ")
+    every = conclude(study_rows(own), study_machine())
+    assert {f.evidence.get("paper") for f in every} <= {None}
 
 
 def test_other_work_is_not_a_launch_experiment() -> None:

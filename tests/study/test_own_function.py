@@ -476,6 +476,12 @@ def test_a_framework_has_its_own_word_for_what_is_compiled() -> None:
         own_cases(function, Hello(framework="jax"), {"n": [1]}, OwnChoices(variants=["graph"]))
 
 
+def test_one_value_needs_no_list() -> None:
+    hello = Hello(parameters=[OwnParameter(name="n")], framework="torch")
+    given: Any = {"n": 8}
+    assert swept_values(reference_of(Own("make", len)), hello, given, typed=False) == {"n": [8]}
+
+
 def test_cases_that_fail_for_one_reason_are_one_line() -> None:
     def fails(n: int):
         raise ValueError("not even" if n % 2 else "even")

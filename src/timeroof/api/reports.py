@@ -65,6 +65,23 @@ class Report(core_report.Report):
 
         return report_figure([self], name)
 
+    def __str__(self) -> str:
+        """What ran, how long it took and where the time goes: the terminal's first lines."""
+        from timeroof.views.overview import overview
+        from timeroof.views.plain import plain_text
+
+        seen = overview(self)
+        facts = [f"{seen.time} {seen.time_label.lower()}{seen.of_kind}", seen.potential]
+        lines = [seen.title, " · ".join(filter(None, facts)), seen.sentence]
+        return "\n".join(plain_text(line) for line in lines if line)
+
+    def __repr__(self) -> str:
+        """Where it is from and what it holds, on one line."""
+        source = self.profile.source
+        name = source.name or source.command or source.tool
+        rows, findings = self.profile.kernels.height, len(self.findings)
+        return f"<timeroof.Report of {name!r}; rows: {rows}, findings: {findings}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from timeroof.views.page.notebook import notebook_html

@@ -14,7 +14,15 @@ from timeroof.core.profile import AFTER, BEFORE, StepKind
 from timeroof.live.accounting import LEAST_WAITING, waiting_share
 from timeroof.live.calibration import Program, event_cost
 from timeroof.live.framework import framework_of
-from timeroof.live.kind import Kind, KindKey, StepSeen
+from timeroof.live.kind import (
+    Kind,
+    KindKey,
+    StepSeen,
+    choose_size,
+    mind_sizes,
+    nearest_in_size,
+    varying_note,
+)
 from timeroof.live.kinds import (
     around_steps,
     kinds_of,
@@ -25,7 +33,6 @@ from timeroof.live.kinds import (
 )
 from timeroof.live.recording import CleanStep, Described, Recording, TimedStep
 from timeroof.live.records import Payload, ProcessSeen
-from timeroof.live.sizes import choose_size, mind_sizes, nearest_in_size, varying_note
 from timeroof_recorder.marks import FORWARD, OPTIMIZER, PATIENCE, WINDOW
 from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 

@@ -134,6 +134,8 @@ def swept_values(
             advice = f"it has {', '.join(known)}"
             raise UsageError(f"{own.name} has no parameter {name!r}", advice=advice)
         parameter = known.get(name, OwnParameter(name=name))
+        if isinstance(values, bool | int | float | str):  # n=8 in place of n=[8]
+            values = [values]  # noqa: PLW2901
         of = [
             typed_value(parameter, str(v), own.name) if typed else checked_value(parameter, v)
             for v in values

@@ -13,6 +13,7 @@ from timeroof.study.factors.across import across_findings, forward_first, main_r
 from timeroof.study.factors.conclusion import Conclusion, Effect
 from timeroof.study.grid import DesignOptions, check_choice, unique
 from timeroof.study.judged_cases import Row
+from timeroof.study.kernels import kernels
 
 __all__ = ["FACTOR_NAMES", "Conclusion", "Effect", "conclude", "conclusions", "designs"]
 
@@ -51,5 +52,7 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> list[Finding]:
     from timeroof.study.factors.beside import paper_words
 
     found = sorted(conclusions(rows, machine), key=lambda conclusion: not conclusion.concluded)
-    own = [conclusion.finding(paper_words(conclusion)) for conclusion in found]
+    # The paper says nothing of a user's function.
+    is_ours = any(row.op in kernels() for row in rows)
+    own = [one.finding(paper_words(one) if is_ours else None) for one in found]
     return [*own, *across_findings(rows, machine)]

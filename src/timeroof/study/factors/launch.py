@@ -58,7 +58,13 @@ FORMS = {
     "compile": "compiled code",
     "graph": "a CUDA graph",
 }
-ACTION = "Fewer, larger launches: the fused layer, torch.compile, or a graph on a GPU."
+# PyTorch's recurrent layers have these; everything else, and every other framework, has its own.
+RECURRENT = ("lstm", "gru", "rnn")
+OTHER_FORMS = {
+    "eager": "single ops", "graph": "a graph", "session": "a session",
+    **dict.fromkeys(("compile", "compiled", "xla"), "compiled code"),
+}  # fmt: skip
+ACTION = "Fewer, larger launches: fused layers, compiled code, or a graph on a GPU."
 
 
 def design(options: DesignOptions) -> list[Case]:
@@ -226,8 +232,14 @@ def _most_against_fewest(group: WorkGroup) -> Effect | None:
     facts = {
         "launches": [few.launches, many.launches],
         "time_s": [few.time_s, many.time_s],
+        "forms": [_form(few), _form(many)],
     }
     return compared(group.title, (few.variant, few), (many.variant, many), facts)
+
+
+def _form(row: Row) -> str:
+    fused = row.op in RECURRENT and row.framework not in ("jax", "tensorflow")
+    return (FORMS if fused else OTHER_FORMS).get(row.variant, row.variant)
 
 
 def _sentence(lead: Effect | None, cost: str, *, found: bool) -> str:
@@ -236,7 +248,8 @@ def _sentence(lead: Effect | None, cost: str, *, found: bool) -> str:
     if lead.verdict == "unclear":
         return INCONCLUSIVE
     few, many = (f"{n:.0f}" for n in lead.facts["launches"])
-    op, form = lead.group.split()[0].upper(), FORMS.get(lead.other, lead.other)
+    op, form = lead.group.split()[0], lead.facts["forms"][-1]
+    op = op.upper() if op in RECURRENT else op
     if lead.verdict == "same" or not found:
         return f"{op} as {form} takes {times(lead.ratio.value)} as long, {many} launches or {few}."
     return (
@@ -248,10 +261,10 @@ def _sentence(lead: Effect | None, cost: str, *, found: bool) -> str:
 def _bars(lead: Effect | None) -> list[Bar]:
     if lead is None:
         return []
-    pairs = zip((lead.base, lead.other), lead.facts["launches"], lead.facts["time_s"], strict=True)
+    facts = lead.facts
     return [
-        Bar(f"{FORMS.get(n, n)}, {count:.0f} launches", s, format_seconds(s))
-        for n, count, s in pairs
+        Bar(f"{form}, {count:.0f} launches", s, format_seconds(s))
+        for form, count, s in zip(facts["forms"], facts["launches"], facts["time_s"], strict=True)
     ]
 
 
