@@ -17,6 +17,7 @@ import pytest
 
 from tests.recorded_data import DATA
 from timeroof.cli.main import main
+from timeroof.core import run_file
 from timeroof.core.profile import Profile, Source
 from timeroof.core.run_file import SavedRun, save_run
 from timeroof.study.store import DamagedStoreError, Store
@@ -164,6 +165,11 @@ MADE: dict[str, bytes | Callable[[Path], None]] = {
     "bytes in the timeline": _timeline(start_s=[b"x"]),
     "timeline without kernels": _timeline(kernel=None),
     "timeline without starts": _timeline(start_s=None),
+    "timeline without a time": _timeline(duration_s=pl.Series([None], dtype=pl.Float64)),
+    "sizes without a number": _kernels(shape=[[[2, None]]]),
+    "samples without a number": lambda path: _run(
+        path, samples=pl.DataFrame({"id": [0], "samples": [[1.0, None]]})
+    ),
     "busier than its rows": _kernels(time_s=[1e-6]),
     "lists in its rows": _kernels(time_s=[[1.0]]),
     "rows that never end": _kernels(time_s=[float("inf")]),
@@ -235,3 +241,33 @@ def test_stores_that_broke_a_study_are_read_or_refused(path: Path, tmp_path: Pat
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
     assert len(_trouble(copy) or "") < LONGEST
+
+
+def test_what_is_wrong_in_a_saved_run_is_said_of_its_own_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.troof"
+    _run(path, kernels=pl.DataFrame({"name": ["k"], "time_s": [-1.0]}))
+    assert main(["read", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"timeroof: {path}: ")
+
+
+class PanicException(BaseException):
+    """What Polars raises where its Rust panics, after Rust has written its stack to stderr."""
+
+
+@pytest.mark.parametrize("command", ["read", "explain"])
+def test_a_panic_within_a_saved_run_is_one_line(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def panics(*_: object) -> None:
+        os.write(2, b"thread '<unnamed>' panicked\nstack backtrace:\n")
+        raise PanicException("called unwrap on None")
+
+    path = tmp_path / "run.troof"
+    _run(path)
+    monkeypatch.setattr(run_file, "_read", panics)
+    assert main([command, str(path)]) == 2
+    shown = capfd.readouterr().err
+    assert "called unwrap on None" in shown
+    assert shown.count("\n") == 1

@@ -13,11 +13,18 @@ import msgspec
 import polars as pl
 
 from timeroof.core.checked import checked_whole, refuse_busier_than_rows
-from timeroof.core.errors import InputError, reading
+from timeroof.core.errors import InputError, reading, without_panics_shown
 from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
 from timeroof.core.notes import PARTIAL, Note, NoteDocument, note_documents, notes_of_documents
-from timeroof.core.profile import Profile, RankTotals, Source, Steps, in_unprofiled_seconds
+from timeroof.core.profile import (
+    Profile,
+    RankTotals,
+    Source,
+    Steps,
+    complete_kernels,
+    in_unprofiled_seconds,
+)
 from timeroof.core.report import Totals
 from timeroof.core.vocabulary import idle_cause, known_causes
 
@@ -161,7 +168,11 @@ def load_run(path: Path) -> SavedRun:
     """Read a saved run, or refuse it with a word that names what is wrong."""
     where = str(path)
     try:
-        with reading(where, "saved run", SAVE_AGAIN), zipfile.ZipFile(path) as archive:
+        with (
+            reading(where, "saved run", SAVE_AGAIN),
+            without_panics_shown(),
+            zipfile.ZipFile(path) as archive,
+        ):
             _refuse_bombs(archive, where)
             run = _read(archive, where)
             kinds = {name: _read(archive, where, at) for name, at in _kind_folders(archive, where)}
@@ -210,9 +221,9 @@ def _read(archive: zipfile.ZipFile, where: str, folder: str = "") -> SavedRun:
         kernels = kernels.join(samples, on="id", how="left")
     known = {f: getattr(meta.whole, f) for f in _Whole.__struct_fields__ if f != "notes"}
     known["idle_by_cause"] = known_causes(meta.whole.idle_by_cause)
-    profile = Profile.of(
-        kernels,
-        meta.source,
+    profile = Profile(
+        kernels=complete_kernels(kernels, where),
+        source=meta.source,
         **known,
         notes=notes_of_documents(meta.whole.notes),
         timeline=_timeline(archive, folder),
