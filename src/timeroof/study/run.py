@@ -165,6 +165,10 @@ class _GoneError(Exception):
     """The worker ended or hung; the message says how."""
 
 
+def _ran_out(result: Result) -> bool:
+    return result.status == "failed" and (result.error or "").startswith("out of memory")
+
+
 class Worker:
     """A process that measures cases of one framework; started anew after every failure."""
 
@@ -203,13 +207,14 @@ class Worker:
         by one, so that a crash costs one case."""
         if self._process is None:
             self.start()
-        came = 0
+        came, is_full = 0, False
         try:
             self._send(Order(cases=list(cases), plan=plan))
             while came < len(cases):
                 reply = msgspec.json.decode(self._line(plan.limit_s), type=Reply)
                 if reply.result is not None:
                     came += 1
+                    is_full = is_full or _ran_out(reply.result)
                     yield reply.result
         except _GoneError as gone:
             self.stop()
@@ -219,6 +224,8 @@ class Worker:
                 return
             now = datetime.now(UTC).isoformat(timespec="seconds")
             yield Result(case=cases[0], status="failed", error=str(gone), created=now)
+        if is_full:  # what the failed case left in pieces is no other case's loss
+            self.stop()
 
     def start(self) -> Hello:
         """Start the process and wait for its first word."""
