@@ -111,6 +111,8 @@ def test_the_sentence_is_short_and_names_the_largest_part(name: str) -> None:
     seen = overview(report_of(name))
     assert word_count(seen.sentence) <= 25
     assert seen.largest is not None
+    # Also where profiled steps took many times an unprofiled one.
+    assert all(part.share <= 1 for part in seen.parts)
     if seen.subject:
         assert seen.sentence.startswith(f"{seen.largest.subject} {seen.largest.verb} ")
         assert f"{seen.largest.percent} of the" in seen.sentence

@@ -120,7 +120,9 @@ for _ in range(10):
 def test_a_program_that_compiles_in_every_step_is_told_so(folder: Path) -> None:
     found = report(folder, RETRACE)
     idle = found["totals"]["idle_by_cause"]
-    assert idle["compile"] > 0.5 * sum(idle.values())
+    assert idle["compile"] > 0
+    # Made anew from the same lines, it is the same step.
+    assert found["totals"]["steps"]["mark"] == "a call of <lambda>"
     finding = next(f for f in found["findings"] if f["code"] == "TR109")
     assert "compil" in finding["title"]
 
@@ -171,6 +173,12 @@ print(float(f(x, 2)[0, 0]), float(f(x, 2)[0, 0]), f._cache_size(), float(g(x, n=
 lowered = h.lower(x)
 print(type(lowered).__name__, float(lowered.compile()(x)[0, 0]), jax.eval_shape(h, x))
 print(float(jax.vmap(h)(jnp.ones((2, 8, 8)))[0, 0, 0]), jax.grad(lambda x: h(x).sum())(x).shape)
+class Model:
+    @jax.jit
+    def nothing(self): return 1
+    @functools.partial(jax.jit, static_argnums=0)
+    def twice(self, x): return x * 2
+print(Model().twice(x).shape, type(Model().twice).__name__, [n for n in dir(f) if "watch" in n])
 f.clear_cache()
 print(f._cache_size(), {f: 1}[f], jax.jit.__name__, jax.grad.__name__)
 for _ in range(14):

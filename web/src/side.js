@@ -99,7 +99,10 @@ export function writeLegend() {
   }
   byId("legend-title").textContent = LEGEND_TITLES[state.colour] || "Share of the run";
   // What limits the run: the parts of the bar on the first screen, and their shares.
-  const whole = runs.reduce((sum, run) => sum + Object.values(run.parts).reduce((all, s) => all + s, 0), 0);
+  const steps = runs.reduce((sum, run) => sum + Object.values(run.parts).reduce((all, s) => all + s, 0), 0);
+  const longest = Math.max(0, ...runs.flatMap((run) => Object.values(run.parts)));
+  // Shares of the profiled step where a part of it is longer than the whole step.
+  const whole = longest > steps ? runs.reduce((sum, run) => sum + Object.values(run.parts).reduce((all, s) => all + Math.max(0, s), 0), 0) : steps;
   const shareOf = (name) => (state.colour === "limit" && whole > 0 ? runs.reduce((sum, run) => sum + (run.parts[name] || 0), 0) / whole : (time_s.get(name) || 0) / allTime);
   for (const name of category.names) {
     const shownNow = !state.hidden.has(name);

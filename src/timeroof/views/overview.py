@@ -19,7 +19,7 @@ from timeroof.model.groups import kernel_groups
 from timeroof.model.totals import device_count
 from timeroof.views.doubts import LONGEST_NAME, Doubt, doubts_of, is_empty
 from timeroof.views.palette import LIMITER_WORDS
-from timeroof.views.parts import Part, is_host, percent, ranked, time_parts
+from timeroof.views.parts import Part, is_host, of_profiled, percent, ranked, time_parts
 from timeroof.views.plain import clip
 from timeroof.views.title import account, of_kind, run_subtitle, run_title
 
@@ -176,6 +176,7 @@ def sentence_of(report: Report, parts: Sequence[Part], noun: str) -> str:
     if report.machine is None and main[0].key == "unknown":
         return _kernels_sentence(report, noun)
     first, *others = main
+    noun = f"profiled {noun}" if of_profiled(parts) else noun
     words = f"{first.subject} {first.verb} {first.percent} of the {noun}"
     if first.main:
         words += f", mostly {first.main}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -138,11 +138,17 @@ def part_words(report: Report) -> dict[str, PartWords]:
     return words if report.machine is not None else words | {"unknown": NO_MACHINE}
 
 
+def of_profiled(parts: Sequence[Part]) -> bool:
+    """Whether the shares of parts are of the profiled step: one of them is longer than the step."""
+    return max((part.seconds for part in parts), default=0.0) > sum(p.seconds for p in parts)
+
+
 def time_parts(report: Report) -> list[Part]:
     """Where the wall time goes, the largest part first; they sum to the run time.
 
     Where profiled steps were slower than unprofiled ones, what is unexplained is below 0; the
-    others are shares of the run time all the same, and sum to more than all of it.
+    others are shares of the run time all the same, and sum to more than all of it. No part is
+    more than all: where one were, shares are of the profiled step (`of_profiled`).
     """
     by_class = {key: s for key, s in report.totals.by_class.items() if s}
     idle = _idle_in_steps(report)
@@ -156,7 +162,7 @@ def time_parts(report: Report) -> list[Part]:
     if abs(unexplained) > 1e-9 * sum(seconds.values()):
         seconds[UNEXPLAINED] = unexplained
     whole = sum(seconds.values())
-    if whole <= 0:
+    if max(seconds.values(), default=0.0) > whole:
         whole = sum(s for s in seconds.values() if s > 0) or 1.0
     words, largest = part_words(report), _largest_kernels(report)
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, SupportsIndex
 
 from timeroof_recorder.process import Ignoring
@@ -41,6 +42,8 @@ class Watch:
 class Proxy:
     """Stands for a compiled function; everything but its calls is the function's own."""
 
+    __slots__ = ("__dict__", "__weakref__", "_function", "_watch", "trains")
+
     def __init__(self, function: Function, watch: Watch, *, trains: bool = False) -> None:
         self._function, self._watch, self.trains = function, watch, trains
         for name in _KEPT:
@@ -64,18 +67,26 @@ class Proxy:
         return result
 
     @property
+    def lines(self) -> object:
+        """The code that it was made from; None where nobody knows."""
+        return getattr(self.__dict__.get("__wrapped__"), "__code__", None)
+
+    @property
     def key(self) -> int:
         """The same for functions that are made anew from the same lines in every step."""
-        code = getattr(self.__dict__.get("__wrapped__"), "__code__", None)
+        code = self.lines
         if code is None:
             return id(self)
         return hash((id(code), self.__dict__.get("__qualname__"), self.__dict__.get("__name__")))
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.__dict__["_function"], name)
+        return getattr(object.__getattribute__(self, "_function"), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._function)
 
     def __get__(self, instance: object, kind: object = None) -> object:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return repr(self._function)

@@ -124,7 +124,7 @@ class JaxInstruments(Instruments):
 
     def _called(self, proxy: Proxy, args: tuple[object, ...]) -> None:
         label = str(getattr(proxy, "__name__", "a function"))
-        self._told(proxy, proxy.key, label, args, trains=proxy.trains)
+        self._told(proxy.lines or proxy, proxy.key, label, args, trains=proxy.trains)
         # What it returned may be given away with this call.
         self._result = None
 

@@ -114,10 +114,10 @@ class Calls:
         me = _thread.get_ident()
         if not self.is_on or me in self._running or not self._is_eager():
             return original(function, *args, **kwargs)
-        key, label = _name_of(function)
+        key, label, lives = _name_of(function)
         with Ignoring("a call was not seen"):
             given = args or tuple(kwargs.values())
-            self._told.called(key, label, given, trains=key in self._trains, of=function)
+            self._told.called(key, label, given, trains=key in self._trains, of=lives)
         self._running[me] = key
         try:
             return original(function, *args, **kwargs)
@@ -218,8 +218,9 @@ def _computes_elsewhere(optimizer: object) -> bool:
     return is_of_keras and keras_backend() != "tensorflow"
 
 
-def _name_of(function: object) -> tuple[int, str]:
-    """The same for functions that are made anew from the same lines, and what to call them."""
+def _name_of(function: object) -> tuple[int, str, object]:
+    """The same for functions that are made anew from the same lines, what to call them, and what
+    lives as long as they may come again."""
     python = _python_of(function)
     code = getattr(python, "__code__", None)
     name = getattr(python, "__qualname__", "") or getattr(function, "_name", None)
@@ -230,11 +231,11 @@ def _name_of(function: object) -> tuple[int, str]:
         name = re.sub(r"^__[a-z]+_(\w+?)(?:___call__)?_\d+$", r"\1", text)
     label = str(name).rpartition(".")[2]
     if code is None:
-        return id(function), label
+        return id(function), label, function
     if "/keras/" in code.co_filename or "/tf_keras/" in code.co_filename:
         # fit(), evaluate() and predict() make theirs from the same lines, round the model's step.
-        return id(function), _keras_step(function) or label
-    return hash((id(code), str(name))), label
+        return id(function), _keras_step(function) or label, function
+    return hash((id(code), str(name))), label, code
 
 
 def _python_of(function: object) -> object:
