@@ -69,15 +69,16 @@ def _winograd(layer: torch.nn.Conv2d, images: torch.Tensor) -> torch.Tensor:
     channels, side = images.shape[1], images.shape[-1] - 2
     count = -(-side // 4)
     padded = torch.nn.functional.pad(images, (0, 4 * count + 2 - images.shape[-1]) * 2)
-    found = []
-    for image in torch.split(padded, 1):
+    # Every image goes to its place at once: at the sizes of Czaja et al. all of them are 5 GB.
+    every = images.new_empty(len(images), filters.shape[1], side, side)
+    for place, image in enumerate(torch.split(padded, 1)):
         tiles = torch.nn.functional.unfold(image, 6, stride=4).reshape(channels, 36, -1)
         products = filters @ (into @ tiles).transpose(0, 1)
         results = (back @ products.flatten(1)).reshape(4, 4, -1, count, count)
         whole = results.permute(2, 3, 0, 4, 1).reshape(-1, 4 * count, 4 * count)
-        found.append(whole[:, :side, :side])
-    every = torch.stack(found)
-    return every if layer.bias is None else every + layer.bias[:, None, None]
+        result = whole[:, :side, :side]
+        every[place] = result if layer.bias is None else result + layer.bias[:, None, None]
+    return every
 
 
 # Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
