@@ -251,6 +251,8 @@ def time_parts_of(totals: dict[str, Any]) -> dict[str, float]:
 def share_texts(parts: dict[str, float]) -> list[str]:
     """Seconds and share of every part, as every view writes them."""
     whole = sum(parts.values()) or 1.0
+    if max(parts.values()) > whole:  # shares of the profiled step, as no part is more than all
+        whole = sum(s for s in parts.values() if s > 0)
     return [f"{format_seconds(s)}  {percent(s / whole)}" for s in parts.values() if s > 0]
 
 

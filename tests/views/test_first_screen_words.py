@@ -12,7 +12,7 @@ from tests.views.samples import step_report
 from timeroof.api.reports import analyze, load
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
-from timeroof.views import overview as words
+from timeroof.views import parts as words
 from timeroof.views.overview import overview, word_count
 from timeroof.views.run_summary import print_run
 

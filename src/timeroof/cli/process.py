@@ -65,12 +65,21 @@ def _remember(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _told(unraisable: sys.UnraisableHookArgs) -> None:
+    """A signal that came within a callback of Python's own (an import's lock) is remembered: no
+    traceback tells of it."""
+    if not (_pressed and issubclass(unraisable.exc_type, KeyboardInterrupt)):
+        sys.__unraisablehook__(unraisable)
+
+
 def listen() -> None:
     """Remember signals that end a command from now on; those that the process was started to
     ignore (`nohup`) stay ignored."""
     _pressed.clear()
     if threading.current_thread() is not threading.main_thread():
         return
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _told
     signal.signal(signal.SIGINT, _remember)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
