@@ -7,7 +7,7 @@ import pytest
 
 from tests.live.test_cutting import told_of
 from timeroof.live.accounting import Account, account
-from timeroof.live.framework import Context
+from timeroof.live.frameworks import Context
 from timeroof.live.recording import Described, TimedStep
 from timeroof.live.rows import phases_of
 from timeroof.live.torch.describing import contexts

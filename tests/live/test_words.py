@@ -9,7 +9,7 @@ import pytest
 from tests.live.test_cutting import timed
 from timeroof.live.accounting import Balance, contention_note, waiting_share
 from timeroof.live.building import notes_of
-from timeroof.live.framework import Framework
+from timeroof.live.frameworks import Framework
 from timeroof.live.recording import Described, Recording
 
 

@@ -17,7 +17,7 @@ from timeroof.core.units import format_rate
 from timeroof.views.ladder import amounts_line
 from timeroof.views.page import html_page
 from timeroof.views.page.payload import first_level, run_payload
-from timeroof.views.pictures.machine import machine_roofline
+from timeroof.views.pictures.ceilings import machine_roofline
 from timeroof.views.pictures.marks import say_what_is_missing
 from timeroof.views.pictures.of_report import report_figure
 from timeroof.views.pictures.points import Unit

@@ -155,7 +155,7 @@ def _when(measured: Measurement) -> str:
 
 def _draw(machine: Machine, measured: Measurement | None, out: Path) -> None:
     from timeroof.views.pictures import save_figure
-    from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve, machine_roofline
+    from timeroof.views.pictures.ceilings import CurvePoint, bandwidth_curve, machine_roofline
 
     # A machine file's name is somebody's text: only plain letters of it may name a file.
     stem = re.sub(r"[^A-Za-z0-9._-]+", "_", machine.name).strip("._")[:80] or "machine"

@@ -20,7 +20,7 @@ from timeroof.core.vocabulary import IdleCause
 from timeroof.live import accounting, rows as row_table
 from timeroof.live.accounting import Account, Balance
 from timeroof.live.calls import Counted
-from timeroof.live.framework import Framework, framework_of
+from timeroof.live.frameworks import Framework, framework_of
 from timeroof.live.memory import Traffic
 from timeroof.live.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
 from timeroof.live.rows import Amounts, Rows, Total

@@ -13,7 +13,7 @@ from timeroof.core.notes import Note
 from timeroof.core.profile import AFTER, BEFORE, StepKind
 from timeroof.live.accounting import LEAST_WAITING, waiting_share
 from timeroof.live.calibration import Program, event_cost
-from timeroof.live.framework import framework_of
+from timeroof.live.frameworks import framework_of
 from timeroof.live.kind import (
     Kind,
     KindKey,

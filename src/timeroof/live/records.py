@@ -12,7 +12,7 @@ import numpy as np
 
 from timeroof.live.accounting import LEAST_SHARE
 from timeroof.live.calibration import Round
-from timeroof.live.framework import FilePass, framework_of
+from timeroof.live.frameworks import FilePass, framework_of
 from timeroof.live.kind import KindKey, StepSeen
 from timeroof.live.recording import CompiledKernel, EventName, PrimitiveStep, TimedStep
 from timeroof_recorder.log import SUFFIX, records

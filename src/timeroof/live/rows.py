@@ -19,7 +19,7 @@ from timeroof.live.accounting import GAP, Account, Floats
 from timeroof.live.alignment import NO_MATCH, align, align_recurring, contexts_of
 from timeroof.live.calls import Counted, dtype_of
 from timeroof.live.costing import stated
-from timeroof.live.framework import Context
+from timeroof.live.frameworks import Context
 from timeroof.live.memory import Traffic
 from timeroof.live.recording import OP_SCOPE, USER_SCOPE, CompiledKernel, Described, Ints
 from timeroof.model.stats import spread

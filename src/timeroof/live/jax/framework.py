@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.live.calls import Counted
-from timeroof.live.framework import FilePass, Framework
+from timeroof.live.frameworks import FilePass, Framework
 from timeroof.live.jax.defined import NO_FUNCTIONS, Functions
 from timeroof.live.recording import CompiledKernel, Described, Recording, TimedStep
 from timeroof.live.xla import account as accounts, work

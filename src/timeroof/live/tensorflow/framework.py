@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from timeroof.live.calls import Counted
-from timeroof.live.framework import FilePass, Framework
+from timeroof.live.frameworks import FilePass, Framework
 from timeroof.live.recording import CompiledKernel, Described, Recording, TimedStep
 from timeroof.live.tensorflow import work
 from timeroof.live.tensorflow.steps import tensorflow_steps

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from timeroof.live.framework import FilePass
+from timeroof.live.frameworks import FilePass
 from timeroof.live.recording import TimedStep
 from timeroof.live.tensorflow.graph import Graph, NodeRun, parse_shapes
 from timeroof.live.tensorflow.graphdef import graphs_in

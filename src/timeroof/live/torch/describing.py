@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timeroof.live.calls import call_of
-from timeroof.live.framework import Context
+from timeroof.live.frameworks import Context
 from timeroof.live.recording import BACKWARD_SCOPE, OP_SCOPE, Described, TensorSeen, tensors_in
 from timeroof.read.torch.execution_nodes import TENSOR, Node, Side, decoded, nodes_of
 from timeroof.work.cost import Cost

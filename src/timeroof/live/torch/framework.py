@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from timeroof.live import recording
 from timeroof.live.alignment import pairs
 from timeroof.live.calls import Counted
-from timeroof.live.framework import Context, Framework
+from timeroof.live.frameworks import Context, Framework
 from timeroof.live.recording import (
     USER_SCOPE,
     CompiledKernel,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from timeroof.core.errors import TimeroofError
-from timeroof.live.framework import FilePass
+from timeroof.live.frameworks import FilePass
 from timeroof.live.recording import Ints, TimedStep
 from timeroof.read.xla.programs import Linked, Programs, op_of_event
 from timeroof.read.xla.space import MAX_PS, Event, Line, Plane, planes

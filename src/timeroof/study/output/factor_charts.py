@@ -14,8 +14,8 @@ from timeroof.study.factors.conclusion import Conclusion, Effect, Facts
 from timeroof.study.output.sweeps import short
 from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, frame
+from timeroof.views.pictures.ceilings import CurvePoint, bandwidth_curve
 from timeroof.views.pictures.frame import GUIDE_COLOUR, LEGEND_ROW, TEXT_COLOUR, LegendEntry
-from timeroof.views.pictures.machine import CurvePoint, bandwidth_curve
 from timeroof.views.pictures.marks import GREY as DARK
 from timeroof.views.pictures.points import MARKERS
 
