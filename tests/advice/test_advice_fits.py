@@ -63,6 +63,18 @@ def test_a_compiled_program_is_not_told_to_compile() -> None:
     assert "torch.compile" not in (compiled.action or "")
 
 
+@pytest.mark.parametrize("code", ["TR101", "TR104"])
+def test_what_xla_has_fused_is_not_told_to_be_put_under_jit(code: str) -> None:
+    def action(name: str) -> str:
+        row = {"name": name, "op": "jax::mul", "flop/fp32": 1.0, "byte/dram": 2.0, "time_s": 8.0,
+               "launches": 100.0, "calls": 100.0}  # fmt: skip
+        whole = {"wall_s": 20.0, "idle_by_cause": {"dispatch": 10.0}}
+        return only(code, report_of([row], tool="jax", **whole)).action or ""
+
+    assert "jax.jit" in action("jit_mul.multiply.3")
+    assert "compiled already" in action("loop_multiply_fusion.12")
+
+
 def test_chains_name_their_module_and_the_ops_that_fit_it() -> None:
     def rows(module: str) -> list[dict[str, Any]]:
         shape = "[[8, 64]]"

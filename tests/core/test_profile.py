@@ -34,7 +34,7 @@ def test_labels_are_kept(source: Source) -> None:
     [
         ({"name": ["a"]}, "time_s"),
         ({"time_s": [1.0]}, "name"),
-        ({"name": ["a", "b"], "time_s": [1.0, -1.0]}, "'time_s' has -1.0 in row 1"),
+        ({"name": ["a", "b"], "time_s": [1.0, -1.0]}, "'time_s' has -1.0 in row 2"),
         ({"name": ["a"], "time_s": [float("nan")]}, "nan"),
         ({"name": ["a"], "time_s": [float("inf")]}, "inf"),
         ({"name": ["a"], "time_s": [1.0], "flop/fp32": [-2.0]}, "'flop/fp32' has -2.0"),

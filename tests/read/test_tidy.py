@@ -174,5 +174,5 @@ def test_semicolons_and_tabs_separate_too(tmp_path: Path) -> None:
 def test_an_impossible_value_names_the_file_that_has_it(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("name,time_s\na,-1\n")
-    with pytest.raises(InputError, match=r"mine\.csv: column 'time_s' has -1\.0 in row 0"):
+    with pytest.raises(InputError, match=r"mine\.csv: column 'time_s' has -1\.0 in row 1"):
         load(path)

@@ -56,6 +56,9 @@ def kernel_count(rows: pl.DataFrame) -> int:
 
 # What TorchInductor calls its kernels, and the profiler the calls of what it compiled.
 _COMPILED = r"^triton_(?:poi|red|per|tem|mm|for)|cpp_fused_|Torch-Compiled Region|CompiledFxGraph"
+# What XLA calls the kernels that it made of several instructions. Ops of JAX that run one by one
+# have few: helpers of jax.numpy that are compiled by themselves.
+_FUSED, FUSED_SHARE = r"fusion(?:[._]\d+)*$", 0.2
 _RECURS = r"(?i)lstm|gru_|grucell|rnn|(?:^|[./])cells?(?:[._/\d]|$)"
 # Words of advice's keys that are no kind of work.
 _NO_KINDS = frozenset({"any", "cpu", "gpu", "tpu", *FrameworkName})
@@ -255,11 +258,19 @@ class Context:
 
     @cached_property
     def is_compiled(self) -> bool:
-        """Whether torch.compile made kernels of the program already."""
+        """Whether torch.compile or XLA made kernels of whole functions of the program already."""
         made = pl.any_horizontal(
             pl.col(c).str.contains(_COMPILED).fill_null(False) for c in ("name", "op", "short_name")
         )
-        return bool(self.rows.select(made.any()).item())
+        return bool(self.rows.select(made.any()).item()) or self._is_fused
+
+    @cached_property
+    def _is_fused(self) -> bool:
+        if self.framework not in (FrameworkName.JAX, FrameworkName.TENSORFLOW):
+            return False
+        fused = self.rows.filter(pl.col("name").str.contains(_FUSED))
+        launches = float(self.rows["launches"].sum())
+        return float(fused["launches"].sum()) >= FUSED_SHARE * launches > 0
 
     @cached_property
     def learns(self) -> bool | None:

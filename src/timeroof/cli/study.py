@@ -334,8 +334,8 @@ def _installed(frameworks: list[str]) -> tuple[str, ...]:
     found = [name for name in dict.fromkeys(frameworks) if version_of(name) is not None]
     missing = [name for name in dict.fromkeys(frameworks) if name not in found]
     if not found:
-        advice = f"install it: pip install {PACKAGES.get(missing[0], missing[0])}"
-        raise UsageError(f"{' and '.join(missing)} cannot be imported", advice=advice)
+        ways = " or ".join(f"pip install {PACKAGES.get(name, name)}" for name in missing)
+        raise UsageError(f"{' and '.join(missing)} cannot be imported", advice=f"install: {ways}")
     for name in missing:
         how = f"pip install {PACKAGES.get(name, name)}"
         say(f"{name} is not installed: the study goes on without it ({how})")

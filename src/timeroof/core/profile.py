@@ -332,13 +332,14 @@ def _check(table: pl.DataFrame, where: str) -> None:
         value = table[c][row]
         if value is not None and not 0 <= value <= LARGEST:
             raise InputError(
-                f"column {c!r} has {value} in row {row}",
+                f"column {c!r} has {value} in row {row + 1}",
                 where=where,
                 advice=f"use numbers from 0 to {LARGEST:g}, and leave unknown cells empty",
             )
     _check_lists(table, where)
     if table["name"].null_count():
-        raise InputError(f"row {table['name'].is_null().arg_max()} has no name", where=where)
+        nameless = (table["name"].is_null().arg_max() or 0) + 1
+        raise InputError(f"row {nameless} has no name", where=where)
     for column, allowed in (("kind", KINDS), ("phase", PHASES)):
         unknown = sorted(set(table[column].drop_nulls().unique().to_list()) - set(allowed))
         if unknown:

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from timeroof_recorder.process import is_from_handler, trace_ignored
@@ -120,14 +120,25 @@ def _has_graphs() -> bool:
 
 def _is_no_call() -> bool:
     """Whether modules are only being traced or captured: ops of ours would be taken for theirs."""
+    tracing_state, symbolic_trace = _tracers()
+    if tracing_state() is not None or symbolic_trace._is_fx_tracing_flag:
+        return True
+    if not _has_graphs():
+        return False
+    import torch
+
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    return torch.cuda.is_current_stream_capturing()
+
+
+@cache
+def _tracers() -> tuple[Callable[[], object], ModuleType]:
+    """Who knows of tracing. Asked at every call: an import there would be a quarter of its cost."""
     import torch
     from torch.fx import _symbolic_trace
 
-    if torch._C._get_tracing_state() is not None or _symbolic_trace._is_fx_tracing_flag:
-        return True
-    if not _has_graphs() or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return False
-    return torch.cuda.is_current_stream_capturing()
+    return torch._C._get_tracing_state, _symbolic_trace
 
 
 def _function() -> FunctionType:

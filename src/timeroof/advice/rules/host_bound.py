@@ -47,6 +47,10 @@ class HostBound(Rule):
         " Move hooks and logging out of the step.",
         "tensorflow": "Wrap the step in tf.function, and run several steps per call"
         " (steps_per_execution).",
+        "jax compiled": "The step is compiled already. Donate its buffers (donate_argnums), and"
+        " read results seldom: float(x) and logging make the next call wait.",
+        "tensorflow compiled": "The step is compiled already. Run several steps per call"
+        " (steps_per_execution), and read results seldom.",
         "jax": "Put the whole step under jax.jit and donate its buffers.",
         "any": "Issue work earlier and in larger pieces.",
     }

@@ -67,6 +67,10 @@ class TinyKernels(Rule):
         " kernel) instead of a cell in RNN. Compile with tf.function(jit_compile=True).",
         "tensorflow": "Compile the step with tf.function(jit_compile=True), and use a larger"
         " batch.",
+        "jax compiled": "The step is compiled already. Give each kernel more work: a larger batch,"
+        " or batched operations (jax.vmap) in place of loops.",
+        "tensorflow compiled": "The step is compiled already. Give each kernel more work: a"
+        " larger batch.",
         "jax": "Put the whole step under jax.jit, and use lax.scan for loops.",
         "any": "Fuse small kernels, replay them as a graph, or give each more work.",
     }

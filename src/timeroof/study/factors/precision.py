@@ -231,7 +231,8 @@ def _sentence(lead: Effect, machine: Machine | None, *, no_unit: bool) -> str:
     kind = "CPU" if machine is None or machine.kind == "cpu" else "device"
     typed = lead.kind == "type" and lead.verdict != "unclear"
     if no_unit:
-        beside = f"; without one, {_against_fp32(lead)}" if typed else ""
+        joined = ", yet " if lead.verdict == "faster" else ": "
+        beside = f"{joined}{_against_fp32(lead)}" if typed else ""
         return f"This {kind} has no matrix unit{beside}."
     if typed and lead.facts["matrix_unit"] == "used" and lead.verdict == "faster":
         gain = times(1 / lead.ratio.value)
