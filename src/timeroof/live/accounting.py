@@ -365,7 +365,8 @@ def contention_note(share: float | None) -> Note | None:
         return None
     waited = f"this program waited {100 * share:.0f} % of its time for a CPU"
     if share <= MOST_WAITING:
-        return Note(f"Other programs used the CPU: {waited}.", CONTENDED, "warning")
+        busy = "The CPUs were busy with other programs, or with threads of its own"
+        return Note(f"{busy}: {waited}.", CONTENDED, "warning")
     words = f"Times are not to be trusted: {waited}. FLOPs, bytes and bounds hold."
     return Note(words, UNTRUSTED, "warning")
 
