@@ -27,3 +27,9 @@ def test_own_figures_and_a_measured_machine_are_no_other_gpu() -> None:
     mine = msgspec.structs.replace(find_machine("h100-sxm"), name="mine")
     assert machine_for(profile, mine)[1] == []
     assert machine_for(profile, msgspec.structs.replace(mine, name="here", device=H100))[1] == []
+
+
+def test_the_papers_ceilings_are_of_the_gpu_that_it_measured() -> None:
+    rows = [{"name": "gemm", "time_s": 1.0}]
+    profile = Profile.of(rows, Source(tool="paper"), device="Tesla V100-SXM2-16GB")
+    assert machine_for(profile, find_machine("v100-paper"))[1] == []

@@ -408,6 +408,8 @@ def _other_device(own: Machine | None, named: Machine) -> list[Note]:
     like = machine_of_device(named.device) if named.device else None
     if named.device == own.device or (like is not None and like.name == own.name):
         return []
+    if any(device in (named.device or "") for device in own.device_names):
+        return []  # "Tesla V100-SXM2-16GB as measured for ..."
     words = (
         f"Measured on {own.name}, compared with {named.name}: bounds are for that device, times are"
         f" from {own.name}. `timeroof whatif` predicts times."

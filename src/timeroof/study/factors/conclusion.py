@@ -220,9 +220,11 @@ AGAIN = "Run it again with --fresh while nothing else runs."
 def times(value: float) -> str:
     """A ratio as it is written: digits that it deserves.
 
-    >>> times(1.034), times(2.66), times(56.2), times(0.47)
-    ('1.03×', '2.7×', '56×', '0.47×')
+    >>> times(1.034), times(2.66), times(56.2), times(0.47), times(134_217_728)
+    ('1.03×', '2.7×', '56×', '0.47×', '134,000,000×')
     """
+    if value >= 10_000:
+        return f"{float(f'{value:.3g}'):,.0f}×"
     form = ".2f" if value < 1.995 else ".1f" if value < 9.95 else ".0f"
     return f"{value:{form}}×"
 

@@ -247,7 +247,7 @@ def _sentence(lead: Effect, machine: Machine | None, *, no_unit: bool) -> str:
 def _against_fp32(lead: Effect) -> str:
     ratio, how = lead.ratio.value, "emulated " if lead.facts["emulated"] else ""
     if lead.verdict == "same":
-        return f"{how}{lead.other} is as fast as FP32 ({times(1 / ratio)})"
+        return f"{how}{lead.other} is about as fast as FP32 ({times(1 / ratio)})"
     if ratio > 1:
         return f"{how}{lead.other} is {times(ratio)} slower than FP32"
     return f"{how}{lead.other} is {times(1 / ratio)} as fast as FP32"
