@@ -134,7 +134,7 @@ def _is_no_call() -> bool:
 
 @cache
 def _tracers() -> tuple[Callable[[], object], ModuleType]:
-    """Who knows of tracing. Asked at every call: an import there would be a quarter of its cost."""
+    """Who knows of tracing. Asked at every call of a module, where imports would cost most."""
     import torch
     from torch.fx import _symbolic_trace
 
