@@ -212,8 +212,9 @@ def test_an_empty_rank_is_named_and_other_empty_files_are_not(tmp_path: Path, pa
     assert "_SUCCESS" not in notes
 
 
-def test_copies_of_a_rank_are_left_out_and_named(tmp_path: Path) -> None:
-    folder = write_ranks(tmp_path / "run", 4)
+@pytest.mark.parametrize("count", [4, MANY])
+def test_copies_of_a_rank_are_left_out_and_named(tmp_path: Path, count: int) -> None:
+    folder = write_ranks(tmp_path / "run", count)
     before = load(folder)
     original = sorted(folder.iterdir())[1]
     (folder / "zz_backup.csv").write_bytes(original.read_bytes())

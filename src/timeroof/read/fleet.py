@@ -134,7 +134,8 @@ def _read_by(
         if not isinstance(answer, Failure)
     }
     places = {name: i for i, name in enumerate(names)}
-    chosen, left_out = to_merge({name: one.summary for name, one in kept.items()})
+    archived = {name for name, i in places.items() if "!/" in orders[i].found.name}
+    chosen, left_out = to_merge({name: one.summary for name, one in kept.items()}, archived)
     merged = _merged([kept[name] for name in chosen], chosen, fleet.rank)
     return merged, [places[name] for name in chosen], [*notes, *left_out]
 

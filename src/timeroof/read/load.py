@@ -151,7 +151,8 @@ def _read_side_by_side(jobs: list[Job], options: ReadOptions) -> Profile:
         if not isinstance(answer, TimeroofError)
     }
     summaries = {name: summary_of(profile) for name, profile in profiles.items()}
-    kept, left_out = to_merge(summaries)
+    archived = {name for name, job in zip(names, jobs, strict=True) if "!/" in job.found.name}
+    kept, left_out = to_merge(summaries, archived)
     merged = merged_ranks([profiles[name] for name in kept], kept)
     return replace(merged, notes=(*merged.notes, *notes, *left_out))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, islice
 from typing import TypeVar
@@ -35,19 +35,22 @@ _RANK = re.compile(r"(?i)(?<![a-z])rank[-_ .=]?([0-9]{1,7})(?![0-9])")
 T = TypeVar("T")
 
 
-def to_merge(summaries: Mapping[str, Summary]) -> tuple[list[str], list[Note]]:
+def to_merge(
+    summaries: Mapping[str, Summary], archived: Collection[str]
+) -> tuple[list[str], list[Note]]:
     """The files to merge, by name, and a warning of those that are left out: copies of others,
-    and traces cut before their kernels, which have host time of ops and no work of a device."""
+    and traces cut before their kernels, which have host time of ops and no work of a device.
+
+    Files that are `archived` have the digest of their archive, and are no copies.
+    """
     copies: dict[str, str] = {}
     first: dict[object, str] = {}
     for name, summary in summaries.items():
-        files = summary.source.files
-        digests = tuple(file.sha256 for file in files)
+        digests = tuple(file.sha256 for file in summary.source.files)
         rank = _named_rank(name) if summary.rank is None else summary.rank
-        original = first.setdefault((rank, digests), name)
-        # Files in one archive have its digest, and its name.
-        if digests and None not in digests and files != summaries[original].source.files:
-            copies[name] = original
+        if digests and None not in digests and name not in archived:
+            original = first.setdefault((rank, digests), name)
+            copies |= {name: original} if original != name else {}
     host = [n for n, s in summaries.items() if any(note.code == HOST_ROWS for note in s.notes)]
     cut = [] if len(host) == len(summaries) else [name for name in host if name not in copies]
     told = [f"{name} (of {original})" for name, original in copies.items()]
