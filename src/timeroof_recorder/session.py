@@ -146,7 +146,7 @@ class Session:
 
     def _next(self) -> str:
         chosen = self.schedule.next()
-        wish = self.kinds.wish(chosen)
+        wish = self.kinds.wish(chosen, self.instruments.offers)
         return chosen if wish is None else self.schedule.instead(chosen, wish)
 
     def _begin(self) -> None:
