@@ -158,9 +158,9 @@ def _exchanged(
     inputs: list[TensorSeen | None], outputs: list[TensorSeen | None], attributes: Attributes
 ) -> list[object]:
     """The message, and how many send one: replicas, devices or workers."""
-    sent = [t for t in (*inputs[:1], *outputs) if t is not None]
+    message = next((t for t in (*inputs[:1], *outputs) if t is not None), None)
     told = [attributes.get(name) for name in (GROUP_SIZE, "num_devices")]
-    return [*(sent[:1] or [None]), next((n for n in told if isinstance(n, int)), None)]
+    return [message, next((n for n in told if isinstance(n, int)), None)]
 
 
 def _pool(

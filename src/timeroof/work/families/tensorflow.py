@@ -261,6 +261,7 @@ def exchange(call: Call, message: Tensor, group_size: Arg = None) -> Cost:
     """What one device sends and what passes through its memory, by the size of the group."""
     kind = COLLECTIVES[call.op.removeprefix("tf::")]
     # Its own part of it is all that an op names; all parts are what goes round.
-    grown = kind == "allgather" and isinstance(group_size, int)
-    whole = Tensor((group_size, *message.shape), message.dtype) if grown else message
+    whole = message
+    if kind == "allgather" and isinstance(group_size, int):
+        whole = Tensor((group_size, *message.shape), message.dtype)
     return collective(Call.of(f"collective::{kind}", message, whole, group_size=group_size))
