@@ -145,6 +145,28 @@ def kernel_kind(name: str = "name") -> pl.Expr:
     return pl.when(talks).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind")
 
 
+# From and to which memory a copy goes, as CUPTI, ROCm, Level Zero and XLA call it: A is an array
+# on the device, M the host's memory.
+COPY_OVER = (
+    r"[HM](?:to|2)[DA]|[DA](?:to|2)[HM]"
+    r"|(?i:host[ _-]?to[ _-]?device|device[ _-]?to[ _-]?host)"
+)
+COPY_WITHIN = r"[DA](?:to|2)[DA]|(?i:device[ _-]?to[ _-]?device)"
+COPY_PEER = r"P(?:to|2)P|(?i:peer[ _-]?to[ _-]?peer)"
+
+
+def copy_bytes(size: pl.Expr, name: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Bytes of a copy over PCI Express and in a device's memory, by its name.
+
+    A copy within a device reads and writes its memory, one that enters or leaves does one of both.
+    A name that does not tell which leaves both unknown; a memset only writes.
+    """
+    over, within = name.str.contains(COPY_OVER), name.str.contains(COPY_WITHIN)
+    stays = name.str.contains(COPY_PEER) | name.str.contains(r"(?i)memset|fill")
+    link = pl.when(over).then(size).when(within | stays).then(0.0)
+    return link, pl.when(over | stays).then(size).when(within).then(2 * size)
+
+
 def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Events that can be true, sorted by device and start, and a note on those left out."""
     if "gpu" not in events.columns:

@@ -189,7 +189,9 @@ def drives_device(trace: Trace) -> bool:
 
 # Chrome traces of other tools.
 _DEVICE = re.compile(r"/device:(GPU|TPU|XLA_GPU|ROCM|CUSTOM)|^GPU\s*\d|^TPU:\d", re.IGNORECASE)
-_STREAM = re.compile(r"^stream|^XLA Ops$|^queue", re.IGNORECASE)
+_STREAM = re.compile(r"^stream|^queue", re.IGNORECASE)
+# What a TPU runs; of a GPU a viewer derives these from the streams, which hold the same time.
+_XLA_OPS = "XLA Ops"
 _COPY, _MEMSET = r"(?i)memcpy", r"(?i)memset"
 _COLLECTIVE = (
     r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|collective-permute"
@@ -202,7 +204,12 @@ def plain_profile(trace: Trace, source: Source) -> Profile:
     named = [
         (trace.process_names.get(p, ""), trace.thread_names.get((p, t), "")) for p, t in places
     ]
-    streams = [bool(_DEVICE.search(p) and _STREAM.search(t)) for p, t in named]
+    runs = {place for place in set(named) if _DEVICE.search(place[0]) and _STREAM.search(place[1])}
+    has_streams = {process for process, _ in runs}
+    streams = [
+        (p, t) in runs or (t == _XLA_OPS and bool(_DEVICE.search(p)) and p not in has_streams)
+        for p, t in named
+    ]
     on_device = np.array(streams, dtype=bool)[trace.plain["thread"]]
     if on_device.any():
         return profile_of(_plain_events(trace, on_device, places, _device_kind()), Whole(source))
