@@ -346,3 +346,9 @@ def test_replicas_that_train_make_steps_of_training(folder: Path) -> None:
     assert found["totals"]["contraction_flops"] == 2 * 2 * 2 * 16 * 24 * 8
     assert found["totals"]["steps"]["mark"] == "a call of train"
     assert "training" in {kind["name"] for kind in found["totals"]["steps"]["kinds"]}
+    assert found["totals"]["known_time_share"] >= 0.95
+    for row in (row for row in found["kernels"] if row["kind"] == "collective"):
+        assert row["op"] == "tf::CollectiveReduceV2"
+        (sent,) = row["shape"][0]
+        # Of two replicas each adds half of what both send.
+        assert row["flops"] == {"fp32": row["calls"] * sent / 2}

@@ -37,6 +37,7 @@ class JaxInstruments(Instruments):
         self._jax: ModuleType = sys.modules["jax"]
         self.version = str(self._jax.__version__)
         core = sys.modules["jax._src.core"]
+        self._offers = frozenset({Pass.TIMED} if _profiler() is not None else ())
         self._watch = Watch(core.trace_state_clean)
         self._marks: Marks | None = None
         self._back: list[Callable[[], None]] = []
@@ -52,7 +53,7 @@ class JaxInstruments(Instruments):
     @property
     def offers(self) -> frozenset[str]:
         """One kind of pass: what a program computes is known from the compiled program."""
-        return frozenset({Pass.TIMED} if _profiler() is not None else ())
+        return self._offers
 
     @property
     def libraries(self) -> tuple[str, ...]:
