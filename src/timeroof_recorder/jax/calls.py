@@ -42,11 +42,15 @@ class Watch:
 class Proxy:
     """Stands for a compiled function; everything but its calls is the function's own."""
 
-    __slots__ = ("__dict__", "__weakref__", "_function", "_key", "_watch", "trains")
+    __slots__ = (
+        "__dict__", "__weakref__", "_function", "_key", "_watch", "calls", "every", "trains",
+    )  # fmt: skip
 
     def __init__(self, function: Function, watch: Watch, *, trains: bool = False) -> None:
         self._function, self._watch, self.trains = function, watch, trains
         self._key: int | None = None
+        # Calls until now, and how many of them make one update of parameters.
+        self.calls, self.every = 0, 1
         for name in _KEPT:
             value = getattr(function, name, None)
             if value is not None:
