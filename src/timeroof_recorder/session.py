@@ -8,7 +8,7 @@ import _thread
 import sys
 
 from timeroof_recorder.calibration import Calibration
-from timeroof_recorder.clocks import Clocks, Pace, page_faults, queued_ns, threads_times
+from timeroof_recorder.clocks import Clocks, Pace, cpus_ns, page_faults, queued_ns, threads_times
 from timeroof_recorder.instruments import EventFile, Events, Instruments
 from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log
@@ -272,7 +272,7 @@ class Session:
     def _around(self) -> None:
         with Ignoring("the surroundings are not known"):
             self.log.write("around", self.instruments.surroundings())
-            self.log.write("threads", threads_times(), dict(self.marks.elsewhere))
+            self.log.write("threads", threads_times(), dict(self.marks.elsewhere), cpus_ns())
 
     def _open(self, chosen: str) -> None:
         if self._told is not None:

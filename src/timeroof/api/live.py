@@ -151,8 +151,8 @@ def _with_notes(
         if scope_for(recordings[0].threads, found) == "core":
             words = "the program uses one thread: judged on one core's ceilings"
             notes.append(Note(words, "one-thread"))
-        shares = [r.waiting_share for r in recordings if r.waiting_share is not None]
-        contended = contention_note(max(shares, default=None))
+        waits = max(recordings, key=lambda r: r.waiting_share or 0.0)
+        contended = contention_note(waits.waiting_share, waits.own_waiting)
         if contended is not None:
             notes.append(contended)
     return replace(built, notes=(*built.notes, *notes))

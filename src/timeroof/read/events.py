@@ -50,9 +50,9 @@ NO_LAUNCHES = Note(
 # TensorRT-LLM, Transformer Engine's user buffers. Any kernel that is called after a collective is
 # one, but for those that a compiler fused from ops beside it, or a product with one.
 COLLECTIVE = (
-    r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
+    r"(?i)(?:^|[^a-z])(?:nccl|rccl|hccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
     r"|(?:one|two)_shot_all_reduce|cross_device_reduce|(?:inter|intra)node(?:_ll)?::|deep_ep::"
-    r"|Ep(?:Dispatch|Combine)(?:Inter|Intra)Node|(?:^|[^a-z])userbuffers_"
+    r"|^hcom_|Ep(?:Dispatch|Combine)(?:Inter|Intra)Node|(?:^|[^a-z])userbuffers_"
     r"|^[^<(]*(?:all_?(?:reduce|gather|to_?all)|reduce_?scatter)"
 )
 BESIDE_COLLECTIVE = r"(?i)^triton_(?:poi|red|per|for|tem)_|^[^<(]*(?:gemm|matmul)"
@@ -153,18 +153,22 @@ COPY_OVER = (
 )
 COPY_WITHIN = r"[DA](?:to|2)[DA]|(?i:device[ _-]?to[ _-]?device)"
 COPY_PEER = r"P(?:to|2)P|(?i:peer[ _-]?to[ _-]?peer)"
+COPY_OF_HOST = r"[HM](?:to|2)[HM]|(?i:host[ _-]?to[ _-]?host)"
 
 
 def copy_bytes(size: pl.Expr, name: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     """Bytes of a copy over PCI Express and in a device's memory, by its name.
 
     A copy within a device reads and writes its memory, one that enters or leaves does one of both.
-    A name that does not tell which leaves both unknown; a memset only writes.
+    A name that does not tell which leaves both unknown, and which link joins peers nobody says;
+    a memset only writes.
     """
     over, within = name.str.contains(COPY_OVER), name.str.contains(COPY_WITHIN)
-    stays = name.str.contains(COPY_PEER) | name.str.contains(r"(?i)memset|fill")
-    link = pl.when(over).then(size).when(within | stays).then(0.0)
-    return link, pl.when(over | stays).then(size).when(within).then(2 * size)
+    peer, host = name.str.contains(COPY_PEER), name.str.contains(COPY_OF_HOST)
+    sets = name.str.contains(r"(?i)memset|fill")
+    link = pl.when(over).then(size).when(within | sets | host).then(0.0)
+    once = over | peer | sets
+    return link, pl.when(once).then(size).when(within).then(2 * size).when(host).then(0.0)
 
 
 def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

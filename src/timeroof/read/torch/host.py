@@ -16,7 +16,7 @@ import polars as pl
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.core.vocabulary import IdleCause
-from timeroof.read.events import Whole, profile_of
+from timeroof.read.events import COPY_OVER, COPY_WITHIN, Whole, profile_of
 from timeroof.read.idle import Bools, Floats, Ints, Union
 from timeroof.read.torch.collectives import Signature
 from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_paths, walk
@@ -190,9 +190,11 @@ def drives_device(trace: Trace) -> bool:
 # Chrome traces of other tools.
 _DEVICE = re.compile(r"/device:(GPU|TPU|XLA_GPU|ROCM|CUSTOM)|^GPU\s*\d|^TPU:\d", re.IGNORECASE)
 _STREAM = re.compile(r"^stream|^queue", re.IGNORECASE)
+# The process in which rocprof has the copies of all devices.
+_ROCPROF_COPIES = "COPY"
 # What a TPU runs; of a GPU a viewer derives these from the streams, which hold the same time.
 _XLA_OPS = "XLA Ops"
-_COPY, _MEMSET = r"(?i)memcpy", r"(?i)memset"
+_COPY, _MEMSET = rf"(?i:memcpy)|^Copy(?:{COPY_OVER}|{COPY_WITHIN})", r"(?i)memset|^FillBuffer"
 _COLLECTIVE = (
     r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|collective-permute"
 )
@@ -204,13 +206,8 @@ def plain_profile(trace: Trace, source: Source) -> Profile:
     named = [
         (trace.process_names.get(p, ""), trace.thread_names.get((p, t), "")) for p, t in places
     ]
-    runs = {place for place in set(named) if _DEVICE.search(place[0]) and _STREAM.search(place[1])}
-    has_streams = {process for process, _ in runs}
-    streams = [
-        (p, t) in runs or (t == _XLA_OPS and bool(_DEVICE.search(p)) and p not in has_streams)
-        for p, t in named
-    ]
-    on_device = np.array(streams, dtype=bool)[trace.plain["thread"]]
+    streams = _on_devices(named)
+    on_device = np.array([place in streams for place in named], dtype=bool)[trace.plain["thread"]]
     if on_device.any():
         return profile_of(_plain_events(trace, on_device, places, _device_kind()), Whole(source))
     # Of a host's events the ones that are XLA's ops, where there are any.
@@ -226,6 +223,17 @@ def plain_profile(trace: Trace, source: Source) -> Profile:
     return profile_of(events.with_columns(pl.Series("self_ns", own * 1e3)), whole)
 
 
+def _on_devices(named: list[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The threads that are queues of a device, of (process, thread) by their names."""
+    devices = [place for place in named if _DEVICE.search(place[0])]
+    told = {process for process, thread in devices if thread}
+    queues = {place for place in devices if _STREAM.search(place[1]) or place[0] not in told}
+    has_queues = {process for process, _ in queues}
+    queues |= {place for place in devices if place[1] == _XLA_OPS and place[0] not in has_queues}
+    copies = {place for place in named if place[0] == _ROCPROF_COPIES}
+    return queues | copies if queues else set()
+
+
 def _plain_events(
     trace: Trace, chosen: Bools, places: list[tuple[str, str]], kind: pl.Expr
 ) -> pl.DataFrame:
@@ -233,6 +241,8 @@ def _plain_events(
     columns = {c: plain[c][chosen] for c in ("name", "scope", "thread", "start", "end")}
     first = columns["start"].min()
     processes = [trace.process_names.get(p, p) for p, _ in places]
+    device = next((process for process in processes if _DEVICE.search(process)), None)
+    processes = [device or p if p == _ROCPROF_COPIES else p for p in processes]
     table = pl.DataFrame(columns).select(
         text_of("name", trace.names.values_in_order()).alias("name"),
         ((pl.col("start") - first) * 1e3).alias("start_ns"),

@@ -97,6 +97,9 @@ def _kinds(trace: Trace, collective: Ints) -> Ints:
     talks = np.array([*(is_collective(n) for n in names), False])
     kind = trace.device["kind"]
     talking = talks[trace.device["name"]] | (collective >= 0)
+    # Level Zero's copies come among its kernels.
+    copies = np.array([*(n.startswith("zeCommandListAppendMemory") for n in names), False])
+    kind = np.where((kind == KERNEL) & copies[trace.device["name"]], COPY, kind)
     return np.where((kind == KERNEL) & talking, COLLECTIVE, kind)
 
 

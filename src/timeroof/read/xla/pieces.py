@@ -225,8 +225,9 @@ def _moved(event: Event) -> tuple[float | None, float | None]:
         return size, size
     if re.search(COPY_WITHIN, event.name):
         return 0.0, 2 * size
-    stays = re.search(COPY_PEER, event.name) or "memset" in event.name.lower()
-    return (0.0, size) if stays else (None, None)
+    if "memset" in event.name.lower():
+        return 0.0, size
+    return None, size if re.search(COPY_PEER, event.name) else None
 
 
 def _named_op(value: object) -> str | None:
