@@ -8,7 +8,7 @@ import _thread
 import sys
 
 from timeroof_recorder.calibration import Calibration
-from timeroof_recorder.clocks import Clocks, Pace, page_faults, queued_ns, threads_times
+from timeroof_recorder.clocks import Clocks, Pace, cpus_ns, page_faults, queued_ns, threads_times
 from timeroof_recorder.instruments import EventFile, Events, Instruments
 from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log
@@ -16,6 +16,7 @@ from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
 from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 from timeroof_recorder.steplog import VARYING, StepLog
+from timeroof_recorder.watching import deactivate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ class Session:
     def _around(self) -> None:
         with Ignoring("the surroundings are not known"):
             self.log.write("around", self.instruments.surroundings())
-            self.log.write("threads", threads_times(), dict(self.marks.elsewhere))
+            self.log.write("threads", threads_times(), dict(self.marks.elsewhere), cpus_ns())
 
     def _open(self, chosen: str) -> None:
         if self._told is not None:
@@ -393,8 +394,6 @@ class Session:
 
     def leave_child(self) -> None:
         """In a forked child: this session is its parent's."""
-        from timeroof_recorder import deactivate
-
         self._over = True
         deactivate(self)
         self.instruments.forked()

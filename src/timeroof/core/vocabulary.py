@@ -64,6 +64,8 @@ class IdleCause(StrEnum):
     ASLEEP = "asleep"
     # The stepping thread wants a CPU and gets none.
     CPU_WAIT = "cpu-wait"
+    # It wants one that another thread of the program has: there are more of them than CPUs.
+    OWN_THREADS = "own-threads"
     # Nothing runs but a collective in a thread of its library: waiting for other ranks.
     COMMUNICATION = "communication"
     # The measuring itself.
