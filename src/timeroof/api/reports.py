@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import html
 import os.path
 from dataclasses import replace
 from pathlib import Path
@@ -56,7 +55,9 @@ class Why(core_report.Why, frozen=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return f"<pre>{html.escape(str(self))}</pre>"
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 class Report(core_report.Report):

@@ -11,7 +11,6 @@ import io
 import lzma
 import os
 import sys
-import tarfile
 import tempfile
 import threading
 import zipfile
@@ -27,6 +26,8 @@ from timeroof.core.errors import DamagedError, InputError, trace_ignored
 from timeroof.core.notes import Note
 
 if TYPE_CHECKING:
+    import tarfile
+
     from _typeshed import WriteableBuffer
 
 # What is left of a piece is copied for each member of a gzip file, and there may be thousands.
@@ -322,7 +323,9 @@ def _in_order(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     last = -1
     for member in tar:
         if member.size < 0 or member.offset <= last:
-            raise tarfile.ReadError(f"the size of member {member.name[:60]!r} cannot be")
+            from tarfile import ReadError
+
+            raise ReadError(f"the size of member {member.name[:60]!r} cannot be")
         last = member.offset
         yield member
 
@@ -335,6 +338,8 @@ class _Archive:
         self.zip = zipfile.ZipFile(stream) if is_zip else None
         self.places: dict[str, tuple[int, int]] = {}
         if self.zip is None:
+            import tarfile
+
             with tarfile.open(fileobj=stream, mode="r:") as tar:
                 members = (m for m in _in_order(tar) if m.isreg())
                 self.places = {m.name: (m.offset_data, m.size) for m in members}
@@ -471,11 +476,11 @@ def _errors_named(name: str, *, listing: bool = False) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except tarfile.TarError as error:
-        raise InputError(f"is no whole tar archive ({error})", where=name) from error
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", where=name) from error
     except Exception as error:
+        if type(error).__module__ == "tarfile":
+            raise InputError(f"is no whole tar archive ({error})", where=name) from error
         if not (listing or isinstance(error, _damage())):
             raise
         reason = str(error) or type(error).__name__
