@@ -201,23 +201,30 @@ class Kinds:
 
     def __init__(self) -> None:
         self.seen: dict[int, KindSeen] = {}
+        # Those that still need a pass.
+        self._lacking: set[int] = set()
         self._tries = self._asked = 0
         self._number = 0
 
     def came(self, kind: int, number: int, pass_: str, duration_ns: int) -> None:
         """A step ended, and it is known of which kind it was."""
-        self.seen.setdefault(kind, KindSeen()).came(number, pass_, duration_ns)
+        seen = self.seen.setdefault(kind, KindSeen())
+        seen.came(number, pass_, duration_ns)
         self._number = number
+        if seen.count > 1 and seen.lacks():
+            self._lacking.add(kind)
+        else:
+            self._lacking.discard(kind)
 
     def wish(self, chosen: str) -> str | None:
         """A pass for the next step in place of the one that was chosen, for the sake of a kind that
         lacks it; where nobody knows of what kind it will be, only of a step to be left alone."""
-        if not 2 <= len(self.seen) <= MOST_KINDS or chosen == Pass.WARMUP:
+        if not self._lacking or not 2 <= len(self.seen) <= MOST_KINDS or chosen == Pass.WARMUP:
             return None
         total = sum(kind.total_ns for kind in self.seen.values())
         lacking = [
-            kind for kind in self.seen.values()
-            if kind.count > 1 and kind.lacks() and kind.total_ns >= LEAST_SHARE * total
+            seen for kind, seen in self.seen.items()
+            if kind in self._lacking and seen.total_ns >= LEAST_SHARE * total
         ]  # fmt: skip
         if not lacking:
             return None
