@@ -1,5 +1,9 @@
 """Which pass a step gets: warm-up, then timed, described and clean ones in turn, for every kind."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 # After the first window of a long run, short ones at steps that lie ever farther apart.
 LATER_WINDOW = 5
 MOST_TIMED = 48
@@ -185,14 +189,15 @@ class KindSeen:
         self.described += pass_ == Pass.DESCRIBED
         self.untouched += pass_ in UNTOUCHED
 
-    def lacks(self) -> str | None:
-        """The pass that this kind needs most."""
+    def lacks(self, offers: "Collection[str]") -> str | None:
+        """The pass that this kind needs most, of those that its framework has."""
         if not self.timed:
             return Pass.TIMED
-        if not self.described:
+        if not self.described and Pass.DESCRIBED in offers:
             return Pass.DESCRIBED
         if not self.untouched:
-            return Pass.FREE
+            # No free one: where work runs on after a call, its time would not be known.
+            return Pass.CLEAN
         return Pass.TIMED if self.timed < min(WANTED_TIMED, self.count // 2) else None
 
 
@@ -201,30 +206,24 @@ class Kinds:
 
     def __init__(self) -> None:
         self.seen: dict[int, KindSeen] = {}
-        # Those that still need a pass.
-        self._lacking: set[int] = set()
         self._tries = self._asked = 0
         self._number = 0
 
     def came(self, kind: int, number: int, pass_: str, duration_ns: int) -> None:
         """A step ended, and it is known of which kind it was."""
-        seen = self.seen.setdefault(kind, KindSeen())
-        seen.came(number, pass_, duration_ns)
+        self.seen.setdefault(kind, KindSeen()).came(number, pass_, duration_ns)
         self._number = number
-        if seen.count > 1 and seen.lacks():
-            self._lacking.add(kind)
-        else:
-            self._lacking.discard(kind)
 
-    def wish(self, chosen: str) -> str | None:
+    def wish(self, chosen: str, offers: "Collection[str]" = INSTRUMENTED) -> str | None:
         """A pass for the next step in place of the one that was chosen, for the sake of a kind that
-        lacks it; where nobody knows of what kind it will be, only of a step to be left alone."""
-        if not self._lacking or not 2 <= len(self.seen) <= MOST_KINDS or chosen == Pass.WARMUP:
+        lacks it; where nobody knows of what kind it will be, only of a step to be left alone.
+        `offers` are the passes that the framework has instruments for."""
+        if not 2 <= len(self.seen) <= MOST_KINDS or chosen == Pass.WARMUP:
             return None
         total = sum(kind.total_ns for kind in self.seen.values())
         lacking = [
-            seen for kind, seen in self.seen.items()
-            if kind in self._lacking and seen.total_ns >= LEAST_SHARE * total
+            kind for kind in self.seen.values()
+            if kind.count > 1 and kind.lacks(offers) and kind.total_ns >= LEAST_SHARE * total
         ]  # fmt: skip
         if not lacking:
             return None
@@ -232,15 +231,16 @@ class Kinds:
         least = 1 if chosen == Pass.FREE else 2
         ahead = {kind.last + kind.gap: kind for kind in lacking if kind.gap >= least}
         if self._number + 1 in ahead:
-            return ahead[self._number + 1].lacks()
-        if self._number + 2 in ahead and disturbs(chosen, ahead[self._number + 2].lacks() or ""):
+            return ahead[self._number + 1].lacks(offers)
+        after = ahead.get(self._number + 2)
+        if after is not None and disturbs(chosen, after.lacks(offers) or ""):
             return Pass.SETTLING
-        return self._tried(lacking) if chosen == Pass.FREE else None
+        return self._tried(lacking, offers) if chosen == Pass.FREE else None
 
-    def _tried(self, lacking: "list[KindSeen]") -> str | None:
+    def _tried(self, lacking: "list[KindSeen]", offers: "Collection[str]") -> str | None:
         """Nobody knows when it comes again: try now and then."""
         self._asked += 1
         if self._tries >= MOST_TRIES or self._asked % TRY_EVERY:
             return None
         self._tries += 1
-        return max(lacking, key=lambda kind: kind.total_ns).lacks()
+        return max(lacking, key=lambda kind: kind.total_ns).lacks(offers)

@@ -8,7 +8,7 @@ import _thread
 import sys
 
 from timeroof_recorder.calibration import Calibration
-from timeroof_recorder.clocks import Clocks, Pace, page_faults, queued_ns, threads_times
+from timeroof_recorder.clocks import Clocks, Pace, cpus_ns, page_faults, queued_ns, threads_times
 from timeroof_recorder.instruments import EventFile, Events, Instruments
 from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log
@@ -16,6 +16,7 @@ from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
 from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 from timeroof_recorder.steplog import VARYING, StepLog
+from timeroof_recorder.watching import deactivate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 MOST_EVENTS = 4_000_000
 # Of steps that take longer it is asked what they waited for a CPU, which takes a few microseconds.
 SLOW_NS = 1_000_000
-# So are steps that took so many times their own CPU time: they slept, or waited.
+# So are steps that took so many times their own CPU time, or the step before them: they slept, or
+# waited.
 IDLE_TIMES = 2
 # Files of described steps that are kept of a kind.
 MOST_TRACES = 6
@@ -65,8 +67,8 @@ class Session:
             is_known=f"{instruments.name} {instruments.version}" in _words(plan, "calibrated"),
         )  # fmt: skip
         self._begin_ns = self._begin_faults = self._begin_own_ns = 0
-        # What this thread had waited for a CPU when somebody last looked.
-        self._queued_ns = 0
+        # What this thread had waited for a CPU when somebody last looked, and the last step's time.
+        self._queued_ns = self._last_ns = 0
         self.steps_seen = self._events = 0
         self._steps = StepLog(log)
         self._traces: dict[int, list[tuple[int, str]]] = {}
@@ -146,7 +148,7 @@ class Session:
 
     def _next(self) -> str:
         chosen = self.schedule.next()
-        wish = self.kinds.wish(chosen)
+        wish = self.kinds.wish(chosen, self.instruments.offers)
         return chosen if wish is None else self.schedule.instead(chosen, wish)
 
     def _begin(self) -> None:
@@ -170,8 +172,10 @@ class Session:
     def _close(self, end_ns: int) -> None:
         done, self._pass = self._pass, Pass.UNSEEN
         duration_ns = max(0, end_ns - self._begin_ns) if self._begin_ns else 0
-        own_ns = min(duration_ns, max(0, time.thread_time_ns() - self._begin_own_ns))
-        faults = page_faults() - self._begin_faults
+        own_ns = faults = 0
+        if done != Pass.UNSYNCED:
+            own_ns = min(duration_ns, max(0, time.thread_time_ns() - self._begin_own_ns))
+            faults = page_faults() - self._begin_faults
         is_foreign = self.instruments.is_foreign() if done not in INSTRUMENTED else False
         clocks = None
         if done in (Pass.TIMED, Pass.CLEAN):
@@ -217,7 +221,8 @@ class Session:
         """What the thread waited for a CPU in the step; 0 of steps that hardly can have waited."""
         if clocks is not None:
             return min(clocks[2], duration_ns)
-        if duration_ns < SLOW_NS or duration_ns < IDLE_TIMES * own_ns:
+        before_ns, self._last_ns = self._last_ns, duration_ns
+        if duration_ns < SLOW_NS or duration_ns < IDLE_TIMES * (own_ns or before_ns):
             return 0
         before, self._queued_ns = self._queued_ns, queued_ns()
         # Steps since somebody last looked have waited too, but never longer than this one idled.
@@ -267,7 +272,7 @@ class Session:
     def _around(self) -> None:
         with Ignoring("the surroundings are not known"):
             self.log.write("around", self.instruments.surroundings())
-            self.log.write("threads", threads_times(), dict(self.marks.elsewhere))
+            self.log.write("threads", threads_times(), dict(self.marks.elsewhere), cpus_ns())
 
     def _open(self, chosen: str) -> None:
         if self._told is not None:
@@ -279,10 +284,11 @@ class Session:
             if taken_ns is not None:
                 self._waiting_pace(taken_ns)
         self._pass = chosen
-        self._begin_faults = page_faults()
-        if chosen in (Pass.TIMED, Pass.CLEAN):
-            self._clocks.begin()
-        self._begin_own_ns = time.thread_time_ns()
+        if chosen != Pass.UNSYNCED:  # nobody asks it of steps whose work runs on
+            self._begin_faults = page_faults()
+            if chosen in (Pass.TIMED, Pass.CLEAN):
+                self._clocks.begin()
+            self._begin_own_ns = time.thread_time_ns()
         self._begin_ns = time.perf_counter_ns()
 
     def _possible(self, chosen: str) -> str:
@@ -388,8 +394,6 @@ class Session:
 
     def leave_child(self) -> None:
         """In a forked child: this session is its parent's."""
-        from timeroof_recorder import deactivate
-
         self._over = True
         deactivate(self)
         self.instruments.forked()

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
 
 # Steps are written down together, at most so late: a program may end without a word (os._exit,
 # SIGKILL), and writing takes about four microseconds.
-FLUSH_NS = 1_000_000
+FLUSH_NS = 5_000_000
 # Single steps are kept of the first so many; of later ones how many and how long.
 MOST_STEPS = 20_000
 # Steps of a kind whose times tell what is usual, and how many times longer a step of another is.

@@ -158,6 +158,21 @@ def test_unbalanced_ranks() -> None:
     assert not found("TR401", report_of([fine(10.0, rank=0)]))
 
 
+def test_all_ranks_that_stand_out_are_named() -> None:
+    """As the warning on ranks does; the longest first, the busiest alone where none stands out."""
+
+    def computing(*seconds: float) -> Any:
+        rows = [fine(s, rank=rank) for rank, s in enumerate(seconds)]
+        return only("TR401", report_of(rows, wall_s=20.0))
+
+    several = computing(10.0, 15.0, 10.0, 10.1, 16.0, 10.0, 9.9, 10.0)
+    assert several.title.startswith("Ranks 4, 1 compute up to 41 % longer than the mean")
+    assert "wait for them" in several.why
+    assert several.evidence["slow_ranks"] == [4, 1]
+    assert computing(10.0, 13.0, 13.0).title.startswith("Rank 1 computes")
+    assert computing(*(10.0 + k for k in range(8))).evidence["slow_ranks"] == [7]
+
+
 def test_gains_of_several_ranks_are_those_of_one() -> None:
     rows = [product(rank=r, name=f"mm{r}") for r in range(4)]
     assert only("TR301", report_of(rows, wall_s=10.0)).gain_s == pytest.approx(6.0)

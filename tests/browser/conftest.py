@@ -113,6 +113,7 @@ class Opened:
         """Everything shown again, whatever a test before did."""
         if self.page.locator("#show-all").count():
             self.page.locator("#show-all").click()
+        self.js("document.querySelector('#grid-box').scrollTop = 0")
         self.settle()
 
     def picture(self, name: str) -> None:

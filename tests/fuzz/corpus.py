@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from tests.conftest import make_machine
+from tests.kineto_events import document
 from tests.read import (
     test_execution_trace,
     test_nsys_csv,
@@ -22,7 +23,6 @@ from tests.read import (
     test_rocprofv3,
     test_xplane,
 )
-from tests.read.test_kineto_rows import document
 from tests.read.test_ncu_report import written_report
 from tests.read.test_nsys_sqlite import write_export
 from tests.read.test_refused_or_misread import write_rpd

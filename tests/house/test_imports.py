@@ -38,7 +38,7 @@ def test_reading_imports_its_own_command_and_no_validation_library(tmp_path: Pat
     modules = set(done.stdout.split())
     commands = {f"timeroof.cli.{name}" for name in COMMANDS}
     assert modules & commands == {"timeroof.cli.read"}
-    assert not modules & {"pydantic", "rich.progress", "matplotlib", "torch"}
+    assert not modules & {"pydantic", "rich.progress", "matplotlib", "torch", "tarfile", "html"}
 
 
 def test_defaults_of_run_need_no_validation_library(tmp_path: Path) -> None:

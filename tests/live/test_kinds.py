@@ -15,7 +15,7 @@ from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds,
 from timeroof.live.reading import ProcessSeen, note_calls_after
 from timeroof.live.recording import Recording
 from timeroof_recorder.marks import FORWARD, OPTIMIZER, Marks
-from timeroof_recorder.schedule import RECORDING, UNTOUCHED, Kinds, Pass, Schedule
+from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 
 MS = 1_000_000
 TRAINING = ((("forward", "Net", "train grad", 1), ("optimizer", "SGD", 1)), ((8, 16),), False)
@@ -142,12 +142,14 @@ def test_more_steps_are_described_where_sizes_change() -> None:
     assert all(later[place - 1] == Pass.TIMED for place in places[:2])
 
 
-def passes_of(kind_of: Callable[[int], int], steps: int) -> list[tuple[int, str]]:
+def passes_of(
+    kind_of: Callable[[int], int], steps: int, offers: tuple[str, ...] = INSTRUMENTED
+) -> list[tuple[int, str]]:
     """The kind and the pass of every step, as a session chooses them."""
     plan, kinds, found = Schedule(1, 20), Kinds(), []
     for number in range(1, steps + 1):
         chosen = plan.next()
-        wish = kinds.wish(chosen)
+        wish = kinds.wish(chosen, offers)
         chosen = chosen if wish is None else plan.instead(chosen, wish)
         kind = kind_of(number)
         # The first steps take long.
@@ -161,6 +163,14 @@ def test_an_evaluation_in_every_sixth_step_gets_all_passes() -> None:
     evaluated = {pass_ for kind, pass_ in found if kind == 1}
     assert {Pass.TIMED, Pass.DESCRIBED} <= evaluated
     assert evaluated & set(UNTOUCHED)
+
+
+def test_where_nothing_can_be_described_nobody_waits_for_it() -> None:
+    """JAX has timed steps only: once every kind has its own, steps are left alone."""
+    found = passes_of(lambda number: int(number % 6 == 1 and number > 1), 600, (Pass.TIMED,))
+    assert Pass.CLEAN in {pass_ for kind, pass_ in found if kind == 1}
+    late = [pass_ for _, pass_ in found[100:]]
+    assert late.count(Pass.FREE) > 0.8 * len(late)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -109,6 +109,34 @@ def test_gradients_that_are_accumulated_are_one_step(folder: Path) -> None:
     assert found["totals"]["contraction_flops"] == 4 * 2 * 2 * 16 * 32 * 32
 
 
+# Optax itself is not needed: what is looked at is where its functions are, and a number.
+OPTAX = """
+class MultiSteps:
+    def __init__(self, every): self._every_k_schedule = lambda step: every
+    def update(self, gradient, total): return gradient + total
+def apply_updates(params, updates): return params - 0.1 * updates
+"""
+MICRO_BATCHES = """
+import jax, jax.numpy as jnp, optax
+steps = optax.MultiSteps(4)
+@jax.jit
+def train(params, total, x):
+    total = steps.update(jax.grad(lambda p: ((x @ p) ** 2).mean())(params), total)
+    return optax.apply_updates(params, total), total
+params = total = jnp.ones((32, 32)) * 0.01
+for _ in range(80):
+    params, total = train(params, total, jnp.ones((16, 32)))
+"""
+
+
+def test_gradients_that_are_accumulated_within_one_function_are_one_step(folder: Path) -> None:
+    (folder / "optax.py").write_text(OPTAX)
+    found = report(folder, MICRO_BATCHES)
+    assert found["totals"]["steps"]["mark"] == "4 calls of train"
+    assert found["totals"]["steps"]["count"] in (18, 19, 20)
+    assert found["totals"]["contraction_flops"] == 4 * 2 * 2 * 16 * 32 * 32
+
+
 RETRACE = """
 import jax, jax.numpy as jnp
 x = jnp.ones((64, 64)) * 0.01

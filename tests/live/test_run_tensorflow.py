@@ -346,3 +346,25 @@ def test_replicas_that_train_make_steps_of_training(folder: Path) -> None:
     assert found["totals"]["contraction_flops"] == 2 * 2 * 2 * 16 * 24 * 8
     assert found["totals"]["steps"]["mark"] == "a call of train"
     assert "training" in {kind["name"] for kind in found["totals"]["steps"]["kinds"]}
+    assert found["totals"]["known_time_share"] >= 0.95
+    for row in (row for row in found["kernels"] if row["kind"] == "collective"):
+        assert row["op"] == "tf::CollectiveReduceV2"
+        (sent,) = row["shape"][0]
+        # Of two replicas each adds half of what both send.
+        assert row["flops"] == {"fp32": row["calls"] * sent / 2}
+
+
+MICRO_BATCHES = """
+import keras, numpy as np
+model = keras.Sequential([keras.layers.Input((24,)), keras.layers.Dense(8)])
+optimizer = keras.optimizers.SGD(0.01, gradient_accumulation_steps=4)
+model.compile(optimizer=optimizer, loss="mse")
+model.fit(np.ones((16 * 80, 24), "f"), np.ones((16 * 80, 8), "f"), batch_size=16, verbose=0)
+"""
+
+
+def test_batches_whose_gradients_are_accumulated_are_one_step(folder: Path) -> None:
+    found = report(folder, MICRO_BATCHES)
+    assert found["totals"]["steps"]["mark"] == "4 calls of train_step"
+    assert found["totals"]["steps"]["count"] in (18, 19, 20)
+    assert found["totals"]["contraction_flops"] == 4 * 2 * 2 * 16 * 24 * 8

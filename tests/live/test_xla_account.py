@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from timeroof.core.vocabulary import IdleCause
@@ -43,3 +45,18 @@ def test_recording_is_taken_from_what_surrounds_an_event_and_the_sum_stays() -> 
     own = int(found.self_ns[found.is_op > 0].sum())
     assert own + sum(found.idle_ns.values()) == 120
     assert found.idle_ns[IdleCause.PROFILER] == 8
+
+
+def test_recording_that_the_runtime_has_no_time_for_is_taken_from_its_kernels() -> None:
+    """Kernels of half a microsecond follow one another: most of what recording one takes lies
+    between its begin and its end."""
+    plain = made()
+    close = replace(
+        plain, start_ns=np.array([0, 0, 2, 60]), end_ns=np.array([120, 120, 60, 118]),
+        charged=np.array([-2, -2, 1, 1]),
+    )  # fmt: skip
+    found = account(close, 5.0)
+    times = dict(zip((found.step.names[n] for n in found.step.name), found.self_ns, strict=True))
+    # The runtime has 4 ns of its own, and owes 10.
+    assert (times["a"], times["b"]) == (55, 55)
+    assert int(found.self_ns[found.is_op > 0].sum()) + sum(found.idle_ns.values()) == 120

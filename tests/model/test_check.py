@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from timeroof.core.profile import Steps
 from timeroof.core.report import Report
 from timeroof.model.check.gate import Limit, Limits, check
 from timeroof.model.check.limits import parse_percent, parse_rule
-from timeroof.views.check import allowed
+from timeroof.views.check import allowed, cells
 
 
 def only(run: Report, base: Report | None, **limits: Any) -> Limit:
@@ -51,6 +51,19 @@ def test_two_runs_of_one_program_pass_twenty_times() -> None:
     for seed in range(20):
         limits = Limits(max_slowdown=0.05, rules=[parse_rule("phase=forward:time<105%")])
         assert check(noisy(100 + seed, 0.1), noisy(200 + seed, 0.1), limits).passed
+
+
+def test_two_programs_are_no_run_and_its_baseline() -> None:
+    """No percentage of thousands: times faster or slower, and what both have in common."""
+    small = noisy(1, 0.3)
+    rows = [row(5000.0, name=f"n{k}", op=f"other{k}", module=f"m{k}") for k in range(3)]
+    spread = {"kind": "op", "time_spread": 0.9, "samples": [4000.0, 5000.0, 9000.0]}
+    unlike = check(report([r | spread for r in rows]), small, Limits(max_slowdown=0.05))
+    assert "two different programs: 0 kernels are in both, of 30 and 3" in unlike.notes[0]
+    _, _, found, noise = cells(asdict(unlike.limits[0]))
+    assert found.endswith("× slower")
+    assert noise == "over 100 %"
+    assert not check(small, small, Limits(max_slowdown=0.05)).notes[0].startswith("They look")
 
 
 def test_efficiency_and_launches() -> None:

@@ -19,6 +19,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.report import Report
 from timeroof.model.compare.compare import OUTSIDE, Comparison, compare
+from timeroof.views.compare import headline
 
 ROW = {"name": "mm", "op": "aten::mm", "shape": "[4, 4]", "module": "m.0", "phase": "forward"}
 
@@ -320,8 +321,34 @@ def test_different_programs_are_said_to_be_different() -> None:
     )
     assert mostly.matched_share == pytest.approx(0.2)
     assert "Only 20 %" in " ".join(mostly.notes)
+    assert "two different programs: 1 kernel is in both, of 2 and 2" in " ".join(mostly.notes)
     assert compare(report([row(10.0)]), report([row(9.0)])).matched_share == 1.0
     assert "program" not in notes(report([row(10.0)]), report([row(9.0)]))
+
+
+def test_ops_that_every_program_has_do_not_make_one_of_two() -> None:
+    """An optimizer's ops match by name; other layers, shapes and numbers of calls tell."""
+
+    def run(module: str, shape: str, calls: float, time_s: float) -> Report:
+        ops = ("aten::add_", "aten::mul_", "aten::mm")
+        place = {"module": module, "shape": shape, "calls": calls, "launches": calls}
+        return report([row(time_s, name=op, op=op) | place for op in ops])
+
+    lstm, wide = run("cell", "[4, 4]", 128.0, 1.0), run("embed", "[9, 9]", 3.0, 40.0)
+    got = compare(lstm, wide)
+    assert got.matched_share == 1.0
+    assert got.in_common is not None
+    assert not got.in_common.is_same_program
+    assert headline(got.document()) == (
+        "3.00 s → 120 s: 40× slower, but they look like two different programs"
+    )
+    assert "0 kernels are in both, of 3 and 3" in got.notes[0]
+    other_batch = compare(lstm, run("cell", "[8, 4]", 128.0, 2.0))
+    no_layers = compare(run("", "[4, 4]", 128.0, 1.0), run("", "[8, 4]", 128.0, 2.0))
+    for like in (other_batch, no_layers):
+        assert like.in_common is not None
+        assert like.in_common.is_same_program
+        assert "programs" not in " ".join(like.notes)
 
 
 def nothing() -> Report:

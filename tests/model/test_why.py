@@ -6,17 +6,17 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 
 from tests.recorded_data import DATA, needs_recorded_data
 from tests.views.test_agreement import OURS, RECORDED, report_of
-from timeroof.api.reports import Report, analyze, load, save
+from timeroof.api.reports import Report, Why, analyze, load, save
 from timeroof.core.columns import COLUMNS
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source
-from timeroof.core.report import Why
-from timeroof.views.explain import filled_in, why_words
+from timeroof.views.explain import filled_in, print_why, why_words
 
 cases = pytest.mark.parametrize("name", [*OURS, *RECORDED])
 # Rows of one report that are asked: all of them where there are few.
@@ -118,3 +118,16 @@ def test_a_saved_run_still_knows_its_formulas(tmp_path: Path) -> None:
     again = load(tmp_path / "run.troof")
     for row in report.rows["id"].to_list()[:20]:
         assert again.why(row).lines == report.why(row).lines
+
+
+def test_a_printed_answer_reads_as_explain_row_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """`print(report.why(0))` is the command's text, not the dump of a struct."""
+    answer = report_of("tidy").why(0)
+    print_why(answer)
+    told = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert str(answer).splitlines() == told
+    assert told[0].startswith("Row 0: ")
+    assert repr(answer).startswith("<timeroof.Why of row 0, ")
+    hostile = msgspec.structs.replace(answer, short_name="<script>\x1b[2J")
+    assert "<script>" not in hostile._repr_html_()
+    assert "\x1b" not in str(hostile)

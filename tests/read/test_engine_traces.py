@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import timeroof
+from tests.kineto_events import document, kernel, launch, op
 from tests.model.test_why import calculated
-from tests.read.test_kineto_rows import document, kernel, launch, op
 from timeroof.core.report import Report
 
 BF, F8, INT, LONG = "c10::BFloat16", "c10::Float8_e4m3fn", "int", "long int"

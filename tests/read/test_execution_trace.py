@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.read.test_kineto_rows import HOST, document, kernel, launch, op, read_text, row
+from tests.kineto_events import HOST, document, kernel, launch, op
+from tests.read.test_kineto_rows import read_text, row
 from timeroof.core.errors import InputError
 from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Entry, Input

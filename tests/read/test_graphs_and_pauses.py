@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import timeroof
-from tests.read.test_kineto_rows import document, event, kernel, launch
+from tests.kineto_events import document, event, kernel, launch
 from timeroof.core.report import Report
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.read.test_kineto_rows import ENGINE, MAIN, MM, event, kernel, launch, op, read, row
+from tests.kineto_events import ENGINE, MAIN, event, kernel, launch, op
+from tests.read.test_kineto_rows import MM, read, row
 from tests.work.reasons import why_unknown
 from timeroof.core.profile import Profile
 from timeroof.work.recorded import with_recorded_work

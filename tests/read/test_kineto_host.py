@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.read.test_kineto_rows import MM, event, op, read, read_text, row
+from tests.kineto_events import event, op
+from tests.read.test_kineto_rows import MM, read, read_text, row
 
 
 def test_every_second_is_in_one_row(tmp_path: Path) -> None:

@@ -10,17 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
+from tests.kineto_events import document, event, kernel, launch, op
 from tests.read.test_kineto_host import XLA
-from tests.read.test_kineto_rows import (
-    TRAINING,
-    document,
-    event,
-    kernel,
-    launch,
-    op,
-    read,
-    read_text,
-)
+from tests.read.test_kineto_rows import TRAINING, read, read_text
 from timeroof.core.errors import InputError
 from timeroof.core.notes import as_notes
 from timeroof.read.formats import ReadOptions, format_named

@@ -11,79 +11,19 @@ import polars as pl
 import pytest
 
 import timeroof
+from tests.kineto_events import ENGINE, STREAM, document, event, kernel, launch, op
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import open_input
 
-HOST, MAIN, ENGINE, STREAM = 100, 100, 101, 7
 MM = {
     "Input Dims": [[4, 8], [8, 2]],
     "Input type": ["float", "float"],
     "Input Strides": [[8, 1], [2, 1]],
     "Concrete Inputs": ["", ""],
 }
-
-
-def event(
-    cat: str, name: str, ts: float, dur: float, tid: int = MAIN, pid: int = HOST, **args: Any
-) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "cat": cat,
-        "name": name,
-        "pid": pid,
-        "tid": tid,
-        "ts": ts,
-        "dur": dur,
-        "args": args,
-    }
-
-
-def op(name: str, ts: float, dur: float, tid: int = MAIN, **args: Any) -> dict[str, Any]:
-    return event("cpu_op", name, ts, dur, tid, **args)
-
-
-def launch(
-    correlation: int, ts: float, dur: float = 2, tid: int = MAIN, name: str = "cudaLaunchKernel"
-) -> dict[str, Any]:
-    return event("cuda_runtime", name, ts, dur, tid, correlation=correlation)
-
-
-def kernel(
-    name: str,
-    ts: float,
-    dur: float,
-    correlation: int,
-    stream: int = STREAM,
-    grid: Any = (1, 1, 1),
-    **args: Any,
-) -> dict[str, Any]:
-    return event(
-        "kernel",
-        name,
-        ts,
-        dur,
-        stream,
-        0,
-        stream=stream,
-        device=0,
-        correlation=correlation,
-        grid=list(grid),
-        **args,
-    )
-
-
-def document(events: list[dict[str, Any]], **top: Any) -> dict[str, Any]:
-    return {
-        "schemaVersion": 1,
-        "deviceProperties": [{"id": 0, "name": "Toy GPU"}],
-        "distributedInfo": {"rank": 3},
-        "traceEvents": events,
-        "baseTimeNanoseconds": 0,
-        **top,
-    }
 
 
 def read_text(folder: Path, text: bytes | str, companions: tuple[Path, ...] = ()) -> Profile:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import timeroof
-from tests.read.test_kineto_rows import ENGINE, document, kernel, launch, op
+from tests.kineto_events import ENGINE, document, kernel, launch, op
 from timeroof.work.call import Tensor, UncountableError
 from timeroof.work.families.conv import fitted
 

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 import timeroof
-from tests.read.test_kineto_rows import MM, document, event, kernel, launch
+from tests.kineto_events import document, event, kernel, launch
+from tests.read.test_kineto_rows import MM
 from tests.read.test_nsys_sqlite import write_export
 from tests.read.test_xplane import event as xla_event, line, plane
 from timeroof.core.errors import InputError

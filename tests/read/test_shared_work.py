@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import timeroof
-from tests.read.test_kineto_rows import document, kernel, launch, op
+from tests.kineto_events import document, kernel, launch, op
 from tests.recorded_data import DATA, needs_recorded_data
 
 X, W = [8, 64, 28, 28], [64, 64, 3, 3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import timeroof
-from tests.read.test_kineto_rows import document, kernel, launch
+from tests.kineto_events import document, kernel, launch
 from tests.read.test_ncu import base, write_long
 from tests.recorded_data import DATA, needs_recorded_data
 from timeroof.core.report import Report

@@ -20,6 +20,7 @@ from timeroof.core.vocabulary import CONTRACTIONS, MOVES, FrameworkName, OpFamil
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 from timeroof.model.judge import judge, scope_for
 from timeroof.model.totals import rank_count
+from timeroof.read.events import COPY_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,15 +73,11 @@ def _mostly_embedding(rows: pl.DataFrame) -> bool:
     return _hold_most(rows, found)
 
 
-# Copies between host and device, as CUPTI, ROCm and XLA call them.
-_TRANSFER = r"(?i)HtoD|DtoH|HostToDevice|DeviceToHost|host[ _]to[ _]device|device[ _]to[ _]host"
-
-
 def mostly_transfers(rows: pl.DataFrame) -> bool:
     """Whether copies between host and device hold most of the time."""
     if "kind" not in rows.columns:
         return False
-    return _hold_most(rows, (pl.col("kind") == "copy") & pl.col("name").str.contains(_TRANSFER))
+    return _hold_most(rows, (pl.col("kind") == "copy") & pl.col("name").str.contains(COPY_OVER))
 
 
 def _hold_most(rows: pl.DataFrame, some: pl.Expr) -> bool:

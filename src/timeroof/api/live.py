@@ -151,8 +151,8 @@ def _with_notes(
         if scope_for(recordings[0].threads, found) == "core":
             words = "the program uses one thread: judged on one core's ceilings"
             notes.append(Note(words, "one-thread"))
-        shares = [r.waiting_share for r in recordings if r.waiting_share is not None]
-        contended = contention_note(max(shares, default=None))
+        waits = max(recordings, key=lambda r: r.waiting_share or 0.0)
+        contended = contention_note(waits.waiting_share, waits.own_waiting)
         if contended is not None:
             notes.append(contended)
     return replace(built, notes=(*built.notes, *notes))
@@ -233,11 +233,11 @@ def run(
     running.refuse_absent(None, words)
     plan = {
         "warmup": warmup, "steps": steps, "marker": "auto",
-        "calibrated": running.known_calibrations(),
+        "calibrated": running.known_calibrations(), "namesake": running.has_namesake(None, words),
     }  # fmt: skip
-    with running.record_folder() as folder:
+    with running.record_folder(plan) as folder:
         command = running.program_command(None, words)
-        ended = ended_of(folder, running.run_recorded(command, folder, plan))
+        ended = ended_of(folder, running.run_recorded(command, folder))
         told = " ".join(["timeroof run", *words])
         return report_of_run(
             folder, machine, told, ended=ended, step_kind=step_kind, all_kinds=True

@@ -32,13 +32,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from timeroof.core.machine import Machine
-    from timeroof.core.report import Why
     from timeroof.core.resources import Scope
     from timeroof.read.fleet import Fleet
 
 HERE = "here"
 
-__all__ = ["Report", "analyze", "load", "machine", "machine_names", "save", "scope_for"]
+__all__ = ["Report", "Why", "analyze", "load", "machine", "machine_names", "save", "scope_for"]
+
+
+class Why(core_report.Why, frozen=True):
+    """How every number of one row came about; printed it reads as `explain --row` does."""
+
+    def __str__(self) -> str:
+        """The lines that `timeroof explain --row` prints."""
+        from timeroof.views.explain import why_text
+
+        return why_text(self)
+
+    def __repr__(self) -> str:
+        """Whose numbers they are, on one line."""
+        return f"<timeroof.Why of row {self.id}, {self.short_name!r}; lines: {len(self.lines)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 class Report(core_report.Report):
@@ -57,7 +76,7 @@ class Report(core_report.Report):
         """
         from timeroof.model.why import why
 
-        return why(self, row_id)
+        return Why(**msgspec.structs.asdict(why(self, row_id)))
 
     def figure(self, name: str = "combined") -> Figure:
         """A chart of the rows as a matplotlib figure: combined, complexity, time or roofline."""

@@ -18,6 +18,8 @@ SOURCE = "source"
 PARTIAL = "partial"
 # Other programs had the CPUs: some of the time, or so much that times say nothing.
 CONTENDED, UNTRUSTED = "cpu-contended", "cpu-untrusted"
+# Threads of the program itself had them.
+CROWDED = "own-threads"
 
 
 class Note(str):

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import polars as pl
 
+from timeroof.core.patterns import LONGEST_NAME, FirstFit
+
 Asked = TypeVar("Asked", bound="str | tuple[bytes, ...]")
 Answer = TypeVar("Answer")
 # Names, types and units are shorter. A damaged file's are megabytes.
@@ -62,6 +64,8 @@ class IdleCause(StrEnum):
     ASLEEP = "asleep"
     # The stepping thread wants a CPU and gets none.
     CPU_WAIT = "cpu-wait"
+    # It wants one that another thread of the program has: there are more of them than CPUs.
+    OWN_THREADS = "own-threads"
     # Nothing runs but a collective in a thread of its library: waiting for other ranks.
     COMMUNICATION = "communication"
     # The measuring itself.
@@ -186,7 +190,7 @@ _PATTERNS: tuple[tuple[OpFamily, str], ...] = (
         r"|\w+_backward|logical_\w+|bitwise_\w+|eq|ne|lt|gt|le|ge)_?$|elementwise|pointwise",
     ),
 )
-_RULES = tuple((family, re.compile(pattern, re.IGNORECASE)) for family, pattern in _PATTERNS)
+FAMILIES = FirstFit([(pattern, family) for family, pattern in _PATTERNS], re.IGNORECASE)
 
 # What the column `algorithm`, read from a kernel's name, says of its family.
 _OF_ALGORITHM: dict[str, OpFamily] = {
@@ -220,7 +224,7 @@ def family_of(name: str) -> OpFamily | None:
     >>> [family_of(f"tf::{op}").value for op in ("_FusedMatMul", "DepthwiseConv2dNative", "AddV2")]
     ['product', 'convolution', 'elementwise']
     """
-    return next((family for family, rule in _RULES if rule.search(name)), None)
+    return FAMILIES.first(name[:LONGEST_NAME])
 
 
 def row_family() -> pl.Expr:

@@ -6,11 +6,12 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from timeroof.core.notes import CONTENDED, UNTRUSTED, Note
+from timeroof.core.notes import CONTENDED, CROWDED, UNTRUSTED, Note
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live import recording as recorded
 from timeroof.live.recording import CleanStep, Described, EventName, Ints, Recording, TimedStep
@@ -343,6 +344,8 @@ def clean_durations_s(steps: Sequence[CleanStep]) -> list[float]:
 LEAST_WAITING = 0.05
 # Above this share no time of the run says anything of the program.
 MOST_WAITING = 0.30
+# Below this the system's ticks of 10 ms do not say who had the CPUs.
+LEAST_LOOK_NS = 50_000_000
 # Quantiles of a row's times beside busy neighbours, as tried on steps of known times.
 LOW_ONE_THREAD, LOW_THREADS = 0.25, 0.10
 
@@ -359,13 +362,47 @@ def waiting_share(threads: Mapping[int, tuple[int, int]]) -> float | None:
     return waited_ns / (ran_ns + waited_ns) if ran_ns > 0 else None
 
 
-def contention_note(share: float | None) -> Note | None:
-    """A word where others held the CPUs; above a third of the time it comes before all others."""
+class Look(NamedTuple):
+    """One look at the threads: what each ran and waited (ns), what ran on the CPUs of the process,
+    and of that the process itself."""
+
+    threads: Mapping[int, tuple[int, int]]
+    busy_ns: int
+    own_ns: int
+
+
+def own_waiting(looks: Sequence[Look]) -> float | None:
+    """The share of waiting for a CPU in which other threads of the program had it: others made it
+    wait for at most as long as they ran. None where too little waited for the system's ticks.
+
+    >>> second = 10**9
+    >>> begin, end = Look({1: (0, 0)}, 0, 0), Look({1: (0, second)}, 9 * second, 8.5 * second)
+    >>> own_waiting([begin, end])
+    0.5
+    """
+    if len(looks) < 2:
+        return None
+    first, last = looks[0], looks[-1]
+    waited = sum(ns - first.threads.get(t, (0, 0))[1] for t, (_, ns) in last.threads.items())
+    if waited < LEAST_LOOK_NS:
+        return None
+    others = max(0, last.busy_ns - first.busy_ns - (last.own_ns - first.own_ns))
+    return 1 - min(waited, others) / waited
+
+
+def contention_note(share: float | None, own: float | None = None) -> Note | None:
+    """A word where others held the CPUs; above a third of the time it comes before all others.
+    `own` is the part of it in which threads of the program had them, where that is known."""
     if share is None or share < LEAST_WAITING:
         return None
-    waited = f"this program waited {100 * share:.0f} % of its time for a CPU"
-    if share <= MOST_WAITING:
-        busy = "The CPUs were busy with other programs, or with threads of its own"
+    others = share * (1 - (own or 0.0))
+    if others < LEAST_WAITING:
+        words = "This program has more threads than CPUs: they waited"
+        return Note(f"{words} {100 * share:.0f} % of their time for one another.", CROWDED)
+    waited = f"this program waited {100 * others:.0f} % of its time for a CPU"
+    if others <= MOST_WAITING:
+        busy = "The CPUs were busy with other programs"
+        busy += ", or with threads of its own" if own is None else ""
         return Note(f"{busy}: {waited}.", CONTENDED, "warning")
     words = f"Times are not to be trusted: {waited}. FLOPs, bytes and bounds hold."
     return Note(words, UNTRUSTED, "warning")

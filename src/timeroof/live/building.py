@@ -77,7 +77,9 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     if quantile is not None:
         kernel_s, rest_s = rows_s, found.wall_s - rows_s - sum(idle.values())
         waited_s = rest_s if found.clean_s is None else accounting.cpu_wait_s(recording, rest_s)
-        idle[IdleCause.CPU_WAIT.value] += max(0.0, waited_s)
+        own_s = max(0.0, waited_s) * (recording.own_waiting or 0.0)
+        idle[IdleCause.CPU_WAIT.value] += max(0.0, waited_s) - own_s
+        idle[IdleCause.OWN_THREADS.value] = own_s
     typical = chosen[len(chosen) // 2]
     return Profile.of(
         table,

@@ -11,7 +11,7 @@ from statistics import median
 from timeroof.core.errors import trace_ignored
 from timeroof.core.notes import Note
 from timeroof.core.profile import AFTER, BEFORE, StepKind
-from timeroof.live.accounting import LEAST_WAITING, waiting_share
+from timeroof.live.accounting import LEAST_WAITING, own_waiting, waiting_share
 from timeroof.live.calibration import Program, event_cost
 from timeroof.live.frameworks import framework_of
 from timeroof.live.kind import (
@@ -220,6 +220,7 @@ def _common(seen: ProcessSeen) -> Recording:
         marker=seen.marker, mark=seen.mark, steps_seen=seen.steps_seen,
         frameworks=seen.frameworks, compiled=list(seen.kernels), rank=seen.rank,
         pace=[ns / 1e9 for ns in seen.pace_ns], waiting_share=waiting_share(seen.threads),
+        own_waiting=own_waiting(seen.looks),
         threads=seen.around.get("threads"), uses_gpu="cuda" in seen.around.get("devices", ()),
         with_lines=bool(seen.around.get("with_lines")),
     )  # fmt: skip

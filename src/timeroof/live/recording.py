@@ -161,6 +161,8 @@ class Recording:
     rank: int | None = None
     # The share of their time that the program's threads waited for a CPU.
     waiting_share: float | None = None
+    # The part of that in which other threads of the program itself had the CPUs.
+    own_waiting: float | None = None
     uses_gpu: bool = False
     event_cost_ns: float | None = None
     event_cost_error_ns: float | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from timeroof.live.accounting import LEAST_SHARE
+from timeroof.live.accounting import LEAST_SHARE, Look
 from timeroof.live.calibration import Round
 from timeroof.live.frameworks import FilePass, framework_of
 from timeroof.live.kind import KindKey, StepSeen
@@ -54,6 +54,7 @@ class ProcessSeen:
     kernels: list[CompiledKernel] = field(default_factory=list)
     around: Payload = field(default_factory=dict)
     threads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    looks: list[Look] = field(default_factory=list)
     elsewhere: dict[int, int] = field(default_factory=dict)
     pace_ns: list[int] = field(default_factory=list)
     rounds: dict[str, list[Round]] = field(default_factory=lambda: defaultdict(list))
@@ -233,8 +234,11 @@ def _block(seen: ProcessSeen, events: Any, payload: Payload | None) -> None:
 
 
 def _threads(
-    seen: ProcessSeen, threads: dict[int, tuple[int, int]], elsewhere: dict[int, int]
-) -> None:
+    seen: ProcessSeen, threads: dict[int, tuple[int, int]], elsewhere: dict[int, int],
+    cpus: tuple[int, int] | None = None,
+) -> None:  # fmt: skip
+    if cpus is not None:
+        seen.looks.append(Look(threads, *cpus))
     # Of threads that have ended since, the last word.
     seen.threads |= threads
     seen.elsewhere |= elsewhere

@@ -263,9 +263,12 @@ def limiter(
     if not resources:
         return by_pipes
     largest = pl.max_horizontal(f"{BOUND}{r}" for r in resources)
+    unexplained = _unexplained(largest, roofs, starting)
     return first_of(
         (~_settled_by_work(amounts, resources), by_pipes),
-        (_unexplained(largest, roofs, starting), LATENCY),
+        # What a link takes that has no ceiling, nobody knows: it may explain the time.
+        (unexplained & _link_unbounded(amounts, roofs), UNKNOWN),
+        (unexplained, LATENCY),
         # Known to do no work, not even a launch of its own: overhead, whatever the columns' order.
         (largest == 0, LAUNCH if LAUNCH in roofs else UNKNOWN),
         *((pl.col(f"{BOUND}{r}") == largest, r) for r in resources),
@@ -330,6 +333,13 @@ def _unexplained(
     launching = pl.col(f"{BOUND}{LAUNCH}") == largest
     long = pl.col("time_s") > MOST_LAUNCH_COSTS * starting
     return pl.when(launching).then(long).otherwise(little).fill_null(False)
+
+
+def _link_unbounded(amounts: Sequence[str], roofs: Mapping[str, Ceiling]) -> pl.Expr:
+    """Whether a row sends over a link, or may, that bounds nothing: no ceiling, or no amount."""
+    links = [a for a in amounts if a.startswith("link/")]
+    open_ended = [pl.col(a).is_null() | ((pl.col(a) > 0) & (a not in roofs)) for a in links]
+    return pl.any_horizontal(open_ended) if open_ended else pl.lit(False)
 
 
 def is_settled() -> pl.Expr:

@@ -151,7 +151,11 @@ def outliers(ranks: Sequence[RankTotals], field: str) -> list[int]:
     >>> outliers([*even, slow], "wall_s")
     [9]
     """
-    known = [(r.rank, value) for r in ranks if (value := getattr(r, field)) is not None]
+    return outlying([(r.rank, s) for r in ranks if (s := getattr(r, field)) is not None])
+
+
+def outlying(known: Sequence[tuple[int, float]]) -> list[int]:
+    """The same of seconds by rank, of which fewer than four tell nothing."""
     if len(known) < 4:
         return []
     middle = _median([value for _, value in known])

@@ -50,10 +50,11 @@ NO_LAUNCHES = Note(
 # TensorRT-LLM, Transformer Engine's user buffers. Any kernel that is called after a collective is
 # one, but for those that a compiler fused from ops beside it, or a product with one.
 COLLECTIVE = (
-    r"(?i)(?:^|[^a-z])(?:nccl|rccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
+    r"(?i)(?:^|[^a-z])(?:nccl|rccl|hccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
     r"|(?:one|two)_shot_all_reduce|cross_device_reduce|(?:inter|intra)node(?:_ll)?::|deep_ep::"
-    r"|Ep(?:Dispatch|Combine)(?:Inter|Intra)Node|(?:^|[^a-z])userbuffers_"
-    r"|^[^<(]*(?:all_?(?:reduce|gather|to_?all)|reduce_?scatter)"
+    r"|^hcom_|Ep(?:Dispatch|Combine)(?:Inter|Intra)Node|(?:^|[^a-z])userbuffers_"
+    r"|^[^<(]*(?:all[-_]?(?:reduce|gather|to[-_]?all)|reduce[-_]?scatter"
+    r"|collective-(?:permute|broadcast)|async-collective)"
 )
 BESIDE_COLLECTIVE = r"(?i)^triton_(?:poi|red|per|for|tem)_|^[^<(]*(?:gemm|matmul)"
 
@@ -145,6 +146,32 @@ def kernel_kind(name: str = "name") -> pl.Expr:
     return pl.when(talks).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind")
 
 
+# From and to which memory a copy goes, as CUPTI, ROCm, Level Zero and XLA call it: A is an array
+# on the device, M the host's memory.
+COPY_OVER = (
+    r"[HM](?:to|2)[DA]|[DA](?:to|2)[HM]"
+    r"|(?i:host[ _-]?to[ _-]?device|device[ _-]?to[ _-]?host)"
+)
+COPY_WITHIN = r"[DA](?:to|2)[DA]|(?i:device[ _-]?to[ _-]?device)"
+COPY_PEER = r"P(?:to|2)P|(?i:peer[ _-]?to[ _-]?peer)"
+COPY_OF_HOST = r"[HM](?:to|2)[HM]|(?i:host[ _-]?to[ _-]?host)"
+
+
+def copy_bytes(size: pl.Expr, name: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Bytes of a copy over PCI Express and in a device's memory, by its name.
+
+    A copy within a device reads and writes its memory, one that enters or leaves does one of both.
+    A name that does not tell which leaves both unknown, and which link joins peers nobody says;
+    a memset only writes.
+    """
+    over, within = name.str.contains(COPY_OVER), name.str.contains(COPY_WITHIN)
+    peer, host = name.str.contains(COPY_PEER), name.str.contains(COPY_OF_HOST)
+    sets = name.str.contains(r"(?i)memset|fill")
+    link = pl.when(over).then(size).when(within | sets | host).then(0.0)
+    once = over | peer | sets
+    return link, pl.when(once).then(size).when(within).then(2 * size).when(host).then(0.0)
+
+
 def checked(events: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Events that can be true, sorted by device and start, and a note on those left out."""
     if "gpu" not in events.columns:
@@ -179,7 +206,12 @@ def _known_amounts(events: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def with_exclusive(events: pl.DataFrame) -> pl.DataFrame:
-    """Add ``exclusive_ns`` and ``alone_ns``, see `overlap`; not where events nest."""
+    """Add ``exclusive_ns`` and ``alone_ns``, see `overlap`.
+
+    A device's events that nest leave one another their own time; threads of a host are not told.
+    """
+    if "self_ns" in events.columns and not (events["kind"] == "op").any():
+        return events.with_columns(exclusive_ns=pl.col("self_ns"), alone_ns=pl.col("self_ns"))
     if "self_ns" in events.columns or not events.height:
         return events
     first = events["start_ns"].min()

@@ -6,6 +6,8 @@ from rich.text import Text
 
 from timeroof.core.columns import Row
 from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.model.check.gate import SLOWDOWN
+from timeroof.views.compare import speed_words
 from timeroof.views.plain import markdown_text
 from timeroof.views.terminal import Cell, Column, console, fitted_table, plain_text
 
@@ -39,7 +41,17 @@ def cells(limit: Row) -> tuple[str, str, str, str]:
     if limit["note"]:
         what += f" ({plain_text(limit['note'])})"
     noise = "unknown" if limit["noise"] is None else shown(limit["noise"], limit["unit"])
-    return what, allowed(limit), shown(limit["value"], limit["unit"]), noise
+    if limit["unit"] == "share" and (limit["noise"] or 0.0) > 1:
+        noise = "over 100 %"
+    return what, allowed(limit), _found(limit), noise
+
+
+def _found(limit: Row) -> str:
+    """A value as a person reads it: a slow-down or speed-up by large factors is one of times."""
+    value = limit["value"]
+    if limit["what"] != SLOWDOWN or value is None or -0.5 < value < 1:
+        return shown(value, limit["unit"])
+    return speed_words(1.0, 1.0 + value)
 
 
 def allowed(limit: Row) -> str:

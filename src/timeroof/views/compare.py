@@ -28,6 +28,7 @@ MOST_ROWS = 15
 # Kernels that may explain a run that changed where none of them did by itself.
 MOST_CANDIDATES = 5
 NOTHING_MOVED = "No kernel changed by more than the noise."
+UNLIKE = ", but they look like two different programs"
 CANDIDATES = (
     "No single kernel changed by more than the noise. The largest differences, none of which the"
     " samples confirm by itself:"
@@ -78,14 +79,17 @@ def print_comparison(document: Row, *, stderr: bool = False) -> None:
 
 def headline(document: Row) -> str:
     """The result in one line."""
-    total = document["total"]
+    total, common = document["total"], document["in_common"]
     head = f"{format_seconds(total['a_s'])} → {format_seconds(total['b_s'])}"
     if total["delta_s"] is None:
         return f"{head}: inconclusive, {total['reason']}"
+    is_same = common is None or common["same_program"]
     if not total["significant"]:
         why = f": {total['reason']}" if total.get("reason") else ""
-        return f"{head}: no significant change ({signed_seconds(total['delta_s'])}{why})"
-    return f"{head}: {speed_words(total['a_s'], total['b_s'])}{_mostly(document)}"
+        said = f"no significant change ({signed_seconds(total['delta_s'])}{why})"
+        return f"{head}: {said}{'' if is_same else UNLIKE}"
+    mostly = _mostly(document) if is_same else UNLIKE
+    return f"{head}: {speed_words(total['a_s'], total['b_s'])}{mostly}"
 
 
 def speed_words(a_s: float, b_s: float) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from io import StringIO
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.text import Text
 
 from timeroof.core.shapes import SHOWN_TENSORS, shape_text
@@ -16,8 +18,6 @@ from timeroof.views.run_summary import print_head
 from timeroof.views.terminal import Bar, Cell, Column, console, fitted_table, plain_text, wrapped
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from timeroof.core.columns import Number
     from timeroof.core.report import Finding, Report, Why, WhyLine
 
@@ -117,7 +117,19 @@ SHARES = ("kernel_efficiency", "efficiency", "time_spread")
 
 def print_why(why: Why, *, stderr: bool = False) -> None:
     """Every number of a row with its formula, sizes and source."""
-    out = console(stderr=stderr)
+    _print_why(why, console(stderr=stderr))
+
+
+def why_text(why: Why) -> str:
+    """The same as plain text, as wide as the terminal."""
+    width = console().width
+    out = Console(file=StringIO(), width=width, highlight=False, color_system=None)
+    with out.capture() as captured:
+        _print_why(why, out)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _print_why(why: Why, out: Console) -> None:
     op = f" ({why.op})" if why.op else ""
     out.print(Text(plain_text(f"Row {why.id}: {why.short_name}{op}"), style="bold"))
     facts = {

@@ -65,6 +65,7 @@ CAUSE_WORDS = {
     "compile": "compilation",
     "asleep": "sleep, files or locks",
     "cpu-wait": "waiting for a CPU",
+    "own-threads": "more threads than CPUs",
     "profiler": "the profiler",
     "unknown": "unknown cause",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 
 REPLACEMENT = "\ufffd"
@@ -72,5 +71,7 @@ def markdown_text(text: str, limit: int = 2_000) -> str:
     >>> markdown_text("<b>*x* @someone")
     '&lt;b&gt;\\\\*x\\\\* @<!-- -->someone'
     """
-    escaped = _MARKUP.sub(r"\\\1", html.escape(plain_line(clip(text, limit)), quote=False))
+    from html import escape
+
+    escaped = _MARKUP.sub(r"\\\1", escape(plain_line(clip(text, limit)), quote=False))
     return escaped.replace("@", "@<!-- -->")

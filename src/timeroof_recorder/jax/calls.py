@@ -42,10 +42,15 @@ class Watch:
 class Proxy:
     """Stands for a compiled function; everything but its calls is the function's own."""
 
-    __slots__ = ("__dict__", "__weakref__", "_function", "_watch", "trains")
+    __slots__ = (
+        "__dict__", "__weakref__", "_function", "_key", "_watch", "calls", "every", "trains",
+    )  # fmt: skip
 
     def __init__(self, function: Function, watch: Watch, *, trains: bool = False) -> None:
         self._function, self._watch, self.trains = function, watch, trains
+        self._key: int | None = None
+        # Calls until now, and how many of them make one update of parameters.
+        self.calls, self.every = 0, 1
         for name in _KEPT:
             value = getattr(function, name, None)
             if value is not None:
@@ -74,10 +79,11 @@ class Proxy:
     @property
     def key(self) -> int:
         """The same for functions that are made anew from the same lines in every step."""
-        code = self.lines
-        if code is None:
-            return id(self)
-        return hash((id(code), self.__dict__.get("__qualname__"), self.__dict__.get("__name__")))
+        if self._key is None:
+            code, own = self.lines, self.__dict__
+            names = own.get("__qualname__"), own.get("__name__")
+            self._key = id(self) if code is None else hash((id(code), *names))
+        return self._key
 
     def __getattr__(self, name: str) -> object:
         return getattr(object.__getattribute__(self, "_function"), name)

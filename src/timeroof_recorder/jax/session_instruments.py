@@ -37,13 +37,14 @@ class JaxInstruments(Instruments):
         self._jax: ModuleType = sys.modules["jax"]
         self.version = str(self._jax.__version__)
         core = sys.modules["jax._src.core"]
+        self._offers = frozenset({Pass.TIMED} if _profiler() is not None else ())
         self._watch = Watch(core.trace_state_clean)
         self._marks: Marks | None = None
         self._back: list[Callable[[], None]] = []
         self._session: Any = None
         self._result: object = None
         self._begin_ns = 0
-        self._is_foreign = self._trains = self._has_called = False
+        self._is_foreign = self._trains = self._accumulates = self._has_called = False
         # Compilations so far, when the pass began, and when a kept trace last had the programs.
         self._compiled, self._compiled_before, self._compiled_told = 1, 1, 0
         self._spans: list[tuple[int, int]] = []
@@ -52,7 +53,7 @@ class JaxInstruments(Instruments):
     @property
     def offers(self) -> frozenset[str]:
         """One kind of pass: what a program computes is known from the compiled program."""
-        return frozenset({Pass.TIMED} if _profiler() is not None else ())
+        return self._offers
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -109,6 +110,21 @@ class JaxInstruments(Instruments):
             for owner in (sys.modules["optax"], sys.modules.get("optax._src.update")):
                 if owner is not None:
                     self._back.append(wrap(owner, "apply_updates", updated))
+        with Ignoring("accumulated gradients are not watched"):
+            self._back.append(wrap(sys.modules["optax"].MultiSteps, "update", self._accumulated))
+
+    def _accumulated(
+        self, original: Callable[..., object], steps: Any, *args: object, **kwargs: object
+    ) -> object:
+        """Whoever traces `optax.MultiSteps` updates parameters in one of so many calls."""
+        if self._watch.running is not None:
+            with Ignoring("how many gradients are accumulated is not known"):
+                self._watch.running.every = _every(steps._every_k_schedule)
+        return original(steps, *args, **kwargs)
+
+    def will_train(self) -> bool:
+        """Whether gradients are accumulated: the update comes later."""
+        return self._accumulates and not self._trains
 
     def watch(self, roots: frozenset[int] | None) -> None:
         """From now on calls of these functions are wanted; others tell kinds of steps apart. Where
@@ -124,25 +140,33 @@ class JaxInstruments(Instruments):
 
     def _called(self, proxy: Proxy, args: tuple[object, ...]) -> None:
         label = str(getattr(proxy, "__name__", "a function"))
-        self._told(proxy.lines or proxy, proxy.key, label, args, trains=proxy.trains)
+        # The first of the calls that make one update begins a step.
+        is_first = proxy.calls % proxy.every == 0
+        proxy.calls += 1
+        self._accumulates |= proxy.every > 1
+        trains = proxy.trains and is_first
+        words = f"{proxy.every} calls of {label}" if proxy.every > 1 else f"a call of {label}"
+        flags = "train grad" if proxy.trains else None
+        self._told(proxy.lines or proxy, proxy.key, label, args, words if trains else None, flags)
         # What it returned may be given away with this call.
         self._result = None
 
     def _told(
-        self, function: object, key: int, label: str, args: tuple[object, ...], *, trains: bool
-    ) -> None:
+        self, function: object, key: int, label: str, args: tuple[object, ...],
+        ends: str | None = None, flags: str | None = None,
+    ) -> None:  # fmt: skip
         """A call of a function that differentiates or updates ends a step as an optimizer does;
-        whether it does is known when it has been traced."""
+        whether it does is known when it has been traced. `ends` are the words for what does."""
         marks = self._marks
         self._has_called = True
         if marks is None:
             return
         known = weakref.ref(function)
-        if trains:
-            marks.stepped(key, label, lambda: known() is not None, f"a call of {label}")
+        if ends is not None:
+            marks.stepped(key, label, lambda: known() is not None, ends)
             self._trains = True
         # Beside training it may evaluate, prepare data, or be a part of a step.
-        flags = "train grad" if trains else "" if self._trains else "eval"
+        flags = flags or ("" if self._trains else "eval")
         marks.called(key, label, flags, sizes_of(args), lambda: known() is not None)
 
     def _returned(self, result: object) -> None:
@@ -156,7 +180,7 @@ class JaxInstruments(Instruments):
         if not watch.is_on or watch.running is not None or not watch.is_clean():
             return original(compiled, *args, **kwargs)
         with Ignoring("a call was not seen"):
-            self._told(compiled, id(compiled), "a compiled function", args, trains=False)
+            self._told(compiled, id(compiled), "a compiled function", args)
         self._result = None
         self._result = result = original(compiled, *args, **kwargs)
         return result
@@ -274,6 +298,14 @@ class JaxInstruments(Instruments):
     def forked(self) -> None:
         """JAX's threads are the parent's: nothing of it is touched here."""
         self._session = self._result = None
+
+
+def _every(schedule: Any) -> int:
+    """How many calls make an update, where that is a number that never changes."""
+    if not str(getattr(schedule, "__module__", "")).startswith("optax"):
+        return 1
+    values = [cell.cell_contents for cell in schedule.__closure__ or ()]
+    return next((value for value in values if isinstance(value, int) and value > 0), 1)
 
 
 def _profiler() -> Any:

@@ -39,8 +39,12 @@ _KERAS_OPTIMIZERS = (
 class Told:
     """Who is told of calls: the instruments."""
 
-    def called(self, key: int, label: str, args: object, *, trains: bool, of: object) -> None:
-        """A function is called, or a session runs."""
+    def called(
+        self, key: int, label: str, args: object, *, trains: bool, of: object, every: int = 1,
+        is_first: bool = True,
+    ) -> None:  # fmt: skip
+        """A function is called, or a session runs. So many calls make one update of variables;
+        whether this is the first of them."""
 
     def stepped(self, optimizer: object, words: str | None) -> None:
         """An optimizer has updated variables, outside of any function."""
@@ -55,6 +59,9 @@ class Calls:
         # The function that each thread is inside of.
         self._running: dict[int, int] = {}
         self._trains: set[int] = set()
+        # How many calls of a function make one update of variables, and how many there were.
+        self._every: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
         self._runs: dict[tuple[object, ...], bool] = {}
         self._gradients = self._updates = 0
         self._phases: dict[int, str] = {}
@@ -117,7 +124,13 @@ class Calls:
         key, label, lives = _name_of(function)
         with Ignoring("a call was not seen"):
             given = args or tuple(kwargs.values())
-            self._told.called(key, label, given, trains=key in self._trains, of=lives)
+            every = self._calls_per_update(key, function)
+            # The first of the calls that make one update begins a step.
+            place = self._counts[key] = self._counts.get(key, -1) + 1
+            self._told.called(
+                key, label, given, trains=key in self._trains, of=lives, every=every,
+                is_first=place % every == 0,
+            )  # fmt: skip
         self._running[me] = key
         try:
             return original(function, *args, **kwargs)
@@ -142,6 +155,11 @@ class Calls:
             self._trains.update(self._running.values())
         return key is not None
 
+    def _calls_per_update(self, key: int, function: object) -> int:
+        """How many calls make one update: batches of one are fewer, as a call may have several."""
+        batches, each = self._every.get(key, 1), _batches(function)
+        return batches // each if batches % each == 0 else 1
+
     # What is done op by op.
 
     def _gradient(
@@ -159,7 +177,11 @@ class Calls:
     def _update(
         self, original: Original, optimizer: object, *args: object, **kwargs: object
     ) -> object:
-        if self._note_training() or not self._is_eager() or _computes_elsewhere(optimizer):
+        if self._note_training():
+            every = getattr(optimizer, "gradient_accumulation_steps", None)
+            self._every[self._running[_thread.get_ident()]] = every or 1
+            return original(optimizer, *args, **kwargs)
+        if not self._is_eager() or _computes_elsewhere(optimizer):
             return original(optimizer, *args, **kwargs)
         found = self._within("optimizer", original, optimizer, *args, **kwargs)
         self._updates += 1
@@ -262,6 +284,15 @@ def _keras_step(function: object) -> str | None:
         if named:
             return named[0]
     return None
+
+
+def _batches(function: object) -> int:
+    """How many batches one call of a function of Keras' takes."""
+    for cell in getattr(_python_of(function), "__closure__", None) or ():
+        found = getattr(_content(cell), "steps_per_execution", None)
+        if isinstance(found, int) and found > 0:
+            return found
+    return 1
 
 
 def _content(cell: Any) -> object:

@@ -42,6 +42,7 @@ class TensorflowInstruments(Instruments, Told):
         self._profiler = Profiler()
         self._eager = Described(lambda: self._calls.phase)
         self._is_describing = self._is_foreign = self._trains = self._collects = False
+        self._accumulates = False
         self._begin_ns = 0
         # Whether ops were seen that a line of the program ran; nodes of a graph bear none.
         self._has_lines = False
@@ -137,18 +138,27 @@ class TensorflowInstruments(Instruments, Told):
             with Ignoring("graphs are still collected"):
                 self._context.context().disable_graph_collection()
 
-    def called(self, key: int, label: str, args: object, *, trains: bool, of: object) -> None:
+    def called(
+        self, key: int, label: str, args: object, *, trains: bool, of: object, every: int = 1,
+        is_first: bool = True,
+    ) -> None:  # fmt: skip
         """A function is called, or a session runs."""
         marks = self._marks
         if marks is None:
             return
-        if trains:
-            marks.stepped(key, label, alive(of), f"a call of {label}")
+        self._accumulates |= every > 1
+        if trains and is_first:
+            words = f"{every} calls of {label}" if every > 1 else f"a call of {label}"
+            marks.stepped(key, label, alive(of), words)
             self._trains = True
         is_beside = self._trains and label not in KERAS_EVALUATES
         flags = "train grad" if trains else "" if is_beside else "eval"
         sizes = sizes_of(args) if isinstance(args, tuple) else ()
         marks.called(key, label, flags, sizes, alive(of))
+
+    def will_train(self) -> bool:
+        """Whether gradients are accumulated: the update comes later."""
+        return self._accumulates and not self._trains
 
     def stepped(self, optimizer: object, words: str | None) -> None:
         """An optimizer has updated variables op by op."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from timeroof.live.calls import count_calls
 from timeroof.live.recording import tensors_in
 from timeroof.live.tensorflow.graph import Graph, Node, NodeRun, described_graph, parse_shapes
+from timeroof.live.tensorflow.graphdef import graph_of
 from timeroof.live.tensorflow.ops import described_op, plain_op, tensor_seen
+from timeroof.live.tensorflow.steps import GraphOp, exchanges
+from timeroof.live.xla.steps import Kernel, Level, XlaStep
 
 
 def run(moment: int, node: str, op: str, shapes: str = "") -> NodeRun:
@@ -84,3 +91,51 @@ def test_lists_of_tensors_are_added_by_taking_over_what_is_set() -> None:
     added = described_op("AddN", [one, one, one], [one], {})
     assert count_calls([added])[0].cost.flops == 8
     assert tensor_seen((4,), "variant", 1) is None
+
+
+def test_a_collective_has_its_message_and_the_constant_that_says_how_many_send() -> None:
+    # GraphDef on the wire: a constant "n" of one integer, 2, in its content.
+    tensor = bytes([0x08, 3, 0x12, 0, 0x22, 4, 2, 0, 0, 0])
+    value = bytes([0x42, len(tensor)]) + tensor
+    attribute = b"\x0a\x05value" + bytes([0x12, len(value)]) + value
+    node = b"\x0a\x01n" + b"\x12\x05Const" + bytes([0x2A, len(attribute)]) + attribute
+    graph = graph_of(bytes([0x0A, len(node)]) + node)
+    assert graph["n"].attributes["value"] == 2
+    exchanged = {
+        **graph,
+        "sum": Node("CollectiveReduceV2", (("g", 0), ("n", 0)), {"merge_op": "Add"}),
+        "all": Node("CollectiveGatherV2", (("g", 0), ("unseen", 0)), {}),
+    }
+    reduced, gathered = described_graph(
+        [
+            run(0, "sum", "CollectiveReduceV2", "(float[100];int32[])"),
+            run(1, "all", "CollectiveGatherV2", "(float[100];int32[])"),
+        ],
+        exchanged,
+    )
+    known, unknown = (one.cost for one in count_calls([reduced, gathered]))
+    # Half of the additions, and twice half of the message over the link.
+    assert (known.flops, known.link_bytes, known.bytes) == (50, 400, 800)
+    assert "group's size" in (unknown.unknown or "")
+
+
+def test_of_a_collective_that_is_handed_over_the_exchange_counts() -> None:
+    handed = GraphOp("sum", "CollectiveReduceV2", parse_shapes("(float[100];int32[])"))
+    product = GraphOp("mul", "MatMul", parse_shapes("(float[4,8];float[8,8])"))
+    events = [handed, product, handed._replace(shapes=())]
+    kernels = {
+        place: Kernel(f"tf::{op.op}", op=op, is_collective=op.node == "sum")
+        for place, op in enumerate(events)
+    }
+    zeros = np.zeros(3, np.int64)
+    level = np.array([Level.COLLECTIVE, Level.KERNEL, Level.COLLECTIVE], np.int64)
+    step = XlaStep(
+        names=(), name=zeros, start_ns=zeros, end_ns=zeros, thread=zeros, sequence=zeros,
+        scope=zeros, begin_ns=0, finish_ns=1, main_thread=0, level=level, kernels=kernels,
+    )  # fmt: skip
+    kept, levels = exchanges(step)
+    assert levels.tolist() == [Level.RUNTIME, Level.KERNEL, Level.COLLECTIVE]
+    assert sorted(kept) == [1, 2]
+    assert kept[2].op == handed
+    alone = replace(step, kernels={0: kernels[0], 1: kernels[1]})
+    assert exchanges(alone)[0] == alone.kernels

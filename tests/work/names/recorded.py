@@ -13,6 +13,7 @@ import json
 import re
 import sqlite3
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ def read_bytes(path: Path) -> bytes:
     return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
 
 
+@cache
 def recorded_names() -> dict[str, NameTimes]:
     """Seconds by kernel name, for every file that was looked at and has kernel names."""
     found = {place(path): names_of(path) for path in looked_at()}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from timeroof.work.names import NameFacts, read_name
-from timeroof.work.names.algorithms import LIBRARY_RULES, PRECISION_RULES
 
 # name -> library, algorithm, precision, tensor core, tile, pass
 Facts = tuple[str | None, str, str | None, bool | None, str | None, str | None]
@@ -171,12 +168,3 @@ def test_algorithms_that_do_less_work_are_named() -> None:
 
 def test_a_name_that_says_nothing_gives_nothing() -> None:
     assert read_name("ComputeCurrent") == NameFacts(short_name="ComputeCurrent")
-
-
-def test_a_pattern_that_is_not_asked_for_its_words_would_fit_no_other_name() -> None:
-    """Patterns are tried only where a name has a word that they need: the same names fit."""
-    patterns = [rule[0] for rule in PRECISION_RULES] + [rule[0] for rule in LIBRARY_RULES]
-    for pattern in patterns:
-        for name in MATRIX_KERNELS:
-            plain = re.search(pattern.pattern, name, pattern.flags)
-            assert (pattern.search(name) is None) == (plain is None), (pattern.pattern, name)

@@ -7,6 +7,8 @@ import polars as pl
 from timeroof.advice.context import Context
 from timeroof.advice.rule import MIN_SHARE, Claim, Rule
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.model.fleet import outlying
+from timeroof.read.events import shown_list
 
 MIN_IMBALANCE = 0.05
 
@@ -23,6 +25,9 @@ class UnbalancedRanks(Rule):
     **Example.** Sequences of different length distributed as they come, experts with different
     load, one node with a lower clock.
 
+    **Which ranks.** Those that stand out from the median rank, as in the warning on ranks; the
+    busiest one where none does, or of fewer than four.
+
     **Seconds.** The busiest rank's time less the mean: what perfect balance would give.
 
     **Silent** with one rank.
@@ -30,10 +35,10 @@ class UnbalancedRanks(Rule):
 
     code = "TR401"
     name = "unbalanced-ranks"
-    title = "One rank computes longer than the others"
+    title = "Some ranks compute longer than the others"
     actions = {
         "any": "Balance the work: bucket samples by length, and shard by cost instead of count."
-        " Check the slow rank's clock, temperature and data path."
+        " Check the slow ranks' clocks, temperatures and data paths."
     }
 
     def claims(self, context: Context) -> list[Claim]:
@@ -45,20 +50,36 @@ class UnbalancedRanks(Rule):
         most_s, mean_s = float(ranks["time_s"].max() or 0.0), float(ranks["time_s"].mean() or 0.0)  # type: ignore[arg-type]
         if most_s < (1 + MIN_IMBALANCE) * mean_s or most_s - mean_s < MIN_SHARE * context.total_s:
             return []
-        slowest = ranks["rank"][0]
-        rows = work.filter(pl.col("rank") == slowest)
+        slow = _slow(ranks, mean_s)
+        rows = work.filter(pl.col("rank").is_in(slow))
+        several = len(slow) > 1
+        whose = (
+            f"Ranks {shown_list([str(rank) for rank in slow])}" if several else f"Rank {slow[0]}"
+        )
         why = (
-            f"Rank {slowest} computes {format_seconds(most_s)}; the mean of {ranks.height} ranks"
-            f" is {format_seconds(mean_s)}. The others wait for it in every collective."
+            f"{whose} compute{'' if several else 's'} {'up to ' * several}{format_seconds(most_s)};"
+            f" the mean of {ranks.height} ranks is {format_seconds(mean_s)}."
+            f" The others wait for {'them' if several else 'it'} in every collective."
         )
         title = (
-            f"Rank {slowest} computes {format_percent(most_s / mean_s - 1)} longer than the mean:"
+            f"{whose} compute{' up to' if several else 's'}"
+            f" {format_percent(most_s / mean_s - 1)} longer than the mean:"
             f" {format_seconds(most_s)} against {format_seconds(mean_s)}"
         )
-        evidence = {"rank": slowest, "most_s": most_s, "mean_s": mean_s, "ranks": ranks.height}
+        evidence = {
+            "rank": slow[0], "slow_ranks": slow, "most_s": most_s, "mean_s": mean_s,
+            "ranks": ranks.height,
+        }  # fmt: skip
         gains = rows.with_columns(pl.lit(0.0).alias("busy_gain_s"))
         outside = {"imbalance": most_s - mean_s}
         return self.claim(context, gains, why, evidence, title=title, outside_s=outside)
+
+
+def _slow(ranks: pl.DataFrame, mean_s: float) -> list[int]:
+    """The ranks that stand out by computing longer, the longest first; else the busiest one."""
+    far = set(outlying(list(ranks.select("rank", "time_s").iter_rows())))
+    slow = ranks.filter(pl.col("rank").is_in(far), pl.col("time_s") > mean_s)["rank"].to_list()
+    return slow or [int(ranks["rank"][0])]
 
 
 def _computing(context: Context, work: pl.DataFrame) -> pl.DataFrame:
@@ -76,4 +97,4 @@ def _computing(context: Context, work: pl.DataFrame) -> pl.DataFrame:
         ]
         schema = {"rank": pl.Int64, "time_s": pl.Float64}
         seconds = pl.DataFrame(known, schema=schema, orient="row")
-    return seconds.sort("time_s", descending=True)
+    return seconds.sort(["time_s", "rank"], descending=[True, False])

@@ -6,7 +6,7 @@ import polars as pl
 
 from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.columns import first_of
+from timeroof.core.columns import bytes_known, first_of, flops_known
 from timeroof.core.units import format_percent, format_seconds
 
 MOST_UNKNOWN = 0.1
@@ -16,8 +16,8 @@ NO_OP, NO_SHAPES, NO_FORMULA = "no op is recorded", "no shapes are recorded", "n
 class UnknownShare(Rule):
     """Too much time in rows whose work is not known.
 
-    **What.** Rows without a limiter, where they hold a tenth of the kernels' time or more.
-    Collectives are left out: their time is known as communication.
+    **What.** Rows without a limiter whose FLOPs or bytes are unknown, where they hold a tenth of
+    the kernels' time or more. Collectives are left out: their time is known as communication.
 
     **Why.** Nothing can be said about them, and no verdict on the whole should hide it.
 
@@ -51,7 +51,8 @@ class UnknownShare(Rule):
         if context.machine is None:
             return []
         own = context.rows.filter(pl.col("kind") != "collective")
-        rows = own.filter(pl.col("limit") == "unknown")
+        known = flops_known(own.columns) & bytes_known(own.columns)
+        rows = own.filter((pl.col("limit") == "unknown") & ~known)
         time_s = float(rows["time_s"].sum())
         share = time_s / (float(own["time_s"].sum()) or 1.0)
         if share < MOST_UNKNOWN:

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from timeroof.live.recording import Described, TensorSeen
-from timeroof.live.tensorflow.ops import ALIASES, described_op, plain_op, tensor_seen
+from timeroof.live.tensorflow.ops import (
+    ALIASES,
+    GROUP_INPUT,
+    GROUP_SIZE,
+    described_op,
+    plain_op,
+    tensor_seen,
+)
 from timeroof.read.xla.space import Plane
 
 _SHAPE = re.compile(r"^(\w+)\[([\d,]*)\]$")
@@ -142,9 +149,20 @@ def _described(
     while outputs and outputs[-1] is None:
         outputs.pop()
     node = graph.get(run.node)
-    if not outputs and node is not None:
+    if node is None:
+        return described_op(run.op, inputs, outputs, {})
+    if not outputs:
         outputs = _of_asked_size(run, node, graph, made)
-    return described_op(run.op, inputs, outputs, node.attributes if node is not None else {})
+    return described_op(run.op, inputs, outputs, {**_group(run, node, graph), **node.attributes})
+
+
+def _group(run: NodeRun, node: Node, graph: Graph) -> dict[str, object]:
+    """How many take part in a collective, where a constant of the graph says so."""
+    place = GROUP_INPUT.get(plain_op(run.op))
+    if place is None or place >= len(node.inputs):
+        return {}
+    maker = graph.get(node.inputs[place][0])
+    return {} if maker is None else {GROUP_SIZE: maker.attributes.get("value")}
 
 
 def _of_asked_size(run: NodeRun, node: Node, graph: Graph, made: _Made) -> list[TensorSeen | None]:

@@ -14,7 +14,10 @@ _META_PARTITION, _META_FUNCTION, _FUNCTION_PARTITION = 3, 4, 1
 _GRAPH_NODE = 1
 _NODE_NAME, _NODE_OP, _NODE_INPUT, _NODE_ATTRIBUTE = 1, 2, 3, 5
 _KEY, _VALUE = 1, 2
-_LIST, _TEXT, _INTEGER, _FLOAT, _FLAG = 1, 2, 3, 4, 5
+_LIST, _TEXT, _INTEGER, _FLOAT, _FLAG, _TENSOR = 1, 2, 3, 4, 5, 8
+_CONTENT, _INT32S = 4, 7
+# Bytes of one integer of 32 bits.
+_ONE_INT32 = 4
 # Files of one process are read until they have so many bytes together.
 _MOST_BYTES = 200_000_000
 
@@ -100,6 +103,19 @@ def _attribute_value(data: bytes, span: Span) -> object:
             return bool(value)
         if number == _LIST and isinstance(value, tuple):
             return _list(data, value)
+        if number == _TENSOR and isinstance(value, tuple):
+            return _one_integer(data, value)
+    return None
+
+
+def _one_integer(data: bytes, span: Span) -> int | None:
+    """A constant's value where it is one integer of 32 bits: the size of a group, say."""
+    for number, value in fields(data, span):
+        if number == _INT32S:
+            found = integers(data, value)
+            return found[0] if len(found) == 1 else None
+        if number == _CONTENT and isinstance(value, tuple) and value[1] - value[0] == _ONE_INT32:
+            return int.from_bytes(data[slice(*value)], "little", signed=True)
     return None
 
 

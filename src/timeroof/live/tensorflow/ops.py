@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from timeroof.live.recording import OP_SCOPE, Described, TensorSeen
 from timeroof.work.call import FORMATS, parse_dtype
+from timeroof.work.families.tensorflow import COLLECTIVES
 
 Attributes = Mapping[str, object]
 Tensors = Sequence[TensorSeen | None]
@@ -17,6 +18,13 @@ Tensors = Sequence[TensorSeen | None]
 # What oneDNN's and Grappler's rewriting puts around an op's own name.
 _HEADS = ("_MklNative", "_Mkl", "_ITEX")
 WITH_BIAS = "WithBias"
+GROUP_SIZE = "group_size"
+# Which input of a collective is its group's size, where that is none of its attributes.
+GROUP_INPUT = {
+    **dict.fromkeys(("CollectiveReduceV2", "CollectiveGatherV2", "CollectiveBcastSendV2"), 1),
+    **dict.fromkeys(("CollectiveReduceScatterV2", "CollectiveAllToAllV2"), 1),
+    "CollectiveBcastRecvV2": 0,
+}
 # Ops whose result is their first operand, under another name or shape.
 ALIASES = frozenset({
     "Identity", "Enter", "Exit", "NextIteration", "LoopCond", "Reshape", "ExpandDims", "Squeeze",
@@ -146,6 +154,15 @@ def _composed(
     return [inputs[0] if inputs else None, names if isinstance(names, tuple) else ()]
 
 
+def _exchanged(
+    inputs: list[TensorSeen | None], outputs: list[TensorSeen | None], attributes: Attributes
+) -> list[object]:
+    """The message, and how many send one: replicas, devices or workers."""
+    message = next((t for t in (*inputs[:1], *outputs) if t is not None), None)
+    told = [attributes.get(name) for name in (GROUP_SIZE, "num_devices")]
+    return [message, next((n for n in told if isinstance(n, int)), None)]
+
+
 def _pool(
     inputs: list[TensorSeen | None], outputs: list[TensorSeen | None], attributes: Attributes
 ) -> list[object]:
@@ -162,9 +179,20 @@ _ARRANGED: dict[str, Arrange] = {
     **dict.fromkeys(("Einsum", "XlaEinsum"), _einsum),
     **dict.fromkeys(("MaxPool", "AvgPool"), _pool),
     "_UnaryOpsComposition": _composed,
+    **dict.fromkeys(COLLECTIVES, _exchanged),
 }
 
 
 def needs_attributes(op: str) -> bool:
     """Whether what an op does cannot be told from its tensors alone."""
-    return plain_op(op) in _ARRANGED
+    name = plain_op(op)
+    return name in _ARRANGED and name not in COLLECTIVES
+
+
+def is_exchange(op: str) -> bool:
+    """Whether devices or workers send one another something in an op.
+
+    >>> is_exchange("tf::CollectiveReduceV2"), is_exchange("tf::GatherV2")
+    (True, False)
+    """
+    return op.removeprefix("tf::") in COLLECTIVES

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from timeroof.live.frameworks import FilePass
-from timeroof.live.recording import TimedStep
+from timeroof.live.recording import Ints, TimedStep
 from timeroof.live.tensorflow.graph import Graph, NodeRun, parse_shapes
 from timeroof.live.tensorflow.graphdef import graphs_in
-from timeroof.live.tensorflow.ops import plain_op
+from timeroof.live.tensorflow.ops import is_exchange, plain_op
 from timeroof.live.xla.steps import Kernel, Level, XlaStep, read_steps
 from timeroof.read.xla.space import Event, Line
 
@@ -110,7 +110,7 @@ class _Teller:
         op = str(around.stats.get("eager_op", ""))
         if _DATA.match(op):
             return Level.DATA
-        return Kernel(f"tf::{plain_op(op)}", op=EagerOp(op))
+        return _kernel(op, EagerOp(op))
 
 
 def _level_of(event: Event) -> Level | None:
@@ -136,7 +136,11 @@ def _node(line: Line, event: Event, node: str, op: str) -> Level | Kernel | None
         return Level.DATA
     is_data = bool(_DATA_LINE.search(line.name))
     shapes = parse_shapes(event.stats.get("shape"))
-    return Kernel(f"tf::{plain_op(op)}", op=GraphOp(node, op, shapes, is_data))
+    return _kernel(op, GraphOp(node, op, shapes, is_data))
+
+
+def _kernel(op: str, ran: EagerOp | GraphOp) -> Kernel:
+    return Kernel(f"tf::{plain_op(op)}", op=ran, is_collective=is_exchange(plain_op(op)))
 
 
 def tensorflow_steps(passes: Sequence[FilePass], folder: Path) -> list[TimedStep | None]:
@@ -152,6 +156,24 @@ def tensorflow_steps(passes: Sequence[FilePass], folder: Path) -> list[TimedStep
             steps.append(step)
             continue
         own: Mapping[str, Any] = {f.name: getattr(step, f.name) for f in fields(step)}
+        kernels, level = exchanges(step)
+        own = {**own, "kernels": kernels, "level": level}
         eager = one.payload.get("eager", ())
         steps.append(TensorflowStep(**own, graphs=known[process], eager=eager))
     return steps
+
+
+def exchanges(step: XlaStep) -> tuple[dict[int, Kernel], Ints]:
+    """Kernels and levels where a collective is two events: its node hands the message over, and has
+    its sizes; a thread of the runtime exchanges it, without any. The second is the collective."""
+    kernels, level = dict(step.kernels), step.level.copy()
+    own = {p: k.op for p, k in kernels.items() if k.is_collective and isinstance(k.op, GraphOp)}
+    ran = {op.node for op in own.values() if not op.shapes}
+    handed = {op.node: op for op in own.values() if op.shapes and op.node in ran}
+    for place, op in own.items():
+        if op.node in handed and op.shapes:
+            level[place] = Level.RUNTIME
+            del kernels[place]
+        elif op.node in handed:
+            kernels[place] = replace(kernels[place], op=handed[op.node])
+    return kernels, level

@@ -44,8 +44,8 @@ def in_a_row(step: XlaStep, event_cost_ns: float) -> TimedStep:
     first, last = np.searchsorted(edges, start), np.searchsorted(edges, end)
     owner, share = _shares(step.level, first, last, np.diff(edges).astype(float))
     charges = _charges(step, event_cost_ns)
-    busy = _kernel_pieces(step, edges, owner, first, share, charges)
-    between = _idle_pieces(step, edges, owner, charges, event_cost_ns)
+    between, left_ns = _idle_pieces(step, edges, owner, charges, event_cost_ns)
+    busy = _kernel_pieces(step, edges, owner, first, share, charges, left_ns)
     return _joined(step, [*busy, *between], share)
 
 
@@ -79,10 +79,11 @@ Piece = tuple[Ints, Ints, list[str], Ints]
 
 
 def _kernel_pieces(
-    step: XlaStep, edges: Ints, owner: Ints, first: Ints, share: Floats, charges: Floats
-) -> list[Piece]:
+    step: XlaStep, edges: Ints, owner: Ints, first: Ints, share: Floats, charges: Floats,
+    left_ns: float,
+) -> list[Piece]:  # fmt: skip
     """Kernels one after the other within each stretch in which some run, and after each what
-    recording took of it."""
+    recording took of it: of the events inside, and of what the runtime around has no time for."""
     at = np.flatnonzero((step.level <= Level.COLLECTIVE) & (share > 0))
     if not len(at):
         return []
@@ -94,12 +95,34 @@ def _kernel_pieces(
     low, high = begin[:-1], begin[1:]
     starts = _real_time(low, busy_before, edges, right=True)
     ends = np.maximum(starts, _real_time(high, busy_before, edges, right=False))
-    taken = np.minimum(ends - starts, np.rint(charges[at]).astype(np.int64))
+    length_ns = ends - starts
+    taken = np.minimum(length_ns, np.rint(charges[at]).astype(np.int64))
+    left_ns += float((charges[at] - taken).sum())
+    # Of threads that record at once, each costs its part of the instant.
+    at_once = float(share[at].sum()) / max(1, int((step.end_ns - step.start_ns)[at].sum()))
+    taken += evenly(left_ns * min(1.0, at_once), length_ns - taken)
     names = [step.names[n] for n in step.name[at].tolist()]
     return [
         (starts, ends - taken, names, at),
         (ends - taken, ends, [_PROFILER] * len(at), np.full(len(at), -1)),
     ]
+
+
+def evenly(total: float, most: Ints) -> Ints:
+    """The most even parts that make a total, none above its most: most of an event's recording may
+    lie within the kernel that it tells of, which is as short as it may be.
+
+    >>> evenly(70.0, np.array([10, 500, 40])).tolist(), evenly(9.0, np.array([1, 2])).tolist()
+    ([10, 30, 30], [1, 2])
+    """
+    ordered = np.sort(most)
+    up_to = np.cumsum(ordered) + ordered * np.arange(len(most) - 1, -1, -1)
+    place = int(np.searchsorted(up_to, total))
+    if place == len(most):
+        return most
+    level = (total - float(ordered[:place].sum())) / (len(most) - place)
+    found: Ints = np.minimum(most, np.rint(level).astype(np.int64))
+    return found
 
 
 def _real_time(busy: Floats, busy_before: Ints, edges: Ints, *, right: bool) -> Ints:
@@ -114,12 +137,14 @@ def _real_time(busy: Floats, busy_before: Ints, edges: Ints, *, right: bool) -> 
 
 def _idle_pieces(
     step: XlaStep, edges: Ints, owner: Ints, charges: Floats, cost_ns: float
-) -> list[Piece]:
-    """What is between kernels by its cause, each piece without its part of recording."""
+) -> tuple[list[Piece], float]:
+    """What is between kernels by its cause, each piece without its part of recording; and what
+    recording took of the runtime beyond all the time that the runtime has for itself."""
     length = np.diff(edges)
     outside = float((step.charged == -1).sum()) * cost_ns
     pooled = float((step.charged == -2).sum()) * cost_ns
     found: list[Piece] = []
+    left_ns = 0.0
     for one in (*_CAUSES, Level.NOTHING):
         mine = owner == one
         total = float(length[mine].sum())
@@ -128,6 +153,7 @@ def _idle_pieces(
         else:
             owed = float(charges[step.level == one].sum())
             if one == Level.RUNTIME:
+                left_ns = max(0.0, owed - total)
                 owed, pooled = owed + pooled, max(0.0, pooled - max(0.0, total - owed))
         if not total:
             continue
@@ -137,7 +163,7 @@ def _idle_pieces(
         if one in _CAUSES:
             found.append((starts, ends - taken, [_CAUSES[one]] * len(starts), none))
         found.append((ends - taken, ends, [_PROFILER] * len(starts), none))
-    return found
+    return found, left_ns
 
 
 def _merged(edges: Ints, mine: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:

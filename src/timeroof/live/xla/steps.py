@@ -54,6 +54,8 @@ class Kernel:
     device: int = 0
     # What a framework says of an op that is no instruction.
     op: object = None
+    # Whether devices or workers send one another something.
+    is_collective: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -221,10 +223,7 @@ class _Table:
         level = found
         if isinstance(found, Kernel):
             self._kernels[place] = found
-            is_collective = (
-                found.linked is not None and found.linked.instruction.opcode in COLLECTIVES
-            )
-            level = Level.COLLECTIVE if is_collective else Level.KERNEL
+            level = Level.COLLECTIVE if found.is_collective else Level.KERNEL
             name = found.name
         if thunk is not None:
             end = max(end, thunk.end_ps // 1000)
@@ -270,7 +269,9 @@ class _Table:
 
 def _kernel(thunk: Thunk) -> Kernel:
     device = int(thunk.device) if thunk.device.isdigit() else 0
-    return Kernel(thunk.op, thunk.linked, thunk.is_whole, device)
+    linked = thunk.linked
+    sends = linked is not None and linked.instruction.opcode in COLLECTIVES
+    return Kernel(thunk.op, linked, thunk.is_whole, device, is_collective=sends)
 
 
 def kernels_in_order(step: XlaStep) -> Iterable[tuple[int, Kernel]]:

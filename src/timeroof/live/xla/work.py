@@ -25,7 +25,7 @@ from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.formulas import formulas_of
 from timeroof.work.hlo.names import inside, module_of, phase_by_stack, phase_of, source_of, told_by
-from timeroof.work.hlo.opcodes import COLLECTIVES, CONTAINERS, FREE, FUSIONS
+from timeroof.work.hlo.opcodes import CONTAINERS, FREE, FUSIONS
 from timeroof.work.hlo.proto import Instruction
 from timeroof.work.locality.accesses import Range
 
@@ -259,9 +259,9 @@ def in_words(table: pl.DataFrame, recording: Recording, rows: Rows) -> pl.DataFr
 
 
 def _kind(kernel: Kernel) -> str:
+    if kernel.is_collective:
+        return "collective"
     if kernel.linked is None:
         return "op"
     opcode = kernel.linked.instruction.opcode
-    if opcode in COLLECTIVES:
-        return "collective"
     return "kernel" if opcode in (*FUSIONS, *CONTAINERS) else "op"

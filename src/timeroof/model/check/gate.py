@@ -12,10 +12,12 @@ from timeroof.core.errors import UsageError
 from timeroof.core.report import Report
 from timeroof.model.check.limits import LimitRule
 from timeroof.model.compare import causes
-from timeroof.model.compare.notes import pace_notes
+from timeroof.model.compare.compare import in_common
+from timeroof.model.compare.notes import pace_notes, unlike_notes
 from timeroof.model.stats import noise_of
 
 BELOW_NOISE = "inconclusive: the noise is larger than the distance to the limit"
+SLOWDOWN = "slow-down against the baseline"
 CHECK_SCHEMA = "timeroof.check/1"
 
 
@@ -75,9 +77,10 @@ def check(run: Report, baseline: Report | None, limits: Limits) -> CheckResult:
     if limits.max_launches is not None:
         found.append(_launches(run, limits.max_launches))
     found += [_rule(run, baseline, rule) for rule in limits.rules]
+    unlike = unlike_notes(in_common(baseline, run)) if baseline is not None else []
     shift = causes.pace_shift(baseline.totals, run.totals) if baseline is not None else 0.0
-    notes = [*_notes(found), *pace_notes(shift, ("the baseline", "the run"))]
-    return CheckResult(tuple(found), tuple(notes))
+    pace = pace_notes(shift, ("the baseline", "the run"))
+    return CheckResult(tuple(found), (*unlike, *_notes(found), *pace))
 
 
 def _notes(limits: list[Limit]) -> list[str]:
@@ -119,12 +122,11 @@ def _measured_s(report: Report, whose: str) -> float:
 
 
 def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
-    what = "slow-down against the baseline"
     now_s, before_s = _measured_s(run, "the run"), _measured_s(baseline, "the baseline")
     if before_s <= 0:
         same = now_s <= 0
         note = "" if same else "the baseline took no time"
-        return Limit(what, limit, 0.0 if same else None, same, "share", 0.0, note=note)
+        return Limit(SLOWDOWN, limit, 0.0 if same else None, same, "share", 0.0, note=note)
     value = now_s / before_s - 1
     noise_s = noise_of(_run_deviation_s(run), _run_deviation_s(baseline))
     noise = None if noise_s is None else noise_s / before_s
@@ -136,7 +138,7 @@ def _slowdown(run: Report, baseline: Report, limit: float) -> Limit:
     passed = sure <= limit + slack
     unsure = sure > limit or (slack > limit and sure + slack > limit)
     note = BELOW_NOISE if passed and unsure else ""
-    return Limit(what, limit, value, passed, "share", noise, note=note)
+    return Limit(SLOWDOWN, limit, value, passed, "share", noise, note=note)
 
 
 def _efficiency(run: Report, limit: float) -> Limit:

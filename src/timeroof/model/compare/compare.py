@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from timeroof.core.columns import Row
@@ -59,6 +60,8 @@ class Comparison:
     notes: tuple[str, ...] = ()
     # Why a difference is not called one.
     reason: str | None = None
+    # What both runs have; None where one has no rows or no seconds.
+    in_common: told.InCommon | None = None
 
     @property
     def delta_s(self) -> float | None:
@@ -74,6 +77,7 @@ class Comparison:
             "total": {name: getattr(self, name) for name in TOTAL},
             "causes": self.causes,
             "matched_share": self.matched_share,
+            "in_common": _common_document(self.in_common),
             "rows": [_row(row) for row in self.rows.iter_rows(named=True)],
             "notes": list(self.notes),
         }
@@ -90,6 +94,7 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
     longer_s = max(a_s, b_s)
     shift = of.pace_shift(a.totals, b.totals)
     whole = _whole_runs((a.totals, a_s), (b.totals, b_s), noise, shift)
+    common_rows = told.in_common(a, b, pairs)
     significant = whole.counts or of.far_apart(a.totals, b.totals)
     moved = of.drift(pairs, LEAST_SHARE * longer_s) if noise is not None else Drift()
     # What moved all rows of runs that are not told apart is noise of every one of them.
@@ -109,12 +114,24 @@ def compare(a: Report, b: Report, names: tuple[str, str] = ("A", "B")) -> Compar
         rows=rows,
         matched_share=told.matched_share(pairs),
         reason=None if significant else told.why_not(whole),
+        in_common=common_rows,
         notes=(
-            *told.comparison_notes(a, b, pairs),
+            *told.comparison_notes(a, b, pairs, common_rows),
             *([] if noise is not None else [NO_SPREAD]),
             *told.pace_notes(shift, names),
         ),
     )
+
+
+def in_common(a: Report, b: Report) -> told.InCommon | None:
+    """What the rows of two runs have in common."""
+    return told.in_common(a, b, match(_side(a, b), _side(b, a)))
+
+
+def _common_document(common: told.InCommon | None) -> Row | None:
+    if common is None:
+        return None
+    return {**msgspec.structs.asdict(common), "same_program": common.is_same_program}
 
 
 def _not_timed(a: Report, b: Report, names: tuple[str, str]) -> Comparison:

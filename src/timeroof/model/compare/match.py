@@ -30,6 +30,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 # Not the same kernels any more, only the same part of the program.
 PARTS: tuple[tuple[str, ...], ...] = (("module", "phase"), ("phase",))
 BY_PART = tuple(" ".join(part) for part in PARTS)
+BY_MODULE = BY_PART[0]
 
 SUMS = (
     "elapsed_s", "time_s", "calls", "launches", "launch_s", "work_s", "work_other_s", "known_s",
@@ -68,7 +69,7 @@ def match(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     modules, a, b = _join(a, b, list(PARTS[0]))
     if modules.height:
         title = pl.format("(kernels of {})", "title").alias("title")
-        pairs.append(modules.with_columns(title, pl.lit(BY_PART[0]).alias("matched_by")))
+        pairs.append(modules.with_columns(title, pl.lit(BY_MODULE).alias("matched_by")))
     pairs.append(_rest(a, b))
     return pl.concat(pairs)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import get_args
 
+import msgspec
 import polars as pl
 
 from timeroof.core.report import Report
 from timeroof.core.resources import Scope
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.model.compare.match import AMOUNTS, BY_PART
+from timeroof.model.compare.match import AMOUNTS, BY_MODULE, BY_PART
 from timeroof.model.judge import scope_for
 from timeroof.model.stats import PairedRuns
 
-# Below this share of the time matched kernel by kernel, the runs are taken for different programs.
-SAME_PROGRAM = 0.5
+# Below this share of the time matched kernel by kernel a run may be compiled.
+SAME_KERNELS = 0.5
+# Below this share of either run's time in layers, shapes or numbers of calls that both runs have,
+# they are taken for different programs: an `aten::add_` alone is in all of them.
+SAME_PROGRAM = 0.25
 # Parts of the program compared as a whole are worth a word from this share on.
 WORTH_A_WORD = 0.1
 # Kernels that one run calls so many times more often were seen for longer, or do other work.
@@ -31,33 +35,83 @@ def matched_share(pairs: pl.DataFrame) -> float | None:
     return float(matched.select(seconds.sum()).item()) / whole if whole > 0 else None
 
 
-def comparison_notes(a: Report, b: Report, pairs: pl.DataFrame) -> list[str]:
+class InCommon(msgspec.Struct, frozen=True):
+    """What two runs have in common: layers, shapes or numbers of calls, not only names of ops.
+
+    `rows` are in both, `a_rows` and `b_rows` in each; `share` is that of the run which shares less.
+    """
+
+    rows: int
+    a_rows: int
+    b_rows: int
+    share: float
+
+    @property
+    def is_same_program(self) -> bool:
+        """Whether both look like one program."""
+        return self.share >= SAME_PROGRAM
+
+
+def in_common(a: Report, b: Report, pairs: pl.DataFrame) -> InCommon | None:
+    """What matched rows of two runs have in common; None where one has no seconds."""
+    seconds = pairs.select("a.elapsed_s", "b.elapsed_s").sum().row(0)
+    if not all(s > 0 for s in seconds):
+        return None
+    both = pairs.filter(pl.col("a.elapsed_s") > 0, pl.col("b.elapsed_s") > 0)
+    by_part = pl.col("matched_by").is_in(BY_PART)
+    same_place = ~by_part & pl.col("matched_by").str.contains("module|shape")
+    same_calls = ~by_part & (pl.col("a.calls") == pl.col("b.calls"))
+    alike = (same_place | (pl.col("matched_by") == BY_MODULE), same_calls)
+    shares = [
+        max(float(both.filter(test)[f"{side}.elapsed_s"].sum()) / of_run for test in alike)
+        for side, of_run in zip("ab", seconds, strict=True)
+    ]
+    timed = [int(report.rows["time_s"].count()) for report in (a, b)]
+    return InCommon(both.filter(same_place).height, timed[0], timed[1], min(shares))
+
+
+def unlike_notes(common: InCommon | None) -> list[str]:
+    """A word where two runs do not look like one program."""
+    if common is None or common.is_same_program:
+        return []
+    are = "kernel is" if common.rows == 1 else "kernels are"
+    return [
+        f"They look like two different programs: {common.rows:,} {are} in both, of"
+        f" {common.a_rows:,} and {common.b_rows:,}. If it is one program, one of the runs is"
+        " compiled or has other sizes."
+    ]
+
+
+def comparison_notes(
+    a: Report, b: Report, pairs: pl.DataFrame, common: InCommon | None
+) -> list[str]:
     """Notes on what makes two runs hard to compare."""
-    return [*_matching(a, b, pairs), *_machines(a, b), *_windows(a, b, pairs), *_versions(a, b)]
+    return [
+        *_matching(a, b, pairs, common),
+        *_machines(a, b),
+        *_windows(a, b, pairs),
+        *_versions(a, b),
+    ]
 
 
-def _matching(a: Report, b: Report, pairs: pl.DataFrame) -> list[str]:
+def _matching(a: Report, b: Report, pairs: pl.DataFrame, common: InCommon | None) -> list[str]:
     empty = [name for name, side in (("first", a), ("second", b)) if not len(side.profile)]
     if empty:
         return [f"The {' and the '.join(empty)} run has no kernels: there is nothing to match."]
     share = matched_share(pairs)
     if share is None:
         return ["No row of either run has a time: there is nothing to compare."]
+    unlike = unlike_notes(common)
     if share == 0:
-        return [
-            "No kernel of one run is in the other: they look like different programs, and only"
-            " phases are compared."
-        ]
-    if share < SAME_PROGRAM:
-        return [
-            f"Only {format_percent(share)} of the time is in kernels of both runs. They look like"
-            " different programs, or one of them is compiled. The rest is compared by module and"
-            " phase."
-        ]
+        return [*unlike, "No kernel of one run is in the other: only phases are compared."]
+    if share < SAME_KERNELS:
+        told = f"Only {format_percent(share)} of the time is in kernels of both runs"
+        compiled = "" if unlike else ", as where one is compiled"
+        return [*unlike, f"{told}{compiled}. The rest is compared by module and phase."]
     if 1 - share > WORTH_A_WORD:
         rest = format_percent(1 - share)
-        return [f"{rest} of the time is compared by module or phase, not by kernel."]
-    return []
+        return [*unlike, f"{rest} of the time is compared by module or phase, not by kernel."]
+    return unlike
 
 
 def _machines(a: Report, b: Report) -> list[str]:
@@ -143,9 +197,10 @@ def pace_notes(shift: float, names: tuple[str, str]) -> list[str]:
     if not shift:
         return []
     slower, explained = (names[1], shift) if shift > 0 else (names[0], -shift / (1 + shift))
+    upto = f"{explained:.0%}" if explained < 1 else f"{1 + explained:.3g} times the time"
     return [
         f"The machine itself was slower during {slower}, by a fixed piece of work timed beside the"
-        f" steps. That explains up to {explained:.0%}. Run both again, in turns."
+        f" steps. That explains up to {upto}. Run both again, in turns."
     ]
 
 

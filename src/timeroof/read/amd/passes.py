@@ -11,7 +11,7 @@ import polars as pl
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile
 from timeroof.read.amd.counters import with_amounts
-from timeroof.read.events import Whole, profile_of
+from timeroof.read.events import Whole, copy_bytes, profile_of
 from timeroof.read.ranges import linked
 
 OCCURRENCE = "_occurrence"
@@ -43,12 +43,12 @@ def profile_of_run(
 def copies_of(raw: pl.DataFrame, process: int) -> pl.DataFrame:
     """Copies: `raw` has way, start_ns, end_ns, gpu, stream, correlation, size, maybe device."""
     way = pl.col("way").fill_null("").str.replace("^MEMORY_COPY_", "").str.to_lowercase()
-    over, size = way.str.contains("host"), pl.col("size").cast(pl.Float64)
+    link, dram = copy_bytes(pl.col("size").cast(pl.Float64), way)
     return raw.with_columns(
         pl.lit("copy").alias("kind"),
         pl.format("Memcpy {}", way.str.replace_all("_", "-")).alias("name"),
-        pl.when(over | size.is_null()).then(size).otherwise(0.0).alias("link/pcie"),
-        pl.when(over).then(size).otherwise(2 * size).alias("byte/dram"),
+        link.alias("link/pcie"),
+        dram.alias("byte/dram"),
         pl.lit(process, pl.Int64).alias("process"),
     ).drop("way", "size")
 

@@ -10,7 +10,15 @@ from timeroof.core.errors import InputError
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import Names, find_header, number, read_table, ticks
-from timeroof.read.events import NO_LAUNCHES, SUMMARY, Whole, kernel_kind, one_device, profile_of
+from timeroof.read.events import (
+    NO_LAUNCHES,
+    SUMMARY,
+    Whole,
+    copy_bytes,
+    kernel_kind,
+    one_device,
+    profile_of,
+)  # fmt: skip
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.open import Input
 
@@ -155,9 +163,8 @@ def _copied(columns: dict[str, tuple[str, float]]) -> list[pl.Expr]:
     size = number(column) * factor
     name = pl.col(columns["name"][0])
     moved = name.str.contains(r"(?i)^\[?CUDA (?:Unified Memory )?mem")
-    over_link = name.str.contains(r"(?i)HtoD|DtoH|Host-to-Device|Device-to-Host")
-    inside = name.str.contains(r"(?i)DtoD|Device-to-Device")
+    link, dram = copy_bytes(size, name)
     return [
-        pl.when(moved & over_link).then(size).otherwise(0.0).alias("link/pcie"),
-        pl.when(moved).then(size * pl.when(inside).then(2.0).otherwise(1.0)).alias("byte/dram"),
+        pl.when(moved).then(link).otherwise(0.0).alias("link/pcie"),
+        pl.when(moved).then(dram).alias("byte/dram"),
     ]

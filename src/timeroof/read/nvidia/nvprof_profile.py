@@ -11,6 +11,7 @@ from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import in_base_units
 from timeroof.read.events import (
+    copy_bytes,
     drop_impossible,
     kernel_kind,
     one_device,
@@ -120,13 +121,11 @@ def _amounts(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(kind_of_name(), pl.lit("measured").alias("origin.time"))
     if "moved" not in rows.columns:
         return rows
-    moved, name = pl.col("moved"), pl.col("name")
-    inside = name.str.contains("DtoD")
-    moving = pl.col("kind") == "copy"
-    kernel = ~moving & (pl.col("kind") != "memset")
+    link, dram = copy_bytes(pl.col("moved"), pl.col("name"))
+    moves = pl.col("kind").is_in(["copy", "memset"])
     return rows.with_columns(
-        pl.when(~kernel).then(pl.when(inside).then(2 * moved).otherwise(moved)).alias("byte/dram"),
-        pl.when(moving & ~inside).then(moved).otherwise(0.0).alias(PCIE),
+        pl.when(moves).then(dram).alias("byte/dram"),
+        pl.when(moves).then(link).otherwise(0.0).alias(PCIE),
     )
 
 

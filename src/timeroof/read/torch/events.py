@@ -13,7 +13,7 @@ NOTHING = msgspec.Raw(b"")
 
 # What each spelling of a category is; torch 1.8 and other back ends spell them differently.
 OPS = frozenset({"cpu_op", "Operator", "mtia_op", "hpu_op"})
-KERNELS = frozenset({"kernel", "Kernel", "mtia_ccp_events", "concurrent_kernel"})
+KERNELS = frozenset({"kernel", "Kernel", "mtia_ccp_events", "concurrent_kernel", "gpu_op"})
 COPIES = frozenset({"gpu_memcpy", "Memcpy"})
 MEMSETS = frozenset({"gpu_memset", "Memset"})
 LAUNCHES = frozenset(
@@ -118,10 +118,11 @@ class DeviceArgs(Message, frozen=True, gc=False, rename={"external_id": "Externa
     grid: msgspec.Raw = NOTHING
 
 
-class PlainArgs(msgspec.Struct, frozen=True, gc=False):
-    """Arguments in traces without categories: names of processes, and what XLA writes."""
+class PlainArgs(msgspec.Struct, frozen=True, gc=False, rename={"task": "Task Type"}):
+    """Arguments of events without a category: names of processes, what XLA and CANN write."""
 
     name: object = None
+    task: object = None
     hlo_op: object = None
     hlo_module: object = None
     tf_op: object = None

@@ -12,6 +12,7 @@ from timeroof.core.profile import RECORDED_CALL
 from timeroof.core.shapes import SHAPE, shape_series
 from timeroof.model.bounds import distinct, own_times, tier_of
 from timeroof.model.stats import spread_of
+from timeroof.read.events import copy_bytes
 from timeroof.read.idle import CAUSES, Ints
 from timeroof.read.torch import links as linking
 from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
@@ -96,6 +97,9 @@ def _kinds(trace: Trace, collective: Ints) -> Ints:
     talks = np.array([*(is_collective(n) for n in names), False])
     kind = trace.device["kind"]
     talking = talks[trace.device["name"]] | (collective >= 0)
+    # Level Zero's copies come among its kernels.
+    copies = np.array([*(n.startswith("zeCommandListAppendMemory") for n in names), False])
+    kind = np.where((kind == KERNEL) & copies[trace.device["name"]], COPY, kind)
     return np.where((kind == KERNEL) & talking, COLLECTIVE, kind)
 
 
@@ -115,8 +119,6 @@ def _launches(launch: Ints) -> Ints:
 
 
 # Amounts that a trace records by itself: bytes of copies and memsets, messages of collectives.
-# A copy within a device reads and writes its memory; one that enters or leaves does one of both.
-_DRAM_PASSES = {"DtoD": 2.0, "HtoD": 1.0, "DtoH": 1.0, "PtoP": 1.0, "Memset": 1.0}
 _HOST_LINK, _PEER_LINKS = "link/pcie", (("nvidia", "link/nvlink"), ("tesla", "link/nvlink"),
                                         ("amd", "link/infinity-fabric"))  # fmt: skip
 # Within one node all ranks see one another over the fast link; beyond nobody knows.
@@ -125,18 +127,15 @@ _NODE_RANKS = 8
 
 def copy_amounts(rows: pl.DataFrame) -> pl.DataFrame:
     """Bytes of copies and memsets as memory and link amounts; kernels' bytes stay unknown."""
-    way = pl.col("name").str.extract(r"(DtoD|HtoD|DtoH|PtoP|Memset)")
-    passes = way.replace_strict(_DRAM_PASSES, default=None, return_dtype=pl.Float64)
-    moves = pl.col("kind").is_in(["copy", "memset"])
+    copies, sets, size = pl.col("kind") == "copy", pl.col("kind") == "memset", pl.col("bytes")
     if not rows["kind"].is_in(["copy", "memset"]).any():
         return rows.drop("bytes")
-    over_host = moves & way.is_in(["HtoD", "DtoH"])
-    size = pl.col("bytes")
-    known = moves & size.is_not_null()
+    link, dram = copy_bytes(size, pl.col("name"))
+    moved = pl.when(copies).then(dram).when(sets).then(size)
     return rows.with_columns(
-        pl.when(moves).then(size * passes).alias("byte/dram"),
-        pl.when(over_host).then(size).otherwise(0.0).alias(_HOST_LINK),
-        pl.when(known).then(pl.lit("measured")).alias("origin.bytes/dram"),
+        moved.alias("byte/dram"),
+        pl.when(copies).then(link).otherwise(0.0).alias(_HOST_LINK),
+        pl.when(moved.is_not_null()).then(pl.lit("measured")).alias("origin.bytes/dram"),
     ).drop("bytes")
 
 

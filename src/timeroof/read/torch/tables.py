@@ -6,6 +6,7 @@ the trace's `Codes`; times stay in microseconds until rows are made of them.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -353,6 +354,7 @@ def _add_plain(trace: Trace, group: list[Event]) -> None:
         elif event.name == "thread_name":
             trace.thread_names[str(event.pid), str(event.tid)] = name_of(said.name)
     trace.unpaired += sum(1 for e in group if e.ph in ("B", "E"))
+    group = _without_tasks(trace, group)
     if trace.frames.height or trace.device.height:
         return
     group, times = _timed(trace, group)
@@ -365,6 +367,29 @@ def _add_plain(trace: Trace, group: list[Event]) -> None:
         scope=[trace.scopes[tuple(map(name_of, scope))] for scope in scopes],
         **times,
     )
+
+
+# Tasks of an Ascend NPU that compute nothing, and those of its copy engines.
+_NO_WORK = re.compile(r"(?i)wait|record|notify|event|profiling|dump|label|model|capture")
+_COPY_TASK = re.compile(r"(?i)memcpy|dma")
+
+
+def _without_tasks(trace: Trace, group: list[Event]) -> list[Event]:
+    """The events that are no task of an Ascend NPU; its tasks and collectives are device work.
+
+    `torch_npu` writes one NPU a file, and the collectives in a process of their own.
+    """
+    tasks = [b'"Task Type"' in bytes(e.args) or str(e.name).startswith("hcom_") for e in group]
+    if not any(tasks):
+        return group
+    work = [replace(e, pid="NPU") for e, task in zip(group, tasks, strict=True) if task]
+    kinds: dict[int, list[Event]] = {KERNEL: [], COPY: []}
+    for event, said in zip(work, _plain_args(work), strict=True):
+        if not _NO_WORK.search(name_of(said.task)):
+            kinds[COPY if _COPY_TASK.search(name_of(said.task)) else KERNEL].append(event)
+    for kind, chosen in kinds.items():
+        _add_device(trace, chosen, kind)
+    return [e for e, task in zip(group, tasks, strict=True) if not task]
 
 
 _ADDING: dict[Hashable, Callable[[Trace, list[Event]], None]] = {

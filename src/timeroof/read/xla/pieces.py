@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from timeroof.read.events import kernel_kind
+from timeroof.read.events import COPY_OVER, COPY_PEER, COPY_WITHIN, kernel_kind
 from timeroof.read.torch.rows import peer_link
 from timeroof.read.xla.programs import Linked
 from timeroof.read.xla.space import Event, Line
@@ -221,10 +221,13 @@ def _moved(event: Event) -> tuple[float | None, float | None]:
     size = float(found.group(1)) if found else None
     if not size:
         return None, None
-    name = event.name.lower()
-    over = "h2d" in name or "d2h" in name or "htod" in name or "dtoh" in name
-    inside = "d2d" in name or "dtod" in name
-    return (size if over else 0.0), (2 * size if inside else size)
+    if re.search(COPY_OVER, event.name):
+        return size, size
+    if re.search(COPY_WITHIN, event.name):
+        return 0.0, 2 * size
+    if "memset" in event.name.lower():
+        return 0.0, size
+    return None, size if re.search(COPY_PEER, event.name) else None
 
 
 def _named_op(value: object) -> str | None:

@@ -20,6 +20,7 @@ from timeroof.work.call import (
     tensors,
 )
 from timeroof.work.cost import Cost, cost, merged
+from timeroof.work.families.collectives import collective
 from timeroof.work.families.conv import Convolution, backward_cost, forward_cost
 from timeroof.work.families.elementwise import elementwise
 from timeroof.work.families.jax import same_padding
@@ -240,3 +241,27 @@ def bias_grad(grad: Tensor) -> Cost:
 def softmax(x: Tensor) -> Cost:
     """Softmax over the last dimension: 5 FLOPs per element."""
     return cost([x], [x], other=5 * x.count)
+
+
+# What each collective is, by the words that all frameworks share.
+COLLECTIVES = {
+    **dict.fromkeys(("CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3"), "allreduce"),
+    **dict.fromkeys(("CollectiveGather", "CollectiveGatherV2"), "allgather"),
+    **dict.fromkeys(("CollectiveBcastSend", "CollectiveBcastSendV2"), "send"),
+    **dict.fromkeys(("CollectiveBcastRecv", "CollectiveBcastRecvV2"), "recv"),
+    **dict.fromkeys(("CollectiveAllToAllV2", "CollectiveAllToAllV3"), "alltoall"),
+    "CollectiveReduceScatterV2": "reducescatter", "CollectivePermute": "send",
+    "NcclAllReduce": "allreduce", "_NcclReduceSend": "send", "_NcclReduceRecv": "recv",
+    "_NcclBroadcastSend": "send", "_NcclBroadcastRecv": "recv",
+}  # fmt: skip
+
+
+@formula(*(f"tf::{name}" for name in COLLECTIVES))
+def exchange(call: Call, message: Tensor, group_size: Arg = None) -> Cost:
+    """What one device sends and what passes through its memory, by the size of the group."""
+    kind = COLLECTIVES[call.op.removeprefix("tf::")]
+    # Its own part of it is all that an op names; all parts are what goes round.
+    whole = message
+    if kind == "allgather" and isinstance(group_size, int):
+        whole = Tensor((group_size, *message.shape), message.dtype)
+    return collective(Call.of(f"collective::{kind}", message, whole, group_size=group_size))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from timeroof.work.names.anatomy import bounded
+from timeroof.core.patterns import FirstFit
 
 if TYPE_CHECKING:
     from timeroof.work.names.anatomy import Anatomy
@@ -24,9 +24,10 @@ COLLECTIVES = frozenset(
     | {"all-to-all", "collective"}
 )
 
-_HEAD, _SIGNATURE = "head", "signature"
+# What a row looks at.
+_HEAD, _SIGNATURE = 0, 1
 
-_TABLE: tuple[tuple[str, str, str], ...] = (
+_TABLE: tuple[tuple[int, str, str], ...] = (
     (_HEAD, r"memcpy|rocclr_copyBuffer|^_copy_tensor_kernel", "copy"),
     (_HEAD, r"memset|rocclr_fillBuffer|SetZero", "memset"),
     (_HEAD, r"page faults", "page-fault"),
@@ -129,7 +130,9 @@ _TABLE: tuple[tuple[str, str, str], ...] = (
     (_HEAD, r"copy|Copy", "copy"),
     (_HEAD, r"fill|zero", "memset"),
 )
-_RULES = tuple((scope, bounded(p, re.IGNORECASE), name) for scope, p, name in _TABLE)
+ALGORITHMS = FirstFit(
+    [(pattern, name) for _, pattern, name in _TABLE], re.IGNORECASE, [row[0] for row in _TABLE]
+)
 
 _PASSES: tuple[tuple[str, str], ...] = (
     (r"[Ww]grad|_wrw_|bwd_weight|AccGradParameters|grad_weight|backward_weights", "wgrad"),
@@ -139,25 +142,22 @@ _PASSES: tuple[tuple[str, str], ...] = (
     (r"[Bb]ackward|_bwd|bwd_|Bwd|_bw_|_bp\d|fmha_cutlassB|_grad\b|GradKernel", "backward"),
     (r"[Ff]orward|_fwd|fwd_|Fwd|_fw_|fmha_cutlassF", "forward"),
 )
-_PASS_RULES = tuple((bounded(pattern), name) for pattern, name in _PASSES)
+PASSES = FirstFit(_PASSES)
 
 
 def algorithm_of(parts: Anatomy) -> str | None:
     """What the kernel does, or None where its name does not tell."""
-    where = {_HEAD: parts.head, _SIGNATURE: parts.signature}
-    return next((name for scope, rule, name in _RULES if rule.search(where[scope])), None)
+    return ALGORITHMS.first(parts.head, parts.signature)
 
 
 def pass_of(parts: Anatomy, algorithm: str | None) -> str | None:
     """The pass: fprop, dgrad, wgrad of a convolution; forward or backward of the rest."""
-    for rule, name in _PASS_RULES:
-        if rule.search(parts.signature):
-            if name in ("forward", "backward") or algorithm in CONVOLUTIONS:
-                return name
-            if algorithm in ("gemm", "gemv"):  # `relu` in their names is an epilogue, no pass
-                return None
-            return "forward" if name == "fprop" else "backward"
-    return None
+    name = PASSES.first(parts.signature)
+    if name is None or name in ("forward", "backward") or algorithm in CONVOLUTIONS:
+        return name
+    if algorithm in ("gemm", "gemv"):  # `relu` in their names is an epilogue, no pass
+        return None
+    return "forward" if name == "fprop" else "backward"
 
 
 # Which library a kernel comes from: a table of patterns, the first that fits decides.
@@ -236,9 +236,7 @@ _LIBRARIES_TABLE: tuple[tuple[str, str], ...] = (
     ),
     (r"mkldnn|onednn|dnnl", "onednn"),
 )
-LIBRARY_RULES = tuple(
-    (bounded(pattern, re.IGNORECASE), library) for pattern, library in _LIBRARIES_TABLE
-)
+LIBRARIES = FirstFit(_LIBRARIES_TABLE, re.IGNORECASE)
 
 
 # Heads that wrap another library's kernel: their template argument decides.
@@ -248,11 +246,8 @@ _WRAPPERS = frozenset({"cutlass::device_kernel", "cutlass::Kernel", "cutlass::Ke
 def library_of(parts: Anatomy) -> str | None:
     """The library, or None where the name does not tell: the head first, then the rest."""
     heads = () if parts.head in _WRAPPERS else (parts.head,)
-    for text in (*heads, parts.signature, parts.text):
-        for pattern, library in LIBRARY_RULES:
-            if pattern.search(text):
-                return library
-    return None
+    texts = dict.fromkeys((*heads, parts.signature, parts.text))
+    return next((library for text in texts if (library := LIBRARIES.first(text))), None)
 
 
 # Precision and unit of matrix products, from their names: tables, the first that fits decides.
@@ -372,7 +367,9 @@ _PRECISIONS_TABLE: tuple[tuple[str, str | None, bool | None], ...] = (
     (r":avx512_core_vnni|:avx2_vnni|x8s8s32x", "int8", False),
     (r"^(?:jit|brg\w*|gemm|wino)\w*:(?:sse41|avx|avx2|avx512|jit|asimd|sve)", "fp32", False),
 )
-PRECISION_RULES = tuple((bounded(pattern), p, tensor) for pattern, p, tensor in _PRECISIONS_TABLE)
+PRECISIONS = FirstFit(
+    (pattern, (precision, tensor_core)) for pattern, precision, tensor_core in _PRECISIONS_TABLE
+)
 
 
 def contraction_precision(text: str) -> tuple[str | None, bool | None]:
@@ -381,7 +378,4 @@ def contraction_precision(text: str) -> tuple[str | None, bool | None]:
     >>> contraction_precision("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn")
     ('fp16-tensor', True)
     """
-    for pattern, precision, tensor_core in PRECISION_RULES:
-        if pattern.search(text):
-            return precision, tensor_core
-    return None, None
+    return PRECISIONS.first(text) or (None, None)

@@ -7,14 +7,11 @@ Profilers spell one kernel in many ways: `(anonymous namespace)::` or `<unnamed>
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
 import msgspec
 
+from timeroof.core.patterns import LONGEST_NAME, FirstFit
 from timeroof.work.names.demangle import demangle
-
-# Names are untrusted and may be huge: what matters stands in the first few thousand characters.
-LONGEST_NAME = 6000
 
 _SPELLINGS = (
     (re.compile(r"(?<=\w)<unnamed>::"), "<"),  # damaged: the qualifier in front was stripped
@@ -65,7 +62,10 @@ arguments='4, float', parameters='int, float*')
 
 def clean(name: str) -> str:
     """One line of printable text in one spelling, of bounded length."""
-    text = demangle("".join(c if c.isprintable() else " " for c in name[:LONGEST_NAME]).strip())
+    name = name[:LONGEST_NAME]
+    if not name.isprintable():
+        name = "".join(c if c.isprintable() else " " for c in name)
+    text = demangle(name.strip())
     for pattern, spelling in _SPELLINGS:
         text = pattern.sub(spelling, text)
     return text.strip()
@@ -109,78 +109,6 @@ def _split_templates(name: str) -> tuple[str, str]:
     return "".join(head).strip(), arguments.strip()
 
 
-# Patterns of bounded reach: names are untrusted, and no search may take more than linear time.
-
-
-WORD_REACH = 250
-TEXT_REACH = 400
-
-
-class Bounded:
-    """A pattern that is compiled when a text first has its words: a run needs few of hundreds."""
-
-    def __init__(self, pattern: str, flags: int) -> None:
-        self.pattern, self.flags = pattern, flags
-        self._any_case = bool(flags & re.IGNORECASE)
-
-    @cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self.pattern, self.flags)
-
-    @cached_property
-    def _words(self) -> tuple[str, ...]:
-        words = needed_words(self.pattern)
-        return tuple(word.lower() for word in words) if self._any_case else words
-
-    def search(self, text: str) -> re.Match[str] | None:
-        """The first match anywhere in a text."""
-        searched = text.lower() if self._any_case else text
-        if self._words and not any(word in searched for word in self._words):
-            return None
-        return self._compiled.search(text)
-
-
-# One part of a pattern and how often it may stand; groups are taken out whole before.
-_GROUP = re.compile(r"\((?:[^()\\]|\\.)*\)")
-_PART = re.compile(r"(\\.|\[\^?\]?[^\]]*\]|[^\\])((?:[?*+]|\{[\d,]*\})?)\??")
-_BREAK = "\0"
-
-
-def needed_words(pattern: str) -> tuple[str, ...]:
-    """Words of which a text has at least one if a pattern fits it; none where nothing is certain.
-
-    >>> needed_words(r"_MT(\\d+)x(\\d+)"), needed_words("flash_fwd|fmha_v2"), needed_words("a|b?")
-    (('_MT',), ('flash_fwd', 'fmha_v2'), ())
-    """
-    groups = 1
-    while groups:
-        pattern, groups = _GROUP.subn(_BREAK, pattern)
-    plain = "".join(_certain(*part) for part in _PART.findall(pattern))
-    words = tuple(max(choice.split(_BREAK), key=len) for choice in plain.split("|"))
-    return words if all(words) else ()
-
-
-def _certain(part: str, times: str) -> str:
-    """The letter that a part of a pattern stands for, if it stands there for certain."""
-    letter = part[-1]
-    is_letter = not letter.isalnum() if part[0] == "\\" else len(part) == 1 and part not in ".^$"
-    if not is_letter or times not in ("", "+"):
-        return _BREAK
-    return letter + _BREAK if times else letter
-
-
-def bounded(pattern: str, flags: int = 0) -> Bounded:
-    """A pattern in which `\\w*` and `.*` reach a fixed number of characters.
-
-    >>> bounded(r"a.*b").pattern
-    'a.{0,400}b'
-    """
-    for endless, least in ((r"\w", WORD_REACH), (".", TEXT_REACH)):
-        pattern = pattern.replace(f"{endless}*", f"{endless}{{0,{least}}}")
-        pattern = pattern.replace(f"{endless}+", f"{endless}{{1,{least}}}")
-    return Bounded(pattern, flags)
-
-
 # The tile of a matrix kernel: the block of the output (and depth) one work group computes.
 
 
@@ -202,7 +130,7 @@ _TABLE = (
     r"_(\d\d+)x(\d+)(?:_|$)",
     r"Q(\d+)Kv(\d+)",
 )
-_RULES = tuple(bounded(pattern) for pattern in _TABLE)
+TILES = FirstFit((pattern, None) for pattern in _TABLE)
 
 
 def tile_of(text: str) -> str | None:
@@ -211,11 +139,8 @@ def tile_of(text: str) -> str | None:
     >>> tile_of("volta_sgemm_128x64_nn"), tile_of("Cijk_Ailk_Bjlk_SB_MT64x16x16_MI16x16x1_SN")
     ('128x64', '64x16x16')
     """
-    for rule in _RULES:
-        found = rule.search(text)
-        if found:
-            return "x".join(group for group in found.groups() if group)
-    return None
+    found = TILES.fit(text)
+    return "x".join(group for group in found.match.groups() if group) if found else None
 
 
 # The operation inside a wrapper kernel: `vectorized_elementwise_kernel<4, FillFunctor<float>, …>`

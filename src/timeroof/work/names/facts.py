@@ -8,6 +8,7 @@ from functools import lru_cache
 import msgspec
 import polars as pl
 
+from timeroof.core.patterns import LONGEST_NAME
 from timeroof.work.names import algorithms, anatomy
 from timeroof.work.names.algorithms import COLLECTIVES, CONTRACTIONS, CONVOLUTIONS
 from timeroof.work.names.anatomy import Anatomy, element_type, main_type, operation_in
@@ -43,7 +44,7 @@ def read_name(name: str) -> NameFacts:
     >>> read_name("Memcpy DtoH (Device -> Pinned)").algorithm
     'copy'
     """
-    return _read(name[: anatomy.LONGEST_NAME])
+    return _read(name[:LONGEST_NAME])
 
 
 @lru_cache(maxsize=16384)
