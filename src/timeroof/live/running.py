@@ -176,7 +176,7 @@ def run_recorded(
 
 def event_costs_file() -> Path:
     """The file that keeps them."""
-    return cache_folder() / "event-costs.json"
+    return cache_folder() / "event-costs-2.json"
 
 
 def this_machine() -> str:
