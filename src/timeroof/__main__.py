@@ -20,11 +20,13 @@ def run() -> None:
             gc.set_threshold(*FEW_COLLECTIONS)
             ending.watch()
         from timeroof.cli.main import main
-        from timeroof.cli.process import was_interrupted
+        from timeroof.cli.process import flush_streams, was_interrupted
 
         code = main()
-        if was_interrupted():
-            # Libraries wait at an end for processes and threads of theirs.
+        # Libraries wait at an end for processes and threads of theirs. With -i Python would ask on:
+        # that is the program's to do, and it has.
+        if was_interrupted() or sys.flags.inspect:
+            flush_streams()
             ending.leave(code)
     except KeyboardInterrupt:
         code = 130

@@ -12,14 +12,15 @@ import sys
 from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
 from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log, read_plan
-from timeroof_recorder.process import Ignoring, after_import, is_main_interpreter
+from timeroof_recorder.process import WAITING, Ignoring, after_import, is_main_interpreter
+from timeroof_recorder.watching import Namesake, activate, active, deactivate, step, taken_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from timeroof_recorder.counted import Watcher
     from timeroof_recorder.session import Session
-    from timeroof_recorder.several import Several
     from timeroof_recorder.windows import Windows
+
+__all__ = ["Recorder", "activate", "active", "deactivate", "start", "step"]
 
 # Holds the pid of the parent, a colon, and the folder.
 VARIABLE = b"TIMEROOF_RECORD"
@@ -30,6 +31,7 @@ class Recorder:
 
     def __init__(self, folder: str, plan: dict[str, object], *, forked: bool = False) -> None:
         self.plan, self.log = plan, Log(folder, forked=forked)
+        self.namesake = Namesake(is_there=bool(plan.get("namesake")))
         self.sessions: list[Session] = []
         # The session whose steps are looked at.
         self._leader: Session | None = None
@@ -37,7 +39,7 @@ class Recorder:
 
     def arrived(self, name: str) -> None:
         """The import of a framework is complete: put its instruments in place."""
-        with Ignoring(f"{name} is not watched"):
+        with Ignoring(f"{name} is not watched"), self.namesake:
             self.watch(name)
 
     def watch(self, name: str) -> None:
@@ -104,10 +106,11 @@ class Recorder:
     def left(self) -> "Recorder":
         """In a forked child: a recorder with a file of its own, which comes with its first step."""
         fresh = Recorder(self.log.folder, self.plan, forked=True)
+        fresh.namesake = self.namesake
         for session in self.sessions:
             deactivate(session)
             session.leave_child()
-            with Ignoring("a forked child is not watched"):
+            with Ignoring("a forked child is not watched"), self.namesake:
                 from timeroof_recorder.session import Session
 
                 own = Session(fresh.log, fresh.plan, session.instruments, None, fresh.chosen)
@@ -139,6 +142,9 @@ def start() -> None:
     value = posix.environ.get(VARIABLE)
     if _RECORDER or value is None:  # in a venv, site goes through the .pth files twice
         return
+    if any(_kind(finder) == _kind(WAITING) for finder in sys.meta_path):
+        taken_out()  # twice, and the first time was hidden
+        return
     parent, _, folder = value.decode("utf-8", "surrogateescape").partition(":")
     plan = read_plan(folder) if is_main_interpreter() else None
     if plan is None:
@@ -162,6 +168,12 @@ def start() -> None:
         after_import(name, lambda name=name: _RECORDER[0].arrived(name))  # type: ignore[misc]
     posix.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_left)
     atexit.register(_ended)  # registered first: called last
+    recorder.namesake.hide()
+
+
+def _kind(finder: object) -> tuple[str, str]:
+    """The name of its class: a second import of this package has classes of its own."""
+    return type(finder).__module__, type(finder).__name__
 
 
 def _before_fork() -> None:
@@ -200,35 +212,3 @@ def _teller(plan: dict[str, object]):  # type: ignore[no-untyped-def]
                 pass
 
     return told
-
-
-# Who watches this program, for `timeroof.step()` and `timeroof.profile()`.
-
-_ACTIVE: "list[Session | Several | Watcher]" = []
-
-
-def active() -> "Session | Several | Watcher | None":
-    """Who watches this program, if anybody: of several the latest whose framework is in use."""
-    if len(_ACTIVE) < 2:
-        return _ACTIVE[-1] if _ACTIVE else None
-    sessions = [(each, getattr(each, "instruments", None)) for each in _ACTIVE]
-    used = [each for each, own in sessions if own is None or own.is_used()]
-    return (used or _ACTIVE)[-1]
-
-
-def activate(session: "Session | Several | Watcher") -> None:
-    """Make it the one that `timeroof.step()` speaks to."""
-    _ACTIVE.append(session)
-
-
-def deactivate(session: "Session | Several") -> None:
-    """The session is over."""
-    if session in _ACTIVE:
-        _ACTIVE.remove(session)
-
-
-def step() -> None:
-    """Say that a step of the program ended; does nothing where nobody profiles."""
-    watching = active()
-    if watching is not None:
-        watching.step()

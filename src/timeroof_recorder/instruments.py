@@ -42,8 +42,6 @@ class Events:
     @property
     def busy_ns(self) -> int:
         """How long ops ran, in whichever thread."""
-        from timeroof_recorder.xspace import union  # not before a framework is there
-
         return union([(row[1], row[1] + max(0, row[2])) for row in self.rows if row[5] == OP])
 
 
@@ -223,3 +221,17 @@ def sizes_of(args: tuple[object, ...]) -> tuple[int, ...]:
             if shape is not None and not callable(shape) and len(shape or ()):
                 return tuple(size for size in shape if isinstance(size, int))
     return ()
+
+
+def union(spans: "list[tuple[int, int]]") -> int:
+    """How long at least one of them was under way.
+
+    >>> union([(0, 4), (1, 2), (3, 6), (8, 9)])
+    7
+    """
+    total = reached = 0
+    for start, end in sorted(spans):
+        if end > reached or not total:
+            total += end - max(start, reached if total else start)
+            reached = end
+    return total

@@ -3,6 +3,7 @@
 import _thread
 
 from timeroof_recorder.kept import time
+from timeroof_recorder.process import is_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -313,8 +314,6 @@ class Marks:
     def _is_here(self, now_ns: int) -> bool:
         """Whether this is the thread whose steps are looked at: the first that has any, or one
         that steps when that has ended."""
-        from timeroof_recorder.process import is_running
-
         me = _thread.get_ident()
         if self.found == WINDOW and self.thread != me:
             self.has_steps_elsewhere = True

@@ -16,6 +16,7 @@ from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
 from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 from timeroof_recorder.steplog import VARYING, StepLog
+from timeroof_recorder.watching import deactivate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -393,8 +394,6 @@ class Session:
 
     def leave_child(self) -> None:
         """In a forked child: this session is its parent's."""
-        from timeroof_recorder import deactivate
-
         self._over = True
         deactivate(self)
         self.instruments.forked()

@@ -6,6 +6,7 @@ from timeroof_recorder.kept import posix
 from timeroof_recorder.log import Log
 from timeroof_recorder.process import Ignoring
 from timeroof_recorder.session import Session
+from timeroof_recorder.watching import deactivate
 
 
 class Several:
@@ -130,8 +131,6 @@ class Several:
 
     def leave_child(self) -> None:
         """In a forked child: all of this is its parent's."""
-        from timeroof_recorder import deactivate
-
         self._is_over = True
         deactivate(self)
         for session in self._sessions:

@@ -1,5 +1,7 @@
 """What a recorder asks of an XSpace, XLA's format of traces: how many events, how much is ops."""
 
+from timeroof_recorder.instruments import union
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,20 +82,6 @@ def _op_spans(
         if is_op:
             start = begin + _number(data, event, _EVENT_OFFSET)
             yield start, start + _number(data, event, _EVENT_DURATION)
-
-
-def union(spans: "list[tuple[int, int]]") -> int:
-    """How long at least one of them was under way.
-
-    >>> union([(0, 4), (1, 2), (3, 6), (8, 9)])
-    7
-    """
-    total = reached = 0
-    for start, end in sorted(spans):
-        if end > reached or not total:
-            total += end - max(start, reached if total else start)
-            reached = end
-    return total
 
 
 def _number(data: bytes, span: tuple[int, int], wanted: int) -> int:

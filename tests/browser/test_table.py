@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.browser.conftest import Opened
+from tests.browser.conftest import Opened, OpenPage
 from tests.oracles.group import group
 from tests.views.samples import step_report
 
@@ -43,6 +45,34 @@ def test_sorting_by_any_column(step: Opened) -> None:
     names = step.first_cells(20)
     assert names == sorted(names, key=str.lower)
     step.page.click('[data-sort="time_s"]')
+
+
+@pytest.mark.slow
+def test_many_rows_are_in_order_in_both_directions_and_in_a_selection(
+    open_page: OpenPage, page_file: Callable[[str], Path]
+) -> None:
+    """Thousands of rows are sorted by the bits of their numbers, once, whatever is selected."""
+    opened = open_page(page_file("large"))
+
+    def column(key: str) -> list[float | None]:
+        opened.page.click("#copy-csv")
+        lines = csv.DictReader(io.StringIO(opened.js("window.copied")))
+        return [float(line[key]) if line[key] else None for line in lines]
+
+    for search in ("", "layers.4"):
+        opened.page.fill("#search", search)
+        opened.settle()
+        before = len(column("time_s"))
+        for key in ("gap_s", "efficiency", "calls", "time_s"):
+            for down in (True, False):
+                opened.page.click(f'[data-sort="{key}"]')
+                found = column(key)
+                known = [value for value in found if value is not None]
+                assert len(found) == before
+                assert found == known + [None] * (before - len(known))
+                assert known == sorted(known, reverse=down)
+        opened.page.click('[data-sort="time_s"]')
+    opened.check()
 
 
 def test_search_narrows_charts_and_table(step: Opened) -> None:

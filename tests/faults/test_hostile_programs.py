@@ -19,13 +19,15 @@ pytestmark = pytest.mark.slow
 INPUT = b"one\ntwo\xff\n" + bytes(range(256))
 
 
-def outcome(folder: Path, *words: str | bytes) -> tuple[int, bytes, bytes]:
+def outcome(
+    folder: Path, *words: str | bytes, environment: dict[str, str] | None = None
+) -> tuple[int, bytes, bytes]:
     """Exit code (of a signal: negative), stdout, stderr."""
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, input=INPUT, capture_output=True, check=False,
-        env=os.environ | {"TMPDIR": str(temporary)}, timeout=120,
+        env=os.environ | {"TMPDIR": str(temporary)} | (environment or {}), timeout=120,
     )  # fmt: skip
     return done.returncode, _plain(done.stdout), _plain(done.stderr)
 
@@ -41,7 +43,10 @@ def _plain(text: bytes) -> bytes:
 
 
 def both(
-    tmp_path: Path, make: dict[str, bytes], *words: str | bytes
+    tmp_path: Path,
+    make: dict[str, bytes],
+    *words: str | bytes,
+    environment: dict[str, str] | None = None,
 ) -> tuple[tuple[int, bytes, bytes], tuple[int, bytes, bytes]]:
     """The outcome alone and under `run`, each in a folder of its own with the same files."""
     found = []
@@ -53,7 +58,7 @@ def both(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         begin = ["-m", "timeroof", "run", "--machine", "../toy.toml"] if kind == "under" else []
-        found.append(outcome(folder, *begin, *words))
+        found.append(outcome(folder, *begin, *words, environment=environment))
     return found[0], found[1]
 
 
@@ -126,6 +131,8 @@ SOURCES: dict[str, tuple[dict[str, bytes], list[str]]] = {
                           ["a.py", "--html", "x.html", "--steps", "3", "--", "-m", "y"]),
     "deep folder": ({"a/b/c/d.py": b"import sys; print(sys.path[0].endswith('c')); sys.exit(14)"}, ["a/b/../b/c/d.py"]),
     "bytecode": ({}, ["a.pyc"]),
+    "code": ({}, ["-c", "import sys; print(sys.argv, __name__); sys.exit(4)", "--html", "x"]),
+    "code that fails": ({}, ["-c", "1/0"]),
 }  # fmt: skip
 
 
@@ -193,3 +200,47 @@ def test_a_script_that_cannot_be_run_is_refused(what: str, tmp_path: Path) -> No
     code, out, err = outcome(tmp_path, "-m", "timeroof", "run", words)
     assert (code, out) == (2, b"")
     assert err.count(b"\n") == 1
+
+
+# Python's own settings are the program's: our process, which shares them, adds nothing to them.
+SHOWN = (
+    b"import sys, os, warnings\nprint(sys.flags, sys.warnoptions, sys.stdout.encoding)\n"
+    b"print(sorted(k for k in os.environ if k.startswith(('PYTHON', 'LC_', 'LANG'))))\n"
+    b"open(__file__)\nwarnings.warn('soon', FutureWarning)\nsys.exit(3)\n"
+)
+SETTINGS: dict[str, dict[str, str]] = {
+    "asks on at the end": {"PYTHONINSPECT": "1"},
+    "warnings are errors": {"PYTHONWARNINGS": "error"},
+    "the C locale, which Python changes": {"LANG": "C", "LC_ALL": "", "LC_CTYPE": ""},
+    "the C locale": {"LC_ALL": "C", "PYTHONUTF8": "0"},
+    "developers' mode": {"PYTHONDEVMODE": "1"},
+    "no docstrings": {"PYTHONOPTIMIZE": "2"},
+    "debugged memory": {"PYTHONMALLOC": "debug"},
+    "traced memory": {"PYTHONTRACEMALLOC": "3"},
+    "a fixed hash": {"PYTHONHASHSEED": "0"},
+    "a safe path": {"PYTHONSAFEPATH": "1"},
+    "another encoding": {"PYTHONIOENCODING": "latin-1"},
+    "modules named like ours": {"PYTHONPATH": "theirs"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SETTINGS)
+def test_python_settings_are_for_the_program(name: str, tmp_path: Path) -> None:
+    theirs = {f"theirs/{module}.py": b"mine = 1" for module in ("polars", "json", "rich")}
+    alone, under = both(tmp_path, {"a.py": SHOWN, **theirs}, "a.py", environment=SETTINGS[name])
+    check_same(alone, under, tmp_path)
+    assert b"no report" not in under[2]
+
+
+@pytest.mark.long
+def test_where_no_file_can_be_written_the_program_runs(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print('ran')\nraise SystemExit(3)\n")
+    words = [sys.executable, "-m", "timeroof", "run", "a.py"]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "ran\n")
+    assert done.stderr.count("\n") == 1
+    assert "nothing can be recorded (File too large)" in done.stderr

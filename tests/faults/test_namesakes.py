@@ -39,7 +39,7 @@ def imported_names() -> list[str]:
     # What these load in turn: a page needs more than is named in our sources.
     found |= {"markupsafe", "click", "shellingham", "pygments", "markdown_it", "mdurl", "ctypes",
               "typing_extensions", "queue", "random", "copy", "types", "secrets", "zipfile"}  # fmt: skip
-    return sorted(found - BUILT_IN - set(ALREADY) - {"timeroof_recorder", "torch", "jax", "jaxlib"})
+    return sorted(found - BUILT_IN - set(ALREADY) - {"torch", "jax", "jaxlib"})
 
 
 NAMES = imported_names()

@@ -56,8 +56,8 @@ MESSAGE = "import sys; sys.exit(f'unknown option {sys.argv[1]}')"
 def ended(folder: Path, text: str, *words: str) -> Ended:
     script = folder / "script.py"
     script.write_text(text)
-    with record_folder() as place:
-        plain = run_recorded(program_command(None, [str(script), *words]), place, {"listens": True})
+    with record_folder({"listens": True}) as place:
+        plain = run_recorded(program_command(None, [str(script), *words]), place)
         return ended_of(place, plain)
 
 

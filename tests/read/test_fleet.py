@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import polars as pl
@@ -195,6 +196,67 @@ def test_a_rank_that_two_files_are_of_is_named(tmp_path: Path) -> None:
         load(folder)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_empty_rank_is_named_and_other_empty_files_are_not(tmp_path: Path, packed: bool) -> None:
+    folder = write_ranks(tmp_path / "run", 4)
+    lost = sorted(folder.glob("*2*"))[0]
+    lost.write_bytes(b"")
+    (folder / "_SUCCESS").write_bytes(b"")
+    if packed:
+        with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
+            for path in sorted(folder.iterdir()):
+                archive.write(path, path.name)
+        folder = tmp_path / "run.zip"
+    notes = " ".join(load(folder).notes)
+    assert f"{lost.name} is empty." in notes
+    assert "_SUCCESS" not in notes
+
+
+@pytest.mark.parametrize("count", [4, MANY])
+def test_copies_of_a_rank_are_left_out_and_named(tmp_path: Path, count: int) -> None:
+    folder = write_ranks(tmp_path / "run", count)
+    before = load(folder)
+    original = sorted(folder.iterdir())[1]
+    (folder / "zz_backup.csv").write_bytes(original.read_bytes())
+    after = load(folder)
+    assert after.totals.kernel_s == before.totals.kernel_s
+    assert after.profile.ranks == before.profile.ranks
+    told = f"byte for byte: zz_backup.csv (of {original.name})."
+    assert any(told in note for note in after.notes)
+    assert not any("copies" in note for note in before.notes)
+
+
+def test_an_archive_of_ranks_has_no_copies(tmp_path: Path) -> None:
+    """Its members have one digest: the archive's."""
+    with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
+        for name in "abc":
+            archive.writestr(f"{name}.csv", f"name,time_s\n{name},1\n")
+    assert len(load(tmp_path / "run.zip").profile.ranks) == 3
+
+
+def test_a_rank_that_was_cut_before_its_kernels_is_left_out(tmp_path: Path) -> None:
+    """Host time of its ops is not work of the device: TR401 took it for a slow rank."""
+
+    def event(rank: int, cat: str, name: str, ts: float, dur: float) -> dict[str, object]:
+        args = {"stream": 7, "device": 0} if cat == "kernel" else {}
+        tid = 7 if cat == "kernel" else 1
+        return {"ph": "X", "cat": cat, "name": name, "pid": rank, "tid": tid, "ts": ts, "dur": dur,
+                "args": args}  # fmt: skip
+
+    for rank in range(3):
+        kernels = [event(rank, "kernel", "gemm", 110.0, 50.0)] if rank != 2 else []
+        trace = {
+            "schemaVersion": 1,
+            "distributedInfo": {"rank": rank, "world_size": 3},
+            "deviceProperties": [{"id": 0, "name": "Tesla V100-SXM2-32GB"}],
+            "traceEvents": [event(rank, "cpu_op", "aten::mm", 100.0, 5000.0), *kernels],
+        }
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(trace))
+    report = load(tmp_path)
+    assert [r.rank for r in report.profile.ranks] == [0, 1]
+    assert any("rank2.json has no kernels as the other ranks do" in note for note in report.notes)
+
+
 def test_one_rank_of_many_is_shown_when_asked_for(tmp_path: Path) -> None:
     folder = write_ranks(tmp_path / "run", MANY, slow=7)
     report = load(folder, fleet=Fleet(rank=7))
@@ -242,6 +304,7 @@ def write_traces_of(folder: Path, names: dict[str, int | None], world: int = 0) 
     for name, rank in names.items():
         trace = json.loads(text)
         del trace["distributedInfo"]
+        trace["file"] = f"{name} of {world}"  # no two ranks have the same bytes
         if rank is not None:
             trace["distributedInfo"] = {"rank": rank, "world_size": world or len(names)}
         (folder / name).parent.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import timeroof
@@ -86,3 +87,31 @@ def test_what_a_viewer_derives_from_streams_is_not_read_twice(tmp_path: Path) ->
     ]  # fmt: skip
     rows = read(tmp_path, {"displayTimeUnit": "ns", "traceEvents": events}).rows
     assert sorted(rows["name"]) == ["fusion.7", "gemm_fusion_dot_3"]
+
+
+def test_a_timeline_of_tensorflow_1_has_one_device(tmp_path: Path) -> None:
+    """A process per stream, one of all streams, one of copies, and the host's ops of the device."""
+    gpu = "/device:GPU:0"
+    report = read(tmp_path, {"traceEvents": [
+        named("process_name", 1, f"/job:localhost/replica:0/task:0{gpu} Compute"),
+        named("process_name", 3, f"{gpu}/stream:all Compute"),
+        named("process_name", 5, f"{gpu}/stream:22 Compute"),
+        named("process_name", 7, f"{gpu}/memcpy Compute"),
+        ran("MatMul", 1, 0, 100, 5), ran("MatMul", 3, 0, 110, 50), ran("MatMul", 5, 0, 110, 50),
+        ran("Relu", 3, 0, 170, 20), ran("Relu", 5, 0, 170, 20), ran("MEMCPYHtoD", 7, 0, 100, 5),
+    ]})  # fmt: skip
+    assert classes_us(report) == {"unknown": 70.0, "copy": 5.0, "idle.unknown": 15.0}
+    assert report.rows.select("name", "stream").rows() == [
+        ("MatMul", "stream:22"), ("Relu", "stream:22"), ("MEMCPYHtoD", "memcpy"),
+    ]  # fmt: skip
+
+
+def test_a_tpu_s_loops_hold_the_ops_that_they_run(tmp_path: Path) -> None:
+    report = read(tmp_path, {"displayTimeUnit": "ns", "traceEvents": [
+        named("process_name", 3, "/device:TPU:0"), named("thread_name", 3, "XLA Ops", 3),
+        ran("while.1", 3, 3, 1000, 100), ran("fusion.7", 3, 3, 1010, 40),
+        ran("all-gather.2", 3, 3, 1060, 30),
+    ]})  # fmt: skip
+    assert classes_us(report) == {"unknown": 70.0, "communication": 30.0}
+    times = dict(report.rows.select("name", pl.col("time_s") * 1e6).iter_rows())
+    assert times == pytest.approx({"while.1": 30.0, "fusion.7": 40.0, "all-gather.2": 30.0})

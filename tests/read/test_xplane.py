@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import timeroof
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
@@ -31,7 +32,8 @@ def field(number: int, value: int | bytes | str) -> bytes:
 
 
 STATS = ("hlo_op", "hlo_module", "correlation_id", "kernel_details", "tf_op", "memcpy_details",
-         "device_vendor", "core_count", "memory_size", "compute_cap_major", "compute_cap_minor")  # fmt: skip
+         "device_vendor", "core_count", "memory_size", "compute_cap_major", "compute_cap_minor",
+         "flops", "bytes_accessed", "device_type_string")  # fmt: skip
 
 
 def stat(name: str, value: int | str) -> bytes:
@@ -162,3 +164,32 @@ def test_the_wire_format_is_bounded() -> None:
     for broken in (b"\xff" * 11, b"\x0a\xff\x01", b"\x0b", b"\x09\x00"):
         with pytest.raises(BrokenMessageError):
             list(fields(broken, (0, len(broken))))
+
+
+def tpu_core(number: int) -> bytes:
+    """A core of a TPU without its program: a product of 100 µs, 80 µs of a collective, a copy."""
+    names = ["%fusion.3 = bf16[1024,1024]{1,0} fusion(bf16[1024,1024] %a)",
+             "%all-reduce.2 = f32[1000] all-reduce(%x)", "%copy.1 = bf16[10] copy(%all-reduce.2)"]  # fmt: skip
+    us = 1_000_000
+    ops = [event(1, 0, 100 * us, flops=2 * 1024**3, bytes_accessed=6 * 2**20),
+           event(2, 120 * us, 80 * us), event(3, 210 * us, 40 * us)]  # fmt: skip
+    lines = [line("XLA Ops", 1000, ops), line("Steps", 1000, [event(1, 0, 250 * us)])]
+    return plane(f"/device:TPU:{number}", names, lines, device_type_string="TPU v5 lite")
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_tpu_without_its_program_communicates_and_gains_what_one_core_gains(
+    cores: int, tmp_path: Path
+) -> None:
+    sparse = plane("/device:TPU:0 SparseCore 0", ["x"], [line("Sparse Core Ops", 0, [])])
+    (tmp_path / "x").write_bytes(b"".join(map(tpu_core, range(cores))) + sparse)
+    report = timeroof.load(tmp_path / "x")
+    totals = report.totals
+    assert report.machine is not None
+    assert report.machine.name == "tpu-v5e"
+    assert totals.by_class["communication"] == pytest.approx(80e-6)
+    assert totals.by_class["compute"] == pytest.approx(100e-6)
+    gains = {f.code: f.gain_s for f in report.findings if f.gain_s is not None}
+    assert gains["TR107"] == pytest.approx(80e-6)
+    # 2·1024³ FLOPs at 197 TFLOP/s; each core gains at the same time.
+    assert gains["TR304"] == pytest.approx(100e-6 - 2 * 1024**3 / 197e12, rel=1e-3)

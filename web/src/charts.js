@@ -36,29 +36,39 @@ export function draw() {
   }
   if (!current) chart.replaceChildren();
   current = figure;
-  current.pointOf = new Map();
-  figure.points.forEach((p, k) => p.rows.forEach((row) => current.pointOf.set(row, k)));
   plot = drawScene(chart, figure);
   drawLit();
   writeSide(figure);
-  writeWords(figure);
+  byId("chart-words").textContent = wordsOf(figure);
   writeBadge(figure);
+}
+
+// Which point a row is in. Zooming moves the axes and keeps the points: they are not asked again.
+const pointCache = { points: null, of: null };
+function pointOfRow(row) {
+  if (pointCache.points !== current.points) {
+    const of = new Map();
+    current.points.forEach((p) => p.rows.forEach((one) => of.set(one, p)));
+    Object.assign(pointCache, { points: current.points, of });
+  }
+  return pointCache.of.get(row);
 }
 
 // What lies outside of the axes, below the chart; pressing it shows everything.
 function writeBadge(figure) {
-  const rows = figure.outside.flatMap((p) => p.rows);
-  if (!rows.length && !(state.everything && figure.kind !== "roofline")) return;
+  const outside = figure.outside.length > 0;
+  if (!outside && !(state.everything && figure.kind !== "roofline")) return;
   const noun = figure.grouped ? "kernel" : "row";
   const many = `${formatCount(figure.outside.length)} ${noun}${figure.outside.length === 1 ? "" : "s"}`;
-  const text = rows.length ? `◣ ${many} outside, ${formatPercent(sums(rows).time / allTime)} of the time` : "Fit the axes to 99 % of the time";
-  byId("chart-words").prepend(make("button", { type: "button", class: "edge-badge", title: rows.length ? "Show everything" : "", onclick: () => look({ everything: rows.length > 0, views: {} }) }, text));
+  const share = figure.outside.reduce((sum, p) => sum + p.share, 0) / allTime;
+  const text = outside ? `◣ ${many} outside, ${formatPercent(share)} of the time` : "Fit the axes to 99 % of the time";
+  byId("chart-words").prepend(make("button", { type: "button", class: "edge-badge", title: outside ? "Show everything" : "", onclick: () => look({ everything: outside, views: {} }) }, text));
 }
 
 // The lit row: rings around its symbols, their segment, and its launch corner.
 export function drawLit() {
   if (!current || !plot) return;
-  const points = [...new Set(state.lit.slice(0, 2000).map((row) => current.points[current.pointOf.get(row)]).filter(Boolean))].slice(0, 200);
+  const points = [...new Set(state.lit.slice(0, 2000).map(pointOfRow).filter(Boolean))].slice(0, 200);
   const single = points.length === 1 && state.boxes && current.kind !== "roofline" && known(current.roofs.t0 * current.roofs.beta * current.roofs.peak) && points[0].n > 0;
   drawLitPoints(plot, current, points, single ? [{ path: cornerPath(points[0].n, current.roofs, current.kind, current.range), dash: "5 4" }] : []);
 }
@@ -207,7 +217,7 @@ export function chartKeys() {
 }
 
 // What the chart leaves out or merges, in words.
-function writeWords(figure) {
+function wordsFor(figure) {
   const share = (rows) => `${formatCount(rows.length)} ${rows.length === 1 ? "row" : "rows"}, ${formatPercent(sums(rows).time / allTime)} of the time`;
   const texts = shownRows.length ? [] : ["No row is selected: take a filter away."];
   const merged = figure.points.filter((p) => p.merged);
@@ -225,5 +235,13 @@ function writeWords(figure) {
   if (figure.kind === "roofline" && state.allLevels && drawn.length > 1) texts.push(`Filled symbols: ${resourceLabel(state.level)}. Open symbols: ${drawn.filter((name) => name !== state.level).map((name) => `${{ triangle: "△", square: "□", diamond: "◇", circle: "○" }[LEVEL_SYMBOLS[name]]}\u00a0${resourceLabel(name)}`).join(", ")}.`);
   const machines = new Set(runs.map((run) => run.machine));
   if (machines.size > 1) texts.push(`The runs were judged on different machines. The axes use the roofs of ${runs[state.roofRun].machine || "the first"}, limiters and gaps each run's own.`);
-  byId("chart-words").textContent = texts.join(" ");
+  return texts.join(" ");
+}
+
+// The same words while the same points are drawn in the same way.
+const wordsCache = { points: null, key: "", text: "" };
+function wordsOf(figure) {
+  const key = [figure.kind, state.level, state.allLevels, state.roofRun, shownRows.length].join("|");
+  if (wordsCache.points !== figure.points || wordsCache.key !== key) Object.assign(wordsCache, { points: figure.points, key, text: wordsFor(figure) });
+  return wordsCache.text;
 }

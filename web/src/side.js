@@ -65,8 +65,13 @@ function writeStrip(lost, partly) {
   }, make("span", { class: "strip-name" }, part.text), make("span", { class: "strip-time" }, formatSeconds(part.time / devices)), make("span", { class: "strip-track" }, make("i", { style: { width: `${Math.min(100, 100 * part.time / allTime)}%` } })), make("small", {}, `${formatCount(part.rows.length)} ${part.rows.length === 1 ? "row" : "rows"}, ${formatPercent(part.time / allTime)}`)))))] : []), ...(told.length ? [make("p", { class: "partly soft" }, `${formatSeconds(inDiscs.time / devices)} (${formatPercent(inDiscs.time / allTime)}) in ${formatCount(told.length)} rows ${told.length === 1 ? "has" : "have"} no FLOP or byte count: in the size of ${told.length === 1 ? "its" : "their"} kernel's disc, not in its place. `, make("button", { type: "button", class: "inline", onclick: () => isolate(told, "no FLOP or byte count") }, "Show"))] : []));
 }
 
+// What the side was written for: zooming keeps it, and the element that a pointer is over.
+let sideOf = null;
 /** @param {any} figure */
 export function writeSide(figure) {
+  const from = figure ? [figure.kind, figure.largest, figure.width < 560, state.example, figure.points.length > 0, figure.lost, figure.partly] : [null];
+  if (sideOf && from.length === sideOf.length && from.every((one, k) => one === sideOf[k])) return;
+  sideOf = from;
   const list = byId("reading");
   list.replaceChildren(...(figure && figure.points.length ? readingList(figure) : []));
   const button = byId("example-switch");

@@ -17,23 +17,27 @@ export function shape(tag, attributes = {}, ...children) {
   return element;
 }
 
-export const fixed = (value) => value.toFixed(1);
-const polygon = (x, y, corners) => `M${corners.map(([dx, dy]) => `${fixed(x + dx)},${fixed(y + dy)}`).join("L")}Z`;
+/** Tenths of a pixel, of numbers that a path has thousands of. */
+export const fixed = (value) => Math.round(value * 10) / 10;
+function polygon(x, y, corners, r) {
+  let path = "";
+  for (const corner of corners) path += `${path ? "L" : "M"}${fixed(x + r * corner[0])},${fixed(y + r * corner[1])}`;
+  return `${path}Z`;
+}
 const regular = (count, radius, turn) => Array.from({ length: count }, (_, k) => {
   const angle = turn + (2 * Math.PI * k) / count;
   return [radius * Math.sin(angle), -radius * Math.cos(angle)];
 });
 
+const [NEAR, FAR] = [0.396, 1.189];
+// Corners of symbols whose area is that of a circle of radius 1.
 const CORNERS = {
-  square: (r) => regular(4, 1.2533 * r, Math.PI / 4),
-  diamond: (r) => regular(4, 1.2533 * r, 0),
-  triangle: (r) => regular(3, 1.555 * r, 0),
-  pentagon: (r) => regular(5, 1.1495 * r, 0),
-  hexagon: (r) => regular(6, 1.0997 * r, 0),
-  cross: (r) => {
-    const [a, b] = [0.396 * r, 1.189 * r];
-    return [[-a, -b], [a, -b], [a, -a], [b, -a], [b, a], [a, a], [a, b], [-a, b], [-a, a], [-b, a], [-b, -a], [-a, -a]];
-  },
+  square: regular(4, 1.2533, Math.PI / 4),
+  diamond: regular(4, 1.2533, 0),
+  triangle: regular(3, 1.555, 0),
+  pentagon: regular(5, 1.1495, 0),
+  hexagon: regular(6, 1.0997, 0),
+  cross: [[-NEAR, -FAR], [NEAR, -FAR], [NEAR, -NEAR], [FAR, -NEAR], [FAR, NEAR], [NEAR, NEAR], [NEAR, FAR], [-NEAR, FAR], [-NEAR, NEAR], [-FAR, NEAR], [-FAR, -NEAR], [-NEAR, -NEAR]],
 };
 
 /** The outline of a symbol around a place, with the area of a circle of that radius.
@@ -44,7 +48,7 @@ const CORNERS = {
  * @returns {string} */
 export function symbolPath(symbol, x, y, r) {
   const corners = CORNERS[symbol];
-  if (corners) return polygon(x, y, corners(r));
+  if (corners) return polygon(x, y, corners, r);
   return `M${fixed(x - r)},${fixed(y)}a${fixed(r)},${fixed(r)} 0 1 0 ${fixed(2 * r)},0a${fixed(r)},${fixed(r)} 0 1 0 ${fixed(-2 * r)},0Z`;
 }
 

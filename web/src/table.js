@@ -1,10 +1,11 @@
 // The table: sorted, grouped, only the rows in sight are in the document.
 import { KIND_WORDS } from "./colours.js";
 import { columnOf, firstColumns, offered, onPhone } from "./columns.js";
-import { limiterKind, rowCount, seconds, sortedDimensions, word } from "./data.js";
+import { byTime, limiterKind, rowCount, seconds, sortedDimensions, word } from "./data.js";
 import { copyText, detailBox } from "./detail.js";
 import { announce, around, byId, checkControl, endThatFits, make, selectControl, shorten, soon } from "./dom.js";
 import { formatCount, formatSeconds } from "./format.js";
+import { numberOrder } from "./order.js";
 import { GROUPINGS, PATHS, groupRows, topLimiter } from "./groups.js";
 import { allTime, emit, filter, isolate, light, shownRows, state, sums } from "./state.js";
 import { limiterText, rowName } from "./tooltip.js";
@@ -37,15 +38,36 @@ function sorted(list, value) {
   return keyed.map((pair) => pair[1]);
 }
 
+// All rows in the order of a column, worked out when it is first asked for: of a selection, those that are in it.
+const orders = new Map();
+function sortedRows(list, column) {
+  const key = `${column.key}${tableState.down ? "" : " up"}`;
+  if (!orders.has(key)) orders.set(key, column.number ? numberOrder(byTime, column.of, tableState.down) : sorted(Array.from(byTime), column.of));
+  const order = orders.get(key);
+  if (list.length === rowCount) return order;
+  if (list.length < rowCount / 16) return sorted(list, column.of);
+  const wanted = new Uint8Array(rowCount);
+  for (const i of list) wanted[i] = 1;
+  return order.filter((i) => wanted[i] === 1);
+}
+
+// Another order has the same items in it.
+const rowItems = [];
+function rowItem(i, member) {
+  if (member) return { type: "row", i, member };
+  return (rowItems[i] ||= { type: "row", i, member });
+}
+
 function arrange() {
   const column = columnOf.get(tableState.sort) || columnOf.get("time_s");
   items = [];
+  const details = tableState.details.size > 0;
   const add = (i, member) => {
-    items.push({ type: "row", i, member });
-    if (tableState.details.has(i)) items.push({ type: "detail", i });
+    items.push(rowItem(i, member));
+    if (details && tableState.details.has(i)) items.push({ type: "detail", i });
   };
   if (tableState.group === "none") {
-    for (const i of sorted(shownRows, column.of)) add(i, false);
+    for (const i of sortedRows(shownRows, column)) add(i, false);
   } else {
     for (const group of sorted(groupRows(shownRows, tableState.group), column.group)) {
       items.push({ type: "group", group });
@@ -53,25 +75,45 @@ function arrange() {
     }
   }
   offsets = new Float64Array(items.length + 1);
-  items.forEach((item, k) => { offsets[k + 1] = offsets[k] + (item.type === "detail" ? DETAIL : ROW); });
+  for (let k = 0; k < items.length; k++) offsets[k + 1] = offsets[k] + (items[k].type === "detail" ? DETAIL : ROW);
   tableState.at = Math.min(tableState.at, Math.max(0, items.length - 1));
 }
 
+const sortSign = (column) => (tableState.sort === column.key ? (tableState.down ? "descending" : "ascending") : null);
+const headText = (column) => `${column.title}${sortSign(column) ? (tableState.down ? " ↓" : " ↑") : ""}`;
+
+// What the head was written for; another order only moves the arrow.
+let headOf = "";
+let heightOf = 0;
 function writeHead() {
-  grid.textContent = "";
+  const height = offsets[items.length];
+  const isSameHeight = height === heightOf;
+  heightOf = height;
   const columns = tableColumns();
+  const written = columns.map((column) => column.key).join("\n") + tableState.printing;
+  if (headOf === written && body) {
+    grid.querySelectorAll("thead th").forEach((th, k) => {
+      const sign = sortSign(columns[k]);
+      if (th.getAttribute("aria-sort") === sign && !sign) return;
+      if (sign) th.setAttribute("aria-sort", sign);
+      else th.removeAttribute("aria-sort");
+      th.firstChild.textContent = headText(columns[k]);
+    });
+    if (!isSameHeight) body.replaceChildren(spacer(height));
+    return;
+  }
+  headOf = written;
+  grid.textContent = "";
   const whole = columns.reduce((sum, column) => sum + column.width, 0);
   const scale = tableState.printing ? Math.min(1, 660 / whole) : 1;
   grid.style.width = `${whole * scale}px`;
   grid.append(make("colgroup", {}, ...columns.map((column) => make("col", { style: { width: `${column.width * scale}px` } }))));
-  const head = make("tr", {}, ...columns.map((column, k) => {
-    const sort = tableState.sort === column.key ? (tableState.down ? "descending" : "ascending") : null;
-    return make("th", { scope: "col", class: [k ? "" : "first", column.number && !column.bar ? "num" : ""].join(" ").trim() || null, "aria-sort": sort },
-      make("button", { type: "button", "data-sort": column.key, title: `Sort by ${column.title}`, onclick: () => sortBy(column) }, `${column.title}${sort ? (tableState.down ? " ↓" : " ↑") : ""}`));
-  }));
+  const head = make("tr", {}, ...columns.map((column, k) => make("th", { scope: "col", class: [k ? "" : "first", column.number && !column.bar ? "num" : ""].join(" ").trim() || null, "aria-sort": sortSign(column) },
+    make("button", { type: "button", "data-sort": column.key, title: `Sort by ${column.title}`, onclick: () => sortBy(column) }, headText(column)))));
   // The box is as high as its rows, up to a limit: it has that height before its rows are chosen.
-  body = make("tbody", {}, spacer(offsets[items.length]));
+  body = make("tbody", {}, spacer(height));
   grid.append(make("thead", {}, head), body);
+  headWidths.clear();
 }
 
 function sortBy(column) {
@@ -80,7 +122,9 @@ function sortBy(column) {
   tableState.sort = column.key;
   writeTable({ top: true });
   emit("table");
-  grid.querySelector(`[data-sort="${CSS.escape(column.key)}"]`)?.focus();
+  /** @type {HTMLElement} */
+  const button = grid.querySelector(`[data-sort="${CSS.escape(column.key)}"]`);
+  if (document.activeElement !== button) button?.focus();
   announce(`Sorted by ${column.title}, ${tableState.down ? "largest first" : "smallest first"}`);
 }
 
@@ -117,6 +161,7 @@ const MARK = 16;
 let headWidths = new Map();
 let gridFont = { size: "14px", family: "sans-serif", padding: 20 };
 function measureHead() {
+  if (headWidths.size) return;
   headWidths = new Map([...grid.querySelectorAll("thead th")].map((th) => [th.firstChild.dataset.sort, th.getBoundingClientRect().width]));
   const { fontSize, fontFamily } = getComputedStyle(grid);
   const { paddingLeft, paddingRight } = getComputedStyle(grid.querySelector("thead button"));
@@ -182,17 +227,20 @@ function renderWindow() {
   if (keep !== null) body.querySelector(`[data-item="${keep}"]`)?.focus({ preventScroll: true });
 }
 
+const totalOf = { rows: null, time: 0 };
 // Another order or other rows start at the top; other columns leave the rows where they are.
 export function writeTable({ top = false } = {}) {
   if (top) gridBox.scrollTop = 0;
   arrange();
-  largestShare = items.reduce((most, item) => Math.max(most, item.type === "group" ? item.group.total.time / allTime : item.type === "row" ? seconds(item.i) / allTime : 0), 1e-12);
+  // Rows are listed longest first before they are sorted.
+  largestShare = Math.max(1e-12, (shownRows.length ? seconds(shownRows[0]) : 0) / allTime);
+  if (tableState.group !== "none") for (const item of items) if (item.type === "group") largestShare = Math.max(largestShare, item.group.total.time / allTime);
   writeHead();
   grid.setAttribute("aria-rowcount", String(items.length + 1));
   tableState.forced = true;
   renderWindow();
-  const total = sums(shownRows);
-  byId("table-words").textContent = `${formatCount(shownRows.length)} of ${formatCount(rowCount)} rows${tableState.group === "none" ? "" : ` in ${formatCount(items.filter((item) => item.type === "group").length)} groups`}, ${formatSeconds(total.time)}. A group's bound is the sum of its rows' bounds. Enter or a click opens a row.`;
+  if (totalOf.rows !== shownRows) Object.assign(totalOf, { rows: shownRows, time: sums(shownRows).time });
+  byId("table-words").textContent = `${formatCount(shownRows.length)} of ${formatCount(rowCount)} rows${tableState.group === "none" ? "" : ` in ${formatCount(items.filter((item) => item.type === "group").length)} groups`}, ${formatSeconds(totalOf.time)}. A group's bound is the sum of its rows' bounds. Enter or a click opens a row.`;
 }
 
 function toggle(k) {
@@ -224,7 +272,7 @@ const lightItem = (item) => { if (item) light(item.type === "group" ? item.group
 
 export function tableEvents() {
   gridBox.addEventListener("scroll", () => soon("table", renderWindow));
-  new ResizeObserver(() => soon("table", renderWindow)).observe(gridBox);
+  new ResizeObserver(() => { headWidths.clear(); soon("table", renderWindow); }).observe(gridBox);
   grid.addEventListener("click", (event) => {
     const tr = around(event, "tr.item");
     if (tr && !String(window.getSelection()).trim()) toggle(Number(tr.dataset.item));

@@ -233,11 +233,11 @@ def run(
     running.refuse_absent(None, words)
     plan = {
         "warmup": warmup, "steps": steps, "marker": "auto",
-        "calibrated": running.known_calibrations(),
+        "calibrated": running.known_calibrations(), "namesake": running.has_namesake(None, words),
     }  # fmt: skip
-    with running.record_folder() as folder:
+    with running.record_folder(plan) as folder:
         command = running.program_command(None, words)
-        ended = ended_of(folder, running.run_recorded(command, folder, plan))
+        ended = ended_of(folder, running.run_recorded(command, folder))
         told = " ".join(["timeroof run", *words])
         return report_of_run(
             folder, machine, told, ended=ended, step_kind=step_kind, all_kinds=True

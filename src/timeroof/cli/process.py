@@ -45,6 +45,13 @@ def abandon_stdout() -> None:
         return
 
 
+def flush_streams() -> None:
+    """Write out what is held, before an end that does not; a stream that is gone is let be."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+
+
 def say(message: str) -> None:
     """One line on stderr, without characters that could steer a terminal."""
     try:

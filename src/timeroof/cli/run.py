@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -67,15 +68,19 @@ COMMAND_SETTINGS = {"cls": RunCommand, "context_settings": {"allow_interspersed_
 
 
 def after_module(args: list[str], takers: set[str]) -> list[str]:
-    """Put `--` behind `-m MOD`, where that comes before any script.
+    """Put `--` behind `-m MOD`, where that comes before any script, and before `-c CODE`.
 
     >>> after_module(["--steps", "3", "-m", "pkg.train", "--steps", "9"], {"--steps", "-m"})
     ['--steps', '3', '-m', 'pkg.train', '--', '--steps', '9']
+    >>> after_module(["--source", "-c", "import train", "--steps", "9"], {"--steps", "-m"})
+    ['--source', '--', '-c', 'import train', '--steps', '9']
     """
     place = 0
     while place < len(args) and args[place].startswith("-") and args[place] != "--":
         if args[place] == "-m" and place + 1 < len(args):
             return [*args[: place + 2], "--", *args[place + 2 :]]
+        if args[place] == "-c" and place + 1 < len(args):
+            return [*args[:place], "--", *args[place:]]
         place += 2 if args[place] in takers else 1
     return args
 
@@ -84,7 +89,10 @@ def run(
     context: typer.Context,
     program: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SCRIPT [ARGS]...", help="The program and its own arguments."),
+        typer.Argument(
+            metavar="SCRIPT [ARGS]...",
+            help="The program and its own arguments; `-c CODE` as for `python`.",
+        ),
     ] = None,
     module: Annotated[
         str | None, typer.Option("-m", metavar="MOD", help="Run a module, as `python -m` does.")
@@ -157,11 +165,13 @@ def run(
         "tells": sys.stderr.isatty(),
         "listens": bool(line.behind()),
         "calibrated": running.known_calibrations(),
+        "namesake": running.has_namesake(module, words),
     }
-    with running.record_folder() as folder:
+    with ExitStack() as stack:
+        folder = _record_folder(stack, plan)
         began_s = time.monotonic()
         command = running.program_command(module, words)
-        ended = running.run_recorded(command, folder, plan, ignored_before())
+        ended = running.run_recorded(command, folder, ignored_before())
         # A terminal that closes tells everybody, more than once: the program's end is reported on.
         if ended.signal == signal.SIGHUP:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -169,36 +179,48 @@ def run(
         clean_s, code, steps_seen = time.monotonic() - began_s, ended.code, 0
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")
-        try:
-            from timeroof.api.live import ended_of, report_of_run
+        if folder is not None:
+            try:
+                from timeroof.api.live import ended_of, report_of_run
 
-            ended = ended_of(folder, ended)
-            told = " ".join(["timeroof run", *([module] if module else []), *words])
-            report, recording = report_of_run(
-                folder, judged_on, told, say, ended=ended, step_kind=step_kind,
-                all_kinds=save is not None or out is not None,
-            )  # fmt: skip
-            steps_seen = recording.steps_seen
-            # Kept whatever becomes of the summary or of a counted run.
-            outputs.write(report, stdout=counting is None)
-            _print_whole(report, verbose=verbose, page=html or (out and out / "report.html"))
-            if counting is not None:
-                counting = replace(counting, marker=recording.marker or counting.marker)
-                report, code = c.run_counted(counting, report, recording, code, clean_s)
-                outputs.write(report)
-        except Exception as error:
-            if os.environ.get("TIMEROOF_DEBUG"):
-                raise
-            say(f"no report: {said(error)}; TIMEROOF_DEBUG=1 shows where")
+                ended = ended_of(folder, ended)
+                told = " ".join(["timeroof run", *([module] if module else []), *words])
+                report, recording = report_of_run(
+                    folder, judged_on, told, say, ended=ended, step_kind=step_kind,
+                    all_kinds=save is not None or out is not None,
+                )  # fmt: skip
+                steps_seen = recording.steps_seen
+                # Kept whatever becomes of the summary or of a counted run.
+                outputs.write(report, stdout=counting is None)
+                _print_whole(report, verbose=verbose, page=html or (out and out / "report.html"))
+                if counting is not None:
+                    counting = replace(counting, marker=recording.marker or counting.marker)
+                    report, code = c.run_counted(counting, report, recording, code, clean_s)
+                    outputs.write(report)
+            except Exception as error:
+                if os.environ.get("TIMEROOF_DEBUG"):
+                    raise
+                say(f"no report: {said(error)}; TIMEROOF_DEBUG=1 shows where")
     say_misplaced(line, ended, _script(module, words), ran_steps=steps_seen > 0)
     if ended.signal is not None and code == ended.code:
         running.end_by_signal(ended.signal)
     return code
 
 
+def _record_folder(stack: ExitStack, plan: dict[str, object]) -> Path | None:
+    """Where this run is recorded; where nothing can be written, the program runs all the same."""
+    from timeroof.live.running import record_folder
+
+    try:
+        return stack.enter_context(record_folder(plan))
+    except OSError as error:
+        say(f"no report: nothing can be recorded ({said(error)}); the program runs as under Python")
+        return None
+
+
 def _script(module: str | None, words: list[str]) -> Path | None:
     """The file that is run, which no output may overwrite; where a module lies is not asked."""
-    if module is not None:
+    if module is not None or words[0] in ("-", "-c"):
         return None
     script = Path(words[0])
     return script / "__main__.py" if script.is_dir() else script

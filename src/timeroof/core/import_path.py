@@ -28,5 +28,9 @@ def is_working_folder(entry: str) -> bool:
 
 
 def leave_folder() -> None:
-    """Take the working folder off the path; call it before anything is imported."""
-    sys.path[:] = [entry for entry in sys.path if not is_working_folder(entry)]
+    """Take the working folder off the path, and look in places that PYTHONPATH names last: they are
+    the program's. Call it before anything is imported."""
+    given = [e for e in os.environ.get("PYTHONPATH", "").split(os.pathsep) if e]
+    theirs = {os.path.abspath(entry) for entry in given} - {package_root()}  # noqa: PTH100
+    path = [entry for entry in sys.path if not is_working_folder(entry)]
+    sys.path[:] = sorted(path, key=lambda entry: entry in theirs)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+import timeroof_recorder
 from timeroof.core.ending import remove_all, temporary_folder
 from timeroof.core.errors import UsageError
 from timeroof.core.files import cache_folder, regular_bytes
@@ -142,20 +143,31 @@ def _here() -> list[str]:
         return []
 
 
+def has_namesake(module: str | None, words: Sequence[str]) -> bool:
+    """Whether the program's folder has a module that is named like our recorder: the program gets
+    its own."""
+    own = Path(timeroof_recorder.__file__).resolve().parent
+    script = None if module is not None or words[0] in ("-", "-c") else Path(words[0])
+    with suppress(OSError):
+        first = Path.cwd() if script is None else script.resolve()
+        folder = first if script is None or first.is_dir() else first.parent
+        theirs = folder / own.name
+        return theirs.with_suffix(".py").exists() or (theirs.is_dir() and theirs.resolve() != own)
+    return False
+
+
 @contextmanager
-def record_folder() -> Iterator[Path]:
-    """A folder of this run's own for what recorders write; daemons that outlive the run find it
-    gone, and write no more."""
+def record_folder(plan: Mapping[str, object]) -> Iterator[Path]:
+    """A folder of this run's own for what recorders write, with what they are to do; daemons that
+    outlive the run find it gone, and write no more."""
     with temporary_folder() as folder:
+        write_plan(str(folder), dict(plan))
         yield folder
 
 
-def run_recorded(
-    command: Sequence[str], folder: Path, plan: Mapping[str, object], ignored: Sequence[int] = ()
-) -> Ended:
-    """Run a program to its end, recorded into a folder. `ignored` are signals that this process
-    was started to ignore: so is the program."""
-    write_plan(str(folder), dict(plan))
+def run_recorded(command: Sequence[str], folder: Path | None, ignored: Sequence[int] = ()) -> Ended:
+    """Run a program to its end, recorded into a folder if there is one. `ignored` are signals that
+    this process was started to ignore: so is the program."""
     sys.stdout.flush()
     sys.stderr.flush()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED | {signal.SIGCHLD})
@@ -208,14 +220,18 @@ def known_calibrations() -> list[str]:
 
 
 def _start(
-    command: list[str], folder: Path, mask: set[signal.Signals] | set[int], ignored: Sequence[int]
+    command: list[str],
+    folder: Path | None,
+    mask: set[signal.Signals] | set[int],
+    ignored: Sequence[int],
 ) -> int:
     """The child: same process group, terminal and descriptors; signals as we found them."""
     import ctypes
 
     me = os.getpid()
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    environment = os.environ | recorded_environment(folder, me)
+    environment = given_environment()
+    environment |= {} if folder is None else recorded_environment(folder, me)
     child = os.fork()
     if child:
         return child
@@ -234,6 +250,25 @@ def _start(
         os.execve(command[0], command, environment)
     finally:
         os._exit(127)
+
+
+# What Python sets LC_CTYPE to where the locale is C (PEP 538); a Python that finds it set so has
+# no UTF-8 mode, which a program in that locale has.
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+
+
+def given_environment() -> dict[str, str]:
+    """The variables that this process was given, without the one that Python adds."""
+    environment, name = dict(os.environ), "LC_CTYPE"
+    if environment.get(name) not in _COERCED:
+        return environment
+    with suppress(OSError):
+        pairs = Path("/proc/self/environ").read_bytes().split(b"\0")
+        given = [p.partition(b"=")[2].decode() for p in pairs if p.startswith(b"LC_CTYPE=")]
+        del environment[name]
+        if given:
+            environment[name] = given[0]
+    return environment
 
 
 def recorded_environment(folder: Path, parent: int = 0) -> dict[str, str]:

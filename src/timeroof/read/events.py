@@ -53,7 +53,8 @@ COLLECTIVE = (
     r"(?i)(?:^|[^a-z])(?:nccl|rccl|hccl|msccl|oneccl|nvshmem|rocshmem)|multimem_"
     r"|(?:one|two)_shot_all_reduce|cross_device_reduce|(?:inter|intra)node(?:_ll)?::|deep_ep::"
     r"|^hcom_|Ep(?:Dispatch|Combine)(?:Inter|Intra)Node|(?:^|[^a-z])userbuffers_"
-    r"|^[^<(]*(?:all_?(?:reduce|gather|to_?all)|reduce_?scatter)"
+    r"|^[^<(]*(?:all[-_]?(?:reduce|gather|to[-_]?all)|reduce[-_]?scatter"
+    r"|collective-(?:permute|broadcast)|async-collective)"
 )
 BESIDE_COLLECTIVE = r"(?i)^triton_(?:poi|red|per|for|tem)_|^[^<(]*(?:gemm|matmul)"
 
@@ -205,7 +206,12 @@ def _known_amounts(events: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def with_exclusive(events: pl.DataFrame) -> pl.DataFrame:
-    """Add ``exclusive_ns`` and ``alone_ns``, see `overlap`; not where events nest."""
+    """Add ``exclusive_ns`` and ``alone_ns``, see `overlap`.
+
+    A device's events that nest leave one another their own time; threads of a host are not told.
+    """
+    if "self_ns" in events.columns and not (events["kind"] == "op").any():
+        return events.with_columns(exclusive_ns=pl.col("self_ns"), alone_ns=pl.col("self_ns"))
     if "self_ns" in events.columns or not events.height:
         return events
     first = events["start_ns"].min()

@@ -21,7 +21,14 @@ from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
 from timeroof.read.open import Entry, names_below, path_of
 from timeroof.read.plan import Job
-from timeroof.read.ranks import SIDE_BY_SIDE, merged_fleet, merged_ranks, numbers_of, refuse_doubled
+from timeroof.read.ranks import (
+    SIDE_BY_SIDE,
+    merged_fleet,
+    merged_ranks,
+    numbers_of,
+    refuse_doubled,
+    to_merge,
+)
 from timeroof.read.reduced import Cache, DamagedKeptError, KeptRank, Rank, reduce_rank
 
 # From so much text on, processes gain more than they cost to start.
@@ -121,8 +128,16 @@ def _read_by(
     """The merged profile, the places of the files that could be read, and notes of the others."""
     answers = _reduced(orders, fleet, cache, progress, fresh=fresh)
     notes = refuse_if_none(answers, names)
-    kept = {i: answer for i, answer in enumerate(answers) if not isinstance(answer, Failure)}
-    return _merged(list(kept.values()), [names[i] for i in kept], fleet.rank), list(kept), notes
+    kept = {
+        name: answer
+        for name, answer in zip(names, answers, strict=True)
+        if not isinstance(answer, Failure)
+    }
+    places = {name: i for i, name in enumerate(names)}
+    archived = {name for name, i in places.items() if "!/" in orders[i].found.name}
+    chosen, left_out = to_merge({name: one.summary for name, one in kept.items()}, archived)
+    merged = _merged([kept[name] for name in chosen], chosen, fleet.rank)
+    return merged, [places[name] for name in chosen], [*notes, *left_out]
 
 
 def _merged(kept: Sequence[KeptRank], names: list[str], rank: int | None) -> Profile:

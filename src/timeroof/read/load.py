@@ -19,7 +19,7 @@ from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
 from timeroof.read.formats import Progress, ReadOptions, format_named, silent
 from timeroof.read.open import DEFAULT_MAX_BYTES, Input, names_below, open_input, path_of
-from timeroof.read.plan import Job, Plan, plan_of
+from timeroof.read.plan import Job, Plan, empty_files, plan_of
 
 if TYPE_CHECKING:
     from timeroof.read.fleet import Fleet
@@ -97,7 +97,7 @@ def read_run(
     for found in _inputs(paths, max_bytes):
         part = plan_of(found, forced)
         plan.jobs += part.jobs
-        plan.notes += [*part.notes, *found.notes]
+        plan.notes += [*part.notes, *found.notes, *empty_files(found, part)]
     if len(plan.jobs) == 1 and plan.jobs[0].format.name == SAVED:
         from timeroof.read.saved_run import load_entry
 
@@ -136,7 +136,8 @@ def _read_ranks(
 def _read_side_by_side(jobs: list[Job], options: ReadOptions) -> Profile:
     """All files read here, one after the other; one that cannot be read is left out."""
     from timeroof.read.fleet import refuse_if_none
-    from timeroof.read.ranks import merged_ranks
+    from timeroof.read.ranks import merged_ranks, to_merge
+    from timeroof.read.reduced import summary_of
 
     with _hashing(jobs) as hashed:
         answers = [_read_here(job, options, i, len(jobs)) for i, job in enumerate(jobs)]
@@ -145,12 +146,15 @@ def _read_side_by_side(jobs: list[Job], options: ReadOptions) -> Profile:
     names = names_below([job.found.name for job in jobs])
     notes = refuse_if_none(answers, names)
     profiles = {
-        i: _with_files(answer, jobs[i], files)
+        names[i]: _with_files(answer, jobs[i], files)
         for i, answer in enumerate(answers)
         if not isinstance(answer, TimeroofError)
     }
-    merged = merged_ranks(list(profiles.values()), [names[i] for i in profiles])
-    return replace(merged, notes=(*merged.notes, *notes))
+    summaries = {name: summary_of(profile) for name, profile in profiles.items()}
+    archived = {name for name, job in zip(names, jobs, strict=True) if "!/" in job.found.name}
+    kept, left_out = to_merge(summaries, archived)
+    merged = merged_ranks([profiles[name] for name in kept], kept)
+    return replace(merged, notes=(*merged.notes, *notes, *left_out))
 
 
 def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:
@@ -159,11 +163,20 @@ def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:
         raise UsageError("no file is named", advice="name a file or folder to read")
     if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("the same file is named twice", advice="name every file once")
-    inputs = [open_input(path, max_bytes) for path in paths]
+    inputs = [_opened(path, max_bytes, several=len(paths) > 1) for path in paths]
     if len(inputs) == 1 or any(len(found.entries) != 1 for found in inputs):
         return inputs
     entries = tuple(found.only for found in inputs)
     return [Input(f"{inputs[0].name} and {len(inputs) - 1} more", entries)]
+
+
+def _opened(path: Path, max_bytes: int, *, several: bool) -> Input:
+    try:
+        return open_input(path, max_bytes)
+    except InputError as error:
+        if several and error.advice:
+            error.advice += ", or leave it out"
+        raise
 
 
 def _read_here(job: Job, options: ReadOptions, done: int, jobs: int) -> Profile | TimeroofError:

@@ -104,6 +104,8 @@ class Budget:
     members: int = 0
     bytes_of: dict[str, int] = field(default_factory=dict)
     total_bytes: int = 0
+    # Files without a byte, which are no entries.
+    empty: list[str] = field(default_factory=list)
 
     def add_members(self, count: int) -> None:
         """Count files of an archive."""
@@ -174,6 +176,8 @@ class Input:
     entries: tuple[Entry, ...]
     is_folder: bool = False
     notes: list[str] = field(default_factory=list)
+    # Files without a byte in a folder or archive: no entries, but perhaps one of them a rank.
+    empty: Sequence[str] = ()
 
     @property
     def only(self) -> Entry:
@@ -188,7 +192,7 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
             budget = Budget(str(path), max_bytes)
             notes: list[str] = []
             entries = tuple(_folder_entries(path, budget, notes))
-            return Input(str(path), entries, is_folder=True, notes=notes)
+            return Input(str(path), entries, True, notes, budget.empty)
         size = path.stat().st_size
         if not path.is_file():
             raise InputError("is no file or folder", where=str(path))
@@ -201,7 +205,7 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
     budget = Budget(str(path), max_bytes)
     entry = Entry(str(path), opener, max_bytes, path, size, budget)
     entries = tuple(_unwrapped(entry, 0))
-    return Input(str(path), entries, is_folder=len(entries) != 1)
+    return Input(str(path), entries, is_folder=len(entries) != 1, empty=budget.empty)
 
 
 def _plain(path: Path) -> BinaryIO:
@@ -264,7 +268,9 @@ def _folder_entries(folder: Path, budget: Budget, notes: list[str]) -> Iterator[
             raise InputError(f"has more than {MAX_FOLDER_FILES} files", str(folder), advice)
     for path in paths:
         size = path.stat().st_size
-        if size and path.is_file():
+        if not size:
+            budget.empty.append(str(path))
+        elif path.is_file():
             opener = partial(_plain, path)
             entry = Entry(str(path), opener, budget.max_bytes, path, size, budget)
             yield from _unwrapped(entry, 0)
@@ -425,8 +431,10 @@ def _seekable(entry: Entry) -> BinaryIO:
 
 def _members(entry: Entry, is_zip: bool, depth: int) -> Iterator[Entry]:
     with _errors_named(entry.name, listing=True):
-        sizes = {name: size for name, size in _archive(entry, is_zip).sizes.items() if size}
+        every = _archive(entry, is_zip).sizes
     budget = entry.budget or Budget(entry.name, entry.max_bytes)
+    sizes = {name: size for name, size in every.items() if size}
+    budget.empty += [f"{entry.name}!/{name}" for name in every if name not in sizes]
     budget.add_members(len(sizes))
     for member, size in sorted(sizes.items()):
         name, opener = f"{entry.name}!/{member}", partial(_member, entry, is_zip, member)

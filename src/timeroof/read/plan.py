@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 import msgspec
 
@@ -46,6 +47,8 @@ _BY_SUFFIX = {
         "convert it: chakra_jsonizer --input_filename TRACE.et --output_filename TRACE.json",
     ),
 }
+
+_PACKED = re.compile(r"(?i)\.(gz|zst|xz)$")
 
 # How far a packed file of no known profiler is searched for damage.
 MOST_CHUNKS = 16
@@ -200,6 +203,22 @@ def _plan_by_entry(found: Input) -> Plan:
         text = f"Not read: {why}{more}."
         plan.notes.append(Note(text, "not-read", "warning"))
     return plan
+
+
+def empty_files(found: Input, plan: Plan) -> list[str]:
+    """A warning of files without a byte that are called as those that are read: lost ranks."""
+    kinds = {_kind(entry.name) for job in plan.jobs for entry in job.found.entries}
+    lost = [short_name(name) for name in found.empty if _kind(name) in kinds]
+    if not lost:
+        return []
+    are = "is" if len(lost) == 1 else "are"
+    text = f"Not read: {shown_list(lost, MOST_NAMED)} {are} empty."
+    return [Note(text, "not-read", "warning")]
+
+
+def _kind(name: str) -> str:
+    """What a name says of a format, packed or not."""
+    return PurePath(_PACKED.sub("", name)).suffix.lower()
 
 
 def _mixed(found: Input, groups: dict[str, list[Entry]]) -> InputError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, islice
 from typing import TypeVar
@@ -27,10 +27,41 @@ from timeroof.read.reduced import KeptRank, Summary, absent_amounts, merged_rows
 SIDE_BY_SIDE = 16
 # A note names so many files.
 MOST_NAMED = 4
+# The code of the note on rows of the host, which every reader gives them.
+HOST_ROWS = "host-rows"
 ONE_RUN = "name the files of one run"
 # A rank in the name of a file or of its folder: rank7.json, trace_rank-7.json, rank_7/trace.json.
 _RANK = re.compile(r"(?i)(?<![a-z])rank[-_ .=]?([0-9]{1,7})(?![0-9])")
 T = TypeVar("T")
+
+
+def to_merge(
+    summaries: Mapping[str, Summary], archived: Collection[str]
+) -> tuple[list[str], list[Note]]:
+    """The files to merge, by name, and a warning of those that are left out: copies of others,
+    and traces cut before their kernels, which have host time of ops and no work of a device.
+
+    Files that are `archived` have the digest of their archive, and are no copies.
+    """
+    copies: dict[str, str] = {}
+    first: dict[object, str] = {}
+    for name, summary in summaries.items():
+        digests = tuple(file.sha256 for file in summary.source.files)
+        rank = _named_rank(name) if summary.rank is None else summary.rank
+        if digests and None not in digests and name not in archived:
+            original = first.setdefault((rank, digests), name)
+            copies |= {name: original} if original != name else {}
+    host = [n for n, s in summaries.items() if any(note.code == HOST_ROWS for note in s.notes)]
+    cut = [] if len(host) == len(summaries) else [name for name in host if name not in copies]
+    told = [f"{name} (of {original})" for name, original in copies.items()]
+    has = "has" if len(cut) == 1 else "have"
+    texts = {
+        f"Left out as copies, byte for byte: {shown_list(told, MOST_NAMED)}.": told,
+        f"Left out: {shown_list(cut, MOST_NAMED)} {has} no kernels as the other ranks do, only ops"
+        " of the host.": cut,
+    }
+    notes = [Note(text, "files-left-out", "warning") for text, which in texts.items() if which]
+    return [name for name in summaries if name not in copies and name not in cut], notes
 
 
 def merged_ranks(profiles: list[Profile], names: list[str]) -> Profile:
@@ -132,11 +163,17 @@ def refuse_doubled(summaries: Sequence[Summary], names: Sequence[str], rank: int
         raise InputError(f"{len(names)} files are several runs: {what}", advice=ONE_RUN)
 
 
+def _named_rank(name: str) -> int | None:
+    """The rank in the name of a file or of its folder."""
+    found = _RANK.findall(name)
+    return int(found[-1]) if found else None
+
+
 def numbers_of(summaries: Sequence[Summary], names: Sequence[str]) -> tuple[list[int], bool]:
     """Every file's rank, as it says it or as its name does, and whether all of them do; those
     that do not take the numbers that are free, in their order."""
     stated = {i: s.rank for i, s in enumerate(summaries) if s.rank is not None}
-    named = {i: int(found[-1]) for i, name in enumerate(names) if (found := _RANK.findall(name))}
+    named = {i: rank for i, name in enumerate(names) if (rank := _named_rank(name)) is not None}
     # Names may count the ranks of a computer, or another group's.
     if all(stated.get(i, rank) == rank for i, rank in named.items()):
         both = named | stated

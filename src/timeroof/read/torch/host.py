@@ -16,7 +16,7 @@ import polars as pl
 from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.core.vocabulary import IdleCause
-from timeroof.read.events import COPY_OVER, COPY_WITHIN, Whole, profile_of
+from timeroof.read.events import COPY_OVER, COPY_WITHIN, Whole, kernel_kind, profile_of
 from timeroof.read.idle import Bools, Floats, Ints, Union
 from timeroof.read.torch.collectives import Signature
 from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_paths, walk
@@ -190,14 +190,13 @@ def drives_device(trace: Trace) -> bool:
 # Chrome traces of other tools.
 _DEVICE = re.compile(r"/device:(GPU|TPU|XLA_GPU|ROCM|CUSTOM)|^GPU\s*\d|^TPU:\d", re.IGNORECASE)
 _STREAM = re.compile(r"^stream|^queue", re.IGNORECASE)
+# TensorFlow 1 has a process per queue, and one of all streams; a device's own is what issued them.
+_QUEUE = re.compile(r"^.*(/device:\w+:\d+)/(stream:\w+|memcpy)\b")
 # The process in which rocprof has the copies of all devices.
 _ROCPROF_COPIES = "COPY"
 # What a TPU runs; of a GPU a viewer derives these from the streams, which hold the same time.
 _XLA_OPS = "XLA Ops"
 _COPY, _MEMSET = rf"(?i:memcpy)|^Copy(?:{COPY_OVER}|{COPY_WITHIN})", r"(?i)memset|^FillBuffer"
-_COLLECTIVE = (
-    r"(?i)nccl|rccl|all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|collective-permute"
-)
 
 
 def plain_profile(trace: Trace, source: Source) -> Profile:
@@ -209,23 +208,38 @@ def plain_profile(trace: Trace, source: Source) -> Profile:
     streams = _on_devices(named)
     on_device = np.array([place in streams for place in named], dtype=bool)[trace.plain["thread"]]
     if on_device.any():
-        return profile_of(_plain_events(trace, on_device, places, _device_kind()), Whole(source))
+        events = _plain_events(trace, on_device, places, _device_kind())
+        if any(thread == _XLA_OPS for _, thread in streams):
+            # Loops hold the ops that they run.
+            events = events.with_columns(_self_ns(trace, on_device))
+        return profile_of(events, Whole(source))
     # Of a host's events the ones that are XLA's ops, where there are any.
     ops = [bool(op) for op, _, _ in trace.scopes.values_in_order()]
     xla = np.array([*ops, False], dtype=bool)[trace.plain["scope"]]
     chosen = xla if xla.any() else np.ones(len(xla), dtype=bool)
-    thread, start, end = (trace.plain[c][chosen] for c in ("thread", "start", "end"))
-    own = self_times(np.lexsort((-end, start, thread)), thread, start, end)
+    start, end = trace.plain["start"][chosen], trace.plain["end"][chosen]
     events = _plain_events(trace, chosen, places, pl.lit("op"))
     busy_s = Union(start, end).length * _US
     seconds = {"wall_s": float(end.max() - start.min()) * _US, "kernel_s": busy_s}
     whole = Whole(source, None, (HOST_ROWS,), has_gaps=False, extra=dict(seconds))
-    return profile_of(events.with_columns(pl.Series("self_ns", own * 1e3)), whole)
+    return profile_of(events.with_columns(_self_ns(trace, chosen)), whole)
+
+
+def _self_ns(trace: Trace, chosen: Bools) -> pl.Series:
+    """The time of events without those inside them, thread by thread."""
+    thread, start, end = (trace.plain[c][chosen] for c in ("thread", "start", "end"))
+    own = self_times(np.lexsort((-end, start, thread)), thread, start, end)
+    return pl.Series("self_ns", own * 1e3)
 
 
 def _on_devices(named: list[tuple[str, str]]) -> set[tuple[str, str]]:
     """The threads that are queues of a device, of (process, thread) by their names."""
     devices = [place for place in named if _DEVICE.search(place[0])]
+    processes = {process for process, _ in devices if _QUEUE.match(process)}
+    if processes:
+        apart = {process for process in processes if "/stream:all" not in process}
+        chosen = apart if any("/stream:" in process for process in apart) else processes
+        return {place for place in devices if place[0] in chosen}
     told = {process for process, thread in devices if thread}
     queues = {place for place in devices if _STREAM.search(place[1]) or place[0] not in told}
     has_queues = {process for process, _ in queues}
@@ -243,12 +257,18 @@ def _plain_events(
     processes = [trace.process_names.get(p, p) for p, _ in places]
     device = next((process for process in processes if _DEVICE.search(process)), None)
     processes = [device or p if p == _ROCPROF_COPIES else p for p in processes]
+    queues = [_QUEUE.match(p) for p in processes]
+    streams = [
+        queue[2] if queue else trace.thread_names.get(at, at[1])
+        for queue, at in zip(queues, places, strict=True)
+    ]
+    processes = [queue[1] if queue else p for queue, p in zip(queues, processes, strict=True)]
     table = pl.DataFrame(columns).select(
         text_of("name", trace.names.values_in_order()).alias("name"),
         ((pl.col("start") - first) * 1e3).alias("start_ns"),
         ((pl.col("end") - first) * 1e3).alias("end_ns"),
         text_of("thread", processes).alias("gpu"),
-        text_of("thread", [trace.thread_names.get(at, at[1]) for at in places]).alias("stream"),
+        text_of("thread", streams).alias("stream"),
         text_of("scope", [tf or op or None for op, _, tf in scopes]).alias("op"),
         text_of("scope", [module or None for _, module, _ in scopes]).alias("label.hlo_module"),
         text_of("scope", [op or None for op, _, _ in scopes]).alias("label.hlo_op"),
@@ -260,7 +280,7 @@ def _plain_events(
 def _device_kind() -> pl.Expr:
     # XLA names a stream after what runs on it: Stream #22(MemcpyOther).
     only_copies = pl.col("stream").fill_null("").str.contains(r"\((?:Memcpy\w*(?:,\s*)?)+\)$")
-    kind = pl.when(only_copies).then(pl.lit("copy")).otherwise(pl.lit("kernel"))
-    for pattern, name in ((_COLLECTIVE, "collective"), (_COPY, "copy"), (_MEMSET, "memset")):
+    kind = pl.when(only_copies).then(pl.lit("copy")).otherwise(kernel_kind())
+    for pattern, name in ((_COPY, "copy"), (_MEMSET, "memset")):
         kind = pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     return kind

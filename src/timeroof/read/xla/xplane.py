@@ -250,10 +250,11 @@ def _possible(line: space.Line) -> list[space.Event]:
 
 def device_of(planes: list[space.Plane]) -> tuple[str | None, list[Note]]:
     """The device's name as far as the planes tell it, and a note on how it is known."""
-    names = {_named(plane) for plane in planes}
-    if len(names) == 1 and (name := names.pop()):
-        return name, []
-    facts = {_facts(plane) for plane in planes}
+    # Parts of a device (a TPU's sparse cores) have planes that say nothing of it.
+    names = {_named(plane) for plane in planes} - {None}
+    if len(names) == 1:
+        return names.pop(), []
+    facts = {_facts(plane) for plane in planes} - {_NO_FACTS}
     return fitting_device(None, *facts.pop()) if len(facts) == 1 else (None, [])
 
 
@@ -265,6 +266,9 @@ def _named(plane: space.Plane) -> str | None:
     return None
 
 
+_NO_FACTS = (None, None, None)
+
+
 def _facts(plane: space.Plane) -> tuple[str | None, float | None, int | None]:
     """Architecture, memory and cores."""
     keys = ("compute_cap_major", "compute_cap_minor", "memory_size", "core_count")
@@ -272,6 +276,6 @@ def _facts(plane: space.Plane) -> tuple[str | None, float | None, int | None]:
     major, minor, memory, cores = (v if isinstance(v, int) else None for v in values)
     vendor = str(plane.stats.get("device_vendor", "")).upper()
     if major is None or minor is None:
-        return None, None, None
+        return _NO_FACTS
     capability = f"gfx{major}{minor}" if "AMD" in vendor else f"{major}.{minor}"
     return capability, memory, cores
