@@ -22,8 +22,10 @@ MOST_TIMES = 64
 # What tells most of where a program's steps are.
 STRENGTH = {"": -1, WINDOW: 0, FORWARD: 1, OPTIMIZER: 2, MANUAL: 3}
 MOST_ITEMS = 24
-# Different sizes of calls in one step that are kept.
+# Different sizes of calls in one step that are kept; and calls of a module, with the same flags,
+# that are looked at for them where later ones may be only counted.
 MOST_SIZES = 4
+MOST_LOOKED = 4
 
 NOTHING, BOUNDARY, RESTART, TAKEN = "nothing", "boundary", "restart", "taken"
 
@@ -80,6 +82,10 @@ class Cycle:
             return self._leads_now(key, TAKEN)
         return NOTHING
 
+    def recurs_inside(self, key: object) -> bool:
+        """Whether an event is known to come several times between those of the leader."""
+        return key != self.leader and key in self._known and self._inside.get(key, 0) > 1
+
     def _leads_now(self, key: object, how: str) -> str:
         self.leader = key
         self._leads, self._inside = {}, {}
@@ -119,6 +125,10 @@ class Marks:
         self._roots: set[int] = set()
         self._tally: dict[tuple[str, ...], int] = {}
         self._sizes: list[tuple[int, ...]] = []
+        # Calls of each module in this step that were told, by their flags, and where the framework
+        # only counts some: their labels, flags and number.
+        self._looked: dict[tuple[int, str], int] = {}
+        self.counted: Callable[[], list[tuple[str, str, int]]] | None = None
         self.thread: int | None = None
         # While a mark is looked at, no window may end.
         self._is_busy = False
@@ -199,24 +209,30 @@ class Marks:
     def called(
         self, key: int, label: str, flags: str, sizes: tuple[int, ...],
         is_alive: "Callable[[], bool]",
-    ) -> None:  # fmt: skip
-        """A module is called from outside of any other: a step of its own, unless one trains."""
+    ) -> bool:  # fmt: skip
+        """A module is called from outside of any other: a step of its own, unless one trains.
+        Whether more such calls need only be `counted` until the step ends."""
         self._is_busy = True
         try:
-            self._called(key, label, flags, sizes, is_alive)
+            if self.found not in (MANUAL, OPTIMIZER):
+                self._called(key, label, flags, sizes, is_alive)
+            elif self.found == OPTIMIZER and _thread.get_ident() == self.thread:
+                self._forwarded(key, label, flags, sizes)
+            return self._looked.get((key, flags), 0) >= MOST_LOOKED and self._is_inside(key)
         finally:
             self._is_busy = False
+
+    def _is_inside(self, key: int) -> bool:
+        """Whether a module's calls are parts of steps that something else marks."""
+        if self.found == FORWARD:
+            return self._modules.recurs_inside(key)
+        return self.found == OPTIMIZER and _thread.get_ident() == self.thread
 
     def _called(
         self, key: int, label: str, flags: str, sizes: tuple[int, ...],
         is_alive: "Callable[[], bool]",
     ) -> None:  # fmt: skip
         now_ns = time.perf_counter_ns()
-        if self.found in (MANUAL, OPTIMIZER):
-            if self.found == OPTIMIZER and _thread.get_ident() == self.thread:
-                self._count(("forward", label, flags))
-                self._size(sizes)
-            return
         if self.found == FORWARD and not self._is_here(now_ns):
             return
         if self.first_ns is None:
@@ -229,8 +245,7 @@ class Marks:
         if self.wanted == OPTIMIZER or (
             self.found != FORWARD and (times < LOOP or (waits and self._will_train()))
         ):
-            self._count(("forward", label, flags))
-            self._size(sizes)
+            self._forwarded(key, label, flags, sizes)
             return
         if not self._is_here(now_ns):
             return
@@ -253,8 +268,7 @@ class Marks:
             self._restart([time_ns for time_ns in times if time_ns != self.first_ns])
         self._end(how, key, now_ns)
         # The call that ends a step begins the next one, and is a part of that.
-        self._count(("forward", label, flags))
-        self._size(sizes)
+        self._forwarded(key, label, flags, sizes)
         if len(self._modules.counts) == 1 and self._modules.counts[key] == PATIENCE:
             self._watch(frozenset({key}))
 
@@ -283,9 +297,11 @@ class Marks:
     def tally(self) -> tuple[tuple[tuple[object, ...], ...], tuple[tuple[int, ...], ...]]:
         """What happened since the last boundary, with rough counts, and the different
         sizes of calls."""
+        for label, flags, more in self.counted() if self.counted is not None else ():
+            self._count(("forward", label, flags), more)
         items = tuple(sorted((*item, _rough(count)) for item, count in self._tally.items()))
         sizes = tuple(self._sizes)
-        self._tally, self._sizes = {}, []
+        self._tally, self._sizes, self._looked = {}, [], {}
         return items, sizes
 
     def _end(self, how: str, key: object, now_ns: int) -> None:
@@ -303,13 +319,17 @@ class Marks:
         if self.first_ns is None:
             self.first_ns = now_ns
 
-    def _count(self, item: tuple[str, ...]) -> None:
-        if item in self._tally or len(self._tally) < MOST_ITEMS:
-            self._tally[item] = self._tally.get(item, 0) + 1
-
-    def _size(self, sizes: tuple[int, ...]) -> None:
+    def _forwarded(self, key: int, label: str, flags: str, sizes: tuple[int, ...]) -> None:
+        self._count(("forward", label, flags))
+        self._looked[key, flags] = looked = self._looked.get((key, flags), 0) + 1
+        if looked > MOST_LOOKED and self.counted is not None:
+            return
         if len(self._sizes) < MOST_SIZES and sizes not in self._sizes:
             self._sizes.append(sizes)
+
+    def _count(self, item: tuple[str, ...], more: int = 1) -> None:
+        if item in self._tally or len(self._tally) < MOST_ITEMS:
+            self._tally[item] = self._tally.get(item, 0) + more
 
     def _is_here(self, now_ns: int) -> bool:
         """Whether this is the thread whose steps are looked at: the first that has any, or one

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import threading
 import traceback
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from timeroof_recorder.marks import Marks  # noqa: E402
 from timeroof_recorder.torch import session_instruments  # noqa: E402
 from timeroof_recorder.torch.module_calls import watch_calls  # noqa: E402
 from timeroof_recorder.torch.session_instruments import TorchInstruments  # noqa: E402
@@ -161,3 +164,110 @@ def test_one_walk_over_all_objects_serves_a_description(
     assert any(model is each for each in watched[-1])
     assert any(other is each for each in watched[-1])
     assert dropped() is None
+
+
+class Loop:
+    """A program that calls a cell by itself, over and over, and then steps."""
+
+    def __init__(self) -> None:
+        self.cell, self.tallies, self.told = torch.nn.Linear(4, 4), [], 0
+        self.instruments = TorchInstruments()
+        self.marks = Marks(
+            "auto", lambda end_ns: self.tallies.append(self.marks.tally()),
+            watch=self.instruments.watch, will_train=lambda: True,
+        )  # fmt: skip
+        tell = self.instruments._root_called
+
+        def told(*given: Any) -> None:
+            self.told += 1
+            tell(*given)
+
+        self.instruments._root_called = told  # type: ignore[method-assign]
+        self.instruments.attach_marks(self.marks)
+        self.step(2)  # from now on only modules that are called by themselves are watched
+        self.tallies.clear()
+
+    def step(self, *sizes: int) -> int:
+        """Call the cell with batches of these sizes; how many calls were told."""
+        before = self.told
+        for size in sizes:
+            self.cell(torch.zeros(size, 4))
+        self.marks.stepped(1, "SGD", lambda: True)
+        return self.told - before
+
+    def items(self) -> dict[tuple[str, str], int]:
+        """The calls of the last step by label and flags."""
+        items, _ = self.tallies[-1]
+        return {(label, flags): n for what, label, flags, n in (i for i in items if len(i) == 4)}
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    made = Loop()
+    yield made
+    made.instruments.detach()
+
+
+def test_of_many_calls_in_a_step_most_are_only_counted(loop: Loop) -> None:
+    assert loop.step(*[2] * 600) == 6  # the first four, and after 256 another one, twice
+    assert loop.step(*[2] * 40) == 4
+    assert loop.step(*[2] * 3) == 3
+    counts = [items[0][-1] for items, _ in loop.tallies]
+    assert counts == [1024, 64, 3]
+    assert {sizes for _, sizes in loop.tallies} == {((2, 4),)}
+
+
+def test_sizes_are_of_the_first_calls_whether_later_ones_are_told_or_not(loop: Loop) -> None:
+    batches = [2, 2, 2, 3, 5, 7]
+    told = [loop.step(*batches) for _ in range(3)]
+    assert told == [4, 4, 4]
+    loop.instruments.watch(None)
+    assert loop.step(*batches) == 6
+    assert {sizes for _, sizes in loop.tallies} == {((2, 4), (3, 4))}
+    assert len({items for items, _ in loop.tallies}) == 1
+
+
+def test_calls_of_another_kind_among_counted_ones_are_told(loop: Loop) -> None:
+    for _ in range(20):
+        loop.cell(torch.zeros(2, 4))
+    with torch.no_grad():
+        loop.cell(torch.zeros(2, 4))
+    loop.cell.eval()
+    loop.cell(torch.zeros(2, 4))
+    loop.cell.train()
+    assert loop.step(2) == 0
+    assert loop.items() == {
+        ("Linear", "train grad"): 32, ("Linear", "train"): 1, ("Linear", "eval grad"): 1,
+    }  # fmt: skip
+
+
+def test_calls_in_other_threads_are_not_among_those_that_are_counted(loop: Loop) -> None:
+    for _ in range(6):
+        loop.cell(torch.zeros(2, 4))
+    other = threading.Thread(target=lambda: [loop.cell(torch.zeros(2, 4)) for _ in range(30)])
+    other.start()
+    other.join()
+    loop.step(2)
+    assert loop.items() == {("Linear", "train grad"): 7}
+
+
+def test_a_module_that_is_also_a_part_of_a_watched_one_is_told_always(loop: Loop) -> None:
+    model = torch.nn.Sequential(loop.cell)
+    loop.instruments.watch(None)
+    model(torch.zeros(2, 4))
+    loop.instruments.watch(frozenset({id(model), id(loop.cell)}))
+    loop.step(2)
+    model(torch.zeros(2, 4))
+    assert loop.step(*[2] * 20) == 20
+    assert loop.items() == {("Linear", "train grad"): 32, ("Sequential", "train grad"): 1}
+
+
+def test_counting_leaves_nothing_when_it_ends() -> None:
+    code, made = torch.nn.Module.__call__.__code__, Loop()
+    made.step(*[2] * 20)
+    for _ in range(20):
+        made.cell(torch.zeros(2, 4))
+    made.instruments.detach()
+    assert torch.nn.Module.__call__.__code__ is code
+    made.cell(torch.zeros(2, 4))
+    assert list(vars(made.cell)) == list(vars(torch.nn.Linear(4, 4)))

@@ -71,6 +71,9 @@ def test_a_link_without_a_ceiling_may_explain_a_copy(tmp_path: Path) -> None:
     report = timeroof.load(path)
     limits = dict(report.rows.select("name", "limiter").iter_rows())
     assert limits["Memcpy Host-to-Device"] == limits["Memcpy Peer-to-Peer"] == "unknown"
+    peer = report.why(report.rows.row(by_predicate=pl.col("name") == "Memcpy Peer-to-Peer")[0])
+    assert "between which memories" in (peer.line("link/pcie").unknown or "")
+    assert "What the link takes is unknown" in str(peer)
     # Their bytes are known all the same.
     said = [f.title for f in report.findings if f.code == "TR902"]
     assert all("50.0 µs" in title for title in said)

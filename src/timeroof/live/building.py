@@ -256,8 +256,8 @@ def _step_notes(recording: Recording, found: Balance) -> list[Note]:
     """How the steps behind the numbers were measured, where that matters."""
     if not recording.timed:
         words = (
-            "a block that ran once: described and timed in one pass, its times are perturbed"
-            " by the measuring"
+            "The block was profiled as one piece, in one pass: its times are perturbed by the"
+            " measuring."
         )
         return [Note(words, "block-once", "warning")]
     if found.clean_s is None:

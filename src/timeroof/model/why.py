@@ -329,6 +329,8 @@ class _Unfolding:
 
     def _unknown(self, resource: str) -> str:
         """Why an amount is unknown."""
+        if self.row["kind"] == "copy" and resource.startswith(("byte/", "link/")):
+            return "the file does not say how much is copied, or between which memories"
         if self.recorded is not None:
             together = "the op's work belongs to its kernels together; this part is not known"
             said = unknown_reason(self.recorded) or together
@@ -389,8 +391,10 @@ def limiter_words(report: Report, row: Row) -> str:
     if limiter == of.UNKNOWN:
         if largest is None:
             return "No bound is known."
+        known = row["total_flops"] is not None and row.get(DRAM) is not None
+        what = "What the link takes is unknown" if known else "FLOPs or DRAM bytes are unknown"
         return (
-            f"FLOPs or DRAM bytes are unknown, and the largest known bound"
+            f"{what}, and the largest known bound"
             f" ({_resource_title(largest[0])}) explains only {share} of the time."
         )
     if limiter == "latency":

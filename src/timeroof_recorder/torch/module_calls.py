@@ -11,6 +11,7 @@ Dynamo and FX, who compare it, find the one that they know, and tracebacks show 
 
 from __future__ import annotations
 
+import _thread
 import ast
 import inspect
 import weakref
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
 Called: TypeAlias = "Callable[[Module, tuple[object, ...], dict[str, object]], None]"
 # Constants in the compiled template that are exchanged for what they stand for.
 _ENTERED, _LEFT, _WHICH = "timeroof entered", "timeroof left", "timeroof which"
+_COUNTS, _GRAD, _THREAD = "timeroof counts", "timeroof grad", "timeroof thread"
 # Dynamo replaces the question by its answer, so compiled code has nothing of ours in it.
-_EVERY = "not torch.compiler.is_compiling()"
-_SOME = f"id(self) in {_WHICH!r} and {_EVERY}"
-_AROUND = f"""
-if {{condition}}:
+_IN_PYTHON = "not torch.compiler.is_compiling()"
+_TOLD = f"""
     timeroof_tell = {_ENTERED!r}
     timeroof_tell(self, args, kwargs)
     try:
@@ -41,6 +41,23 @@ if {{condition}}:
     finally:
         timeroof_tell = {_LEFT!r}
         timeroof_tell(self, args, kwargs)
+"""
+_EVERY = f"""
+if {_IN_PYTHON}:
+    {_TOLD}
+"""
+# Nothing is called for a call that is only counted: some programs make hundreds in a step.
+_SOME = f"""
+if id(self) in {_WHICH!r} and {_IN_PYTHON}:
+    timeroof_lot = {_COUNTS!r}.get(id(self))
+    if timeroof_lot:
+        timeroof_grad = {_GRAD!r}
+        timeroof_thread = {_THREAD!r}
+        timeroof_lot = timeroof_lot.get((self.training, timeroof_grad(), timeroof_thread()))
+    if timeroof_lot:
+        timeroof_lot.pop()
+    else:
+        {_TOLD.replace(chr(10), chr(10) + "    ")}
 """
 
 
@@ -73,6 +90,41 @@ def watch_calls(
     return lambda: _drop(told)
 
 
+# Of a module, by whether it trains, whether gradients are kept, and the thread: an item less for
+# every call that was counted.
+_Lots: TypeAlias = "dict[tuple[bool, bool, int], list[None]]"
+_LOTS: dict[int, _Lots] = {}
+# Calls after which one is told again.
+LOT = 256
+
+
+class CallCounts:
+    """Calls of modules that are only counted from now on, as `watch_calls` tells of them no more.
+
+    Of calls with other flags or in other threads it does; so it does where all modules are watched.
+    """
+
+    def __init__(self) -> None:
+        self._given: list[tuple[str, str, list[None]]] = []
+
+    def count(self, module: Module, label: str, flags: str) -> None:
+        """Count the calls of a module that are like the one which is being told."""
+        import torch
+
+        lot: list[None] = [None] * LOT
+        like = module.training, torch.is_grad_enabled(), _thread.get_ident()
+        _LOTS.setdefault(id(module), {})[like] = lot
+        self._given.append((label, flags, lot))
+
+    def take(self) -> list[tuple[str, str, int]]:
+        """How many were counted; from now on all calls are told again."""
+        if not self._given:
+            return []
+        _LOTS.clear()
+        given, self._given = self._given, []
+        return [(label, flags, LOT - len(lot)) for label, flags, lot in given]
+
+
 def _drop(listener: _Listener) -> None:
     if listener in _LISTENERS:
         _LISTENERS.remove(listener)
@@ -93,13 +145,21 @@ def _fit_code() -> None:
     calls.__code__ = code
 
 
+def _tell_entered(module: Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    _tell([(each, each.entered) for each in _LISTENERS], module, args, kwargs)
+
+
+def _tell_left(module: Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    _tell([(each, each.left) for each in _LISTENERS], module, args, kwargs)
+
+
 def _tell(
-    module: Module, args: tuple[object, ...], kwargs: dict[str, object], *, is_end: bool
-) -> None:
+    acts: list[tuple[_Listener, Called | None]],
+    module: Module, args: tuple[object, ...], kwargs: dict[str, object],
+) -> None:  # fmt: skip
     if _is_no_call():
         return
-    for listener in tuple(_LISTENERS):
-        act = listener.left if is_end else listener.entered
+    for listener, act in acts:
         if act is not None and listener.wants(module):
             try:
                 act(module, args, kwargs)
@@ -155,14 +215,14 @@ def _original() -> CodeType:
 
 
 @cache
-def _template(condition: str) -> CodeType:
+def _template(around_source: str) -> CodeType:
     """Torch's function with our lines around its own, which keep their numbers."""
     original = _original()
     # In a class, as torch has it: columns stay right, too.
     tree = ast.parse("class Module:\n" + inspect.getsource(original))
     ast.increment_lineno(tree, original.co_firstlineno - 2)
     (function,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    (around,) = ast.parse(_AROUND.format(condition=condition)).body
+    (around,) = ast.parse(around_source).body
     for node in ast.walk(around):
         ast.copy_location(node, function)
         if isinstance(node, ast.Name) and node.id in ("args", "kwargs"):
@@ -178,10 +238,15 @@ def _template(condition: str) -> CodeType:
 
 
 def _filled(template: CodeType, only: frozenset[int] | None) -> CodeType:
+    import torch
+
     meant: dict[object, object] = {
-        _ENTERED: beside_dynamo(lambda *given: _tell(*given, is_end=False)),
-        _LEFT: beside_dynamo(lambda *given: _tell(*given, is_end=True)),
+        _ENTERED: beside_dynamo(_tell_entered),
+        _LEFT: beside_dynamo(_tell_left),
         _WHICH: only,
+        _COUNTS: _LOTS,
+        _GRAD: torch.is_grad_enabled,
+        _THREAD: _thread.get_ident,
     }
     constants = tuple(meant.get(c, c) if isinstance(c, str) else c for c in template.co_consts)
     return template.replace(co_consts=constants)

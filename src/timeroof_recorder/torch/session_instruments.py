@@ -21,7 +21,7 @@ from timeroof_recorder.torch.beginnings import Beginnings
 from timeroof_recorder.torch.compiled_code import beside_dynamo, missing_compiler
 from timeroof_recorder.torch.describing import Describing, cannot_describe, tensors_and_modules
 from timeroof_recorder.torch.inductor.hooks import Workshop
-from timeroof_recorder.torch.module_calls import watch_calls
+from timeroof_recorder.torch.module_calls import CallCounts, watch_calls
 from timeroof_recorder.torch.primitives import PrimitivePass
 from timeroof_recorder.torch.timing import (
     DevicePass,
@@ -64,6 +64,9 @@ class TorchInstruments(Instruments):
         # The module whose call is being marked.
         self._entered: Module | None = None
         self._roots: frozenset[int] = frozenset()
+        # Of modules that are called by themselves: whether they are in no other such, nor hold one.
+        self._is_apart: dict[int, bool] = {}
+        self._counts = CallCounts()
         self._known: dict[int, Callable[[], Module | None]] = {}
         self._op_names: list[str] = []
         self._kernels_told = -1
@@ -86,6 +89,7 @@ class TorchInstruments(Instruments):
         is_there = self._marks is not None
         if is_there:
             self._marks = marks
+            marks.counted = self._counts.take
             return
         from torch.autograd.profiler import profile  # both of torch's profilers go through it
 
@@ -99,6 +103,7 @@ class TorchInstruments(Instruments):
     def attach_marks(self, marks: Marks) -> None:
         """Watch in torch what marks need, and nothing else."""
         self._marks = marks
+        marks.counted = self._counts.take
         self._back.append(Beginnings(marks).end)
         if marks.wants_steps:
             self._back.append(_watch_optimizers(self._stepped))
@@ -109,7 +114,7 @@ class TorchInstruments(Instruments):
     def watch(self, roots: frozenset[int] | None) -> None:
         """From now on these modules only: calls of others stay as quick as they are."""
         self._unwatch_calls()
-        self._depth = {}
+        self._depth, self._is_apart = {}, {}
         if roots is None:
             self._unwatch_calls = watch_calls(self._called, self._left)
             return
@@ -197,11 +202,24 @@ class TorchInstruments(Instruments):
         self._entered = module
         with torch._C.DisableTorchFunction():  # a mode of the program's sees who asks for a shape
             sizes = _sizes(args, kwargs)
-        self._marks.called(
-            id(module), type(module).__name__, flags, sizes,
-            lambda: alive() is not None,
+        label = type(module).__name__
+        may_count = self._marks.called(
+            id(module), label, flags, sizes, lambda: alive() is not None
         )  # fmt: skip
         self._entered = None
+        if may_count and self._stands_apart(module):
+            self._counts.count(module, label, flags)
+
+    def _stands_apart(self, module: Module) -> bool:
+        """Whether calls of a module are neither parts of other modules' that are watched, nor have
+        such as parts: what is only counted does not say where it begins and ends."""
+        if id(module) not in self._is_apart:
+            known = (self._known.get(root, lambda: None)() for root in self._roots)
+            parts = [{id(part) for part in root.modules()} for root in known if root is not None]
+            around = [ids for ids in parts if id(module) in ids]
+            inside = {id(part) for part in module.modules()} & self._roots
+            self._is_apart[id(module)] = len(around) == 1 and inside == {id(module)}
+        return self._is_apart[id(module)]
 
     def _root_seen(self, module: Module) -> None:
         """A described step watches all calls: modules that are called by themselves only now."""

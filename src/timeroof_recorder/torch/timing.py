@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from timeroof_recorder.instruments import Events
@@ -18,9 +19,16 @@ _CPU_KINDS = ("cpu_op", "user_annotation", "cpu_instant_event")
 
 def is_profiling() -> bool:
     """Whether a torch profiler is on in this thread, ours or the program's."""
+    return bool(_asked()())
+
+
+@cache
+def _asked() -> Callable[[], bool]:
+    """Asked at every step's end, where an import would cost most."""
     from torch._C._autograd import _profiler_enabled
 
-    return bool(_profiler_enabled())
+    asked: Callable[[], bool] = _profiler_enabled
+    return asked
 
 
 class _Profiling:
