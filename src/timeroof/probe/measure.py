@@ -318,8 +318,8 @@ def _moved(before: Measurement, now: Measurement) -> list[str]:
         return []
     then, today = (format_rate(DRAM[0], rate) for rate in (rates[0], rates[1]))
     return [
-        f"Memory gives {today} now; measured on {before.created[:10]} it gave {then}. Runs that were"
-        " judged before are compared with the earlier figure."
+        f"Memory gives {today} now; measured on {before.created[:10]} it gave {then}. Runs that"
+        " were judged before are compared with the earlier figure."
     ]
 
 
