@@ -318,5 +318,5 @@ def test_ctrl_c_is_130_and_leaves_nothing_behind(tmp_path: Path) -> None:
         [sys.executable, str(script)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 130
-    assert done.stderr == "timeroof: interrupted\n"
+    assert done.stderr == "timeroof: interrupted; run the same command again\n"
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []

@@ -51,7 +51,7 @@ def test_a_file_is_read_whatever_the_cache_is(rows: Path, home: str) -> None:
         around["TIMEROOF_HOME"] = str(place)
     elif home == "a pipe":
         (place / "cache").mkdir(parents=True)
-        os.mkfifo(place / "cache" / "event-costs.json")
+        os.mkfifo(place / "cache" / "event-costs-2.json")
         around["TIMEROOF_HOME"] = str(place)
     elif home == "absent":
         around["HOME"] = "/nonexistent"

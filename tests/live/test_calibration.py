@@ -19,6 +19,7 @@ from timeroof.live.calibration import (
     keep_calibration,
     kept_calibrations,
     spacing_ns,
+    stretch_of,
 )
 from timeroof.live.recording import TimedStep
 from timeroof.live.records import process_of
@@ -95,6 +96,18 @@ def test_what_is_known_of_a_machine_is_not_measured_again(
     (kept,) = kept_calibrations().values()
     assert kept["close"] == Program(50.0, 0.0, 200.0)
     assert event_cost({}, kept, [step([(0, 10_000, 1)])]) == EventCost(50.0, 0.0)
+
+
+def test_what_is_measured_beside_busy_neighbours_is_of_that_run_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIMEROOF_HOME", str(tmp_path))
+    # As above, but four times as long as it ran.
+    one = Round((1000, 4000, 1), (1500, 6000, 1), 10, 8000)
+    assert stretch_of([one] * 4) == 4.0
+    assert Program.of([one] * 4) == Program(50.0, 0.0, 200.0)
+    keep_calibration("torch 2.9", {"close": [one] * 4, "far": [one] * 4})
+    assert kept_calibrations() == {}
 
 
 def test_half_a_round_is_forgotten(tmp_path: Path) -> None:

@@ -87,6 +87,16 @@ def test_findings_carry_the_evidence() -> None:
     assert "channels last" in str(locality.action)
 
 
+def test_a_cold_cache_that_seems_faster_leads_no_sentence() -> None:
+    """It can only cost: less is chance, and nothing is said of how much."""
+    locality = found(cache_truths(0.79))["locality"]
+    assert not locality.found
+    assert "takes no longer with cold caches than with warm ones" in locality.sentence
+    both = found(cache_truths(0.79) + layout_truths())["locality"]
+    assert both.found
+    assert "cold" not in both.sentence
+
+
 def test_nothing_compared_concludes_nothing() -> None:
     assert conclude(study_rows([Truth("gemm", {"m": 8}, 1e-3)]), study_machine()) == []
 

@@ -28,7 +28,8 @@ def test_before_anything_is_measured() -> None:
 @pytest.mark.parametrize(
     ("kept", "fresh", "told"),
     [
-        (0, False, "0 of 3 cases are kept"),
+        (0, True, "before any of 3 cases was measured; run the same command again"),
+        (1, False, "1 of 3 cases are kept"),
         (2, False, "the same command with --resume measures the rest"),
         (2, True, "with --resume in place of --fresh measures the rest"),
         (3, False, "with --resume writes the report"),
@@ -39,12 +40,12 @@ def test_what_is_left_to_do(tmp_path: Path, kept: int, fresh: bool, told: str) -
     path = store_with(tmp_path / "a.sqlite", kept)
     message = Stage(fresh, path, ["key0", "key1", "key2"]).error().message
     assert told in message
-    assert ("measures the rest" in message) == (kept < 3)
+    assert ("measures the rest" in message) == (0 < kept < 3)
 
 
 def test_a_store_that_was_never_made_is_not_made(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
-    assert "0 of 1" in Stage(store=path, keys=["a"]).error().message
+    assert "before any case was" in Stage(store=path, keys=["a"]).error().message
     assert not path.exists()
 
 

@@ -85,13 +85,14 @@ class Report(core_report.Report):
         return report_figure([self], name)
 
     def __str__(self) -> str:
-        """What ran, how long it took and where the time goes: the terminal's first lines."""
+        """Warnings, what ran, how long it took and where the time goes, as in the terminal."""
         from timeroof.views.overview import overview
         from timeroof.views.plain import plain_text
 
         seen = overview(self)
         facts = [f"{seen.time} {seen.time_label.lower()}{seen.of_kind}", seen.potential]
-        lines = [seen.title, " · ".join(filter(None, facts)), seen.sentence]
+        doubts = [f"Warning: {doubt.text} {doubt.advice}".strip() for doubt in seen.doubts]
+        lines = [*doubts, seen.title, " · ".join(filter(None, facts)), seen.sentence]
         return "\n".join(plain_text(line) for line in lines if line)
 
     def __repr__(self) -> str:

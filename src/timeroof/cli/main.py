@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = interrupt_code() if error.exit_code == EXIT_INTERRUPT else error.exit_code
         return _fail(error.message, code)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", interrupt_code())
+        return _fail("interrupted; run the same command again", interrupt_code())
     except BrokenPipeError:
         # The reader of our output left; nobody is there to be told.
         abandon_stdout()

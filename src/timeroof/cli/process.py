@@ -218,11 +218,11 @@ class Stage:
 
     def error(self) -> InterruptedStudyError:
         """What to say when it is interrupted now."""
-        if self.store is None:
-            return InterruptedStudyError(
-                "interrupted before any case was measured", advice="run the same command again"
-            )
-        kept, total = self._kept(), len(self.keys)
+        kept, total = 0 if self.store is None else self._kept(), len(self.keys)
+        if not kept:
+            of = f"of {total} cases" if total > 1 else "case"
+            what = f"interrupted before any {of} was measured"
+            return InterruptedStudyError(what, advice="run the same command again")
         again = "--resume in place of --fresh" if self.fresh else "--resume"
         part, does = (f"{kept} of {total}", "measures the rest")
         if kept >= total:

@@ -321,7 +321,8 @@ def balance(recording: Recording, accounts: Sequence[Account], chosen: Sequence[
     corrected = [(a.step.duration_ns - a.idle_ns[IdleCause.PROFILER]) / 1e9 for a in accounts]
     known = [median_error(values) for values in (clean_durations_s(clean), corrected)]
     events = statistics.fmean(len(accounts[i].step) for i in chosen)
-    cost_error_s = (recording.event_cost_error_ns or 0.0) * events / 1e9
+    error_ns = (recording.event_cost_error_ns or 0.0) * recording.event_stretch
+    cost_error_s = error_ns * events / 1e9
     errors = [e for e in known if e is not None]
     error_s = math.hypot(*errors, cost_error_s) if len(errors) == 2 else None
     return Balance(clean_s, timed_s, profiler_s, error_s)

@@ -54,7 +54,11 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         return _nothing(recording, source)
     framework = framework_of(recording.framework)
     steps = [accounting.with_stated(s, recording.described) for s in steps]
-    accounts = [framework.account(s, recording.event_cost_ns or 0.0) for s in steps]
+    quantile = accounting.busy_quantile(steps, recording.threads)
+    # Beside others, what stands for an op is the step in which it had its CPU for itself.
+    stretch = recording.event_stretch if quantile is None else 1.0
+    cost_ns = (recording.event_cost_ns or 0.0) * stretch
+    accounts = [framework.account(s, cost_ns) for s in steps]
     chosen = accounting.middle_half([s.duration_ns for s in steps])
     units = row_table.matrix_units(machine)
     work, rows = _described(recording, accounts, machine, units)
@@ -66,7 +70,6 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
     totals = row_table.totals_of(rows, work.amounts, launches, units)
     rate = machine.rate("fault", scope_for(recording.threads, machine)) if machine else None
     _add_faults(recording, rows, work, totals, rate)
-    quantile = accounting.busy_quantile(steps, recording.threads)
     table = row_table.kernel_table(rows, timed, totals, chosen, quantile)
     rows_s = float(table["time_s"].sum())
     table = table.with_columns(pl.lit(recording.rank, pl.Int64).alias("rank"))
@@ -253,8 +256,8 @@ def _step_notes(recording: Recording, found: Balance) -> list[Note]:
     """How the steps behind the numbers were measured, where that matters."""
     if not recording.timed:
         words = (
-            "a block that ran once: described and timed in one pass, its times are perturbed"
-            " by the measuring"
+            "The block was profiled as one piece, in one pass: its times are perturbed by the"
+            " measuring."
         )
         return [Note(words, "block-once", "warning")]
     if found.clean_s is None:

@@ -18,6 +18,9 @@ from timeroof_recorder.calibration import CLOSE, FAR
 
 # Rounds that do.
 LEAST_ROUNDS = 4
+# Rounds that took so many times longer than they ran are of this run alone: what others have in the
+# caches makes an event dear, too.
+MOST_STRETCH = 1.5
 # How far beyond the second program the line through both is believed.
 FARTHEST = 2.0
 
@@ -52,7 +55,8 @@ class Round(NamedTuple):
 
 
 class Program(NamedTuple):
-    """One small program: what an event costs in it, the error of that, and its time per event."""
+    """One small program: what an event costs in it of a CPU's time, the error of that, and the
+    program's time per event."""
 
     cost_ns: float
     error_ns: float
@@ -60,14 +64,20 @@ class Program(NamedTuple):
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> Program | None:
-        """The median of the rounds, stretched as much as they were; None where there are few."""
+        """The median of the rounds, as if they had had the CPUs for themselves; None where there
+        are few."""
         if len(rounds) < LEAST_ROUNDS:
             return None
         costs = [r.cost_ns for r in rounds]
-        stretch = max(1.0, statistics.median(r.stretch for r in rounds))
         middle = max(statistics.median(costs), 0.0)
         spacing = statistics.median(r.length_ns / r.events for r in rounds)
-        return cls(middle * stretch, (median_error(costs) or 0.0) * stretch, spacing)
+        return cls(middle, median_error(costs) or 0.0, spacing / stretch_of(rounds))
+
+
+def stretch_of(rounds: Sequence[Round]) -> float:
+    """How much longer rounds took than they ran, as others had the CPUs: it is of this run alone,
+    so it is not kept."""
+    return max(1.0, statistics.median(r.stretch for r in rounds)) if rounds else 1.0
 
 
 def event_cost(
@@ -123,7 +133,9 @@ def kept_calibrations() -> dict[str, dict[str, Program]]:
 
 
 def keep_calibration(framework: str, rounds: Mapping[str, Sequence[Round]]) -> None:
-    """Keep what a run has measured of both programs."""
+    """Keep what a run has measured of both programs; not beside busy neighbours."""
+    if any(stretch_of(own) > MOST_STRETCH for own in rounds.values()):
+        return
     made = {name: Program.of(rounds.get(name, ())) for name in (CLOSE, FAR)}
     known = {name: list(program) for name, program in made.items() if program is not None}
     if len(known) < 2:

@@ -12,7 +12,7 @@ from timeroof.core.errors import trace_ignored
 from timeroof.core.notes import Note
 from timeroof.core.profile import AFTER, BEFORE, StepKind
 from timeroof.live.accounting import LEAST_WAITING, own_waiting, waiting_share
-from timeroof.live.calibration import Program, event_cost
+from timeroof.live.calibration import Program, event_cost, stretch_of
 from timeroof.live.frameworks import framework_of
 from timeroof.live.kind import (
     Kind,
@@ -33,6 +33,7 @@ from timeroof.live.kinds import (
 )
 from timeroof.live.recording import CleanStep, Described, Recording, TimedStep
 from timeroof.live.records import Payload, ProcessSeen
+from timeroof_recorder.calibration import CLOSE
 from timeroof_recorder.marks import FORWARD, OPTIMIZER, PATIENCE, WINDOW
 from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 
@@ -120,6 +121,7 @@ def recordings_of(
         cost = event_cost(seen.rounds, _kept(seen, kept), own or _blocks(recording))
         if cost is not None:
             recording.event_cost_ns, recording.event_cost_error_ns = cost
+            recording.event_stretch = stretch_of(seen.rounds.get(CLOSE, ()))
     return found
 
 

@@ -164,7 +164,9 @@ class Recording:
     # The part of that in which other threads of the program itself had the CPUs.
     own_waiting: float | None = None
     uses_gpu: bool = False
+    # What recording an event costs of a CPU's time, and how much longer that took beside others.
     event_cost_ns: float | None = None
+    event_stretch: float = 1.0
     event_cost_error_ns: float | None = None
     partial: str | None = None
     # Why no step could be timed or described, with the cure, where that is known.

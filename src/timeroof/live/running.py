@@ -188,7 +188,7 @@ def run_recorded(command: Sequence[str], folder: Path | None, ignored: Sequence[
 
 def event_costs_file() -> Path:
     """The file that keeps them."""
-    return cache_folder() / "event-costs.json"
+    return cache_folder() / "event-costs-2.json"
 
 
 def this_machine() -> str:

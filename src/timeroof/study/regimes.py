@@ -69,11 +69,14 @@ def regime_words(found: Sequence[Regime], parameter: str) -> str:
 
     >>> regime_words([Regime("launch-bound", (1, 8)), Regime("compute-bound", (64,))], "n")
     'launch-bound up to 8, compute-bound from 64'
+    >>> regime_words([Regime("launch-bound", (0,)), Regime("compute-bound", (64, 128))], "n")
+    'launch-bound at 0, compute-bound from 64'
     """
     texts = []
     for place, regime in enumerate(found):
         first, last = (value_text(parameter, v) for v in (regime.values[0], regime.values[-1]))
-        texts.append(f"{regime.name} {f'up to {last}' if place == 0 else f'from {first}'}")
+        upto = f"up to {last}" if len(regime.values) > 1 else f"at {last}"
+        texts.append(f"{regime.name} {f'from {first}' if place else upto}")
     return ", ".join(texts) if len(found) > 1 else f"{found[0].name} at all values"
 
 

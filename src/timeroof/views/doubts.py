@@ -27,7 +27,8 @@ ADVICE = {
     UNTRUSTED: QUIET,
     "unexplained": QUIET,
     "no-unprofiled-step": MORE_STEPS,
-    "block-once": "Repeat the block in a loop and end each pass with timeroof.step().",
+    "block-once": "In a loop, say where each step ends with p.step(), or decorate the function of"
+    " a step with @timeroof.profile: then steps are timed without instruments, too.",
     "not-described": MORE_STEPS,
     "cut-off": "Record the trace again, or read on with care.",
     "damaged": "Record the trace again, or read on with care.",

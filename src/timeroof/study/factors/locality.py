@@ -55,11 +55,13 @@ def conclude(rows: Sequence[Row], machine: Machine | None) -> Conclusion | None:
     levels = working_sets.working_set_levels(rows, machine)
     pairs = [*_pairs(rows, "layout", *LAYOUTS), *_pairs(rows, "cache", *CACHES)]
     effects = settle([*pairs, *working_sets.level_drops(levels)])
-    lead = leading(sorted(effects, key=_preference))
+    # Layouts may cost or gain; a cold cache and a lower level can only cost: one that seems to
+    # gain is chance, which no sentence is about where there is anything else to say.
+    can_be = [e for e in effects if e.kind == "layout" or e.verdict != "faster"]
+    lead = leading(sorted(can_be or effects, key=_preference))
     if lead is None:
         return None
-    # Layouts may cost or gain; a cold cache and a lower level can only cost.
-    real = [e for e in effects if e.real and (e.kind == "layout" or e.ratio.value > 1)]
+    real = [e for e in can_be if e.real]
     return Conclusion(
         "locality",
         bool(real),
@@ -83,12 +85,15 @@ def _sentence(lead: Effect) -> str:
     op, ratio = lead.group.split()[0].rstrip(":"), lead.ratio.value
     if lead.verdict == "unclear":
         return INCONCLUSIVE
+    costs = lead.verdict == "slower"
     if lead.kind == "level":
-        return f"A byte from {lead.other} takes {times(ratio)} as long as a byte from {lead.base}."
+        more = f"{times(ratio)} as long as" if costs else "no longer than"
+        return f"A byte from {lead.other} takes {more} a byte from {lead.base}."
     if lead.kind == "cache":
         size = lead.facts["working_set_bytes"]
         of = f"An {op} kernel of {format_bytes_binary(int(size))}" if op == OP and size else op
-        return f"{of} takes {times(ratio)} as long with cold caches as with warm ones."
+        more = f"{times(ratio)} as long" if costs else "no longer"
+        return f"{of} takes {more} with cold caches {'as' if costs else 'than'} with warm ones."
     if lead.verdict == "same":
         return f"{op} takes as long with {lead.other} as with {lead.base} ({times(ratio)})."
     fast, slow = (lead.other, lead.base) if ratio < 1 else (lead.base, lead.other)
