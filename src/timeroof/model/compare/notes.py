@@ -16,8 +16,8 @@ from timeroof.model.stats import PairedRuns
 
 # Below this share of the time matched kernel by kernel a run may be compiled.
 SAME_KERNELS = 0.5
-# Below this share of either run's time in layers, shapes or numbers of calls that both runs have,
-# they are taken for different programs: an `aten::add_` alone is in all of them.
+# Below this share of either run's time, and of the rows, in layers, shapes or numbers of calls that
+# both runs have, they are taken for different programs: an `aten::add_` alone is in all of them.
 SAME_PROGRAM = 0.25
 # Parts of the program compared as a whole are worth a word from this share on.
 WORTH_A_WORD = 0.1
@@ -38,7 +38,8 @@ def matched_share(pairs: pl.DataFrame) -> float | None:
 class InCommon(msgspec.Struct, frozen=True):
     """What two runs have in common: layers, shapes or numbers of calls, not only names of ops.
 
-    `rows` are in both, `a_rows` and `b_rows` in each; `share` is that of the run which shares less.
+    `rows` are in both, `a_rows` and `b_rows` in each; `share` is that of the run's time which
+    shares less.
     """
 
     rows: int
@@ -48,8 +49,10 @@ class InCommon(msgspec.Struct, frozen=True):
 
     @property
     def is_same_program(self) -> bool:
-        """Whether both look like one program."""
-        return self.share >= SAME_PROGRAM
+        """Whether both look like one program: a slow loop that was mended takes nearly all of the
+        time, but the rest of the program is as it was."""
+        fewer = min(self.a_rows, self.b_rows)
+        return max(self.share, self.rows / fewer if fewer else 0.0) >= SAME_PROGRAM
 
 
 def in_common(a: Report, b: Report, pairs: pl.DataFrame) -> InCommon | None:
