@@ -9,6 +9,7 @@ import pytest
 
 from timeroof.core.machine import Ceiling, Machine
 from timeroof.probe import measure as door, measure as store
+from timeroof.probe.cpu.topology import is_virtual
 from timeroof.probe.measure import fingerprint, hardware, software
 from timeroof.probe.measurement import Budget, Measurement, Steps
 
@@ -61,6 +62,35 @@ def test_load_or_measure_measures_once() -> None:
     assert rate(door.load_or_measure(quick=True, measuring=measuring)) == 2.0
     assert rate(door.load_or_measure(fresh=True, measuring=measuring)) == 3.0
     assert len(calls) == 3
+
+
+def test_memory_that_another_measurement_contradicts_is_told() -> None:
+    """A virtual machine reads memory at 165 or at 83 GB/s, as its host places it."""
+
+    def memory(rate: float) -> Measurement:
+        dram = Ceiling(resource="byte/dram", rate=rate, origin="measured")
+        found = msgspec.structs.replace(made(), created="2026-01-02T03:04:05+00:00")
+        machine = msgspec.structs.replace(found.machine, ceilings=[dram])
+        return msgspec.structs.replace(found, machine=machine)
+
+    def again(rate: float) -> list[str]:
+        return door.load_or_measure(fresh=True, measuring=lambda **_: memory(rate)).notes
+
+    assert again(165e9) == []
+    assert again(150e9) == []
+    (note,) = again(83e9)
+    assert "Memory gives 83.0 GB/s now" in note
+    assert "it gave 150 GB/s" in note
+    # It is a word of that run: what is kept stays as it was measured.
+    assert door.load_or_measure(measuring=lambda **_: memory(1.0)).notes == []
+
+
+@pytest.mark.parametrize(("flags", "virtual"), [("fpu hypervisor lm", True), ("fpu lm", False)])
+def test_a_hypervisor_is_seen(tmp_path: Path, flags: str, virtual: bool) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(f"processor : 0\nflags\t\t: {flags}\n")
+    assert is_virtual(tmp_path) is virtual
+    assert not is_virtual(tmp_path / "nowhere")
 
 
 def test_ctrl_c_leaves_the_previous_one_intact(home: Path) -> None:

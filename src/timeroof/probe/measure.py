@@ -21,7 +21,7 @@ import msgspec
 from timeroof.core.errors import InputError
 from timeroof.core.files import HOME_VARIABLE, home, keep_bytes, regular_bytes
 from timeroof.core.machine import PAGES, Ceiling, Machine, check_machine
-from timeroof.core.units import format_cores, resource_words
+from timeroof.core.units import format_cores, format_rate, resource_words
 from timeroof.probe import torch_device
 from timeroof.probe.cpu.ceilings import widened
 from timeroof.probe.cpu.features import find_microarchitecture
@@ -29,7 +29,7 @@ from timeroof.probe.cpu.ir import host_cpu_name
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.reduced import Reduced, describe_without_torch, measure_reduced
 from timeroof.probe.cpu.threads import pages_of_region
-from timeroof.probe.cpu.topology import Topology, read_topology, total_memory
+from timeroof.probe.cpu.topology import Topology, is_virtual, read_topology, total_memory
 from timeroof.probe.launch import LaunchCost, TorchLaunches, launch_ceiling, why_no_torch
 from timeroof.probe.measurement import MEASUREMENT_SCHEMA, Budget, Measurement, Progress, Steps
 from timeroof.probe.sampling import Plan, Watch, spread_warning
@@ -109,8 +109,16 @@ def fingerprint(*parts: object) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+# The ceiling that two measurements of one machine are compared by: resource and scope.
+DRAM = ("byte/dram", "all")
 VENDORS = ("AMD", "Intel", "Apple", "Arm", "Fujitsu")
 # Seconds that the micro-kernels may take; torch's import, launches and products come on top.
+VIRTUAL = (
+    "This is a virtual machine: its memory bandwidth is what the host gave it at that time, and may"
+    " be another later. `timeroof machine --fresh` measures it anew."
+)
+# A bandwidth that differs by more between two measurements is worth a word.
+MOVED = 1.25
 CPU_LIMIT_S = {True: 5.5, False: 40.0}
 TOTAL_WEIGHT = 28.0
 
@@ -132,7 +140,7 @@ def measure(
     launch = launch_ceiling(launches)
     ceilings += [launch] if launch is not None else []
     steps.end()
-    notes = [*found.notes, *reduced.notes, *notes]
+    notes = [*found.notes, *reduced.notes, *notes, *([VIRTUAL] if is_virtual() else [])]
     disturbed = watch.warnings()
     spreads = _spread_warnings(ceilings, disturbed=bool(disturbed))
     warnings = [*disturbed, *found.warnings, *spreads]
@@ -284,6 +292,7 @@ def load_or_measure(
                     save(full)
             return msgspec.structs.replace(full, notes=[*notes, *full.notes])
         notes = [f"{note} It was measured again." for note in notes]
+    before, _ = load_best(key)
     new = (measuring or measure)(quick=quick, threads=threads, device=device, progress=progress)
     new = msgspec.structs.replace(new, fingerprint=key)
     new = _with_frameworks(new, progress) if frameworks and device == "cpu" else new
@@ -294,8 +303,24 @@ def load_or_measure(
             f"The measurement could not be kept ({error}). Set {HOME_VARIABLE} to a folder"
             " that can be written to."
         )
-    # What went wrong with the file before is of this run only.
-    return msgspec.structs.replace(new, notes=[*notes, *new.notes])
+    # What went wrong with the file before, and what was measured then, is of this run only.
+    moved = [] if before is None else _moved(before, new)
+    return msgspec.structs.replace(new, notes=[*notes, *moved, *new.notes])
+
+
+def _moved(before: Measurement, now: Measurement) -> list[str]:
+    """A word where memory is faster or slower than when it was measured the last time."""
+    rates = [
+        next((c.rate for c in m.machine.ceilings if (c.resource, c.scope) == DRAM), None)
+        for m in (before, now)
+    ]
+    if rates[0] is None or rates[1] is None or 1 / MOVED <= rates[1] / rates[0] <= MOVED:
+        return []
+    then, today = (format_rate(DRAM[0], rate) for rate in (rates[0], rates[1]))
+    return [
+        f"Memory gives {today} now; measured on {before.created[:10]} it gave {then}. Runs that"
+        " were judged before are compared with the earlier figure."
+    ]
 
 
 def _with_frameworks(found: Measurement, progress: Progress | None) -> Measurement:

@@ -35,6 +35,8 @@ ADVICE = {
 }
 NOISY = "TR901"
 UNKNOWN = "TR902"
+# What a machine is called that was measured as it is.
+HERE = "here"
 # Said by the banner in words of its own.
 OWN = ("no-machine", "no-device")
 
@@ -99,4 +101,14 @@ def _above_roof(report: Report) -> list[Doubt]:
     share = format_percent(worst["kernel_efficiency"])
     name = clip(worst["short_name"] or "", LONGEST_NAME)
     words = f"{kernels} faster than the limit, {name} at {share} of it ({worst['above_roof']})."
-    return [Doubt(words, "Check the machine and the counts.", "above-roof")]
+    return [Doubt(words, _machine_advice(report), "above-roof")]
+
+
+def _machine_advice(report: Report) -> str:
+    """What to check first: a measurement may be of another hour, a datasheet of another device."""
+    if report.machine is not None and report.machine.name == HERE:
+        return (
+            "The machine may be faster now than when it was measured: `timeroof machine --fresh`"
+            " measures it anew. Then check the counts."
+        )
+    return "Check the machine and the counts."

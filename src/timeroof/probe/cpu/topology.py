@@ -257,6 +257,13 @@ def _shared_out(sizes: list[tuple[int, int]], cpus: list[int]) -> list[Cache]:
     ]
 
 
+def is_virtual(root: Path = Path("/")) -> bool:
+    """Whether the processor says that a hypervisor lends it; only x86 says so."""
+    lines = (_text(root / "proc/cpuinfo") or "").splitlines()
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return "hypervisor" in flags.split()
+
+
 def _model_name(root: Path) -> str:
     for line in (_text(root / "proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")

@@ -142,7 +142,8 @@ def last_event(text: bytes) -> tuple[Event | None, int | None]:
     return None, None
 
 
-PIECE_BYTES = 8 * 2**20
+# A piece and its events stay in a processor's caches.
+PIECE_BYTES = 2**20
 # What is larger than this without an end is no event but damage.
 MAX_EVENT_BYTES = 32 * 2**20
 MAX_HEADER_BYTES = 64 * 2**20
@@ -168,7 +169,7 @@ class EventStream:
         is_list = self._find_array()
         closed = False
         while not closed and (self._more or self._text):
-            self._fill(PIECE_BYTES)
+            self._fill()
             events = self._cut() if self._more else None
             if events is None:
                 events, closed = self._scan()
@@ -176,8 +177,9 @@ class EventStream:
                 yield events
         self._finish(is_list, closed)
 
-    def _fill(self, size: int) -> None:
-        """Add at least `size` bytes to the text where there are so many."""
+    def _fill(self) -> None:
+        """Add a piece to the text, or as much again where a piece brought no event to its end."""
+        size = max(PIECE_BYTES, len(self._text))
         parts, added = [self._text], 0
         while added < size and self._more:
             piece = next(self.pieces, None)
@@ -191,7 +193,7 @@ class EventStream:
     def _find_array(self) -> bool:
         """Go to the first event; what stood before it becomes `top`. Whether it is a bare list."""
         while True:
-            self._fill(PIECE_BYTES)
+            self._fill()
             text = self._text.lstrip()
             if text[:1] == b"[":
                 self._text = text[1:]
@@ -248,7 +250,7 @@ class EventStream:
     def _finish(self, is_list: bool, closed: bool) -> None:
         """Read what stands after the events, and say what is not as it should be."""
         while self._more and len(self._text) < MAX_HEADER_BYTES:
-            self._fill(PIECE_BYTES)
+            self._fill()
         rest = self._text
         if closed and not is_list:
             found = scan_elements(rest)
