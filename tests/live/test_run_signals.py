@@ -89,7 +89,7 @@ wait = running._wait
 running._wait = lambda child: (time.sleep(0.5), wait(child))[1]  # the child ends before
 threading.Thread(target=lambda: time.sleep(60), daemon=True).start()
 (folder := Path("records")).mkdir()
-print(running.run_recorded([sys.executable, "-S", "-c", "raise SystemExit(3)"], folder, {}).code)
+print(running.run_recorded([sys.executable, "-S", "-c", "raise SystemExit(3)"], folder).code)
 """
 
 

@@ -14,6 +14,7 @@ from timeroof.api.reports import machine
 from timeroof.core.report import Report
 from timeroof.live.running import run_recorded
 from timeroof.views.render import render
+from timeroof_recorder.log import write_plan
 
 HERE = Path(__file__).parent / "toy_framework"
 PROGRAM = f"""
@@ -48,7 +49,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     records = folder / "records"
     records.mkdir()
     plan = {"warmup": 2, "steps": 20, "frameworks": {"toynp": "toynp_instruments"}}
-    ended = run_recorded([sys.executable, str(folder / "train.py")], records, plan)
+    write_plan(str(records), plan)
+    ended = run_recorded([sys.executable, str(folder / "train.py")], records)
     assert ended.code == 0
     return folder
 
